@@ -63,8 +63,13 @@ NAMED |= {
     (17, 4): "float4_e2m1fn",
 }
 MAGIC = b"\x89devmod\n"
-BLOB = ("size", "sha256", "zstd")
+OF_BYTES = {"zstd", "repeats", "sources", "features", "shift", "parts"}
+BLOB = ("features", "size", "sha256", "zstd")
+#: The keys of a module's record whose values have a type. An origin is a value of any type.
+KEYS = ("kind", "imports", "format", "functions", "variant", "rank", *OF_BYTES, *BLOB)
 FAR = 2**63 - 1
+#: What a page says of a candidate of another one: number, rank, and kind, format and variant.
+Claim = tuple[int, int, tuple[str, ...]]
 
 
 class SpecError(ValueError):
@@ -468,27 +473,54 @@ def unknown(fields: dict[str, Any], *known: str) -> dict[str, Any]:
 
 
 def read_constants(data: bytes | memoryview) -> dict[str, Any]:
+    return read_stored_constants(data, [])
+
+
+def read_stored_constants(data: bytes | memoryview, parts: list[bytes]) -> dict[str, Any]:
+    """Return constants in the bytes of a file, of which some may be positions of parts."""
     constants, symbols = map(mapping, objects(data, 2))
-    tensors = {name: constant(array(value)) for name, value in constants.items()}
+    tensors = {name: constant(array(value), parts) for name, value in constants.items()}
     names_by_symbol = {
         symbol: [text(name) for name in array(names)] for symbol, names in symbols.items()
     }
-    require(
-        all(name in tensors for names in names_by_symbol.values() for name in names),
-        "a symbol's constant exists",
-    )
+    for names in names_by_symbol.values():
+        require(all(name in tensors for name in names), "a symbol's constant exists")
     return {"constants": tensors, "symbols": names_by_symbol}
 
 
-def constant(parts: list[Any]) -> dict[str, Any]:
+def constant(parts: list[Any], stored: list[bytes]) -> dict[str, Any]:
     require(len(parts) == 3, "a constant is an array of 3")
     code, bits, lanes = type_numbers(parts[0])
     shape = [number(each, 0, FAR) for each in array(parts[1])]
     require(len(shape) <= 64, "at most 64 dimensions")
-    size = 8 * lanes if (code, bits, lanes) == (1, 1, 1) or (code, bits) == (3, 0) else bits * lanes
-    data = binary(parts[2])
+    size = bits * lanes
+    if (code, bits, lanes) == (1, 1, 1) or (code, bits) == (3, 0):
+        size = 8 * lanes
+    if stored and type(parts[2]) is not bytes:
+        data = stored[number(parts[2], 0, len(stored) - 1)]
+    else:
+        data = binary(parts[2])
     require(len(data) == -(-math.prod(shape) * size // 8), "the bytes of a constant")
     return {"type": type_name(parts[0]), "shape": shape, "data": data}
+
+
+def joined(data: bytes, parts: list[bytes]) -> bytes:
+    """Return the bytes of a module of constants, with each part in its place."""
+    unpacker = msgpack.Unpacker(raw=False, max_buffer_size=max(len(data), 1))
+    unpacker.feed(data)
+    pieces, at = [], 0
+    for _ in range(unpacker.read_map_header()):
+        unpacker.skip()
+        unpacker.read_array_header()
+        unpacker.skip()
+        unpacker.skip()
+        start = unpacker.tell()
+        value = unpacker.unpack()
+        if type(value) is int:
+            require(len(parts[value]) < 2**32, "a bin has less than 4 GiB")
+            pieces += [data[at:start], msgpack.packb(parts[value])]
+            at = unpacker.tell()
+    return b"".join([*pieces, data[at:]])
 
 
 # -- programs
@@ -714,13 +746,13 @@ def read_bundle(data: bytes) -> dict[str, Any]:
     """
     require(data[:8] == MAGIC and len(data) >= 48, "the header")
     version, length = struct.unpack_from("<II", data, 8)
-    require(version == 4, "the number of the format")
+    require(version == 5, "the number of the format")
     require(length <= 2**26 and 48 + length <= len(data), "the length of the head")
     head = data[48 : 48 + length]
     require(hashlib.sha256(head).digest() == data[16:48], "the digest of the head")
     (fields,) = map(mapping, objects(head, 1))
     require("candidates" in fields and "pages" in fields, "candidates and pages")
-    rest = unknown(fields, "candidates", "roots", "pages")
+    rest = unknown(fields, "candidates", "roots", "pages", "sections")
     check_unknown(rest)
     require_room(rest.values(), head)
     pages = read_pages(array(fields["pages"]))
@@ -728,7 +760,7 @@ def read_bundle(data: bytes) -> dict[str, Any]:
     start = aligned(at + sum(size for _, size, *_ in pages))
     require(start <= len(data), "the zeros after the pages")
     records: list[dict[str, Any]] = []
-    names: dict[str, list[int]] = {}
+    names: dict[str, list[Claim]] = {}
     firsts = [name for *_, name in pages if name is not None]
     places, end, beyond = list[int](), 0, 0
 
@@ -745,30 +777,33 @@ def read_bundle(data: bytes) -> dict[str, Any]:
         at, before = at + size, aligned(end) if total else end
         for each in found:
             if "size" in each:
-                each["offset"] = aligned(end) if each["size"] else end
+                each["offset"] = aligned(end) + each.get("shift", 0) if each["size"] else end
                 end = each["offset"] + each["size"] if each["size"] else end
         require(end == before + total, "the size of the bytes of the records of a page")
         records += found
         places += [place] * count
-    require(start + end == len(data), "the end of the file")
     require(not any(data[at:start]), "the zeros behind the pages")
+    end += start
+    for size in read_sections(array(fields.get("sections", []))):
+        end = aligned(end) + size if size else end
+    require(end == len(data), "the end of the file")
     for each in records:
-        if "size" not in each:
+        if "size" not in each or each["features"]:  # its bytes are not used
             continue
         begin = start + each["offset"]
         each["bytes"] = data[begin:][: each["size"]]
-        require(
-            not any(data[begin + each["size"] : aligned(begin + each["size"])]),
-            "the zeros behind the bytes of a record",
-        )
-        if "zstd" not in each or "kind" not in each:  # a module's result has a digest of its own
+        if each["size"]:
+            behind = begin + each["size"]
+            zeros = data[begin - each.get("shift", 0) : begin] + data[behind : aligned(behind)]
+            require(not any(zeros), "the zeros before and behind the bytes of a record")
+        if "zstd" not in each or each["role"] == "sources":  # of others the result is checked
             require(
                 hashlib.sha256(each["bytes"]).digest() == each["sha256"], "the digest of the bytes"
             )
         if "zstd" in each:
             beyond += max(each["zstd"][0] - 256 * each["size"], 0)
             require(beyond <= 2**20, "the limit on what compressed bytes unpack to")
-            each["bytes"] = unpacked(each["bytes"], *each["zstd"])
+            each["bytes"] = unpacked(each["bytes"], *each["zstd"], each["role"] != "part")
         if each.get("repeats"):
             each["bytes"], spans = repeated(each["bytes"], each["repeats"], each["size"])
             if each["kind"] in KINDS or each["kind"] == "const_loader":
@@ -790,20 +825,20 @@ def read_bundle(data: bytes) -> dict[str, Any]:
     require(roots and len(set(roots)) == len(roots), "one root or more, none twice")
     check_tree(roots, records)
     require(candidates_of(roots, records) == ranked, "the candidates of the tree")
-    others: dict[str, list[int]] = {}
+    others: dict[str, list[Claim]] = {}
     for at in ranked:
-        functions = set(records[at]["functions"])
+        each = records[at]
+        names_of = set(each["functions"])
         require(
-            not functions or page_with(min(functions)) == places[at],
-            "a candidate is in the page of its first name",
+            not names_of or any(page_with(name) == places[at] for name in names_of),
+            "a candidate is in the page of one of its names",
         )
-        for name in functions:
+        for name in names_of:
             if page_with(name) != places[at]:
-                others.setdefault(name, []).append(at)
-    require(
-        {name: sorted(each) for name, each in names.items()} == others,
-        "the names of candidates of other pages",
-    )
+                claim = at, each["rank"], (each["kind"], each["format"], each["variant"])
+                others.setdefault(name, []).append(claim)
+    said = {name: sorted(claims) for name, claims in names.items()}
+    require(said == others, "the names of candidates of other pages")
     check_contents(records)
     return {"roots": roots, "candidates": ranked, "records": records}
 
@@ -836,20 +871,46 @@ def read_pages(rows: list[Any]) -> list[tuple[int, int, int, bytes, bytes | None
     return pages
 
 
-def read_page(page: bytes) -> tuple[list[dict[str, Any]], dict[str, list[int]]]:
+def read_sections(rows: list[Any]) -> list[int]:
+    """Return the sizes of the sections, whose names are all unknown."""
+    sizes, names = [], set()
+    for row in map(array, rows):
+        require(len(row) == 3 and text(row[0]) not in names, "a name, once, a size and a SHA-256")
+        require(len(binary(row[2])) == 32, "a SHA-256")
+        names.add(row[0])
+        sizes.append(number(row[1], 0, FAR))
+    return sizes
+
+
+def read_page(page: bytes) -> tuple[list[dict[str, Any]], dict[str, list[Claim]]]:
     """Return the records of a page, and its names of candidates of other pages."""
     (fields,) = map(mapping, objects(page, 1))
-    rest = unknown(fields, "modules", "sources", "names")
+    rest = unknown(fields, "modules", "sources", "parts", "names", "variants")
     check_unknown(rest)
-    modules, sources = array(fields.get("modules", [])), array(fields.get("sources", []))
-    require_room([*rest.values(), *unknown_values(modules), *unknown_values(sources)], page)
-    for each in sources:
+    modules, sources, parts = (
+        array(fields.get(key, [])) for key in ("modules", "sources", "parts")
+    )
+    others = [*sources, *parts]
+    require_room([*rest.values(), *unknown_values(modules), *unknown_values(others)], page)
+    for each in others:
         check_unknown(unknown(mapping(each), *BLOB))
-    names: dict[str, list[int]] = {}
+    variants = [tuple(map(text, array(each))) for each in array(fields.get("variants", []))]
+    require(all(len(each) == 3 for each in variants), "a kind, a format and a variant")
+    names: dict[str, list[Claim]] = {}
     for each in map(array, array(fields.get("names", []))):
         require(len(each) == 2 and text(each[0]) not in names, "a name, once, and numbers")
-        names[each[0]] = [number(one, 0, 2**32 - 1) for one in array(each[1])]
-    return [*(module(mapping(each)) for each in modules), *(blob(each) for each in sources)], names
+        numbers = [number(one, 0, 2**32 - 1) for one in array(each[1])]
+        require(len(numbers) % 3 == 0, "three numbers for each candidate")
+        claims = zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True)
+        names[each[0]] = [
+            (at, rank, variants[number(variant, 0, len(variants) - 1)])
+            for at, rank, variant in claims
+        ]
+    return [
+        *(module(mapping(each)) for each in modules),
+        *(blob(each) | {"role": "sources"} for each in sources),
+        *(blob(each) | {"role": "part"} for each in parts),
+    ], names
 
 
 def candidates_of(roots: list[int], records: list[dict[str, Any]]) -> list[int]:
@@ -868,32 +929,40 @@ def candidates_of(roots: list[int], records: list[dict[str, Any]]) -> list[int]:
 
 
 def check_contents(records: list[dict[str, Any]]) -> None:
-    """Check the sources of modules, and that their functions are those of the index."""
-    used = {each["sources"] for each in records if "sources" in each}
-    require(
-        used == {at for at, each in enumerate(records) if "kind" not in each},
-        "a module has each of the sources",
-    )
+    """Check the sources and parts of modules, and that their functions are those of the index."""
+    used = {
+        "sources": {each["sources"] for each in records if "sources" in each},
+        "part": {at for each in records for at in each.get("parts", [])},
+    }
+    for role, numbers in used.items():
+        found = {at for at, each in enumerate(records) if each["role"] == role}
+        require(numbers == found, "a module has each of the sources and of the parts")
     for each in records:
-        if "sources" in each:
+        if each["role"] != "module" or each.get("features"):
+            continue
+        parts = [records[at] for at in each.get("parts", [])]
+        if any(part["features"] for part in parts):
+            continue
+        if "sources" in each and not records[each["sources"]]["features"]:
             (each["source"],) = map(mapping, objects(records[each["sources"]]["bytes"], 1))
             require(
                 all(type(text) in (str, bytes) for text in each["source"].values()),
                 "a source is a str or a bin",
             )
-        if each.get("kind") in KINDS:
+        if each["kind"] in KINDS:
             require(
                 list(read_module(each["kind"], each["bytes"])["functions"]) == each["functions"],
                 "the functions of a module",
             )
-        if each.get("kind") == "const_loader":
-            require(
-                list(read_constants(each["bytes"])["symbols"]) == each["functions"],
-                "the init symbols of constants",
-            )
+        if each["kind"] == "const_loader":
+            stored = [part["bytes"] for part in parts]
+            symbols = read_stored_constants(each["bytes"], stored)["symbols"]
+            require(list(symbols) == each["functions"], "the init symbols of constants")
+            if stored:
+                each["bytes"] = joined(each["bytes"], stored)
 
 
-def unpacked(data: bytes, size: int, digest: bytes) -> bytes:
+def unpacked(data: bytes, size: int, digest: bytes, are_objects: bool) -> bytes:
     """Return the bytes that zstd compressed to `data`."""
     window = min(max(size.bit_length(), 10), 27)
     decompressor = zstd.ZstdDecompressor(
@@ -910,6 +979,8 @@ def unpacked(data: bytes, size: int, digest: bytes) -> bytes:
     require(
         hashlib.sha256(result).digest() == digest, "the digest of what compressed bytes unpack to"
     )
+    if not are_objects:
+        return bytes(result)
     unpacker = msgpack.Unpacker(raw=True, strict_map_key=False, max_buffer_size=max(size, 1))
     unpacker.feed(result)
     try:
@@ -991,18 +1062,7 @@ def check_repeats(kind: str, data: bytes, spans: list[tuple[int, int, int]]) -> 
 
 def unknown_values(modules: list[Any]) -> list[Any]:
     """Return the values of the unknown keys of modules."""
-    known = (
-        "kind",
-        "imports",
-        "format",
-        "functions",
-        "variant",
-        "rank",
-        "repeats",
-        "sources",
-        *BLOB,
-    )
-    return [value for each in modules for value in unknown(mapping(each), *known).values()]
+    return [value for each in modules for value in unknown(mapping(each), *KEYS).values()]
 
 
 def module(fields: dict[str, Any]) -> dict[str, Any]:
@@ -1011,23 +1071,9 @@ def module(fields: dict[str, Any]) -> dict[str, Any]:
     bare = kind in ("bundle", "_lib")
     require(bare or re.fullmatch("[a-z][a-z0-9_]{0,31}", kind), "a kind's form")
     require([key in fields for key in ("size", "sha256")] == [not bare] * 2, "size and sha256")
-    require(not bare or not fields.keys() & {"zstd", "repeats", "sources"}, "a node has no bytes")
-    check_unknown(
-        unknown(
-            fields,
-            "kind",
-            "imports",
-            "format",
-            "functions",
-            "variant",
-            "rank",
-            "origin",
-            "repeats",
-            "sources",
-            *BLOB,
-        )
-    )
-    result: dict[str, Any] = {"kind": kind}
+    require(not bare or not fields.keys() & OF_BYTES, "a node has no bytes")
+    check_unknown(unknown(fields, "origin", *KEYS))
+    result: dict[str, Any] = {"role": "module", "kind": kind}
     result["imports"] = [number(each, 0, 2**32 - 1) for each in array(fields.get("imports", []))]
     result["format"] = text(fields.get("format", ""))
     result["functions"] = [text(each) for each in array(fields.get("functions", []))]
@@ -1041,9 +1087,15 @@ def module(fields: dict[str, Any]) -> dict[str, Any]:
         result["repeats"] = [
             [number(one, 0, FAR) for one in array(each)] for each in array(fields["repeats"])
         ]
-        require(all(len(each) > 2 for each in result["repeats"]), "a range and positions")
+        if not result["features"]:
+            require(all(len(each) > 2 for each in result["repeats"]), "a range and positions")
+    if "shift" in fields:
+        result["shift"] = number(fields["shift"], 0, 63)
     if "sources" in fields:
         result["sources"] = number(fields["sources"], 0, 2**32 - 1)
+    if "parts" in fields:
+        result["parts"] = [number(each, 0, 2**32 - 1) for each in array(fields["parts"])]
+        require(kind == "const_loader" or not result["parts"], "constants have parts")
     return result
 
 
@@ -1051,6 +1103,7 @@ def blob(fields: dict[str, Any]) -> dict[str, Any]:
     """Return how many bytes are in the file, and what they unpack to."""
     require("size" in fields and "sha256" in fields, "size and sha256")
     result: dict[str, Any] = {
+        "features": [text(each) for each in array(fields.get("features", []))],
         "size": number(fields["size"], 0, FAR),
         "sha256": binary(fields["sha256"]),
     }
@@ -1126,7 +1179,8 @@ def to_json(value: Any) -> Any:
         return {
             key: to_json(each)
             for key, each in value.items()
-            if not in_index or (key not in ("bytes", "source") and each not in ("", [], {}, None))
+            if not in_index
+            or (key not in ("bytes", "source", "role") and each not in ("", [], {}, None))
         }
     return value
 

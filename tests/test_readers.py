@@ -28,7 +28,11 @@ from fuzzing import c_reader, javascript, seeds, specification  # noqa: E402 - t
 from handmade import headed, row  # noqa: E402 - tools/handmade.py
 
 GOLDEN = ROOT / "tests" / "golden"
-FILES = {path.relative_to(GOLDEN).as_posix(): path for path in sorted(GOLDEN.glob("*/*.devmod"))}
+FILES = {
+    path.relative_to(GOLDEN).as_posix(): path
+    for path in sorted(GOLDEN.glob("*/*.devmod"))
+    if path.parent.name != "later"  # in part refused: test_golden_later.py
+}
 MODULES = {path.relative_to(GOLDEN).as_posix(): path for path in sorted(GOLDEN.glob("*/*.bytes"))}
 SOUND = golden_bad.sound()
 READERS = {
@@ -87,16 +91,27 @@ def test_the_end_of_a_range(name: str, reader: str) -> None:
 
 
 def look_up_in_python(data: bytes, name: str) -> list[int] | str:
-    root: Any = devmod.loads(data)
+    """Return the candidates of a function, after a look at their records; or the error."""
+    index: Any = devmod.loads(data).tree.index  # type: ignore[attr-defined]
     try:
-        return root.tree.index.find(name)  # type: ignore[no-any-return]
+        numbers: list[int] = index.find(name)
+        for number in numbers:
+            index.entry(number)
     except devmod.FormatError as error:
         return str(error).rpartition(": ")[2]
+    return numbers
 
 
 def look_up_in_c(data: bytes, name: str) -> list[int] | str:
     with c_reader.File(data) as file:
-        return file.find(name.encode())[1]
+        _, found = file.find(name.encode())
+        if isinstance(found, str):
+            return found
+        for number in found:
+            result, text = file.get_bytes(number, 1 << 20)
+            if result:
+                return str(text)
+        return found
 
 
 def look_up_in_javascript(data: bytes, name: str) -> list[int] | str:
@@ -105,7 +120,9 @@ def look_up_in_javascript(data: bytes, name: str) -> list[int] | str:
     const { sourceOf } = await import("./source.js");
     const index = await Index.open(await sourceOf(Buffer.from(argument[0], "base64"), {}));
     try {
-      return await index.find(argument[1]);
+      const numbers = await index.find(argument[1]);
+      for (const number of numbers) await index.entry(number);
+      return numbers;
     } catch (error) {
       return error.message.slice(error.message.lastIndexOf(": ") + 2);
     }
@@ -119,12 +136,27 @@ def look_up_in_javascript(data: bytes, name: str) -> list[int] | str:
 def test_what_two_pages_say_of_a_look_up_must_agree(reader: str) -> None:
     """Of a file with several roots, nothing else is read."""
     look_up = {"c": look_up_in_c, "javascript": look_up_in_javascript}
-    names = [["x", [0]], ["y", [0]], ["z", [1]]]
-    first = {**golden_bad.entry(golden_bad.NAMED), "functions": ["f", "x"], "rank": 0}
+    variants = [
+        ["opencl", "cl", ""],
+        ["metal", "cl", ""],
+        ["opencl", "il", ""],
+        ["opencl", "cl", "v"],
+    ]
+    names = [
+        ["p", [0, 0, 1]],
+        ["q", [0, 0, 2]],
+        ["r", [0, 0, 3]],
+        ["s", [0, 2, 0]],  # another rank
+        ["t", [0, 0, 0, 0, 1, 0]],
+        ["x", [0, 0, 0]],
+        ["y", [0, 0, 0]],  # a name that it has not
+        ["z", [1, 1, 0]],  # a candidate of the page
+    ]
+    first = {**golden_bad.entry(golden_bad.NAMED), "functions": ["f", *"pqrst", "x"], "rank": 0}
     second = {**golden_bad.entry(), "functions": ["n"], "rank": 1}
     pages = [
         msgpack.packb({"modules": [first]}),
-        msgpack.packb({"modules": [second], "names": names}),
+        msgpack.packb({"modules": [second], "names": names, "variants": variants}),
     ]
     rows = [
         row(pages[0], 1, len(golden_bad.NAMED)),
@@ -133,19 +165,13 @@ def test_what_two_pages_say_of_a_look_up_must_agree(reader: str) -> None:
     blobs = golden_bad.NAMED.ljust(64, b"\0") + golden_bad.BLOB
     data = headed({"candidates": 2, "pages": rows}, b"".join(pages), blobs)
     disagree = "two parts of it describe a candidate in different ways"
-    for name, expected in {
-        "x": [0],
-        "f": [0],
-        "n": [1],
-        "y": disagree,
-        "z": disagree,
-        "o": [],
-    }.items():
-        assert look_up_in_python(data, name) == expected
+    expected = {"x": [0], "f": [0], "n": [1], "o": [], **dict.fromkeys("pqrstyz", disagree)}
+    for name, result in expected.items():
+        assert look_up_in_python(data, name) == result
         found = look_up[reader](data, name)
         if isinstance(found, str):
             found = found.replace("of the index describe", "of it describe")
-        assert found == expected
+        assert found == result, name
 
 
 @pytest.mark.row("R41", "R50")

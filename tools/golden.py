@@ -18,6 +18,7 @@ from typing import Any
 
 import devmod
 import golden_bad
+import golden_later
 from devmod._formats.blobs import library_text
 from devmod.backend import decode
 from devmod_readers.programs import read_program
@@ -271,6 +272,22 @@ def programs() -> devmod.Module:
     )
 
 
+def large_constants() -> devmod.Module:
+    """Return two modules of constants, of which both have one large constant, and a kernel that
+    imports the first.
+    """
+    ramp, steps = range(1024), range(0, 4096, 4)
+    weights = memoryview(struct.pack("<1024f", *ramp)).cast("B").cast("f", [32, 32])
+    again = memoryview(struct.pack("<1024f", *ramp)).cast("B").cast("f", [32, 32])
+    others = memoryview(struct.pack("<1024i", *steps)).cast("B").cast("i")
+    small = memoryview(struct.pack("<2f", 1, 2)).cast("B").cast("f")
+    one = devmod.const_loader({"weights": weights, "bias": small}, {"__init__": ["weights"]})
+    other = devmod.const_loader({"w": again, "i": others, "twice": others}, {"all": ["w", "i"]})
+    kernel = next(modules())
+    kernel.import_module(one)
+    return devmod.bundle(kernel, other, mixed=True)
+
+
 def from_tvm() -> devmod.Module:
     """Return a tree that TVM exported, with the node of the host library at its root."""
     blob = ROOT / "core" / "tests" / "vectors" / "tvm" / "vadd_const.opencl+const_loader.tvmimports"
@@ -424,7 +441,7 @@ def files(version: str) -> dict[str, bytes]:
         "tvm": from_tvm(),
         "programs": programs(),
     }
-    trees |= {"shared": equal_shaders()}
+    trees |= {"shared": equal_shaders(), "constants": large_constants()}
     of_source, many = variants_of_a_source(), library_of_many()
     return (
         made
@@ -433,6 +450,7 @@ def files(version: str) -> dict[str, bytes]:
             "sources.devmod": devmod.dumps(of_source, with_sources=True),
             "compressed.devmod": devmod.dumps(of_source, compress="zstd"),
             "both.devmod": devmod.dumps(of_source, compress="zstd:19", with_sources=True),
+            "constants-compressed.devmod": devmod.dumps(large_constants(), compress="zstd:19"),
             "shared-compressed.devmod": devmod.dumps(equal_shaders(), compress="zstd:19"),
             "library.devmod": devmod.dumps(many, with_sources=True),
         }
@@ -545,7 +563,10 @@ def write() -> None:
         text = json.dumps({"about": about, "files": contents}, ensure_ascii=False, indent=1)
         (folder / CONTENTS).write_text(text + "\n", encoding="utf-8")
     golden_bad.write(GOLDEN / "bad")
-    for path in sorted(path for name in (*VERSIONS, "bad") for path in (GOLDEN / name).iterdir()):
+    golden_later.write(GOLDEN / "later")
+    for path in sorted(
+        path for name in (*VERSIONS, "bad", "later") for path in (GOLDEN / name).iterdir()
+    ):
         print(f"{path.stat().st_size:8}  {path.relative_to(ROOT)}")
 
 

@@ -119,10 +119,10 @@ def _bundles() -> Iterator[tuple[str, bytes]]:
     yield "cut behind the index", good[:150]
     yield "cut in a module", good[:-1]
     yield "longer than it says", good + b"!"
-    yield "newer version", _file(_tree(entry()), number=5)
+    yield "newer version", _file(_tree(entry()), number=6)
     yield "much newer version", _file(b"\xc1", number=2**32 - 1)
     yield "version 0", _file(_tree(entry()), number=0)
-    for number in (1, 2, 3):
+    for number in (1, 2, 3, 4):
         yield f"development file {number}", _file(_tree(entry()), number=number)
     yield "oversized head", _file({}, length=2**32 - 1)
     yield "head longer than the file", _file({}, length=2000)
@@ -302,32 +302,61 @@ def _pages() -> Iterator[tuple[str, bytes]]:
         rows = [row(one, 1, len(NAMED)), row(other, 0, 0, 0, name)[: 4 if nameless else 6]]
         return headed({"candidates": candidates, "pages": rows} | more, one + other, NAMED)
 
-    first, second = _page(both), _page(names=[["x", [0]]])
+    variants = [["opencl", "cl", ""]]
+
+    def further(*names: Any, variants: Any = variants, **more: Any) -> bytes:
+        """Return a page with what it says of candidates of the other one."""
+        return _page(**more, names=list(names), variants=variants)
+
+    x = ["x", [0, 0, 0]]
+    first, second = _page(both), further(x)
     assert _use_sound(two(first, second))
-    yield "second name without a number", two(first, _page(names=[["x", []]]))
+    again = ["x", [0, 0, 2]]
+    assert _use_sound(two(first, further(again, variants=[["", "", ""], *variants, *variants])))
+    yield "second name without a number", two(first, further(["x", []]))
     yield "second name that no page has", two(first, _page())
+    yield "second name of a module that has it not", two(first, further(x, ["y", [0, 0, 0]]))
+    yield "second name of no module", two(first, further(x, ["y", [7, 1, 0]]))
     yield (
-        "second name of a module that has it not",
-        two(first, _page(names=[["x", [0]], ["y", [0]]])),
+        "second name in the wrong page",
+        two(_page(both, names=[x], variants=variants), _page()),
     )
-    yield "second name of no module", two(first, _page(names=[["x", [0]], ["y", [7]]]))
-    yield "second name in the wrong page", two(_page(both, names=[["x", [0]]]), _page())
-    yield "second name in the page of its module", two(_page(both, names=[["f", [0]]]), second)
-    yield "second name twice", two(first, _page(names=[["x", [0]], ["x", [0]]]))
-    yield "second name with a number twice", two(first, _page(names=[["x", [0, 0]]]))
-    yield "second name that is a number", two(first, _page(names=[[1, [0]]]))
-    yield "second name of three parts", two(first, _page(names=[["x", [0], 0]]))
-    yield "second names that are a map", two(first, _page(names={"x": [0]}))
-    yield "module in the page of another name", two(first, second, name=b"a")
-    only = _page(both, names=[["x", [0]]])
-    yield "names in the only page", headed(_head(pages=[row(only, 1, len(NAMED))]), only, NAMED)
-    only = _page(names=[["f", [0]], ["x", [0]]])
     yield (
-        "first name in another page",
+        "second name in the page of its module",
+        two(_page(both, names=[["f", [0, 0, 0]]], variants=variants), second),
+    )
+    yield "second name twice", two(first, further(x, x))
+    yield "second name with a number twice", two(first, further(["x", [0, 0, 0, 0, 0, 0]]))
+    yield "second name with a number alone", two(first, further(["x", [0]]))
+    yield "second name with two numbers", two(first, further(["x", [0, 0]]))
+    yield "second name with four numbers", two(first, further(["x", [0, 0, 0, 0]]))
+    yield "second name with a negative rank", two(first, further(["x", [0, -1, 0]]))
+    yield "second name with another rank", two(first, further(["x", [0, 1, 0]]))
+    yield "second name with no such variant", two(first, further(["x", [0, 0, 1]]))
+    yield "second name of another kind", two(first, further(x, variants=[["metal", "cl", ""]]))
+    yield "second name of another format", two(first, further(x, variants=[["opencl", "il", ""]]))
+    yield "second name of another variant", two(first, further(x, variants=[["opencl", "cl", "v"]]))
+    yield "second name that is a number", two(first, further([1, [0, 0, 0]]))
+    yield "second name of three parts", two(first, further([*x, 0]))
+    yield "second names that are a map", two(first, _page(names={"x": [0, 0, 0]}))
+    yield "variant of two parts", two(first, further(x, variants=[["opencl", "cl"]]))
+    yield "variant that is a string", two(first, further(x, variants=["opencl"]))
+    yield "variant of a number", two(first, further(x, variants=[["opencl", "cl", 0]]))
+    yield "variants that are a map", two(first, further(x, variants={}))
+    yield "module in the page of another name", two(first, second, name=b"a")
+    only = _page(both, names=[x], variants=variants)
+    yield "names in the only page", headed(_head(pages=[row(only, 1, len(NAMED))]), only, NAMED)
+    only = further(["f", [0, 0, 0]], x)
+    yield (
+        "module in a page of none of its names",
         headed(
             _head(pages=[row(only, 0, 0), row(first, 1, len(NAMED), 0, b"z")]), only + first, NAMED
         ),
     )
+    # A module may be in the page of any of its names.
+    only = further(["f", [0, 0, 0]])
+    rows = [row(only, 0, 0), row(first, 1, len(NAMED), 0, b"m")]
+    assert _use_sound(headed({"candidates": 1, "pages": rows}, only + first, NAMED))
     yield "pages out of order", two(first, second, name=b"")
     yield "names in a page without names", two(first, second, nameless=True)
     page = _page(other)
@@ -441,6 +470,141 @@ def _compressed() -> Iterator[tuple[str, bytes]]:
     yield "sources by a name", _file(_tree(entry(sources="cuda")))
     yield "sources of a node", _file(_tree({"kind": "bundle", "sources": 0}, sources=[]), b"")
     yield "compressed sources of another size", sources(_frame(text), 0, zstd=_unpacked(text, 3))
+
+
+# -- features, places and parts
+
+#: The bytes of constants of which one is a part, and of its elements.
+WITH_PART = b"\x81\xa1w\x93\x93\x02\x20\x01\x91\x02\x00\x80"
+ELEMENTS = bytes(range(8))
+
+
+def _of(data: bytes, **changes: Any) -> dict[str, Any]:
+    """Return a record that is no module."""
+    made: dict[str, Any] = {"size": len(data), "sha256": hashlib.sha256(data).digest()} | changes
+    return {key: value for key, value in made.items() if value is not None}
+
+
+def _features() -> Iterator[tuple[str, bytes]]:
+    node = {"kind": "bundle"}
+    yield "features that are a string", _file(_tree(entry(features="brotli")))
+    yield "feature that is a number", _file(_tree(entry(features=[1])))
+    yield "features of a node", _file(_tree(node | {"features": ["brotli"]}), b"")
+    yield (
+        "unknown feature with a digest too short",
+        _file(_tree(entry(features=["a"], sha256=b""))),
+    )
+    yield "unknown feature without a kind", _file(_tree(entry(features=["a"], kind=None)))
+    yield "unknown feature with a size too large", _file(_tree(entry(features=["a"], size=8)))
+    yield "unknown feature with a negative rank", _page_of(entry(features=["a"], rank=-1))
+
+
+def _page_of(*modules: Any) -> bytes:
+    return headed(_head(*modules), _page(*modules), BLOB)
+
+
+def _places() -> Iterator[tuple[str, bytes]]:
+    node = {"kind": "bundle"}
+    assert _use_sound(_file(_tree(entry(shift=0))))
+    for shift in (1, 63):
+        assert _use_sound(_file(_tree(entry(shift=shift)), bytes(shift) + BLOB))
+    for name, zeros in (("first", b"\1" + bytes(6)), ("last", bytes(6) + b"\1")):
+        yield f"no zero at the {name} byte of a shift", _file(_tree(entry(shift=7)), zeros + BLOB)
+    yield "shift of a whole place", _file(_tree(entry(shift=64)), bytes(64) + BLOB)
+    yield "negative shift", _file(_tree(entry(shift=-1)))
+    yield "shift of another type", _file(_tree(entry(shift="1")), b"\0" + BLOB)
+    yield "shift of a node", _file(_tree(node | {"shift": 0}), b"")
+    yield "shift that the page does not count", _file(_tree(entry(shift=7)))
+
+
+def _with_part(
+    data: bytes = WITH_PART, elements: bytes = ELEMENTS, *, part: Any = (), **changes: Any
+) -> bytes:
+    """Return a file with one constant, which is a part."""
+    module = entry(data, **{"kind": "const_loader", "format": None, "parts": [1]} | changes)
+    tree = _tree(module, parts=[_of(elements, **dict(part))])
+    return _file(tree, data.ljust(64, b"\0") + elements)
+
+
+def _parts() -> Iterator[tuple[str, bytes]]:
+    plain = WITH_PART.replace(b"\x91\x02\x00", b"\x91\x02\xc4\x08" + ELEMENTS)
+    assert _use_sound(_with_part())
+    assert _use_sound(_with_part(parts=[1, 1]))
+    assert _use_sound(
+        _with_part(WITH_PART.replace(b"\x02\x00\x80", b"\x02\xcd\x00\x01\x80"), parts=[1, 1])
+    )
+    assert _use_sound(_with_part(plain))
+    frame = _frame(ELEMENTS)
+    assert _use_sound(_with_part(elements=frame, part={"zstd": _unpacked(ELEMENTS)}))
+    empty = WITH_PART.replace(b"\x91\x02", b"\x91\x00")
+    assert _use_sound(
+        _file(_tree(entry(empty, kind="const_loader", parts=[1]), parts=[_of(b"")]), empty)
+    )
+    yield "part that is not there", _with_part(parts=[2])
+    yield "part that is a module", _with_part(parts=[0, 1])
+    yield (
+        "part that is sources",
+        _file(
+            _tree(entry(WITH_PART, kind="const_loader", parts=[1], sources=1), sources=[_of(b"")]),
+            WITH_PART,
+        ),
+    )
+    yield "sources that are a part", _with_part(sources=1)
+    yield "part that no module has", _with_part(plain, parts=None)
+    yield "part of another kind", _with_part(kind="metal")
+    yield "part of a node", _file(_tree({"kind": "bundle", "parts": []}), b"")
+    yield "parts that are a number", _with_part(parts=1)
+    yield "part by a negative number", _with_part(parts=[-1])
+    yield "part without a size", _with_part(part={"size": None})
+    yield "part without a digest", _with_part(part={"sha256": None})
+    yield "part with a digest too short", _with_part(part={"sha256": bytes(31)})
+    yield "part that is damaged", _with_part(part={"sha256": bytes(32)})
+    yield "part beyond the file", _with_part(part={"size": 2**62})
+    yield "part with a kind alone", _file(_tree(entry(), parts=[{"kind": "opencl"}]))
+    yield "part of fewer elements", _with_part(elements=ELEMENTS[:7])
+    yield "part of more elements", _with_part(elements=ELEMENTS + b"\0")
+    yield "constant of no such part", _with_part(WITH_PART.replace(b"\x02\x00", b"\x02\x01"))
+    yield "constant of a negative part", _with_part(WITH_PART.replace(b"\x02\x00", b"\x02\xff"))
+    yield "constant of a part by its name", _with_part(WITH_PART.replace(b"\x02\x00", b"\x02\xa0"))
+    yield "constant of a part without parts", _with_part(parts=None)
+    other = {"zstd": _unpacked(ELEMENTS[:7] + b"\0")}
+    yield "compressed part of other elements", _with_part(elements=frame, part=other)
+    yield (
+        "compressed part of more than the limit",
+        _with_part(elements=_run(100_000), part={"zstd": _unpacked(bytes(2**20 + 2**16))}),
+    )
+
+
+def _sections() -> Iterator[tuple[str, bytes]]:
+    first = entry(rank=0)
+    page = _page(first)
+
+    def one(sections: Any, blobs: bytes = BLOB) -> bytes:
+        return headed(_head(first, sections=sections), page, blobs)
+
+    tuning = [b"tuning of tomorrow", b"more"]
+    rows = [
+        [name, len(data), hashlib.sha256(data).digest()]
+        for name, data in zip("ab", tuning, strict=True)
+    ]
+    behind = BLOB.ljust(64, b"\0") + tuning[0]
+    assert _use_sound(one([]))
+    assert _use_sound(one(rows[:1], behind))
+    assert _use_sound(one(rows, behind.ljust(128, b"\0") + tuning[1]))
+    assert _use_sound(one([["a", 0, bytes(32)]]))
+    yield "no zero before a section", one(rows[:1], BLOB + b"\1" + behind[len(BLOB) + 1 :])
+    yield "section that is cut", one(rows[:1], behind[:-1])
+    yield "section with a byte behind", one(rows[:1], behind + b"\0")
+    yield "section that no row names", one([], behind)
+    yield "section without bytes", one(rows[:1])
+    yield "section of two parts", one([rows[0][:2]], behind)
+    yield "section that is a string", one(["a"], behind)
+    yield "sections that are a map", one({"a": rows[0]}, behind)
+    yield "section by a number", one([[1, *rows[0][1:]]], behind)
+    yield "section twice", one([rows[0], rows[0]], behind.ljust(128, b"\0") + tuning[0])
+    yield "section of a negative size", one([["a", -1, bytes(32)]], behind)
+    yield "section beyond the file", one([["a", 2**40, bytes(32)]], behind)
+    yield "section with a digest too short", one([["a", len(tuning[0]), bytes(31)]], behind)
 
 
 # -- repeats
@@ -758,6 +922,7 @@ def _modules() -> Iterator[tuple[str, bytes]]:
         pack({"x": [[2, 32, 1], [1] * 65, b"0000"]}) + pack({}),
     )
     yield "symbol with a constant that is not there.const_loader", pack({}) + pack({"i": ["x"]})
+    yield "constant of a part.const_loader", pack({"x": [[2, 32, 1], [1], 0]}) + pack({})
     yield "symbol with a number.const_loader", pack({}) + pack({"i": [1]})
 
 
@@ -889,7 +1054,18 @@ def cases() -> dict[str, bytes]:
     """Return every bad file by its name."""
     made = {
         f"{name}.devmod": data
-        for cases in (_bundles(), _heads(), _padding(), _pages(), _compressed(), _repeated())
+        for cases in (
+            _bundles(),
+            _heads(),
+            _padding(),
+            _pages(),
+            _compressed(),
+            _features(),
+            _places(),
+            _parts(),
+            _sections(),
+            _repeated(),
+        )
         for name, data in cases
     }
     made |= {f"{name}.devmod": data for name, _, data in _ends()}

@@ -13,7 +13,7 @@ from typing import Any
 import msgpack  # type: ignore[import-untyped]
 
 MAGIC = b"\x89devmod\n"
-NUMBER = 4
+NUMBER = 5
 
 
 def aligned(offset: int) -> int:
@@ -49,9 +49,9 @@ def file_of(index: Any, blobs: bytes = b"", *, roots: Sequence[Any] = (0,), **he
             **header,
         )
     parts = {key: value for key, value in index.items() if key != "roots"}
-    modules, sources, found = (
+    modules, others, found = (
         parts.get("modules"),
-        parts.get("sources", []),
+        [*_list(parts.get("sources")), *_list(parts.get("parts"))],
         index.get("roots", [0]),
     )
     candidates = 0
@@ -62,7 +62,7 @@ def file_of(index: Any, blobs: bytes = b"", *, roots: Sequence[Any] = (0,), **he
             for number, each in enumerate(modules)
         ]
         candidates = len(order)
-    records = sum(len(each) for each in (modules, sources) if isinstance(each, list))
+    records = sum(len(each) for each in (modules, others) if isinstance(each, list))
     page = msgpack.packb(parts)
     return headed(
         {"candidates": candidates, "roots": found, "pages": [row(page, records, len(blobs))]},
@@ -70,6 +70,10 @@ def file_of(index: Any, blobs: bytes = b"", *, roots: Sequence[Any] = (0,), **he
         blobs,
         **header,
     )
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def row(page: bytes, records: int, size: int, *name: Any) -> list[Any]:

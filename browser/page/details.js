@@ -309,7 +309,7 @@ function usage(name, info) {
 function constantList(constants) {
   const items = constants
     .slice(0, MOST)
-    .map(([name, { type, shape, data }]) =>
+    .map(([name, { type, shape, size: bytes }]) =>
       el(
         "li",
         {},
@@ -320,7 +320,7 @@ function constantList(constants) {
           ": ",
           el("span", { class: "t-type" }, `${type}[${shape.join(" × ")}]`),
         ),
-        el("span", { class: "quiet" }, ` ${size(data.length)}`),
+        el("span", { class: "quiet" }, ` ${size(Number(bytes))}`),
       ),
     );
   return el("div", {}, el("h3", {}, "Constants"), el("ul", { class: "functions" }, ...items));

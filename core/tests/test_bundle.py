@@ -50,7 +50,7 @@ def test_the_layout_of_a_file() -> None:
     )
     head += hashlib.sha256(page).digest() + b"\x00\xc4\x00"
     start = (
-        b"\x89devmod\n\x04\0\0\0"
+        b"\x89devmod\n\x05\0\0\0"
         + len(head).to_bytes(4, "little")
         + hashlib.sha256(head).digest()
         + head

@@ -53,10 +53,10 @@ FILE = "devmod.load_from_file(%r) reads a payload that has a metadata file besid
         (GOOD[:-1], "is cut short: 264 bytes; expected are 265"),
         (GOOD + b"!", "has 1 bytes more than its index describes; expected are 265"),
         (
-            file_of({}, number=5),
+            file_of({}, number=6),
             "is in version 2 of the .devmod format, and this devmod reads version 1: pip install -U devmod-core",
         ),
-        *((file_of({}, number=number), DEVELOPMENT) for number in (1, 2, 3)),
+        *((file_of({}, number=number), DEVELOPMENT) for number in (1, 2, 3, 4)),
         (file_of({}, number=0), "is damaged: the number 0 of the .devmod format does not exist"),
         (
             file_of({}, length=2**32 - 1),

@@ -98,7 +98,9 @@ class File(io.BytesIO):
 
 
 @pytest.mark.row("R50")
-def test_a_look_up_reads_the_head_and_at_most_two_pages(many: bytes) -> None:
+def test_a_look_up_reads_the_page_of_the_name_and_those_of_candidates_that_are_used(
+    many: bytes,
+) -> None:
     pages = len(pages_of(many))
     assert pages > 2
     root = devmod.loads(many)
@@ -110,8 +112,14 @@ def test_a_look_up_reads_the_head_and_at_most_two_pages(many: bytes) -> None:
         ("zoom", ["7", "300"]),
     ):  # the last two are further names
         root = devmod.loads(many)
+        found: Any = root._owners_of(name)  # type: ignore[attr-defined]
+        assert len(read(root)) == 1
+        assert [(each.kind, each.format, each.variant) for each in found] == [
+            ("cuda", "cubin", "")
+        ] * len(numbers)
+        assert len(read(root)) == 1
         assert owners(root, name) == numbers
-        assert len(read(root)) <= 2
+        assert len(read(root)) <= 3
     for name in ("kernel_42x", "", "a", "\U0010ffff", "\ud800"):
         root = devmod.loads(many)
         assert name not in root
@@ -149,6 +157,74 @@ def test_every_name_of_a_simulated_library_is_found_by_two_pages() -> None:
             )
             assert len(file.sizes) <= 3
             assert sum(file.sizes) < 2 * PAGE_SIZE + 500
+
+
+def looked_up(data: bytes, name: str) -> tuple[Any, int, int]:
+    """Return the candidates of a function, and how many reads they take with the first one's bytes,
+    and how many bytes beside these.
+    """
+    file = File(data)
+    root: Any = devmod.load(file)
+    found = root._owners_of(name)
+    size = len(found[0].save_to_bytes())
+    return found, len(file.sizes), sum(file.sizes) - size
+
+
+@pytest.mark.row("R50")
+@pytest.mark.parametrize("common", ["a_common", "zzz_common"])
+def test_a_name_that_all_candidates_have_fills_no_page(common: str) -> None:
+    count = 2000
+    modules = [
+        Raw("toy", b"%d" % number, functions=(common, f"kernel_{number:05}", f"other_{number}"))
+        for number in range(count)
+    ]
+    data = devmod.dumps(devmod.bundle(*modules))
+    pages = pages_of(data)
+    # A candidate is in the page of its rarest name, and of two in that of the lower one.
+    assert [each["functions"][1] for page in pages for each in page.get("modules", ())] == [
+        f"kernel_{number:05}" for number in range(count)
+    ]
+    for number in (0, 7, 1999):
+        for name in (f"kernel_{number:05}", f"other_{number}"):
+            (found,), reads, size = looked_up(data, name)
+            assert found.save_to_bytes() == b"%d" % number
+            assert reads <= 4  # the head in two
+            assert size < 100_000
+    found, reads, size = looked_up(data, common)
+    assert [each.entry.rank for each in found[:3]] == [0, 1, 2]
+    assert (len(found), reads <= 4, size < 100_000) == (count, True, True)
+    spec_reader.read_bundle(data)
+
+
+@pytest.mark.row("R50")
+def test_a_choice_among_kinds_reads_the_record_of_the_candidate_that_is_used() -> None:
+    """Four of five kinds are not installed. Each kind has the functions in modules of its own."""
+    names = [f"kernel_{number}" for number in range(600)]
+    modules: list[devmod.Module] = []
+    for kind in range(5):
+        own = names[:]
+        random.Random(kind).shuffle(own)
+        for at in range(0, len(own), 6):
+            group = own[at : at + 6]
+            if kind < 4:
+                modules.append(Raw(f"toy{kind}", b"x" * 500, functions=tuple(group)))
+            else:
+                value = memoryview(group[0].encode())
+                modules.append(devmod.const_loader({"w": value}, {each: ["w"] for each in group}))
+    data = devmod.dumps(devmod.bundle(*modules, mixed=True))
+    whole = devmod.loads(data)
+    for name in names[::97]:
+        file = File(data)
+        (value,) = devmod.load(file)[name]()
+        assert len(file.sizes) <= 4
+        (owner,) = (each for each in whole.imports if each.kind == "const_loader" and name in each)
+        assert bytes(value) == bytes(owner.get_global("w"))
+        root: Any = devmod.load(File(data))
+        assert [each.kind for each in root._owners_of(name)] == [
+            *(f"toy{kind}" for kind in range(4)),
+            "const_loader",
+        ]
+        assert len(read(root)) == 1
 
 
 @pytest.mark.row("R50")
@@ -355,6 +431,7 @@ def test_what_two_pages_say_of_a_candidate_must_agree(many: bytes) -> None:
         for position, (name, _) in enumerate(page.get("names", []))
     }
     (at, position) = by_name["zoom"]
+    assert pages[at]["variants"] == [["cuda", "cubin", ""]]
 
     def changed(number: int, change: Callable[[dict[str, Any]], object]) -> bytes:
         new = pages_of(many)
@@ -365,15 +442,24 @@ def test_what_two_pages_say_of_a_candidate_must_agree(many: bytes) -> None:
         found: list[Any] = page["names"][position]
         return found
 
-    look_up = lambda root: root._owners_of("zoom")  # noqa: E731
-    for change in (
-        lambda page: names(page).__setitem__(1, [seven + 1]),  # another candidate
-        lambda page: names(page).__setitem__(1, [seven, seven + 1]),
-        lambda page: names(page).__setitem__(1, [10**6]),
+    def look_up(root: Any) -> object:
+        return [each.function_names for each in root._owners_of("zoom")]
+
+    (said,) = (numbers for name, numbers in pages[at]["names"] if name == "zoom")
+    number, rank, _ = said[:3]
+    assert (number, rank) == (seven, 7)
+    for numbers in (
+        [seven + 1, *said[1:]],  # another candidate
+        [*said, seven + 1, 8, 0],
+        [*said, *said],
+        [10**6, *said[1:]],
+        [seven, 8, *said[2:]],  # another rank
     ):
-        assert (
-            refused(changed(at, change), look_up) == refused(changed(at, change), whole) == DISAGREE
-        )
+        wrong = changed(at, lambda page, numbers=numbers: names(page).__setitem__(1, numbers))  # type: ignore[misc]
+        assert refused(wrong, look_up) == refused(wrong, whole) == DISAGREE
+    for variant in (["rocm", "cubin", ""], ["cuda", "ptx", ""], ["cuda", "cubin", "sm_90"]):
+        wrong = changed(at, lambda page, variant=variant: page.__setitem__("variants", [variant]))  # type: ignore[misc]
+        assert refused(wrong, look_up) == refused(wrong, whole) == DISAGREE
     missing = changed(at, lambda page: page["names"].pop(position))
     assert owners(devmod.loads(missing), "zoom") == [
         "300"
@@ -394,7 +480,7 @@ def test_what_two_pages_say_of_a_candidate_must_agree(many: bytes) -> None:
         == refused(listed, whole)
         == DISAGREE
     )
-    misplaced = changed(at, lambda page: page["names"].append(["blur", [seven]]))
+    misplaced = changed(at, lambda page: page["names"].append(["blur", [seven, 7, 0]]))
     assert refused(misplaced, look_up) == refused(misplaced, whole) == DISAGREE
 
 

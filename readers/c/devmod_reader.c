@@ -15,14 +15,19 @@
 
 enum {
     HEADER = 48,
-    NUMBER = 4,
+    NUMBER = 5,
     MAX_INDEX = 64 << 20,
     MAX_DEPTH = 64,
     MAX_BARE = 1024,
-    MAX_NESTING = 32
+    MAX_NESTING = 32,
+    MAX_DIMENSIONS = 64,
+    MAX_SHIFT = 63
 };
 enum { FREE_UNPACKED = 1 << 20, MAX_RATIO = 256, MAX_REPEATS = 65536, FREE_VALUES = 1 << 20 };
 #define MAX_SIZE (UINT64_MAX >> 1)
+
+/* The arrays of a page: what its records are of. */
+enum { MODULE, SOURCES, PART };
 
 /* All memory of a file is in one list, and is freed when the file is closed, or the call fails for
  * which it was allocated. */
@@ -31,32 +36,48 @@ struct block {
     max_align_t data[];
 };
 
+/* A constant. Its elements, or the position of its part, are from `start` to `end` in the stored
+ * bytes. */
+typedef struct constant {
+    devmod_constant value;
+    size_t start, end;
+    int64_t part; /* the number of its part, -1 if it has none */
+} constant;
+
 typedef struct record {
     devmod_module module;
-    uint64_t unpacked;
+    int role;
+    uint64_t shift, unpacked;
     uint8_t unpacked_sha256[32];
     const uint64_t *repeats; /* for each: the number of its numbers, then these */
     size_t repeat_count, number_count;
-    devmod_slice bytes;              /* once they are read */
+    devmod_slice stored, bytes; /* once they are read; stored: without repeats and parts */
+    const constant *constants;
+    size_t constant_count;
     const devmod_contents *contents; /* once they are read */
 } record;
 
 typedef struct other_name {
     devmod_slice name;
-    const uint32_t *numbers;
+    const uint32_t *numbers; /* three for each: its number, its rank, a position in `variants` */
     size_t count;
 } other_name;
+
+typedef struct variant {
+    devmod_slice kind, format, variant;
+} variant;
 
 typedef struct page {
     uint32_t first, count;
     uint64_t at, start,
         end; /* of the page in the file; of its records' bytes, from those of the first record on */
-    size_t size, name_count;
+    size_t size, name_count, variant_count;
     uint8_t sha256[32];
     devmod_slice name;
     int has_name, is_loaded;
     record *records;
     other_name *names;
+    variant *variants;
 } page;
 
 struct devmod_file {
@@ -66,10 +87,11 @@ struct devmod_file {
         candidates;              /* beyond: what is unpacked beyond MAX_RATIO */
     struct block *blocks, *kept; /* kept: the newest block that is kept after an error */
     page *pages;
-    size_t page_count, named_count, root_count, found_most,
+    size_t page_count, named_count, root_count, found_most, found_count,
         name_count; /* name_count: at least as many as the loaded pages say */
-    uint32_t count, *found;
-    uint64_t *ranks;
+    uint32_t count;
+    devmod_candidate *found; /* of the last look-up, with the name in the page */
+    devmod_slice found_name;
     const uint32_t *roots;
     int is_checked, code;
     char error[256];
@@ -407,14 +429,17 @@ static devmod_slice read_opaque(reader *r) {
 
 /* -- the head */
 
-/* Read a part of the file. The bytes up to the next part must be zero; a page follows the page
- * before. */
+/* Read a part of the file. The bytes up to the next part must be zero, and those behind a multiple
+ * of 64; a page follows the page before. */
 static devmod_slice load(devmod_file *file, uint64_t at, uint64_t size) {
     if (at > file->size || size > file->size - at || size > SIZE_MAX - 64)
         fail(file, DEVMOD_INVALID, "the file is cut short");
-    uint64_t end = at + size, next = end;
+    uint64_t end = at + size, next = end, lead = 0;
     if (file->pages_end && end >= file->pages_end)
         next = aligned(end) < file->size ? aligned(end) : file->size;
+    if (file->pages_end && at >= file->pages_end && size)
+        lead = at % 64;
+    at -= lead;
     const uint8_t *data = (const uint8_t *)file->context + at;
     if (file->read) {
         uint8_t *made = allocate(file, next - at, 1);
@@ -422,10 +447,10 @@ static devmod_slice load(devmod_file *file, uint64_t at, uint64_t size) {
             fail(file, DEVMOD_UNREADABLE, "the file cannot be read");
         data = made;
     }
-    for (uint64_t each = size; each < next - at; each++)
-        if (data[each])
+    for (uint64_t each = 0; each < next - at; each++)
+        if (data[each] && (each < lead || each >= lead + size))
             fail(file, DEVMOD_INVALID, "the bytes between two parts of the file are not zero");
-    return (devmod_slice){data, (size_t)size};
+    return (devmod_slice){data + lead, (size_t)size};
 }
 
 static devmod_slice load_checked(devmod_file *file, uint64_t at, uint64_t size,
@@ -470,8 +495,26 @@ static void read_row(reader *r, page *row, const page *before) {
     row->end = row->start + length;
 }
 
+/* Read the sections, of which no name is known. Return their sizes. */
+static const uint64_t *read_sections(reader *r, size_t *count) {
+    uint64_t *sizes = allocate(r->file, *count = (size_t)read_array(r), sizeof *sizes);
+    devmod_slice *keys = allocate(r->file, *count, sizeof *keys);
+    uint8_t digest[32];
+    for (size_t at = 0; at < *count; at++) {
+        if (read_array(r) != 3)
+            bad(r, "expected an array of a name, a size and a SHA-256");
+        keys[at] = read_str(r);
+        sizes[at] = read_int(r, 0, MAX_SIZE);
+        read_digest(r, digest);
+    }
+    check_unique(r, keys, *count);
+    return sizes;
+}
+
 static void read_head(devmod_file *file, devmod_slice head) {
     reader r = reader_of(file, "the head", head);
+    const uint64_t *sections = NULL;
+    size_t section_count = 0;
     size_t pairs = (size_t)read_map(&r);
     devmod_slice *keys = allocate(file, pairs, sizeof *keys);
     file->candidates = UINT64_MAX;
@@ -486,7 +529,9 @@ static void read_head(devmod_file *file, devmod_slice head) {
                 allocate(file, file->page_count = (size_t)read_array(&r), sizeof *file->pages);
             for (size_t row = 0; row < file->page_count; row++)
                 read_row(&r, file->pages + row, row ? file->pages + row - 1 : &NONE);
-        } else
+        } else if (is_text(keys[at], "sections"))
+            sections = read_sections(&r, &section_count);
+        else
             read_value(&r, 0);
     }
     check_unique(&r, keys, pairs);
@@ -499,7 +544,11 @@ static void read_head(devmod_file *file, devmod_slice head) {
     file->count = last->first + last->count;
     file->pages_end = last->at + last->size;
     file->start = aligned(file->pages_end);
-    if (file->size != file->start + last->end)
+    uint64_t end = file->start + last->end;
+    for (size_t at = 0; at < section_count; at++)
+        if (sections[at])
+            end = sections[at] <= MAX_SIZE - 64 - end ? aligned(end) + sections[at] : MAX_SIZE - 64;
+    if (file->size != end)
         fail(file, DEVMOD_INVALID, "the file has another size than its index describes");
     devmod_slice *roots = allocate(file, file->root_count, sizeof *roots);
     for (size_t at = 0; at < file->root_count; at++)
@@ -588,24 +637,26 @@ static void read_repeats(reader *r, record *made) {
     made->repeats = all;
 }
 
-static void read_record(reader *r, int is_source, record *made) {
-    static const char *const KEYS[] = {"size",    "sha256", "zstd",      "kind",
-                                       "imports", "format", "functions", "variant",
-                                       "rank",    "origin", "repeats",   "sources"};
-    enum { SIZE = 1, SHA256 = 2, ZSTD = 4, REPEATS = 1 << 10, SOURCES = 1 << 11 };
+static void read_record(reader *r, int role, record *made) {
+    static const char *const KEYS[] = {"size",    "sha256",  "zstd",      "features", "kind",
+                                       "imports", "format",  "functions", "variant",  "rank",
+                                       "origin",  "repeats", "sources",   "shift",    "parts"};
+    enum { SIZE = 1, SHA256 = 2, ALL = 15, OF_BYTES = 15 | 15 << 11 };
     devmod_module *m = &made->module;
     unsigned found = 0;
     size_t pairs = (size_t)read_map(r);
     devmod_slice *keys = allocate(r->file, pairs, sizeof *keys);
+    made->role = role;
     m->rank = m->sources = -1;
+    m->is_part = role == PART;
     for (size_t at = 0; at < pairs; at++) {
-        int key = 0, most = is_source ? 3 : 12;
+        int key = 0, most = role == MODULE ? ALL : 4;
         keys[at] = read_str(r);
         while (key < most && !is_text(keys[at], KEYS[key]))
             key++;
         if (key < most)
             found |= 1u << key;
-        switch (key < most ? key : 12) {
+        switch (key < most ? key : ALL) {
         case 0:
             m->size = read_int(r, 0, MAX_SIZE);
             break;
@@ -620,31 +671,40 @@ static void read_record(reader *r, int is_source, record *made) {
             m->is_compressed = 1;
             break;
         case 3:
-            m->kind = read_str(r);
+            m->features = read_texts(r, &m->feature_count);
             break;
         case 4:
-            m->imports = read_numbers(r, &m->import_count);
+            m->kind = read_str(r);
             break;
         case 5:
-            m->format = read_str(r);
+            m->imports = read_numbers(r, &m->import_count);
             break;
         case 6:
-            m->functions = read_texts(r, &m->function_count);
+            m->format = read_str(r);
             break;
         case 7:
-            m->variant = read_str(r);
+            m->functions = read_texts(r, &m->function_count);
             break;
         case 8:
-            m->rank = (int64_t)read_int(r, 0, UINT32_MAX);
+            m->variant = read_str(r);
             break;
         case 9:
-            m->origin = read_opaque(r);
+            m->rank = (int64_t)read_int(r, 0, UINT32_MAX);
             break;
         case 10:
-            read_repeats(r, made);
+            m->origin = read_opaque(r);
             break;
         case 11:
+            read_repeats(r, made);
+            break;
+        case 12:
             m->sources = (int64_t)read_int(r, 0, UINT32_MAX);
+            break;
+        case 13:
+            made->shift = read_int(r, 0, MAX_SHIFT);
+            break;
+        case 14:
+            m->parts = read_numbers(r, &m->part_count);
             break;
         default:
             read_value(r, 0);
@@ -652,18 +712,21 @@ static void read_record(reader *r, int is_source, record *made) {
     }
     check_unique(r, keys, pairs);
     r->file->name_count += m->function_count;
-    m->has_bytes = is_source || !(is_text(m->kind, "bundle") || is_text(m->kind, "_lib"));
-    if (!is_source && m->has_bytes && !is_kind(m->kind))
+    m->has_bytes = role != MODULE || !(is_text(m->kind, "bundle") || is_text(m->kind, "_lib"));
+    if (role == MODULE && m->has_bytes && !is_kind(m->kind))
         bad(r, "no kind, or one of another form");
-    if (m->has_bytes ? (found & (SIZE | SHA256)) != (SIZE | SHA256)
-                     : (found & (SIZE | SHA256 | ZSTD | REPEATS | SOURCES)) != 0)
+    if (m->has_bytes ? (found & (SIZE | SHA256)) != (SIZE | SHA256) : (found & OF_BYTES) != 0)
         bad(r, "a size and a sha256 of a node, or none of another module");
+    if (m->part_count && !is_text(m->kind, "const_loader"))
+        bad(r, "parts of a module that has no constants");
 }
 
 /* Check that the bytes of a record unpack to an allowed size, and its repeats. */
 static void check_blob(reader *r, const record *made) {
     uint64_t size = made->module.size, stored = made->module.is_compressed ? made->unpacked : size,
              total = stored, end = 0;
+    if (made->module.feature_count)
+        return;
     if (made->module.is_compressed && size < (made->unpacked + MAX_RATIO - 1) / MAX_RATIO) {
         uint64_t beyond = made->unpacked - size * MAX_RATIO;
         if (beyond > FREE_UNPACKED - r->file->beyond)
@@ -712,12 +775,12 @@ static _Noreturn void disagree(devmod_file *file) {
     fail(file, DEVMOD_INVALID, "two parts of the index describe a candidate in different ways");
 }
 
-static size_t load_records(reader *r, int is_source, const page *p, record *into) {
+static size_t load_records(reader *r, int role, const page *p, record *into) {
     size_t count = (size_t)read_array(r);
     if (count > p->count)
         bad(r, "more records than the head says");
     for (size_t at = 0; at < count; at++)
-        read_record(r, is_source, into + at);
+        read_record(r, role, into + at);
     return count;
 }
 
@@ -730,27 +793,51 @@ static void load_names(reader *r, page *p) {
             bad(r, "expected an array of a name and numbers");
         p->names[at].name = keys[at] = read_str(r);
         p->names[at].numbers = read_numbers(r, &p->names[at].count);
+        if (p->names[at].count % 3)
+            bad(r, "expected three numbers for each candidate of a name");
+        p->names[at].count /= 3;
         r->file->name_count += p->names[at].count;
     }
     check_unique(r, keys, p->name_count);
 }
 
-/* Check that a page is the one that has a candidate's first name, and its further names. */
-static void check_place(devmod_file *file, const page *p) {
+static void load_variants(reader *r, page *p) {
+    p->variant_count = (size_t)read_array(r);
+    p->variants = allocate(r->file, p->variant_count, sizeof *p->variants);
+    for (size_t at = 0; at < p->variant_count; at++) {
+        if (read_array(r) != 3)
+            bad(r, "expected an array of a kind, a format and a variant");
+        p->variants[at].kind = read_str(r);
+        p->variants[at].format = read_str(r);
+        p->variants[at].variant = read_str(r);
+    }
+}
+
+/* Return what a page says of a candidate of another one. */
+static devmod_candidate candidate_of(const page *p, const other_name *name, size_t at) {
+    const uint32_t *numbers = name->numbers + 3 * at;
+    const variant *found = p->variants + numbers[2];
+    return (devmod_candidate){numbers[1], numbers[0], found->kind, found->format, found->variant};
+}
+
+/* Check that a page has one of the names of each of its candidates, and its further names, and that
+ * it has the variants of these. */
+static void check_place(reader *r, const page *p) {
     for (size_t at = 0; at < p->count; at++) {
         const devmod_module *m = &p->records[at].module;
-        if (m->rank < 0 || !m->function_count)
-            continue;
-        devmod_slice first = m->functions[0];
-        for (size_t each = 1; each < m->function_count; each++)
-            if (compare(m->functions[each], first) < 0)
-                first = m->functions[each];
-        if (page_with(file, &first, 0) != p)
-            disagree(file);
+        size_t each = 0;
+        while (each < m->function_count && page_with(r->file, m->functions + each, 0) != p)
+            each++;
+        if (m->rank >= 0 && m->function_count && each == m->function_count)
+            disagree(r->file);
     }
-    for (size_t at = 0; at < p->name_count; at++)
-        if (page_with(file, &p->names[at].name, 0) != p)
-            disagree(file);
+    for (size_t at = 0; at < p->name_count; at++) {
+        if (page_with(r->file, &p->names[at].name, 0) != p)
+            disagree(r->file);
+        for (size_t each = 0; each < p->names[at].count; each++)
+            if (p->names[at].numbers[3 * each + 2] >= p->variant_count)
+                bad(r, "a position of a variant that the page has not");
+    }
 }
 
 static void load_page(devmod_file *file, page *p) {
@@ -758,41 +845,48 @@ static void load_page(devmod_file *file, page *p) {
         return;
     reader r = reader_of(file, "a page",
                          load_checked(file, p->at, p->size, p->sha256, "a page of the index"));
-    size_t modules = 0, sources = 0, pairs = (size_t)read_map(&r);
+    static const char *const KEYS[] = {"modules", "sources", "parts"};
+    size_t counts[3] = {0}, pairs = (size_t)read_map(&r);
     devmod_slice *keys = allocate(file, pairs, sizeof *keys);
-    p->records = allocate(file, 2 * (uint64_t)p->count, sizeof *p->records);
-    p->name_count = 0;
+    p->records = allocate(file, 3 * (uint64_t)p->count, sizeof *p->records);
+    p->name_count = p->variant_count = 0;
     for (size_t at = 0; at < pairs; at++) {
         keys[at] = read_str(&r);
-        if (is_text(keys[at], "modules"))
-            modules = load_records(&r, 0, p, p->records);
-        else if (is_text(keys[at], "sources"))
-            sources = load_records(&r, 1, p, p->records + p->count);
+        int role = 0;
+        while (role < 3 && !is_text(keys[at], KEYS[role]))
+            role++;
+        if (role < 3)
+            counts[role] = load_records(&r, role, p, p->records + (size_t)role * p->count);
         else if (is_text(keys[at], "names"))
             load_names(&r, p);
+        else if (is_text(keys[at], "variants"))
+            load_variants(&r, p);
         else
             read_value(&r, 0);
     }
     check_unique(&r, keys, pairs);
-    if (r.at != r.size || modules + sources != p->count)
+    if (r.at != r.size || counts[0] + counts[1] + counts[2] != p->count)
         bad(&r, "bytes behind the page, or another number of records than the head says");
-    memmove(p->records + modules, p->records + p->count, sources * sizeof *p->records);
+    memmove(p->records + counts[0], p->records + p->count, counts[1] * sizeof *p->records);
+    memmove(p->records + counts[0] + counts[1], p->records + 2 * (size_t)p->count,
+            counts[2] * sizeof *p->records);
     uint64_t end = p->start;
     for (size_t at = 0; at < p->count; at++) {
         devmod_module *m = &p->records[at].module;
         if (!m->has_bytes)
             continue;
-        if (m->size && (aligned(end) > p->end || m->size > p->end - aligned(end)))
+        uint64_t begin = m->size ? aligned(end) + p->records[at].shift : 0;
+        if (m->size && (begin > p->end || m->size > p->end - begin))
             bad(&r, "records of more bytes than the head says");
         check_blob(&r, p->records + at);
-        m->offset = file->start + (m->size ? aligned(end) : 0);
+        m->offset = file->start + begin;
         if (m->size)
-            end = aligned(end) + m->size;
+            end = begin + m->size;
     }
     if (end != p->end)
         bad(&r, "records of fewer bytes than the head says");
-    if (file->page_count > 1 || !p->has_name)
-        check_place(file, p);
+    if (file->page_count > 1 || !p->has_name || p->name_count)
+        check_place(&r, p);
     p->is_loaded = 1;
     file->kept = file->blocks;
 }
@@ -807,30 +901,54 @@ static record *get_record(devmod_file *file, uint64_t number) {
 }
 
 /* Return a record that another one names. */
-static record *get_named(devmod_file *file, uint64_t number, int is_source) {
+static record *get_named(devmod_file *file, uint64_t number, int role) {
     record *made = number < file->count ? get_record(file, number) : NULL;
-    if (!made || (made->module.kind.size == 0) != is_source)
+    if (!made || made->role != role)
         fail(file, DEVMOD_INVALID, "the index has no such record: %llu",
              (unsigned long long)number);
     return made;
 }
 
+static int has_function(const devmod_module *m, devmod_slice name) {
+    size_t each = 0;
+    while (each < m->function_count && compare(m->functions[each], name))
+        each++;
+    return each < m->function_count;
+}
+
+/* Compare the record of a candidate with what the page of a name says of it. */
+static void check_candidate(devmod_file *file, const devmod_candidate *said, devmod_slice name) {
+    const devmod_module *m = &get_record(file, said->number)->module;
+    if (m->rank != said->rank || compare(m->kind, said->kind) || compare(m->format, said->format) ||
+        compare(m->variant, said->variant) || !has_function(m, name))
+        disagree(file);
+}
+
+/* Return a record for the caller, who may have it from a look-up. */
+static record *get_found(devmod_file *file, uint32_t number) {
+    for (size_t at = 0; !file->is_checked && at < file->found_count; at++)
+        if (file->found[at].number == number)
+            check_candidate(file, file->found + at, file->found_name);
+    return get_record(file, number);
+}
+
 int devmod_get_module(devmod_file *file, uint32_t number, devmod_module *module) {
     GUARD(file);
-    *module = get_record(file, number)->module;
+    *module = get_found(file, number)->module;
     return DEVMOD_OK;
 }
 
-int devmod_is(const devmod_module *module, const char *kind, const char *variant) {
-    return is_text(module->kind, kind) && (!variant || is_text(module->variant, variant));
+int devmod_is(const devmod_candidate *candidate, const char *kind, const char *variant) {
+    return is_text(candidate->kind, kind) && (!variant || is_text(candidate->variant, variant));
 }
 
-int devmod_find(devmod_file *file, const char *function, const uint32_t **numbers, size_t *count) {
+int devmod_find(devmod_file *file, const char *function, const devmod_candidate **candidates,
+                size_t *count) {
     GUARD(file);
     devmod_slice name = {(const uint8_t *)function, strlen(function)};
     page *p = page_with(file, &name, 0);
     const other_name *others = NULL;
-    *count = 0;
+    *count = file->found_count = 0;
     if (!p)
         return DEVMOD_OK;
     load_page(file, p);
@@ -840,33 +958,32 @@ int devmod_find(devmod_file *file, const char *function, const uint32_t **number
     size_t most = p->count + (others ? others->count : 0), found = 0;
     if (most > file->found_most) { /* twice as many, so that the blocks of all calls have at most
                                       twice the memory of the last ones */
-        file->ranks = allocate(file, 2 * most, sizeof *file->ranks);
         file->found = allocate(file, 2 * most, sizeof *file->found);
         file->found_most = 2 * most;
         file->kept = file->blocks;
     }
-    for (size_t at = 0; at < most; at++) {
-        int is_other = at >= p->count;
-        uint32_t number = is_other ? others->numbers[at - p->count] : p->first + (uint32_t)at;
-        if (is_other && (number >= file->count || number - p->first < p->count))
+    for (size_t at = 0; at < p->count; at++) {
+        const devmod_module *m = &p->records[at].module;
+        if (m->rank >= 0 && has_function(m, name))
+            file->found[found++] = (devmod_candidate){m->rank, p->first + (uint32_t)at, m->kind,
+                                                      m->format, m->variant};
+    }
+    for (size_t at = 0; others && at < others->count; at++) {
+        devmod_candidate said = candidate_of(p, others, at);
+        if (said.number >= file->count || said.number - p->first < p->count)
             disagree(file);
-        const devmod_module *m = &get_record(file, number)->module;
-        size_t each = 0;
-        while (each < m->function_count && compare(m->functions[each], name))
-            each++;
-        if (m->rank >= 0 && each < m->function_count)
-            file->ranks[found++] = (uint64_t)m->rank << 32 | number;
-        else if (is_other)
-            disagree(file);
+        if (page_with(file, NULL, said.number)->is_loaded)
+            check_candidate(file, &said, others->name);
+        file->found[found++] = said;
     }
     if (found > 1)
-        qsort(file->ranks, found, sizeof *file->ranks, compare_u64);
-    for (size_t at = 0; at < found; at++) {
-        file->found[at] = (uint32_t)file->ranks[at];
-        if (at && file->ranks[at - 1] >> 32 == file->ranks[at] >> 32)
+        qsort(file->found, found, sizeof *file->found, compare_u64);
+    for (size_t at = 1; at < found; at++)
+        if (file->found[at - 1].rank == file->found[at].rank)
             disagree(file);
-    }
-    *numbers = file->found;
+    file->found_name = others ? others->name : name;
+    file->found_count = others ? found : 0; /* others are records of the page */
+    *candidates = file->found;
     *count = found;
     return DEVMOD_OK;
 }
@@ -876,7 +993,7 @@ int devmod_find(devmod_file *file, const char *function, const uint32_t **number
 /* Return the height of the tree below a record, in modules; `marks` are of those on the path. */
 static uint8_t measure(devmod_file *file, uint8_t *heights, uint8_t *marks, uint32_t number,
                        int depth) {
-    const devmod_module *m = &get_named(file, number, 0)->module;
+    const devmod_module *m = &get_named(file, number, MODULE)->module;
     if (marks[number])
         fail(file, DEVMOD_INVALID, "module %u imports itself, directly or through others", number);
     if (!heights[number] && depth < MAX_DEPTH) {
@@ -933,8 +1050,13 @@ static void check_names(devmod_file *file) {
         for (size_t at = 0; at < p->name_count; at++) {
             if (!p->names[at].count)
                 disagree(file);
-            for (size_t each = 0; each < p->names[at].count; each++)
-                all[count++] = (owner){p->names[at].name, p->names[at].numbers[each], 1};
+            for (size_t each = 0; each < p->names[at].count; each++) {
+                devmod_candidate said = candidate_of(p, p->names + at, each);
+                if (said.number >= file->count)
+                    disagree(file);
+                check_candidate(file, &said, p->names[at].name);
+                all[count++] = (owner){p->names[at].name, said.number, 1};
+            }
         }
         for (size_t at = 0; at < p->count; at++) {
             const devmod_module *m = &p->records[at].module;
@@ -985,7 +1107,9 @@ int devmod_check_all(devmod_file *file) {
         if (m->rank >= 0)
             by_rank[m->rank] = number;
         if (m->sources >= 0)
-            get_named(file, (uint64_t)m->sources, 1), height[m->sources] = 1;
+            get_named(file, (uint64_t)m->sources, SOURCES), height[m->sources] = 1;
+        for (size_t at = 0; at < m->part_count; at++)
+            get_named(file, m->parts[at], PART), height[m->parts[at]] = 1;
     }
     const uint32_t *roots = file->roots ? file->roots : by_rank;
     size_t count = file->roots ? file->root_count : (size_t)ranked;
@@ -1033,7 +1157,7 @@ static devmod_slice unpack(devmod_file *file, const record *made, devmod_slice p
     reader r = reader_of(file, "a module's bytes", result);
     uint64_t most = FREE_VALUES + packed.size, used = 0;
     size_t containers = 0;
-    for (int each = 0; each < 3 && out.pos > most; each++) {
+    for (int each = 0; each < 3 && out.pos > most && made->role != PART; each++) {
         uint64_t values = skip(&r, most - used, &containers);
         if (!values || values > most - used)
             fail(file, DEVMOD_INVALID, "compressed bytes unpack to too many objects");
@@ -1082,14 +1206,19 @@ static devmod_slice expand(devmod_file *file, const record *made, devmod_slice s
     return (devmod_slice){into, (size_t)total};
 }
 
-static devmod_slice get_bytes(devmod_file *file, uint32_t number, uint64_t most) {
+/* Return the bytes of a record without its repeats and parts. */
+static devmod_slice get_stored(devmod_file *file, uint32_t number, uint64_t most) {
     record *made = get_record(file, number);
     const devmod_module *m = &made->module;
     if (!m->has_bytes)
         fail(file, DEVMOD_NOT_FOUND, "the record %u has no bytes", number);
-    check_most(file, made->bytes.size, most);
-    if (made->bytes.data)
-        return made->bytes;
+    if (m->feature_count)
+        fail(file, DEVMOD_UNSUPPORTED, "the record %u needs '%.*s', which a newer reader reads",
+             number, (int)(m->features->size < 64 ? m->features->size : 64),
+             (const char *)m->features->data);
+    check_most(file, made->stored.size, most);
+    if (made->stored.data)
+        return made->stored;
     check_most(file, m->is_compressed && made->unpacked > m->size ? made->unpacked : m->size, most);
     /* Of a frame, the digest of the result decides. */
     devmod_slice bytes = m->is_compressed
@@ -1097,6 +1226,165 @@ static devmod_slice get_bytes(devmod_file *file, uint32_t number, uint64_t most)
                              : load_checked(file, m->offset, m->size, m->sha256, "a module");
     if (m->is_compressed)
         bytes = unpack(file, made, bytes);
+    file->kept = file->blocks;
+    return made->stored = bytes;
+}
+
+/* -- constants */
+
+/* Return the bytes of an array; UINT64_MAX if no file has so many. */
+static uint64_t array_size(const devmod_constant *c) {
+    const uint32_t *type = c->type;
+    int is_byte = (type[0] == 3 && !type[1]) || (type[0] == 1 && type[1] == 1 && type[2] == 1);
+    uint64_t bits = (uint64_t)(is_byte ? 8 : type[1]) * type[2];
+    for (size_t at = 0; at < c->shape_count; at++)
+        if (!c->shape[at])
+            return 0;
+    for (size_t at = 0; at < c->shape_count && bits; at++) {
+        if (c->shape[at] > MAX_SIZE / bits)
+            return UINT64_MAX;
+        bits *= c->shape[at];
+    }
+    return (bits + 7) / 8;
+}
+
+static void read_type(reader *r, uint32_t type[3]) {
+    if (read_array(r) != 3)
+        bad(r, "expected an array of 3 for a type");
+    for (int part = 0; part < 3; part++)
+        type[part] = (uint32_t)read_int(r, 0, part == 2 ? 65535 : 255);
+}
+
+static void read_constant(reader *r, const record *made, constant *c) {
+    const devmod_module *m = &made->module;
+    if (read_array(r) != 3)
+        bad(r, "expected an array of 3 for a constant");
+    read_type(r, c->value.type);
+    c->value.shape_count = (size_t)read_array(r);
+    if (c->value.shape_count > MAX_DIMENSIONS)
+        bad(r, "more dimensions than the limit");
+    uint64_t *shape = allocate(r->file, c->value.shape_count, sizeof *shape);
+    for (size_t at = 0; at < c->value.shape_count; at++)
+        shape[at] = read_int(r, 0, MAX_SIZE);
+    c->value.shape = shape;
+    c->part = -1;
+    c->start = r->at;
+    int is_bin = r->at < r->size && r->data[r->at] >= 0xC4 && r->data[r->at] <= 0xC6;
+    uint64_t expected = array_size(&c->value), size = expected;
+    if (m->part_count && !is_bin) {
+        c->part = m->parts[read_int(r, 0, m->part_count - 1)];
+        const record *part = get_named(r->file, (uint64_t)c->part, PART);
+        if (!part->module.feature_count)
+            size = part->module.is_compressed ? part->unpacked : part->module.size;
+    } else {
+        c->value.data = read_bin(r);
+        size = c->value.data.size;
+    }
+    c->end = r->at;
+    if (size != expected)
+        bad(r, "the elements of a constant have another size than its shape");
+}
+
+/* Read the constants of a module, and check its symbols. No part is read. */
+static void read_constants(devmod_file *file, uint32_t number, uint64_t most) {
+    record *made = get_record(file, number);
+    reader r = reader_of(file, "a module's constants", get_stored(file, number, most));
+    if (made->constants)
+        return;
+    size_t count = (size_t)read_map(&r);
+    constant *constants = allocate(file, count, sizeof *constants);
+    devmod_slice *names = allocate(file, count, sizeof *names);
+    for (size_t at = 0; at < count; at++) {
+        names[at] = constants[at].value.name = read_str(&r);
+        read_constant(&r, made, constants + at);
+    }
+    check_unique(&r, names, count);
+    size_t symbols = (size_t)read_map(&r);
+    devmod_slice *keys = allocate(file, symbols, sizeof *keys);
+    for (size_t at = 0; at < symbols; at++) {
+        keys[at] = read_str(&r);
+        for (uint64_t left = read_array(&r); left; left--) {
+            devmod_slice name = read_str(&r);
+            if (!bsearch(&name, names, count, sizeof name, compare_slices))
+                bad(&r, "a symbol of a constant that is not there");
+        }
+    }
+    check_unique(&r, keys, symbols);
+    if (r.at != r.size)
+        bad(&r, "bytes behind the last field");
+    made->constants = constants;
+    made->constant_count = count;
+    file->kept = file->blocks;
+}
+
+/* Return the bytes of a module of constants, with those of its parts. */
+static devmod_slice join(devmod_file *file, uint32_t number, uint64_t most) {
+    read_constants(file, number, most);
+    const record *made = get_record(file, number);
+    uint64_t total = made->stored.size;
+    for (size_t at = 0; at < made->constant_count; at++) {
+        const constant *c = made->constants + at;
+        if (c->part < 0)
+            continue;
+        uint64_t size = get_stored(file, (uint32_t)c->part, most).size;
+        if (size > UINT32_MAX)
+            fail(file, DEVMOD_UNSUPPORTED, "a constant has 4 GiB or more");
+        total += size + (size < 256 ? 2 : size < 65536 ? 3 : 5) - (c->end - c->start);
+        check_most(file, total, most);
+    }
+    uint8_t *into = allocate(file, total, 1), *end = into;
+    size_t before = 0;
+    for (size_t at = 0; at < made->constant_count; at++) {
+        const constant *c = made->constants + at;
+        if (c->part < 0)
+            continue;
+        devmod_slice part = get_stored(file, (uint32_t)c->part, most);
+        memcpy(end, made->stored.data + before, c->start - before);
+        end += c->start - before;
+        before = c->end;
+        int width = part.size < 256 ? 1 : part.size < 65536 ? 2 : 4;
+        *end++ = (uint8_t)(0xC4 + width / 2);
+        while (width--)
+            *end++ = (uint8_t)(part.size >> 8 * width);
+        if (part.size)
+            memcpy(end, part.data, part.size);
+        end += part.size;
+    }
+    memcpy(end, made->stored.data + before, made->stored.size - before);
+    return (devmod_slice){into, (size_t)total};
+}
+
+int devmod_get_constant(devmod_file *file, uint32_t number, const char *name, uint64_t most,
+                        devmod_constant *result) {
+    GUARD(file);
+    const record *made = get_found(file, number);
+    if (!is_text(made->module.kind, "const_loader"))
+        fail(file, DEVMOD_NOT_FOUND, "the record %u has no constants", number);
+    read_constants(file, number, most);
+    for (size_t at = 0; at < made->constant_count; at++) {
+        const constant *c = made->constants + at;
+        if (!is_text(c->value.name, name))
+            continue;
+        *result = c->value;
+        if (c->part >= 0)
+            result->data = get_stored(file, (uint32_t)c->part, most);
+        return DEVMOD_OK;
+    }
+    fail(file, DEVMOD_NOT_FOUND, "the record %u has no such constant", number);
+}
+
+/* -- whole bytes */
+
+static devmod_slice get_bytes(devmod_file *file, uint32_t number, uint64_t most) {
+    record *made = get_record(file, number);
+    devmod_slice bytes = get_stored(file, number, most);
+    check_most(file, made->bytes.size, most);
+    if (made->bytes.data)
+        return made->bytes;
+    if (made->module.part_count && made->repeat_count)
+        fail(file, DEVMOD_INVALID, "repeats of a module that has no shaders");
+    if (made->module.part_count)
+        bytes = join(file, number, most);
     if (made->repeat_count)
         bytes = expand(file, made, bytes, most);
     file->kept = file->blocks;
@@ -1105,6 +1393,7 @@ static devmod_slice get_bytes(devmod_file *file, uint32_t number, uint64_t most)
 
 int devmod_get_bytes(devmod_file *file, uint32_t number, uint64_t most, devmod_slice *bytes) {
     GUARD(file);
+    get_found(file, number);
     *bytes = get_bytes(file, number, most);
     return DEVMOD_OK;
 }
@@ -1119,10 +1408,7 @@ static void read_function(reader *r, devmod_function *function) {
     uint32_t (*types)[3] =
         allocate(r->file, function->type_count = (size_t)read_array(r), sizeof *types);
     for (size_t at = 0; at < function->type_count; at++) {
-        if (read_array(r) != 3)
-            bad(r, "expected an array of 3 for a type");
-        for (int part = 0; part < 3; part++)
-            types[at][part] = (uint32_t)read_int(r, 0, part == 2 ? 65535 : 255);
+        read_type(r, types[at]);
     }
     function->types = (const uint32_t (*)[3])types;
     function->tags = read_texts(r, &function->tag_count);
@@ -1136,7 +1422,7 @@ int devmod_get_contents(devmod_file *file, uint32_t number, uint64_t most,
     static const char *const KINDS[] = {"cuda",  "rocm",   "opencl", "hexagon",
                                         "metal", "vulkan", "webgpu", "program"};
     GUARD(file);
-    record *made = get_record(file, number);
+    record *made = get_found(file, number);
     const devmod_module *m = &made->module;
     int kind = 0;
     while (kind < 8 && !is_text(m->kind, KINDS[kind]))

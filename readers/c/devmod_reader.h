@@ -35,17 +35,33 @@ typedef int (*devmod_read)(const void *context, uint64_t offset, void *into, siz
 typedef struct devmod_file devmod_file;
 
 /* A module of a file. `rank` is its position among the candidates, -1 for an import. `offset` and
- * `size` are those of its bytes in the file. */
+ * `size` are those of its bytes in the file. A record with features that this reader does not know
+ * has no bytes for it; version 1 has none. */
 typedef struct devmod_module {
     devmod_slice kind, format, variant, origin; /* origin: msgpack, empty if there is none */
-    const devmod_slice *functions;
-    const uint32_t *imports;
-    size_t function_count, import_count;
+    const devmod_slice *functions, *features;
+    const uint32_t *imports, *parts; /* parts: the numbers of the records of large constants */
+    size_t function_count, feature_count, import_count, part_count;
     int64_t rank, sources; /* sources: the number of their record, -1 if there are none */
     uint64_t offset, size;
-    int has_bytes, is_compressed;
+    int has_bytes, is_compressed, is_part; /* is_part: a part of constants, and no module */
     uint8_t sha256[32];
 } devmod_module;
+
+/* A candidate of a function. */
+typedef struct devmod_candidate {
+    int64_t rank;
+    uint32_t number;
+    devmod_slice kind, format, variant;
+} devmod_candidate;
+
+/* A constant of a module of the kind const_loader: its elements in C order, little-endian. */
+typedef struct devmod_constant {
+    devmod_slice name, data;
+    uint32_t type[3];
+    const uint64_t *shape;
+    size_t shape_count;
+} devmod_constant;
 
 /* A function of a module's bytes. A type has DLPack's code, its bits and its lanes. */
 typedef struct devmod_function {
@@ -90,21 +106,27 @@ int devmod_check_all(devmod_file *file);
 uint32_t devmod_record_count(const devmod_file *file);
 int devmod_get_module(devmod_file *file, uint32_t number, devmod_module *module);
 
-/* Find the candidates that have a function, in their order: their numbers, until the next call.
- * None is DEVMOD_OK with a count of 0. */
-int devmod_find(devmod_file *file, const char *function, const uint32_t **numbers, size_t *count);
+/* Find the candidates that have a function, in their order, until the next call. The page of the
+ * function alone is read. None is DEVMOD_OK with a count of 0. */
+int devmod_find(devmod_file *file, const char *function, const devmod_candidate **candidates,
+                size_t *count);
 
-/* Whether a module is of a kind and, unless it is NULL, of an architecture, such as "sm_90". */
-int devmod_is(const devmod_module *module, const char *kind, const char *variant);
+/* Whether a candidate is of a kind and, unless it is NULL, of an architecture, such as "sm_90". */
+int devmod_is(const devmod_candidate *candidate, const char *kind, const char *variant);
 
-/* Return a module's bytes, with their digest checked; decompressed, and with their repeats, if they
- * are at most `most`. */
+/* Return a module's bytes, with their digest checked; decompressed, and with their repeats and
+ * parts, if they are at most `most`. Of the record of a part, those of the constant alone. */
 int devmod_get_bytes(devmod_file *file, uint32_t number, uint64_t most, devmod_slice *bytes);
 
 /* Return the contents of the bytes of a module of a known kind with functions; DEVMOD_UNSUPPORTED
  * for others. */
 int devmod_get_contents(devmod_file *file, uint32_t number, uint64_t most,
                         devmod_contents *contents);
+
+/* Return a constant of a module, with its digest checked; DEVMOD_NOT_FOUND if it has none of that
+ * name. Other large constants are not read. */
+int devmod_get_constant(devmod_file *file, uint32_t number, const char *name, uint64_t most,
+                        devmod_constant *constant);
 
 /* The SHA-256 of bytes. */
 void devmod_sha256(const void *data, size_t size, uint8_t digest[32]);

@@ -60,23 +60,22 @@ static void check(int is_good, const char *what) {
 
 /* Find the OpenCL C of a function: its code and the name of the kernel. */
 static devmod_function find(devmod_file *file, const char *name, devmod_slice *code) {
-    const uint32_t *numbers;
+    const devmod_candidate *candidates;
     size_t count;
-    check(devmod_find(file, name, &numbers, &count) == DEVMOD_OK, devmod_error(file));
+    check(devmod_find(file, name, &candidates, &count) == DEVMOD_OK, devmod_error(file));
     for (size_t at = 0; at < count; at++) {
-        devmod_module module;
+        const devmod_candidate *each = candidates + at;
         devmod_contents contents;
-        check(devmod_get_module(file, numbers[at], &module) == DEVMOD_OK, devmod_error(file));
-        if (!devmod_is(&module, "opencl", NULL) || module.format.size != 2 ||
-            memcmp(module.format.data, "cl", 2))
+        if (!devmod_is(each, "opencl", NULL) || each->format.size != 2 ||
+            memcmp(each->format.data, "cl", 2))
             continue;
-        check(devmod_get_contents(file, numbers[at], 64 << 20, &contents) == DEVMOD_OK,
+        check(devmod_get_contents(file, each->number, 64 << 20, &contents) == DEVMOD_OK,
               devmod_error(file));
         *code = contents.codes[0];
-        for (size_t each = 0; each < contents.function_count; each++)
-            if (contents.functions[each].name.size == strlen(name) &&
-                !memcmp(contents.functions[each].name.data, name, strlen(name)))
-                return contents.functions[each];
+        for (size_t place = 0; place < contents.function_count; place++)
+            if (contents.functions[place].name.size == strlen(name) &&
+                !memcmp(contents.functions[place].name.data, name, strlen(name)))
+                return contents.functions[place];
     }
     check(0, "the file has no OpenCL C with this function");
     abort();

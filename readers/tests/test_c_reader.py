@@ -5,6 +5,7 @@ candidates, and its example runs.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import subprocess
 import sys
@@ -26,6 +27,82 @@ pytestmark = [
     pytest.mark.skipif(c_reader.compiler() is None, reason="no C compiler on PATH"),
 ]
 FILES = sorted((ROOT / "tests/golden").glob("*/*.devmod"))
+
+
+def test_what_only_a_later_reader_uses_is_counted_and_the_rest_is_used() -> None:
+    expected = json.loads((ROOT / "tests/golden/later/expectations.json").read_text())["files"]
+    for name, modules in expected.items():
+        data = (ROOT / "tests/golden/later" / name).read_bytes()
+        c_reader.compare_bundle(data)
+        unsupported = sum("error" in each for each in modules)
+        sources = sum("sources" in each for each in modules)
+        # In memory, and by ranges.
+        assert c_reader.ask(data) == (0, 0, 2 * (unsupported + sources), ""), name
+
+
+def test_one_constant(tmp_path: Path) -> None:
+    """Other large constants are not read."""
+    source = tmp_path / "one.c"
+    source.write_text(ONE_CONSTANT)
+    program = str(tmp_path / "one")
+    files = [str(source), str(c_reader.FOLDER / "devmod_reader.c")]
+    options = [*c_reader.FLAGS, *c_reader.SANITIZERS, f"-I{c_reader.FOLDER}"]
+    subprocess.run([str(c_reader.compiler()), *options, *files, "-o", program], check=True)
+    path = ROOT / "tests/golden/v1/constants.devmod"
+
+    def run(constant: str) -> tuple[int, list[str]]:
+        command = [program, str(path), "2", constant]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout.split()
+
+    for constant, values, most in (
+        ("bias", ["8", "1", "2"], 2000),
+        ("weights", ["4096", "0", "1"], 6000),
+    ):
+        result, (read, *found) = run(constant)
+        assert (result, found) == (0, values)
+        assert int(read) < most < path.stat().st_size
+    assert run("other") == (5, ["error:", "the", "record", "2", "has", "no", "such", "constant"])
+
+
+#: Print how many bytes are read for a constant of a module, its size and its first two values.
+ONE_CONSTANT = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "devmod_reader.h"
+
+static size_t total;
+
+static int read_part(const void *context, uint64_t offset, void *into, size_t size) {
+    FILE *file = (FILE *)context;
+    total += size;
+    return fseek(file, (long)offset, SEEK_SET) || fread(into, 1, size, file) != size;
+}
+
+int main(int argc, char **argv) {
+    if (argc != 4)
+        return 9;
+    FILE *stream = fopen(argv[1], "rb");
+    devmod_file *file;
+    devmod_constant constant;
+    float values[2];
+    fseek(stream, 0, SEEK_END);
+    int result = devmod_open(read_part, stream, (uint64_t)ftell(stream), &file);
+    uint32_t number = (uint32_t)strtoul(argv[2], NULL, 10);
+    if (!result)
+        result = devmod_get_constant(file, number, argv[3], 1 << 20, &constant);
+    if (result)
+        printf("error: %s\\n", devmod_error(file));
+    else {
+        memcpy(values, constant.data.data, sizeof values);
+        printf("%zu %zu %g %g\\n", total, constant.data.size, values[0], values[1]);
+    }
+    devmod_close(file);
+    fclose(stream);
+    return result;
+}
+"""
 
 
 def test_files_of_several_pages() -> None:
@@ -83,11 +160,11 @@ def test_words_for_other_files() -> None:
         == "it is no .devmod file: it does not begin with the magic bytes"
     )
     assert (
-        c_reader.ask(good[:8] + b"\3" + good[9:])[3]
+        c_reader.ask(good[:8] + b"\4" + good[9:])[3]
         == "it is a development file, from before version 1: build it again"
     )
     assert (
-        c_reader.ask(good[:8] + b"\5" + good[9:])[3]
+        c_reader.ask(good[:8] + b"\6" + good[9:])[3]
         == "it is in version 2 of the format; this reader reads version 1"
     )
     assert c_reader.ask(good[:-1])[3] == "the file has another size than its index describes"

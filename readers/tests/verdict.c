@@ -58,18 +58,18 @@ static int use(devmod_file *file, int *unsupported) {
             break;
         for (size_t at = 0; at < module.function_count && !result && module.rank >= 0; at++) {
             char *name = calloc(module.functions[at].size + 1, 1);
-            const uint32_t *numbers;
+            const devmod_candidate *candidates;
             size_t count, found = 0;
             memcpy(name, module.functions[at].data, module.functions[at].size);
             int is_whole = strlen(name) == module.functions[at].size;
-            result = devmod_find(file, name, &numbers, &count);
+            result = devmod_find(file, name, &candidates, &count);
             for (size_t each = 0; each < count; each++)
-                found += numbers[each] == number;
+                found += candidates[each].number == number;
             if (!result && is_whole && found != 1)
                 result = 99;
             free(name);
         }
-        if (!result && module.has_bytes) {
+        if (!result && module.has_bytes && !module.is_part) {
             result = devmod_get_bytes(file, number, 1 << 26, &bytes);
             if (!result && module.kind.size)
                 devmod_get_contents(file, number, 1 << 26, &contents);

@@ -37,7 +37,7 @@ ARGUMENTS = {
 }
 #: The public members that hand out nothing, those for a save, which compares the digests itself,
 #: and those that no program uses.
-INSIDE = "check has_digest import_module imports release unpack unverified source_bytes sources write_to_file"
+INSIDE = "check has_digest import_module imports parts release unpack unverified source_bytes sources write_to_file"
 INSIDE += " __abstractmethods__ __dict__ __slots__ __weakref__ __getattr__"
 #: The functions that take modules. A text is the way by which the content gets out there.
 WAYS: dict[str, Way | str] = {
@@ -95,6 +95,12 @@ PARTS = {
         b"\xc4\x044321",
         f"{BYTES} dump_module_bytes dump_imports",
     ),
+    "a large constant": (
+        "const_loader",
+        b"5678",
+        b"8765",
+        "save dumps bundle save_to_bytes wire_parts verify dump_module_bytes dump_imports",
+    ),
     "a program": ("program", b"scale", b"evil!", f"{BYTES} code payload_of program read_program"),
     "the sources": ("opencl", b"// fine", b"// evil", "save dumps bundle source inspect_source"),
 }
@@ -122,7 +128,8 @@ def data_fixture(monkeypatch: pytest.MonkeyPatch) -> bytes:
     shader = devmod.create_with_fallback(
         "webgpu", {"twice": b"fn twice() { x[0] *= 2; }"}, "wgsl", {"twice": twice}
     )
-    constants = devmod.const_loader({"c": memoryview(b"1234")}, {"init": ["c"]})
+    tensors = {"c": memoryview(b"1234"), "large": memoryview(b"5678" * 1024)}
+    constants = devmod.const_loader(tensors, {"init": ["c"]})
     whole = devmod.bundle(
         program("copy", devmod.bundle(kernel, mixed=True)), shader, constants, mixed=True
     )
@@ -138,6 +145,8 @@ def changed(data: bytes, part: str) -> bytes:
         if isinstance(each, StoredModule) and each.kind == kind
     ]
     found: Any = module.sources if part == "the sources" else module.entry
+    if part == "a large constant":
+        found = module.parts[0].entry
     at, end = found.offset, found.offset + found.size
     assert (len(old), old in data[at:end]) == (len(new), True)
     return data[:at] + data[at:end].replace(old, new) + data[end:]

@@ -21,13 +21,13 @@ import { makeProgram } from "./programfunction.js";
 import { describeValue } from "./scalars.js";
 import { expand, repeatedSize } from "./repeats.js";
 import { sourceOf } from "./source.js";
-import { decode, readSources, sourceText } from "./wire.js";
+import { decode, joinParts, readSources, sizeProblem, sourceText } from "./wire.js";
 
 /** @import { Value } from "./function.js" */
 /** @import { Entry, Origin } from "./head.js" */
 /** @import { ProgramFunction } from "./programfunction.js" */
 /** @import { FetchOptions, Source } from "./source.js" */
-/** @import { Contents, FunctionInfo } from "./wire.js" */
+/** @import { Constant, Contents, FunctionInfo, StoredConstant } from "./wire.js" */
 
 /** The formats of the source of each kind, in the order of preference. @type {Record<string, string[]>} */
 const SOURCES = {
@@ -51,6 +51,13 @@ const SOURCES = {
  * @template {Record<string, Value> | ProgramFunction} T
  * @typedef {T extends ProgramFunction ? T : T extends Record<string, Value> ? KernelFunction<T> : never} FunctionOf
  */
+
+/** What is wrong with bytes of another digest. */
+const DAMAGED =
+  "is damaged: its SHA-256 is not the one in the index. Nothing of it was used. Get the file again from where it came";
+
+/** The kinds of which a browser may run a module. */
+const RUNNABLE = ["webgpu", "program"];
 
 /**
  * Open a `.devmod` file. This reads and checks only its head. The rest of a URL is fetched in parts when it is needed.
@@ -174,8 +181,11 @@ export class Bundle {
       );
     const details = { kind: "webgpu", function: name };
     const candidates = this.#ordered.filter((module) => module.runs);
-    const found = candidates.find((module) => module.functionNames.includes(name));
+    const has = (/** @type {Module} */ module) => module.functionNames.includes(name);
+    const found = candidates.find(has);
     if (found) return found;
+    const newer = this.#ordered.find((module) => has(module) && RUNNABLE.includes(module.kind));
+    newer?.checkFeatures();
     if (!candidates.length) {
       const present = this.modules
         .filter((module) => module.offset !== null)
@@ -235,12 +245,15 @@ export class Bundle {
   async #candidates(name) {
     let found = [];
     if (!this.listed && typeof name === "string") {
-      for (const number of await this.#index.find(name))
+      for (const number of await this.#index.find(name)) {
+        const kind = this.#index.foundKind(number);
+        if (kind !== null && !RUNNABLE.includes(kind)) continue;
         found.push(
           ...this.#make(await this.#index.below(number)).filter(
             (module) => module.number === number,
           ),
         );
+      }
     }
     if (!found.some((module) => module.runs)) {
       (await this.readAll()).find(name); // FunctionNotFoundError
@@ -292,10 +305,13 @@ export class Module {
     this.functionNames = Object.freeze([...entry.functions]);
     /** The offset of its bytes in the file; null for a node without bytes. */
     this.offset = entry.offset;
-    /** The number of its bytes. */
-    this.size = (entry.unpacked ?? entry.size) + repeatedSize(entry.repeats);
-    /** The number of its bytes in the file, which may be compressed, and have equal shaders once. */
+    const parts = index.partSize(entry.parts);
+    /** The number of its bytes, with those of large constants if the whole index was read. */
+    this.size = (entry.unpacked ?? entry.size) + repeatedSize(entry.repeats) + parts;
+    /** The number of its bytes in the file, which may be compressed, have equal shaders once, and lack large constants. */
     this.storedSize = entry.size;
+    /** What a reader must know to use its bytes. A module with some cannot be used here. @type {readonly string[]} */
+    this.features = Object.freeze([...entry.features]);
     /** Whether its bytes in the file are compressed. They then cannot be read here. */
     this.compressed = entry.unpacked !== null;
     /** The imported modules. @type {readonly Module[]} */
@@ -306,6 +322,7 @@ export class Module {
   get runs() {
     const has = (/** @type {Module} */ { kind, imports }) =>
       kind === "webgpu" || (kind === "bundle" && imports.some(has));
+    if (this.features.length) return false;
     return this.kind === "webgpu" || (this.kind === "program" && this.imports.some(has));
   }
 
@@ -320,9 +337,69 @@ export class Module {
    * @returns {Promise<Uint8Array>}
    */
   async bytes() {
-    const { repeats } = this.#entry;
+    const { repeats, parts } = this.#entry;
     const data = await this.#storedBytes();
+    if (parts.length) {
+      const { constants } = /** @type {Contents} */ (await this.contents());
+      /** @type {Uint8Array[]} */
+      const found = [];
+      for (const constant of constants.values())
+        if (constant.part >= 0) found[constant.part] = await this.#part(constant);
+      return joinParts(data, constants.values(), found);
+    }
     return repeats.length ? expand(data, repeats) : data;
+  }
+
+  /**
+   * Return a constant of a const_loader; null if it has none of that name. A large one is read alone.
+   * @param {string} name
+   * @returns {Promise<Constant | null>}
+   */
+  async constant(name) {
+    const found = (await this.contents())?.constants.get(name);
+    if (!found) return null;
+    const { type, shape, data } = found;
+    return { type, shape, data: data ?? (await this.#part(found)) };
+  }
+
+  /**
+   * Return the elements of a constant that is a part.
+   * @param {StoredConstant} constant
+   */
+  async #part(constant) {
+    const number = /** @type {number} */ (this.#entry.parts[constant.part]);
+    const entry = await this.#index.entry(number, "part");
+    const subject = "a constant of the const_loader module";
+    if (entry.features.length) throw this.#newer(subject, "needs", entry.features);
+    const problem = sizeProblem(entry.unpacked ?? entry.size, constant);
+    if (problem) {
+      const { constants } = /** @type {Contents} */ (await this.contents());
+      const [name] = [...constants].find(([, each]) => each === constant) ?? [""];
+      throw new FormatError(
+        `the bytes of the const_loader module: constant ${quoteName(name)}: a part of ${problem}`,
+        { kind: this.kind },
+      );
+    }
+    return kept(this.#kept, `part ${number}`, () => this.#read(entry, subject, DAMAGED));
+  }
+
+  /** Throw a FormatError if only a newer devmod-webgpu can use its bytes. */
+  checkFeatures() {
+    if (!this.features.length) return;
+    const names = this.functionNames.length ? ` with ${listNames(this.functionNames)}` : "";
+    throw this.#newer(`the ${this.kind} module${names}`, "needs", this.features);
+  }
+
+  /**
+   * @param {string} subject
+   * @param {string} verb
+   * @param {readonly string[]} features
+   */
+  #newer(subject, verb, features) {
+    return new FormatError(
+      `${this.#source.place}: ${subject} ${verb} ${listNames(features)}, which a newer devmod-webgpu reads`,
+      { kind: this.kind },
+    );
   }
 
   /** @returns {Promise<Uint8Array>} */
@@ -331,11 +408,10 @@ export class Module {
       throw new FormatError(`a node of kind '${this.kind}' has no bytes of its own`, {
         kind: this.kind,
       });
+    this.checkFeatures();
     const names = this.functionNames.length ? ` with ${listNames(this.functionNames)}` : "";
-    const damage =
-      "is damaged: its SHA-256 is not the one in the index. Nothing of it was used. Get the file again from where it came";
     return kept(this.#kept, "bytes", () =>
-      this.#read(this.#entry, `the ${this.kind} module${names}`, damage),
+      this.#read(this.#entry, `the ${this.kind} module${names}`, DAMAGED),
     );
   }
 
@@ -376,8 +452,9 @@ export class Module {
 
   async #readSources() {
     if (this.#entry.sources === null) return new Map();
-    const blob = await this.#index.entry(this.#entry.sources, true);
+    const blob = await this.#index.entry(this.#entry.sources, "sources");
     const subject = `the sources of the ${this.kind} module`;
+    if (blob.features.length) throw this.#newer(subject, "need", blob.features);
     const data = await this.#read(
       blob,
       subject,
@@ -395,7 +472,8 @@ export class Module {
   }
 
   async #decode() {
-    const result = decode(this.kind, await this.#storedBytes(), this.#entry.repeats);
+    const { repeats, parts } = this.#entry;
+    const result = decode(this.kind, await this.#storedBytes(), repeats, parts.length);
     if (result && result.functions) {
       const names = [...result.functions.keys()];
       if (
@@ -412,8 +490,9 @@ export class Module {
     return /** @type {Contents} */ (result);
   }
 
-  /** Return its functions by name. @returns {Promise<Map<string, FunctionInfo>>} */
+  /** Return its functions by name; none if its bytes cannot be used here. @returns {Promise<Map<string, FunctionInfo>>} */
   async functions() {
+    if (this.features.length) return new Map();
     return (await this.contents())?.functions ?? new Map();
   }
 

@@ -9,12 +9,14 @@ import { checkRepeats } from "./repeats.js";
 
 const MAGIC = [0x89, 0x64, 0x65, 0x76, 0x6d, 0x6f, 0x64, 0x0a];
 /** The number of version 1 of the format. */
-const NUMBER = 4;
+const NUMBER = 5;
 const HEADER = 48;
 const ALIGN = 64;
 /** The largest head and the largest page in bytes. */
 const MAX_INDEX = 2 ** 26;
 const MAX_NUMBER = 2 ** 32 - 1;
+/** The most bytes by which a module's bytes begin behind a multiple of `ALIGN`. */
+const MAX_SHIFT = ALIGN - 1;
 /** The most bytes that compressed bytes of size n unpack to: `n * MAX_RATIO`, and `FREE_UNPACKED` more for a whole file. */
 export const [FREE_UNPACKED, MAX_RATIO] = [2n ** 20n, 256];
 const MAX_INT64 = 2n ** 63n - 1n;
@@ -25,22 +27,37 @@ const MAX_INT64 = 2n ** 63n - 1n;
  */
 
 /**
- * One record of the index: a module, or sources, whose kind is "". `offset` counts from the first byte of the file, and is null for a node
- * without bytes. `unpacked` is the size of what zstd compressed to its bytes.
+ * What a record is, as messages say it.
+ * @typedef {"module" | "sources" | "part"} Role
+ */
+/** The roles of the records in the arrays of a page. @type {Record<string, Role>} */
+const ROLES = { modules: "module", sources: "sources", parts: "part" };
+/**
+ * What a page of names says of a candidate of another page.
+ * @typedef {{ number: number, rank: number, variant: readonly string[] }} Claim
+ */
+
+/**
+ * One record of the index: a module; or sources, or a part of constants, whose kind is "". `offset` counts from the first byte of the file, and is null for a
+ * node without bytes. `unpacked` is the size of what zstd compressed to its bytes.
  * @typedef {object} Entry
+ * @property {Role} role
  * @property {string} kind
  * @property {number[]} imports
  * @property {string} format
  * @property {string[]} functions The names of its functions.
  * @property {string} variant
  * @property {number | null} rank The position of a candidate among the candidates.
+ * @property {string[]} features What a reader must know to use its bytes. None is known here.
  * @property {Origin | null} origin
  * @property {number | null} offset
  * @property {number} size
  * @property {Uint8Array} digest
  * @property {number | null} unpacked
  * @property {Repeats} repeats The ranges of the (unpacked) bytes that a module's bytes have several times.
+ * @property {number} shift The bytes between a multiple of 64 and its bytes.
  * @property {number | null} sources The number of the record of its sources.
+ * @property {number[]} parts The numbers of the records of its large constants.
  */
 
 /**
@@ -130,18 +147,38 @@ export function readHeadFields(head, end, place) {
     candidates: -1,
     roots: /** @type {number[] | null} */ (null),
     pages: /** @type {Page[]} */ ([]),
+    sections: /** @type {number[]} */ ([]),
   };
   reader.readPairs((key) => {
     reader.field = key;
     if (key === "candidates") fields.candidates = reader.readInt(0, MAX_NUMBER);
     else if (key === "roots") fields.roots = readNumbers(reader);
     else if (key === "pages") fields.pages = readPages(reader, end);
+    else if (key === "sections") fields.sections = readSections(reader);
     else reader.readValue();
   });
   reader.finish();
   if (fields.candidates < 0) throw new FormatError(`the index of ${place} has no candidates`);
   if (!fields.pages.length) throw new FormatError(`the index of ${place} has no pages`);
   return fields;
+}
+
+/**
+ * Read the sections behind the records, of which no name is known, and return their sizes.
+ * @param {Reader} reader
+ */
+function readSections(reader) {
+  const names = new Set();
+  return reader.readList(() => {
+    const start = reader.at;
+    if (reader.readArray() !== 3)
+      throw reader.error("expected an array of a name, a size and a SHA-256", start);
+    names.add(reader.readKey(names));
+    const size = Number(reader.readBig(0, MAX_INT64));
+    const digest = reader.readBin();
+    if (digest.length !== 32) throw reader.error(`a SHA-256 of ${digest.length} bytes`, start);
+    return size;
+  });
 }
 
 /**
@@ -233,16 +270,19 @@ export function readPage(data, page, base, unpacking, place) {
   const subject = `the index of ${place}`;
   const reader = new Reader(data, subject);
   /** @type {Record<string, RawEntry[]>} */
-  const lists = { modules: [], sources: [] };
+  const lists = { modules: [], sources: [], parts: [] };
   /** @type {Map<string, number[]>} */
   const names = new Map();
+  /** @type {string[][]} */
+  let variants = [];
   reader.readPairs((key) => {
     reader.field = key;
     if (Object.hasOwn(lists, key))
       lists[key] = reader.readList((number) =>
-        readEntry(reader, `${key}, ${page.first + number}`, key === "sources"),
+        readEntry(reader, `${key}, ${page.first + number}`, /** @type {Role} */ (ROLES[key])),
       );
     else if (key === "names") readNames(reader, names);
+    else if (key === "variants") variants = reader.readList(() => readVariant(reader));
     else reader.readValue();
   });
   reader.finish();
@@ -251,7 +291,7 @@ export function readPage(data, page, base, unpacking, place) {
     throw new FormatError(
       `${subject}: a page has ${records.length} records, and the head says ${page.count}`,
     );
-  return { entries: placed(records, page, base, unpacking, place), names };
+  return { entries: placed(records, page, base, unpacking, place), names, variants };
 }
 
 /**
@@ -267,6 +307,14 @@ function readNames(reader, names) {
   });
 }
 
+/** @param {Reader} reader */
+function readVariant(reader) {
+  const start = reader.at;
+  if (reader.readArray() !== 3)
+    throw reader.error("expected an array of a kind, a format and a variant", start);
+  return [reader.readStr(), reader.readStr(), reader.readStr()];
+}
+
 /** @param {number} offset */
 export function aligned(offset) {
   return Math.ceil(offset / ALIGN) * ALIGN;
@@ -276,42 +324,51 @@ export function aligned(offset) {
 /** @typedef {Omit<Entry, keyof RawBlob> & RawBlob} RawEntry */
 
 const LOCATION = ["size", "sha256"];
+/** The keys that a node without bytes does not have. */
+const OF_BYTES = [...LOCATION, "zstd", "repeats", "sources", "features", "shift", "parts"];
 
 /**
- * Read the record of a module, or of sources, which have a place alone.
+ * Read the record of a module, or of sources or a part, which have a place alone.
  * @param {Reader} reader
  * @param {string} subject
- * @param {boolean} isSources
+ * @param {Role} role
  * @returns {RawEntry}
  */
-function readEntry(reader, subject, isSources) {
+function readEntry(reader, subject, role) {
   const start = reader.at;
   /** @type {RawEntry} */
   const result = {
+    role,
     kind: "",
     imports: [],
     format: "",
     functions: [],
     variant: "",
     rank: null,
+    features: [],
     origin: null,
     offset: 0,
     size: 0,
     digest: new Uint8Array(32),
     unpacked: null,
     repeats: [],
+    shift: 0,
     sources: null,
+    parts: [],
   };
+  const isModule = role === "module";
   reader.field = subject;
   const taken = reader.readPairs((key) => {
     reader.field = `${subject}, ${key}`;
     if (key === "size") result.size = reader.readBig(0, MAX_INT64);
     else if (key === "sha256") result.digest = reader.readBin().slice();
     else if (key === "zstd") result.unpacked = readUnpacked(reader);
-    else if (isSources) reader.readValue();
+    else if (key === "features") result.features = reader.readList(() => reader.readStr());
+    else if (!isModule) reader.readValue();
     else if (key === "kind" || key === "format" || key === "variant")
       result[key] = reader.readStr();
-    else if (key === "imports") result.imports = readNumbers(reader);
+    else if (key === "imports" || key === "parts") result[key] = readNumbers(reader);
+    else if (key === "shift") result.shift = reader.readInt(0, MAX_SHIFT);
     else if (key === "functions") result.functions = reader.readList(() => reader.readStr());
     else if (key === "origin") result.origin = readOrigin(reader);
     else if (key === "repeats")
@@ -323,15 +380,15 @@ function readEntry(reader, subject, isSources) {
   });
   reader.field = subject;
   const isNode = ["bundle", "_lib"].includes(result.kind);
-  if (!isSources && !isNode && !/^[a-z][a-z0-9_]{0,31}$/.test(result.kind)) {
+  if (isModule && !isNode && !/^[a-z][a-z0-9_]{0,31}$/.test(result.kind)) {
     throw reader.error("no kind, or one that is not of the form [a-z][a-z0-9_]{0,31}", start);
   }
   const missing = LOCATION.find((key) => !taken.has(key));
-  const present = [...LOCATION, "zstd", "repeats", "sources"].filter((key) => taken.has(key));
+  const present = OF_BYTES.filter((key) => taken.has(key));
   if (isNode ? present.length : missing) {
     const found = present.join(", ") || "none";
     throw reader.error(
-      isSources
+      !isModule
         ? `no ${missing}`
         : `a module of kind '${result.kind}' has ${isNode ? "no" : "a"} size and sha256; found: ${found}`,
       start,
@@ -339,6 +396,11 @@ function readEntry(reader, subject, isSources) {
   }
   if (result.digest.length !== 32)
     throw reader.error(`a sha256 of ${result.digest.length} bytes`, start);
+  if (result.parts.length && result.kind !== "const_loader")
+    throw reader.error(
+      `a module of kind '${result.kind}' has parts, which only constants have`,
+      start,
+    );
   return { ...result, offset: isNode ? null : 0 };
 }
 
@@ -390,19 +452,24 @@ function readOrigin(reader) {
 function placed(records, page, base, unpacking, place) {
   let end = BigInt(page.start);
   const result = records.map((record, at) => {
-    const { kind, offset, size, unpacked, repeats } = record;
+    const { kind, role, offset, size, unpacked, repeats, shift, features } = record;
     if (offset === null) return { ...record, size: 0, unpacked: null, repeats: [] };
-    const subject = `the index of ${place}: the bytes of ${kind ? `module ${page.first + at} (${kind})` : "sources"}`;
+    const module = kind ? `module ${page.first + at} (${kind})` : "sources";
+    const subject = `the index of ${place}: the bytes of ${role === "part" ? "a part" : module}`;
     const stored = BigInt(unpacked ?? size);
-    const beyond = unpacked !== null ? stored - BigInt(size) * BigInt(MAX_RATIO) : 0n;
-    if (beyond > unpacking.free) {
-      throw new FormatError(
-        `${subject} unpack from ${size} to ${stored} bytes; the limit is ${unpacking.free + BigInt(size) * BigInt(MAX_RATIO)}`,
-      );
+    const limit = unpacking.free + BigInt(size) * BigInt(MAX_RATIO);
+    // Features may give both another meaning, and nothing of the bytes is used.
+    const isUsed = !features.length;
+    if (isUsed && unpacked !== null) {
+      if (stored > limit)
+        throw new FormatError(
+          `${subject} unpack from ${size} to ${stored} bytes; the limit is ${limit}`,
+        );
+      const beyond = stored - BigInt(size) * BigInt(MAX_RATIO);
+      if (beyond > 0n) unpacking.free -= beyond;
     }
-    if (beyond > 0n) unpacking.free -= beyond;
-    const checked = checkRepeats(repeats, stored, BigInt(size), subject);
-    const start = ((end + 63n) / 64n) * 64n;
+    const checked = isUsed ? checkRepeats(repeats, stored, BigInt(size), subject) : [];
+    const start = ((end + 63n) / 64n) * 64n + BigInt(shift);
     if (size) end = start + BigInt(size);
     return {
       ...record,

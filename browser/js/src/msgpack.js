@@ -120,6 +120,12 @@ export class Reader {
     return this.take(this.readBinHead());
   }
 
+  /** Whether the next object is a binary. */
+  isAtBin() {
+    const mark = this.data[this.at] ?? 0;
+    return mark >= 0xc4 && mark <= 0xc6;
+  }
+
   /** Read the head of a binary, and return the number of its bytes, which follow. */
   readBinHead() {
     return this.#lengthOf(BINARY);

@@ -13,7 +13,7 @@ import {
   sha256,
 } from "./head.js";
 
-/** @import { Entry, Page } from "./head.js" */
+/** @import { Claim, Entry, Page, Role } from "./head.js" */
 /** @import { Source } from "./source.js" */
 
 /** The deepest nesting of imports. */
@@ -29,8 +29,10 @@ export class Index {
   #start;
   #total;
   #unpacking = { free: FREE_UNPACKED };
-  /** The content of each page that was read or is being read. @type {Map<Page, Promise<{ entries: Entry[], names: Map<string, number[]> }>>} */
+  /** The content of each page that was read or is being read. @type {Map<Page, Promise<ReturnType<typeof readPage>>>} */
   #contents = new Map();
+  /** What pages of names have said of candidates of other pages, by number, with the names. @type {Map<number, { claim: Claim, names: Set<string> }>} */
+  #claims = new Map();
   /** The heights of the trees that were checked. @type {Map<number, number>} */
   #heights = new Map();
   /** All records, if they were read. @type {Entry[] | null} */
@@ -59,7 +61,7 @@ export class Index {
     this.#source = source;
     this.#place = `the index of ${source.place}`;
     this.#fields = fields;
-    const { candidates, roots, pages } = fields;
+    const { candidates, roots, pages, sections } = fields;
     const last = /** @type {Page} */ (pages.at(-1));
     this.#start = aligned(last.at + last.size);
     const { size, place } = source;
@@ -67,7 +69,9 @@ export class Index {
       throw new FormatError(
         `${place} is cut short: ${size} bytes, and its index alone takes ${this.#start}`,
       );
-    const total = (this.#total = this.#start + last.end);
+    let total = this.#start + last.end;
+    for (const length of sections) if (length) total = aligned(total) + length;
+    this.#total = total;
     if (size >= 0 && size !== total) {
       const problem =
         size < total
@@ -81,7 +85,7 @@ export class Index {
   }
 
   /**
-   * Read a part of the file. The bytes up to the next part must be zero; a page follows the page before.
+   * Read a part of the file. The bytes up to the next part must be zero, and those behind a multiple of 64; a page follows the page before.
    * @param {number} at
    * @param {number} size
    * @param {string} subject What the part is, for messages.
@@ -92,13 +96,15 @@ export class Index {
     const end = at + size;
     const { at: start, size: length } = /** @type {Page} */ (this.#fields.pages.at(-1));
     const next = end < start + length ? end : Math.max(end, Math.min(aligned(end), this.#total));
-    const data = await this.#source.read(at, next - at);
+    const lead = at >= this.#start && size ? at % 64 : 0;
+    const whole = await this.#source.read(at - lead, next - at + lead);
+    const data = whole.subarray(lead);
     if (data.length < size)
       throw new FormatError(
         `${place} is cut short: ${subject} ${size} bytes, and ${data.length} are left`,
         { kind },
       );
-    if (data.subarray(size).some(Boolean)) {
+    if (data.subarray(size).some(Boolean) || whole.subarray(0, lead).some(Boolean)) {
       throw new FormatError(
         `${place} is damaged: the bytes between two of its parts are not zero. Get the file again`,
       );
@@ -107,42 +113,69 @@ export class Index {
   }
 
   /**
-   * Return a module's record, or that of sources.
+   * Return the record of a module, of sources or of a part.
    * @param {number} number
-   * @param {boolean} [source]
+   * @param {Role} [role]
    */
-  async entry(number, source = false) {
+  async entry(number, role = "module") {
     const page = this.#pageOf(number);
     const entry = page && (await this.#load(page)).entries[number - page.first];
-    if (!entry || Boolean(entry.kind) === source) {
-      throw new FormatError(
-        `${this.#place} has no ${source ? "sources" : "module"} of the number ${number}`,
+    if (!entry || entry.role !== role)
+      throw new FormatError(`${this.#place} has no ${role} of the number ${number}`);
+    const said = this.#claims.get(number);
+    if (said)
+      this.#agree(
+        isSame(said.claim, entry) &&
+          [...said.names].every((each) => entry.functions.includes(each)),
       );
-    }
     return entry;
   }
 
   /**
-   * Return the numbers of the candidates that have a function, in their order. The page of the name is read, and theirs.
+   * Return the numbers of the candidates that have a function, in their order. The page of the name alone is read.
    * @param {string} name
    */
   async find(name) {
     const page = this.#pageWith(name);
     if (!page) return [];
-    const { names } = await this.#load(page);
-    const others = names.get(name) ?? [];
+    const content = await this.#load(page);
     const numbers = await this.#owners(page, name);
-    for (const number of others) {
-      const theirs = this.#pageOf(number);
-      this.#agree(theirs && theirs !== page && (await this.#owners(theirs, name)).includes(number));
-      numbers.push(number);
-    }
+    /** @type {Map<number | null, number>} */
     const ranks = new Map();
     for (const number of numbers) ranks.set((await this.entry(number)).rank, number);
+    for (const claim of claimsOf(content, name)) {
+      const { number, rank } = claim;
+      const theirs = this.#pageOf(number);
+      this.#agree(theirs && theirs !== page);
+      const said = this.#claims.get(number) ?? { claim, names: new Set() };
+      this.#agree(said.claim.rank === rank && sameTexts(said.claim.variant, claim.variant));
+      this.#claims.set(number, said);
+      said.names.add(name);
+      if (this.#contents.has(/** @type {Page} */ (theirs))) await this.entry(number);
+      ranks.set(rank, number);
+      numbers.push(number);
+    }
     this.#agree(ranks.size === numbers.length);
     return [...ranks]
-      .sort(([one], [other]) => one - other)
+      .sort(([one], [other]) => Number(one) - Number(other))
       .map(([, number]) => /** @type {number} */ (number));
+  }
+
+  /**
+   * Return the kind of a candidate that `find` has found in another page; null for others.
+   * @param {number} number
+   */
+  foundKind(number) {
+    return this.#claims.get(number)?.claim.variant[0] ?? null;
+  }
+
+  /**
+   * Return the bytes that parts have; 0 if the index was not read.
+   * @param {number[]} parts
+   */
+  partSize(parts) {
+    const sizes = [...new Set(parts)].map((number) => this.entries?.[number]?.size ?? 0);
+    return sizes.reduce((total, size) => total + size, 0);
   }
 
   /**
@@ -210,7 +243,8 @@ export class Index {
           `${this.#place}: module ${number} is neither a candidate nor imported`,
         );
     });
-    await this.#checkSources(entries);
+    await this.#checkUsed(entries, "sources", ({ sources }) => (sources === null ? [] : [sources]));
+    await this.#checkUsed(entries, "part", ({ parts }) => parts);
     await this.#checkNames(entries);
     return (this.entries = entries);
   }
@@ -282,14 +316,17 @@ export class Index {
     }
     const content = readPage(data, page, this.#start, this.#unpacking, place);
     if (this.#fields.pages.length > 1 || !page.name) {
-      const named = content.entries.filter(
-        ({ rank, functions }) => rank !== null && functions.length,
-      );
-      for (const name of [
-        ...named.map(({ functions }) => firstName(functions)),
-        ...content.names.keys(),
-      ])
-        this.#agree(this.#pageWith(name) === page);
+      const has = (/** @type {string} */ name) => this.#pageWith(name) === page;
+      for (const { rank, functions } of content.entries)
+        if (rank !== null && functions.length) this.#agree(functions.some(has));
+      this.#agree([...content.names.keys()].every(has));
+    }
+    for (const numbers of content.names.values()) {
+      const positions = numbers.filter((_, at) => at % 3 === 2);
+      if (numbers.length % 3 || positions.some((each) => each >= content.variants.length))
+        throw new FormatError(
+          `${this.#place}: the names of a page have another number of integers than three for each candidate, or a position beyond its variants`,
+        );
     }
     return content;
   }
@@ -323,16 +360,21 @@ export class Index {
     height(root);
   }
 
-  /** @param {Entry[]} entries */
-  async #checkSources(entries) {
-    const used = new Set(entries.map(({ sources }) => sources).filter((number) => number !== null));
+  /**
+   * Check that modules name records of a role, and each of them.
+   * @param {Entry[]} entries
+   * @param {Role} role
+   * @param {(entry: Entry) => number[]} numbersOf
+   */
+  async #checkUsed(entries, role, numbersOf) {
+    const used = new Set(entries.flatMap(numbersOf));
     const all = [...new Set([...used, ...entries.keys()])].filter(
-      (number) => used.has(number) || !entries[number]?.kind,
+      (number) => used.has(number) || entries[number]?.role === role,
     );
     for (const number of all.sort((one, other) => one - other)) {
-      await this.entry(number, true);
+      await this.entry(number, role);
       if (!used.has(number))
-        throw new FormatError(`${this.#place}: no module has the sources ${number}`);
+        throw new FormatError(`${this.#place}: no module has the ${role} ${number}`);
     }
   }
 
@@ -348,13 +390,15 @@ export class Index {
     }
     let count = 0;
     for (const page of this.#fields.pages) {
-      for (const [name, numbers] of (await this.#load(page)).names) {
+      const content = await this.#load(page);
+      for (const name of content.names.keys()) {
         const wanted = others.get(name);
-        this.#agree(
-          wanted &&
-            wanted.size === numbers.length &&
-            numbers.every((number) => wanted.delete(number)),
-        );
+        const claims = [...claimsOf(content, name)];
+        this.#agree(wanted?.size === claims.length);
+        for (const claim of claims) {
+          const entry = entries[claim.number];
+          this.#agree(wanted?.delete(claim.number) && entry && isSame(claim, entry));
+        }
         count++;
       }
     }
@@ -402,10 +446,35 @@ function candidatesOf(roots, entries) {
   return found;
 }
 
-/** Return the lowest name in UTF-8. @param {string[]} names */
-function firstName(names) {
-  const encoder = new TextEncoder();
-  return names.reduce((one, other) =>
-    compareBytes(encoder.encode(one), encoder.encode(other)) <= 0 ? one : other,
-  );
+/**
+ * Yield what a page says of the candidates of other pages that have a function.
+ * @param {ReturnType<typeof readPage>} content
+ * @param {string} name
+ * @returns {Generator<Claim>}
+ */
+function* claimsOf({ names, variants }, name) {
+  const numbers = names.get(name) ?? [];
+  for (let at = 0; at < numbers.length; at += 3) {
+    const [number, rank, variant] = /** @type {[number, number, number]} */ (
+      numbers.slice(at, at + 3)
+    );
+    yield { number, rank, variant: /** @type {string[]} */ (variants[variant]) };
+  }
+}
+
+/**
+ * Return whether a record is as a page of names says.
+ * @param {Claim} claim
+ * @param {Entry} entry
+ */
+function isSame({ rank, variant }, entry) {
+  return entry.rank === rank && sameTexts(variant, [entry.kind, entry.format, entry.variant]);
+}
+
+/**
+ * @param {readonly string[]} one
+ * @param {readonly string[]} other
+ */
+function sameTexts(one, other) {
+  return one.length === other.length && one.every((text, at) => text === other[at]);
 }

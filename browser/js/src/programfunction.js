@@ -227,14 +227,16 @@ async function firstBuilt(kernel, modules, device) {
  */
 async function constantsOf(program, module) {
   const wanted = program.arrays("constant");
-  const loaders = wanted.length
-    ? await Promise.all(
-        module.imports.filter(({ kind }) => kind === "const_loader").map((each) => each.contents()),
-      )
-    : [];
+  const loaders = wanted.length ? module.imports.filter(({ kind }) => kind === "const_loader") : [];
+  const found = await Promise.all(
+    wanted.map(async ({ name }) => {
+      const values = await Promise.all(loaders.map((each) => each.constant(name)));
+      return values.filter((value) => value !== null);
+    }),
+  );
   return new Map(
-    wanted.map(({ name, type, shape }) => {
-      const values = loaders.flatMap((each) => each?.constants.get(name) ?? []);
+    wanted.map(({ name, type, shape }, number) => {
+      const values = found[number] ?? [];
       const [value] = values;
       if (
         value &&

@@ -40,24 +40,30 @@ const MAX_DIMENSIONS = 64;
  * @typedef {{ type: string, shape: (number | bigint)[], data: Uint8Array }} Constant
  */
 /**
+ * A constant in the bytes of a file: its elements, or null with the position of the part that has them. `size` is that of the elements, and `start` and `end`
+ * are those of the elements or the position in the bytes.
+ * @typedef {Omit<Constant, "data"> & { data: Uint8Array | null, part: number, size: bigint, start: number, end: number }} StoredConstant
+ */
+/**
  * The contents of a module's bytes. `code` is the payload; `shaders` are the payloads of a kind with several.
  * @typedef {object} Contents
  * @property {string} format
  * @property {Map<string, FunctionInfo>} functions
  * @property {Uint8Array | null} code
  * @property {Map<string, Uint8Array>} shaders
- * @property {Map<string, Constant>} constants
+ * @property {Map<string, StoredConstant>} constants Those of a large file may be parts: `Module.constant` returns one.
  * @property {Map<string, string[]>} symbols
  */
 
 /**
- * Decode a module's bytes; with `repeats`, those in a file. Return null for an unknown kind.
+ * Decode a module's bytes; with `repeats` and a number of parts, those in a file. Return null for an unknown kind.
  * @param {string} kind
  * @param {Uint8Array} data
  * @param {Repeats} [repeats]
+ * @param {number} [parts]
  * @returns {Contents | null}
  */
-export function decode(kind, data, repeats = []) {
+export function decode(kind, data, repeats = [], parts = 0) {
   const reader = new Reader(
     data,
     `the bytes of the ${kind} module`,
@@ -80,7 +86,7 @@ export function decode(kind, data, repeats = []) {
   if (repeats.length && (kind === "const_loader" || (spec && !spec.fields.includes("shaders")))) {
     throw reader.error("repeats, which only shaders have");
   }
-  if (kind === "const_loader") readConstants(reader, result);
+  if (kind === "const_loader") readConstants(reader, result, parts);
   else {
     if (!spec) return null;
     result.format = spec.format;
@@ -204,12 +210,13 @@ function readDtype(reader) {
 /**
  * @param {Reader} reader
  * @param {Contents} result
+ * @param {number} parts
  */
-function readConstants(reader, result) {
+function readConstants(reader, result, parts) {
   reader.field = "constants";
   result.constants = reader.readPairs((name) => {
     reader.field = `constant ${quoteName(name)}`;
-    return readConstant(reader);
+    return readConstant(reader, parts);
   });
   reader.field = "init symbols";
   result.symbols = reader.readPairs((symbol) => {
@@ -227,9 +234,10 @@ function readConstants(reader, result) {
 
 /**
  * @param {Reader} reader
- * @returns {Constant}
+ * @param {number} parts
+ * @returns {StoredConstant}
  */
-function readConstant(reader) {
+function readConstant(reader, parts) {
   const start = reader.at;
   const count = reader.readArray();
   if (count !== 3)
@@ -239,16 +247,60 @@ function readConstant(reader) {
   if (shape.length > MAX_DIMENSIONS)
     throw reader.error(`${shape.length} dimensions, and the maximum is ${MAX_DIMENSIONS}`, start);
   const at = reader.at;
-  const data = reader.readBin();
-  const expected = sizeOf(dtype, shape);
+  const size = sizeOf(dtype, shape);
   const type = dtypeName(dtype);
-  if (BigInt(data.length) !== expected) {
-    throw reader.error(
-      `${data.length} bytes for ${type} of shape ${tuple(shape)}, which takes ${expected}`,
-      at,
-    );
+  if (parts && !reader.isAtBin()) {
+    const part = reader.readInt(0, parts - 1);
+    return { type, shape, data: null, part, size, start: at, end: reader.at };
   }
-  return { type, shape, data };
+  const data = reader.readBin();
+  const problem = sizeProblem(data.length, { type, shape, size });
+  if (problem) throw reader.error(problem, at);
+  return { type, shape, data, part: -1, size, start: at, end: reader.at };
+}
+
+/**
+ * Return why a constant cannot have so many bytes; "" if it has them.
+ * @param {number} found
+ * @param {Pick<StoredConstant, "type" | "shape" | "size">} constant
+ */
+export function sizeProblem(found, { type, shape, size }) {
+  if (BigInt(found) === size) return "";
+  return `${found} bytes for ${type} of shape ${tuple(shape)}, which takes ${size}`;
+}
+
+/**
+ * Return the bytes of a module of constants with those of its parts, each as a binary in its place.
+ * @param {Uint8Array} data
+ * @param {Iterable<StoredConstant>} constants
+ * @param {readonly Uint8Array[]} parts
+ */
+export function joinParts(data, constants, parts) {
+  const pieces = [];
+  let before = 0;
+  for (const { part, start, end } of constants) {
+    const found = part < 0 ? undefined : parts[part];
+    if (!found) continue;
+    pieces.push(data.subarray(before, start), binaryHead(found.length), found);
+    before = end;
+  }
+  pieces.push(data.subarray(before));
+  const whole = new Uint8Array(pieces.reduce((size, piece) => size + piece.length, 0));
+  let at = 0;
+  for (const piece of pieces) {
+    whole.set(piece, at);
+    at += piece.length;
+  }
+  return whole;
+}
+
+/** @param {number} size */
+function binaryHead(size) {
+  const width = size <= 0xff ? 1 : size <= 0xffff ? 2 : 4;
+  const head = new Uint8Array(1 + width);
+  head[0] = 0xc4 + (width >> 1);
+  for (let at = 0; at < width; at++) head[width - at] = Math.floor(size / 256 ** at);
+  return head;
 }
 
 /**

@@ -240,7 +240,7 @@ test("every prefix of a good file is refused, and every flipped byte of its head
   const whole = bytes("v1/tree.devmod");
   for (let size = 0; size < whole.length; size++)
     await assert.rejects(useAll(whole.subarray(0, size)), FormatError);
-  for (let at = 0; at < 48 + 65 + 713; at++) {
+  for (let at = 0; at < 48 + 65 + 727; at++) {
     const flipped = Uint8Array.from(whole);
     flipped[at] ^= 1 << (at % 8);
     await assert.rejects(useAll(flipped), FormatError, `byte ${at}`);
@@ -343,7 +343,7 @@ test("an error shows nothing of a file that drives a terminal, whatever part of 
   const head = Buffer.concat([
     Buffer.from([0x89]),
     Buffer.from("devmod\n"),
-    Buffer.from([4, 0, 0, 0, index.length, 0, 0, 0]),
+    Buffer.from([5, 0, 0, 0, index.length, 0, 0, 0]),
   ]);
   const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", index));
   const data = Buffer.concat([head, digest, index, Buffer.alloc(64)]);
@@ -353,4 +353,54 @@ test("an error shows nothing of a file that drives a terminal, whatever part of 
     assert.doesNotMatch(error.message, /[\x00-\x1f\x7f-\x9f]/);
     return true;
   });
+});
+
+const LATER = JSON.parse(readFileSync(new URL("later/expectations.json", GOLDEN), "utf8")).files;
+for (const [name, wanted] of Object.entries(LATER)) {
+  test(`of a later devmod: ${name}`, async () => {
+    const bundle = await (await open(bytes(`later/${name}`))).readAll();
+    assert.deepEqual(
+      bundle.modules.map(({ kind, functionNames }) => ({ kind, functions: [...functionNames] })),
+      wanted.map(({ kind, functions }) => ({ kind, functions })),
+    );
+    for (const [number, { error, sources }] of wanted.entries()) {
+      const module = bundle.modules[number];
+      const refused = (text) => (found) =>
+        found instanceof FormatError &&
+        found.message ===
+          text.replace(
+            "a newer devmod reads: pip install --upgrade devmod-core",
+            "a newer devmod-webgpu reads",
+          );
+      if (!error) await module.bytes();
+      else {
+        // The error of a constant has no names of functions here.
+        const text = error.replace(/(constant of the const_loader module) with 'init'/, "$1");
+        await assert.rejects(module.bytes(), refused(text));
+        if (module.features.length) assert.equal((await module.functions()).size, 0);
+      }
+      if (sources) await assert.rejects(module.sources(), refused(sources));
+    }
+  });
+}
+
+test("a constant of a file is read alone, and the bytes of its module have it in its place", async () => {
+  const { modules } = await open(bytes("v1/constants.devmod"));
+  const loader = modules.find(({ functionNames }) => functionNames.includes("all"));
+  const { constants } = await loader.contents();
+  assert.deepEqual(
+    [...constants].map(([name, { data, part }]) => [name, data, part]),
+    [
+      ["i", null, 0],
+      ["twice", null, 1],
+      ["w", null, 2],
+    ],
+  );
+  const { type, shape, data } = await loader.constant("w");
+  assert.deepEqual([type, shape, data.length], ["float32", [32, 32], 4096]);
+  assert.deepEqual(new Float32Array(data.slice().buffer).slice(0, 3), new Float32Array([0, 1, 2]));
+  assert.equal(await loader.constant("other"), null);
+  const whole = decode("const_loader", await loader.bytes());
+  for (const name of ["i", "twice", "w"])
+    assert.deepEqual(whole.constants.get(name).data, (await loader.constant(name)).data);
 });

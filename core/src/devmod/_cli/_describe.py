@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -157,7 +157,10 @@ def _checked_programs(root: Module) -> dict[str, Any]:
     were not.
     """
     programs = [
-        (name, each) for each in walk(root) if each.kind == PROGRAM for name in each.function_names
+        (name, each)
+        for each in walk(root)
+        if each.kind == PROGRAM and not _features_of(each)
+        for name in each.function_names
     ]
     try:
         for name, module in programs:
@@ -300,25 +303,25 @@ def _module(module: Module, number: int) -> dict[str, Any]:
     # Without a target spec the bytes cannot be read, and only the functions' names are known. A
     # const_loader's functions have no arguments.
     readable = not plain or module.kind == "const_loader" or find_spec(module.kind) is not None
-    # The bytes of a stored module are not read.
-    size = (
-        module.size
-        if isinstance(module, StoredModule)
-        else sum(map(len, module.wire_parts()))
-        if plain
-        else None
-    )
+    features = _features_of(module)
+    size: int | None = None
+    in_file: dict[str, int] = {}
+    if isinstance(module, StoredModule):  # its bytes are not read
+        size = module.size
+        if module.file_size != size:
+            in_file = {"stored": module.file_size}
+    elif plain:
+        size = sum(map(len, module.wire_parts()))
+    if features:
+        readable = False
     result: dict[str, Any] = {
         "number": number,
         "kind": module.kind,
         "format": module.format,
         "variant": getattr(module, "variant", None) or "",
         "bytes": size,
-        **(
-            {"stored": module.entry.size}
-            if isinstance(module, StoredModule) and module.entry.size != module.size
-            else {}
-        ),
+        **in_file,
+        **({"features": list(features)} if features else {}),
         "functions": partial(_functions, module, readable),
         "origin": module.origin.to_dict() if module.origin is not None else None,
         "runtime": once_per_scan(("runtime", module.kind), lambda: runtime_of(module.kind))
@@ -351,8 +354,15 @@ def _texts(
     return texts | _payload_text(module, texts)
 
 
+def _features_of(module: Module) -> Sequence[str]:
+    """Return what a newer devmod must know to use a module's bytes."""
+    return module.entry.features if isinstance(module, StoredModule) else ()
+
+
 def _payload_text(module: Module, texts: Source) -> dict[str, Any]:
     """Return the payload by its format, if it or the source of that format is text."""
+    if _features_of(module):
+        return {}
     payload = payload_of(module)
     if payload is None:
         text = (

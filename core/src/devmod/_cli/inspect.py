@@ -16,7 +16,7 @@ from devmod._cli._describe import describe, open_file
 from devmod._cli._known import KNOWN
 from devmod._cli._options import complete_function, complete_kind, debug_option, quiet_drivers
 from devmod._cli._output import echo, echo_all, plugins_at_work, print_json, size
-from devmod._formats.index import COMPRESSION
+from devmod._formats.index import COMPRESSION, newer_features
 from devmod._modules.module import walk
 from devmod._modules.stored import StoredModule
 from devmod._plugins.discovery import shared_scan
@@ -265,6 +265,8 @@ def _lines_of(module: dict[str, Any], indent: str, modules: list[dict[str, Any]]
     if module["bytes"] is not None:
         head += f", {size(module['bytes'])}"
         head += f" ({size(module['stored'])} in the file)" if "stored" in module else ""
+    if "features" in module:
+        head += f" — needs {newer_features(module['features'])}"
     runtime = module["runtime"]
     if runtime is not None:
         missing = f"excluded by {runtime['excluded']}" if runtime["excluded"] else "not installed"

@@ -53,7 +53,14 @@ def library_text(level: int) -> str:
     return f"libzstd {_library().zstd_version} level {level}"
 
 
-def decompress(data: Binary, unpacked: tuple[int, bytes], subject: str, kind: str) -> memoryview:
+def decompress(
+    data: Binary,
+    unpacked: tuple[int, bytes],
+    subject: str,
+    kind: str,
+    *,
+    is_msgpack: bool = True,
+) -> memoryview:
     """Return the bytes that were compressed to `data`.
 
     Memory is allocated for bytes that the library returns, never for a number in the data, and at
@@ -68,6 +75,8 @@ def decompress(data: Binary, unpacked: tuple[int, bytes], subject: str, kind: st
         The size and the SHA-256 of the result.
     subject, kind
         For messages.
+    is_msgpack
+        Whether the result is objects of msgpack, of which there is a limit.
 
     Raises
     ------
@@ -91,7 +100,10 @@ def decompress(data: Binary, unpacked: tuple[int, bytes], subject: str, kind: st
             and not decompressor.unused_data
             and sha256_of(result) == digest
         ):
-            if not (most := too_many_values(result, len(data))):
+            most = 0
+            if is_msgpack:
+                most = too_many_values(result, len(data))
+            if not most:
                 return memoryview(result)
             raise FormatError(
                 f"{subject} cannot be read: its {len(data)} compressed bytes unpack to more than {most} objects",

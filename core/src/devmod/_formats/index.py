@@ -10,7 +10,7 @@ from devmod._formats.msgpack import Reader
 from devmod._modules.module import LIBRARY
 from devmod._util.digest import sha256_of
 from devmod._util.text import is_valid_name
-from devmod.errors import FormatError, pip_install
+from devmod.errors import FormatError, list_names, pip_install
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MAGIC = b"\x89devmod\n"
 #: The number in the header of version 1 of the format, the newest. Lower numbers are of files that
 #: no release wrote.
-NUMBER = 4
+NUMBER = 5
 #: The bytes of the header: magic, number, length and SHA-256 of the head. The page and remote files
 #: use the same number.
 HEADER = 48
@@ -38,6 +38,14 @@ MAX_DEPTH = 64
 NO_DIGEST = bytes(32)
 #: The maximum size of a head and of a page in bytes.
 MAX_INDEX = 64 << 20
+#: The most bytes by which a module's bytes begin behind a multiple of `ALIGN`.
+MAX_SHIFT = ALIGN - 1
+#: The kind of the modules that have parts.
+CONSTANTS = "const_loader"
+#: What an entry is, as messages say it.
+MODULE = "module"
+SOURCES = "sources"
+PART = "part"
 #: The key of an entry whose bytes are compressed, which names the method (`devmod._formats.blobs`).
 COMPRESSED = "zstd"
 #: The key of an origin with the library that compressed the bytes.
@@ -48,18 +56,23 @@ FREE_UNPACKED, MAX_RATIO = 1 << 20, 256
 
 
 class Entry:
-    """One module in the index, or the sources of modules, which have the kind "".
+    """One module in the index; or sources of modules, or a part of constants, which have no kind.
 
     ``offset``, ``size`` and ``digest`` describe the bytes in the file; ``offset`` is None for a
     node without bytes. ``unpacked`` is the size and the digest of the bytes that zstd compressed to
     them; None if they are not compressed. ``repeats`` are the ranges of these bytes that the
     module's bytes have several times. ``sources`` is the number of the entry of the module's
-    sources. ``rank`` is the position of a candidate among the candidates. ``origin_at`` is the
-    offset of the origin in the page, which is not decoded; -1 without.
+    sources, and ``parts`` those of its large constants. ``rank`` is the position of a candidate
+    among the candidates. ``origin_at`` is the offset of the origin in the page, which is
+    not decoded; -1 without. ``features`` is what a reader must know to use the bytes. ``shift`` is
+    the number of bytes between a multiple of 64 and the module's bytes.
     """
+
+    role: str = MODULE
 
     kind: str
     imports: Sequence[int] = ()
+    features: Sequence[str] = ()
     rank: int | None = None
     fmt: str = ""
     functions: Sequence[str] = ()
@@ -70,7 +83,9 @@ class Entry:
     digest: bytes = NO_DIGEST
     unpacked: tuple[int, bytes] | None = None
     repeats: Repeats = ()
+    shift: int = 0
     sources: Any = None
+    parts: Sequence[int] = ()
 
     def __init__(self, kind: str, **fields: Any) -> None:
         fields["kind"] = kind
@@ -114,39 +129,45 @@ class Unpacking:
 # all rules.
 #
 #   0    8   magic, 89 "devmod" 0A (a transfer in text mode changes the first byte or the newline)
-#   8    4   u32 4, the number of version 1 of the format
+#   8    4   u32 5, the number of version 1 of the format
 #   12   4   u32 length of the head
 #   16   32  SHA-256 of the head
 #   48       the head, one msgpack map:
 #              candidates  the number of candidates
 #              roots       array of numbers of modules; several roots are the candidates of a
 #                          `bundle`. Missing: the candidates
-#              pages       array of arrays: the number of records, the size of the page, the size
-#                          of their bytes, the SHA-256 of the page; and of pages with names: how
-#                          many bytes the first name has of the name before, and its further bytes
+#              pages       array of arrays: the number of records, the size of the page, the size of
+#                          their bytes, the SHA-256 of the page; and of pages with names: how many
+#                          bytes the first name has of the name before, and its further bytes
+#              sections    array of arrays: a name, a size and a SHA-256, of bytes behind those of
+#                          the records. None is known
 #   …        the pages, each one msgpack map:
 #              modules  array of maps, the records; records are numbered through all pages:
 #                kind, format, variant  str; "bundle" and "_lib" are nodes without bytes
 #                imports    array of numbers
 #                functions  array of str, the names that callers use
 #                rank       the position of a candidate among the candidates
+#                features   array of str, what a reader must know to use the bytes. None is known
 #                origin     map (Origin.to_dict)
 #                size, sha256  of the bytes in the file
+#                shift      how many bytes behind a multiple of 64 the bytes begin
 #                zstd       array of size and SHA-256 of what these bytes unpack to, if they are
 #                           compressed
 #                repeats    array of arrays of offset and size of a range of the (unpacked) bytes,
-#                           and the positions in them at which the module's bytes have that range
-#                           again
+#                           and the positions in them at which the module's bytes have it again
 #                sources    number of the module's sources
-#              sources  array of maps with size, sha256 and zstd, as above; each is used by a
-#                       module. They are records too
-#              names    array of arrays: a name, and the numbers of the candidates in other pages
-#                       that have this function
+#                parts      array of numbers: the large constants of a const_loader
+#              sources  array of maps with features, size, sha256 and zstd, as above; each is used
+#                       by a module. They are records too
+#              parts    array of such maps: constants
+#              names    array of arrays: a name, and for each candidate of another page with this
+#                       function three numbers: its own, its rank, a position in variants
+#              variants array of arrays: a kind, a format and a variant
 #              calls    map of function to array: `devmod._modules.agreement` reads it
 #              A reader ignores unknown keys. A key that a reader must not ignore requires a new
-#              number.
-#   …        the bytes of the records in their order, each at the next multiple of 64 after zeros.
-#            The file ends with the last of them.
+#              number, or an item of features.
+#   …        the bytes of the records in their order, each at the next multiple of 64 after zeros,
+#            or `shift` bytes behind it. The sections follow. The file ends with the last of them.
 
 
 def not_a_bundle(place: str) -> str:
@@ -246,7 +267,7 @@ def read_entry(reader: Reader, number: int) -> Entry:
     if not bare and not is_valid_name(kind):
         raise reader.error("no kind, or one that is not of the form [a-z][a-z0-9_]{0,31}", start)
     if bare or not all(key in fields for key in _LOCATION):
-        located = [key for key in (*_LOCATION, COMPRESSED, "repeats", "sources") if key in fields]
+        located = [key for key in _OF_BYTES if key in fields]
         if not bare or located:
             article = "no" if bare else "a"
             raise reader.error(
@@ -255,25 +276,40 @@ def read_entry(reader: Reader, number: int) -> Entry:
             )
     if len(digest := fields.get("sha256", NO_DIGEST)) != 32:
         raise reader.error(f"a sha256 of {len(digest)} bytes", start)
+    if fields.get("parts") and kind != CONSTANTS:
+        raise reader.error(f"a module of kind {kind!r} has parts, which only constants have", start)
     made = {_ATTRIBUTES[key]: value for key, value in fields.items() if key in _ATTRIBUTES}
     return Entry(offset=None if bare else 0, **made)
 
 
 def read_sources(reader: Reader, number: int) -> Entry:
     """Read the entry of sources."""
-    reader.within, reader.field = f"sources, {number}", ""
+    return _read_other(reader, number, SOURCES, SOURCES)
+
+
+def read_part(reader: Reader, number: int) -> Entry:
+    """Read the entry of a part."""
+    return _read_other(reader, number, "parts", PART)
+
+
+def _read_other(reader: Reader, number: int, key: str, role: str) -> Entry:
+    """Read an entry that is no module, of the array `key` of a page."""
+    reader.within, reader.field = f"{key}, {number}", ""
     start = reader.at
     fields = reader.read_fields(_SOURCE_FIELDS)
-    missing = [key for key in _LOCATION if key not in fields]
-    if missing or len(fields["sha256"]) != 32:
-        raise reader.error(
-            f"no {missing[0]}" if missing else f"a sha256 of {len(fields['sha256'])} bytes", start
-        )
-    return Entry(
-        "",
-        offset=0,
-        **{_ATTRIBUTES[key]: fields[key] for key in (*_LOCATION, COMPRESSED) if key in fields},
-    )
+    for each in _LOCATION:
+        if each not in fields:
+            raise reader.error(f"no {each}", start)
+    if len(fields["sha256"]) != 32:
+        raise reader.error(f"a sha256 of {len(fields['sha256'])} bytes", start)
+    made = {_ATTRIBUTES[key]: fields[key] for key in _OF_OTHERS if key in fields}
+    return Entry("", role=role, offset=0, **made)
+
+
+def newer_features(features: Sequence[str]) -> str:
+    """Return the features of a record in a message: this devmod does not have them."""
+    upgrade = pip_install("--upgrade devmod-core")
+    return f"{list_names(features)}, which a newer devmod reads: {upgrade}"
 
 
 def _read_unpacked(reader: Reader) -> tuple[int, bytes]:
@@ -301,6 +337,10 @@ def read_numbers(reader: Reader) -> tuple[int, ...]:
     return reader.read_numbers(2**32 - 1)
 
 
+def _read_texts(reader: Reader) -> tuple[str, ...]:
+    return tuple([reader.read_str() for _ in range(reader.read_array())])
+
+
 def _skip_origin(reader: Reader) -> int:
     """Skip an origin, whose contents `read_origin` decodes, and return its offset."""
     start = reader.at
@@ -325,26 +365,30 @@ _FIELDS = fields_of(
         "kind": Reader.read_str,
         "imports": read_numbers,
         "format": Reader.read_str,
-        "functions": lambda reader: tuple([reader.read_str() for _ in range(reader.read_array())]),
+        "functions": _read_texts,
         "variant": Reader.read_str,
         "rank": read_number,
+        "features": _read_texts,
         "origin": _skip_origin,
         "size": read_size,
         "sha256": Reader.read_bin,
+        "shift": lambda reader: reader.read_int(0, MAX_SHIFT),
         COMPRESSED: _read_unpacked,
         "repeats": lambda reader: [
             reader.read_numbers(2**63 - 1) for _ in range(reader.read_array())
         ],
         "sources": read_number,
+        "parts": read_numbers,
     }
 )
 #: The attribute of `Entry` for each key.
 _ATTRIBUTES = {key: key for key, _ in _FIELDS.values()}
 _ATTRIBUTES |= {"format": "fmt", "origin": "origin_at", "sha256": "digest", COMPRESSED: "unpacked"}
 _LOCATION = ("size", "sha256")
-_SOURCE_FIELDS = {
-    packed: field for packed, field in _FIELDS.items() if field[0] in (*_LOCATION, COMPRESSED)
-}
+#: The keys that a node without bytes does not have, and those of an entry that is no module.
+_OF_BYTES = (*_LOCATION, COMPRESSED, "repeats", "sources", "features", "shift", "parts")
+_OF_OTHERS = (*_LOCATION, COMPRESSED, "features")
+_SOURCE_FIELDS = {packed: field for packed, field in _FIELDS.items() if field[0] in _OF_OTHERS}
 
 
 def candidates_of(
@@ -418,7 +462,12 @@ def check_nodes(bare: int, count: int, place: str) -> None:
 
 def check_blob(entry: Entry, number: int, place: str, unpacking: Unpacking) -> None:
     """Check that the bytes of an entry unpack to an allowed size, and their repeats."""
-    subject = f"the index of {place}: the bytes of {f'module {number} ({entry.kind})' if entry.kind else 'sources'}"
+    if entry.features:  # they may give both another meaning, and nothing of the bytes is used
+        return
+    subject = f"module {number} ({entry.kind})"
+    if not entry.kind:
+        subject = "a part" if entry.role == PART else "sources"
+    subject = f"the index of {place}: the bytes of {subject}"
     size, unpacked = entry.size, entry.stored_size
     if entry.unpacked is not None and not unpacking.add(size, unpacked):
         raise FormatError(

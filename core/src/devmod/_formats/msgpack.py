@@ -123,6 +123,10 @@ class Reader:
         """Read a binary. Return a slice of the buffer."""
         return self.take(self.read_bin_head())
 
+    def is_at_bin(self) -> bool:
+        """Return whether the next object is a binary."""
+        return self.at < self._end and self.data[self.at] in _BIN
+
     def read_bin_head(self) -> int:
         """Read the head of a binary. Return the number of its bytes, which follow."""
         mark = self._mark()

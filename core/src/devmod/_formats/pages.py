@@ -1,8 +1,8 @@
 """The index of an open ``.devmod`` file. Its head names its pages, which are read when they are
 needed (R50).
 
-The pages have the candidates in the order of their first names. So the candidates that have a
-function are found by its page, and by those pages whose candidates have it as a further name.
+A candidate is in the page of one of its names. The page of each other name has its kind, format,
+variant and rank, so that the page of a function alone is read to choose among its candidates.
 """
 
 from __future__ import annotations
@@ -10,7 +10,17 @@ from __future__ import annotations
 from bisect import bisect_right
 
 from devmod._formats import index as _index
-from devmod._formats.index import Entry, aligned, check_tree, fields_of, read_number
+from devmod._formats.index import (
+    ALIGN,
+    MODULE,
+    PART,
+    SOURCES,
+    Entry,
+    aligned,
+    check_tree,
+    fields_of,
+    read_number,
+)
 from devmod._formats.msgpack import Reader
 from devmod._util.digest import sha256_of
 from devmod._util.once import Once
@@ -22,7 +32,7 @@ _SMALL = 1 << 16
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
     from devmod._values.origin import Origin
@@ -35,6 +45,8 @@ if TYPE_CHECKING:
     Read = Callable[[int, Parts, int], Sequence[memoryview]]
     #: Return the parts at an offset of the file, after a check of the bytes behind them.
     ReadParts = Callable[[int, Parts], Sequence[memoryview]]
+    #: The rank, the kind, the format and the variant of a candidate.
+    Claim = tuple[int | None, str, str, str]
 
 
 class Page:
@@ -54,6 +66,7 @@ class Page:
         "names",
         "owners",
         "size",
+        "variants",
     )
 
     def __init__(
@@ -77,11 +90,22 @@ class Page:
         self.name = name
         self.data = b""
         self.entries: list[Entry] = []
-        #: The numbers of the candidates of other pages, by name.
+        #: By name the candidates of other pages: of each its number, its rank, and the position of
+        #: its kind, format and variant in `variants`.
         self.names: dict[str, tuple[int, ...]] = {}
+        self.variants: Sequence[tuple[str, ...]] = ()
         self.calls: Any = None
         #: The numbers of its candidates by the names of their functions, which `Index.find` fills.
         self.owners: dict[str, list[int]] = {}
+
+    def others(self, name: str) -> Iterator[tuple[int, Claim]]:
+        """Yield the candidates of other pages that have a function, with what the page says of
+        each.
+        """
+        numbers = iter(self.names.get(name, ()))
+        for number, rank, variant in zip(numbers, numbers, numbers, strict=True):
+            kind, fmt, architecture = self.variants[variant]
+            yield number, (rank, kind, fmt, architecture)
 
 
 class Index:
@@ -113,12 +137,16 @@ class Index:
         #: were looked up.
         self._heights: dict[int, int] = {}
         self._nodes = 0
+        #: By number what pages of names have said of candidates of other pages, with the names.
+        self._claims: dict[int, tuple[Claim, set[str]]] = {}
         reader = Reader(bytes(head), f"the index of {place}")
-        fields = reader.read_fields(
-            fields_of(
-                {"candidates": read_number, "roots": _index.read_numbers, "pages": _read_pages}
-            )
-        )
+        keys: dict[str, Callable[[Reader], Any]] = {
+            "candidates": read_number,
+            "roots": _index.read_numbers,
+            "pages": _read_pages,
+            "sections": _read_sections,
+        }
+        fields = reader.read_fields(fields_of(keys))
         reader.finish()
         for key in ("candidates", "pages"):
             if key not in fields:
@@ -141,6 +169,9 @@ class Index:
                 f"{place} is cut short: {size} bytes, and its index alone takes {self.start}"
             )
         total = self.start + last.end
+        for length in fields.get("sections", ()):
+            if length:
+                total = aligned(total) + length
         #: Reads pages and records.
         self.read = _checked(read, place, self.end, total)
         if 0 <= size != total:
@@ -161,16 +192,16 @@ class Index:
 
     # -- records
 
-    def entry(self, number: int, *, source: bool = False) -> Entry:
-        """Return a module's record, or that of sources. FormatError if there is none."""
+    def entry(self, number: int, role: str = MODULE) -> Entry:
+        """Return the record of a module, of sources or of a part. FormatError if there is none."""
         if number < self.count:
             page = self._load(self._page_of(number))
             entry = page.entries[number - page.first]
-            if bool(entry.kind) is not source:
+            if entry.role == role:
+                if number in self._claims:
+                    self._compare(number, entry)
                 return entry
-        raise FormatError(
-            f"{self._subject} has no {'sources' if source else 'module'} of the number {number}"
-        )
+        raise FormatError(f"{self._subject} has no {role} of the number {number}")
 
     def checked(self, number: int) -> Entry:
         """Return a module's record, after a check of the tree below it."""
@@ -185,37 +216,43 @@ class Index:
             self.entries()  # it has the limit on nodes
         return self.entry(number)
 
-    def origin(self, number: int) -> Origin:
-        """Return the origin of a module that has one."""
+    def origin(self, number: int) -> Origin | None:
+        """Return the origin of a module; None if it has none."""
+        if self.entry(number).origin_at < 0:
+            return None
         return _index.read_origin(
             self._page_of(number).data, self.entry(number), number, self._subject
         )
 
     def find(self, name: str) -> list[int]:
         """Return the numbers of the candidates that have a function, in their order. It reads the
-        page of the name and theirs.
+        page of the name alone.
         """
         page = self._page_with(name)
         if page is None:
             return []
-        others = self._load(page).names.get(name, ())
-        places = sorted({bisect_right(self._firsts, number) - 1 for number in others})
-        if places and places[-1] - places[0] < len(places):
-            self._read_pages(self.pages[places[0] : places[-1] + 1])
-        pages = [self.pages[place] for place in places]
-        self._agree(
-            {*others}
-            <= {
-                number
-                for each in pages
-                if each is not page
-                for number in self._owners(each).get(name, ())
-            }
-        )
-        numbers = [*self._owners(page).get(name, ()), *others]
-        ranks = {self.entry(number).rank: number for number in numbers}
-        self._agree(len(ranks) == len(numbers))
-        return [number for _, number in sorted(ranks.items())]
+        own = self._owners(self._load(page)).get(name, ())
+        numbers: dict[int | None, int] = {self.entry(number).rank: number for number in own}
+        count = len(own)
+        for number, claim in page.others(name):
+            self._agree(number < self.count and self._page_of(number) is not page)
+            known, names = self._claims.setdefault(number, (claim, set()))
+            self._agree(known == claim)
+            names.add(name)
+            if self._page_of(number).entries:
+                self.entry(number)
+            numbers[claim[0]] = number
+            count += 1
+        self._agree(len(numbers) == count)
+        return [number for _, number in sorted(numbers.items())]
+
+    def claim(self, number: int) -> Claim | None:
+        """Return what a page of names has said of a candidate; None if its own page was read, or if
+        no look-up has found it.
+        """
+        if number not in self._claims or self._page_of(number).entries:
+            return None
+        return self._claims[number][0]
 
     def calls(self, name: str) -> object:
         """Return what the page of a function says of its calls; None if it says nothing."""
@@ -267,6 +304,11 @@ class Index:
             raise FormatError(
                 f"{self._subject}: two parts of it describe a candidate in different ways"
             )
+
+    def _compare(self, number: int, entry: Entry) -> None:
+        """Compare a candidate with what pages of names have said of it."""
+        claim, names = self._claims[number]
+        self._agree(claim == _claim_of(entry) and names <= {*entry.functions})
 
     def _page_of(self, number: int) -> Page:
         return self.pages[bisect_right(self._firsts, number) - 1]
@@ -346,12 +388,16 @@ class Index:
         keys: dict[str, Callable[[Reader], Any]] = {
             "modules": lambda reader: _read_records(reader, _index.read_entry, page.first),
             "sources": lambda reader: _read_records(reader, _index.read_sources, page.first),
+            "parts": lambda reader: _read_records(reader, _index.read_part, page.first),
             "names": _read_names,
+            "variants": _read_variants,
             "calls": Reader.read_value,
         }
         fields = reader.read_fields(fields_of(keys))
         reader.finish()
-        entries: list[Entry] = [*fields.get("modules", ()), *fields.get("sources", ())]
+        entries: list[Entry] = []
+        for key in ("modules", "sources", "parts"):
+            entries += fields.get(key, ())
         if len(entries) != page.count:
             raise FormatError(
                 f"{self._subject}: a page has {len(entries)} records, and the head says {page.count}"
@@ -360,24 +406,34 @@ class Index:
         for number, entry in enumerate(entries, page.first):
             if entry.offset is not None:
                 _index.check_blob(entry, number, self.place, self._unpacking)
-                entry.offset = self.start + aligned(end)
-                end = aligned(end) + entry.size if entry.size else end
+                place = aligned(end) + entry.shift
+                entry.offset = self.start + place
+                if entry.size:
+                    end = place + entry.size
         if end != page.end:
             raise FormatError(
                 f"{self._subject}: the records of a page have {end - page.blobs} bytes, and the head says {page.end - page.blobs}"
             )
-        page.names, page.calls = fields.get("names", {}), fields.get("calls")
-        if (
-            len(self.pages) > 1 or page.name is None
-        ):  # the first name of a candidate is in its own page
-            names = [
-                min(entry.functions)
-                for entry in entries
-                if entry.rank is not None and entry.functions
-            ]
-            self._agree(all(self._page_with(name) is page for name in (*names, *page.names)))
+        page.names = fields.get("names", {})
+        page.variants = fields.get("variants", ())
+        page.calls = fields.get("calls")
+        if len(self.pages) > 1 or page.name is None:
+            self._check_place(page, entries)
+        for numbers in page.names.values():
+            if len(numbers) % 3 or max(numbers[2::3], default=0) >= len(page.variants):
+                raise FormatError(
+                    f"{self._subject}: the names of a page have another number of integers than "
+                    "three for each candidate, or a position beyond its variants"
+                )
         page.entries = entries
         return page
+
+    def _check_place(self, page: Page, entries: Sequence[Entry]) -> None:
+        """Check that a page has one of the names of each of its candidates, and its other names."""
+        self._agree(all(self._page_with(name) is page for name in page.names))
+        for entry in entries:
+            if entry.rank is not None and entry.functions:
+                self._agree(any(self._page_with(name) is page for name in entry.functions))
 
     def _read_all(self) -> list[Entry]:
         self._read_pages(self.pages)
@@ -401,22 +457,32 @@ class Index:
                 raise FormatError(
                     f"{self._subject}: module {number} is neither a candidate nor imported"
                 )
-        used = {entry.sources for entry in entries if entry.sources is not None}
-        for number in used | {number for number, entry in enumerate(entries) if not entry.kind}:
-            self.entry(number, source=True)
-            if number not in used:
-                raise FormatError(f"{self._subject}: no module has the sources {number}")
+        self._check_used(entries, SOURCES, {each.sources for each in entries} - {None})
+        self._check_used(entries, PART, {number for each in entries for number in each.parts})
         if len(self.pages) > 1 or self.pages[0].names:
-            others: dict[str, list[int]] = {}
-            for page in self.pages:
-                for name, numbers in self._owners(page).items():
-                    if self._page_with(name) is not page:
-                        others.setdefault(name, []).extend(numbers)
-            said = {
-                name: sorted(numbers) for page in self.pages for name, numbers in page.names.items()
-            }
-            self._agree(said == {name: sorted(numbers) for name, numbers in others.items()})
+            self._check_names(entries)
         return entries
+
+    def _check_used(self, entries: Sequence[Entry], role: str, used: set[int]) -> None:
+        """Check that modules name records of a role, and each of them."""
+        found = {number for number, entry in enumerate(entries) if entry.role == role}
+        for number in sorted(used | found):
+            self.entry(number, role)
+            if number not in used:
+                raise FormatError(f"{self._subject}: no module has the {role} {number}")
+
+    def _check_names(self, entries: Sequence[Entry]) -> None:
+        """Check that pages say of candidates of other pages what these have."""
+        others: dict[str, list[tuple[int, Claim]]] = {}
+        said: dict[str, list[tuple[int, Claim]]] = {}
+        for page in self.pages:
+            for name, numbers in self._owners(page).items():
+                if self._page_with(name) is not page:
+                    claims = [(number, _claim_of(entries[number])) for number in numbers]
+                    others.setdefault(name, []).extend(claims)
+            for name in page.names:
+                said[name] = sorted(page.others(name))
+        self._agree(said == {name: sorted(claims) for name, claims in others.items()})
 
     @staticmethod
     def _in_order(entries: Sequence[Entry]) -> list[int]:
@@ -429,17 +495,25 @@ class Index:
 def _checked(read: Read, place: str, pages_end: int, size: int) -> ReadParts:
     """Return a function that reads parts of a file of a size.
 
-    What is between two parts that do not follow each other must be zero.
+    What is between two parts that do not follow each other must be zero: the bytes behind the parts
+    up to the next multiple of 64, and those between a multiple of 64 and the first part.
     """
 
     def read_parts(at: int, parts: Parts) -> Sequence[memoryview]:
         end = at + size_of(parts)
-        padding = 0
+        lead = padding = 0
         if end >= pages_end:  # a page follows the page before
             padding = max(min(aligned(end), size) - end, 0)
-        *before, last = read(at, parts, padding)
+        if end > at >= pages_end:
+            lead = at % ALIGN
+        zeros = memoryview(b"")
+        if lead:  # a part by its digest, so that a source still takes the others from a cache
+            leading = lead, sha256_of(bytes(lead))
+            zeros, *before, last = read(at - lead, [leading, *parts], padding)
+        else:
+            *before, last = read(at, parts, padding)
         last_size = parts[-1][0]
-        if any(last[last_size:]):
+        if any(zeros) or any(last[last_size:]):
             raise FormatError(
                 f"{place} is damaged: the bytes between two of its parts are not zero. Get the file again"
             )
@@ -477,6 +551,10 @@ def _read_records(reader: Reader, read: Callable[[Reader, int], Entry], first: i
     return entries
 
 
+def _claim_of(entry: Entry) -> Claim:
+    return entry.rank, entry.kind, entry.fmt, entry.variant
+
+
 def _read_names(reader: Reader) -> dict[str, tuple[int, ...]]:
     names: dict[str, tuple[int, ...]] = {}
     for _ in range(reader.read_array()):
@@ -486,6 +564,32 @@ def _read_names(reader: Reader) -> dict[str, tuple[int, ...]]:
         name = reader.read_key(names)
         names[name] = _index.read_numbers(reader)
     return names
+
+
+def _read_variants(reader: Reader) -> list[tuple[str, ...]]:
+    variants: list[tuple[str, ...]] = []
+    for _ in range(reader.read_array()):
+        start = reader.at
+        if reader.read_array() != 3:
+            raise reader.error("expected an array of a kind, a format and a variant", start)
+        variants.append((reader.read_str(), reader.read_str(), reader.read_str()))
+    return variants
+
+
+def _read_sections(reader: Reader) -> list[int]:
+    """Read the sections behind the records, and return their sizes. No name is known."""
+    sizes: list[int] = []
+    names: set[str] = set()
+    for _ in range(reader.read_array()):
+        start = reader.at
+        if reader.read_array() != 3:
+            raise reader.error("expected an array of a name, a size and a SHA-256", start)
+        names.add(reader.read_key(names))
+        sizes.append(_index.read_size(reader))
+        digest = reader.read_bin()
+        if len(digest) != 32:
+            raise reader.error(f"a SHA-256 of {len(digest)} bytes", start)
+    return sizes
 
 
 def _read_pages(reader: Reader) -> list[Page]:

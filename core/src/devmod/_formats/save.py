@@ -16,10 +16,18 @@ from itertools import accumulate, chain, pairwise
 from devmod._formats import index as _index
 from devmod._formats.blobs import compress as compressed
 from devmod._formats.blobs import level_of, library_text, pack_sources, too_many_values
+from devmod._formats.constants import ConstantPlan
 from devmod._formats.index import NO_DIGEST, Unpacking
 from devmod._formats.pages import Index, data_parts
+from devmod._formats.parts import StoredPart
 from devmod._formats.repeats import MAX_REPEATS, repeated_size
-from devmod._formats.wire import array_header, map_header, packer, share_shaders
+from devmod._formats.wire import (
+    array_header,
+    map_header,
+    packer,
+    payload_offset,
+    share_shaders,
+)
 from devmod._modules.agreement import agreements, pack_agreements
 from devmod._modules.bundle import BundleModule
 from devmod._modules.module import LibraryModule, Module, ordered
@@ -53,8 +61,12 @@ if TYPE_CHECKING:
     #: result. None: they are not compressed.
     Unpacked = tuple[int, bytes] | None
     Unpack = Callable[[], Binary] | None
-    #: A record as the file has it, the size of its bytes, and these.
-    Record = tuple[bytes, int, Parts]
+    #: A record as the file has it, the size of its bytes, these, and how many bytes behind a
+    #: multiple of 64 they begin.
+    Record = tuple[bytes, int, Parts, int]
+    #: What the bytes of a record are of: a module, a part of a loaded file, or the name of another
+    #: thing in messages.
+    Owner = Module | StoredPart | str
 
 #: Bytes of less than this size are hashed before the index is packed, which then is not packed
 #: again. They are written together.
@@ -65,8 +77,14 @@ _PIECE, _MOST_KEPT = 4 << 20, 16 << 20
 #: The size of a page, unless the records of one name take more; and the number of records that are
 #: in one page whatever their size.
 PAGE_SIZE, MAX_SINGLE = 32 << 10, 64
+#: The bytes that a page has for each candidate of another page by a name: three integers.
+_CLAIM_SIZE = 8
 _SUBJECT = "the index of a bundle"
-_NONE: Record = (b"", 0, ())
+_NONE: Record = (b"", 0, (), 0)
+_SOURCE = "a source"
+_CONSTANT = "a constant"
+#: A payload that is not text begins at a multiple of this size: its format may have words.
+_PAYLOAD_ALIGN = 16
 #: The form of nodes without bytes.
 _BARE = object()
 
@@ -104,7 +122,13 @@ class Plan:
         self._sources: dict[bytes, tuple[int, bool]] = {}
         #: The fields and the modules of the records whose digests are computed while the file is
         #: written.
-        self._unknown: dict[int, tuple[Fields, Module | None]] = {}
+        self._unknown: dict[int, tuple[Fields, Owner]] = {}
+        #: The numbers of the parts, by their positions in the plan of the constants.
+        self._parts: dict[int, int] = {}
+        #: The rank of each candidate, with its kind, format and variant.
+        self._claims: dict[int, tuple[int, tuple[str, str, str]]] = {}
+        #: What `_others` returned, by the position of the first name of a page.
+        self._said: dict[int, tuple[bytes, bytes]] = {}
         #: Whether all texts are strings, and no origin has keys that devmod does not know.
         self._is_plain = True
         self._pack = packer()
@@ -128,7 +152,8 @@ class Plan:
     def _plan(self, module: Module, with_sources: bool) -> None:
         roots = module.imports if isinstance(module, BundleModule) else (module,)
         order = ordered(roots)
-        same = _equal_constants([each for each, _ in order])
+        self._constants = ConstantPlan([each for each, _ in order])
+        same = self._constants.same
         order = [each for each in order if id(each[0]) not in same]
         places = {id(each): place for place, (each, _) in enumerate(order)}
         places |= {other: places[id(each)] for other, each in same.items()}
@@ -152,25 +177,35 @@ class Plan:
                 () if place in nodes else tuple(each.function_names)
                 for place, (each, _) in enumerate(order)
             ]
-            firsts = {place: min(map(str, names[place])) for place in ranks if names[place]}
-            named = sorted(firsts, key=firsts.__getitem__)  # it keeps the order of equals
+            keys = _keys_of(names, ranks)
+            named = sorted(keys, key=keys.__getitem__)  # it keeps the order of equals
             numbers = {
                 old: new
                 for new, old in enumerate(
-                    [*named, *(place for place in range(len(order)) if place not in firsts)]
+                    [*named, *(place for place in range(len(order)) if place not in keys)]
                 )
             }
             self._modules, self._records = len(order), [_NONE] * len(order)
+            with_parts: list[tuple[Any, ...]] = []
             for place, (each, _) in enumerate(order):
                 below = [numbers[other] for other in imports[place]] if place in imports else ()
-                self._add_module(
-                    each, numbers[place], below, names[place], ranks.get(place), with_sources
-                )
-        self._firsts = [firsts[place] for place in named]
-        #: The numbers of the candidates that have a name, by names that are not their first.
+                arguments = each, numbers[place], below, names[place], ranks.get(place)
+                form = self._constants.forms.get(id(each))
+                if form is not None and form.parts:
+                    # Their records are behind those of all sources.
+                    self._sources_of(each, with_sources)
+                    with_parts.append(arguments)
+                else:
+                    self._add_module(*arguments, with_sources)
+            #: The number of the first part.
+            self._first_part = len(self._records)
+            for arguments in with_parts:
+                self._add_module(*arguments, with_sources)
+        self._keys = [keys[place] for place in named]
+        #: The numbers of the candidates that have a name, by names that are not their keys.
         self._further: dict[str, list[int]] = {}
         for number, place in enumerate(named if len(self._records) > MAX_SINGLE else ()):
-            for name in {*names[place]} - {firsts[place]} if len(names[place]) > 1 else ():
+            for name in {*names[place]} - {keys[place]} if len(names[place]) > 1 else ():
                 self._further.setdefault(name, []).append(number)
         self._candidates, self._roots = (
             [numbers[place] for place in ranks],
@@ -223,8 +258,8 @@ class Plan:
         """Write the file. The index, which has the digests, is written last."""
         file.write(bytes(self._start))
         digests = run_both(self._digests, lambda: self._write_parts(file), self.size)
-        for (number, (fields, module)), digest in zip(self._unknown.items(), digests, strict=True):
-            _check(module, digest)
+        for (number, (fields, owner)), digest in zip(self._unknown.items(), digests, strict=True):
+            _check(owner, digest)
             self._records[number] = (
                 self._pack(fields | {"sha256": digest}, _SUBJECT),
                 *self._records[number][1:],
@@ -256,10 +291,11 @@ class Plan:
     def _write_parts(self, file: BinaryIO) -> None:
         pending: list[Binary] = []
         held = end = 0
-        for _, size, parts in self._records:
+        for _, size, parts, shift in self._records:
             if size:
-                pending.append(bytes(-end % _index.ALIGN))
-                end, held = size, held + size
+                pending.append(bytes(-end % _index.ALIGN + shift))
+                end = shift + size
+                held += size
                 if size < _SMALL:
                     pending += self._pieces(parts) if callable(parts) else parts
                 if held >= _SMALL:
@@ -314,18 +350,26 @@ class Plan:
         """Make the record of a module. `imports` are the numbers of its imports."""
         kind = module.kind
         form, spec = self._known.get((type(module), kind)) or self._form_of(module, kind)
+        fmt = module.format
         if form is _BARE:
             self._bare += 1
+            if rank is not None:
+                self._claims[number] = rank, (kind, "", "")
             self._records[number] = self._record(
                 number, {"kind": kind, "imports": imports or None, "rank": rank}
             )
             return
         parts: Parts
         repeats: Repeats = ()
-        fmt = module.format
-        if form is StoredModule:
+        shift = 0
+        constants = self._constants.forms.get(id(module))
+        if form is StoredModule and (constants is None or constants.wire is None):
             assert isinstance(module, StoredModule)
             stored, variant, repeats = module.entry, variant_of(module), module.entry.repeats
+            shift = stored.shift
+            of_tvm = None if module.has_digest else find_spec(kind)
+            if of_tvm is not None:
+                shift = _shift_of(of_tvm, fmt, module.wire_parts())
             location = self._locate(
                 stored.size,
                 module.unverified,
@@ -336,9 +380,12 @@ class Plan:
                 NO_DIGEST,
             )
         else:
-            parts = [part if type(part) is bytes else flat(part) for part in module.wire_parts()]
+            wire = module.wire_parts() if constants is None else constants.wire
+            assert wire is not None
+            parts = [part if type(part) is bytes else flat(part) for part in wire]
             if form is PayloadModule and spec is not None:
                 variant = variant_of_code(spec, fmt, module.code)  # type: ignore[attr-defined]
+                shift = _shift_of(spec, fmt, parts)
             else:
                 variant = variant_of(module, parts)
             if spec is not None and spec.shader_map:
@@ -347,6 +394,10 @@ class Plan:
                 sum(map(len, parts)), parts, module, repeats, None, None, NO_DIGEST
             )
         size, digest, unpacked, parts = location
+        if repeats:
+            shift = 0
+        if rank is not None:
+            self._claims[number] = rank, (kind, fmt, variant or "")
         sources, compressed = (
             self._sources_of(module, with_sources)
             if with_sources or form is not PayloadModule
@@ -371,10 +422,13 @@ class Plan:
             "origin": None if origin is None else origin.to_dict(),
             "size": size,
             "sha256": digest,
+            "shift": shift or None,
             _index.COMPRESSED: unpacked,
             "repeats": repeats or None,
             "sources": sources,
         }
+        if constants is not None and constants.parts:
+            fields["parts"] = [self._part_of(position) for position in constants.parts]
         self._records[number] = self._record(number, fields, parts, module)
 
     def _form_of(self, module: Module, kind: str) -> tuple[object, TargetSpec | None]:
@@ -399,21 +453,22 @@ class Plan:
         return form, spec
 
     def _record(
-        self, number: int, fields: Fields, parts: Parts = (), module: Module | None = None
+        self, number: int, fields: Fields, parts: Parts = (), owner: Owner = _SOURCE
     ) -> Record:
         """Return a record. A digest that is unknown is computed while the file is written, and
         compared with that of a stored module.
         """
         fields = {key: value for key, value in fields.items() if value is not None}
         if fields.get("sha256") == NO_DIGEST:
-            self._unknown[number] = fields, module
-        return self._pack(fields, _SUBJECT), fields.get("size", 0), parts
+            self._unknown[number] = fields, owner
+        size, shift = fields.get("size", 0), fields.get("shift", 0)
+        return self._pack(fields, _SUBJECT), size, parts, shift
 
     def _locate(
         self,
         size: int,
         parts: Parts,
-        module: Module | None,
+        owner: Owner,
         repeats: Repeats,
         unpacked: Unpacked,
         unpack: Unpack,
@@ -426,16 +481,15 @@ class Plan:
         ----------
         size, parts
             The bytes.
-        module
-            Their module, whose digest of `parts` is checked if it is a stored one; None for
-            sources.
+        owner
+            What they are of. A stored module, or a stored part, checks the digest of `parts`.
         unpacked, unpack
             If they are compressed, the size and the digest of the result of `unpack`, and that.
         digest
             Their SHA-256, if it is known.
         """
         if unpacked is not None:
-            if not self._level or not self._fits(module, size, unpacked[0], repeats):
+            if not self._level or not self._fits(owner, size, unpacked[0], repeats):
                 assert unpack is not None
                 (size, digest), parts, unpacked = unpacked, lambda: (unpack(),), None
         elif self._level > 0:
@@ -447,8 +501,8 @@ class Plan:
             digest = run_both(
                 lambda: sha256_of(data), lambda: results.append(compressed(data, self._level)), size
             )
-            _check(module, digest)
-            if len(results[0]) < size and self._fits(module, len(results[0]), size, repeats, data):
+            _check(owner, digest)
+            if len(results[0]) < size and self._fits(owner, len(results[0]), size, repeats, data):
                 unpacked, size, digest, parts = (
                     (size, digest),
                     len(results[0]),
@@ -462,26 +516,28 @@ class Plan:
         if size < _SMALL and digest == NO_DIGEST:
             digest = sha256_of(b"".join(self._pieces(parts) if callable(parts) else parts))
             if callable(parts):
-                _check(module, digest)
+                _check(owner, digest)
         return size, digest, unpacked, parts
 
     def _fits(
-        self, module: Module | None, size: int, unpacked: int, repeats: Repeats, data: Binary = b""
+        self, owner: Owner, size: int, unpacked: int, repeats: Repeats, data: Binary = b""
     ) -> bool:
         """Return whether the file may have `unpacked` bytes compressed to `size`, and note it if
         not.
         """
         total, most = unpacked + repeated_size(repeats), size * MAX_REPEATS
-        values = too_many_values(data, size)
+        values = 0
+        if isinstance(owner, Module) or owner == _SOURCE:
+            values = too_many_values(data, size)
         if total <= most and not values:
             if self._unpacking.add(size, unpacked):
                 return True
             most = self._unpacking.free + size * _index.MAX_RATIO
-        subject = (
-            "a source"
-            if module is None
-            else f"the {module.kind} module with {list_names(module.function_names)}"
-        )
+        subject = _CONSTANT
+        if isinstance(owner, Module):
+            subject = f"the {owner.kind} module with {list_names(owner.function_names)}"
+        elif owner == _SOURCE:
+            subject = _SOURCE
         self._uncompressed.append(
             f"{subject} is stored without compression: its {total} bytes compress to {size}, and readers of a file accept at most "
             f"{f'{values} msgpack objects' if values else most} from these"
@@ -511,7 +567,7 @@ class Plan:
         key = digest if unpacked is None else unpacked[1]
         if key not in self._sources:
             size, digest, unpacked, parts = self._locate(
-                size, parts, None, (), unpacked, lambda: read(unpack=True), digest
+                size, parts, _SOURCE, (), unpacked, lambda: read(unpack=True), digest
             )
             self._sources[key] = number, _ = len(self._records), unpacked is not None
             self._records.append(
@@ -520,6 +576,32 @@ class Plan:
                 )
             )
         return self._sources[key]
+
+    def _part_of(self, position: int) -> int:
+        """Return the number of a part in the plan of the constants. It is added once."""
+        if position not in self._parts:
+            part = self._constants.parts[position]
+            owner: Owner = _CONSTANT
+            if isinstance(part, StoredPart):
+                owner, entry = part, part.entry
+                location = self._locate(
+                    entry.size,
+                    part.unverified,
+                    owner,
+                    (),
+                    entry.unpacked,
+                    part.unpack,
+                    NO_DIGEST,
+                )
+            else:
+                digest = self._constants.digests[position] or NO_DIGEST
+                location = self._locate(len(part), (part,), owner, (), None, None, digest)
+            size, digest, unpacked, parts = location
+            number = self._parts[position] = len(self._records)
+            fields = {"size": size, "sha256": digest, _index.COMPRESSED: unpacked}
+            self._records.append(_NONE)
+            self._records[number] = self._record(number, fields, parts, owner)
+        return self._parts[position]
 
     def _with_library(self, origin: Origin | None, compressed: bool) -> Origin | None:
         """Return an origin with the version of the library, if the bytes are compressed, or without
@@ -544,24 +626,27 @@ class Plan:
         for (first, position, name), (stop, behind, _) in pairwise(
             [*starts, (len(self._records), len(names), None)]
         ):
-            own, middle = names[position:behind], max(first, min(stop, self._modules))
-            numbers = {
-                each: [it for it in self._further[each] if not first <= it < stop]
-                for each in sorted(self._further.keys() & own)
-            }
-            others = [each for each in numbers.items() if each[1]]
+            own = names[position:behind]
+            modules = max(first, min(stop, self._modules))
+            sources = max(first, min(stop, self._first_part))
+            if position not in self._said:
+                self._said[position] = self._others(own, first, stop)
+            others, variants = self._said[position]
             calls = {each: self._calls[each] for each in sorted(self._calls.keys() & own)}
             keys = {
-                "modules": self._array(first, middle),
-                "sources": self._array(middle, stop),
-                "names": self._pack(others, _SUBJECT) if others else b"",
+                "modules": self._array(first, modules),
+                "sources": self._array(modules, sources),
+                "parts": self._array(sources, stop),
+                "names": others,
+                "variants": variants,
                 "calls": self._pack(calls, _SUBJECT) if calls else b"",
             }
             used = [self._pack(key, _SUBJECT) + value for key, value in keys.items() if value]
             pages.append(map_header(len(used)) + b"".join(used))
             end = 0
-            for _, size, _ in self._records[first:stop]:
-                end += -end % _index.ALIGN + size if size else 0
+            for _, size, _, shift in self._records[first:stop]:
+                if size:
+                    end = _index.aligned(end) + shift + size
             total = _index.aligned(total) + end if end else total
             rows.append([stop - first, len(pages[-1]), end, sha256_of(pages[-1])])
             if name is not None:
@@ -575,11 +660,27 @@ class Plan:
             total,
         )
 
+    def _others(self, names: Sequence[str], first: int, stop: int) -> tuple[bytes, bytes]:
+        """Return `names` and `variants` of the page with these names and records; b"" for none."""
+        others: list[tuple[str, list[int]]] = []
+        variants: dict[tuple[str, str, str], int] = {}
+        for name in sorted(self._further.keys() & names):
+            numbers: list[int] = []
+            for number in self._further[name]:
+                if not first <= number < stop:
+                    rank, variant = self._claims[number]
+                    numbers += number, rank, variants.setdefault(variant, len(variants))
+            if numbers:
+                others.append((name, numbers))
+        if not others:
+            return b"", b""
+        return self._pack(others, _SUBJECT), self._pack(list(variants), _SUBJECT)
+
     def _array(self, first: int, stop: int) -> bytes:
         """Return the array of some records; b"" if there are none."""
         return (
             array_header(stop - first)
-            + b"".join([packed for packed, _, _ in self._records[first:stop]])
+            + b"".join([packed for packed, *_ in self._records[first:stop]])
             if first < stop
             else b""
         )
@@ -591,15 +692,17 @@ class Plan:
         The last is None for a page without names. For one page, the names are those with something
         to say of calls.
         """
-        records, further, count = Counter(self._firsts), self._further, len(self._records)
+        records, further, count = Counter(self._keys), self._further, len(self._records)
         if count <= MAX_SINGLE:
             return sorted(self._calls), [(0, 0, b"")]
         names = sorted([*records, *(further.keys() - records.keys())])
         stops = list(accumulate(map(records.__getitem__, names)))
-        before = [0, *accumulate([len(packed) for packed, _, _ in self._records])]
+        before = [0, *accumulate([len(packed) for packed, *_ in self._records])]
         sizes = [before[stop] - before[start] for start, stop in pairwise([0, *stops])]
         for position in [position for position, name in enumerate(names) if name in further]:
-            sizes[position] += len(names[position]) + 4 + 5 * len(further[names[position]])
+            sizes[position] += (
+                len(names[position]) + 4 + _CLAIM_SIZE * len(further[names[position]])
+            )
         ends = [0, *accumulate(sizes)]
         starts: list[tuple[int, int, bytes | None]] = []
         position = size = 0
@@ -616,7 +719,7 @@ class Plan:
                     key=lambda each: len(_between(names, each)),
                 )
             position, size = behind, ends[behind] - ends[position]
-        for number in range(len(self._firsts), count):
+        for number in range(len(self._keys), count):
             length = before[number + 1] - before[number]
             if not starts or size + length > PAGE_SIZE:
                 starts.append((number, len(names), None))
@@ -625,28 +728,34 @@ class Plan:
         return names, starts
 
 
-def _check(module: Module | None, digest: bytes) -> None:
-    if isinstance(module, StoredModule):
-        module.check(digest)
+def _check(owner: Owner, digest: bytes) -> None:
+    if isinstance(owner, (StoredModule, StoredPart)):
+        owner.check(digest)
 
 
-def _equal_constants(modules: Iterable[Module]) -> dict[int, Module]:
-    """Return for each const_loader with the bytes of a later one that one: several programs may
-    have the same constants.
+def _keys_of(names: Sequence[Sequence[str]], candidates: Iterable[int]) -> dict[int, str]:
+    """Return for each candidate with functions the name whose page has its record: the one that the
+    fewest candidates have, and of several the lowest. So a name that all have fills no page.
     """
-    loaders = [each for each in modules if each.kind == "const_loader"]
-    if len(loaders) < 2:
-        return {}
-    last: dict[bytes, Module] = {}
-    result = {}
-    for each in reversed(loaders):
-        if isinstance(each, StoredModule):
-            digest = each.entry.digest if each.has_digest else str(id(each)).encode()
-        else:
-            digest = sha256_of_parts(each.wire_parts())
-        if (other := last.setdefault(digest, each)) is not each:
-            result[id(each)] = other
-    return result
+    counts = Counter(chain.from_iterable([{*names[place]} for place in candidates]))
+    keys: dict[int, str] = {}
+    for place in candidates:
+        own = names[place]
+        if len(own) > 1:
+            found = [counts[name] for name in own]
+            least = min(found)
+            if max(found) > least:
+                own = [name for name in own if counts[name] == least]
+        if own:
+            keys[place] = min(map(str, own))
+    return keys
+
+
+def _shift_of(spec: TargetSpec, fmt: str, parts: Sequence[Binary]) -> int:
+    """Return how many bytes behind a multiple of 64 a module's bytes begin."""
+    if fmt in spec.text_formats:
+        return 0
+    return -payload_offset(spec, parts) % _PAYLOAD_ALIGN
 
 
 def _between(names: Sequence[str], position: int) -> bytes:

@@ -41,7 +41,7 @@ class StoredBundle(BundleModule):
     def _owners_of(self, name: str, query_imports: bool = False) -> list[Module]:
         # The pages find no functions of imports.
         if "_devmod_imports" not in self.__dict__ and isinstance(name, str) and not query_imports:
-            modules = [self.tree.module(number) for number in self.tree.index.find(name)]
+            modules = self.tree.find(name)
             if modules:
                 return modules
         return super()._owners_of(name, query_imports)
@@ -54,11 +54,11 @@ class _Owners(Mapping[str, Module]):
         self._tree = tree
 
     def __getitem__(self, name: str) -> Module:
-        numbers = self._tree.index.find(name) if isinstance(name, str) else []
-        if not numbers:
+        modules = self._tree.find(name) if isinstance(name, str) else []
+        if not modules:
             self._tree.index.check_names()
             raise KeyError(name)
-        return self._tree.module(numbers[0])
+        return modules[0]
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and bool(self._tree.index.find(name))

@@ -72,7 +72,7 @@ def share_shaders(spec: TargetSpec, parts: Sequence[Binary]) -> tuple[Sequence[B
     `parts` are those of `encode`, or one part.
     """
     try:
-        shared, repeats = share(parts if len(parts) > 1 else _shader_parts(spec, flat(parts[0])))
+        shared, repeats = share(parts if len(parts) > 1 else _payload_parts(spec, flat(parts[0])))
         if repeats:
             decode(spec, b"".join(shared), repeats)  # the parts of a class of a plugin may be any
     except FormatError:  # the runtime raises the error at the first use
@@ -80,8 +80,21 @@ def share_shaders(spec: TargetSpec, parts: Sequence[Binary]) -> tuple[Sequence[B
     return (shared, repeats) if repeats else (parts, ())
 
 
-def _shader_parts(spec: TargetSpec, data: memoryview) -> Sequence[Binary]:
-    """Return a module's bytes in parts, as `encode` does: each shader is a part."""
+def payload_offset(spec: TargetSpec, parts: Sequence[Binary]) -> int:
+    """Return the offset of the payload in a module's bytes; 0 if there are several.
+
+    `parts` are those of `encode`, or one part.
+    """
+    try:
+        if len(parts) == 1:
+            parts = _payload_parts(spec, flat(parts[0]))
+    except FormatError:  # the runtime raises the error at the first use
+        return 0
+    return len(parts[0]) if len(parts) == 2 else 0
+
+
+def _payload_parts(spec: TargetSpec, data: memoryview) -> Sequence[Binary]:
+    """Return a module's bytes in parts, as `encode` does: each payload is a part."""
     reader = Reader(data, "", spec.kind)
     parts: list[Binary] = []
     end = 0
@@ -89,10 +102,11 @@ def _shader_parts(spec: TargetSpec, data: memoryview) -> Sequence[Binary]:
         if field != "code":
             reader.skip()
             continue
-        for _ in range(reader.read_map()):
-            reader.read_str()
-            shader = reader.read_bin()
-            parts += [data[end : reader.at - len(shader)], shader]
+        for _ in range(reader.read_map() if spec.shader_map else 1):
+            if spec.shader_map:
+                reader.read_str()
+            payload = reader.read_bin()
+            parts += [data[end : reader.at - len(payload)], payload]
             end = reader.at
     return [*parts, data[end:]] if end < len(data) else parts
 
@@ -200,6 +214,13 @@ def array_header(count: int, short: int = 0x90, long: int = 0xDC) -> bytes:
     )
 
 
+def binary_head_size(size: int) -> int:
+    """Return the number of bytes before a binary of `size` bytes, as devmod writes it."""
+    if size <= 0xFF:
+        return 2
+    return 3 if size <= 0xFFFF else 5
+
+
 def append_binary(
     parts: list[Binary], head: bytearray, payload: Binary, subject: str, kind: str
 ) -> None:
@@ -212,7 +233,7 @@ def append_binary(
             f"{subject} is {size} bytes; a module's bytes hold at most {MAX_BIN} in one piece (4 GiB)",
             kind=kind,
         )
-    width = 1 if size <= 0xFF else 2 if size <= 0xFFFF else 4
+    width = binary_head_size(size) - 1
     head += (0xC4 + width // 2 << 8 * width | size).to_bytes(width + 1, "big")
     parts += (bytes(head), payload)
     head.clear()

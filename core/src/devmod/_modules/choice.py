@@ -18,6 +18,7 @@ from __future__ import annotations
 from functools import cache
 from itertools import chain
 
+from devmod._formats.index import newer_features
 from devmod._modules.fallback import FallbackModule
 from devmod._modules.module import Module, holds_candidates
 from devmod._modules.stored import StoredModule
@@ -164,9 +165,7 @@ def verdicts(
         Returns the interface of a candidate's function.
     """
     for kind, group in _by_kind(owners, prefer).items():
-        problems = [
-            (each, None if _is_described(device) else runtime_problem(each)) for each in group
-        ]
+        problems = [(each, _not_runnable(each, device)) for each in group]
         yield from [
             (each, None, False, problem) for each, problem in problems if problem is not None
         ]
@@ -201,6 +200,14 @@ def program_verdicts(
         A module imports no kernels, or two of its imports have one of the program.
     """
     read = cache(read) if read is not None else None  # each kind asks
+    usable: list[Module] = []
+    for program in programs:
+        newer = _needs_newer(program, is_chosen=True)
+        if newer is None:
+            usable.append(program)
+        else:
+            yield program, PROGRAM, None, {}, newer
+    programs = usable
     bundles: list[Any] = [
         each for program in programs for each in program.imports if holds_candidates(each)
     ]
@@ -246,8 +253,8 @@ def _program_on(
     """
     if device is not None and device.kind != kind:
         raise DeviceNotFoundError(f"it is for {kind}", kind=kind)
-    described = _is_described(device)
-    if not described and (problem := runtime_problem(program)) is not None:
+    problem = _not_runnable(program, device)
+    if problem is not None:
         raise problem
     interface = interface_of(program, name)
     if interface is not None and interface.needs:
@@ -257,7 +264,7 @@ def _program_on(
             kind=kind,
         )
     for kernel, group in groups.items():
-        problems = [None if described else runtime_problem(each) for each in group]
+        problems = [_not_runnable(each, device) for each in group]
         if not problems:
             raise DeviceNotFoundError(
                 f"its kernel {quote_name(kernel)} has no candidate of this kind", kind=kind
@@ -386,7 +393,12 @@ def kind_verdicts(
         return
     rank, described = spec.rank if spec is not None else None, _is_described(target_device)
     if devices is None:
-        yield from ((module, None, True, "its runtime is installed") for module in usable)
+        for module in usable:
+            newer = _needs_newer(module, is_chosen=True)
+            if newer is not None:
+                yield module, None, False, newer
+            else:
+                yield module, None, True, "its runtime is installed"
         return
     archs = ", ".join(
         dict.fromkeys(str(getattr(device, "arch", "")) or "unknown" for device in devices)
@@ -394,6 +406,10 @@ def kind_verdicts(
     lacking: dict[Module, DevmodError] = {}
 
     def verdict(module: Module) -> Verdict:
+        newer = _needs_newer(module, is_chosen=True)
+        if newer is not None:
+            lacking[module] = newer
+            return refusal(module)
         if problem := fits(
             requirements(read(module, name), module.format), getattr(device, "capabilities", None)
         ):
@@ -435,6 +451,16 @@ def kind_verdicts(
     yield from map(refusal, usable)
 
 
+def _not_runnable(module: Module, device: object) -> DevmodError | None:
+    """Return the reason why a module cannot run; None if it may. Of a described device, it does not
+    matter what is installed here.
+    """
+    problem = _needs_newer(module, is_chosen=False)
+    if problem is not None or _is_described(device):
+        return problem
+    return runtime_problem(module)
+
+
 def runtime_problem(module: Module) -> DevmodError | None:
     """Return the reason why a module cannot run; None if it may."""
     if isinstance(module, FallbackModule):
@@ -451,6 +477,19 @@ def runtime_problem(module: Module) -> DevmodError | None:
         except DevmodError as error:
             return error
     return None
+
+
+def _needs_newer(module: Module, *, is_chosen: bool) -> DevmodError | None:
+    """Return the reason why only a newer devmod uses a module's bytes; None if this one does.
+
+    A candidate of which a look-up read nothing yet is compared when it is chosen.
+    """
+    if not isinstance(module, StoredModule) or not (is_chosen or module.is_listed):
+        return None
+    if not module.entry.features:
+        return None
+    text = f"it needs {newer_features(module.entry.features)}"
+    return NotRegisteredError(text, kind=module.kind, distribution="devmod-core")
 
 
 def considered_devices(module: Module, kind: str) -> Sequence[Any] | None:

@@ -5,7 +5,6 @@ implements it.
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
 
 from devmod._formats import wire as _wire
 from devmod._formats.msgpack import Reader
@@ -24,12 +23,16 @@ from devmod.errors import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from devmod import Device
     from devmod._arrays.array import Array
+    from devmod._formats.parts import StoredPart
     from devmod._values.code import Binary
+
+    #: The start and the end of the elements of a constant in a module's bytes, and its name.
+    Span = tuple[int, int, str]
 
 KIND = "const_loader"
 #: The same limit as NumPy's.
@@ -40,12 +43,37 @@ _FORMATS = {fmt: name for name, fmt in STRUCT_FORMATS.items() if name != "uint1"
 _FORMATS |= dict.fromkeys("bhilqn", "int") | dict.fromkeys("BHILQN", "uint")
 
 
-class ConstantTensor(NamedTuple):
-    """A tensor: its type, its shape, and its bytes in C order."""
+class ConstantTensor:
+    """A tensor: its type, its shape, and its bytes in C order.
 
-    dtype: DType
-    shape: tuple[int, ...]
-    data: Binary
+    Parameters
+    ----------
+    dtype, shape
+        Its type and its shape.
+    data
+        Its bytes, or a function that reads them at their first use.
+    """
+
+    __slots__ = ("_data", "dtype", "shape")
+
+    def __init__(
+        self, dtype: DType, shape: tuple[int, ...], data: Binary | Callable[[], Binary]
+    ) -> None:
+        self.dtype, self.shape = dtype, shape
+        self._data = data
+
+    @property
+    def data(self) -> Binary:
+        """The bytes. FormatError if they are damaged."""
+        data = self._data
+        if callable(data):
+            data = self._data = data()
+        return data
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes, which are not read."""
+        return array_bytes(self.dtype, self.shape)
 
 
 class ConstLoaderModule(Module):
@@ -59,6 +87,11 @@ class ConstLoaderModule(Module):
         Init symbol to the names of the constants that it returns.
     wire
         The bytes from which the module was loaded, or None.
+    spans
+        In these bytes, the start and the end of the elements of constants in the form that devmod
+        writes, and of parts, in their order.
+    is_whole
+        Whether the bytes have all elements: none is a part of a file.
     """
 
     def __init__(
@@ -67,10 +100,12 @@ class ConstLoaderModule(Module):
         by_symbol: Mapping[str, Iterable[str]],
         *,
         wire: memoryview | None = None,
+        spans: Sequence[Span] = (),
+        is_whole: bool = True,
     ) -> None:
         self.tensors = {name: tensors[name] for name in sorted(tensors)}
         self.by_symbol = {symbol: tuple(names) for symbol, names in by_symbol.items()}
-        self._wire = wire
+        self._wire, self._spans, self._is_whole = wire, spans, is_whole
         for symbol, names in self.by_symbol.items():
             missing = [name for name in names if name not in self.tensors]
             if missing:
@@ -134,7 +169,51 @@ class ConstLoaderModule(Module):
         return HostArray(constant.data, constant.shape, dtype_name(constant.dtype))
 
     def wire_parts(self) -> Sequence[Binary]:
-        return (self._wire,) if self._wire is not None else _encode(self.tensors, self.by_symbol)
+        if self._wire is not None and self._is_whole:
+            return (self._wire,)
+        return self._join(None)
+
+    def file_parts(self, least: int) -> tuple[Sequence[Binary], list[ConstantTensor]]:
+        """Return the module's bytes for a file, and the constants of `least` bytes or more, in
+        whose place they have positions.
+        """
+        parts: list[ConstantTensor] = []
+        return self._join(least, parts), parts
+
+    def _join(
+        self, least: int | None, parts: list[ConstantTensor] | None = None
+    ) -> Sequence[Binary]:
+        """Return the module's bytes in pieces. Constants of `least` bytes or more are added to
+        `parts`, and have their positions there.
+        """
+        result: list[Binary] = []
+        head = bytearray()
+        for before, name in self._pieces():
+            head += before
+            if name is None:
+                continue
+            tensor = self.tensors[name]
+            if least is not None and parts is not None and tensor.nbytes >= least:
+                head += _wire.pack(len(parts), f"the {KIND} module", KIND)
+                parts.append(tensor)
+                continue
+            subject = f"the constant {quote_name(name)} of the {KIND} module"
+            _wire.append_binary(result, head, tensor.data, subject, KIND)
+        result.append(bytes(head))
+        return result
+
+    def _pieces(self) -> Iterator[tuple[Binary, str | None]]:
+        """Yield the bytes before the elements of each constant, and its name; then the other
+        bytes.
+        """
+        if self._wire is None:
+            yield from _encode(self.tensors, self.by_symbol)
+            return
+        at = 0
+        for start, end, name in self._spans:
+            yield self._wire[at:start], name
+            at = end
+        yield self._wire[at:], None
 
 
 def const_loader(tensors: Mapping[str, Any], by_symbol: Mapping[str, Iterable[str]]) -> Module:
@@ -189,10 +268,18 @@ def create(
 #   map   str (a constant's name; written in the order of the names) -> array of 3:
 #           0  [code u8, bits u8, lanes u16], DLPack's data type
 #           1  array of its dimensions
-#           2  bin, the elements in C order, little-endian
+#           2  bin, the elements in C order, little-endian; of a part of a file an integer, its
+#              position in `parts` of the module's record
 #   map   str (an init symbol) -> array of names
-def load_from_bytes(data: memoryview) -> Module:
+def load_from_bytes(data: memoryview, parts: Sequence[StoredPart] = ()) -> ConstLoaderModule:
     """Load a module from the bytes of `Module.save_to_bytes`. The constants are slices of `data`.
+
+    Parameters
+    ----------
+    data
+        The bytes.
+    parts
+        The parts of the module, for its bytes in a file.
 
     Raises
     ------
@@ -201,12 +288,15 @@ def load_from_bytes(data: memoryview) -> Module:
     """
     reader = Reader(read_only_view(data), f"the bytes of the {KIND} module", KIND)
     tensors: dict[str, ConstantTensor] = {}
+    spans: list[Span] = []
     reader.field = "constants"
     for _ in range(reader.read_map()):
         reader.field = "constants"
         name = reader.read_key(tensors)
         reader.field = f"constant {quote_name(name)}"
-        tensors[name] = _read_constant(reader)
+        tensors[name], start = _read_constant(reader, name, parts)
+        if start is not None:
+            spans.append((start, reader.at, name))
     by_symbol: dict[str, list[str]] = {}
     reader.field = "init symbols"
     for _ in range(reader.read_map()):
@@ -215,10 +305,15 @@ def load_from_bytes(data: memoryview) -> Module:
         reader.field = f"init symbol {quote_name(symbol)}"
         by_symbol[symbol] = [reader.read_str() for _ in range(reader.read_array())]
     reader.finish()
-    return ConstLoaderModule(tensors, by_symbol, wire=reader.data)
+    return ConstLoaderModule(tensors, by_symbol, wire=reader.data, spans=spans, is_whole=not parts)
 
 
-def _read_constant(reader: Reader) -> ConstantTensor:
+def _read_constant(
+    reader: Reader, name: str, parts: Sequence[StoredPart]
+) -> tuple[ConstantTensor, int | None]:
+    """Read a constant. Also return where its elements begin, if `Module.save_to_bytes` gives them
+    the same form again.
+    """
     start = reader.at
     count = reader.read_array()
     if count != 3:
@@ -229,36 +324,45 @@ def _read_constant(reader: Reader) -> ConstantTensor:
         raise reader.error(f"{dimensions} dimensions, and the maximum is {MAX_DIMENSIONS}", start)
     shape = tuple(reader.read_int(0, 2**63 - 1) for _ in range(dimensions))
     at = reader.at
+    if parts and not reader.is_at_bin():
+        part = parts[reader.read_int(0, len(parts) - 1)]
+        subject = f"{reader.subject}: constant {quote_name(name)}"
+        return ConstantTensor(dtype, shape, partial(_read_part, part, dtype, shape, subject)), at
     data = reader.read_bin()
-    if len(data) != array_bytes(dtype, shape):
-        raise reader.error(
-            f"{len(data)} bytes for {dtype_name(dtype)} of shape {shape}, which takes {array_bytes(dtype, shape)}",
-            at,
-        )
-    return ConstantTensor(dtype, shape, data)
+    if problem := _size_problem(len(data), dtype, shape):
+        raise reader.error(problem, at)
+    is_shortest = reader.at - at == len(data) + _wire.binary_head_size(len(data))
+    return ConstantTensor(dtype, shape, data), at if is_shortest else None
+
+
+def _read_part(part: StoredPart, dtype: DType, shape: tuple[int, ...], subject: str) -> Binary:
+    """Return the elements of a constant that is a part."""
+    if problem := _size_problem(part.entry.stored_size, dtype, shape):
+        raise FormatError(f"{subject}: a part of {problem}", kind=KIND)
+    return part.data()
+
+
+def _size_problem(size: int, dtype: DType, shape: tuple[int, ...]) -> str:
+    expected = array_bytes(dtype, shape)
+    if size == expected:
+        return ""
+    return f"{size} bytes for {dtype_name(dtype)} of shape {shape}, which takes {expected}"
 
 
 def _encode(
     tensors: Mapping[str, ConstantTensor], by_symbol: Mapping[str, Iterable[str]]
-) -> tuple[Binary, ...]:
-    parts: list[Binary] = []
-    head = bytearray(_wire.map_header(len(tensors)))
+) -> Iterator[tuple[Binary, str | None]]:
+    """Yield the bytes of a new module, as `ConstLoaderModule._pieces`."""
+    head = _wire.map_header(len(tensors))
     for name, constant in tensors.items():
         subject = f"the constant {quote_name(name)} of the {KIND} module"
-        head += (
-            _wire.pack(name, subject, KIND)
-            + _wire.array_header(3)
-            + _wire.pack(constant.dtype, subject, KIND)
-        )
+        head += _wire.pack(name, subject, KIND) + _wire.array_header(3)
+        head += _wire.pack(constant.dtype, subject, KIND)
         head += _wire.pack(constant.shape, subject, KIND)
-        _wire.append_binary(parts, head, constant.data, subject, KIND)
-    parts.append(
-        bytes(head)
-        + _wire.pack(
-            {symbol: list(names) for symbol, names in by_symbol.items()}, f"the {KIND} module", KIND
-        )
-    )
-    return tuple(parts)
+        yield head, name
+        head = b""
+    symbols = {symbol: list(names) for symbol, names in by_symbol.items()}
+    yield head + _wire.pack(symbols, f"the {KIND} module", KIND), None
 
 
 # -- from arrays

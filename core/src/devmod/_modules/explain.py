@@ -250,7 +250,9 @@ def _of_program(programs: Sequence[Module], name: str, device: Any) -> Iterator[
     outcome, refused = "best", []
     for _, kind, fits, _, why in program_verdicts(name, programs, device, read=read_program):
         if isinstance(why, DevmodError):
-            reason = "other kind" if device is not None and device.kind != kind else _reason(why)
+            reason = _reason(why)
+            if device is not None and kind not in (device.kind, PROGRAM):
+                reason = "other kind"
             refused.append(Candidate(kind, "", "", "refused", False, "", reason, str(why)))
         else:
             yield Candidate(kind, "", "", outcome, False, devices.device_label(fits), "", why)

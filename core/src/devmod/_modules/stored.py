@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from devmod import Device, Function
     from devmod._arrays.array import Array
     from devmod._formats.index import Entry
+    from devmod._formats.parts import StoredPart
     from devmod._formats.trust import FileHead
+    from devmod._modules.const_loader import ConstLoaderModule
     from devmod._util.once import Once, Result
     from devmod._values.code import Binary, Code, Source
     from devmod._values.info import FunctionInfo
@@ -48,8 +50,8 @@ class StoredModule(Module):
         Where the bytes came from, for messages: "'k.devmod'".
     read_origin
         Decodes the origin, at its first use; None if there is none.
-    find_sources
-        Returns the entry of its sources; None if there are none.
+    find
+        Returns an entry of the file by its number and its role, for the sources and the parts.
     head
         The head of the bundle, for the hook ``devmod_verify``; None: the module is not from a
         bundle. The digest of its bytes is then unknown, and its variant is read from the payload.
@@ -57,18 +59,19 @@ class StoredModule(Module):
 
     def __init__(
         self,
-        entry: Entry,
+        entry: Entry | None,
         read: Callable[[int, int, bytes | None], memoryview],
         place: str,
         *,
-        read_origin: Callable[[], Origin] | None = None,
-        find_sources: Callable[[], Entry] | None = None,
+        read_origin: Callable[[], Origin | None] | None = None,
+        find: Callable[[int, str], Entry] | None = None,
         head: FileHead | None = None,
     ) -> None:
-        #: As the file has it, for a save.
-        self.entry = entry
+        if entry is not None:
+            #: As the file has it, for a save.
+            self.entry = entry
         self._read, self.place, self._head = read, place, head
-        self._devmod_origin, self._find_sources = read_origin, find_sources
+        self._devmod_origin, self._find = read_origin, find
 
     # -- properties
 
@@ -84,7 +87,9 @@ class StoredModule(Module):
     def functions(self) -> Mapping[str, FunctionInfo]:
         # A look-up reads the functions of all candidates. Without a policy it hashes none: damage
         # shows at the first use.
-        contents = self._contents(verify=self._head is not None and bool(self._head.paths))
+        contents = None
+        if not self.entry.features:
+            contents = self._contents(verify=self._head is not None and bool(self._head.paths))
         if contents is None:
             from devmod._values.info import FunctionInfo
 
@@ -109,24 +114,46 @@ class StoredModule(Module):
 
     @property
     def size(self) -> int:
-        """The size of the module's bytes, which are not read."""
+        """The size of the module's bytes, which are not read, with that of its parts."""
         from devmod._formats.repeats import repeated_size
 
-        return self.entry.stored_size + repeated_size(self.entry.repeats)
+        size = self.entry.stored_size + repeated_size(self.entry.repeats)
+        return size + sum(each.stored_size for each in self._part_entries())
+
+    @property
+    def file_size(self) -> int:
+        """The number of bytes that the module and its parts have in the file."""
+        return self.entry.size + sum(each.size for each in self._part_entries())
 
     @property
     def source(self) -> Source:
         """The sources that the file has beside the module's bytes, by format. FormatError if they
         are damaged or invalid.
         """
-        if self._find_sources is None:
+        if self.sources is None:
             return {}
         return self._once.get("source", self._read_sources)
 
     @property
     def sources(self) -> Entry | None:
         """The entry of the module's sources, which modules may share."""
-        return None if self._find_sources is None else self._find_sources()
+        if self._find is None or self.entry.sources is None:
+            return None
+        return self._find(self.entry.sources, "sources")
+
+    @property
+    def parts(self) -> Sequence[StoredPart]:
+        """The parts of constants, which modules may share. They are not read."""
+        if not self.entry.parts:
+            return ()
+        return self._once.get("parts", self._make_parts)
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether the record of the module was read: a look-up reads only those of candidates that
+        it may choose.
+        """
+        return True
 
     @property
     def is_remote(self) -> bool:
@@ -185,16 +212,18 @@ class StoredModule(Module):
     # -- bytes
 
     def save_to_bytes(self) -> bytes:
-        if self.entry.unpacked is not None or self.entry.repeats:
+        if self.entry.unpacked is not None or self.entry.repeats or self.entry.parts:
             return super().save_to_bytes()
         from devmod._util.digest import run_both
 
         copies: list[bytes] = []  # a copy takes as long as the digest
-        run_both(self.verify, lambda: copies.append(bytes(self._bytes)), self.entry.size)
+        run_both(self._check_bytes, lambda: copies.append(bytes(self._bytes)), self.entry.size)
         return copies[0]
 
     def wire_parts(self) -> Sequence[Binary]:
-        self.verify()
+        self._check_bytes()
+        if self.entry.parts:
+            return self._constant_module().wire_parts()
         if not self.entry.repeats:
             return (self._stored,)
         from devmod._formats.repeats import expand
@@ -210,13 +239,15 @@ class StoredModule(Module):
         return write_payload(spec, *contents, path)
 
     def verify(self) -> None:
-        """Raise FormatError if the module's bytes have another digest than the index. They are
-        hashed once (R41).
+        """Raise FormatError if the module's bytes, or a part, have another digest than the index.
+        The bytes are hashed once (R41).
         """
-        if self.entry.unpacked is not None:
-            self._stored  # noqa: B018 - the digest is checked after the decompression
-        elif self.has_digest:
-            self._once.get("digest", self._check_digest)
+        if self.entry.features:  # only the digest is known
+            self._check_digest()
+            return
+        self._check_bytes()
+        for part in self.parts:
+            part.data()
 
     def check(self, digest: bytes) -> None:
         """Raise FormatError if `digest`, which was computed from the bytes in the file, is not the
@@ -248,7 +279,15 @@ class StoredModule(Module):
 
     def release(self) -> None:
         """Drop what was decompressed or decoded. The next use reads it again."""
-        self._once.forget("stored", "contents", "source")
+        self._once.forget("stored", "contents", "source", "constants")
+
+    def check_features(self) -> None:
+        """Raise FormatError if a newer devmod is needed to use the module's bytes."""
+        if self.entry.features:
+            from devmod._formats.index import newer_features
+
+            text = newer_features(self.entry.features)
+            raise FormatError(f"{self.place}: {self._description} needs {text}", kind=self.kind)
 
     # -- inside
 
@@ -269,6 +308,12 @@ class StoredModule(Module):
     @property
     def _bytes(self) -> memoryview:
         """The bytes in the file, without a check of their digest."""
+        self.check_features()
+        return self._raw
+
+    @property
+    def _raw(self) -> memoryview:
+        """The bytes in the file, also if this devmod cannot use them."""
         entry = self.entry
         assert entry.offset is not None
         start, digest = entry.offset, entry.digest if self.has_digest else None
@@ -307,6 +352,11 @@ class StoredModule(Module):
         entry, subject = self.sources, f"{self.place}: the sources of the {self.kind} module"
         assert entry is not None
         assert entry.offset is not None
+        if entry.features:
+            from devmod._formats.index import newer_features
+
+            text = newer_features(entry.features)
+            raise FormatError(f"{subject} need {text}", kind=self.kind)
         data = self._read(entry.offset, entry.size, entry.digest)
         if sha256_of(data) != entry.digest:
             raise FormatError(
@@ -331,8 +381,17 @@ class StoredModule(Module):
     def _check_digest(self) -> bool:
         from devmod._util.digest import sha256_of
 
-        self.check(sha256_of(self._bytes))
+        self.check(sha256_of(self._raw))
         return True
+
+    def _check_bytes(self) -> None:
+        """Raise FormatError if the module's bytes cannot be used, or have another digest."""
+        if self.entry.unpacked is not None:
+            self._stored  # noqa: B018 - the digest is checked after the decompression
+            return
+        self.check_features()
+        if self.has_digest:
+            self._once.get("digest", self._check_digest)
 
     def _use(self, act: Callable[[Module], Result]) -> Result:
         """Return what `act` returns for the real module. The look-ups of a first use share one
@@ -354,12 +413,16 @@ class StoredModule(Module):
     def _load(self) -> Module:
         from devmod._modules.create import load_stored
 
-        self.verify()
+        self._check_bytes()
         if self._head is not None:
             self._head.check()
-        module = (
-            load_stored(self.kind, self._stored) if not self.entry.repeats else self._load_shared()
-        )
+        module: Module
+        if self.entry.parts:
+            module = self._constant_module()
+        elif self.entry.repeats:
+            module = self._load_shared()
+        else:
+            module = load_stored(self.kind, self._stored)
         module.__dict__["_devmod_origin"] = self._devmod_origin
         return module
 
@@ -379,6 +442,13 @@ class StoredModule(Module):
         """Return `_contents` of constants, which have no spec: their functions are the init
         symbols.
         """
+        return "", self._constant_module().functions, b""
+
+    def _constant_module(self) -> ConstLoaderModule:
+        """Return the module of constants. A part is read when its constant is used."""
+        return self._once.get("constants", self._load_constants)
+
+    def _load_constants(self) -> ConstLoaderModule:
         from devmod._modules.const_loader import load_from_bytes
 
         if self.entry.repeats:
@@ -386,7 +456,23 @@ class StoredModule(Module):
                 f"{self.place}: {self._description} has repeats, which only shaders have",
                 kind=self.kind,
             )
-        return "", load_from_bytes(self._stored).functions, b""
+        return load_from_bytes(self._stored, self.parts)
+
+    def _make_parts(self) -> list[StoredPart]:
+        from devmod._formats.parts import StoredPart
+
+        subject = f"{self.place}: a constant of {self._description}"
+        find = self._find
+        assert find is not None
+        return [
+            StoredPart(find, number, self._read, subject, self.kind) for number in self.entry.parts
+        ]
+
+    def _part_entries(self) -> list[Entry]:
+        """Return the entries of the parts, each once."""
+        if self._find is None:
+            return []
+        return [self._find(number, "part") for number in dict.fromkeys(self.entry.parts)]
 
     def _spec(self) -> TargetSpec | None:
         from devmod._plugins.specs import find_spec
@@ -399,11 +485,12 @@ class StoredModule(Module):
         """Return the format, the functions and the code in the bytes, by default verified; None for
         a kind without an installed spec.
         """
+        self.check_features()
         spec = self._spec()
         if spec is None and self.kind != _CONSTANTS:
             return None
         if verify:
-            self.verify()
+            self._check_bytes()
         if spec is None:
             return self._once.get("contents", self._constants)
         from devmod._formats.wire import decode

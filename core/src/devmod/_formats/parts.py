@@ -1,0 +1,150 @@
+"""The parts of a file: large constants, each with a record and a digest of its own (R20).
+
+A part is read, checked and decompressed when it is used.
+"""
+
+from __future__ import annotations
+
+from devmod._formats.index import PART, newer_features
+from devmod._util.digest import sha256_of
+from devmod.errors import FormatError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from devmod._formats.index import Entry
+    from devmod._values.code import Binary
+
+#: Constants of this size or more, as 1,000 numbers of 32 bits, are parts of a file that devmod
+#: writes.
+MIN_PART = 4000
+#: The bytes at the start, in the middle and at the end that tell most constants of one size apart.
+_SAMPLE = 4096
+
+
+class StoredPart:
+    """A part in an open file.
+
+    Parameters
+    ----------
+    find, number
+        The number of its entry, and what returns that.
+    read
+        Returns the bytes at an offset, of a size; it may take those with the digest from a cache.
+    subject
+        Its name in messages.
+    kind
+        The kind of a FormatError.
+    """
+
+    def __init__(
+        self,
+        find: Callable[[int, str], Entry],
+        number: int,
+        read: Callable[[int, int, bytes | None], memoryview],
+        subject: str,
+        kind: str,
+    ) -> None:
+        self._find, self._number, self._read = find, number, read
+        self._subject, self._kind = subject, kind
+
+    @property
+    def entry(self) -> Entry:
+        """Its entry. FormatError if a newer devmod is needed to use it."""
+        entry = self._find(self._number, PART)
+        if entry.features:
+            raise self._error(f"needs {newer_features(entry.features)}")
+        return entry
+
+    @property
+    def digest(self) -> bytes:
+        """The SHA-256 of the constant."""
+        entry = self.entry
+        return entry.digest if entry.unpacked is None else entry.unpacked[1]
+
+    def data(self) -> memoryview:
+        """Return the constant, after a check of its digest."""
+        if self.entry.unpacked is not None:
+            return self.unpack()
+        data = self._stored()
+        self.check(sha256_of(data))
+        return data
+
+    def unverified(self) -> tuple[memoryview, ...]:
+        """Return the bytes in the file without a check, for a caller that hashes them."""
+        return (self._stored(),)
+
+    def check(self, digest: bytes) -> None:
+        """Raise FormatError if `digest` is not that of the bytes in the file."""
+        if digest != self.entry.digest:
+            raise self._error(
+                "is damaged: its SHA-256 is not the one in the index. "
+                "Nothing of it was used. Get the file again from where it came"
+            )
+
+    def unpack(self) -> memoryview:
+        """Return the bytes to which those in the file unpack, with their digest checked."""
+        from devmod._formats.blobs import decompress
+
+        unpacked = self.entry.unpacked
+        assert unpacked is not None
+        data = self._stored()
+        try:
+            return decompress(data, unpacked, self._subject, self._kind, is_msgpack=False)
+        except FormatError:
+            self.check(sha256_of(data))  # a damaged file
+            raise
+
+    def _stored(self) -> memoryview:
+        entry = self.entry
+        assert entry.offset is not None
+        return self._read(entry.offset, entry.size, entry.digest)
+
+    def _error(self, problem: str) -> FormatError:
+        return FormatError(f"{self._subject} {problem}", kind=self._kind)
+
+
+def find_equal(parts: Sequence[StoredPart | Binary]) -> list[tuple[int, bytes]]:
+    """Return for each part the position of the first one that is equal to it, and its SHA-256 if it
+    was computed, else b"".
+
+    Few parts are hashed: those of which another one has the size, and the bytes at three places.
+    """
+    digests = [b""] * len(parts)
+    by_size: dict[int, list[int]] = {}
+    for number, part in enumerate(parts):
+        size = len(part) if not isinstance(part, StoredPart) else part.entry.stored_size
+        by_size.setdefault(size, []).append(number)
+    for group in by_size.values():
+        if len(group) > 1:
+            for number in _like_another(parts, group):
+                digests[number] = _digest_of(parts[number])
+    first: dict[bytes, int] = {}
+    result: list[tuple[int, bytes]] = []
+    for number, digest in enumerate(digests):
+        result.append((first.setdefault(digest, number) if digest else number, digest))
+    return result
+
+
+def _digest_of(part: StoredPart | Binary) -> bytes:
+    if isinstance(part, StoredPart):
+        return part.digest
+    return sha256_of(part)
+
+
+def _like_another(parts: Sequence[StoredPart | Binary], group: Sequence[int]) -> Iterable[int]:
+    """Return those parts of a size that may be equal to another one."""
+    by_sample: dict[bytes, list[int]] = {}
+    for number in group:
+        part = parts[number]
+        if isinstance(part, StoredPart):
+            return group
+        by_sample.setdefault(_sample(part), []).append(number)
+    return [number for alike in by_sample.values() if len(alike) > 1 for number in alike]
+
+
+def _sample(data: Binary) -> bytes:
+    middle = len(data) // 2
+    places = data[:_SAMPLE], data[middle : middle + _SAMPLE], data[-_SAMPLE:]
+    return sha256_of(b"".join(places))
