@@ -275,7 +275,12 @@ def interface(fields: dict[str, Any]) -> dict[str, Any]:
         require(len(result["default_block"]) == 3, "a block of threads is three numbers")
     is_open = fields.get("open_block", False)
     require(type(is_open) is bool, "open_block is a boolean")
-    shared_memory = number(fields.get("shared_memory", 0), 0, FAR)
+    shared_memory = fields.get("shared_memory", 0)
+    if isinstance(shared_memory, dict):
+        require(list(shared_memory) == ["per_thread"], "bytes for each thread have one key")
+        number(shared_memory["per_thread"], 1, FAR)
+    else:
+        number(shared_memory, 0, FAR)
     result |= ({"open_block": True} if is_open else {}) | (
         {"shared_memory": shared_memory} if shared_memory else {}
     )

@@ -367,6 +367,14 @@ BAD_INTERFACES: list[Any] = [
     {"default_block": "x"},
     {"open_block": 1},
     {"open_block": None},
+    {"shared_memory": -1},
+    {"shared_memory": None},
+    {"shared_memory": {}},
+    {"shared_memory": {"per_thread": 0}},
+    {"shared_memory": {"per_thread": None}},
+    {"shared_memory": {"per_thread": True}},
+    {"shared_memory": {"bytes": 4}},
+    {"shared_memory": {"per_thread": 4, "bytes": 4}},
     {"needs": "fp16"},
     {"needs": None},
     {"needs": ["fp16", 7]},
@@ -393,6 +401,14 @@ def test_the_messages_for_bad_interfaces_are_those_of_python() -> None:
         with pytest.raises(devmod.FormatError) as caught:
             Interface.from_dict(data)
         assert message == str(caught.value), data
+
+
+@pytest.mark.parametrize("size", [1, 4, 2**53 - 1])
+def test_the_default_of_shared_memory_is_bytes_or_bytes_a_thread(size: int) -> None:
+    for value, expected in ((size, size), ({"per_thread": size}, {"perThread": size})):
+        data = {"params": [], "shared_memory": value}
+        assert Interface.from_dict(data).to_dict() == data
+        assert run_in_node(PRELUDE + "return read(argument);", data)["sharedMemory"] == expected
 
 
 def test_a_good_interface_is_read_as_in_python() -> None:

@@ -835,6 +835,10 @@ _INTERFACES: dict[str, dict[str, Any]] = {
     "default block of two numbers": {"default_block": [64, 1]},
     "open block that is a number": {"open_block": 1},
     "shared memory below zero": {"shared_memory": -1},
+    "shared memory of no bytes a thread": {"shared_memory": {"per_thread": 0}},
+    "shared memory beyond 63 bits a thread": {"shared_memory": {"per_thread": 2**63}},
+    "shared memory of another key": {"shared_memory": {"bytes": 4}},
+    "shared memory of two keys": {"shared_memory": {"per_thread": 4, "bytes": 4}},
     "value as the default of local memory": {"param": {"kind": "local", "default": {"value": 4}}},
 }
 

@@ -541,9 +541,25 @@ def test_an_invalid_member_or_default_is_an_error(data: dict[str, Any], message:
             {"shared_memory": -1},
             "the shared memory of an interface is invalid: expected an int of at least 0, got -1",
         ),
+        *[
+            (
+                {"shared_memory": value},
+                "the shared memory of an interface is invalid: expected an int of at least 0, or a map with the key per_thread and an int of "
+                f"at least 1, got {value!r}",
+            )
+            for value in (
+                {},
+                {"per_thread": 0},
+                {"per_thread": -1},
+                {"per_thread": 2**63},
+                {"per_thread": 4.0},
+                {"bytes": 4},
+                {"per_thread": 4, "bytes": 4},
+            )
+        ],
     ],
 )
-def test_an_invalid_block_of_an_interface_is_an_error(data: dict[str, Any], message: str) -> None:
+def test_an_invalid_launch_of_an_interface_is_an_error(data: dict[str, Any], message: str) -> None:
     with pytest.raises(devmod.FormatError) as caught:
         devmod.Interface.from_dict({"params": []} | data)
     assert str(caught.value) == message
@@ -582,3 +598,24 @@ def test_the_dtype_of_a_struct_that_ends_inside_the_padding_of_an_array() -> Non
         str(caught.value)
         == "NumPy has no dtype for this struct of 34 bytes in an array: the padding of its last member is cut off"
     )
+
+
+@pytest.mark.parametrize(
+    ("shared_memory", "stored"),
+    [
+        (1, 1),
+        (2**63 - 1, 2**63 - 1),
+        (devmod.Local(16), 16),
+        (devmod.Local(per_thread=1), {"per_thread": 1}),
+        ({"per_thread": 2**63 - 1}, {"per_thread": 2**63 - 1}),
+    ],
+)
+def test_the_default_of_dynamic_shared_memory_is_bytes_or_bytes_a_thread(
+    shared_memory: Any, stored: Any
+) -> None:
+    interface = devmod.Interface(shared_memory=shared_memory, needs=["fp16"])
+    assert interface.to_dict() == {"params": [], "shared_memory": stored, "needs": ["fp16"]}
+    assert list(interface.to_dict()) == ["params", "shared_memory", "needs"]
+    again = devmod.Interface.from_dict(interface.to_dict())
+    assert (again, hash(again)) == (interface, hash(interface))
+    assert again.replace(subgroup=32).shared_memory == interface.shared_memory

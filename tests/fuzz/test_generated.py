@@ -107,7 +107,7 @@ interfaces = st.fixed_dictionaries(
         "block": st.lists(numbers, min_size=3, max_size=3) | anything,
         "default_block": st.lists(numbers, min_size=3, max_size=3) | anything,
         "open_block": st.booleans() | anything,
-        "shared_memory": numbers | anything,
+        "shared_memory": numbers | st.fixed_dictionaries({"per_thread": numbers}) | anything,
         "constants": st.lists(
             st.fixed_dictionaries(
                 {"name": words}, optional={"id": numbers, "type": dtypes, "default": scalars}

@@ -58,7 +58,7 @@ const SAMPLES = /** @type {readonly unknown[]} */ (["", "float", "int", "uint"])
  * @property {[number, number, number] | null} block
  * @property {[number, number, number] | null} defaultBlock
  * @property {boolean} openBlock Whether the kernel gives the same result with every block.
- * @property {number} sharedMemory Dynamic shared memory in bytes, which WebGPU does not have.
+ * @property {number | { perThread: number }} sharedMemory Dynamic shared memory in bytes, or for each thread; WebGPU has none.
  * @property {string[]} needs What the device must have: "fp16", "subgroups", …
  * @property {number | null} subgroup The number of threads in a subgroup with which the kernel must run; null for any.
  * @property {Record<string, unknown>} extra
@@ -93,7 +93,7 @@ export function readInterface(map, refuse) {
     openBlock: open_block,
     block: readThreads(block, "a fixed block of threads", 0, refuse),
     defaultBlock: readThreads(default_block, "a default block of threads", 1, refuse),
-    sharedMemory: readCount(shared_memory, "the shared memory of an interface", refuse),
+    sharedMemory: readSharedMemory(shared_memory, refuse),
     needs: readNames(listOf(needs, "the needs of an interface are", refuse), refuse),
     subgroup:
       subgroup === null ? null : readCount(subgroup, "the subgroup of an interface", refuse, 1),
@@ -253,6 +253,21 @@ function isPack(values) {
     names.includes("ptr") &&
     new Set(names).size === values.length &&
     values.every((value) => typeof value === "string" && valid.has(value))
+  );
+}
+
+/**
+ * @param {Value} value
+ * @param {Refuse} refuse
+ */
+function readSharedMemory(value, refuse) {
+  const subject = "the shared memory of an interface";
+  if (!isMap(value)) return readCount(value, subject, refuse);
+  const { per_thread: perThread = null, ...others } = value;
+  if (isCount(perThread) && Number(perThread) >= 1 && !Object.keys(others).length)
+    return { perThread: Number(perThread) };
+  throw refuse(
+    `${subject} is invalid: expected an int of at least 0, or a map with the key per_thread and an int of at least 1, got ${show(value)}`,
   );
 }
 

@@ -442,6 +442,29 @@ def test_the_shared_memory_of_a_call_that_names_none(devices: list[toy.ToyDevice
     assert Interface.from_dict(interface.to_dict()) == interface
 
 
+@pytest.mark.row("R34", "R35")
+def test_the_default_shared_memory_of_each_thread_follows_the_block(
+    devices: list[toy.ToyDevice],
+) -> None:
+    f = make(launcher=toy.SharedLauncher, tags=DYNAMIC, shared_memory=Local(per_thread=4))
+    for _ in range(2):
+        f(1, grid=1, block=4)
+        f(1, threads=20, block=(8, 2))
+        f(1, grid=1, block=4, shared_memory=0)
+    f.bind(1, grid=1, block=(2, 2, 3))()
+    f(1, 1, 4, 7)  # as in TVM
+    assert [shape.shared_memory for shape, _ in devices[0].default_stream.queued] == [
+        *(16, 64, 0) * 2,
+        48,
+        7,
+    ]
+    assert f.launch_config(grid=1, block=64).shared_memory == 256
+    large = make(launcher=toy.SharedLauncher, shared_memory=Local(per_thread=2**63 - 1))
+    assert large.launch_config(grid=1, block=2).shared_memory == 2**64 - 2
+    # A kind without dynamic shared memory has no use for the default.
+    assert make(shared_memory=Local(per_thread=4)).launch_config(grid=1, block=4).shared_memory == 0
+
+
 DYNAMIC = ("blockIdx.x", "threadIdx.x", "tirx.use_dyn_shared_memory")
 
 
@@ -481,6 +504,7 @@ def test_a_kernel_with_dynamic_shared_memory_and_no_default_is_refused_before_th
     [
         (toy.ToyLauncher, {}),  # the kind has no dynamic shared memory
         (toy.SharedLauncher, {"shared_memory": 1}),
+        (toy.ToyLauncher, {"shared_memory": 1}),
         (
             toy.SharedLauncher,
             {"extra": {"opaque": True}},
@@ -494,9 +518,9 @@ def test_a_call_may_give_no_dynamic_shared_memory(
     for _ in range(2):
         f(1, grid=1, block=4)
     f.bind(1, grid=1, block=4)()
-    assert [shape.shared_memory for shape, _ in devices[0].default_stream.queued] == [
-        interface.get("shared_memory", 0)
-    ] * 3
+    expected = 0 if launcher is toy.ToyLauncher else interface.get("shared_memory", 0)
+    queued = devices[0].default_stream.queued
+    assert [shape.shared_memory for shape, _ in queued] == [expected] * 3
 
 
 def test_launch_values_follow_the_arguments_without_a_default(devices: list[toy.ToyDevice]) -> None:

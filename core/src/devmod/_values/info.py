@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from devmod._values.dtypes import NUMBERS, parse_dtype
 from devmod._values.param import (
+    Local,
     Param,
     cut_text,
     declaration_text,
+    is_count,
     join_texts,
     parameter_text,
     short_repr,
@@ -165,7 +167,8 @@ class Interface(Value):
         Whether the kernel gives the same result with every block, so that the backend may choose
         one.
     shared_memory
-        The dynamic shared memory in bytes of a call that names none.
+        The dynamic shared memory of a call that names none: bytes, or ``Local(per_thread=n)`` for n
+        bytes for each thread of a block. 0: there is no default.
     extra
         Unknown keys, unchanged.
     needs
@@ -191,7 +194,7 @@ class Interface(Value):
     block: tuple[int, int, int] | None
     default_block: tuple[int, int, int] | None
     open_block: bool
-    shared_memory: int
+    shared_memory: int | Local
     extra: Mapping[str, Any]
     needs: tuple[str, ...]
     subgroup: int | None
@@ -205,7 +208,7 @@ class Interface(Value):
         *,
         default_block: Sequence[int] | None = None,
         open_block: bool = False,
-        shared_memory: int = 0,
+        shared_memory: int | Local | Mapping[str, int] = 0,
         needs: Iterable[str] = (),
         subgroup: int | None = None,
     ) -> None:
@@ -222,7 +225,6 @@ class Interface(Value):
             block=_threads(block, "a fixed block of threads", 0),
             open_block=open_block,
         )
-        check_count(shared_memory, "the shared memory of an interface")
         self._set(default_block=_threads(default_block, "a default block of threads", 1))
         names = tuple(needs)
         if isinstance(needs, str) or not all(isinstance(name, str) for name in names):
@@ -230,7 +232,7 @@ class Interface(Value):
         if subgroup is not None:
             check_count(subgroup, "the subgroup of an interface", 1)
         self._set(
-            shared_memory=shared_memory,
+            shared_memory=_shared_memory(shared_memory),
             extra=dict(extra or {}),
             needs=tuple(sorted(set(names))),
             subgroup=subgroup,
@@ -260,6 +262,8 @@ class Interface(Value):
                 ),
                 (),
             )
+        if isinstance(self.shared_memory, Local):
+            result["shared_memory"] = {"per_thread": self.shared_memory.per_thread}
         return result | dict(self.extra) if self.extra else result
 
     @classmethod
@@ -378,6 +382,23 @@ def _threads(value: Sequence[int] | None, subject: str, least: int) -> tuple[int
     for count in value:
         check_count(count, subject, least)
     return (value[0], value[1], value[2])
+
+
+def _shared_memory(value: object) -> int | Local:
+    """Return the default of dynamic shared memory: bytes, or a Local of bytes for each thread."""
+    if isinstance(value, Local):
+        return value if value.per_thread else value.nbytes
+    if isinstance(value, dict):
+        size = value.get("per_thread")
+        if len(value) != 1 or not is_count(size) or not size:
+            raise FormatError(
+                f"the shared memory of an interface is invalid: expected an int of at least 0, or a map with the key per_thread and an int of at "
+                f"least 1, got {value!r}"
+            )
+        return Local(per_thread=size)
+    check_count(value, "the shared memory of an interface")
+    assert isinstance(value, int)
+    return value
 
 
 def constants_of(interface: Interface | None) -> tuple[PipelineConstant, ...]:

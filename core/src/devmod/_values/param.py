@@ -356,7 +356,7 @@ class Param(Value):
         if (
             default is not None
             and (kind != "local" or not isinstance(default, Local))
-            and (kind != "scalar" or not _is_count(default))
+            and (kind != "scalar" or not is_count(default))
         ):
             expected = (
                 "a Local for the kind local, or an int from 0 to 2**63 - 1 for the kind scalar"
@@ -507,7 +507,7 @@ def _read_default(data: object, name: object) -> Local | int | None:
     key, value = (
         next(iter(data.items())) if isinstance(data, dict) and len(data) == 1 else ("", None)
     )
-    if _is_count(value):
+    if is_count(value):
         if key == "value":
             return value
         if value and key in ("bytes", "per_thread"):
@@ -518,7 +518,8 @@ def _read_default(data: object, name: object) -> Local | int | None:
     )
 
 
-def _is_count(value: object) -> TypeGuard[int]:
+def is_count(value: object) -> TypeGuard[int]:
+    """Return whether a value of a file is an integer from 0 to 2**63 - 1."""
     return type(value) is int and 0 <= value < 2**63
 
 

@@ -153,10 +153,9 @@ class LaunchConfigReader:
                 -(-threads // size) for threads, size in zip(request.threads, block, strict=True)
             )
             grid = x, y, z
-        interface = self._signature.interface
         shared_memory = request.shared_memory
         if shared_memory is None:
-            shared_memory = interface.shared_memory if interface is not None else 0
+            shared_memory = self._default_shared_memory(block)
         clusters = (request.cluster, request.preferred_cluster)
         config = LaunchConfig(grid, block, clusters[0], shared_memory, clusters[1])
         if 0 in grid:
@@ -271,6 +270,17 @@ class LaunchConfigReader:
                 "shared_memory",
             )
         return number
+
+    def _default_shared_memory(self, block: tuple[int, int, int]) -> int:
+        """Return the bytes of a call that gives none."""
+        interface = self._signature.interface
+        if interface is None or self._launcher.no_shared_memory:
+            return 0
+        default = interface.shared_memory
+        if isinstance(default, int):
+            return default
+        x, y, z = block
+        return default.bytes_of(x * y * z)
 
     def _needs_shared_memory(self) -> bool:
         """Return whether each call must give the bytes of dynamic shared memory."""
