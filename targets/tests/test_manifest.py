@@ -183,6 +183,7 @@ def test_a_job_has_the_arguments_of_compile(folder: Path) -> None:
         "name_expressions": (),
         "block": (16, 4),
         "local": {"s": devmod.Local(per_thread=4)},
+        "shared_memory": None,
         "aliases": None,
         "subgroup": None,
     }
@@ -240,6 +241,28 @@ local = { twice = { s = 8 } }
     ]
     assert jobs[1].arguments()["block"] == {"twice": (64,)}
     assert jobs[1].arguments()["local"] == {"twice": {"s": devmod.Local(8)}}
+
+
+@pytest.mark.parametrize(
+    ("text", "given"),
+    [
+        ("1", 1),
+        ('"4/thread"', devmod.Local(per_thread=4)),
+        ("{ twice = 1024 }", {"twice": 1024}),
+        ('{ twice = "999999999999999999/thread" }', {"twice": devmod.Local(per_thread=10**18 - 1)}),
+    ],
+)
+def test_the_default_of_dynamic_shared_memory(text: str, given: Any) -> None:
+    first, second = plan(f"""\
+targets = ["cuda -arch=sm_80,sm_90"]
+[kernels.twice]
+sources = ["twice.cu"]
+shared_memory = 7
+[kernels.twice.target."cuda -arch=sm_90"]
+shared_memory = {text}
+""").jobs
+    assert first.arguments()["shared_memory"] == 7
+    assert second.arguments()["shared_memory"] == given
 
 
 def test_aliases_of_several_tables_apply_together() -> None:

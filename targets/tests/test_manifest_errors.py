@@ -316,6 +316,19 @@ MISTAKES: list[tuple[str, list[str]]] = [
         ],
     ),
     (
+        KERNEL + "shared_memory = 0\n",
+        [
+            ':4: kernels.twice.shared_memory: expected bytes of 1 or more, such as 1024, or "4/thread", got the integer 0',
+        ],
+    ),
+    (
+        KERNEL + 'shared_memory = { f = "4/lane", g = [4] }\n',
+        [
+            ":4: kernels.twice.shared_memory.f: expected bytes of 1 or more, such as 1024, or \"4/thread\", got the string '4/lane'",
+            ':4: kernels.twice.shared_memory.g: expected bytes of 1 or more, such as 1024, or "4/thread", got an array',
+        ],
+    ),
+    (
         KERNEL + "local = 3\n",
         [
             (

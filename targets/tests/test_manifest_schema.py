@@ -91,6 +91,7 @@ FULL: dict[str, Any] = {
             },
             "block": [16, 4],
             "local": {"s": 4, "t": "4/thread", "f": {"u": 8}},
+            "shared_memory": {"f": 4, "g": "4/thread"},
             "aliases": {"a": []},
             "subgroup": 32,
             "targets": ["opencl"],
@@ -107,6 +108,7 @@ FULL: dict[str, Any] = {
                     "functions": {"a": {"arg_types": []}},
                     "block": {"f": 64},
                     "local": {"s": 4},
+                    "shared_memory": "4/thread",
                     "aliases": {"a": ["b"]},
                     "subgroup": 16,
                 }
@@ -167,6 +169,7 @@ def keys_of(data: Any, schema: dict[str, Any] | None = None) -> set[str]:
         "functions",
         "defines",
         "local",
+        "shared_memory",
         "aliases",
         "block",
         "params",
@@ -273,7 +276,7 @@ _junk = st.sampled_from(
         {"x": "y"},
         {"path": "w.npy"},
     ]
-)
+).map(copy.deepcopy)  # a later change of the same manifest may be one of this value
 
 
 @given(st.data())

@@ -483,7 +483,7 @@ def test_dynamic_shared_memory_is_given_by_the_call_or_the_interface(
         vendor.kernel(REVERSE, [X], tags)(x, grid=1, block=64)
     assert str(caught.value) == (
         f"the {vendor.kind} function 'k' uses dynamic shared memory, and its interface has no default: give shared_memory=, the bytes for "
-        "each block"
+        "each block, or a default to devmod.compile(…, shared_memory=…)"
     )
     assert x.tolist() == list(range(64))
     vendor.kernel(REVERSE, [X], tags, shared_memory=256)(x, grid=1, block=64)

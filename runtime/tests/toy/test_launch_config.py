@@ -492,7 +492,8 @@ def test_a_kernel_with_dynamic_shared_memory_and_no_default_is_refused_before_th
         with pytest.raises(devmod.ArgumentError) as caught:
             call()
         assert str(caught.value) == (
-            "the toy function 'f' uses dynamic shared memory, and its interface has no default: give shared_memory=, the bytes for each block"
+            "the toy function 'f' uses dynamic shared memory, and its interface has no default: give shared_memory=, the bytes for each block, "
+            "or a default to devmod.compile(…, shared_memory=…)"
         )
         assert caught.value.argument == "shared_memory"
     assert [shape.shared_memory for shape, _ in devices[0].default_stream.queued] == [0, 16, 32]

@@ -29,6 +29,7 @@ OPTIONS = {
     "name_expressions": "--name-expression",
     "block": "--block",
     "local": "--local",
+    "shared_memory": "--shared-memory",
     "aliases": "--alias",
     "subgroup": "--subgroup",
 }
@@ -50,6 +51,10 @@ _DEFINES = re.compile(r"(?<![\w.=-])defines=\{'(\w+)': 1\}")
 #: ``local={'sum': {'scratch': Local(per_thread=4)}}``
 _LOCAL = re.compile(
     r"(?<![\w.=-])local=\{'([^']*)': \{'([^']*)': Local\((?:per_thread(=))?(\d+)\)\}\}"
+)
+#: ``shared_memory={'sum': Local(per_thread=4)}``
+_SHARED_MEMORY = re.compile(
+    r"(?<![\w.=-])shared_memory=\{'([^']*)': (?:Local\((?:per_thread(=))?)?(\d+)\)?\}"
 )
 #: ``fmap={'f': devmod.FunctionInfo('f', ('handle',)), …}``
 _FUNCTION = r"'([^']*)': devmod\.FunctionInfo\('([^']*)', \(([^()]*)\)\)"
@@ -75,6 +80,8 @@ class Spelling:
     local
         Returns a default size of local memory: function, parameter, and the size as in
         ``4/thread``.
+    shared_memory
+        Returns a default size of dynamic shared memory: function, and the size as for `local`.
     function
         Returns the declaration of a function: its name, its symbol and its types.
     mixed
@@ -87,6 +94,7 @@ class Spelling:
     value: Callable[[str, list[str]], str]
     blocks: Callable[[dict[str, list[str]]], str]
     local: Callable[[str, str, str], str]
+    shared_memory: Callable[[str, str], str]
     function: Callable[[str, str, list[str]], str]
     mixed: str
     call: str = ""
@@ -115,6 +123,9 @@ def respell(text: str, spelling: Spelling) -> str:
             match[1], match[2], match[4] + ("/thread" if match[3] else "")
         ),
         text,
+    )
+    text = _SHARED_MEMORY.sub(
+        lambda match: spelling.shared_memory(match[1], match[3] + "/thread" * bool(match[2])), text
     )
     text = _BLOCKS.sub(blocks, text)
     text = _DEFINES.sub(lambda match: spelling.value("defines", [f"{match[1]}=1"]), text)
@@ -147,6 +158,10 @@ def _local(function: str, parameter: str, size: str) -> str:
     return f"--local {quote(f'{function}.{parameter}={size}')}"
 
 
+def _shared_memory(function: str, size: str) -> str:
+    return f"--shared-memory {quote(f'{function}={size}')}"
+
+
 def _function(name: str, symbol: str, types: list[str]) -> str:
     return f"--function '{name if name == symbol else f'{name}={symbol}'}({', '.join(types)})'"
 
@@ -156,6 +171,7 @@ _SHELL = Spelling(
     value=_value,
     blocks=_blocks,
     local=_local,
+    shared_memory=_shared_memory,
     function=_function,
     mixed="--mixed",
 )

@@ -18,7 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 import devmod
 from devmod import Local, Target
-from devmod.backend import check_fmap, detect_form, find_spec, open_regular
+from devmod.backend import (
+    DYNAMIC_SHARED_MEMORY,
+    check_fmap,
+    detect_form,
+    find_spec,
+    open_regular,
+)
 from devmod.errors import (
     CompileError,
     FormatError,
@@ -51,6 +57,7 @@ if TYPE_CHECKING:
     Dims = int | Sequence[int]
     Blocks = Dims | Mapping[str, Dims]
     Locals = Mapping[str, Local | Mapping[str, Local]]
+    SharedMemory = int | Local | Mapping[str, int | Local]
     Functions = Mapping[str, FunctionInfo]
 
 
@@ -77,6 +84,7 @@ def compile_source(
     name_expressions: Iterable[str] = (),
     block: Blocks | None = None,
     local: Locals | None = None,
+    shared_memory: SharedMemory | None = None,
     aliases: Mapping[str, Iterable[str]] | None = None,
     subgroup: int | None = None,
     runtime: bool = True,
@@ -89,7 +97,8 @@ def compile_source(
     ----------
     spec
         The spec of the target's kind. It names a compiler.
-    source, target, name, language, fmap, options, defines, include, name_expressions, block, local,
+    source, target, name, language, fmap, options, defines, include, name_expressions, block, local
+    shared_memory,
     aliases, subgroup
         The arguments of `devmod.compile`, with the target parsed.
     runtime
@@ -134,6 +143,7 @@ def compile_source(
             subgroup=_subgroup(subgroup),
             block=block,
             local=local,
+            shared_memory=shared_memory,
         )
         modules = []
         for variant in variants(target):
@@ -528,6 +538,8 @@ _REQUIRE_SUBGROUPS = ("vulkan",)
 #: The size of all subgroups of a kind.
 _FIXED_SUBGROUPS = {"cuda": 32}
 #: Why a source contains no size of subgroups, and what to do.
+#: The kinds with dynamic shared memory.
+_SHARED_MEMORY_KINDS = ("cuda", "rocm")
 _SUBGROUP_HINTS = {
     "opencl": "OpenCL C requires a size by an attribute of the kernel: __attribute__((intel_reqd_sub_group_size({})))",
     "metal": "Metal cannot require a size: read [[threads_per_simdgroup]] in the kernel",
@@ -544,6 +556,7 @@ def _with_arguments(
     subgroup: int | None,
     block: Blocks | None,
     local: Locals | None,
+    shared_memory: SharedMemory | None,
 ) -> Functions:
     """Return the functions with the arguments of `devmod.compile` in their interfaces.
 
@@ -553,7 +566,7 @@ def _with_arguments(
         The kind, for a message, and the functions.
     names
         The names of parameters in the source, each with the name to use.
-    subgroup, block, local
+    subgroup, block, local, shared_memory
         The arguments of `devmod.compile`.
 
     Raises
@@ -572,6 +585,8 @@ def _with_arguments(
         block = block.blocks_of(fmap)
     if isinstance(local, SharedDefaults):
         local = local.locals_of(fmap)
+    if isinstance(shared_memory, SharedDefaults):
+        shared_memory = shared_memory.blocks_of(fmap)
     for name, dims in _blocks(fmap, block).items():
         result[name] = _with_block(kind, name, result[name], dims)
     for (name, parameter), default in _locals(fmap, local).items():
@@ -582,6 +597,15 @@ def _with_arguments(
             for param in interface.params
         ]
         result[name] = result[name].replace(interface=interface.replace(params=params))
+    for name, size in _shared_memory(kind, fmap, shared_memory).items():
+        interface = result[name].interface
+        if interface is None:
+            raise CompileError(
+                f"shared_memory= needs the interface of {name!r}, and the compiler found none: declare it with fmap=",
+                function=name,
+                argument="shared_memory",
+            )
+        result[name] = result[name].replace(interface=interface.replace(shared_memory=size))
     return result
 
 
@@ -748,6 +772,48 @@ def _locals(fmap: Functions, local: Locals | None) -> dict[tuple[str, str], Loca
             )
         result[owners[0], key] = _check_local(key, value)
     return result
+
+
+def _shared_memory(
+    kind: str, fmap: Functions, value: SharedMemory | None
+) -> dict[str, int | Local]:
+    """Return the default of dynamic shared memory by function."""
+    users = [name for name, info in fmap.items() if _uses_shared_memory(info)]
+    if value is None:
+        return {}
+    if isinstance(value, (int, Local)):
+        size = _shared_size("", value)
+        if kind in _SHARED_MEMORY_KINDS and not users:
+            names = list(fmap)
+            raise CompileError(
+                "shared_memory= is given, and no function of the source shows that it uses dynamic shared memory. Give it by "
+                f"function, as in shared_memory={{{names[0]!r}: {size!r}}}",
+                argument="shared_memory",
+            )
+        return dict.fromkeys(users, size)
+    if not hasattr(value, "items"):
+        _shared_size("", value)
+    result: dict[str, int | Local] = {}
+    for name, each in value.items():
+        _check_function(fmap, "shared_memory", name)
+        size = _shared_size(name, each)
+        if kind in _SHARED_MEMORY_KINDS or name in users:
+            result[name] = size
+    return result
+
+
+def _uses_shared_memory(info: FunctionInfo) -> bool:
+    return DYNAMIC_SHARED_MEMORY in info.launch_param_tags
+
+
+def _shared_size(name: str, value: Any) -> int | Local:
+    if isinstance(value, Local) or (type(value) is int and 0 < value < 2**63):
+        return value
+    of = f" of {name!r}" if name else ""
+    raise CompileError(
+        f"shared_memory={of}: expected bytes of 1 or more, such as 1024, or devmod.Local(per_thread=4), got {value!r}",
+        argument="shared_memory",
+    )
 
 
 class SharedDefaults(dict[str, Any]):

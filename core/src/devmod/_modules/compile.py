@@ -47,6 +47,7 @@ def compile(  # noqa: A001 - the public name
     name_expressions: Iterable[str] = (),
     block: Dims | Mapping[str, Dims] | None = None,
     local: Mapping[str, Local | Mapping[str, Local]] | None = None,
+    shared_memory: int | Local | Mapping[str, int | Local] | None = None,
     aliases: Mapping[str, Iterable[str]] | None = None,
     subgroup: int | None = None,
 ) -> Module:
@@ -91,6 +92,10 @@ def compile(  # noqa: A001 - the public name
     local
         The default sizes of ``local`` parameters: a map of parameter to `Local`. Where several
         functions have a parameter of that name, a map of function to such a map.
+    shared_memory
+        The default dynamic shared memory of a block, for calls that give none: bytes, or
+        ``Local(per_thread=n)``; for all functions that use some, or a map of function to size.
+        Kinds that have no such memory ignore it.
     aliases
         Names of parameters and blocks, each with the names in the sources that it replaces:
         ``{"data_a": ["data_a_packed16"]}``. Names that the source does not have are ignored, so

@@ -392,8 +392,8 @@ def _shared_memory(value: object) -> int | Local:
         size = value.get("per_thread")
         if len(value) != 1 or not is_count(size) or not size:
             raise FormatError(
-                f"the shared memory of an interface is invalid: expected an int of at least 0, or a map with the key per_thread and an int of at "
-                f"least 1, got {value!r}"
+                "the shared memory of an interface is invalid: expected an int of at least 0, or a map with the key per_thread and an "
+                f"int of at least 1, got {value!r}"
             )
         return Local(per_thread=size)
     check_count(value, "the shared memory of an interface")

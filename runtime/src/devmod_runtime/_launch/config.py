@@ -259,7 +259,8 @@ class LaunchConfigReader:
         if value is None:
             if self._needs_shared_memory():
                 raise self._error(
-                    "uses dynamic shared memory, and its interface has no default: give shared_memory=, the bytes for each block",
+                    "uses dynamic shared memory, and its interface has no default: give shared_memory=, the bytes for each block, or a "
+                    "default to devmod.compile(…, shared_memory=…)",
                     "shared_memory",
                 )
             return None

@@ -137,6 +137,13 @@ Examples:
     help="The default size of a parameter of local memory: in all, or for each thread of a block.",
 )
 @click.option(
+    "--shared-memory",
+    "shared_memory",
+    multiple=True,
+    metavar="[FUNCTION=]BYTES[/thread]",
+    help="The default dynamic shared memory of a block, for calls that give none: in all, or for each thread.",
+)
+@click.option(
     "--alias",
     "aliases",
     multiple=True,
@@ -194,6 +201,7 @@ def command(
     name_expressions: tuple[str, ...],
     blocks: tuple[str, ...],
     locals_: tuple[str, ...],
+    shared_memory: tuple[str, ...],
     aliases: tuple[str, ...],
     subgroup: int | None,
     functions: tuple[str, ...],
@@ -229,6 +237,7 @@ def command(
         for key, mark, value in (define.partition("=") for define in defines)
     }
     block, local = parse_blocks(blocks), parse_locals(locals_)
+    shared = parse_shared_memory(shared_memory)
     fmap = parse_functions(functions)
     if len(sources) > 1:
         if fmap or name_expressions:
@@ -239,6 +248,8 @@ def command(
             block = SharedDefaults(block)
         if local is not None:
             local = SharedDefaults(local)
+        if isinstance(shared, dict):
+            shared = SharedDefaults(shared)
     assignments = assign(sources, targets, language)
     compiles = [(each, target) for each in assignments for target in variants(each.target)]
     if not is_bundle and len(compiles) > 1:
@@ -267,6 +278,7 @@ def command(
                     name_expressions=name_expressions,
                     block=block,
                     local=local,
+                    shared_memory=shared,
                     aliases=parse_aliases(aliases),
                     subgroup=subgroup,
                 )
@@ -282,7 +294,7 @@ def command(
         if failure is not None and not (partial and modules):
             raise failure
         if failure is None:
-            _check_used(block, local)
+            _check_used(block, local, shared)
         root = modules[0] if len(modules) == 1 else devmod.bundle(*modules, mixed=mixed)
         if to_stdout:
             write_standard_output(devmod.dumps(root, compress=compress, with_sources=with_sources))
@@ -330,11 +342,14 @@ def _failure(
     return CompileError("\n".join([f"{count}, and {state}:", *lines]), kind=first.kind)
 
 
-def _check_used(block: object, local: object) -> None:
+def _check_used(block: object, local: object, shared_memory: object) -> None:
     """Raise UsageError for a default of several sources that is for none of their functions."""
     if isinstance(block, SharedDefaults) and block.unused:
         name = next(iter(block.unused))
         raise click.UsageError(f"--block {name}=: no source has the function {name!r}")
+    if isinstance(shared_memory, SharedDefaults) and shared_memory.unused:
+        name = next(iter(shared_memory.unused))
+        raise click.UsageError(f"--shared-memory {name}=: no source has the function {name!r}")
     if isinstance(local, SharedDefaults) and local.unused:
         name = next(iter(local.unused))
         raise click.UsageError(f"--local {name}=: no source has this parameter of local memory")
@@ -600,6 +615,36 @@ def parse_locals(texts: Sequence[str]) -> dict[str, Local | dict[str, Local]] | 
             raise click.UsageError(f"--local {text}: {names} is given twice")
         group[parameter] = default
     return result or None
+
+
+def parse_shared_memory(texts: Sequence[str]) -> int | Local | dict[str, int | Local] | None:
+    """Return the argument `shared_memory` of `devmod.compile`.
+
+    Raises
+    ------
+    click.UsageError
+        A text is invalid, or contradicts another.
+    """
+    result: dict[str, int | Local] = {}
+    for text in texts:
+        function, equals, size = text.rpartition("=")
+        number, mark, unit = size.partition("/")
+        is_count = number.isascii() and number.isdigit() and 0 < int(number) < 2**63
+        if not is_count or (mark and unit != "thread") or (equals and not function):
+            raise click.UsageError(
+                f"--shared-memory {text}: expected bytes, such as 1024, 4/thread or reduce=4/thread"
+            )
+        if function in result:
+            of = f"the function {function!r}" if function else "all functions"
+            raise click.UsageError(f"--shared-memory is given twice for {of}")
+        result[function] = Local(per_thread=int(number)) if mark else int(number)
+    if "" not in result:
+        return result or None
+    if len(result) > 1:
+        raise click.UsageError(
+            "--shared-memory is given for all functions and for one; give it for each function"
+        )
+    return result[""]
 
 
 def parse_aliases(texts: Sequence[str]) -> dict[str, list[str]]:

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from devmod_targets.build.document import Document, KeyPath
     from devmod_targets.build.manifest import KernelEntry, Manifest, Section, Source
 
+#: The keys that may be by function, for messages.
+_BY_FUNCTION = {"block": "a block by function", "shared_memory": "shared_memory by function"}
 #: Languages of compilers' output. Several kinds take them, and a file is for one kind.
 _LOW_LEVEL = ("ll", "bc", "s", "o")
 #: Options that name a program or files to load, with what is expected in a manifest.
@@ -440,14 +442,16 @@ class Checks:
         for section in use.own:
             place = (*keys, "target", section.target) if section.target else keys
             blocks = [function for function, _ in section.block if function]
+            sizes = [function for function, _, _ in section.shared_memory if function]
             used = {
                 "name": section.name,
                 "functions": section.functions,
                 "local": section.local,
                 "block": blocks,
+                "shared_memory": sizes,
             }
             for key in (key for key, value in used.items() if value):
-                what = "a block by function" if key == "block" else f"the key {key}"
+                what = _BY_FUNCTION.get(key, f"the key {key}")
                 have = f"{str(use.variant)!r} has {len(use.sources)}"
                 self._add(
                     (*place, key),

@@ -27,7 +27,7 @@ def in_manifest(error: DevmodError, kernel: str) -> str:
     table = key_text(("kernels", kernel, "target", "KIND"))
     hint = (
         f". To set it for one kind alone: [{table}]"
-        if error.argument in ("block", "local", "subgroup")
+        if error.argument in ("block", "local", "shared_memory", "subgroup")
         else ""
     )
     return kernel_text(str(error), kernel) + hint
@@ -82,7 +82,13 @@ def _respell(text: str, kernel: str, local: Callable[[str, str, str], str]) -> s
     return respell(
         text,
         Spelling(
-            lambda name: _KEYS.get(name, name), _value, _blocks, local, function, "mixed = true"
+            lambda name: _KEYS.get(name, name),
+            _value,
+            _blocks,
+            local,
+            lambda name, size: f"shared_memory = {_size(name, size)}",
+            function,
+            "mixed = true",
         ),
     )
 

@@ -10,6 +10,8 @@ Blocks = tuple[tuple[str, tuple[int, ...]], ...]
 #: The default sizes of local memory: function ("" for the one with the parameter), parameter,
 #: bytes, and whether they are per thread.
 Locals = tuple[tuple[str, str, int, bool], ...]
+#: The default dynamic shared memory: function ("" for all), bytes, and whether they are per thread.
+SharedMemory = tuple[tuple[str, int, bool], ...]
 #: Names of parameters, each with the names in the sources that it replaces.
 Aliases = tuple[tuple[str, tuple[str, ...]], ...]
 
@@ -42,6 +44,7 @@ class Section(NamedTuple):
     functions: tuple[tuple[str, str], ...] = ()
     block: Blocks = ()
     local: Locals = ()
+    shared_memory: SharedMemory = ()
     aliases: Aliases = ()
     subgroup: int = 0
 

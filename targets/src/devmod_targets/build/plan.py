@@ -25,7 +25,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from devmod import Module
-    from devmod_targets.build.manifest import Aliases, Blocks, Define, Locals, Manifest, Source
+    from devmod_targets.build.manifest import (
+        Aliases,
+        Blocks,
+        Define,
+        Locals,
+        Manifest,
+        SharedMemory,
+        Source,
+    )
 
 
 class Job(NamedTuple):
@@ -59,6 +67,8 @@ class Job(NamedTuple):
     local
         The default sizes of local memory: function or "", parameter, bytes, and whether they are
         per thread.
+    shared_memory
+        The default dynamic shared memory: function or "", bytes, and whether they are per thread.
     aliases
         Names of parameters, each with the names in the sources that it replaces.
     subgroup
@@ -78,6 +88,7 @@ class Job(NamedTuple):
     fmap: str = ""
     block: Blocks = ()
     local: Locals = ()
+    shared_memory: SharedMemory = ()
     aliases: Aliases = ()
     subgroup: int = 0
 
@@ -105,6 +116,10 @@ class Job(NamedTuple):
         for function, parameter, nbytes, per_thread in self.local:
             group = local.setdefault(function, {}) if function else local
             group[parameter] = Local(per_thread=nbytes) if per_thread else Local(nbytes)
+        shared_memory: dict[str, Any] = {}
+        for function, nbytes, per_thread in self.shared_memory:
+            size = Local(per_thread=nbytes) if per_thread else nbytes
+            shared_memory[function] = size
         return {
             "name": self.name or None,
             "language": self.language or None,
@@ -115,6 +130,7 @@ class Job(NamedTuple):
             "name_expressions": self.name_expressions,
             "block": block.get("", block or None),
             "local": local or None,
+            "shared_memory": shared_memory.get("", shared_memory or None),
             "aliases": dict(self.aliases) or None,
             "subgroup": self.subgroup or None,
         }
@@ -273,6 +289,7 @@ def _job(manifest: Manifest, use: Use, source: Source, declared: str, language: 
     local: dict[tuple[str, str], tuple[int, bool]] = {}
     aliases: dict[str, tuple[str, ...]] = {}
     block: Blocks = ()
+    shared_memory: SharedMemory = ()
     subgroup = 0
     name = use.kernel.name if len(use.sources) == 1 else ""
     for section in sections:
@@ -284,6 +301,7 @@ def _job(manifest: Manifest, use: Use, source: Source, declared: str, language: 
         }
         aliases |= dict(section.aliases)
         block = section.block or block
+        shared_memory = section.shared_memory or shared_memory
         subgroup = section.subgroup or subgroup
         name = section.name or name
     return Job(
@@ -307,6 +325,7 @@ def _job(manifest: Manifest, use: Use, source: Source, declared: str, language: 
         fmap=json.dumps({"func_info": functions}) if functions else "",
         block=block,
         local=tuple((*key, *size) for key, size in local.items()),
+        shared_memory=shared_memory,
         aliases=tuple(aliases.items()),
         subgroup=subgroup,
     )

@@ -38,6 +38,7 @@ _KERNEL_KEYS = (
     "functions",
     "block",
     "local",
+    "shared_memory",
     "subgroup",
 )
 #: Likely mistakes at the top of a manifest, each with the end of the message about an unknown key.
@@ -326,6 +327,7 @@ def read_section(table: Table, target: str = "") -> Section:
         functions=tuple(_functions(table)),
         block=tuple(_blocks(table)),
         local=tuple(_locals(table)),
+        shared_memory=tuple(_shared_memory(table)),
         aliases=_aliases(table),
         subgroup=_subgroup(table),
     )
@@ -529,20 +531,34 @@ def _locals(table: Table) -> Iterator[tuple[str, str, int, bool]]:
 def _local(
     table: Table, function: str, parameter: str, size: object
 ) -> tuple[str, str, int, bool] | None:
-    match = (
-        re.fullmatch(_SIZE, size)
-        if isinstance(size, str)
-        else re.fullmatch(_SIZE, str(size))
-        if type(size) is int
-        else None
-    )
+    keys = ("local", function, parameter) if function else ("local", parameter)
+    found = _size(table, size, *keys)
+    return (function, parameter, *found) if found is not None else None
+
+
+def _shared_memory(table: Table) -> Iterator[tuple[str, int, bool]]:
+    value = table.get("shared_memory")
+    if value is None:
+        return
+    if not isinstance(value, dict):
+        if (found := _size(table, value, "shared_memory")) is not None:
+            yield "", *found
+        return
+    for function, size in value.items():
+        if (found := _size(table, size, "shared_memory", function)) is not None:
+            yield function, *found
+
+
+def _size(table: Table, size: object, *keys: str) -> tuple[int, bool] | None:
+    """Return the bytes of a size, and whether they are per thread; None for another value."""
+    text = str(size) if type(size) is int else size
+    match = re.fullmatch(_SIZE, text) if isinstance(text, str) else None
     if match is None:
-        keys = ("local", function, parameter) if function else ("local", parameter)
         table.add(
             f'expected bytes of 1 or more, such as 1024, or "4/thread", got {describe(size)}', *keys
         )
         return None
-    return function, parameter, int(match[1]), bool(match[2])
+    return int(match[1]), bool(match[2])
 
 
 # -- Read values of a manifest's tables and check their types. Mistakes are collected, so that one
