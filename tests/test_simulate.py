@@ -323,3 +323,35 @@ def test_a_run_gives_the_bytes_of_dynamic_shared_memory(
         "the cuda function 'k' uses dynamic shared memory, and its interface has no default: give shared_memory="
         in refused
     )
+
+
+ONE_CALL = """
+import numpy as np, devmod
+from devmod import Local
+cuda = devmod.compile('''
+extern "C" __global__ void turn(float *x) {
+    extern __shared__ float t[];
+    t[threadIdx.x] = x[threadIdx.x]; __syncthreads(); x[threadIdx.x] = t[blockDim.x - 1 - threadIdx.x];
+}''', "cuda -arch=compute_80", shared_memory=Local(per_thread=4), block=32)
+opencl = devmod.compile('''
+kernel void turn(global float *x, local float *t) {
+    int i = get_local_id(0);
+    t[i] = x[i]; barrier(CLK_LOCAL_MEM_FENCE); x[i] = t[get_local_size(0) - 1 - i];
+}''', "opencl", local={"t": Local(per_thread=4)}, block=32)
+turn = devmod.loads(devmod.dumps(devmod.bundle(cuda, opencl)))["turn"]
+for device in turn.devices():
+    for block in ({}, {"block": 32}):
+        x = np.arange(32, dtype="float32")
+        turn.on(device)(x=x, threads=32, **block)
+        print(device.kind, x.tolist() == list(range(31, -1, -1)))
+"""
+
+
+@pytest.mark.row("R34", "R40")
+def test_one_call_with_default_sizes_serves_every_kind() -> None:
+    lines = python(ONE_CALL, "--sanitize=bounds").splitlines()
+    assert {line for line in lines if not line.startswith("devmod-simulators: ")} <= {
+        "cuda True",
+        "opencl True",
+    }
+    assert lines.count("cuda True") == 2

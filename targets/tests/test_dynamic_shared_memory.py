@@ -180,3 +180,15 @@ def test_the_hint_of_the_command_line_can_be_followed(
     assert hint == ["--shared-memory", "plain=4/thread"]
     assert main([*words, *hint]) == 0
     assert defaults(devmod.load(output)) == {"plain": Local(per_thread=4)}
+
+
+def test_the_ptx_of_a_container_records_the_use_for_its_cubins() -> None:
+    from devmod.interop import offload
+
+    text = CUDA.replace('extern "C" ', "")  # C++ names have the types in the cubin too
+    fatbin = devmod.compile(text, "cuda -arch=sm_80,compute_90 -format=fatbin").code  # type: ignore[attr-defined]
+    module = offload.load(fatbin, ["sum", "plain"])
+    for each in module.imports:
+        uses = {name: TAG in info.launch_param_tags for name, info in each.functions.items()}
+        assert uses == {"sum": True, "plain": False}
+    assert {each.format for each in module.imports} == {"cubin", "ptx"}

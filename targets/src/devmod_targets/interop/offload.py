@@ -175,10 +175,10 @@ def image_functions(
                 "Load each image with devmod.interop.offload.read_images(data)",
                 function=name,
             )
+        # A cubin does not contain the tag, and the PTX beside it does.
+        tags = max((functions[name].tags for functions, _ in chosen.values()), key=len)
         for number, (_, entries) in chosen.items():
-            own = with_entry(typed, entries[typed.symbol]).replace(
-                tags=typed.tags
-            )  # a cubin does not contain the tag
+            own = with_entry(typed, entries[typed.symbol]).replace(tags=tags)
             spec = find_spec(images[number][0])
             assert spec is not None
             results[number] |= merge_declared(spec, {name: own}, None)
