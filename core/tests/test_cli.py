@@ -1425,7 +1425,7 @@ def test_defaults_of_a_function_are_for_the_sources_that_have_it(
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (["--block", "a=64", "--block", "c=64"], "--block c=: no source has the function 'c'"),
+        (["--block", "a=64", "--block", "c=64"], "--block c=: no source has this function"),
         (
             ["--local", "a.x=4"],
             "--local a.x=: no source has this parameter of local memory",  # x is a buffer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -344,15 +344,15 @@ def _failure(
 
 def _check_used(block: object, local: object, shared_memory: object) -> None:
     """Raise UsageError for a default of several sources that is for none of their functions."""
-    if isinstance(block, SharedDefaults) and block.unused:
-        name = next(iter(block.unused))
-        raise click.UsageError(f"--block {name}=: no source has the function {name!r}")
-    if isinstance(shared_memory, SharedDefaults) and shared_memory.unused:
-        name = next(iter(shared_memory.unused))
-        raise click.UsageError(f"--shared-memory {name}=: no source has the function {name!r}")
-    if isinstance(local, SharedDefaults) and local.unused:
-        name = next(iter(local.unused))
-        raise click.UsageError(f"--local {name}=: no source has this parameter of local memory")
+    for option, given, what in (
+        ("--block", block, "function"),
+        ("--shared-memory", shared_memory, "function"),
+        ("--local", local, "parameter of local memory"),
+    ):
+        if isinstance(given, SharedDefaults) and given.unused:
+            raise click.UsageError(
+                f"{option} {next(iter(given.unused))}=: no source has this {what}"
+            )
 
 
 def _main_notes(
@@ -574,18 +574,26 @@ def parse_blocks(texts: Sequence[str]) -> tuple[int, ...] | dict[str, tuple[int,
             raise click.UsageError(
                 f"--block {text}: expected threads in x, y, z, such as 64, 16,16 or blur=16,16"
             )
-        if function in result:
-            raise click.UsageError(
-                f"--block is given twice for {f'the function {function!r}' if function else 'all functions'}"
-            )
-        result[function] = dims
-    if "" not in result:
-        return result or None
-    if len(result) > 1:
+        _add_default("--block", result, function, dims)
+    return result.get("", result or None)
+
+
+def _add_default(option: str, result: dict[str, Any], function: str, value: object) -> None:
+    """Add the default of a function, or of all ("").
+
+    Raises
+    ------
+    click.UsageError
+        There is one already.
+    """
+    if function in result:
+        of = f"the function {function!r}" if function else "all functions"
+        raise click.UsageError(f"{option} is given twice for {of}")
+    result[function] = value
+    if "" in result and len(result) > 1:
         raise click.UsageError(
-            "--block is given for all functions and for one; give it for each function"
+            f"{option} is given for all functions and for one; give it for each function"
         )
-    return result[""]
 
 
 def parse_locals(texts: Sequence[str]) -> dict[str, Local | dict[str, Local]] | None:
@@ -634,17 +642,9 @@ def parse_shared_memory(texts: Sequence[str]) -> int | Local | dict[str, int | L
             raise click.UsageError(
                 f"--shared-memory {text}: expected bytes, such as 1024, 4/thread or reduce=4/thread"
             )
-        if function in result:
-            of = f"the function {function!r}" if function else "all functions"
-            raise click.UsageError(f"--shared-memory is given twice for {of}")
-        result[function] = Local(per_thread=int(number)) if mark else int(number)
-    if "" not in result:
-        return result or None
-    if len(result) > 1:
-        raise click.UsageError(
-            "--shared-memory is given for all functions and for one; give it for each function"
-        )
-    return result[""]
+        default = Local(per_thread=int(number)) if mark else int(number)
+        _add_default("--shared-memory", result, function, default)
+    return result.get("", result or None)
 
 
 def parse_aliases(texts: Sequence[str]) -> dict[str, list[str]]:
