@@ -160,7 +160,7 @@ def test_what_runtimes_share_imports_the_wheels_below_it_alone(
 ROOMS = {
     "_leases": set(),
     "_fork": set(),
-    "_uninterrupted": set(),
+    "_uninterrupted": {"_fork"},
     "_compilers": set(),
     "_device": {"_fork", "_uninterrupted"},
     "_trial": set(),
