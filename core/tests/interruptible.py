@@ -12,7 +12,7 @@ import pytest
 #: A shell starts jobs in the background with SIGINT ignored, nohup ignores SIGHUP, and children
 #: inherit that. This restores the defaults.
 _RESTORE = """import os, signal, sys
-for each in ("SIGINT", "SIGHUP", "SIGTERM"):
+for each in ("SIGINT", "SIGQUIT", "SIGHUP", "SIGTERM"):
     if hasattr(signal, each):  # Windows has no SIGHUP
         signal.signal(getattr(signal, each), signal.SIG_DFL)
 os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import random_programs
+from backend_checks import first_device
 from interruptible import HANGS, interruptible_python
 
 import devmod
@@ -25,6 +26,7 @@ kernel void wide(global const float16 *x, global float16 *y) { int i = get_globa
 kernel void cast(global const float *x, global float *y) { int i = get_global_id(0); ((global float8 *)y)[i] = 2 * ((global float8 *)x)[i]; }
 kernel void past(global float *y, int n) { y[get_global_id(0) + n] = 1; }
 kernel void wait(global volatile float *x) { while (x[0] == 0) { } x[1] = 3; }
+kernel void hold(global const float *x, global volatile float *y) { y[1] = 5; while (y[0] == 0) { } y[2] = x[0]; }
 kernel void slow(global float *x, int n) { float a = 1; for (int i = 0; i < n; i++) a = a * 1.0001f + x[0]; x[0] = a > 0 ? 0 : a; }
 """
 #: More than the bytes from which on arrays are used where they are.
@@ -145,51 +147,118 @@ def test_an_array_of_a_call_in_flight_is_copied(device: Any, kernels: Any) -> No
     assert (y[:2] == [2, 6]).all()
 
 
-INTERRUPTED = """
-import ctypes, os, signal, sys, threading, time, weakref
+#: The begin of a process: a call that an interrupt ends while its kernel runs, in which the arrays
+#: are used where they are. The kernel ends when `release` has been called.
+HELD = """
+import ctypes, functools, gc, os, signal, sys, threading, time, weakref
 import numpy as np, devmod
-f = devmod.load(sys.argv[1])[sys.argv[2]]
-values = [devmod.empty(1 << 20, "uint8").view("float32")]
-values[0][:] = 1
-call = (lambda: f(values[0])) if sys.argv[2] == "program" else (lambda: f(values[0], grid=1, block=1))
-if sys.argv[3] == "again":
-    call()
-values[0][:] = 0
-address, array = values[0].ctypes.data, weakref.ref(values[0].base)
-threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+def array_of(first):
+    result = devmod.empty(1 << 20, "uint8").view("float32")
+    result[:] = first
+    return result
+
+def interrupt(y):
+    while y[1] != 5:  # the kernel has not begun
+        time.sleep(0.01)
+    while not caught:  # an interrupt in a finalizer is lost
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(5)
+
+file, name, when, device = sys.argv[1:]
+f = devmod.load(file)[name].on(devmod.device("opencl", int(device)))
+x, y = array_of(7), array_of(1)
+shape = {} if name == "program" else {"grid": 1, "block": 1}
+if when == "again":
+    f(x, y, **shape)
+x, y = array_of(7), array_of(0)
+used = [weakref.ref(each) for each in (x, x.base, y, y.base)]
+address, one = y.ctypes.data, np.ones(1, "float32")
+release = functools.partial(ctypes.memmove, address, one.ctypes.data, 4)
+caught = []
+threading.Thread(target=interrupt, args=(y[:2],), daemon=True).start()
 try:
-    call()
+    f(x, y, **shape)
 except KeyboardInterrupt as error:
-    print(*error.__notes__)
-values.clear()
-print(array() is not None)
-ctypes.memmove(address, np.ones(1, "float32").ctypes.data, 4)  # the kernel sees it, and ends
-while array() is not None:
+    caught.append(True)
+    print(*error.__notes__, flush=True)
+"""
+FREED = """
+del x, y
+gc.collect()
+print([each() is not None for each in used], flush=True)
+release()
+while any(each() is not None for each in used):
     time.sleep(0.01)
 print("freed", flush=True)
 os._exit(0)
 """
+#: The kernel ends when Python does not wait for it any more, and deletes its objects.
+RELEASED = """
+class Last:
+    def __del__(self, release=release, sleep=time.sleep):
+        release()
+        sleep(0.5)
+
+sys.last = Last()
+del x, y
+sys.exit(3)
+"""
+NOTE = (
+    "a kernel of this call may still run, and write to the call's arrays; devmod keeps them until "
+    "it has ended"
+)
+
+
+@pytest.fixture
+def held(module: Any, tmp_path: Path) -> Any:
+    """Return the function that executes `HELD` and a program after it, with the name of the
+    function, "first" or "again", and a device's number.
+    """
+    program = devmod.program(
+        "program",
+        module,
+        inputs=["x: float32[n]"],
+        updates=["y: float32[n]"],
+        steps=["hold(x=x, y=y, grid=1, block=1)"],
+    )
+    devmod.save(program, file := tmp_path / "kernels.devmod")
+
+    def run(text: str, name: str, when: str, device: int) -> tuple[int, list[str], str]:
+        first_device("opencl")
+        if device >= len(devices()):
+            pytest.skip("there is one device")
+        command = ["-W", "ignore", "-c", HELD + text, str(file), name, when, str(device)]
+        done = subprocess.run(
+            interruptible_python(*command),
+            capture_output=True,
+            text=True,
+            timeout=HANGS,
+            check=False,
+        )
+        return done.returncode, done.stdout.splitlines(), done.stderr
+
+    return run
 
 
 @pytest.mark.skipif(os.name != "posix", reason="SIGINT is sent to the process")
-@pytest.mark.parametrize("when", ["first", "again"])
-@pytest.mark.parametrize("name", ["wait", "program"])
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize(("name", "when"), [("hold", "again"), ("program", "first")])
 def test_an_interrupted_call_keeps_its_arrays_until_the_kernel_has_ended(
-    name: str, when: str, device: Any, module: Any, tmp_path: Path
+    name: str, when: str, number: int, held: Any
 ) -> None:
-    program = devmod.program(
-        "program", module, updates=["x: float32[n]"], steps=["wait(x=x, grid=1, block=1)"]
-    )
-    devmod.save(program, file := tmp_path / "kernels.devmod")
-    done = subprocess.run(
-        interruptible_python("-W", "ignore", "-c", INTERRUPTED, str(file), name, when),
-        capture_output=True,
-        text=True,
-        timeout=HANGS,
-        check=False,
-    )
-    note = "a kernel of this call may still run, and write to the call's arrays; devmod keeps them until it has ended"
-    assert (done.returncode, done.stdout.splitlines()) == (0, [note, "True", "freed"]), done.stderr
+    """Those that it reads, and those that it writes."""
+    code, lines, errors = held(FREED, name, when, number)
+    assert (code, lines) == (0, [NOTE, "[True, True, True, True]", "freed"]), errors
+
+
+@pytest.mark.skipif(os.name != "posix", reason="SIGINT is sent to the process")
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_kernel_that_ends_with_python_does_not_end_the_process(number: int, held: Any) -> None:
+    """A thread that waits in the driver's code then comes back to a Python that ends."""
+    code, lines, errors = held(RELEASED, "hold", "first", number)
+    assert (code, lines) == (3, [NOTE]), errors
 
 
 @pytest.fixture

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from devmod_runtime._trial import was_killed as was_killed
     from devmod_runtime._uninterrupted import call_uninterrupted as call_uninterrupted
     from devmod_runtime._uninterrupted import has_uninterrupted_calls as has_uninterrupted_calls
+    from devmod_runtime._uninterrupted import wait_at_end as wait_at_end
     from devmod_runtime._uninterrupted import wait_interruptibly as wait_interruptibly
     from devmod_runtime.tools.bench import Benchmark as Benchmark
     from devmod_runtime.tools.bench import bench as bench
@@ -105,7 +106,7 @@ _NAMES = {
     "_module": "GlobalsModule RuntimeModule source_text",
     "_program.function": "ProgramFunction",
     "_trial": "Trial was_killed",
-    "_uninterrupted": "call_uninterrupted has_uninterrupted_calls wait_interruptibly",
+    "_uninterrupted": "call_uninterrupted has_uninterrupted_calls wait_at_end wait_interruptibly",
     "tools.bench": "Benchmark bench",
     "tools.guard": "guard",
     "tools.profile": "Profile profile",

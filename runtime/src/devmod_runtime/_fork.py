@@ -89,12 +89,12 @@ def _after_fork_in_child() -> None:
         _opened.clear()
         for action in all_:
             action()
-        _skip_exit_handlers()
+        skip_exit_handlers()
 
 
-def _skip_exit_handlers() -> None:
+def skip_exit_handlers() -> None:
     """End this process later without the exit handlers of C libraries: a driver's would wait for
-    the parent's threads.
+    the parent's threads, or for a kernel.
 
     Python's own shutdown runs as usual, and C's streams are flushed. Only glibc's ``on_exit``
     passes on the exit status.

@@ -8,13 +8,16 @@ completes the call.
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading  # noqa: F401 - it takes the first thread that imports it for the main one
 from _queue import SimpleQueue  # queue imports heapq too
 from _thread import start_new_thread
 from collections import deque
 from sys import is_finalizing
-from time import perf_counter
+from time import perf_counter, sleep
+
+from devmod_runtime._fork import skip_exit_handlers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +29,9 @@ if TYPE_CHECKING:
 #: Seconds for which a wait asks whether it is over, before another thread waits. The change of
 #: threads takes 15 µs.
 _SHORT_WAIT = 50e-6
+#: Seconds for which the end of Python waits for kernels, and between two questions.
+_LAST_WAIT = 2.0
+_PAUSE = 1e-3
 
 #: The calls that no thread has begun, and what wakes a thread that waits for them. A wake without a
 #: call does nothing.
@@ -45,7 +51,14 @@ def call_uninterrupted(function: Callable[..., Result], *values: Any) -> Result:
     """
     if is_finalizing():  # no other thread runs
         return function(*values)
-    result, error = start_uninterrupted(function, *values).get()
+    answer = start_uninterrupted(function, *values)
+    try:
+        result, error = answer.get()
+    except BaseException:
+        # The end of Python waits for the call before backends close their devices.
+        atexit.unregister(_end_calls)
+        atexit.register(_end_calls)
+        raise
     if error is not None:
         raise error
     return result  # type: ignore[no-any-return]
@@ -100,6 +113,32 @@ def has_uninterrupted_calls() -> bool:
     return bool(_busy)  # after `_requests`: a thread is busy before it takes a call
 
 
+def wait_at_end(is_done: Callable[[], bool]) -> bool:
+    """Wait until kernels have ended, for at most 2 s of the end of Python. Return whether they
+    have.
+
+    Otherwise, the process ends without the exit handlers of C libraries. A driver's would wait for
+    the kernels, or end the process by a signal.
+    """
+    limit = perf_counter() + _LAST_WAIT
+    has_ended = is_done()
+    try:
+        while not has_ended and perf_counter() < limit:
+            sleep(_PAUSE)
+            has_ended = is_done()
+    finally:  # also after an interrupt
+        if not has_ended:
+            skip_exit_handlers()
+    return has_ended
+
+
+def _end_calls() -> None:
+    wait_at_end(lambda: not has_uninterrupted_calls())
+
+
+atexit.register(_end_calls)
+
+
 def _wake() -> None:
     _wakes.put(None)
     if not _idle:
@@ -123,9 +162,10 @@ def _serve() -> None:
             outcome = function(*values), None
         except BaseException as error:  # noqa: BLE001 - the waiting thread raises it
             outcome = None, error
+        del function, values  # the driver frees what they have before the call counts as complete
         _busy.pop()
         answer.put(outcome)
-        del function, values, answer, outcome  # while the thread waits
+        del answer, outcome  # while the thread waits
 
 
 def _forget_in_child() -> None:

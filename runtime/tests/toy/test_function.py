@@ -10,6 +10,7 @@ import gc
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -638,6 +639,36 @@ def test_wrong_arrays(number: int, value: Any, text: str, devices: list[toy.ToyD
     assert str(caught.value) == f"the toy function 'axpy': {text}"
     assert devices[0].default_stream.queued == []
     assert devices[0].allocated == []
+
+
+@pytest.mark.row("R34")
+@pytest.mark.parametrize("on_device", [True, False])
+@pytest.mark.parametrize("word", ["grid", "block", "threads"])
+@pytest.mark.parametrize(
+    ("given", "is_count"),
+    [
+        (4.0, False),
+        ((4.0,), False),
+        (np.float64(4), False),
+        (Fraction(4), False),
+        (4 + 0j, False),
+        (np.int8(4), True),
+        ((np.uint64(4),), True),
+    ],
+)
+def test_a_repeated_call_takes_what_the_first_one_takes(
+    given: Any, is_count: bool, word: str, on_device: bool, devices: list[toy.ToyDevice]
+) -> None:
+    """4.0 is equal to the 4 of the calls before it, and is no count."""
+    f, _ = one(Param("x", "buffer", "float32", "rw"))
+    x: Any = np.ones(4, "float32")
+    x = devices[0].from_numpy(x) if on_device else x
+    shape: dict[str, Any] = {"grid": 1, "block": 4} if word != "threads" else {"block": 4}
+    count = (4,) if isinstance(given, tuple) else 4
+    for _ in range(3):
+        f(x, **(shape | {word: count}))
+        with nullcontext() if is_count else pytest.raises(devmod.ArgumentError, match=f"{word}="):
+            f(x, **(shape | {word: given}))
 
 
 @pytest.mark.row("R34")

@@ -11,7 +11,7 @@ import sys
 import threading
 
 import pytest
-from interruptible import HANGS, run_storm
+from interruptible import HANGS, interruptible_python, run_storm
 
 from devmod_runtime import Pool, _uninterrupted, call_uninterrupted, has_uninterrupted_calls
 
@@ -153,6 +153,52 @@ def test_a_forked_child_starts_threads_of_its_own() -> None:
         timeout=HANGS,
     )
     assert (done.stdout, done.stderr) == ("2\n3\n", "")
+
+
+LEFT = """
+import ctypes, os, signal, sys, threading, time
+from devmod_runtime import call_uninterrupted
+
+c = ctypes.CDLL(None)
+c.__cxa_atexit(c.abort, None, None)  # an exit handler of a C library
+begun, end = threading.Event(), threading.Event()
+
+def work():
+    begun.set()
+    end.wait()
+    time.sleep(0.1)
+    print("complete", flush=True)
+
+def interrupt():
+    begun.wait()
+    os.kill(os.getpid(), signal.SIGINT)
+
+threading.Thread(target=interrupt).start()
+try:
+    call_uninterrupted(work)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+ENDS = {
+    "meanwhile": ("end.set(); sys.exit(3)", -6, ["interrupted", "complete"]),
+    "never": ("sys.exit(3)", 3, ["interrupted"]),
+    "never, after KeyboardInterrupt": ("signal.raise_signal(2)", -2, ["interrupted"]),
+}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the exit handlers are those of glibc")
+@pytest.mark.parametrize("end", ENDS)
+def test_python_ends_with_its_code_whether_an_interrupted_call_ends_or_not(end: str) -> None:
+    """Only where it does not, the exit handlers of C libraries are left out: they may crash."""
+    text, code, lines = ENDS[end]
+    done = subprocess.run(
+        interruptible_python("-c", LEFT + text),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=HANGS,
+    )
+    assert (done.returncode, done.stdout.splitlines()) == (code, lines), done.stderr
 
 
 class Returned:

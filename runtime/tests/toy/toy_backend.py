@@ -60,6 +60,14 @@ class ToyStream(devmod.Stream):
         self.queued.append(("wait", event))
 
 
+class InPlaceMemory(bytearray):
+    """The memory of a host array that kernels use where it is. `finish_in_place` shows the host
+    what they have written.
+    """
+
+    host: memoryview
+
+
 class ToyDevice(devmod.Device):
     kind = "toy"
     limits = {"max_block": 64, "view_alignment": 16}
@@ -68,6 +76,8 @@ class ToyDevice(devmod.Device):
         self.index = index
         self.name = f"toy number {index}"
         self.allocated: list[int] = []
+        #: The bytes of each host array that kernels used where it is.
+        self.in_place: list[int] = []
         self._stream = ToyStream(self)
         self.streams = [self._stream]
 
@@ -96,6 +106,15 @@ class ToyDevice(devmod.Device):
     def read(self, memory: bytearray, out: memoryview, stream: devmod.Stream) -> None:
         stream.synchronize()
         out[:] = memory[: out.nbytes]
+
+    def use_in_place(self, data: memoryview, address: int, *, written: bool) -> InPlaceMemory:
+        self.in_place.append(data.nbytes)
+        memory = InPlaceMemory(data)
+        memory.host = data
+        return memory
+
+    def finish_in_place(self, memory: InPlaceMemory, stream: devmod.Stream) -> None:
+        memory.host[:] = memory
 
     def copy(self, source: Any, target: Any, nbytes: int, stream: devmod.Stream) -> None:
         assert isinstance(stream, ToyStream)

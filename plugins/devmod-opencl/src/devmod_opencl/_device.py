@@ -96,7 +96,9 @@ class OpenCLEvent(Event):
         check_driver("opencl")
         try:
             wait_interruptibly(
-                self.handle.wait, lambda: is_complete(self.handle), self.device.short_wait
+                lambda: _driver.wait_for_event(self.handle),
+                lambda: is_complete(self.handle),
+                self.device.short_wait,
             )
         except _driver.Error as error:
             raise driver_error(f"{self.device} reports a fault of a launch", error) from error
@@ -133,7 +135,7 @@ def finish(queue: Any, device: OpenCLDevice) -> None:
         return is_complete(markers[0])
 
     try:
-        wait_interruptibly(queue.finish, is_done, device.short_wait)
+        wait_interruptibly(lambda: _driver.finish_queue(queue), is_done, device.short_wait)
     except _driver.Error as error:
         raise driver_error(f"{device} reports a fault of a launch", error) from error
 
@@ -321,7 +323,8 @@ class OpenCLDevice(Device):
 
     def _create_context(self) -> Any:
         try:
-            self._context = cl.Context([self.handle])
+            with _driver.kept_signals():
+                self._context = cl.Context([self.handle])
         except _driver.Error as error:
             raise driver_error(f"{self} gives no context", error) from error
         return self._context
@@ -563,7 +566,9 @@ def devices() -> list[OpenCLDevice]:
 
     def find() -> list[OpenCLDevice]:
         open_driver("opencl", _keep_in_child)  # listing devices starts PoCL's threads
-        return [OpenCLDevice(handle, index) for index, handle in enumerate(_driver.list_devices())]
+        with _driver.kept_signals():
+            handles = _driver.list_devices()
+        return [OpenCLDevice(handle, index) for index, handle in enumerate(handles)]
 
     return _once.get("devices", find)
 

@@ -7,7 +7,10 @@ import tries again.
 from __future__ import annotations
 
 import ctypes
+import os
 import re
+import signal
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 
@@ -40,6 +43,7 @@ except (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from typing import Any
 
 __all__ = ["Error", "cl"]
@@ -52,12 +56,39 @@ NO_DEVICE = (
     f"(Linux on x86-64, 275 MB) {pip_install('devmod-opencl[intel]')}; for a GPU, install its "
     "vendor's OpenCL driver (Linux: `clinfo -l` lists what the loader sees)"
 )
+#: The signals that come from outside, also from the kernel for a limit. Those of a fault are left to
+#: the drivers.
+_SIGNALS = tuple("SIGHUP SIGINT SIGQUIT SIGTERM SIGUSR1 SIGUSR2 SIGXCPU SIGXFSZ".split())
+#: More bytes than the struct sigaction has on any system.
+_SIGACTION = 512
 #: The versions of OpenCL without the option -cl-kernel-arg-info.
 _BEFORE_INFO = ("OpenCL 1.0", "OpenCL 1.1")
 _ERROR_LINE = re.compile(r"\berror\b", re.IGNORECASE)
 _WARNING = re.compile(r"\bwarning\s*:", re.IGNORECASE)
 #: Warns of a log that this process has not warned of.
 _warn_once = cache(cl.compiler_output)
+
+
+@contextmanager
+def kept_signals() -> Iterator[None]:
+    """Restore the handlers of signals after the block, in which drivers load LLVM.
+
+    LLVM replaces them, also Python's: a program's own handler of SIGTERM did not run, and SIGQUIT
+    ended no process.
+    """
+    if os.name != "posix":
+        yield
+        return
+    c = ctypes.CDLL(None)
+    handlers = []
+    for name in _SIGNALS:
+        handlers.append((getattr(signal, name), ctypes.create_string_buffer(_SIGACTION)))
+        c.sigaction(handlers[-1][0], None, handlers[-1][1])
+    try:
+        yield
+    finally:
+        for number, handler in handlers:
+            c.sigaction(number, handler, None)
 
 
 def list_devices() -> list[Any]:
@@ -284,6 +315,43 @@ def arguments_of(program: Any, name: str) -> list[list[str]]:
         return []
 
 
+def finish_queue(queue: Any) -> None:
+    """Wait for all commands of a queue. Raise `Error` if the driver reports one."""
+    _wait("clFinish", (ctypes.c_void_p(queue.int_ptr),), queue.finish)
+
+
+def wait_for_event(event: Any) -> None:
+    """Wait for a command. Raise `Error` if the driver reports one."""
+    pointer = ctypes.c_void_p(event.int_ptr)
+    _wait("clWaitForEvents", (1, ctypes.byref(pointer)), event.wait)
+
+
+def _wait(name: str, arguments: tuple[Any, ...], wait: Callable[[], object]) -> None:
+    """Call a function of OpenCL that waits; pyopencl's `wait` where it cannot be found.
+
+    If Python ends during a wait of pyopencl, a destructor of C++ acquires Python's lock, which ends
+    the process by SIGABRT. To ask for the state in place of the wait was rejected: the thread that
+    waits for Intel's runtime executes work-groups, with 2 processors one half of them.
+    """
+    function = _loader_function(name)
+    if function is None:
+        wait()
+        return
+    code = function(*arguments)
+    if code:
+        raise Error(cl._cl._ErrorRecord(name, code, ""))
+
+
+@cache
+def _loader_function(name: str) -> Any:
+    """Return a function of the OpenCL loader that pyopencl uses; None if it cannot be found."""
+    try:
+        # The symbols of pyopencl's library include those of the loader that it is linked to.
+        return getattr(ctypes.CDLL(cl._cl.__file__), name)
+    except (OSError, AttributeError):  # Windows
+        return None
+
+
 #: CL_DEVICE_SUB_GROUP_SIZES_INTEL, which pyopencl does not have.
 _SUBGROUP_SIZES = 0x4108
 
@@ -295,10 +363,8 @@ def subgroup_sizes(device: Any) -> tuple[int, ...]:
     if "cl_intel_required_subgroup_size" not in device.extensions.split():
         return ()
     sizes, nbytes = (ctypes.c_size_t * 64)(), ctypes.c_size_t()
-    try:
-        # The symbols of pyopencl's library include those of the OpenCL loader that it is linked to.
-        get_info = ctypes.CDLL(cl._cl.__file__).clGetDeviceInfo
-    except (OSError, AttributeError):  # Windows
+    get_info = _loader_function("clGetDeviceInfo")
+    if get_info is None:
         return ()
     pointer, number, size = (
         ctypes.c_void_p(device.int_ptr),

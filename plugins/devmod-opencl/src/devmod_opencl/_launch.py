@@ -442,7 +442,7 @@ class OpenCLKernel(Kernel):
         try:
             event = _enqueue(stream.queue, handle, shape[0], shape[1])
             stream.queue.flush()
-            wait_interruptibly(event.wait, lambda: is_complete(event))
+            wait_interruptibly(lambda: _driver.wait_for_event(event), lambda: is_complete(event))
         except _driver.Error as error:
             raise self._launch_error(error) from error
         try:

@@ -13,7 +13,7 @@ from threading import Lock, RLock
 
 from devmod.backend import Once
 from devmod.errors import DeviceNotFoundError, LaunchError
-from devmod_runtime import Lease, Pool, check_driver, fork_safe, lend, open_driver
+from devmod_runtime import Lease, Pool, check_driver, fork_safe, lend, open_driver, wait_at_end
 from devmod_vulkan import _driver
 from devmod_vulkan._driver import Calls, array, error_name, ffi, instance, make, vk
 from devmod_vulkan._memory import (
@@ -314,18 +314,21 @@ class Logical:
             semaphore, cell, _, downloads = lease.value
             if number not in self.streams:  # another thread was faster
                 return
-            out = ffi.new("uint64_t *")
             if waits:
                 Waiter(self, semaphore).wait(cell[0])
-            elif (
-                self.calls.vkGetSemaphoreCounterValue(self.handle, semaphore, out)
-                or out[0] < cell[0]
-            ):
+            elif self._has_work(lease):
                 return
             self.streams.pop(number, None)
             for download in [*downloads.values()]:
                 download.finish()
             self._semaphores.append(semaphore)
+
+    def _has_work(self, lease: Lease) -> bool:
+        """Return whether work of a stream has not ended, or the driver does not know."""
+        semaphore, cell, _, _ = lease.value
+        value = ffi.new("uint64_t *")
+        code = self.calls.vkGetSemaphoreCounterValue(self.handle, semaphore, value)
+        return bool(code or value[0] < cell[0])
 
     def destroy_ended(self) -> None:
         """Destroy the handles of collected pipelines and images."""
@@ -357,8 +360,8 @@ class Logical:
         self.destroy_ended()
 
     def close(self) -> None:
-        """Wait for the device, and destroy all objects unless another thread may use them. The
-        device cannot be used afterwards.
+        """Wait for the device, and destroy all objects unless another thread or a kernel may use
+        them. The device cannot be used afterwards.
         """
         if self.closed:
             return
@@ -366,7 +369,13 @@ class Logical:
         for queue in self.queues:
             with queue.lock:  # wait for a submission in another thread
                 pass
-        in_use = instance().find_users()  # before the wait, which may let such a thread end
+        owner = instance()
+        in_use = owner.find_users()  # before the wait, which may let such a thread end
+        owner.in_use = True  # also if an interrupt ends the wait
+        if not wait_at_end(lambda: not any(map(self._has_work, self.streams.values()))):
+            _driver.log_messages()
+            return
+        owner.in_use = in_use
         calls = self.calls
         calls.vkDeviceWaitIdle(self.handle)
         if in_use:

@@ -33,6 +33,8 @@ class InPlace:
         self._stream = stream
         #: The first byte and the end of each array, sorted.
         self._spans: list[tuple[int, int]] = []
+        #: What kernels use: the device's memory, which keeps the bytes, and the arrays.
+        self._used: list[Any] = []
         #: The memory that kernels may write to.
         self._written: list[Any] = []
 
@@ -59,7 +61,9 @@ class InPlace:
         memory = self._stream.device.use_in_place(data, start, written=written)
         if memory is None:
             self._spans.remove((start, end))
-        elif written:
+            return None
+        self._used.append(memory)
+        if written:
             self._written.append(memory)
         return memory
 
@@ -73,11 +77,10 @@ class InPlace:
             or not view.array.flags.c_contiguous
         ):
             return None
-        return (
-            self.take(view.read(), written=written)
-            if view.array.flags.writeable or not written
-            else None
-        )
+        if written and not view.array.flags.writeable:
+            return None
+        self._used.append(view.array)
+        return self.take(view.read(), written=written)
 
     def __bool__(self) -> bool:
         """Whether kernels use an array."""

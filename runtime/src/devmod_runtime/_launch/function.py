@@ -39,7 +39,7 @@ from devmod_runtime._launch.call import DEVICE_KEY, HostCall, KernelCall, variab
 from devmod_runtime._launch.config import LaunchConfigReader
 from devmod_runtime._launch.opening import Opening, keep
 from devmod_runtime._launch.order import ArgumentOrder, MemberArgument
-from devmod_runtime._launch.plain_call import MISSING, plain_call
+from devmod_runtime._launch.plain_call import MISSING, are_counts, plain_call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -415,7 +415,7 @@ class Function(ProcessLocal):
             self._host_calls
             and shared_memory is None
             and (stream is not None or in_no_stream)
-            and _are_counts(grid, block, threads)
+            and are_counts(grid, block, threads)
         ):
             try:
                 host_call = self._host_calls.get(
@@ -705,16 +705,6 @@ class Function(ProcessLocal):
         return html_table(
             " ".join(filter(None, (title, block_text(interface)))), rows, ("argument", "type")
         )
-
-
-def _are_counts(*dims: Dims) -> bool:
-    """Return whether all are ints: a float may be an equal key."""
-    for each in dims:
-        if type(each) is not int and each is not None:
-            for count in each if isinstance(each, tuple) else (each,):
-                if type(count) is not int and not hasattr(count, "__index__"):
-                    return False
-    return True
 
 
 #: The method without an observer.

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import Function
+    from devmod_runtime._launch.config import Dims
 
 #: The value of a parameter that a call omits. Compared by identity: arrays compare their elements.
 MISSING = object()
@@ -30,10 +31,27 @@ _MORE = 4
 _LAUNCH = "grid, block, threads, stream"
 #: For each letter of `_kind`, the value that the kernel takes.
 _VALUES = {"-": "a{}", "F": "a{}", "b": "a{}.memory", "B": "a{}.memory", "f": "v{}", "v": "v{}"}
+#: Whether `are_counts` returns true, in most calls.
+_PLAIN_DIMS = " and ".join(
+    f"({each} is None or type({each}) is int)" for each in ("grid", "block", "threads")
+)
+
+
+def are_counts(*dims: Dims) -> bool:
+    """Return whether all are ints: a float may be an equal key."""
+    for each in dims:
+        if type(each) is not int and each is not None:
+            for count in each if isinstance(each, tuple) else (each,):
+                if type(count) is not int and not hasattr(count, "__index__"):
+                    return False
+    return True
+
+
 #: What all functions' code needs. Only a DeviceArray has a `device` that is a key of the callers.
 _NAMES = {
     "M": MISSING,
     "BlockBytes": BlockBytes,
+    "are_counts": are_counts,
     "current_stream": current_stream,
     "entered": entered,
     # A new configuration or another type: `KernelCall` converts it or raises the error.
@@ -155,6 +173,7 @@ def _code(
         # stream.
         "        current = stream if stream is not None or not entered else current_stream(device or self.default_device())",
         "        call = self._callers[device, grid, block, threads, current]",
+        f"        if not ({_PLAIN_DIMS} or are_counts(grid, block, threads)): call = None",
     ]
     if "-" in kinds or "F" in kinds:
         memories = "".join(f"{texts[number]}, " for number in arrays)
