@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from opencl_kernels import ADD, add_info, adder, kernel
 
 import devmod
 from devmod import FunctionInfo, Param
+from devmod_opencl import devices
 
 
 def run_add(function: Any, n: int = 64, scale: float = 1) -> None:
@@ -140,6 +142,54 @@ def test_pocl_without_a_writable_cache(tmp_path: Path) -> None:
         " none (PoCL has none if it cannot write its cache: set POCL_CACHE_DIR to a writable folder). For a device"
         in output
     )
+
+
+WITHOUT_A_CACHE = """
+import sys
+import numpy as np, devmod
+text = "kernel void one(global int *y) { y[get_global_id(0)] = 1; }"
+f = devmod.compile(text, "opencl", block=1)["one"]
+for device in devmod.devices():
+    if device.kind == "opencl":
+        y = np.zeros(8, "int32")
+        f.on(device)(y, threads=8)
+        print(device.index, set(y.tolist()))
+"""
+
+
+def without_a_cache(home: Path) -> tuple[list[str], str]:
+    """Return the lines and the errors of a process that runs a kernel on each device."""
+    environment = {**os.environ, "HOME": str(home), "DEVMOD_PLUGINS_ALLOW": "devmod-opencl"}
+    for name in ("XDG_CACHE_HOME", "POCL_CACHE_DIR", "DEVMOD_CACHE_DIR"):
+        environment.pop(name, None)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", WITHOUT_A_CACHE],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines(), done.stderr
+
+
+@pytest.mark.usefixtures("device")
+def test_a_call_without_a_writable_home(tmp_path: Path) -> None:
+    """As in a container: neither pyopencl's cache nor PoCL's can be created."""
+    (tmp_path / "file").write_bytes(b"")
+    expected = [f"{each.index} {{1}}" for each in devices()]
+    assert without_a_cache(tmp_path / "file") == (expected, "")
+
+
+@pytest.mark.usefixtures("device")
+def test_a_call_with_a_damaged_cache_of_pyopencl(tmp_path: Path) -> None:
+    before = without_a_cache(tmp_path)
+    caches = list(tmp_path.rglob("*.sqlite"))
+    for each in caches:
+        each.write_bytes(b"damaged" * 1000)
+    assert caches
+    assert without_a_cache(tmp_path) == before
 
 
 # -- building

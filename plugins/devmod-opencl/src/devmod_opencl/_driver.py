@@ -6,15 +6,16 @@ import tries again.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import re
 import signal
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import cache
 from importlib import import_module
 
-from devmod.backend import environment_text
+from devmod.backend import environment_text, temporary_folder
 from devmod.errors import (
     CompileError,
     DeviceNotFoundError,
@@ -56,9 +57,8 @@ NO_DEVICE = (
     f"(Linux on x86-64, 275 MB) {pip_install('devmod-opencl[intel]')}; for a GPU, install its "
     "vendor's OpenCL driver (Linux: `clinfo -l` lists what the loader sees)"
 )
-#: The signals that come from outside, also from the kernel for a limit. Those of a fault are left to
-#: the drivers.
-_SIGNALS = tuple("SIGHUP SIGINT SIGQUIT SIGTERM SIGUSR1 SIGUSR2 SIGXCPU SIGXFSZ".split())
+#: The signals that come from outside. Those of a fault are left to the drivers.
+_SIGNALS = ["SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGXCPU", "SIGXFSZ"]
 #: More bytes than the struct sigaction has on any system.
 _SIGACTION = 512
 #: The versions of OpenCL without the option -cl-kernel-arg-info.
@@ -106,7 +106,7 @@ def list_devices() -> list[Any]:
     problems = []
     for platform in (platforms := _platforms()):
         try:
-            devices.extend(platform.get_devices())
+            devices.extend(_devices_of(platform))
         except Error as error:  # other platforms may work
             problems.append(f"{platform.name}: {code_name(error)}")
     if not devices:
@@ -124,6 +124,22 @@ def list_devices() -> list[Any]:
             device.platform.name.strip() == POCL,
         )
     )
+    return devices
+
+
+def _devices_of(platform: Any) -> list[Any]:
+    """Return the devices of a platform. PoCL has none if it cannot write its cache, so its cache is
+    then a folder of this process, unless the user has set one.
+    """
+    devices: list[Any] = platform.get_devices()
+    is_pocl = platform.name.strip() == POCL
+    if devices or not is_pocl or os.environ.get("POCL_CACHE_DIR"):
+        return devices
+    with suppress(OSError):
+        folder = ExitStack()
+        os.environ["POCL_CACHE_DIR"] = folder.enter_context(temporary_folder())
+        atexit.register(folder.close)
+        devices = platform.get_devices()
     return devices
 
 
@@ -283,6 +299,26 @@ def kernel_names(program: Any) -> list[str]:
         return []
 
 
+def create_kernel(program: Any, name: str) -> Any:
+    """Return a kernel object. pyopencl stores code for it in a cache on the disk.
+
+    Where it cannot, such as without a writable home, this process uses pyopencl without that cache.
+    """
+    try:
+        return cl.Kernel(program, name)
+    except (Error, ImportError):
+        raise
+    except Exception:  # an OSError, or one of sqlite3
+        if cl._PYOPENCL_NO_CACHE:
+            raise
+        cl._PYOPENCL_NO_CACHE = True
+        with suppress(ImportError, AttributeError):
+            # pytools' finalizer of a cache that it could not create needs a lock.
+            persistent_dict: Any = import_module("pytools.persistent_dict")
+            persistent_dict._PersistentDictBase.mutex = nullcontext()
+    return cl.Kernel(program, name)
+
+
 def arguments_of(program: Any, name: str) -> list[list[str]]:
     """Return the address space, the type and the access of each argument of a kernel, for a program
     built from source.
@@ -302,7 +338,7 @@ def arguments_of(program: Any, name: str) -> list[list[str]]:
         if name.isupper()
     }
     try:
-        kernel = cl.Kernel(program, name)
+        kernel = create_kernel(program, name)
         return [
             [
                 spaces.get(kernel.get_arg_info(number, info.ADDRESS_QUALIFIER), ""),

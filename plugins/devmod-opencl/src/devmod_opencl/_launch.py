@@ -289,7 +289,7 @@ class OpenCLKernel(Kernel):
         try:
             # Older versions of pyopencl call Python from C++ there. An interrupt of that call ends
             # the process.
-            return call_uninterrupted(cl.Kernel, self._program, self._name)
+            return call_uninterrupted(_driver.create_kernel, self._program, self._name)
         except ImportError as error:  # pyopencl imports modules when it creates kernels
             raise LaunchError(
                 f"{self._device} is closed: the interpreter is shutting down", kind="opencl"

@@ -215,7 +215,7 @@ def _try_kernel(
     report: Callable[[object], None],
 ) -> None:
     """Run one block of a kernel."""
-    kernel: Any = cl.Kernel(program, name)
+    kernel = _driver.create_kernel(program, name)
     required = tuple(
         kernel.get_work_group_info(cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, device.handle)
     )
