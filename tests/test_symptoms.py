@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shlex
+import subprocess
 import sys
 import warnings
 from collections.abc import Callable
@@ -296,6 +297,26 @@ def crash() -> object:
     return main(["run", "k.devmod", "f", "x=zeros[8]", "--threads", "8"])
 
 
+#: A kernel writes eight elements more than the array has, into the record of malloc behind it.
+DOUBLE_FREE = """
+import numpy as np, devmod
+text = "kernel void fill(global float *x, int n) { int i = get_global_id(0); if (i < n) x[i] = 7; }"
+devmod.device("opencl").in_place_from = 1
+x = np.zeros(1000, "float32")
+devmod.compile(text, "opencl")["fill"](x, 1008, threads=1008)
+del x
+"""
+
+
+def double_free() -> int:
+    first_device("opencl")
+    command = [sys.executable, "-W", "ignore", "-c", DOUBLE_FREE]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode < 0, done.stderr
+    print(done.stderr.splitlines()[0], file=sys.stderr)
+    return 1
+
+
 CASES: dict[str, Callable[[], object]] = {
     "no runtime": lambda: without("devmod-cuda", lambda: devmod.device("cuda")),
     "unknown kind": lambda: devmod.device("opncl"),
@@ -352,6 +373,7 @@ CASES: dict[str, Callable[[], object]] = {
     "fork": forked,
     "reads": reads,
     "crash": crash,
+    "double free": double_free,
 }
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import re
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -13,10 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 import random_programs
-from backend_checks import first_device
+from backend_checks import first_device, run_python
 from interruptible import HANGS, interruptible_python
 
 import devmod
+from devmod._cli import main
+from devmod.testing import assert_kernel
 from devmod_opencl import devices
 
 SOURCE = """
@@ -315,6 +319,52 @@ def test_a_guard_of_a_program_uses_memory_of_its_own(device: Any, module: Any) -
         pytest.raises(devmod.GuardError, match="has written outside of argument 1 'y'"),
     ):
         program(N - 4, ones())
+
+
+OUTSIDE = "the opencl function 'past' has written outside of argument 1 'y': y[262144] is 1.0"
+
+
+def test_run_with_a_guard_finds_a_write_outside(
+    device: Any, module: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    devmod.save(module, file := str(tmp_path / "kernels.devmod"))
+    words = [file, "past", f"y=zeros[{N}]", f"n={N - 4}", "--threads", "8"]
+    assert main(["run", *words, "--guard"]) == 1
+    assert OUTSIDE in capsys.readouterr().err
+    assert main(["verify", *words]) == 1
+    assert OUTSIDE in capsys.readouterr().out
+
+
+def test_assert_kernel_finds_a_write_outside(kernels: Any) -> None:
+    case = {"y": ones(), "n": N - 4, "threads": 8}
+    with pytest.raises(devmod.GuardError, match=re.escape(OUTSIDE)):
+        assert_kernel(kernels["past"], lambda y, n: y, [case])
+
+
+def test_arrays_are_copied_where_the_device_is_told_so(
+    kernels: Any, device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert copies(lambda: kernels["twice"](ones(), ones(), threads=N)) == []
+    monkeypatch.setattr(device, "in_place_from", math.inf)
+    assert copies(lambda: kernels["twice"](ones(), ones(), threads=N)) == [4 * N] * 3
+
+
+COPIES = """
+import numpy as np, devmod
+f = devmod.compile("kernel void one(global float *x) { x[get_global_id(0)] = 1; }", "opencl")["one"]
+x = devmod.empty(1 << 20, "float32")
+with devmod.profile() as profile:
+    f(x, threads=x.size)
+print((x == 1).all(), sum(each.action == "copy" for each in profile.records))
+"""
+
+
+@pytest.mark.usefixtures("device")
+@pytest.mark.parametrize(
+    ("value", "count"), [("", 0), ("1", 0), ("true", 0), ("0", 2), ("False", 2)]
+)
+def test_the_environment_variable_decides_whether_arrays_are_copied(value: str, count: int) -> None:
+    assert run_python(COPIES, DEVMOD_IN_PLACE=value) == f"True {count}\n"
 
 
 @pytest.fixture

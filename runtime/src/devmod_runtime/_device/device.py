@@ -72,7 +72,7 @@ class Device(ProcessLocal, ABC):
         buffer with its size; 0 if kernels take pointers.
     in_place_from : float
         The bytes from which on a call that waits lets kernels use a host array where it is, if it
-        can; inf for a device with memory of its own.
+        can; inf for a device with memory of its own, and to turn it off for a device.
     in_place_unit : int
         The bytes at whose multiples the address of such an array is.
     """

@@ -8,6 +8,7 @@ from _weakref import ref
 from bisect import bisect_left, insort
 from threading import RLock
 
+from devmod.backend import environment_flag
 from devmod.errors import DevmodError
 from devmod_runtime._device.host import HostView, address_of
 from devmod_runtime._fork import fork_safe
@@ -46,7 +47,7 @@ class InPlace:
         are undefined in two objects.
         """
         start = address_of(data)
-        if start % self._stream.device.in_place_unit:
+        if not _IS_ON or start % self._stream.device.in_place_unit:
             return None
         end = start + data.nbytes
         with _lock:
@@ -104,6 +105,8 @@ class InPlace:
             )
 
 
+#: A kernel that writes outside of an array in place reaches memory of the program.
+_IS_ON = environment_flag("DEVMOD_IN_PLACE", default=True)
 _lock = fork_safe(RLock())  # a handler of a signal may call too
 #: The calls that use arrays: each as long as something references it.
 _calls: set[ref[InPlace]] = set()
