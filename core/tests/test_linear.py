@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from stored import file_of
-from work import assert_linear, check_reader
+from work import MOST_MEMORY, assert_linear, check_reader
 
 import devmod
 from devmod._cli import main
@@ -105,6 +105,20 @@ MODULES: dict[str, tuple[int, Callable[[int], bytes]]] = {
         lambda count: b"\x81\xa1f\x95\xa1f\x90\x90\x90" + table(count) + names(count, b"\x80"),
     ),
 }
+
+
+def test_what_the_first_call_imports_is_no_memory_of_a_file() -> None:
+    imported: list[bytes] = []
+
+    def read(data: bytes) -> None:
+        if not imported:
+            imported.append(bytes(10 << 20))
+        for _ in data:
+            pass
+
+    check_reader(bytes, 1000, read)
+    with pytest.raises(AssertionError):
+        check_reader(bytes, 1_000_000, lambda data: data * (MOST_MEMORY + 10))
 
 
 @pytest.mark.parametrize(("count", "index"), INDEXES.values(), ids=INDEXES)
