@@ -11,7 +11,8 @@ from collections.abc import Generator
 import pytest
 
 #: The variables that `devmod simulate --sanitize` sets.
-_CHECKS, _LOG = "DEVMOD_STANDIN_SANITIZE", "DEVMOD_STANDIN_SANITIZE_LOG"
+_CHECKS = "DEVMOD_STANDIN_SANITIZE"
+_LOG = "DEVMOD_STANDIN_SANITIZE_LOG"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

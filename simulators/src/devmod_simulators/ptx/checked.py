@@ -578,7 +578,9 @@ class CheckedExecution(Execution):
             phase = self.phases.get(int(places[position]))
             if phase is None:
                 continue
-            block, warp, lane = blocks[position], warps[position], lanes.lanes[position]
+            block = blocks[position]
+            warp = warps[position]
+            lane = lanes.lanes[position]
             self.know[block, warp] = np.maximum(self.know[block, warp], phase[1, :-1])
             self.seen[block] = max(self.seen[block], phase[1, -1])
             self.warp_sync[lane] = max(self.warp_sync[lane], phase[1, warp])

@@ -29,7 +29,8 @@ LONG_PATIENCE = 1 << 16
 
 #: The setting that has the time in which threads may wait for others, and how many times as long
 #: an execution may run: one that computes makes progress.
-SETTING, TOTAL = "DEVMOD_STANDIN_KERNEL_SECONDS", 10
+SETTING = "DEVMOD_STANDIN_KERNEL_SECONDS"
+TOTAL = 10
 _WORKSPACE = 64
 
 
@@ -215,7 +216,8 @@ class Execution:
 
     def check_time(self, block: Block, lanes: Lanes) -> None:
         """Raise the error of a kernel that does not end, after the time of its launch."""
-        now, limit = time.monotonic(), self.launch.seconds
+        now = time.monotonic()
+        limit = self.launch.seconds
         if block.spins:
             self.seconds_waited += now - self.latest
         self.latest = now

@@ -89,7 +89,8 @@ class Memory:
         `step` is added to the addresses; `pieces` are the first bytes of each lane's piece of the
         memory.
         """
-        width, alignment = dtype.itemsize, alignment_of(size)
+        width = dtype.itemsize
+        alignment = alignment_of(size)
         place = place_of(self, lanes, address)
         low, high, (start, end) = place.low + step, place.high + step + size, self.last
         if (place.union | step) & (alignment - 1) or (

@@ -54,7 +54,8 @@ def update(lanes: Lanes, address: Array, change: Change, counts: list[int]) -> A
     before.
     """
     view, index = locate_shared(lanes, shared_offset(address), 8, U64, "mbarrier access")
-    before, ends = [], []
+    before = []
+    ends = []
     places = lanes.spread(index).tolist()
     for count, place in zip(counts, places, strict=True):
         bits = int(view[place])
@@ -154,7 +155,8 @@ def _arrive(decoder: Decoder) -> Step:
 def _wait(decoder: Decoder) -> Step:
     out = decoder.target(0, PRED)
     _, address = decoder.address(1, U64)
-    parity, relaxed = decoder.has("parity"), decoder.has("relaxed")
+    parity = decoder.has("parity")
+    relaxed = decoder.has("relaxed")
     state = decoder.source(2, U32 if parity else U64)
 
     def run(lanes: Lanes) -> None:

@@ -34,7 +34,8 @@ _TYPES = {
 }
 #: The parameters of an array of numba before that with its address, and those without its shape
 #: and its strides.
-_BEFORE_DATA, _WITHOUT_SHAPE = 4, 5
+_BEFORE_DATA = 4
+_WITHOUT_SHAPE = 5
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,8 @@ def split_symbol(symbol: str) -> tuple[str, str]:
     begin = re.match("_ZN?", symbol)
     if begin is None:
         return symbol, ""
-    names, rest = [], symbol[begin.end() :]
+    names = []
+    rest = symbol[begin.end() :]
     while found := re.match(r"B?(\d+)", rest):
         end = found.end() + int(found[1])
         if rest[0] != "B":  # a tag, of which numba has some

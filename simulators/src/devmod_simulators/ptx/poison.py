@@ -23,7 +23,9 @@ _ALL = np.uint64(2**64 - 1)
 _NONE = np.zeros(1, U64)
 #: A place has the memory and what that held above the offset: lanes may have loaded from several.
 _SPACES = ("global", "shared", "local")
-_SPACE, _WIDTH, _STATE = 60, 58, 56
+_SPACE = 60
+_WIDTH = 58
+_STATE = 56
 _HELD = {
     UNWRITTEN: "which nothing wrote",
     COMPUTED: "whose value was computed from memory that nothing wrote",

@@ -100,7 +100,8 @@ def lines_of(module: Module, path: str) -> list[str]:
 def carried_sources(text: str) -> dict[str, list[str]]:
     """Return the lines of the sources at the end of a module's text, by the name of the file."""
     sources: dict[str, dict[int, str]] = {}
-    name, number = "", 1
+    name = ""
+    number = 1
     for line in text[text.find("\n" + _MARK) :].splitlines():
         begin = re.fullmatch(r"//\| (.+):", line) if not name else None
         directive = re.match(r'//\| #line (\d+)(?: "(.*)")?', line)
@@ -113,7 +114,8 @@ def carried_sources(text: str) -> dict[str, list[str]]:
             sources.setdefault(name, {})[number] = line[len(_MARK) :]
             number += 1
         else:
-            name, number = "", 1
+            name = ""
+            number = 1
     return {
         each: [lines.get(place, "") for place in range(1, max(lines) + 1)]
         for each, lines in sources.items()

@@ -7,7 +7,8 @@ import sys
 from importlib import import_module
 
 import_module("devmod_cudart").install()
-_folder, _own = os.path.dirname(os.path.abspath(__file__)), sys.modules[__name__]
+_folder = os.path.dirname(os.path.abspath(__file__))
+_own = sys.modules[__name__]
 sys.path[:] = [each for each in sys.path if os.path.abspath(each) != _folder]
 del sys.modules[__name__]
 try:
