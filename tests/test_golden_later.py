@@ -96,6 +96,15 @@ def describe(kind: str, fmt: str) -> str:
     return f"{kind}/{fmt}"
 
 
+def test_damage_of_what_is_not_used_is_no_other_error() -> None:
+    """Also of a record that says how its bytes unpack."""
+    data = (LATER / "other-limits.devmod").read_bytes()
+    damaged = data.replace(golden_later.LATER, golden_later.LATER[::-1])
+    for each in (data, damaged):
+        with pytest.raises(devmod.FormatError, match="needs 'a', 'b', which a newer devmod reads"):
+            devmod.loads(each).imports[0].save_to_bytes()
+
+
 def test_a_bundle_chooses_another_candidate() -> None:
     later = devmod.load(LATER / "of-a-kind.devmod").imports[0]
     with pytest.raises(devmod.NotRegisteredError) as caught:

@@ -335,9 +335,10 @@ class StoredModule(Module):
         from devmod._formats.blobs import decompress
 
         assert self.entry.unpacked is not None
+        packed = self._bytes  # an error of these is no damage
         try:
             return decompress(
-                self._bytes, self.entry.unpacked, f"{self.place}: {self._description}", self.kind
+                packed, self.entry.unpacked, f"{self.place}: {self._description}", self.kind
             )
         except FormatError:
             self._check_digest()  # a damaged file
