@@ -446,17 +446,17 @@ def test_a_finding_outlives_its_process(monkeypatch: pytest.MonkeyPatch) -> None
     """On Vulkan the process may end with signal 6 when it frees memory that the kernel has
     overwritten.
     """
-    from devmod_runtime.tools import verify
+    from devmod_runtime.tools import trials
 
     def answers(
         _: str, items: list[dict[str, object]], *__: object, **___: object
     ) -> Iterator[tuple[None, str]]:
         for item in items:
-            verify._launch(item)
+            trials._launch(item)
             yield None, "ends the process with signal 6"
 
-    monkeypatch.setattr(verify, "answers", answers)
-    monkeypatch.setattr(verify, "device_problems", lambda _: {})
+    monkeypatch.setattr(trials, "answers", answers)
+    monkeypatch.setattr(trials, "device_problems", lambda _: {})
     given = {"y": "zeros:float32[100]", "n": 90}
     verification = devmod.verify(
         devmod.compile(OUTSIDE % "1", "opencl"), arguments=given, threads=64

@@ -4,94 +4,45 @@ devices of this machine.
 
 from __future__ import annotations
 
-import json
-import os
-import warnings
 from collections import Counter
-from contextlib import suppress
-from functools import cache, lru_cache, partial
-from itertools import chain, count
-from math import lcm
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from devmod import Image, Local, Param, devices, dumps, explain
-from devmod import device as find_device
 from devmod._modules.agreement import by_node, kernel_nodes
 from devmod._modules.bundle import BundleModule
-from devmod._modules.choice import describe_candidate, program_kernels
+from devmod._modules.choice import describe_candidate
 from devmod._modules.module import owner_of
 from devmod._modules.programs import check_program
 from devmod._modules.stored import StoredModule
-from devmod._plugins.devices import default_device, device_label
-from devmod._plugins.registry import local_kinds
 from devmod._util.text import escape_line, shorten_repeat
 from devmod._values.param import numpy_dtype
-from devmod.backend import (
-    BINARY_SERIALIZABLE,
-    loads_own,
-    payload_of,
-    tag_problem,
-    temporary_folder,
-    walk,
-)
-from devmod.errors import (
-    ArgumentError,
-    DeviceNotFoundError,
-    DevmodError,
-    FormatError,
-    GuardError,
-    describe_error,
-    function_not_found,
-)
+from devmod.backend import BINARY_SERIALIZABLE, payload_of, tag_problem, temporary_folder, walk
+from devmod.errors import ArgumentError, DevmodError, FormatError, function_not_found
 from devmod.targets import PROGRAM
-from devmod.worker import answer_items, answers
 from devmod_runtime._module import shader_entry, source_text
 from devmod_runtime.tools.difference import Sensitivity, default_rtol, worst_difference
-from devmod_runtime.tools.doctor import device_problems
-from devmod_runtime.tools.draws import (
-    INTEGERS,
-    RANGES,
-    SCALES,
-    NotFromInterfaceError,
-    has_integers,
-    is_size,
-    random_array,
+from devmod_runtime.tools.draws import SCALES, random_array
+from devmod_runtime.tools.trials import (
+    FAULTS,
+    UNLAUNCHED,
+    VERBS,
+    Draw,
+    Planned,
+    Trials,
+    load_result,
+    problem_of_draw,
+    text_of,
 )
-from devmod_runtime.tools.guard import GuardedCall, GuardedMemory, guarded_twice
-from devmod_runtime.tools.inputs import (
-    Invented,
-    arguments_of,
-    call_once,
-    declared_params,
-    describe_inputs,
-    distinct_numbers,
-    equal_numbers,
-    has_argument,
-    has_grid,
-    interface_of,
-    moved_arguments,
-    negative_numbers,
-    numbers_of_many_blocks,
-    on_device,
-    program_of,
-    results_of,
-    threads_of_images,
-)
-from devmod_runtime.tools.lengths import known_lengths
-from devmod_runtime.tools.observed import replaced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from typing import Any
 
-    from devmod import Device, Function, FunctionInfo, Interface, Module, TargetSpec
+    from devmod import FunctionInfo, Module, TargetSpec
     from devmod_runtime.tools.difference import Difference
-    from devmod_runtime.tools.inputs import Arguments
-    from devmod_runtime.tools.observed import Methods
 
 _OUTCOMES = (
     "reference",
@@ -105,26 +56,8 @@ _OUTCOMES = (
     "left out",
     "not compared",
 )
-_UNLAUNCHED, _OUTSIDE = ("left out", "not compared"), ("writes outside", "reads outside")
-_FAULTS = {"write": "writes outside", "read": "reads outside", "unwritten": "unwritten"}
-#: What an outcome says of a candidate, in the reason why a draw is not judged.
-_VERBS = {
-    "writes outside": "writes outside",
-    "reads outside": "reads outside",
-    "unwritten": "depends on memory that nothing wrote",
-    "failed": "fails",
-}
-_COMPARED, _ERRORS = ("reference", "agrees", "differs"), ("differs", *_FAULTS.values(), "failed")
-#: The block of a kernel with an open one, if no other candidate has a block; and the most threads
-#: of a block for all candidates.
-_OPEN_BLOCK, _MOST_THREADS = (64, 1, 1), 1 << 12
-#: The blocks of a launch with a further draw: in a kernel of one dimension, and in each of several.
-_MANY_BLOCKS, _SEVERAL_BLOCKS = 16, 5
-#: The seeds of the launches of the reference with inputs that are moved.
-_SEEDS = (1, 1 << 20)
-#: The bytes and the number of the arrays that the steps of a program write, with which its steps
-#: are compared one by one.
-_MOST_RECORDED, _MOST_STEPS = 1 << 26, 1024
+_OUTSIDE = ("writes outside", "reads outside")
+_COMPARED, _ERRORS = ("reference", "agrees", "differs"), ("differs", *FAULTS.values(), "failed")
 
 
 class Payload(NamedTuple):
@@ -175,24 +108,6 @@ class Comparison(NamedTuple):
     device: str
     outcome: str
     text: str
-
-
-class Draw(NamedTuple):
-    """The inputs of one launch of each candidate of a function.
-
-    Attributes
-    ----------
-    values
-        The range of the random values, such as "-8 to 8".
-    numbers
-        The integers that devmod chose, by name.
-    problem
-        Why the results are not compared; "" if they are.
-    """
-
-    values: str
-    numbers: dict[str, int]
-    problem: str
 
 
 class Verification:
@@ -411,7 +326,7 @@ def verify(
     draws: dict[str, list[Draw]] = {each: [] for each in wanted}
     nodes = kernel_nodes([module])
     with temporary_folder() as folder:
-        trials = _Trials(Path(folder), given, unused, threads, grid, block)
+        trials = Trials(Path(folder), given, unused, threads, grid, block)
         for each in wanted:
             owner = owner_of(each, module)
             among = owner.candidates if isinstance(owner, BundleModule) else [owner]
@@ -450,17 +365,11 @@ def _payload(module: Module) -> Payload:
         else:
             is_checked = _check(module)
     except Exception as error:  # noqa: BLE001 - the check may be another wheel's
-        problem = _text_of(error)
+        problem = text_of(error)
     finally:
         if isinstance(module, StoredModule):
             module.release()
     return Payload(label, digest, damage, problem, is_checked or bool(damage or problem))
-
-
-def _text_of(error: Exception) -> str:
-    if isinstance(error, DevmodError):
-        return str(error)
-    return describe_error(error)
 
 
 def _check(module: Module) -> bool:
@@ -521,721 +430,13 @@ def _shader_functions(
     return found
 
 
-# -- Candidates.
-
-
-class _Planned(NamedTuple):
-    """A candidate on a device, or a candidate without one and the reason.
-
-    Attributes
-    ----------
-    label, device, reason
-        The candidate, its device or "", and why it is not launched.
-    request
-        What `_launch` is called with.
-    outcomes
-        What each of its first launches has written, once it has run. None follows one that has no
-        results.
-    further
-        What its launches with further draws have written, by their numbers.
-    """
-
-    label: str
-    device: str
-    reason: str
-    request: dict[str, Any]
-    outcomes: list[dict[str, Any]]
-    further: dict[int, dict[str, Any]]
-
-    def add(self, launch: int, outcome: dict[str, Any] | None) -> None:
-        """Add the outcome of a launch; None if it was left out."""
-        if outcome is None:
-            return
-        if not self.request["launches"][launch]["is_first"]:
-            self.further[launch] = outcome
-        elif all(each["outcome"] == "launched" for each in self.outcomes):
-            self.outcomes.append(outcome)
-
-    def outcome(self, launch: int) -> dict[str, Any] | None:
-        """Return the outcome of a launch; None if there is none."""
-        if launch < len(self.outcomes):
-            return self.outcomes[launch]
-        return self.further.get(launch)
-
-    def is_compared(self, unsound: int | None) -> bool:
-        """Whether each launch before an unsound one has results, and there is one."""
-        outcomes = [each["outcome"] for each in self.outcomes[:unsound]]
-        return bool(outcomes) and set(outcomes) == {"launched"}
-
-    def numbers(self, launch: int) -> dict[str, int]:
-        """Return the integers of a launch that devmod chose."""
-        numbers = self.request["launches"][launch]["numbers"]
-        outcome = self.outcome(launch)
-        if outcome is not None:  # a program has the lengths that it accepts
-            numbers = outcome.get("numbers", numbers)
-        return {name: number for name, number in numbers.items() if isinstance(number, int)}
-
-    def describe_numbers(self, launch: int) -> str:
-        """Return the integers of a launch, as in " for n=16"; "" if there is none."""
-        text = ", ".join(f"{name}={number}" for name, number in self.numbers(launch).items())
-        return text and f" for {text}"
-
-    def draw(self, launch: int) -> Draw:
-        """Return the draw of a launch."""
-        inputs = self.request["launches"][launch]
-        values = RANGES[inputs["word"]]
-        if inputs["small"]:
-            values += f" (integers 0 to {INTEGERS - 1})"
-        return Draw(values, self.numbers(launch), "")
-
-
-def _candidates(name: str, modules: Sequence[Module]) -> Iterator[tuple[Module, str, str]]:
-    """Yield the candidates of a function: the module, the kind and the label. A program has one for
-    each kind of its kernels.
-    """
-    for module in modules:
-        if module.kind != PROGRAM:
-            yield module, module.kind, describe_candidate(module)
-            continue
-        kernels = program_kernels(name, module).values()
-        yield from (
-            (module, kind, kind)
-            for kind in dict.fromkeys(each.kind for all_ in kernels for each in all_)
-        )
-
-
-def _explained(module: Module, name: str, kind: str, device: Device | None = None) -> Any:
-    return next(each for each in explain(module, name, device).functions[name] if each.kind == kind)
-
-
-class _Trials:
-    """The launches of all candidates. Their process gets text, numbers and files in `folder`. Used
-    names leave `unused`.
-    """
-
-    def __init__(
-        self,
-        folder: Path,
-        given: Mapping[str, Any],
-        unused: set[str],
-        threads: Any,
-        grid: Any,
-        block: Any,
-    ) -> None:
-        self._folder, self._unused = folder, unused
-        self._threads, self._grid, self._block = (
-            [each] if isinstance(each, int) else each and [*map(int, each)]
-            for each in (threads, grid, block)
-        )
-        self._number, self._listed = count(), cache(devices)
-        self._given = {name: self._text(name, value) for name, value in given.items()}
-        self._files: dict[int, Path] = {}
-        self._groups: list[tuple[str, list[_Planned]]] = []
-        #: Why a device runs no small kernel, by its name; "" if it does.
-        self._problems: dict[str, str] = {}
-
-    def _text(self, name: str, value: Any) -> str:
-        """Return the value of an argument as a text of `devmod run`."""
-        if isinstance(value, str):
-            return value
-        if isinstance(value, Local):
-            return f"local:{value.nbytes}"
-        if hasattr(value, "numpy"):  # an array or an image of devmod
-            value = value.numpy()
-        if isinstance(value, np.generic):
-            value = value.item()
-        if isinstance(value, np.ndarray):
-            path = self._folder / f"{next(self._number)}.npy"
-            np.save(path, value, allow_pickle=False)
-            return str(path)
-        return repr(value)
-
-    def add_function(self, name: str, candidates: Sequence[Module]) -> None:
-        """Plan the launches of one function."""
-        interfaces = [found for each in candidates if (found := _interface(each, name)) is not None]
-        programs = [each for each in candidates if each.kind == PROGRAM]
-        kernels = [
-            _interface(each, kernel)
-            for program in programs
-            for kernel, all_ in program_kernels(name, program).items()
-            for each in all_
-        ]
-        launched = [each for each in kernels if each is not None] or interfaces
-        planned: list[_Planned] = []
-        for module, kind, label in _candidates(name, candidates):
-            default = default_device(kind)
-            here = (
-                [device for device in self._listed() if device.kind == kind]
-                if default is None
-                else [default]
-            )
-            reason, fits = "", False
-            for device in here:
-                candidate = _explained(module, name, kind, device)
-                if candidate.outcome == "refused":
-                    reason = candidate.text
-                    continue
-                fits = True
-                planned.append(self._plan(module, name, device, interfaces, launched, label))
-                planned[-1].request["is_whole"] = len(programs) > 1
-            if not fits:
-                planned.append(
-                    _Planned(label, "", reason or _explained(module, name, kind).text, {}, [], {})
-                )
-        self._groups.append((name, planned))
-
-    def _plan(
-        self,
-        module: Module,
-        name: str,
-        device: Device,
-        interfaces: Sequence[Interface],
-        launched: Sequence[Interface],
-        label: str,
-    ) -> _Planned:
-        path = self._files.get(id(module))
-        if path is None:
-            path = self._files[id(module)] = self._folder / f"{next(self._number)}.devmod"
-            path.write_bytes(dumps(module))
-        arguments = {}
-        try:
-            function = module.get_function(name)
-        except DevmodError:  # its process has the error
-            pass
-        else:
-            arguments = {
-                each: text for each, text in self._given.items() if has_argument(function, each)
-            }
-            self._unused.difference_update(arguments)
-        place = device_label(device)
-        # The block of a candidate that has none of its own.
-        block = self._block or next(
-            (block for each in interfaces if (block := each.block or each.default_block)), None
-        )
-        blocks = [
-            (*(each.block or each.default_block or block or _OPEN_BLOCK), 1, 1)[:3]
-            for each in launched
-        ]
-        request = {
-            "module": str(path),
-            "kind": device.kind,
-            "name": name,
-            "device": place,
-            "arguments": arguments,
-            "declared": [each.to_dict() for each in declared_params(interfaces).values()],
-            "launches": _launches(interfaces, blocks, self._given),
-            "written": [
-                param.name
-                for each in interfaces
-                for param in each.params
-                if param.access != "r" and param.name
-            ],
-            "shape": {
-                word: each
-                for word, each in (("threads", self._threads), ("grid", self._grid))
-                if each is not None
-            },
-            "block": block,
-            "results": str(self._folder / str(next(self._number))),
-        }
-        return _Planned(label, place, "", request, [], {})
-
-    def run(self, timeout: float) -> Iterator[tuple[str, list[_Planned]]]:
-        """Launch all: each in another process, but runtimes that were registered in this process
-        alone. Yield the name and the candidates of a function after its launches. Its files are
-        removed then, since a module may have many functions.
-        """
-        items = [_items([each for each in group if each.request]) for _, group in self._groups]
-        in_process = local_kinds()
-        results = answers(
-            __name__,
-            [request for own in items for _, request in own],
-            _launch,
-            timeout,
-            here=lambda request: request["kind"] in in_process,
-        )
-        for (name, group), own in zip(self._groups, items, strict=True):
-            for planned, request in own:
-                _, end = next(results)
-                planned.add(request["launch"], _read_outcome(request, str(end or "")))
-            self._leave_out([each for each in group if each.request])
-            yield name, group
-            for _, request in own:
-                for path in self._folder.glob(f"{Path(request['results']).name}-*"):
-                    path.unlink()
-        next(results, None)  # the end of the process
-        _open.cache_clear()
-
-    def _leave_out(self, launched: Sequence[_Planned]) -> None:
-        """Leave out candidates that failed on a device that runs no small kernel either."""
-        failed = [each for each in launched if each.outcomes[-1]["outcome"] == "failed"]
-        new = {each.device for each in failed} - self._problems.keys()
-        if new:
-            found = device_problems(sorted(new))
-            for device in new:
-                self._problems[device] = found.get(device, "")
-        for each in failed:
-            if self._problems[each.device]:
-                problem = self._problems[each.device]
-                text = f"{each.device} runs no small kernel either: {problem}"
-                each.outcomes[:] = [{"outcome": "left out", "text": text}]
-
-
-def _launches(
-    interfaces: Sequence[Interface], blocks: Sequence[Sequence[int]], given: Collection[str]
-) -> list[dict[str, Any]]:
-    """Return the inputs of each launch of a function: two with values from 0 to 1, and one or two
-    for each further draw.
-    """
-    largest = [min(lcm(*lengths), _MOST_THREADS) for lengths in zip(*blocks, strict=True)]
-    largest = largest or [*_OPEN_BLOCK]
-    axes = max((axis for axis, each in enumerate(largest, 1) if each > 1), default=1)
-    blocks_of_axis = _MANY_BLOCKS if axes == 1 else _SEVERAL_BLOCKS
-    many = [blocks_of_axis * each for each in largest[:axes]]
-    few = [2 * each if each > 1 else 1 for each in largest[:axes]]
-    few[0] = 2 * largest[0]
-    images = threads_of_images(interfaces)
-
-    def launch(invented: Invented, threads: Sequence[int], **more: Any) -> dict[str, Any]:
-        numbers = {
-            name: number
-            for name, number in invented.numbers.items()
-            if name.partition("[")[0] not in given
-        }
-        plain = {"word": "random", "small": False, "retries": False, "repeats": None}
-        inputs = {"numbers": numbers, "length": invented.length, "threads": images or threads}
-        return plain | inputs | more
-
-    distinct = distinct_numbers(interfaces, {*largest, *chain(*blocks)})
-    launches = [launch(equal_numbers(interfaces), few), launch(distinct, few)]
-    if launches[0]["numbers"] == launches[1]["numbers"]:  # the results would be the same
-        del launches[1]
-    for each in launches:
-        each["is_first"] = True
-    params = [param for each in interfaces for param in each.params]
-    if all(param.name in given for param in params):
-        return launches
-
-    has_data = any(_is_data(param) for param in params if param.name not in given)
-    negative = {
-        name: number
-        for name, number in negative_numbers(interfaces).items()
-        if name.partition("[")[0] not in given
-    }
-    has_negative = any(isinstance(number, int) for number in negative.values())
-    for word in RANGES:
-        if word == "random":
-            continue
-        # Sums of negative numbers alone are large, so that one of many has large errors.
-        inputs = launch(distinct, few, word=word, is_first=False)
-        if word != "negative" and not images:
-            turn = int(word == "wide")
-            invented = numbers_of_many_blocks(interfaces, many, largest, turn)
-            inputs = launch(invented, many, word=word, is_first=False)
-        repeated = {**inputs, "small": True, "repeats": len(launches)}
-        if word == "negative":
-            inputs["numbers"] = inputs["numbers"] | negative
-        inputs["retries"] = has_data or (word == "negative" and has_negative)
-        launches.append(inputs)
-        if inputs["retries"]:
-            launches.append(repeated)
-    return launches
-
-
-def _is_data(param: Param) -> bool:
-    """Return whether a parameter is an array of integers whose name does not suggest indices."""
-    if param.kind != "buffer" or is_size(param.name, is_scalar=False):
-        return False
-    with suppress(FormatError):
-        return param.dtype is not None and has_integers(param.dtype)
-    return False
-
-
-def _items(planned: Sequence[_Planned]) -> list[tuple[_Planned, dict[str, Any]]]:
-    """Return the launches of one function in their order: each draw of all candidates, so that the
-    outcomes of one decide about the next.
-    """
-    if not planned:
-        return []
-    peers = [each.request["results"] for each in planned]
-    items = []
-    for number in range(len(planned[0].request["launches"])):
-        for each in planned:
-            items.append((each, {**each.request, "peers": peers, "launch": number}))
-    return items
-
-
-def main(request: dict[str, Any]) -> None:
-    """Run in the new process: answer when the launch of each item has ended."""
-    answer_items(request, _launch_apart)
-
-
-def _launch_apart(request: dict[str, Any]) -> bool:
-    """Launch without the texts of a driver that the values of a further draw make fail."""
-    if request["launches"][request["launch"]]["is_first"]:
-        return _launch(request)
-    own = os.dup(2)
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 2)
-    try:
-        return _launch(request)
-    finally:
-        os.dup2(own, 2)
-        os.close(own)
-        os.close(null)
-
-
-def _read_outcome(request: Mapping[str, Any], end: str = "") -> dict[str, Any] | None:
-    """Return what a launch has written. It has failed if the process has an `end`, or if it has
-    begun and written nothing; None for one that was left out.
-    """
-    path = Path(_outcome_path(request["results"], request["launch"]))
-    outcome: dict[str, Any] | None = None
-    if path.exists():
-        text = path.read_text("utf-8")
-        outcome = json.loads(text) if text else {"outcome": "failed", "text": ""}
-    is_unfinished = outcome is None or outcome["outcome"] == "launched" or not outcome["text"]
-    if end and is_unfinished:
-        return {"outcome": "failed", "text": f"its launch {end}"}
-    return outcome
-
-
-def _outcome_path(results: str, launch: int) -> str:
-    return f"{results}-{launch}.json"
-
-
-def _outcomes_of_peers(request: Mapping[str, Any], launch: int) -> list[dict[str, Any] | None]:
-    """Return the outcomes in a launch of the candidates whose first launches had results."""
-    return [
-        _read_outcome({"results": each, "launch": launch}) for each in _sound_peers(request, launch)
-    ]
-
-
-def _sound_peers(request: Mapping[str, Any], launch: int) -> list[str]:
-    """Return the candidates whose first launches, up to a launch, had results."""
-    found = []
-    for results in request["peers"]:
-        first = [
-            _read_outcome({"results": results, "launch": number})
-            for number, inputs in enumerate(request["launches"][: launch + 1])
-            if inputs["is_first"]
-        ]
-        if all(each is not None and each["outcome"] == "launched" for each in first):
-            found.append(results)
-    return found
-
-
-def _problem_of_draw(outcomes: Sequence[dict[str, Any] | None], inputs: Mapping[str, Any]) -> str:
-    """Return why a further draw is not judged; "" if it is.
-
-    Parameters
-    ----------
-    outcomes
-        Those of the candidates, the reference first.
-    inputs
-        The inputs of the launch.
-    """
-    reference, *others = outcomes
-    if reference is None:
-        return "not needed"
-    if reference["outcome"] != "launched":
-        return f"the reference {_VERBS.get(reference['outcome'], 'cannot be called')}"
-    if not inputs["retries"]:
-        return ""
-    for each in others:
-        # The integers may be indices or shifts, for which not each device has an error.
-        if each is not None and each["outcome"] in _VERBS:
-            return f"a candidate {_VERBS[each['outcome']]}"
-    return ""
-
-
-def _is_wanted(request: Mapping[str, Any]) -> bool:
-    """Return whether a launch is needed, after those before it."""
-    number = request["launch"]
-    inputs = request["launches"][number]
-    if inputs["is_first"]:
-        return not number or request["results"] in _sound_peers(request, number - 1)
-
-    peers = _sound_peers(request, number)
-    if len(peers) < 2 or request["results"] not in peers:
-        return False
-    repeats = inputs["repeats"]
-    if repeats is not None:
-        outcomes = _outcomes_of_peers(request, repeats)
-        if not _problem_of_draw(outcomes, request["launches"][repeats]):
-            return False
-    if request["results"] == peers[0]:
-        return True
-    reference = _read_outcome({"results": peers[0], "launch": number})
-    return reference is not None and reference["outcome"] == "launched"
-
-
-def _launch(request: dict[str, Any]) -> bool:
-    """Launch a candidate once, and write the outcome to a file: the process may end because of the
-    launch.
-    """
-    if _is_wanted(request):
-        path = _outcome_path(request["results"], request["launch"])
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(json.dumps(_outcome(request)))
-    return True
-
-
-@lru_cache(maxsize=32)
-def _open(path: str, name: str, place: str) -> tuple[Function, Device]:
-    """Return a function on a device. Its launches share what is built."""
-    device = find_device(place)
-    return loads_own(Path(path).read_bytes()).get_function(name).on(device), device
-
-
-def _outcome(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the outcome of a launch, "launched" or one of a `Comparison`, and the text."""
-    about: dict[str, Any] = {"is_invented": False, "numbers": {}}
-    try:
-        return _launched(request, about)
-    except NotFromInterfaceError as error:
-        return {"outcome": "not compared", "text": str(error)}
-    except GuardError as error:
-        return {"outcome": _FAULTS[error.fault], "text": str(error), **about}
-    except ArgumentError as error:
-        place = {"kind": error.kind, "function": error.function, "argument": error.argument}
-        return {"outcome": "error", "text": str(error), "about": place}
-    except DeviceNotFoundError as error:
-        return {"outcome": "left out", "text": f"{request['device']}: {error}"}
-    except Exception as error:  # noqa: BLE001 - also a driver's own, which is the result of this candidate
-        return {"outcome": "failed", "text": _text_of(error)}
-
-
-def _launched(request: Mapping[str, Any], about: dict[str, Any]) -> dict[str, Any]:
-    """Launch. Add to `about` the numbers, and whether inputs are invented."""
-    number, given = request["launch"], request["arguments"]
-    inputs = request["launches"][number]
-    function, device = _open(request["module"], request["name"], request["device"])
-    interface = interface_of(function)
-    if interface is None:
-        raise NotFromInterfaceError("the function has no interface")
-    reference: dict[str, Any] | None = None
-    peers = _sound_peers(request, number)
-    if peers and peers[0] != request["results"]:
-        reference = _read_outcome({"results": peers[0], "launch": number})
-
-    declared = {each.name: each for each in map(Param.from_dict, request["declared"])}
-    invented = Invented(
-        inputs["numbers"], inputs["length"], declared, inputs["word"], inputs["small"]
-    )
-    host = arguments_of(function, given, {}, invented)
-    launch = _launch_shape(function, interface, request)
-    made = {name: value for name, value in host.items() if name not in given}
-    program = program_of(function)
-    numbers = inputs["numbers"] if program is None else {}
-    if program is not None:
-        known_lengths(program, host.named, numbers)
-    about["numbers"] = numbers
-    about["is_invented"] = any(not isinstance(value, float) for value in made.values())
-    about["is_invented"] |= bool(launch) and not request["shape"]
-
-    def called(arguments: Arguments) -> Callable[..., Any]:
-        return partial(_results, function, arguments, device, launch, request["written"])
-
-    expected: Iterable[Any] | None = ()
-    if reference is not None:
-        expected = reference["results"]
-    if request["is_whole"]:
-        expected = None
-    with warnings.catch_warnings(record=True, action="always") as caught:
-        if program is None:
-            results = guarded_twice(function, partial(called(host), expected))
-        else:
-            results = _results_of_program(function, called(host), expected)
-    notes = [
-        text
-        for text in map(str, (each.message for each in caught))
-        if "guard cannot see" in text or " dimensions, and" in text
-    ]
-
-    others: list[dict[str, Any]] = []
-    if reference is None and len(request["peers"]) > 1:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            for seed in _SEEDS:
-                call = partial(called(moved_arguments(function, host, seed)), expected)
-                arrays = guarded_twice(function, call, again=False)
-                others.append({name: array for name, array, _ in arrays})
-
-    files: list[tuple[str, str, str, bool, list[str]]] = []
-    for name, array, is_image in results:
-        path = f"{request['results']}-{number}-{len(files)}.npy"
-        moved_paths = [f"{path[:-4]}-{place}.npy" for place in range(len(others))]
-        try:
-            np.save(path, array, allow_pickle=False)
-            for each, moved_path in zip(others, moved_paths, strict=True):
-                np.save(moved_path, each.get(name, array), allow_pickle=False)
-        except OSError as error:
-            text = f"the results cannot be written to {path}: {error.strerror or error}"
-            return {"outcome": "unsaved", "text": text}
-        is_rounded = is_image and array.dtype.kind in "iu"
-        files.append((name, path, array.dtype.name, is_rounded, moved_paths))
-    return {
-        "outcome": "launched",
-        "text": "; ".join(notes),
-        "results": files,
-        "numbers": numbers,
-        "inputs": describe_inputs(made, invented),
-    }
-
-
-def _results(
-    function: Function,
-    host: Arguments,
-    device: Device,
-    launch: Mapping[str, Any],
-    written: Sequence[str],
-    expected: Iterable[Any] | None,
-    most_steps: int = _MOST_STEPS,
-) -> tuple[list[tuple[str, np.ndarray[Any, Any], bool]], dict[str, np.ndarray[Any, Any]]]:
-    """Launch. Return the name of each array that the launch, or a step of a program, has written,
-    and whether it is an image of floats.
-
-    `expected` are the results of the reference, which the steps of a program get; None for a call
-    whose steps are not observed. Of more steps than `most_steps` the zones are compared after the
-    last one.
-    """
-    program = program_of(function)
-    steps = _Steps(expected or ())
-    methods: Methods = (
-        {(GuardedCall, "check"): steps.observe}
-        if program is not None and expected is not None
-        else {}
-    )
-    if program is not None and len(program.steps) > most_steps:
-        methods = {
-            (GuardedCall, "keep"): lambda _: lambda call: None,
-            (GuardedCall, "check"): lambda _: lambda call: steps.defer(call),
-        }
-    with replaced(methods, order=2):
-        result, call = call_once(function, on_device(function, host, device), device, **launch)
-        arrays = results_of(function, call, written)
-    for each in dict.fromkeys(steps.deferred.values()):
-        each.check()
-    if result is not None:
-        arrays["the returned value"] = np.asarray([result])
-    images = {
-        name
-        for name, value in call.items()
-        if isinstance(value, Image) and value.texel.sample == "float"
-    }
-    entries = [(name, array, name in images) for name, array in arrays.items()]
-    entries = steps.results if steps.results and steps.is_complete else entries
-    return entries, {name: array for name, array, _ in entries}
-
-
-def _results_of_program(
-    function: Function, called: Callable[..., Any], expected: Iterable[Any] | None
-) -> Any:
-    """Call a program in three guards, in the first of them with its steps observed, unless other
-    candidates have other steps.
-    """
-    try:
-        results = guarded_twice(function, partial(called, expected), again=False)
-        guarded_twice(function, partial(called, None))
-    except GuardError as error:
-        if (
-            error.fault == "write"
-        ):  # raise the error with its step, unless a launch does not repeat it
-            guarded_twice(function, partial(called, None, most_steps=1 << 16), again=False)
-        raise
-    return results
-
-
-class _Steps:
-    """The arrays that the steps of a program have written. Each step gets those of the reference,
-    so that rounding does not add up.
-
-    Parameters
-    ----------
-    reference
-        The results of the reference, as in the outcome of a launch.
-
-    Attributes
-    ----------
-    results
-        The name with the step, the array, and whether it is an image of floats.
-    is_complete
-        Whether all are kept: they may be too large.
-    deferred
-        The last call of a long program with each memory, whose zones are not compared yet.
-    """
-
-    def __init__(self, reference: Iterable[Any]) -> None:
-        self._reference = {name: (path, dtype) for name, path, dtype, *_ in reference}
-        self.results: list[tuple[str, np.ndarray[Any, Any], bool]] = []
-        self.is_complete, self._number, self._nbytes = True, 0, 0
-        self.deferred: dict[int, GuardedCall] = {}
-
-    def defer(self, call: GuardedCall) -> None:
-        """Replace `GuardedCall.check`."""
-        self.deferred |= dict.fromkeys([id(memory) for _, _, memory in call.guarded], call)
-
-    def observe(self, check: Callable[[GuardedCall], None]) -> Callable[[GuardedCall], None]:
-        """Return what replaces `GuardedCall.check`."""
-
-        def observed(call: GuardedCall) -> None:
-            check(call)
-            self._number += 1
-            arguments = call.function._signature.arguments
-            images = [
-                (arguments[number], each, None)
-                for number, each in call._images.items()
-                if isinstance(each, Image)
-            ]
-            for argument, value, memory in (*call.guarded, *images):
-                if argument.written:
-                    self._add(
-                        f"step {self._number} ({call.function.name}): {argument.name}",
-                        value,
-                        memory,
-                    )
-
-        return observed
-
-    def _add(self, name: str, value: Any, memory: GuardedMemory | None) -> None:
-        self._nbytes += value.nbytes
-        self.is_complete = self._nbytes <= _MOST_RECORDED and len(self.results) < _MOST_STEPS
-        if not self.is_complete:
-            return
-        self.results.append((name, value.numpy(), memory is None and value.texel.sample == "float"))
-        if name in self._reference:
-            expected = _load(*self._reference[name])
-            value.copy_from(expected) if memory is None else memory.assign(
-                np.frombuffer(expected.tobytes(), np.uint8)
-            )
-
-
-def _launch_shape(
-    function: Function, interface: Interface, request: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return the keywords of a launch."""
-    if not has_grid(function):
-        return {}
-    threads = request["launches"][request["launch"]]["threads"]
-    launch = dict(request["shape"] or {"threads": threads})
-    if function.block is None:
-        block = request["block"] or (_OPEN_BLOCK if interface.open_block else None)
-        if block is None:
-            raise NotFromInterfaceError(
-                "its interface has no block of threads; give one: --block, or block="
-            )
-        launch["block"] = tuple(block)
-    return launch
-
-
 # -- Comparisons.
 
 
 class _Compared:
     """The comparison of one function's launches, whose tolerance is `rtol` and `atol`."""
 
-    def __init__(self, planned: Sequence[_Planned], rtol: float | None, atol: float | None) -> None:
+    def __init__(self, planned: Sequence[Planned], rtol: float | None, atol: float | None) -> None:
         self._planned, self._rtol, self._atol = planned, rtol, atol
         self._unsound = _unsound_launch(planned)
         #: The candidates whose first launches have results, the reference first.
@@ -1261,7 +462,7 @@ class _Compared:
                 )
                 text = f"{chosen}: {text}. Give the sizes: NAME=VALUE and --threads"
             if each not in self._sound:
-                is_launched = outcome not in _UNLAUNCHED or number == self._unsound
+                is_launched = outcome not in UNLAUNCHED or number == self._unsound
                 yield Comparison(each.label, each.device if is_launched else "", outcome, text)
                 continue
             outcome, verdict = self._of_sound(each)
@@ -1293,9 +494,9 @@ class _Compared:
     def _problem(self, launch: int) -> str:
         """Return why a further draw is not judged; "" if it is."""
         inputs = self._sound[0].request["launches"][launch]
-        return _problem_of_draw([each.outcome(launch) for each in self._sound], inputs)
+        return problem_of_draw([each.outcome(launch) for each in self._sound], inputs)
 
-    def _of_sound(self, candidate: _Planned) -> tuple[str, str]:
+    def _of_sound(self, candidate: Planned) -> tuple[str, str]:
         """Return the outcome of a candidate whose first launches have results, and the text."""
         reference = self._sound[0]
         if len(self._sound) == 1:
@@ -1312,7 +513,7 @@ class _Compared:
                 continue
             if launch["outcome"] == "unsaved":
                 raise _unsaved(launch["text"])
-            if launch["outcome"] in _VERBS:
+            if launch["outcome"] in VERBS:
                 place = f"{candidate.describe_numbers(number)}{_values(candidate, number)}"
                 return launch["outcome"], f"{launch['text']}{place}"
             try:
@@ -1328,7 +529,7 @@ class _Compared:
             return "not compared", "it writes to no array"
         return "agrees", f"worst error {worst:.3g}"
 
-    def _difference(self, candidate: _Planned, launch: int) -> tuple[str, Difference] | None:
+    def _difference(self, candidate: Planned, launch: int) -> tuple[str, Difference] | None:
         """Return the first array that differs in a launch, or the one with the worst error."""
         reference = self._sound[0].outcome(launch) or {}
         own = candidate.outcome(launch) or {}
@@ -1338,7 +539,7 @@ class _Compared:
         for name, path, dtype, is_rounded, _ in own.get("results", ()):
             if name not in files:  # reflection may know of one candidate alone that it only reads
                 continue
-            array, expected = _load(path, dtype), _load(*files[name][:2])
+            array, expected = load_result(path, dtype), load_result(*files[name][:2])
             allowed = max(self._atol or 0, 1) if is_rounded else self._atol
             if candidate.request["is_whole"] and allowed is self._rtol is None:
                 # The rounding of all steps adds up.
@@ -1346,7 +547,7 @@ class _Compared:
                 allowed = 5 * default_rtol(array, expected) * largest
             elif allowed is self._rtol is None:
                 allowed = default_rtol(array, expected) * SCALES.get(inputs["word"], 1)
-            moved = [_load(each, dtype) for each in files[name][3]]
+            moved = [load_result(each, dtype) for each in files[name][3]]
             sensitivity = Sensitivity(moved, is_finite=not inputs["is_first"])
             difference = worst_difference(name, array, expected, self._rtol, allowed, sensitivity)
             if difference.is_error:
@@ -1355,7 +556,7 @@ class _Compared:
                 worst = name, difference
         return worst
 
-    def _describe(self, candidate: _Planned, launch: int, name: str, difference: Difference) -> str:
+    def _describe(self, candidate: Planned, launch: int, name: str, difference: Difference) -> str:
         """Return a difference with its input, as text."""
         reference = self._sound[0]
         text = (
@@ -1381,14 +582,14 @@ def _unsaved(text: str) -> DevmodError:
     return DevmodError(f"verify: {text}. Free space there, or set TMPDIR to another folder")
 
 
-def _values(candidate: _Planned, launch: int) -> str:
+def _values(candidate: Planned, launch: int) -> str:
     """Return the values of a launch with a further draw, for messages."""
     if candidate.request["launches"][launch]["is_first"]:
         return ""
     return f", with values from {candidate.draw(launch).values}"
 
 
-def _unsound_launch(planned: Sequence[_Planned]) -> int | None:
+def _unsound_launch(planned: Sequence[Planned]) -> int | None:
     """Return the number of the launch in which every candidate is outside, or fails after an
     earlier launch, for invented sizes.
     """
@@ -1399,7 +600,7 @@ def _unsound_launch(planned: Sequence[_Planned]) -> int | None:
             for each in planned
             if each.request and number < min(len(each.outcomes), len(each.request["launches"]))
         ]
-        outcomes = [each for each in outcomes if each["outcome"] not in _UNLAUNCHED]
+        outcomes = [each for each in outcomes if each["outcome"] not in UNLAUNCHED]
         names = {each["outcome"] for each in outcomes}
         if (
             names
@@ -1408,21 +609,3 @@ def _unsound_launch(planned: Sequence[_Planned]) -> int | None:
         ):
             return number if number or names <= {*_OUTSIDE} else None
     return None
-
-
-def _interface(module: Module, name: str) -> Interface | None:
-    with suppress(DevmodError):  # its process has the error
-        return getattr(module.functions.get(name), "interface", None)
-    return None
-
-
-def _load(path: str, dtype: str) -> np.ndarray[Any, Any]:
-    """Return an array of a file. NumPy stores types that are not its own, such as bfloat16, without
-    their names.
-    """
-    array: np.ndarray[Any, Any] = np.load(path, allow_pickle=False)
-    return (
-        array.view(numpy_dtype(dtype))
-        if array.dtype.type is np.void and not array.dtype.names
-        else array
-    )
