@@ -181,7 +181,7 @@ def beside_onnxruntime(rounds: int) -> None:
     if not (folder / "done").exists():
         return
     sys.path.append(str(folder))
-    import onnxruntime  # type: ignore[import-not-found]
+    import onnxruntime
 
     for label, (path, shape, dtype) in ONNX.items():
         numbers = np.random.default_rng(0)
