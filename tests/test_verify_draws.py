@@ -166,23 +166,34 @@ def test_a_candidate_that_leaves_its_arrays_in_a_further_draw_is_wrong() -> None
     assert other.text.endswith(" for n=1000, with values from -8 to 8")
 
 
-def test_integers_that_may_be_indices_are_drawn_again_as_small_ones() -> None:
-    verification = verified({"": INNOCENT["an index with another name"]})
-    small = " (integers 0 to 15)"
-    assert [each.values for each in verification.draws["k0"]] == [
-        *VALUES[:2],
-        *(values + small for values in VALUES[2:]),
-    ]
+def test_integers_that_may_be_indices_are_small_in_one_draw_of_both_signs() -> None:
+    pair = INNOCENT["an index with another name"]
+    verification = verified({"": pair})
+    draws = verification.draws["k0"]
+    assert tuple(each.values for each in draws) == VALUES
+    assert [each.problem for each in draws[:3]] == [""] * 3
+    assert {each.problem for each in draws[3:]} <= {
+        "the reference reads outside",
+        "the reference fails",
+    }
+    wrong = verified(
+        {"": pair._replace(other=pair.sound.replace("= x", "= fabs(x").replace("];", "]);"))}
+    )
+    assert wrong.functions["k0"][1].text.partition(", with values ")[2].startswith("from -8 to 8;")
     # The name suggests indices.
     verification = verified({"": INNOCENT["an index in range"]})
-    assert tuple(each.values for each in verification.draws["k0"]) == VALUES
+    assert [(each.values, each.problem) for each in verification.draws["k0"]] == [
+        (values, "") for values in VALUES
+    ]
 
 
 def test_a_candidate_may_leave_its_arrays_for_integers_that_may_be_indices() -> None:
     pair = INNOCENT["an index with another name"]
     verification = verified({"": pair._replace(sound=pair.sound.replace("[i]]", "[i] & 15]"))})
     assert [each.outcome for each in verification.functions["k0"]] == ["reference", "agrees"]
-    assert [each.problem for each in verification.draws["k0"]] == [""] * 5
+    problems = [each.problem for each in verification.draws["k0"]]
+    assert problems[:3] == [""] * 3
+    assert set(problems[3:]) <= {"a candidate reads outside", "a candidate fails"}
 
 
 def test_elements_that_are_not_finite_in_the_reference_are_not_judged() -> None:

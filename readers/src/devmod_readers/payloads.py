@@ -1,6 +1,6 @@
-"""The checks of payloads, one for each kind of core's. The kind's TargetSpec names it as `check`.
+"""The checks of payloads of core's kinds. A kind's TargetSpec names its own as `check`.
 
-Each is called as ``check(fmt, data, functions)`` with one binary and the functions that it must
+A check is called as ``check(fmt, data, functions)`` with one binary and the functions that it must
 have. It raises an error for a binary that no device can use, and returns whether it can read the
 format.
 """
@@ -16,28 +16,18 @@ from devmod_readers.elf import ElfFile, dynamic_symbols, find_damage
 from devmod_readers.metallib import read_metallib
 from devmod_readers.nvidia import fatbin_members, index_cubin, read_ptx
 from devmod_readers.offload import is_container, read_images
-from devmod_readers.spirv import GL_COMPUTE, KERNEL, SpirvModule, read_module
+from devmod_readers.spirv import GL_COMPUTE, KERNEL, read_module
 from devmod_readers.wgsl import read_wgsl
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from devmod import FunctionInfo
     from devmod.backend import Binary
 
     Functions = Mapping[str, FunctionInfo]
 
-__all__ = [
-    "check_cuda",
-    "check_hexagon",
-    "check_metal",
-    "check_names",
-    "check_opencl",
-    "check_rocm",
-    "check_source",
-    "check_vulkan",
-    "check_webgpu",
-]
+__all__ = ["check", "check_hexagon", "check_names", "check_source"]
 
 _WORD = re.compile(r"[^\W\d]\w*")
 #: The bytes of a Vulkan shader before its SPIR-V: a flag, and the number of words.
@@ -46,13 +36,12 @@ _SHADER_HEADER = 12
 
 def check_names(kind: str, fmt: str, names: Iterable[str], functions: Functions) -> None:
     """Raise FormatError unless `names`, the kernels of a binary, have those of `functions`."""
-    found = list(names)
-    known = set(found)
+    known = dict.fromkeys(names)
     for name, info in functions.items():
         if info.name not in known:
             raise FormatError(
                 f"the {kind} payload of format {fmt!r} has no kernel {info.name!r}, which its "
-                f"fmap names; it has: {list_names(found)}. Compile it again",
+                f"fmap names; it has: {list_names(known)}. Compile it again",
                 kind=kind,
                 function=name,
             )
@@ -78,97 +67,20 @@ def check_source(kind: str, fmt: str, data: Binary, functions: Functions) -> boo
     return True
 
 
-def check_cuda(fmt: str, data: Binary, functions: Functions) -> bool:
-    """Check a payload of CUDA."""
-    if fmt == "cuda":
-        return check_source("cuda", fmt, data, functions)
-    if fmt == "fatbin":
-        return _check_fatbin(data, functions)
-
-    if fmt == "ptx":
-        names: Iterable[str] = read_ptx(str(data, "utf-8"))
-    else:
-        names = index_cubin(data)
-    check_names("cuda", fmt, names, functions)
-    return True
-
-
-def _check_fatbin(data: Binary, functions: Functions) -> bool:
-    names: list[str] = []
-    for member in fatbin_members(data):
-        try:
-            if member.kind == "ptx":
-                names += read_ptx(str(member.data, "utf-8"))
-            elif member.kind == "cubin":
-                names += index_cubin(member.data)
-            else:
-                return False
-        except ToolchainNotFoundError:  # what decompresses it is not installed here
-            return False
-    check_names("cuda", "fatbin", dict.fromkeys(names), functions)
-    return True
-
-
-def check_rocm(fmt: str, data: Binary, functions: Functions) -> bool:
-    """Check a payload of ROCm."""
-    if fmt == "hip":
-        return check_source("rocm", fmt, data, functions)
-
-    images: list[Binary] = [data]
-    if is_container(data):
-        try:
-            images = [each.data for each in read_images(data) if each.fmt == fmt]
-        except ToolchainNotFoundError:
-            return False
-
-    names: list[str] = []
-    for image in images:
-        kernels = read_code_object(image)
-        check_code_object(image, [each.symbol for each in kernels.values()])
-        names += kernels
-    check_names("rocm", fmt, dict.fromkeys(names), functions)
-    return True
-
-
-def check_vulkan(fmt: str, data: Binary, functions: Functions) -> bool:
-    """Check a shader of Vulkan."""
-    module = _read_spirv("vulkan shader", bytes(data)[_SHADER_HEADER:])
-    names = [entry.name for entry in module.entries if entry.model == GL_COMPUTE]
-    check_names("vulkan", fmt, names, functions)
-    return True
-
-
-def check_opencl(fmt: str, data: Binary, functions: Functions) -> bool:
-    """Check a payload of OpenCL. Only a driver reads program binaries."""
-    if fmt == "cl":
-        return check_source("opencl", fmt, data, functions)
-    if fmt != "il":
+def check(fmt: str, data: Binary, functions: Functions) -> bool:
+    """Check a payload of one of core's kinds."""
+    if fmt in _SOURCES:
+        return check_source(_SOURCES[fmt], fmt, data, functions)
+    if fmt not in _READERS:
         return False
-    module = _read_spirv("opencl payload", bytes(data))
-    names = [entry.name for entry in module.entries if entry.model == KERNEL]
-    check_names("opencl", fmt, names, functions)
-    return True
-
-
-def _read_spirv(subject: str, data: bytes) -> SpirvModule:
+    kind, read = _READERS[fmt]
     try:
-        return read_module(data)
-    except FormatError as error:
-        raise FormatError(f"the SPIR-V of the {subject} {error}") from None
-
-
-def check_webgpu(fmt: str, data: Binary, functions: Functions) -> bool:
-    """Check a shader of WebGPU."""
-    shaders = read_wgsl(str(data, "utf-8"), "the webgpu shader")
-    check_names("webgpu", fmt, shaders, functions)
-    return True
-
-
-def check_metal(fmt: str, data: Binary, functions: Functions) -> bool:
-    """Check a shader of Metal."""
-    if fmt == "metal":
-        return check_source("metal", fmt, data, functions)
-    check_names("metal", fmt, read_metallib(bytes(data)), functions)
+        names = read(data)
+    except ToolchainNotFoundError:  # what decompresses it is not installed here
+        return False
+    if names is None:
+        return False
+    check_names(kind, fmt, names, functions)
     return True
 
 
@@ -180,3 +92,52 @@ def check_hexagon(fmt: str, data: Binary, functions: Functions) -> bool:
     wanted = [info.name for info in functions.values()]
     check_names("hexagon", fmt, dynamic_symbols(ElfFile(data), wanted), functions)
     return True
+
+
+def _fatbin_names(data: Binary) -> list[str] | None:
+    names: list[str] = []
+    for member in fatbin_members(data):
+        if member.kind not in ("ptx", "cubin"):
+            return None
+        _, read = _READERS[member.kind]
+        names += read(member.data) or ()
+    return names
+
+
+def _hsaco_names(data: Binary) -> list[str]:
+    images: list[Binary] = [data]
+    if is_container(data):
+        images = [each.data for each in read_images(data) if each.fmt == "hsaco"]
+    names: list[str] = []
+    for image in images:
+        kernels = read_code_object(image)
+        check_code_object(image, [each.symbol for each in kernels.values()])
+        names += kernels
+    return names
+
+
+def _spirv_names(subject: str, data: Binary, model: int) -> list[str]:
+    try:
+        module = read_module(bytes(data))
+    except FormatError as error:
+        raise FormatError(f"the SPIR-V of the {subject} {error}") from None
+    return [entry.name for entry in module.entries if entry.model == model]
+
+
+#: The kind of a format of sources.
+_SOURCES = {"cuda": "cuda", "hip": "rocm", "cl": "opencl", "metal": "metal"}
+#: The kind of a format, and what returns the kernels of a binary; None for one that it cannot read.
+#: Only a driver reads other formats.
+_READERS: dict[str, tuple[str, Callable[[Binary], Iterable[str] | None]]] = {
+    "ptx": ("cuda", lambda data: read_ptx(str(data, "utf-8"))),
+    "cubin": ("cuda", index_cubin),
+    "fatbin": ("cuda", _fatbin_names),
+    "hsaco": ("rocm", _hsaco_names),
+    "spv": (
+        "vulkan",
+        lambda data: _spirv_names("vulkan shader", data[_SHADER_HEADER:], GL_COMPUTE),
+    ),
+    "il": ("opencl", lambda data: _spirv_names("opencl payload", data, KERNEL)),
+    "wgsl": ("webgpu", lambda data: read_wgsl(str(data, "utf-8"), "the webgpu shader")),
+    "metallib": ("metal", lambda data: read_metallib(bytes(data))),
+}

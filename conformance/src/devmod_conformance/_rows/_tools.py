@@ -17,7 +17,7 @@ from devmod_conformance._case import Call, Conformance, Sample
 from devmod_conformance._row import NO_SAMPLE, Row, Skip
 from devmod_conformance._row import require as require
 from devmod_conformance._turn import device_turn
-from devmod_runtime.tools.difference import Sensitivity, worst_difference
+from devmod_runtime.tools.difference import worst_difference
 from devmod_runtime.tools.draws import RANGES, moved, random_array
 
 _T = TypeVar("_T")
@@ -357,40 +357,35 @@ def check_draws(case: Conformance, call: Call, function: Any) -> None:
         for number, each in enumerate(arguments):
             if isinstance(each, np.ndarray) and each.dtype.kind == "f":
                 arguments[number] = random_array(str(number), each.shape, each.dtype, word)
-        expected = _referenced(call, arguments, 0)
-        others = [_referenced(call, arguments, seed) for seed in (1, 2)]
+        expected, *others = [_referenced(call, arguments, seed) for seed in range(3)]
         launch(case, function, arguments, **call.keywords)
         for number, actual in enumerate(to_host(arguments)):
             if not isinstance(actual, np.ndarray):
                 continue
-            sensitivity = Sensitivity([each[number] for each in others], is_finite=True)
+            name = f"argument {number + 1}"
             worst = worst_difference(
-                f"argument {number + 1}",
+                name,
                 actual,
                 expected[number],
                 call.rtol,
                 call.atol,
-                sensitivity,
+                [each[number] for each in others],
+                is_finite=True,
             )
             require(
                 not worst.is_error,
-                f"{call.function!r} with values from {values}: argument {number + 1} is wrong at "
+                f"{call.function!r} with values from {values}: {name} is wrong at "
                 f"{worst.subscript}: expected {worst.expected!r}, got {worst.value!r}",
             )
 
 
 def _referenced(call: Call, arguments: Sequence[Any], seed: int) -> list[Any]:
-    """Return what the reference makes of arguments, whose floats are moved with a seed that is not
-    0.
-    """
+    """Return what the reference makes of arguments, whose floats are moved with a seed."""
     np = import_numpy()
-    copies = []
-    for each in arguments:
+    copies = list(arguments)
+    for number, each in enumerate(arguments):
         if isinstance(each, np.ndarray):
-            each = each.copy()
-            if seed:
-                each = moved(each, seed)
-        copies.append(each)
+            copies[number] = moved(each, seed)
     with np.errstate(all="ignore"):
         call.reference(*copies)
     return copies

@@ -11,6 +11,7 @@ from devmod.errors import ArgumentError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     import numpy as np
@@ -48,43 +49,6 @@ class Difference(NamedTuple):
         return f"[{', '.join(map(str, self.place))}]"
 
 
-class Sensitivity(NamedTuple):
-    """How the expected array changes when the inputs do, for `worst_difference`.
-
-    Attributes
-    ----------
-    moved
-        The expected array for inputs that are moved by one unit in the last place.
-    is_finite
-        Whether only elements are judged whose expected value is finite.
-    """
-
-    moved: list[np.ndarray[Any, Any]]
-    is_finite: bool
-
-    def member(self, name: str) -> Sensitivity:
-        """Return the sensitivity of a member of an array of structs."""
-        return self._replace(moved=[each[name] for each in self.moved])
-
-    def adapt(
-        self,
-        expected: np.ndarray[Any, Any],
-        error: np.ndarray[Any, Any],
-        allowed: np.ndarray[Any, Any],
-    ) -> None:
-        """Add 16 times the change to what is allowed, and remove the errors that are not judged."""
-        change = np.zeros(error.shape)
-        for each in self.moved:
-            change = np.maximum(
-                change, errors_and_allowed(each.reshape(error.shape), expected, 0, 0)[0]
-            )
-        is_judged = np.isfinite(change)
-        if self.is_finite and expected.dtype.kind not in "biu":
-            is_judged &= np.isfinite(expected)
-        error[~is_judged] = 0
-        allowed += 16 * np.where(is_judged, change, 0)
-
-
 #: The relative tolerance of verify by the bytes of a float: a sum in another order passes, a result
 #: that went through a smaller type fails.
 _RTOL = {8: 1e-10, 4: 2e-5, 2: 1e-2, 1: 0.25}
@@ -117,13 +81,17 @@ def worst_difference(
     expected: np.ndarray[Any, Any],
     rtol: float | None,
     atol: float | None,
-    sensitivity: Sensitivity | None = None,
+    moved: Sequence[np.ndarray[Any, Any]] = (),
+    *,
+    is_finite: bool = False,
 ) -> Difference:
     """Return the element that exceeds the tolerance ``atol + rtol * abs(expected)`` most; without
     one, that of the largest error.
 
     None is the tolerance of the type: `default_rtol`, and for `atol` the same number. Integers have
-    no relative tolerance.
+    no relative tolerance. `moved` are expected arrays for inputs that are moved by one unit in the
+    last place: 16 times their change is allowed too. With `is_finite`, elements are judged whose
+    expected value is finite.
 
     Raises
     ------
@@ -157,7 +125,8 @@ def worst_difference(
                 expected[each],
                 rtol,
                 atol,
-                sensitivity and sensitivity.member(each),
+                [other[each] for other in moved],
+                is_finite=is_finite,
             )
             for each in array.dtype.names or ()
         ]
@@ -167,10 +136,16 @@ def worst_difference(
     elif rtol is None:
         rtol = default_rtol(array, expected)
     error, allowed = errors_and_allowed(array, expected, rtol, rtol if atol is None else atol)
-    if sensitivity is not None:
-        sensitivity.adapt(expected, error, allowed)
+    change = np.zeros(error.shape)
+    for each in moved:
+        other, _ = errors_and_allowed(each.reshape(array.shape), expected, 0, 0)
+        change = np.maximum(change, other)
+    if is_finite and expected.dtype.kind not in "biu":
+        change[~np.isfinite(expected)] = np.inf
+    is_judged = np.isfinite(change)
+    error[~is_judged] = 0
     with np.errstate(invalid="ignore"):
-        excess = error - allowed
+        excess = error - allowed - 16 * np.where(is_judged, change, 0)
     excess = np.where(np.isnan(excess), np.inf, excess)
     worst = excess if (excess > 0).any() else error
     index = np.unravel_index(int(np.argmax(worst)), array.shape)

@@ -67,11 +67,11 @@ def has_integers(dtype: np.dtype[Any]) -> bool:
     return dtype.kind in "iu"
 
 
-def redrawn(name: str, array: np.ndarray[Any, Any], word: str) -> np.ndarray[Any, Any]:
-    """Return the values of a draw in an array's shape and type."""
-    if has_integers(array.dtype) and is_size(name, is_scalar=False):
-        word = "random"
-    return random_array(name, array.shape, array.dtype, word)
+def draw_of(name: str, dtype: np.dtype[Any], word: str) -> str:
+    """Return the draw of an array: integers whose name suggests indices have those of "random"."""
+    if has_integers(dtype) and is_size(name, is_scalar=False):
+        return "random"
+    return word
 
 
 def random_array(
@@ -112,28 +112,18 @@ def _random(
 def _integers(
     generator: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any], word: str
 ) -> np.ndarray[Any, Any]:
-    if word == "wide":
-        return _wide_integers(generator, shape, dtype)
-    if word == "random" or dtype.kind == "u":
+    if word == "random" or (dtype.kind == "u" and word != "wide"):
         return generator.integers(0, INTEGERS, shape).astype(dtype)
-    highest = 0
-    if word == "signed":
-        highest = _SMALL
-    return generator.integers(-_SMALL, highest, shape, endpoint=True).astype(dtype)
+    if word != "wide":
+        highest = {"signed": _SMALL, "negative": 0}[word]
+        return generator.integers(-_SMALL, highest, shape, endpoint=True).astype(dtype)
 
-
-def _wide_integers(
-    generator: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]
-) -> np.ndarray[Any, Any]:
-    """Return integers of any size, and the limits of their type."""
     limits = np.iinfo(dtype)
     result = generator.integers(limits.min, limits.max, shape, dtype, endpoint=True)
     # A shift makes small numbers as frequent as large ones.
     result >>= generator.integers(0, 8 * dtype.itemsize, shape).astype(dtype)
     special = np.array([limits.min, limits.max, limits.max - 1, 0, 1], dtype)
-    chosen = generator.random(shape) < 1 / 8
-    result[chosen] = generator.choice(special, np.count_nonzero(chosen))
-    return result
+    return np.where(generator.random(shape) < 1 / 8, generator.choice(special, shape), result)
 
 
 def _floats(
@@ -161,23 +151,23 @@ def _floats(
 
 
 def moved(array: np.ndarray[Any, Any], seed: int) -> np.ndarray[Any, Any]:
-    """Return an array whose floats are moved by one unit in the last place, up or down.
+    """Return an array whose floats are moved by one unit in the last place, up or down; a copy for
+    the seed 0.
 
     Small multiples of 0.5 stay: most of them are exact, and a kernel that rounds changes there.
     """
     result = array.copy()
     if array.dtype.names:
-        for number, member in enumerate(array.dtype.names):
-            result[member] = moved(array[member], seed + number)
+        for member in array.dtype.names:
+            result[member] = moved(array[member], seed)
         return result
     is_float = array.dtype.kind == "f" or array.dtype.name == "bfloat16"
-    if not is_float or array.dtype.itemsize == 1:
+    if not seed or not is_float or array.dtype.itemsize == 1:
         return result
     generator = np.random.default_rng(seed + array.size)
-    limit = np.array(np.inf, array.dtype)
+    limits = np.array([-np.inf, np.inf], array.dtype)
     with np.errstate(all="ignore"):
-        directions = np.where(generator.integers(0, 2, array.shape, np.uint8), limit, -limit)
-        result = np.nextafter(array, directions)
+        result = np.nextafter(array, limits[generator.integers(0, 2, array.shape, np.uint8)])
         double = array + array
         is_exact = (abs(array) <= _SMALL) & (double == np.rint(double))
     return np.where(is_exact, array, result)

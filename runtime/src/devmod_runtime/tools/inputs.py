@@ -32,6 +32,7 @@ from devmod_runtime._program.function import ProgramFunction
 from devmod_runtime.tools.draws import (
     RANGES,
     NotFromInterfaceError,
+    draw_of,
     has_integers,
     is_size,
     moved,
@@ -403,15 +404,12 @@ class Invented(NamedTuple):
         What the parameters of other candidates declare, by their names (`declared_params`).
     word
         The draw of arrays (`devmod_runtime.tools.draws`).
-    has_small_integers
-        Whether arrays of integers have those of the draw "random", in any draw.
     """
 
     numbers: Mapping[str, float] = {}
     length: int = _LENGTH
     declared: Mapping[str, Param] = {}
     word: str = "random"
-    has_small_integers: bool = False
 
     def completed(self, param: Param) -> Param:
         """Return a parameter with the type of a buffer or the format of an image that another
@@ -427,10 +425,12 @@ class Invented(NamedTuple):
         )
 
     def word_of(self, name: str, dtype: np.dtype[Any]) -> str:
-        """Return the draw of an array. Integers that may be indices have those of "random"."""
-        if has_integers(dtype) and (self.has_small_integers or is_size(name, is_scalar=False)):
+        """Return the draw of an array. Integers that may be indices have those of "random": in the
+        draw "signed" all of them, and in others those with such a name.
+        """
+        if self.word == "signed" and has_integers(dtype):
             return "random"
-        return self.word
+        return draw_of(name, dtype, self.word)
 
     def number(self, name: str, dtype: np.dtype[Any]) -> float:
         """Return the number of a scalar of a type that is not a struct."""
@@ -444,7 +444,7 @@ class Invented(NamedTuple):
 def equal_numbers(interfaces: Iterable[Interface]) -> Invented:
     """Return inputs in which all integers are equal."""
     integers = [name for name, kind in _kinds_of_numbers(interfaces).items() if kind in "iu"]
-    return Invented(dict.fromkeys(integers, _INTEGER), _length(_INTEGER ** len(integers)))
+    return Invented(dict.fromkeys(integers, _INTEGER), _length([_INTEGER] * len(integers)))
 
 
 def distinct_numbers(interfaces: Iterable[Interface], blocks: Collection[int]) -> Invented:
@@ -462,28 +462,32 @@ def distinct_numbers(interfaces: Iterable[Interface], blocks: Collection[int]) -
         The numbers of threads of their blocks in any dimension.
     """
     kinds = _kinds_of_numbers(interfaces)
-    integers = [name for name, kind in kinds.items() if kind in "iu"]
     block = max(blocks, default=1)
     block = block if block > 1 else _INTEGER
-    large = range(2 * block - 4, block, -8) if block >= 8 else range(2 * block - 1, block, -2)
-    large_values = [
-        each for each in large if not any(each % length == 0 for length in blocks if length > 1)
-    ] or [2 * block - 1]
-    values: list[int] = []
-    for count, step in ((3, 4), (2, 4), (1, 4), (1, 1)):
-        values = large_values[:count]
-        values += [
-            each for each in range(2 * step, (len(integers) + 5) * step, step) if each not in values
-        ]
-        values = values[: len(integers)]
-        if prod(values) <= _MOST_PRODUCT:
+    step = 8 if block >= 8 else 2
+    large = [
+        each
+        for each in range(2 * block - step // 2, block, -step)
+        if not any(each % length == 0 for length in blocks if length > 1)
+    ]
+    integers = [name for name, kind in kinds.items() if kind in "iu"]
+    numbers = _some_large(integers, large[:3] or [2 * block - 1])
+    for place, name in enumerate(name for name in kinds if name not in integers):
+        numbers[name] = (place % 6 + 2) / 8
+    return Invented(numbers, _length(numbers[name] for name in integers))
+
+
+def _some_large(integers: Sequence[str], large: Sequence[int]) -> dict[str, float]:
+    """Return numbers of which as many are large as the limit on their product allows, or one."""
+    for count, step in (*((count, 4) for count in range(len(large), 0, -1)), (1, 1)):
+        values = [*large[:count]]
+        for each in range(2 * step, (len(integers) + 5) * step, step):
+            if each not in values:
+                values.append(each)
+        numbers: dict[str, float] = dict(zip(integers, values, strict=False))
+        if prod(numbers.values()) <= _MOST_PRODUCT:
             break
-    numbers: dict[str, float] = dict(zip(integers, values, strict=True))
-    numbers |= {
-        name: (place % 6 + 2) / 8
-        for place, name in enumerate(name for name in kinds if name not in numbers)
-    }
-    return Invented(numbers, _length(prod(values)))
+    return numbers
 
 
 def numbers_of_many_blocks(
@@ -503,31 +507,20 @@ def numbers_of_many_blocks(
         Which integer is the first large one.
     """
     distinct = distinct_numbers(interfaces, blocks)
-    kinds = _kinds_of_numbers(interfaces)
-    integers = [name for name, kind in kinds.items() if kind in "iu"]
-    if not integers:
-        return distinct
-    start = turn % len(integers)
+    integers = [name for name, kind in _kinds_of_numbers(interfaces).items() if kind in "iu"]
+    start = turn % max(len(integers), 1)
     integers = integers[start:] + integers[:start]
-
     large = []
-    for axis, number in enumerate(threads):
-        part = max(blocks[axis] * 3 // 32 * 4, 1)  # 24 of 64
-        large.append(number - part * (axis + 1))
-    values: list[int] = []
-    for count, step in ((len(large), 4), (1, 4), (1, 0)):
-        values = large[:count]
-        for place in range(len(integers)):
-            values.append(8 + step * place)
-        values = values[: len(integers)]
-        if prod(values) <= _MOST_PRODUCT:
-            numbers = dict(distinct.numbers)
-            numbers.update(zip(integers, values, strict=True))
-            needed = prod(values)
-            if len(integers) == 1:  # it may be both sides of a matrix
-                needed *= needed
-            return Invented(numbers, _length(needed))
-    return distinct
+    for axis, number in enumerate(threads, 1):
+        part = max(blocks[axis - 1] * 3 // 32 * 4, 1)  # 24 of 64
+        large.append(number - part * axis)
+    numbers = _some_large(integers, large)
+    needed = [*numbers.values()]
+    if prod(needed) > _MOST_PRODUCT:
+        return distinct
+    if len(integers) == 1:  # it may be both sides of a matrix
+        needed *= 2
+    return Invented({**distinct.numbers, **numbers}, _length(needed))
 
 
 def negative_numbers(interfaces: Iterable[Interface]) -> dict[str, float]:
@@ -542,9 +535,9 @@ def negative_numbers(interfaces: Iterable[Interface]) -> dict[str, float]:
     return numbers
 
 
-def _length(product: int) -> int:
+def _length(numbers: Iterable[float]) -> int:
     """Return the length of arrays for indices below a product: a thread may have four elements."""
-    return max(_LENGTH, min(4 * product, _MOST_ELEMENTS))
+    return max(_LENGTH, min(4 * int(prod(numbers)), _MOST_ELEMENTS))
 
 
 def _kinds_of_numbers(interfaces: Iterable[Interface]) -> dict[str, str]:
@@ -861,11 +854,8 @@ def _program_arguments(
         )
     numbers = invented or Invented()
     if made:
-        wanted: list[Mapping[str, float]] = [numbers.numbers, {}]
-        found = next(
-            filter(None, (choose_lengths(function, lengths, constraints, each) for each in wanted)),
-            None,
-        )
+        found = choose_lengths(function, lengths, constraints, numbers.numbers)
+        found = found or choose_lengths(function, lengths, constraints, {})
         if found is None and (names or function.sizes):
             text = (
                 f"{function.label}: no lengths that it accepts were found: give {list_names(names)}"
@@ -1018,8 +1008,7 @@ def _image_on_device(name: str, value: RandomImage, device: Device) -> Image:
         )
     else:
         texels = random_array(name, image.array_shape, np.dtype(image.texel.dtype), value.word)
-        if value.seed:
-            texels = moved(texels, value.seed)
+        texels = moved(texels, value.seed)
     image.copy_from(texels)
     return image
 

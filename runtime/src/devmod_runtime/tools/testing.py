@@ -16,7 +16,7 @@ from devmod._values.dtypes import describe_value
 from devmod.backend import LAUNCH_KEYWORDS, find_spec
 from devmod.errors import ArgumentError, DevmodError, did_you_mean
 from devmod_runtime.tools.difference import errors_and_allowed
-from devmod_runtime.tools.draws import RANGES, redrawn
+from devmod_runtime.tools.draws import RANGES, draw_of, random_array
 from devmod_runtime.tools.guard import guarded_twice
 
 TYPE_CHECKING = False
@@ -47,7 +47,8 @@ def draws(case: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         values = dict(case)
         for name, value in case.items():
             if isinstance(value, np.ndarray):
-                values[name] = redrawn(name, value, word)
+                draw = draw_of(name, value.dtype, word)
+                values[name] = random_array(name, value.shape, value.dtype, draw)
         yield values
 
 

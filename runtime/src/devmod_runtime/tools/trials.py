@@ -32,10 +32,9 @@ from devmod.errors import (
     describe_error,
 )
 from devmod.targets import PROGRAM
-from devmod.worker import answer_items, answers
+from devmod.worker import End, answer_items, answers
 from devmod_runtime.tools.doctor import device_problems
 from devmod_runtime.tools.draws import (
-    INTEGERS,
     RANGES,
     NotFromInterfaceError,
     has_integers,
@@ -73,17 +72,8 @@ if TYPE_CHECKING:
     from devmod_runtime.tools.inputs import Arguments
     from devmod_runtime.tools.observed import Methods
 
-#: The outcomes of candidates that were not launched.
-UNLAUNCHED = ("left out", "not compared")
 #: The outcomes by the faults that a guard finds.
 FAULTS = {"write": "writes outside", "read": "reads outside", "unwritten": "unwritten"}
-#: What an outcome says of a candidate, in the reason why a draw is not judged.
-VERBS = {
-    "writes outside": "writes outside",
-    "reads outside": "reads outside",
-    "unwritten": "depends on memory that nothing wrote",
-    "failed": "fails",
-}
 #: The block of a kernel with an open one, if no other candidate has a block; and the most threads
 #: of a block for all candidates.
 _OPEN_BLOCK, _MOST_THREADS = (64, 1, 1), 1 << 12
@@ -122,61 +112,60 @@ class Planned(NamedTuple):
     label, device, reason
         The candidate, its device or "", and why it is not launched.
     request
-        What `_launch` is called with.
-    outcomes
-        What each of its first launches has written, once it has run. None follows one that has no
-        results.
-    further
-        What its launches with further draws have written, by their numbers.
+        What `_launch` is called with; empty without a device.
     """
 
     label: str
     device: str
     reason: str
     request: dict[str, Any]
-    outcomes: list[dict[str, Any]]
-    further: dict[int, dict[str, Any]]
-
-    def add(self, launch: int, outcome: dict[str, Any] | None) -> None:
-        """Add the outcome of a launch; None if it was left out."""
-        if outcome is None:
-            return
-        if not self.request["launches"][launch]["is_first"]:
-            self.further[launch] = outcome
-        elif all(each["outcome"] == "launched" for each in self.outcomes):
-            self.outcomes.append(outcome)
 
     def outcome(self, launch: int) -> dict[str, Any] | None:
-        """Return the outcome of a launch; None if there is none."""
-        if launch < len(self.outcomes):
-            return self.outcomes[launch]
-        return self.further.get(launch)
+        """Return what a launch has written; None if it was left out.
 
-    def is_compared(self, unsound: int | None) -> bool:
-        """Whether each launch before an unsound one has results, and there is one."""
-        outcomes = [each["outcome"] for each in self.outcomes[:unsound]]
-        return bool(outcomes) and set(outcomes) == {"launched"}
+        Raises
+        ------
+        DevmodError
+            Its results could not be written.
+        """
+        outcome = _read_outcome(self.request["results"], launch)
+        if outcome is not None and outcome["outcome"] == "unsaved":
+            raise DevmodError(
+                f"verify: {outcome['text']}. Free space there, or set TMPDIR to another folder"
+            )
+        return outcome
 
-    def numbers(self, launch: int) -> dict[str, int]:
-        """Return the integers of a launch that devmod chose."""
-        numbers = self.request["launches"][launch]["numbers"]
-        outcome = self.outcome(launch)
-        if outcome is not None:  # a program has the lengths that it accepts
-            numbers = outcome.get("numbers", numbers)
-        return {name: number for name, number in numbers.items() if isinstance(number, int)}
+    @property
+    def outcomes(self) -> list[dict[str, Any]]:
+        """What the launches of the first draw have written. The one without results is the last."""
+        found = []
+        for number, inputs in enumerate(self.request.get("launches", ())):
+            outcome = self.outcome(number)
+            if outcome is None or inputs["word"] != "random":
+                break
+            found.append(outcome)
+        return found
 
-    def describe_numbers(self, launch: int) -> str:
-        """Return the integers of a launch, as in " for n=16"; "" if there is none."""
-        text = ", ".join(f"{name}={number}" for name, number in self.numbers(launch).items())
-        return text and f" for {text}"
-
-    def draw(self, launch: int) -> Draw:
-        """Return the draw of a launch."""
+    def draw(self, launch: int, problem: str = "") -> Draw:
+        """Return the draw of a launch, with the integers that devmod chose."""
         inputs = self.request["launches"][launch]
-        values = RANGES[inputs["word"]]
-        if inputs["small"]:
-            values += f" (integers 0 to {INTEGERS - 1})"
-        return Draw(values, self.numbers(launch), "")
+        outcome = self.outcome(launch) or {}
+        # A program has the lengths that it accepts.
+        chosen = outcome.get("numbers", inputs["numbers"])
+        numbers = {name: number for name, number in chosen.items() if isinstance(number, int)}
+        return Draw(RANGES[inputs["word"]], numbers, problem)
+
+    def describe(self, launch: int) -> str:
+        """Return the integers and the values of a launch, for messages: " for n=16, with values
+        from -8 to 8". The values of the first draw have no text.
+        """
+        draw = self.draw(launch)
+        text = ", ".join(f"{name}={number}" for name, number in draw.numbers.items())
+        if text:
+            text = f" for {text}"
+        if self.request["launches"][launch]["word"] != "random":
+            text += f", with values from {draw.values}"
+        return text
 
 
 def _candidates(name: str, modules: Sequence[Module]) -> Iterator[tuple[Module, str, str]]:
@@ -213,16 +202,18 @@ class Trials:
         block: Any,
     ) -> None:
         self._folder, self._unused = folder, unused
-        self._threads, self._grid, self._block = (
-            [each] if isinstance(each, int) else each and [*map(int, each)]
-            for each in (threads, grid, block)
-        )
+        self._block = None if block is None else np.atleast_1d(block).tolist()
+        self._shape = {
+            word: np.atleast_1d(each).tolist()
+            for word, each in (("threads", threads), ("grid", grid))
+            if each is not None
+        }
         self._number, self._listed = count(), cache(devices)
         self._given = {name: self._text(name, value) for name, value in given.items()}
         self._files: dict[int, Path] = {}
         self._groups: list[tuple[str, list[Planned]]] = []
-        #: Why a device runs no small kernel, by its name; "" if it does.
-        self._problems: dict[str, str] = {}
+        #: Why a device runs no small kernel, by its name.
+        self._problem = cache(lambda place: device_problems([place]).get(place))
 
     def _text(self, name: str, value: Any) -> str:
         """Return the value of an argument as a text of `devmod run`."""
@@ -270,7 +261,7 @@ class Trials:
                 planned[-1].request["is_whole"] = len(programs) > 1
             if not fits:
                 planned.append(
-                    Planned(label, "", reason or _explained(module, name, kind).text, {}, [], {})
+                    Planned(label, "", reason or _explained(module, name, kind).text, {})
                 )
         self._groups.append((name, planned))
 
@@ -288,11 +279,8 @@ class Trials:
             path = self._files[id(module)] = self._folder / f"{next(self._number)}.devmod"
             path.write_bytes(dumps(module))
         arguments = {}
-        try:
+        with suppress(DevmodError):  # its process has the error
             function = module.get_function(name)
-        except DevmodError:  # its process has the error
-            pass
-        else:
             arguments = {
                 each: text for each, text in self._given.items() if has_argument(function, each)
             }
@@ -320,15 +308,11 @@ class Trials:
                 for param in each.params
                 if param.access != "r" and param.name
             ],
-            "shape": {
-                word: each
-                for word, each in (("threads", self._threads), ("grid", self._grid))
-                if each is not None
-            },
+            "shape": self._shape,
             "block": block,
             "results": str(self._folder / str(next(self._number))),
         }
-        return Planned(label, place, "", request, [], {})
+        return Planned(label, place, "", request)
 
     def run(self, timeout: float) -> Iterator[tuple[str, list[Planned]]]:
         """Launch all: each in another process, but runtimes that were registered in this process
@@ -339,18 +323,19 @@ class Trials:
         in_process = local_kinds()
         results = answers(
             __name__,
-            [request for own in items for _, request in own],
+            list(chain(*items)),
             _launch,
             timeout,
             here=lambda request: request["kind"] in in_process,
         )
         for (name, group), own in zip(self._groups, items, strict=True):
-            for planned, request in own:
+            for request in own:
                 _, end = next(results)
-                planned.add(request["launch"], _read_outcome(request, str(end or "")))
+                if end is not None:
+                    _note_end(request, end)
             self._leave_out([each for each in group if each.request])
             yield name, group
-            for _, request in own:
+            for request in own:
                 for path in self._folder.glob(f"{Path(request['results']).name}-*"):
                     path.unlink()
         next(results, None)  # the end of the process
@@ -358,77 +343,67 @@ class Trials:
 
     def _leave_out(self, launched: Sequence[Planned]) -> None:
         """Leave out candidates that failed on a device that runs no small kernel either."""
-        failed = [each for each in launched if each.outcomes[-1]["outcome"] == "failed"]
-        new = {each.device for each in failed} - self._problems.keys()
-        if new:
-            found = device_problems(sorted(new))
-            for device in new:
-                self._problems[device] = found.get(device, "")
-        for each in failed:
-            if self._problems[each.device]:
-                problem = self._problems[each.device]
+        for each in launched:
+            if each.outcomes[-1]["outcome"] != "failed":
+                continue
+            problem = self._problem(each.device)
+            if problem:
                 text = f"{each.device} runs no small kernel either: {problem}"
-                each.outcomes[:] = [{"outcome": "left out", "text": text}]
+                _write_outcome({**each.request, "launch": 0}, {"outcome": "left out", "text": text})
 
 
 def _launches(
     interfaces: Sequence[Interface], blocks: Sequence[Sequence[int]], given: Collection[str]
 ) -> list[dict[str, Any]]:
-    """Return the inputs of each launch of a function: two with values from 0 to 1, and one or two
-    for each further draw.
+    """Return the inputs of each launch of a function: two with values from 0 to 1, and one for each
+    further draw.
     """
     largest = [min(lcm(*lengths), _MOST_THREADS) for lengths in zip(*blocks, strict=True)]
     largest = largest or [*_OPEN_BLOCK]
     axes = max((axis for axis, each in enumerate(largest, 1) if each > 1), default=1)
-    blocks_of_axis = _MANY_BLOCKS if axes == 1 else _SEVERAL_BLOCKS
-    many = [blocks_of_axis * each for each in largest[:axes]]
     few = [2 * each if each > 1 else 1 for each in largest[:axes]]
     few[0] = 2 * largest[0]
-    images = threads_of_images(interfaces)
+    blocks_of_axis = _MANY_BLOCKS if axes == 1 else _SEVERAL_BLOCKS
+    many = [blocks_of_axis * each for each in largest[:axes]]
 
-    def launch(invented: Invented, threads: Sequence[int], **more: Any) -> dict[str, Any]:
+    distinct = distinct_numbers(interfaces, {*largest, *chain(*blocks)})
+    negative = negative_numbers(interfaces)
+    plans = [
+        ("random", equal_numbers(interfaces), few),
+        ("random", distinct, few),
+        ("signed", numbers_of_many_blocks(interfaces, many, largest, 0), many),
+        # Sums of negative numbers alone are large, so that one of many has large errors.
+        ("negative", distinct._replace(numbers={**distinct.numbers, **negative}), few),
+        ("wide", numbers_of_many_blocks(interfaces, many, largest, 1), many),
+    ]
+    open_params = [param for each in interfaces for param in each.params if param.name not in given]
+    if not open_params:
+        del plans[2:]
+    has_data = any(map(_is_data, open_params))
+    images = threads_of_images(interfaces)
+    launches: list[dict[str, Any]] = []
+    for word, invented, threads in plans:
+        if images and word in ("signed", "wide"):
+            invented = distinct
         numbers = {
             name: number
             for name, number in invented.numbers.items()
             if name.partition("[")[0] not in given
         }
-        plain = {"word": "random", "small": False, "retries": False, "repeats": None}
-        inputs = {"numbers": numbers, "length": invented.length, "threads": images or threads}
-        return plain | inputs | more
-
-    distinct = distinct_numbers(interfaces, {*largest, *chain(*blocks)})
-    launches = [launch(equal_numbers(interfaces), few), launch(distinct, few)]
-    if launches[0]["numbers"] == launches[1]["numbers"]:  # the results would be the same
-        del launches[1]
-    for each in launches:
-        each["is_first"] = True
-    params = [param for each in interfaces for param in each.params]
-    if all(param.name in given for param in params):
-        return launches
-
-    has_data = any(_is_data(param) for param in params if param.name not in given)
-    negative = {
-        name: number
-        for name, number in negative_numbers(interfaces).items()
-        if name.partition("[")[0] not in given
-    }
-    has_negative = any(isinstance(number, int) for number in negative.values())
-    for word in RANGES:
-        if word == "random":
-            continue
-        # Sums of negative numbers alone are large, so that one of many has large errors.
-        inputs = launch(distinct, few, word=word, is_first=False)
-        if word != "negative" and not images:
-            turn = int(word == "wide")
-            invented = numbers_of_many_blocks(interfaces, many, largest, turn)
-            inputs = launch(invented, many, word=word, is_first=False)
-        repeated = {**inputs, "small": True, "repeats": len(launches)}
+        may_fail = has_data and word in ("negative", "wide")
         if word == "negative":
-            inputs["numbers"] = inputs["numbers"] | negative
-        inputs["retries"] = has_data or (word == "negative" and has_negative)
-        launches.append(inputs)
-        if inputs["retries"]:
-            launches.append(repeated)
+            may_fail |= any(isinstance(numbers.get(name), int) for name in negative)
+        if launches and (launches[-1]["word"], launches[-1]["numbers"]) == (word, numbers):
+            continue  # the results would be the same
+        launches.append(
+            {
+                "word": word,
+                "numbers": numbers,
+                "length": invented.length,
+                "threads": images or threads,
+                "may_fail": may_fail,
+            }
+        )
     return launches
 
 
@@ -441,123 +416,86 @@ def _is_data(param: Param) -> bool:
     return False
 
 
-def _items(planned: Sequence[Planned]) -> list[tuple[Planned, dict[str, Any]]]:
+def _items(planned: Sequence[Planned]) -> list[dict[str, Any]]:
     """Return the launches of one function in their order: each draw of all candidates, so that the
     outcomes of one decide about the next.
     """
     if not planned:
         return []
-    peers = [each.request["results"] for each in planned]
     items = []
+    peers = [each.request["results"] for each in planned]
     for number in range(len(planned[0].request["launches"])):
         for each in planned:
-            items.append((each, {**each.request, "peers": peers, "launch": number}))
+            items.append({**each.request, "peers": peers, "launch": number})
     return items
 
 
 def main(request: dict[str, Any]) -> None:
     """Run in the new process: answer when the launch of each item has ended."""
-    answer_items(request, _launch_apart)
-
-
-def _launch_apart(request: dict[str, Any]) -> bool:
-    """Launch without the texts of a driver that the values of a further draw make fail."""
-    if request["launches"][request["launch"]]["is_first"]:
-        return _launch(request)
     own = os.dup(2)
     null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 2)
-    try:
-        return _launch(request)
-    finally:
+
+    def launch(item: dict[str, Any]) -> bool:
         os.dup2(own, 2)
-        os.close(own)
-        os.close(null)
+        if item["launches"][item["launch"]]["word"] != "random":
+            os.dup2(null, 2)  # the values may make a driver fail, which prints that
+        return _launch(item)
+
+    answer_items(request, launch)
 
 
-def _read_outcome(request: Mapping[str, Any], end: str = "") -> dict[str, Any] | None:
-    """Return what a launch has written. It has failed if the process has an `end`, or if it has
-    begun and written nothing; None for one that was left out.
-    """
-    path = Path(_outcome_path(request["results"], request["launch"]))
-    outcome: dict[str, Any] | None = None
-    if path.exists():
-        text = path.read_text("utf-8")
-        outcome = json.loads(text) if text else {"outcome": "failed", "text": ""}
-    is_unfinished = outcome is None or outcome["outcome"] == "launched" or not outcome["text"]
-    if end and is_unfinished:
-        return {"outcome": "failed", "text": f"its launch {end}"}
+def _outcome_path(results: str, launch: int) -> Path:
+    return Path(f"{results}-{launch}.json")
+
+
+def _write_outcome(request: Mapping[str, Any], outcome: Mapping[str, Any]) -> None:
+    path = _outcome_path(request["results"], request["launch"])
+    path.write_text(json.dumps(outcome), "utf-8")
+
+
+def _read_outcome(results: str, launch: int) -> dict[str, Any] | None:
+    """Return what a launch of a candidate has written; None for one that was left out."""
+    path = _outcome_path(results, launch)
+    if not path.exists():
+        return None
+    outcome: dict[str, Any] = json.loads(path.read_text("utf-8"))
     return outcome
 
 
-def _outcome_path(results: str, launch: int) -> str:
-    return f"{results}-{launch}.json"
+def _note_end(request: Mapping[str, Any], end: End) -> None:
+    """Write that a launch has failed whose process has ended, unless it has written a finding."""
+    outcome = _read_outcome(request["results"], request["launch"])
+    if outcome is None or outcome["outcome"] in ("begun", "launched"):
+        _write_outcome(request, {"outcome": "failed", "text": f"its launch {end}"})
 
 
-def _outcomes_of_peers(request: Mapping[str, Any], launch: int) -> list[dict[str, Any] | None]:
-    """Return the outcomes in a launch of the candidates whose first launches had results."""
-    return [
-        _read_outcome({"results": each, "launch": launch}) for each in _sound_peers(request, launch)
-    ]
-
-
-def _sound_peers(request: Mapping[str, Any], launch: int) -> list[str]:
-    """Return the candidates whose first launches, up to a launch, had results."""
+def _sound_peers(request: Mapping[str, Any], most: int) -> list[str]:
+    """Return the candidates of which each launch of the first draw, of at most so many, had
+    results.
+    """
     found = []
     for results in request["peers"]:
-        first = [
-            _read_outcome({"results": results, "launch": number})
-            for number, inputs in enumerate(request["launches"][: launch + 1])
-            if inputs["is_first"]
+        outcomes = [
+            _read_outcome(results, number)
+            for number, inputs in enumerate(request["launches"][:most])
+            if inputs["word"] == "random"
         ]
-        if all(each is not None and each["outcome"] == "launched" for each in first):
+        if all(each is not None and each["outcome"] == "launched" for each in outcomes):
             found.append(results)
     return found
-
-
-def problem_of_draw(outcomes: Sequence[dict[str, Any] | None], inputs: Mapping[str, Any]) -> str:
-    """Return why a further draw is not judged; "" if it is.
-
-    Parameters
-    ----------
-    outcomes
-        Those of the candidates, the reference first.
-    inputs
-        The inputs of the launch.
-    """
-    reference, *others = outcomes
-    if reference is None:
-        return "not needed"
-    if reference["outcome"] != "launched":
-        return f"the reference {VERBS.get(reference['outcome'], 'cannot be called')}"
-    if not inputs["retries"]:
-        return ""
-    for each in others:
-        # The integers may be indices or shifts, for which not each device has an error.
-        if each is not None and each["outcome"] in VERBS:
-            return f"a candidate {VERBS[each['outcome']]}"
-    return ""
 
 
 def _is_wanted(request: Mapping[str, Any]) -> bool:
     """Return whether a launch is needed, after those before it."""
     number = request["launch"]
-    inputs = request["launches"][number]
-    if inputs["is_first"]:
-        return not number or request["results"] in _sound_peers(request, number - 1)
-
     peers = _sound_peers(request, number)
+    if request["launches"][number]["word"] == "random":
+        return request["results"] in peers
     if len(peers) < 2 or request["results"] not in peers:
         return False
-    repeats = inputs["repeats"]
-    if repeats is not None:
-        outcomes = _outcomes_of_peers(request, repeats)
-        if not problem_of_draw(outcomes, request["launches"][repeats]):
-            return False
-    if request["results"] == peers[0]:
-        return True
-    reference = _read_outcome({"results": peers[0], "launch": number})
-    return reference is not None and reference["outcome"] == "launched"
+    reference = _read_outcome(peers[0], number)
+    is_reference = peers[0] == request["results"]
+    return is_reference or (reference is not None and reference["outcome"] == "launched")
 
 
 def _launch(request: dict[str, Any]) -> bool:
@@ -565,9 +503,8 @@ def _launch(request: dict[str, Any]) -> bool:
     launch.
     """
     if _is_wanted(request):
-        path = _outcome_path(request["results"], request["launch"])
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(json.dumps(_outcome(request)))
+        _write_outcome(request, {"outcome": "begun"})
+        _write_outcome(request, _outcome(request))
     return True
 
 
@@ -605,22 +542,20 @@ def _launched(request: Mapping[str, Any], about: dict[str, Any]) -> dict[str, An
     if interface is None:
         raise NotFromInterfaceError("the function has no interface")
     reference: dict[str, Any] | None = None
-    peers = _sound_peers(request, number)
+    peers = _sound_peers(request, number + 1)
     if peers and peers[0] != request["results"]:
-        reference = _read_outcome({"results": peers[0], "launch": number})
+        reference = _read_outcome(peers[0], number)
 
     declared = {each.name: each for each in map(Param.from_dict, request["declared"])}
-    invented = Invented(
-        inputs["numbers"], inputs["length"], declared, inputs["word"], inputs["small"]
-    )
+    invented = Invented(inputs["numbers"], inputs["length"], declared, inputs["word"])
     host = arguments_of(function, given, {}, invented)
     launch = _launch_shape(function, interface, request)
     made = {name: value for name, value in host.items() if name not in given}
+    about["numbers"] = inputs["numbers"]
     program = program_of(function)
-    numbers = inputs["numbers"] if program is None else {}
     if program is not None:
-        known_lengths(program, host.named, numbers)
-    about["numbers"] = numbers
+        about["numbers"] = {}
+        known_lengths(program, host.named, about["numbers"])
     about["is_invented"] = any(not isinstance(value, float) for value in made.values())
     about["is_invented"] |= bool(launch) and not request["shape"]
 
@@ -637,11 +572,8 @@ def _launched(request: Mapping[str, Any], about: dict[str, Any]) -> dict[str, An
             results = guarded_twice(function, partial(called(host), expected))
         else:
             results = _results_of_program(function, called(host), expected)
-    notes = [
-        text
-        for text in map(str, (each.message for each in caught))
-        if "guard cannot see" in text or " dimensions, and" in text
-    ]
+    texts = [str(each.message) for each in caught]
+    notes = [each for each in texts if "guard cannot see" in each or " dimensions, and" in each]
 
     others: list[dict[str, Any]] = []
     if reference is None and len(request["peers"]) > 1:
@@ -652,25 +584,24 @@ def _launched(request: Mapping[str, Any], about: dict[str, Any]) -> dict[str, An
                 arrays = guarded_twice(function, call, again=False)
                 others.append({name: array for name, array, _ in arrays})
 
-    files: list[tuple[str, str, str, bool, list[str]]] = []
+    files: list[tuple[str, str, str, bool]] = []
     for name, array, is_image in results:
         path = f"{request['results']}-{number}-{len(files)}.npy"
-        moved_paths = [f"{path[:-4]}-{place}.npy" for place in range(len(others))]
+        # The array, and what it is for inputs that are moved.
+        stacked = np.stack([array, *(each.get(name, array) for each in others)])
         try:
-            np.save(path, array, allow_pickle=False)
-            for each, moved_path in zip(others, moved_paths, strict=True):
-                np.save(moved_path, each.get(name, array), allow_pickle=False)
+            np.save(path, stacked, allow_pickle=False)
         except OSError as error:
             text = f"the results cannot be written to {path}: {error.strerror or error}"
             return {"outcome": "unsaved", "text": text}
         is_rounded = is_image and array.dtype.kind in "iu"
-        files.append((name, path, array.dtype.name, is_rounded, moved_paths))
+        files.append((name, path, array.dtype.name, is_rounded))
     return {
         "outcome": "launched",
         "text": "; ".join(notes),
         "results": files,
-        "numbers": numbers,
         "inputs": describe_inputs(made, invented),
+        **about,
     }
 
 
@@ -757,7 +688,7 @@ class _Steps:
     """
 
     def __init__(self, reference: Iterable[Any]) -> None:
-        self._reference = {name: (path, dtype) for name, path, dtype, *_ in reference}
+        self._reference = {name: (path, dtype) for name, path, dtype, _ in reference}
         self.results: list[tuple[str, np.ndarray[Any, Any], bool]] = []
         self.is_complete, self._number, self._nbytes = True, 0, 0
         self.deferred: dict[int, GuardedCall] = {}
@@ -795,7 +726,7 @@ class _Steps:
             return
         self.results.append((name, value.numpy(), memory is None and value.texel.sample == "float"))
         if name in self._reference:
-            expected = load_result(*self._reference[name])
+            expected = load_result(*self._reference[name])[0]
             value.copy_from(expected) if memory is None else memory.assign(
                 np.frombuffer(expected.tobytes(), np.uint8)
             )
@@ -826,15 +757,14 @@ def _interface(module: Module, name: str) -> Interface | None:
 
 
 def load_result(path: str, dtype: str) -> np.ndarray[Any, Any]:
-    """Return an array of a file. NumPy stores types that are not its own, such as bfloat16, without
-    their names.
+    """Return an array of results and those for inputs that are moved, in one array of a file.
+
+    NumPy stores types that are not its own, such as bfloat16, without their names.
     """
     array: np.ndarray[Any, Any] = np.load(path, allow_pickle=False)
-    return (
-        array.view(numpy_dtype(dtype))
-        if array.dtype.type is np.void and not array.dtype.names
-        else array
-    )
+    if array.dtype.type is np.void and not array.dtype.names:
+        return array.view(numpy_dtype(dtype))
+    return array
 
 
 def text_of(error: Exception) -> str:

@@ -22,23 +22,13 @@ from devmod.backend import BINARY_SERIALIZABLE, payload_of, tag_problem, tempora
 from devmod.errors import ArgumentError, DevmodError, FormatError, function_not_found
 from devmod.targets import PROGRAM
 from devmod_runtime._module import shader_entry, source_text
-from devmod_runtime.tools.difference import Sensitivity, default_rtol, worst_difference
+from devmod_runtime.tools.difference import default_rtol, worst_difference
 from devmod_runtime.tools.draws import SCALES, random_array
-from devmod_runtime.tools.trials import (
-    FAULTS,
-    UNLAUNCHED,
-    VERBS,
-    Draw,
-    Planned,
-    Trials,
-    load_result,
-    problem_of_draw,
-    text_of,
-)
+from devmod_runtime.tools.trials import FAULTS, Draw, Planned, Trials, load_result, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from devmod import FunctionInfo, Module, TargetSpec
@@ -57,6 +47,15 @@ _OUTCOMES = (
     "not compared",
 )
 _OUTSIDE = ("writes outside", "reads outside")
+#: The outcomes of candidates that were not launched.
+_UNLAUNCHED = ("left out", "not compared")
+#: What an outcome says of a candidate, in the reason why a draw is not judged.
+_VERBS = {
+    "writes outside": "writes outside",
+    "reads outside": "reads outside",
+    "unwritten": "depends on memory that nothing wrote",
+    "failed": "fails",
+}
 _COMPARED, _ERRORS = ("reference", "agrees", "differs"), ("differs", *FAULTS.values(), "failed")
 
 
@@ -221,16 +220,14 @@ class Verification:
 
 def _describe_draws(draws: Sequence[Draw]) -> Iterator[str]:
     """Yield the lines of a function's draws, none if there are none."""
-    values: dict[str, None] = {}
+    judged = [each for each in draws if not each.problem]
+    values = dict.fromkeys(each.values for each in judged)
     numbers: dict[str, dict[int, None]] = {}
-    for each in draws:
-        if not each.problem:
-            values[each.values] = None
-            for name, number in each.numbers.items():
-                numbers.setdefault(name, {})[number] = None
-    if values:
-        noun = "draw" if len(values) == 1 else "draws"
-        parts = [f"{len(values)} {noun}: {', '.join(values)}"]
+    for each in judged:
+        for name, number in each.numbers.items():
+            numbers.setdefault(name, {})[number] = None
+    if judged:
+        parts = [f"{len(values)} draw{'s' * (len(values) > 1)}: {', '.join(values)}"]
         parts += [f"{name} {', '.join(map(str, found))}" for name, found in numbers.items()]
         yield f"  {'; '.join(parts)}"
     for each in draws:
@@ -310,20 +307,18 @@ def verify(
     modules = list(walk(module))
     leaves = [each for each in modules if each.property_mask & BINARY_SERIALIZABLE]
     payloads = [_payload(each) for each in leaves]
-    damaged = {
-        id(each)
-        for each, payload in zip(leaves, payloads, strict=True)
-        if payload.damage or payload.problem
-    }
-    sound = [each for each in leaves if id(each) not in damaged and each.kind != "const_loader"]
+    sound = []
+    for leaf, payload in zip(leaves, payloads, strict=True):
+        if not payload.damage and not payload.problem and leaf.kind != "const_loader":
+            sound.append(leaf)
     names = dict.fromkeys(each for leaf in sound for each in leaf.function_names)
     if name is not None and name not in names:
         raise function_not_found(module.kind, name, list(names))
     given = dict(arguments or {})
     unused = set(given)
     wanted = names if name is None else [name]
-    comparisons: dict[str, list[Comparison]] = {each: [] for each in wanted}
-    draws: dict[str, list[Draw]] = {each: [] for each in wanted}
+    comparisons: dict[str, tuple[Comparison, ...]] = dict.fromkeys(wanted, ())
+    draws: dict[str, tuple[Draw, ...]] = dict.fromkeys(wanted, ())
     nodes = kernel_nodes([module])
     with temporary_folder() as folder:
         trials = Trials(Path(folder), given, unused, threads, grid, block)
@@ -335,17 +330,13 @@ def verify(
                 trials.add_function(each, group)
         for each, planned in trials.run(timeout):
             compared = _Compared(planned, rtol, atol)
-            comparisons[each] += compared.comparisons()
-            draws[each] += compared.draws()
+            comparisons[each] += tuple(compared.comparisons())
+            draws[each] += tuple(compared.draws())
     if unused:
         raise ArgumentError(
             f"verify: no compared function has an argument {min(unused)!r}", argument=min(unused)
         )
-    return Verification(
-        payloads,
-        {each: tuple(found) for each, found in comparisons.items()},
-        {each: tuple(found) for each, found in draws.items()},
-    )
+    return Verification(payloads, comparisons, draws)
 
 
 # -- Payloads.
@@ -396,12 +387,13 @@ def _check(module: Module) -> bool:
     spec, fmt, functions, code = payload
     if isinstance(code, (bytes, memoryview)):
         return _check_binary(spec, fmt, f"payload of format {fmt!r}", code, functions)
-    entries = _shader_functions(spec.kind, functions, code)
-    checked = [
-        _check_binary(spec, fmt, f"shader {entry!r}", data, entries.get(entry, {}))
-        for entry, data in code.items()
-    ]
-    return all(checked)
+    of_shader: dict[str, dict[str, FunctionInfo]] = {entry: {} for entry in code}
+    for name, info in functions.items():
+        of_shader[shader_entry(spec.kind, name, info, code)][name] = info
+    is_checked = True
+    for entry, data in code.items():
+        is_checked &= _check_binary(spec, fmt, f"shader {entry!r}", data, of_shader[entry])
+    return is_checked
 
 
 def _check_binary(
@@ -419,17 +411,6 @@ def _check_binary(
     return spec.check is not None and spec.check(fmt, data, functions)
 
 
-def _shader_functions(
-    kind: str, functions: Mapping[str, FunctionInfo], shaders: Collection[str]
-) -> dict[str, dict[str, FunctionInfo]]:
-    """Return the functions of each shader."""
-    found: dict[str, dict[str, FunctionInfo]] = {}
-    for name, info in functions.items():
-        entry = shader_entry(kind, name, info, shaders)
-        found.setdefault(entry, {})[name] = info
-    return found
-
-
 # -- Comparisons.
 
 
@@ -440,7 +421,11 @@ class _Compared:
         self._planned, self._rtol, self._atol = planned, rtol, atol
         self._unsound = _unsound_launch(planned)
         #: The candidates whose first launches have results, the reference first.
-        self._sound = [each for each in planned if each.is_compared(self._unsound)]
+        self._sound = []
+        for each in planned:
+            outcomes = [outcome["outcome"] for outcome in each.outcomes[: self._unsound]]
+            if set(outcomes) == {"launched"}:
+                self._sound.append(each)
 
     def comparisons(self) -> Iterator[Comparison]:
         """Yield the comparison of each candidate."""
@@ -452,17 +437,14 @@ class _Compared:
             outcome, text = last["outcome"], last["text"]
             if outcome == "error":
                 raise ArgumentError(text, **last["about"])
-            if outcome == "unsaved":
-                raise _unsaved(text)
             if number == self._unsound:
                 outcome = "not compared"
                 chosen = (
-                    f"every candidate does this{each.describe_numbers(number)} with sizes that "
-                    "devmod chose"
+                    f"every candidate does this{each.describe(number)} with sizes that devmod chose"
                 )
                 text = f"{chosen}: {text}. Give the sizes: NAME=VALUE and --threads"
             if each not in self._sound:
-                is_launched = outcome not in UNLAUNCHED or number == self._unsound
+                is_launched = outcome not in _UNLAUNCHED or number == self._unsound
                 yield Comparison(each.label, each.device if is_launched else "", outcome, text)
                 continue
             outcome, verdict = self._of_sound(each)
@@ -477,24 +459,25 @@ class _Compared:
         if len(self._sound) < 2:
             return
         reference = self._sound[0]
-        problems: dict[str, Draw] = {}
-        for number, inputs in enumerate(reference.request["launches"]):
-            if inputs["is_first"]:
-                if number != self._unsound:
-                    yield reference.draw(number)
-                continue
-            problem = self._problem(number)
-            if not problem:
-                problems.pop(inputs["word"], None)
-                yield reference.draw(number)
-            elif reference.outcome(number) is not None:
-                problems[inputs["word"]] = reference.draw(number)._replace(problem=problem)
-        yield from problems.values()
+        for number, _ in enumerate(reference.request["launches"]):
+            if number != self._unsound and reference.outcome(number) is not None:
+                yield reference.draw(number, self._problem(number))
 
     def _problem(self, launch: int) -> str:
-        """Return why a further draw is not judged; "" if it is."""
+        """Return why a draw is not judged; "" if it is."""
         inputs = self._sound[0].request["launches"][launch]
-        return problem_of_draw([each.outcome(launch) for each in self._sound], inputs)
+        reference, *others = [each.outcome(launch) for each in self._sound]
+        if inputs["word"] == "random":
+            return ""
+        if reference is None:
+            return "not needed"
+        if reference["outcome"] != "launched":
+            return f"the reference {_VERBS.get(reference['outcome'], 'cannot be called')}"
+        for each in others:
+            # The integers may be indices or shifts, for which not each device has an error.
+            if inputs["may_fail"] and each is not None and each["outcome"] in _VERBS:
+                return f"a candidate {_VERBS[each['outcome']]}"
+        return ""
 
     def _of_sound(self, candidate: Planned) -> tuple[str, str]:
         """Return the outcome of a candidate whose first launches have results, and the text."""
@@ -505,17 +488,12 @@ class _Compared:
             return "reference", ""
 
         worst = None
-        for number, inputs in enumerate(candidate.request["launches"]):
+        for number, _ in enumerate(candidate.request["launches"]):
             launch = candidate.outcome(number)
-            if launch is None or number == self._unsound:
+            if launch is None or number == self._unsound or self._problem(number):
                 continue
-            if not inputs["is_first"] and self._problem(number):
-                continue
-            if launch["outcome"] == "unsaved":
-                raise _unsaved(launch["text"])
-            if launch["outcome"] in VERBS:
-                place = f"{candidate.describe_numbers(number)}{_values(candidate, number)}"
-                return launch["outcome"], f"{launch['text']}{place}"
+            if launch["outcome"] in _VERBS:
+                return launch["outcome"], f"{launch['text']}{candidate.describe(number)}"
             try:
                 difference = self._difference(candidate, number)
             except ArgumentError as error:
@@ -533,23 +511,24 @@ class _Compared:
         """Return the first array that differs in a launch, or the one with the worst error."""
         reference = self._sound[0].outcome(launch) or {}
         own = candidate.outcome(launch) or {}
-        inputs = candidate.request["launches"][launch]
+        word = candidate.request["launches"][launch]["word"]
         files = {name: rest for name, *rest in reference.get("results", ())}
         worst: tuple[str, Difference] | None = None
-        for name, path, dtype, is_rounded, _ in own.get("results", ()):
+        for name, path, dtype, is_rounded in own.get("results", ()):
             if name not in files:  # reflection may know of one candidate alone that it only reads
                 continue
-            array, expected = load_result(path, dtype), load_result(*files[name][:2])
+            array = load_result(path, dtype)[0]
+            expected, *moved = load_result(*files[name][:2])
             allowed = max(self._atol or 0, 1) if is_rounded else self._atol
             if candidate.request["is_whole"] and allowed is self._rtol is None:
                 # The rounding of all steps adds up.
                 largest = np.max(np.abs(expected), initial=0, where=np.isfinite(expected))
                 allowed = 5 * default_rtol(array, expected) * largest
             elif allowed is self._rtol is None:
-                allowed = default_rtol(array, expected) * SCALES.get(inputs["word"], 1)
-            moved = [load_result(each, dtype) for each in files[name][3]]
-            sensitivity = Sensitivity(moved, is_finite=not inputs["is_first"])
-            difference = worst_difference(name, array, expected, self._rtol, allowed, sensitivity)
+                allowed = default_rtol(array, expected) * SCALES.get(word, 1)
+            difference = worst_difference(
+                name, array, expected, self._rtol, allowed, moved, is_finite=word != "random"
+            )
             if difference.is_error:
                 return name, difference
             if worst is None or difference.error > worst[1].error:
@@ -561,8 +540,8 @@ class _Compared:
         reference = self._sound[0]
         text = (
             f"{name}{difference.subscript} is {difference.value!r}, and {difference.expected!r} "
-            f"with {reference.label} on {reference.device}{candidate.describe_numbers(launch)}"
-            f"{_values(candidate, launch)}; they differ by {difference.error:.3g}"
+            f"with {reference.label} on {reference.device}{candidate.describe(launch)}"
+            f"; they differ by {difference.error:.3g}"
         )
         inputs = (reference.outcome(launch) or {}).get("inputs", {})
         elements, words = [], []
@@ -578,29 +557,17 @@ class _Compared:
         return text
 
 
-def _unsaved(text: str) -> DevmodError:
-    return DevmodError(f"verify: {text}. Free space there, or set TMPDIR to another folder")
-
-
-def _values(candidate: Planned, launch: int) -> str:
-    """Return the values of a launch with a further draw, for messages."""
-    if candidate.request["launches"][launch]["is_first"]:
-        return ""
-    return f", with values from {candidate.draw(launch).values}"
-
-
 def _unsound_launch(planned: Sequence[Planned]) -> int | None:
     """Return the number of the launch in which every candidate is outside, or fails after an
     earlier launch, for invented sizes.
     """
     for number in range(2):
-        # A process may also end after its last launch.
         outcomes = [
-            each.outcomes[number]
+            outcome
             for each in planned
-            if each.request and number < min(len(each.outcomes), len(each.request["launches"]))
+            for outcome in each.outcomes[number : number + 1]
+            if outcome["outcome"] not in _UNLAUNCHED
         ]
-        outcomes = [each for each in outcomes if each["outcome"] not in UNLAUNCHED]
         names = {each["outcome"] for each in outcomes}
         if (
             names

@@ -37,5 +37,5 @@ SPEC = TargetSpec(
     compiled_as={"elf": "cubin", "fatbin": "fatbin", "text": "ptx"},
     architecture="devmod.targets.cuda.architecture:architecture",
     rank="devmod.targets.cuda.architecture:rank",
-    check="devmod_readers.payloads:check_cuda",
+    check="devmod_readers.payloads:check",
 )

@@ -20,5 +20,5 @@ SPEC = TargetSpec(
     compiler="devmod_targets.metal.compile:compile",
     build_extra="build-metal",
     compiled_as={"metallib": "metallib", "text": "metal"},
-    check="devmod_readers.payloads:check_metal",
+    check="devmod_readers.payloads:check",
 )

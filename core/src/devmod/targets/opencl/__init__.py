@@ -20,5 +20,5 @@ SPEC = TargetSpec(
     compiler="devmod_targets.opencl.compile:compile",
     build_extra="build-opencl",
     compiled_as={"elf": "clbin", "pocl": "clbin", "spirv": "il", "text": "cl"},
-    check="devmod_readers.payloads:check_opencl",
+    check="devmod_readers.payloads:check",
 )

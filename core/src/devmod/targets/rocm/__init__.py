@@ -33,5 +33,5 @@ SPEC = TargetSpec(
     | {"text": "hip"},
     architecture="devmod.targets.rocm.architecture:architecture",
     rank="devmod.targets.rocm.architecture:rank",
-    check="devmod_readers.payloads:check_rocm",
+    check="devmod_readers.payloads:check",
 )

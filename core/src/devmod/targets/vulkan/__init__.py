@@ -53,5 +53,5 @@ SPEC = TargetSpec(
     compiled_as={"spirv": "spv"},
     architecture="devmod.targets.vulkan.architecture:architecture",
     rank="devmod.targets.vulkan.architecture:rank",
-    check="devmod_readers.payloads:check_vulkan",
+    check="devmod_readers.payloads:check",
 )

@@ -21,5 +21,5 @@ SPEC = TargetSpec(
     compiler="devmod_targets.webgpu.compile:compile",
     build_extra="build-webgpu",
     compiled_as={"text": "wgsl"},
-    check="devmod_readers.payloads:check_webgpu",
+    check="devmod_readers.payloads:check",
 )
