@@ -120,8 +120,8 @@ class Planned(NamedTuple):
     reason: str
     request: dict[str, Any]
 
-    def outcome(self, launch: int) -> dict[str, Any] | None:
-        """Return what a launch has written; None if it was left out.
+    def outcome(self, launch: int) -> Any:
+        """Return what a launch has written, a dict; None if it was left out.
 
         Raises
         ------
@@ -177,10 +177,8 @@ def _candidates(name: str, modules: Sequence[Module]) -> Iterator[tuple[Module, 
             yield module, module.kind, describe_candidate(module)
             continue
         kernels = program_kernels(name, module).values()
-        yield from (
-            (module, kind, kind)
-            for kind in dict.fromkeys(each.kind for all_ in kernels for each in all_)
-        )
+        for kind in dict.fromkeys(each.kind for all_ in kernels for each in all_):
+            yield module, kind, kind
 
 
 def _explained(module: Module, name: str, kind: str, device: Device | None = None) -> Any:
@@ -453,13 +451,12 @@ def _write_outcome(request: Mapping[str, Any], outcome: Mapping[str, Any]) -> No
     path.write_text(json.dumps(outcome), "utf-8")
 
 
-def _read_outcome(results: str, launch: int) -> dict[str, Any] | None:
-    """Return what a launch of a candidate has written; None for one that was left out."""
+def _read_outcome(results: str, launch: int) -> Any:
+    """Return what a launch of a candidate has written, a dict; None for one that was left out."""
     path = _outcome_path(results, launch)
-    if not path.exists():
-        return None
-    outcome: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    return outcome
+    if path.exists():
+        return json.loads(path.read_text("utf-8"))
+    return None
 
 
 def _note_end(request: Mapping[str, Any], end: End) -> None:
@@ -541,10 +538,8 @@ def _launched(request: Mapping[str, Any], about: dict[str, Any]) -> dict[str, An
     interface = interface_of(function)
     if interface is None:
         raise NotFromInterfaceError("the function has no interface")
-    reference: dict[str, Any] | None = None
     peers = _sound_peers(request, number + 1)
-    if peers and peers[0] != request["results"]:
-        reference = _read_outcome(peers[0], number)
+    is_reference = not peers or peers[0] == request["results"]
 
     declared = {each.name: each for each in map(Param.from_dict, request["declared"])}
     invented = Invented(inputs["numbers"], inputs["length"], declared, inputs["word"])
@@ -563,26 +558,25 @@ def _launched(request: Mapping[str, Any], about: dict[str, Any]) -> dict[str, An
         return partial(_results, function, arguments, device, launch, request["written"])
 
     expected: Iterable[Any] | None = ()
-    if reference is not None:
-        expected = reference["results"]
+    if not is_reference:
+        expected = _read_outcome(peers[0], number)["results"]
     if request["is_whole"]:
         expected = None
+    others: list[dict[str, Any]] = []
     with warnings.catch_warnings(record=True, action="always") as caught:
         if program is None:
             results = guarded_twice(function, partial(called(host), expected))
         else:
             results = _results_of_program(function, called(host), expected)
-    texts = [str(each.message) for each in caught]
-    notes = [each for each in texts if "guard cannot see" in each or " dimensions, and" in each]
-
-    others: list[dict[str, Any]] = []
-    if reference is None and len(request["peers"]) > 1:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        if is_reference and len(request["peers"]) > 1:
             for seed in _SEEDS:
                 call = partial(called(moved_arguments(function, host, seed)), expected)
                 arrays = guarded_twice(function, call, again=False)
                 others.append({name: array for name, array, _ in arrays})
+    notes = []
+    for each in dict.fromkeys(str(each.message) for each in caught):
+        if "guard cannot see" in each or " dimensions, and" in each:
+            notes.append(each)
 
     files: list[tuple[str, str, str, bool]] = []
     for name, array, is_image in results:

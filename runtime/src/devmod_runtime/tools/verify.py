@@ -495,25 +495,22 @@ class _Compared:
             if launch["outcome"] in _VERBS:
                 return launch["outcome"], f"{launch['text']}{candidate.describe(number)}"
             try:
-                difference = self._difference(candidate, number)
+                for name, difference in self._differences(candidate, number):
+                    if difference.is_error:
+                        return "differs", self._describe(candidate, number, name, difference)
+                    worst = max(worst or 0.0, difference.error)
             except ArgumentError as error:
                 return "differs", str(error)
-            if difference is None:
-                continue
-            if difference[1].is_error:
-                return "differs", self._describe(candidate, number, *difference)
-            worst = max(worst or 0.0, difference[1].error)
         if worst is None:
             return "not compared", "it writes to no array"
         return "agrees", f"worst error {worst:.3g}"
 
-    def _difference(self, candidate: Planned, launch: int) -> tuple[str, Difference] | None:
-        """Return the first array that differs in a launch, or the one with the worst error."""
+    def _differences(self, candidate: Planned, launch: int) -> Iterator[tuple[str, Difference]]:
+        """Yield the name and the difference of each array of a launch."""
         reference = self._sound[0].outcome(launch) or {}
         own = candidate.outcome(launch) or {}
         word = candidate.request["launches"][launch]["word"]
         files = {name: rest for name, *rest in reference.get("results", ())}
-        worst: tuple[str, Difference] | None = None
         for name, path, dtype, is_rounded in own.get("results", ()):
             if name not in files:  # reflection may know of one candidate alone that it only reads
                 continue
@@ -526,14 +523,12 @@ class _Compared:
                 allowed = 5 * default_rtol(array, expected) * largest
             elif allowed is self._rtol is None:
                 allowed = default_rtol(array, expected) * SCALES.get(word, 1)
-            difference = worst_difference(
-                name, array, expected, self._rtol, allowed, moved, is_finite=word != "random"
+            yield (
+                name,
+                worst_difference(
+                    name, array, expected, self._rtol, allowed, moved, is_finite=word != "random"
+                ),
             )
-            if difference.is_error:
-                return name, difference
-            if worst is None or difference.error > worst[1].error:
-                worst = name, difference
-        return worst
 
     def _describe(self, candidate: Planned, launch: int, name: str, difference: Difference) -> str:
         """Return a difference with its input, as text."""
