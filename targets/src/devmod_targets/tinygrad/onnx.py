@@ -251,6 +251,10 @@ def _check_nodes(model: Model) -> None:
     for each in model.nodes:
         if each.domain.endswith("training"):
             raise CompileError(f"{_called(each)}: a step of training, which no program has")
+        if each.operator == "Attention" and any(each.inputs[3:4]):
+            raise CompileError(
+                f"{_called(each)}: tinygrad computes it wrongly where its mask hides all keys from a query"
+            )
         if each.operator in _DIVISIONS:
             _check_divisors(model, each)
 
