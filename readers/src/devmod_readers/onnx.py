@@ -374,12 +374,15 @@ class _Inputs:
     """
 
     def __init__(self, values: Sequence[Any], dims: Mapping[str, Dim], notes: list[str]) -> None:
+        self.known = set[str]()
+        if len(values) == 1:
+            self.known = {""}
+            if "" in dims:
+                dims = {values[0].name: dims[""], **dims}
         self.dims = dims
-        self.is_only = len(values) == 1
         self.notes = notes
         self.chosen: list[str] = []
         self.missing: list[str] = []
-        self.known = {""} if self.is_only else set[str]()
         self.result = {each.name: self._read(each) for each in values}
         if unknown := next((key for key in dims if key not in self.known), None):
             advice = did_you_mean(unknown, self.known)
@@ -402,7 +405,9 @@ class _Inputs:
             )
         shape = kind.tensor_type.shape
         lengths = [(max(each.dim_value, 0), each.dim_param) for each in shape.dim]
-        whole = self._whole(value.name)
+        whole: Any = self.dims.get(value.name, [])
+        if not isinstance(whole, list):
+            whole = [whole]
         if not kind.tensor_type.HasField("shape"):
             lengths = [(0, "")] * len(whole)
             if not whole:
@@ -417,15 +422,6 @@ class _Inputs:
             given = whole[axis] if whole else None
             result.append(self._length(value.name, axis, fixed, label, given))
         return _type(kind.tensor_type.elem_type, what), tuple(result)
-
-    def _whole(self, name: str) -> list[Any]:
-        """Return all lengths of an input that are given together; [] if none are."""
-        value: Any = self.dims.get(name)
-        if value is None and self.is_only:
-            value = self.dims.get("", [])
-        if value is None:
-            return []
-        return value if isinstance(value, list) else [value]
 
     def _length(self, name: str, axis: int, fixed: int, label: str, given: Any) -> int | Range:
         """Return a length. `given` is that of all lengths of the input."""

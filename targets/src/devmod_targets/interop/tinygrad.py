@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import devmod
 from devmod import Origin, Target
-from devmod.backend import create_own, walk
+from devmod.backend import create_own
 from devmod.errors import (
     ArgumentError,
     CompileError,
@@ -138,14 +138,8 @@ def export(
                     recordings[limit] = record(fn, given, outputs, constants or {})
             plans.append(_Plan(name, target, recordings[limit]))
         _render(plans, report)
-    recording = plans[0].recording  # the names are those of each kind
-    public = {
-        *recording.variables,
-        *(each.name for each in (*recording.inputs, *recording.outputs)),
-    }
-    for text, own in recording.names.renamed.items():
-        if own in public:
-            report(f"{text!r} is {own} in the program")
+    for text, own in plans[0].recording.names.renamed.items():  # those of each kind
+        report(f"{text!r} is {own} in the program")
     programs = []
     for plan in plans:
         report(f"{plan.target.kind}: compiling {len(plan.kernels)} kernels")
@@ -476,40 +470,12 @@ def check(
         A result differs by more than 1e-4 of the largest magnitude that was expected, or 1e-2 in a
         program with float16, or an integer differs at all.
     """
-    import numpy as np
+    from devmod_targets.tinygrad.check import UNUSABLE, check_devices, remarks, run_program
 
-    from devmod_targets.tinygrad.check import (
-        UNUSABLE,
-        compare,
-        measure,
-        remarks,
-        summary,
-        tolerance,
-    )
-
-    kinds = {each.kind for each in walk(module)}
-    allowed = tolerance(module)
-    lines = remarks(expected)
-    checked = []
-    differences = []
-    for device in devmod.devices():
-        if device.kind not in kinds:
-            continue
-        label = f"{device.kind}:{device.index}"
+    def run(device: str) -> tuple[str, list[Any]]:
         try:
-            function: Any = module[name].on(device)
-            keywords = {"state": function.state()} if function.states else {}
-            results = function(**inputs, **keywords)
+            return "", run_program(module, name, device, **inputs)
         except UNUSABLE as error:
-            lines.append(f"not checked on {label}: {error}")
-            continue
-        if not isinstance(results, tuple):
-            results = (results,)
-        for number, (got, wanted) in enumerate(zip(results, expected, strict=True)):
-            what = f"result {number} of {name!r} on {label}"
-            compare(what, np.asarray(got), wanted, "tinygrad on the CPU", allowed)
-            differences.append(measure(np.asarray(got), wanted))
-        checked.append(label)
-    if not checked:
-        return lines or ["not checked: no device of the file's kinds is here"]
-    return [summary(checked, "tinygrad on the CPU", differences), *lines]
+            return str(error), []
+
+    return [*check_devices(module, name, run, expected), *remarks(expected)]

@@ -23,10 +23,11 @@ from devmod.errors import (
 from devmod.worker import Worker, answer_writer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 #: The errors of a device that cannot run a program. Other errors are those of the program.
 UNUSABLE = (CompileError, DeviceNotFoundError, DeviceMemoryError)
+_OWN = "tinygrad on the CPU"
 #: The most seconds of a device, of onnxruntime, and of onnx.reference, which computes in Python.
 SECONDS = {"": 300.0, "onnxruntime": 300.0, "onnx.reference": 30.0}
 
@@ -77,8 +78,58 @@ def compare(what: str, got: Any, wanted: Any, program: str, allowed: float) -> N
         )
 
 
+def compare_all(
+    place: str, results: Iterable[Any], expected: Iterable[Any], program: str, allowed: float
+) -> None:
+    """Compare all results of a place with those of a program."""
+    for number, (got, wanted) in enumerate(zip(results, expected, strict=True)):
+        compare(f"result {number} of {place}", got, wanted, program, allowed)
+
+
+def check_devices(
+    module: devmod.Module,
+    name: str,
+    run: Callable[[str], tuple[str, Sequence[Any]]],
+    expected: Sequence[Any],
+) -> list[str]:
+    """Compare the results of a program on each device with those of tinygrad, and return lines
+    about what was compared. `run` returns why a device cannot run it, or "" and the results.
+    """
+    kinds = {each.kind for each in walk(module)}
+    lines = []
+    checked = []
+    differences: list[tuple[float, float, float]] = []
+    for device in devmod.devices():
+        if device.kind not in kinds:
+            continue
+        label = f"{device.kind}:{device.index}"
+        problem, results = run(label)
+        if problem:
+            lines.append(f"not checked on {label}: {problem}")
+            continue
+        compare_all(f"{name!r} on {label}", results, expected, _OWN, tolerance(module))
+        differences += map(measure, results, expected)
+        checked.append(label)
+    if checked:
+        lines.insert(0, summary(checked, _OWN, differences))
+    return lines or ["not checked: no device of the file's kinds is here"]
+
+
+def run_program(
+    module: devmod.Module, name: str, device: str, /, *inputs: Any, **named: Any
+) -> list[Any]:
+    """Return the results of a program on a device. One with state starts with its initial state."""
+    function: Any = module[name].on(device)
+    if function.states:
+        named["state"] = function.state()
+    results = function(*inputs, **named)
+    if not isinstance(results, tuple):
+        results = (results,)
+    return [*map(np.asarray, results)]
+
+
 def summary(
-    places: Sequence[str], program: str, results: Sequence[tuple[float, float, float]]
+    places: Sequence[str], program: str, results: Iterable[tuple[float, float, float]]
 ) -> str:
     """Return the line about what was compared with a program."""
     *others, last = places
@@ -205,10 +256,7 @@ def main(request: dict[str, Any]) -> None:
 def _run_program(request: dict[str, Any], inputs: Sequence[Any]) -> tuple[list[str], Any]:
     os.environ["DEVMOD_PREFER"] = request["device"].partition(":")[0]  # no other driver is opened
     module = devmod.load(request["file"])
-    function: Any = module[request["name"]].on(request["device"])
-    keywords = {"state": function.state()} if function.states else {}
-    results = function(*inputs, **keywords)
-    return function.outputs, results if isinstance(results, tuple) else (results,)
+    return [], run_program(module, request["name"], request["device"], *inputs)
 
 
 def _run_model(request: dict[str, Any], inputs: Sequence[Any]) -> tuple[list[str], Any]:

@@ -35,7 +35,9 @@ from devmod_readers.programs import read_program
 from devmod_targets.interop import tinygrad
 from devmod_targets.tinygrad.check import (
     Reference,
+    check_devices,
     compare,
+    compare_all,
     measure,
     remarks,
     results_on,
@@ -46,7 +48,7 @@ from devmod_targets.tinygrad.check import (
 from devmod_targets.tinygrad.operators import OPERATORS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
 #: Operators on numbers. Symbolic lengths that are divided are not negative.
 _ARITHMETIC: dict[str, Any] = {
@@ -340,7 +342,7 @@ def export(
     given = {name or next(iter(model.inputs)): each for name, each in given.items()}
     runner = Runner(model)
     arrays = choose_inputs(model, given)
-    example = example_tensors(model, arrays[-1])
+    example = example_tensors(model, arrays[-1][1])
     results = runner.trial(example)
     module = tinygrad.export(
         Function(runner, list(example)),
@@ -358,8 +360,8 @@ def export(
     lines = [about]
     if request["is_checked"]:
         check = _Check(model, module, request, report)
-        for each in arrays:
-            lines += check.run(each, results)
+        for lengths, each in arrays:
+            lines += check.run(lengths, each, results)
     else:
         lines.append("not checked: --no-check")
     call = f"devmod.load({json.dumps(request['file'])})[{json.dumps(request['name'])}]({', '.join(own)})"
@@ -387,19 +389,13 @@ class _Check:
         request: Mapping[str, Any],
         report: Callable[[str], object],
     ) -> None:
-        self._model, self._request, self._report = model, request, report
+        self._model, self._module, self._request, self._report = model, module, request, report
         self._allowed = tolerance(module)
-        kinds = {each.kind for each in walk(module)}
-        self._labels = [
-            f"{each.kind}:{each.index}" for each in devmod.devices() if each.kind in kinds
-        ]
         self._reference = Reference(request["model"])
-        self._empty = {}
-        for name, each in model.constants.items():
-            if not each.array.size:
-                self._empty[name] = each.array
 
-    def run(self, inputs: dict[str, Any], trial: Mapping[str, Tensor]) -> list[str]:
+    def run(
+        self, lengths: Mapping[str, int], inputs: dict[str, Any], trial: Mapping[str, Tensor]
+    ) -> list[str]:
         """Return lines about the results for some inputs. `trial` has those for fixed lengths.
 
         Raises
@@ -407,100 +403,66 @@ class _Check:
         CompileError
             A result is wrong.
         """
-        lengths = self._lengths(inputs)
+        types = self._model.inputs
+        tensors = {name: tensor_of(types[name][0], each) for name, each in inputs.items()}
         results = trial
         where = ""
         if lengths:
-            results = Runner(self._model).run(self._inputs(inputs))
+            results = Runner(self._model).run(tensors)
             where = f" ({', '.join(f'{name}={length}' for name, length in lengths.items())})"
-        own = [array_of(each) for each in results.values()]
-        self._report(f"comparing with {self._reference.program}")
-        expected = self._reference.results(self._empty | inputs)
-        program = "tinygrad on the CPU alone"
-        wanted = own
-        found: dict[str, Any] = {}
-        lines = []
-        if expected:
-            program = self._reference.program
-            wanted = [expected[name] for name in results]
-            self._compare_own(inputs, own, wanted)
-            found["tinygrad:CPU"] = own
-        else:
-            lines.append(f"not compared with another program: {self._reference.problem}")
-        lines += self._run_devices(inputs, own, found)
-        if found:
-            differences = [worst for each in found.values() for worst in map(measure, each, wanted)]
-            lines.insert(0, summary([*found], program, differences))
-        return [line + where for line in (*lines, *remarks(own))]
-
-    def _run_devices(
-        self, inputs: dict[str, Any], own: Sequence[Any], found: dict[str, Any]
-    ) -> list[str]:
-        """Compare the results of each device with tinygrad's, and return lines about the others.
-        `found` gets the results by the device.
-        """
-        lines = []
+        own = {name: array_of(each) for name, each in results.items()}
         name = self._request["name"]
-        for label in self._labels:
-            self._report(f"checking on {label}")
-            problem, results = results_on(label, self._request["output"], name, [*inputs.values()])
-            if problem:
-                lines.append(f"not checked on {label}: {problem}")
-                continue
-            for number, got in enumerate(results):
-                what = f"result {number} of {name!r} on {label}"
-                compare(what, got, own[number], "tinygrad on the CPU", self._allowed)
-            found[label] = results
-        if not self._labels:
-            lines.append("not checked: no device of the file's kinds is here")
-        return lines
 
-    def _lengths(self, inputs: Mapping[str, Any]) -> dict[str, int]:
-        """Return the lengths that the call with these inputs chooses."""
-        result = {}
-        for name, (_, shape) in self._model.inputs.items():
-            for side, length in zip(shape, inputs[name].shape, strict=True):
-                if isinstance(side, Range):
-                    result[side.name] = length
-        return result
+        def run_on(device: str) -> tuple[str, list[Any]]:
+            self._report(f"checking on {device}")
+            return results_on(device, self._request["output"], name, [*inputs.values()])
 
-    def _inputs(self, inputs: Mapping[str, Any]) -> dict[str, Tensor]:
-        types = self._model.inputs
-        return {name: tensor_of(types[name][0], each) for name, each in inputs.items()}
+        lines = [self._compare_own(inputs, tensors, own)]
+        lines += check_devices(self._module, name, run_on, [*own.values()])
+        return [line + where for line in (*lines, *remarks(own.values()))]
 
     def _compare_own(
-        self, inputs: dict[str, Any], own: Sequence[Any], wanted: Sequence[Any]
-    ) -> None:
-        """Compare tinygrad's results. Where they differ, some node alone does, too: else it is the
-        order of additions that many nodes enlarge.
+        self, inputs: dict[str, Any], tensors: dict[str, Tensor], own: Mapping[str, Any]
+    ) -> str:
+        """Compare tinygrad's results, and return a line about it. Where they differ, some node
+        alone does, too: else it is the order of additions that many nodes enlarge.
         """
-        program = self._reference.program
+        for name, each in self._model.constants.items():
+            if not each.array.size:
+                inputs = {**inputs, name: each.array}  # the file has it as an input
+        reference = self._reference
+        self._report(f"comparing with {reference.program}")
+        expected = reference.results(inputs)
+        if not expected:
+            return f"not compared with another program: {reference.problem}"
+        program = reference.program
+        wanted = [expected[name] for name in own]
         try:
-            for number, got in enumerate(own):
-                what = f"result {number} of tinygrad on the CPU"
-                compare(what, got, wanted[number], program, self._allowed)
+            compare_all("tinygrad on the CPU", own.values(), wanted, program, self._allowed)
         except CompileError:
             self._report(f"comparing each node with {program}")
-            values = self._reference.results(self._empty | inputs, every=True)
+            values = reference.results(inputs, every=True)
             if not values:
                 raise
-        else:
-            return
+            self._compare_nodes(tensors, values)
+        return summary(["tinygrad:CPU"], program, map(measure, own.values(), wanted))
+
+    def _compare_nodes(self, tensors: dict[str, Tensor], values: Mapping[str, Any]) -> None:
+        """Compare the results of each node that gets those of the reference, `values`."""
 
         def judge(node: Node, current: Any) -> None:
+            self._report(f"comparing {_called(node)}")
             for name in node.outputs:
-                got = current.get(name)
-                if name not in values or not isinstance(got, Tensor):
+                if name not in values or not isinstance(current.get(name), Tensor):
                     continue
-                array = array_of(got)
+                got = array_of(current[name])
                 what = (
                     f"{_called(node)}: tinygrad computes it wrongly: its output {quote_name(name)}"
                 )
-                compare(what, array, values[name], program, self._allowed)
-                current[name] = tensor_of(str(array.dtype), values[name])
-            self._report(f"comparing {_called(node)}")
+                compare(what, got, values[name], self._reference.program, self._allowed)
+                current[name] = tensor_of(str(got.dtype), values[name])
 
-        Runner(self._model).run(self._inputs(inputs), judge)
+        Runner(self._model).run(tensors, judge)
 
 
 def _dim(text: str) -> Any:
@@ -523,8 +485,11 @@ def _read_array(path: str) -> Any:
         ) from None
 
 
-def choose_inputs(model: Model, given: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return arrays for one run, or for two: with the least and with the largest lengths.
+def choose_inputs(
+    model: Model, given: dict[str, Any]
+) -> list[tuple[dict[str, int], dict[str, Any]]]:
+    """Return the lengths that a call chooses and arrays for one run, or for two: with the least and
+    with the largest lengths.
 
     Floats are normally distributed. Integers are 0 to 255, or fewer where they are indices of a
     constant.
@@ -557,10 +522,7 @@ def choose_inputs(model: Model, given: Mapping[str, Any]) -> list[dict[str, Any]
     ends = ("low", "high") if ranges.keys() - lengths else ("high",)
     choices = [{key: getattr(side, end) for key, side in ranges.items()} | lengths for end in ends]
     return [
-        {
-            name: given[name] if name in given else _random(model, name, each)
-            for name in model.inputs
-        }
+        (each, {name: _random(model, name, each) for name in model.inputs} | given)
         for each in choices
     ]
 
