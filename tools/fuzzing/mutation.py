@@ -448,7 +448,8 @@ def assemble(
         entry[:] = [pair for pair in entry if pair[0] not in list(correct)] + list(
             correct.items()
         )  # a key may be a list
-        joined += bytes(-len(joined) % 64) * bool(blob) + blob
+        if blob:
+            joined += bytes(-len(joined) % 64 + _shift_of(dict(_texts(entry)))) + blob
     return b"".join(pack(each) for each in index), bytes(joined)
 
 
@@ -475,6 +476,14 @@ def _entries(index: list[Any]) -> list[Any]:
     return _maps(index, "modules") + _maps(index, "sources")
 
 
+def _shift_of(entry: Mapping[str, Any]) -> int:
+    """Return how far behind a multiple of 64 the bytes of a record begin."""
+    shift = entry.get("shift", 0)
+    if type(shift) is int and 0 <= shift < 64:
+        return shift
+    return 0
+
+
 def _blobs_of(index: list[Any], blobs: bytes) -> list[bytes | None]:
     results: list[bytes | None] = []
     at = 0
@@ -483,7 +492,9 @@ def _blobs_of(index: list[Any], blobs: bytes) -> list[bytes | None]:
         size = result.get("size")
         blob = None
         if isinstance(size, int) and 0 <= size <= len(blobs) - at:
-            start = at + (-at % 64 if size else 0)
+            start = at
+            if size:
+                start += -at % 64 + _shift_of(result)
             blob, at = blobs[start : start + size], start + size
         if blob is not None and "zstd" in result:
             try:

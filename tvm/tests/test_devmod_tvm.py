@@ -36,7 +36,8 @@ ffi.Tensor, tvm.__version__ = type("Tensor", (), {}), "0.27.0"
 sys.modules |= {"tvm": tvm, "tvm_ffi": ffi}
 registry["devmod.tvm.module"] = lambda kind, mask, serve: (kind, mask, serve)
 registry |= {"devmod.tvm.device": devices.__setitem__, "devmod.tvm.close": lambda: None, "device_api.metal": "TVM's own"}
-ctypes.CDLL = lambda path: None
+library = ctypes.CDLL
+ctypes.CDLL = lambda path, **options: None if "bridge-" in str(path) else library(path, **options)
 import devmod_tvm
 devmod_tvm.autoload()
 assert "devmod" not in sys.modules

@@ -174,14 +174,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _usage_text(error: click.ClickException) -> str:
     """Return the usage of a command and its error; the help alone, which click raises too."""
-    shown = StringIO()
-    error.show(shown)
-    text = shown.getvalue().rstrip("\n")
+    usage = StringIO()
+    error.show(usage)
+    text = usage.getvalue().rstrip("\n")
     message = error.format_message().rstrip("\n")
     if text == message:
         return text
-    usage = text.removesuffix(message).rpartition("\n")[0]
-    return f"{usage}\ndevmod: error: {message}".lstrip("\n")
+    above = text.removesuffix(message).rpartition("\n")[0]
+    return f"{above}\ndevmod: error: {message}".lstrip("\n")
 
 
 def show_warning(message: Warning | str, *_: object, **__: object) -> None:

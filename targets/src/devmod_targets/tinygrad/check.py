@@ -254,8 +254,8 @@ def main(request: dict[str, Any]) -> None:
 
 
 def _run_program(request: dict[str, Any], inputs: Sequence[Any]) -> tuple[list[str], Any]:
-    os.environ["DEVMOD_PREFER"] = request["device"].partition(":")[0]  # no other driver is opened
-    module = devmod.load(request["file"])
+    kind = request["device"].partition(":")[0]
+    module = devmod.load(request["file"], prefer=(kind,))  # no other driver is opened
     return [], run_program(module, request["name"], request["device"], *inputs)
 
 
