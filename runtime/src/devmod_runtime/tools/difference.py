@@ -141,9 +141,11 @@ def worst_difference(
         other, _ = errors_and_allowed(each.reshape(array.shape), expected, 0, 0)
         change = np.maximum(change, other)
     if is_finite and expected.dtype.kind not in "biu":
-        change[~np.isfinite(expected)] = np.inf
+        change = np.where(np.isfinite(expected), change, np.inf)
     is_judged = np.isfinite(change)
-    error[~is_judged] = 0
+    error = np.where(
+        is_judged, error, 0
+    )  # a new array also for one number, which NumPy makes a scalar
     with np.errstate(invalid="ignore"):
         excess = error - allowed - 16 * np.where(is_judged, change, 0)
     excess = np.where(np.isnan(excess), np.inf, excess)
