@@ -234,7 +234,14 @@ def progress(text: str = "", *, quiet: bool = False) -> Iterator[Callable[[str],
 
             columns = SpinnerColumn(), TextColumn("{task.description}", markup=False)
             console = Console(stderr=True)
-            bars = Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
+            # Standard output stays itself: commands ask whether it is a terminal, and write bytes.
+            bars = Progress(
+                *columns,
+                TimeElapsedColumn(),
+                console=console,
+                transient=True,
+                redirect_stdout=False,
+            )
     if bars is None:
         yield lambda _: None
         return
