@@ -153,8 +153,7 @@ int process_initialize(void) {
         return CODE_SUCCESS;
     if (!arena_open()) {
         explain_failure(
-            CODE_OPERATING_SYSTEM,
-            "the simulated GPU cannot start",
+            CODE_OPERATING_SYSTEM, "the simulated GPU cannot start",
             "the memory of its devices cannot be reserved: a limit of this process forbids it (ulimit -v, ulimit -f)");
         fprintf(stderr, "devmod-simulators: %s\n", reason);
         return CODE_OPERATING_SYSTEM;
