@@ -352,14 +352,17 @@ export class Module {
 
   /**
    * Return a constant of a const_loader; null if it has none of that name. A large one is read alone.
+   * Each call returns the same object, by which a device knows what it has uploaded.
    * @param {string} name
    * @returns {Promise<Constant | null>}
    */
   async constant(name) {
     const found = (await this.contents())?.constants.get(name);
     if (!found) return null;
-    const { type, shape, data } = found;
-    return { type, shape, data: data ?? (await this.#part(found)) };
+    return kept(this.#kept, `constant ${name}`, async () => {
+      const { type, shape, data } = found;
+      return { type, shape, data: data ?? (await this.#part(found)) };
+    });
   }
 
   /**
