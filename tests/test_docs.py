@@ -40,7 +40,6 @@ import devmod_targets.authoring.zig
 import devmod_targets.cuda.nvrtc
 import devmod_targets.interop.offload
 import devmod_targets.interop.triton
-import devmod_targets.interop.warp
 import devmod_trust
 
 TYPE_CHECKING = False
@@ -91,7 +90,6 @@ PUBLIC = (
     devmod_targets.cuda.nvrtc,
     devmod_targets.interop.offload,
     devmod_targets.interop.triton,
-    devmod_targets.interop.warp,
     devmod_readers.amdgpu,
     devmod_readers.elf,
     devmod_readers.nvidia,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -13,9 +12,6 @@ import devmod
 from devmod._cli import main
 from devmod_targets.build.build import build_plan
 from devmod_targets.build.plan import Job
-from devmod_targets.interop import warp
-
-WARP = Path(__file__).parent / "vectors/warp"
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no named pipes")
 
@@ -31,17 +27,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def refusal(path: Path) -> str:
     return f"{str(path)!r} is a pipe (FIFO); expected a regular file"
-
-
-@pytest.mark.parametrize("suffix", ["cu", "meta", "sm80.ptx"])
-def test_a_file_of_warp(folder: Path, suffix: str) -> None:
-    shutil.copytree(WARP, folder, dirs_exist_ok=True)
-    (file,) = folder.glob(f"*.{suffix}")
-    file.unlink()
-    os.mkfifo(file)
-    with pytest.raises(devmod.FormatError) as caught:
-        warp.load(folder)
-    assert str(caught.value) == refusal(file)
 
 
 def test_a_source(folder: Path) -> None:

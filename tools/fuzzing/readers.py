@@ -834,23 +834,6 @@ def check_kernels(kernels: Any) -> None:
             end = place.offset + place.size
 
 
-def read_warp(data: bytes) -> None:
-    """Read the kernels in a source of Warp, and raise Breach if an argument has another size than
-    its layout.
-    """
-    from devmod_targets.interop.warp import read_block, read_kernels
-
-    text = data.decode("utf-8", "replace")
-    attempt(partial(read_block, text))
-    for kernel in attempt(lambda: list(read_kernels(text))) or ():
-        for name, layout in kernel.params:
-            argument = attempt(partial(layout.param, name)) if layout is not None else None
-            if layout is not None and argument is not None:
-                code, bits, lanes = devmod.backend.parse_dtype(argument[0])
-                if devmod.backend.array_bytes((code, bits, lanes)) != layout.size:
-                    raise Breach(f"a parameter of {layout.size} bytes has the type {argument[0]}")
-
-
 # -- files
 
 
@@ -1179,17 +1162,6 @@ def _readers() -> Iterator[Reader]:
         elf,
         partial(_payloads, (".so",)),
         passes=4,
-        weight=1,
-        executions=300,
-    )
-    warp = (seeds.ROOT / "targets/tests/vectors/warp/wp_motion_eaab996.cu").read_bytes()
-    words = seeds.words_of([warp])
-    yield Reader(
-        "warp-source",
-        read_warp,
-        mutation.mutate_text(words),
-        lambda: [warp],
-        passes=10,
         weight=1,
         executions=300,
     )

@@ -17,7 +17,6 @@ from devmod.interop import tvm
 pytestmark = pytest.mark.row("R46")
 SOURCES = Path(__file__).parents[2]
 TVM = SOURCES / "core" / "tests" / "vectors" / "tvm"
-WARP = SOURCES / "targets" / "tests" / "vectors" / "warp"
 ADD = {"add": FunctionInfo("add", ["handle"] * 3 + ["int32"])}
 INFO = {"f": FunctionInfo("f", ["handle"], ["blockIdx.x", "threadIdx.x"])}
 CODE = b"kernel void f(global float *x) {}"
@@ -36,12 +35,6 @@ def load_container(data: bytes | Path) -> devmod.Module:
     from devmod_targets.interop import offload
 
     return offload.load(data, ADD)
-
-
-def load_warp() -> devmod.Module:
-    from devmod_targets.interop import warp
-
-    return warp.load(WARP)
 
 
 #: By what the error begins with; "" is a file, whose path it begins with.
@@ -78,7 +71,6 @@ WAYS: dict[str, tuple[str, Callable[[], devmod.Module]]] = {
         f"'{FOLDER}/offloading.o'",
         lambda: load_container(FOLDER / "offloading.o"),
     ),
-    "Warp's folder": (f"'{WARP}'", load_warp),
 }
 #: Those that need a runtime.
 RUNTIME = {"create", "bytes", "file", "file of a format"}

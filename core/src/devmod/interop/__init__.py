@@ -1,7 +1,7 @@
 """Reading and writing module formats of other systems.
 
 - ``devmod.interop.tvm``: Apache TVM;
-- ``devmod.interop.triton`` and ``devmod.interop.warp``: kernels of Triton and modules of Warp;
+- ``devmod.interop.triton``: kernels of Triton;
 - ``devmod.interop.tinygrad``: functions of tinygrad's Tensors;
 - ``devmod.interop.offload``: fatbins, offload bundles and other containers of device code.
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     import devmod.interop.tvm as tvm
-    from devmod_targets.interop import offload, tinygrad, triton, warp
+    from devmod_targets.interop import offload, tinygrad, triton
 
-    __all__ = ["offload", "tinygrad", "triton", "tvm", "warp"]
+    __all__ = ["offload", "tinygrad", "triton", "tvm"]
 
-_NAMES = ("offload", "tinygrad", "triton", "tvm", "warp")
+_NAMES = ("offload", "tinygrad", "triton", "tvm")
 #: The packages with the modules of the other names.
 _WHEELS = ("devmod_readers", "devmod_targets")
 

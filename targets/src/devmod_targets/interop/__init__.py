@@ -2,7 +2,6 @@
 under their public names.
 
 - `triton`: kernels that Triton compiled.
-- `warp`: the folders that Warp compiles its modules to.
 - `offload`: fatbins, offload bundles and host files, taken apart into variants.
 
 docs/design/targets.md has the reasons.
