@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import density
@@ -26,6 +28,80 @@ def test_no_part_is_larger_than_its_limit_or_smaller_without_a_row(
         if count > 4_000 and weight.part_of(path) != "tests":
             expected.add(str(path))
     assert large == expected != set()
+
+
+#: What is still to be unfolded. A part that no longer needs to be here may not be here.
+FOLDED = {
+    "benchmarks",
+    "conformance",
+    "core",
+    "devmod-opencl",
+    "devmod-vulkan",
+    "devmod-webgpu",
+    "readers",
+    "runtime",
+    "simulators",
+    "targets",
+    "the small ones",
+    "tools",
+}
+
+
+def test_no_part_is_denser_than_its_limits() -> None:
+    dense = weight.dense_problems()
+    assert {part: dense[part] for part in dense if part not in FOLDED} == {}
+    assert set(dense) >= FOLDED
+
+
+#: A form of which a part may have none, or only a few, and how often it stands in a part that has
+#: a thousand nodes for each of its statements.
+PLANTED = {
+    "conditional": ("x = a if b else c", "4.00 of the form 'conditional', and 3.0 are allowed"),
+    "comprehension": (
+        "x = [a for a in b]",
+        "6.00 of the form 'comprehension', and 5.5 are allowed",
+    ),
+    "parallel": ("a, b = c, d", "1.00 of the form 'parallel', and 0.9 are allowed"),
+    "nothing": ("for a in b if c else (): pass", "1.00 of the form 'nothing', and 0.0 are allowed"),
+}
+
+
+@pytest.mark.parametrize("form", PLANTED)
+@pytest.mark.parametrize("folder", ["core/src", "tools", "plugins/devmod-toy/src"])
+def test_a_dense_part_is_named(form: str, folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    statement, sentence = PLANTED[form]
+    rate = sentence.partition(".")[0]
+    fitting = int(weight.DENSITY_LIMITS[form])
+    part = "the small ones" if folder != "tools" else "tools"
+
+    def problems(count: int) -> list[str]:
+        text = (statement + "\n") * count
+        padding = 1000 - density.nodes(text)
+        text += "pass\n" * padding
+        monkeypatch.setattr(weight, "files", lambda: {Path(folder, "a.py"): text})
+        return [each for each in weight.dense_problems()[part] if f"'{form}'" in each]
+
+    assert problems(fitting) == []
+    assert problems(int(rate)) == [sentence]
+
+
+@pytest.mark.parametrize(
+    ("decisions", "expected"),
+    [
+        ([15] * 100, []),
+        ([16], ["1 functions over 15 decisions"]),
+        ([16] + [1] * 99, []),
+        ([16] * 2 + [1] * 99, ["2 functions over 15 decisions"]),
+        ([26] + [1] * 99, ["1 functions over 25 decisions"]),
+    ],
+)
+def test_long_functions_are_named(
+    decisions: list[int], expected: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    functions = ["def f():\n" + "    if a: pass\n" * each for each in decisions]
+    text = "\n".join(functions)
+    monkeypatch.setattr(weight, "files", lambda: {Path("core/src/a.py"): text})
+    assert weight.dense_problems().get("the small ones", []) == expected
 
 
 #: A source, and its nodes: names, calls, constants and statements count, layout does not.

@@ -5,7 +5,7 @@ with `tools/weight.toml`.
 
 Python counts in nodes of its syntax tree (`density.py`). C and JavaScript count in lines without
 blank ones and comments, as their formatters write them. The tests compare the counts too
-(`tests/test_house.py`).
+(`tests/test_weight.py`).
 """
 
 from __future__ import annotations
@@ -32,6 +32,13 @@ UNITS = {
     "javascript": ("lines", 50),
     "words": ("words", 50),
 }
+#: The densest that a distribution may be, and `tools` and `benchmarks`: for 1,000 nodes; of the
+#: fourth form none; functions over 25 decisions none; of functions over 15 this share.
+DENSITY_LIMITS = {"conditional": 3.0, "comprehension": 5.5, "parallel": 0.9, "nothing": 0.0}
+LONG_FUNCTIONS = 0.01
+#: Distributions of fewer nodes are measured together: a single form would be a density.
+_SMALL = 10_000
+_DENSE_FOLDERS = ("tools", "benchmarks")
 #: Pages whose words do not count.
 _NO_WORDS = ("formats.md", "performance.md")
 _LANGUAGES = {
@@ -82,6 +89,11 @@ def is_page(path: Path) -> bool:
     return path.parts[0] == "docs" and path.suffix == ".md" and path.name not in _NO_WORDS
 
 
+def _is_ours(path: Path) -> bool:
+    """Whether a file is of no distribution, and its density counts."""
+    return path.parts[0] in _DENSE_FOLDERS
+
+
 @cache
 def files() -> dict[Path, str]:
     """Return the texts of the repository's files that count, by their paths from its root."""
@@ -89,7 +101,7 @@ def files() -> dict[Path, str]:
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     results = {}
     for path in sorted({Path(name) for name in listed.split("\0") if name}):
-        counted = is_page(path) or (language_of(path) and part_of(path))
+        counted = is_page(path) or (language_of(path) and (part_of(path) or _is_ours(path)))
         if counted and (ROOT / path).is_file():
             results[path] = (ROOT / path).read_text(encoding="utf-8")
     return results
@@ -111,6 +123,8 @@ def counts() -> Counts:
     results: Counts = {each: Counter() for each in UNITS}
     for path, text in files().items():
         language = language_of(path)
+        if _is_ours(path):
+            continue
         if is_page(path):
             results["words"]["docs"] += len(text.split())
         elif language == "python":
@@ -121,11 +135,33 @@ def counts() -> Counts:
 
 
 def densities() -> dict[str, Counter[str]]:
-    """Return what `density.measure` counts in each distribution."""
-    results: dict[str, Counter[str]] = defaultdict(Counter)
+    """Return what `density.measure` counts in each distribution, in tools and in benchmarks; the
+    small distributions are one.
+    """
+    found: dict[str, Counter[str]] = defaultdict(Counter)
     for path, text in files().items():
         if language_of(path) == "python" and part_of(path) != "tests":
-            results[part_of(path)] += density.measure(text)
+            found[part_of(path) or path.parts[0]] += density.measure(text)
+    results: dict[str, Counter[str]] = defaultdict(Counter)
+    for part, measured in found.items():
+        is_small = measured["nodes"] < _SMALL and part not in _DENSE_FOLDERS
+        results["the small ones" if is_small else part] += measured
+    return results
+
+
+def dense_problems() -> dict[str, list[str]]:
+    """Return, for each part that is denser than it may be, a sentence for each limit."""
+    results: dict[str, list[str]] = defaultdict(list)
+    for part, measured in densities().items():
+        thousands = measured["nodes"] / 1000
+        for form, most in DENSITY_LIMITS.items():
+            rate = measured[form] / thousands
+            if rate > most:
+                results[part].append(f"{rate:.2f} of the form {form!r}, and {most} are allowed")
+        if measured["over25"]:
+            results[part].append(f"{measured['over25']} functions over 25 decisions")
+        if measured["over15"] > LONG_FUNCTIONS * measured["functions"]:
+            results[part].append(f"{measured['over15']} functions over 15 decisions")
     return results
 
 
@@ -158,7 +194,7 @@ def problems() -> list[str]:
             elif count <= most - slack:
                 results.append(f"{allowed} {most:,}: write a row of {count - most:,} for the cut")
     for path, count in nodes().items():
-        if part_of(path) != "tests" and count > FILE_LIMIT:
+        if part_of(path) not in ("", "tests") and count > FILE_LIMIT:
             allowed = f"a file of at most {FILE_LIMIT:,} is one thought"
             results.append(f"{path} has {count:,} nodes: {allowed}")
     return results
@@ -176,6 +212,8 @@ def main() -> int:
     for part, found in sorted(densities().items()):
         print(f"  {part:16}{density.describe(found)}")
     found_problems = problems()
+    for part, sentences in dense_problems().items():
+        print(f"{part} is too dense: {'; '.join(sentences)}")
     for problem in found_problems:
         print(problem)
     if found_problems:
