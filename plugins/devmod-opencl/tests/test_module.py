@@ -224,13 +224,20 @@ def test_a_driver_that_keeps_its_builds_gets_no_second_cache(
     assert all(each.stat().st_size < 1000 for each in (tmp_path / "opencl").glob("*"))
 
 
+def binaries(cache: Path) -> list[Path]:
+    """Return the cached binaries. The note that a device has passed its trial is there too, if it is
+    the first test of this process that uses the device.
+    """
+    return [each for each in (cache / "opencl").iterdir() if each.stat().st_size > 1000]
+
+
 @pytest.mark.usefixtures("no_cache_of_the_driver")
 def test_binaries_are_cached_and_damaged_ones_are_built_again(
     builds: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path))
     run_add(adder()["add"])
-    (entry,) = (tmp_path / "opencl").iterdir()
+    (entry,) = binaries(tmp_path)
     assert entry.stat().st_mode & 0o077 == 0
     valid = entry.read_bytes()
     run_add(adder()["add"])
@@ -240,7 +247,7 @@ def test_binaries_are_cached_and_damaged_ones_are_built_again(
         run_add(adder()["add"])
     run_add(adder()["add"])
     assert len(builds) == 6
-    assert [each.name for each in (tmp_path / "opencl").iterdir()] == [entry.name]
+    assert binaries(tmp_path) == [entry]
 
 
 @pytest.mark.usefixtures("no_cache_of_the_driver")
@@ -251,7 +258,7 @@ def test_a_cached_binary_that_other_users_can_write_is_ignored(
 ) -> None:
     monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path))
     run_add(adder()["add"])
-    (entry,) = (tmp_path / "opencl").iterdir()
+    (entry,) = binaries(tmp_path)
     writable = entry if which == "entry" else entry.parent
     mode = writable.stat().st_mode
     writable.chmod(mode | 0o020)
