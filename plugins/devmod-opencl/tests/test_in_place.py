@@ -42,6 +42,23 @@ def module() -> Any:
     return devmod.compile(SOURCE, "opencl")
 
 
+OVERWRITES = """
+import numpy as np, devmod
+f = devmod.compile("kernel void fill(global float *x) { x[get_global_id(0)] = 7; }", "opencl")["fill"]
+for size in (1000, 1 << 20):
+    whole = devmod.empty(2 * size, "float32")
+    whole[:] = 0
+    for _ in range(20):
+        f(whole[:size], threads=size + 8)
+    print((whole[:size] == 7).all(), whole[size:].any())
+"""
+
+
+@pytest.mark.usefixtures("device")
+def test_a_write_behind_a_copied_array_reaches_no_memory_of_the_program() -> None:
+    assert run_python(OVERWRITES, DEVMOD_IN_PLACE="0") == "True False\n" * 2
+
+
 @pytest.fixture
 def kernels(device: Any, module: Any) -> Any:
     return {name: module[name].on(device) for name in module.functions}

@@ -14,7 +14,7 @@ from itertools import count
 from threading import RLock
 
 from devmod import Device, Event, Stream
-from devmod.backend import FEATURES, Capabilities, ConversionError, Once
+from devmod.backend import FEATURES, Capabilities, ConversionError, Once, environment_flag
 from devmod.errors import DeviceNotFoundError, LaunchError, pip_install
 from devmod_opencl import _driver
 from devmod_opencl._driver import cl, driver_error
@@ -36,6 +36,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod_runtime import Image, Lease, Sampler
+
+
+#: The bytes behind each copied array. Who has all arrays copied looks for a kernel that writes
+#: outside of one: with a device in the host's memory, the next bytes are of the driver or of Python.
+_ROOM = 0 if environment_flag("DEVMOD_IN_PLACE", default=True) else 4096
 
 
 # -- Streams and events: in-order command queues, and markers in them.
@@ -374,6 +379,10 @@ class OpenCLDevice(Device):
         # in the queue.
         if not data.nbytes:
             return self.allocate(1)
+        if _ROOM and self.handle.host_unified_memory:
+            memory = self._create_buffer(data.nbytes + _ROOM, self.buffer_flags, None)
+            self.write(memory, data, stream)
+            return memory
         return self._create_buffer(data.nbytes, self._upload_flags, data)
 
     def use_in_place(self, data: memoryview, address: int, *, written: bool) -> Any:
