@@ -24,7 +24,7 @@ from interruptible import interruptible_python
 import devmod
 from devmod import _cli
 from devmod.errors import DevmodError
-from devmod_readers.view._serve import Server
+from devmod_view._serve import Server
 
 __all__ = ["checker", "policy"]
 
@@ -398,7 +398,7 @@ def test_the_commands_of_all_wheels_describe_themselves_as_the_table_of_core_doe
 
 @pytest.mark.row("R4")
 def test_the_command_of_an_excluded_wheel() -> None:
-    env = os.environ | {"DEVMOD_PLUGINS_DENY": "devmod-readers"}
+    env = os.environ | {"DEVMOD_PLUGINS_DENY": "devmod-view"}
     done = subprocess.run(
         [sys.executable, "-m", "devmod", "view", str(TREE)],
         env=env,
@@ -408,8 +408,8 @@ def test_the_command_of_an_excluded_wheel() -> None:
     )
     assert done.returncode == 1
     assert re.fullmatch(
-        r"devmod: error: devmod\.commands\.view is not registered: devmod-readers \S+ provides it, and the environment variable "
-        r"DEVMOD_PLUGINS_DENY excludes it\. To use it, remove devmod-readers from DEVMOD_PLUGINS_DENY\n",
+        r"devmod: error: devmod\.commands\.view is not registered: devmod-view \S+ provides it, and the environment variable "
+        r"DEVMOD_PLUGINS_DENY excludes it\. To use it, remove devmod-view from DEVMOD_PLUGINS_DENY\n",
         done.stderr,
     )
 
@@ -483,7 +483,7 @@ def test_under_a_policy_the_bytes_that_were_checked_are_served(
         served.append((each.samefile(file), each.read_bytes()))
         return MagicMock()
 
-    monkeypatch.setattr("devmod_readers.view._serve.Server", server)
+    monkeypatch.setattr("devmod_view._serve.Server", server)
     assert refused(capsys, file) == f"devmod: error: {file} has no signature\n"
     (tmp_path / "k.devmod.sig").write_bytes(b"signed")
     assert _cli.main(["view", str(file), "--no-open"]) == 0

@@ -80,6 +80,7 @@ def projects() -> list[Path]:
         ROOT / "conformance",
         ROOT / "runtime",
         ROOT / "remote",
+        ROOT / "view",
         ROOT / "frameworks",
         ROOT / "trust",
         ROOT / "simulators",

@@ -104,7 +104,7 @@ def test_every_command_is_listed_and_described(capsys: pytest.CaptureFixture[str
         "unpack": "Write the binaries of a packed file as files again.",
         "onnx": "Make a file of a model of ONNX.",
         "inspect": "Show the modules of a file, what they need, and what runs here.",
-        "view": "Show a file in the browser. (pip install devmod-readers)",
+        "view": "Show a file in the browser. (pip install devmod-view)",
         "doctor": "Check what of devmod works here, and what to do about the rest.",
         "devices": "List the devices of the installed runtimes.",
         "run": "Run a function of a file, and compare or save its results.",

@@ -225,8 +225,8 @@ def test_a_driver_that_keeps_its_builds_gets_no_second_cache(
 
 
 def binaries(cache: Path) -> list[Path]:
-    """Return the cached binaries. The note that a device has passed its trial is there too, if it is
-    the first test of this process that uses the device.
+    """Return the cached binaries. The note that a device has passed its trial is there too, if no
+    test of this process has used the device before.
     """
     return [each for each in (cache / "opencl").iterdir() if each.stat().st_size > 1000]
 

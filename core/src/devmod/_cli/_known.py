@@ -64,7 +64,7 @@ KNOWN = {
     "unpack": KnownCommand("Write the binaries of a packed file as files again.", "devmod-targets"),
     "onnx": KnownCommand("Make a file of a model of ONNX.", "devmod-targets", "devmod-core[onnx]"),
     "inspect": KnownCommand("Show the modules of a file, what they need, and what runs here."),
-    "view": KnownCommand("Show a file in the browser.", "devmod-readers"),
+    "view": KnownCommand("Show a file in the browser.", "devmod-view"),
     "doctor": KnownCommand("Check what of devmod works here, and what to do about the rest."),
     "devices": KnownCommand(
         "List the devices of the installed runtimes.", "devmod-runtime", "devmod-opencl[pocl]"

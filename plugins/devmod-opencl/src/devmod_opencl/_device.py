@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 #: The bytes behind each copied array. Who has all arrays copied looks for a kernel that writes
-#: outside of one: with a device in the host's memory, the next bytes are of the driver or of Python.
+#: outside of one. With a device in the host's memory, the next bytes are the driver's or Python's.
 _ROOM = 0 if environment_flag("DEVMOD_IN_PLACE", default=True) else 4096
 
 

@@ -43,8 +43,8 @@ def command(file: Path, port: int, no_open: bool) -> None:
     import devmod
     from devmod.backend import policies, temporary_folder, walk
     from devmod.commands import STDIN, echo, standard_input
-    from devmod_readers.view._page import page
-    from devmod_readers.view._serve import Server
+    from devmod_view._page import page
+    from devmod_view._serve import Server
 
     is_stdin = str(file) == STDIN
     module = (

@@ -12,7 +12,7 @@ def page() -> dict[str, Path]:
     web = _HERE / "_web"
     if web.is_dir():  # in a wheel; hatch_build.py adds the folder
         return {"": web}
-    project = _HERE.parent.parent.parent
+    project = _HERE.parent.parent
     return {name: project / path for name, path in PAGE.items()}
 
 

@@ -12,13 +12,13 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-PACKAGE = Path("src") / "devmod_readers" / "view"
+PACKAGE = Path("src") / "devmod_view"
 #: The suffixes of the page's files. Other files are not added.
 SUFFIXES = (".html", ".css", ".js", ".svg", ".png", ".devmod", ".txt")
 
 
 class Page(BuildHookInterface[Any]):
-    """Adds each file of the page to ``devmod_readers/view/_web``."""
+    """Adds each file of the page to ``devmod_view/_web``."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Add the files before hatchling builds.
