@@ -87,13 +87,8 @@ def test_help_has_examples(capsys: pytest.CaptureFixture[str], name: str, flag: 
 
 def test_every_command_is_listed_and_described(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run(capsys, "--help")
-    described = dict(
-        re.findall(
-            r"^  ([a-z-]+) {2,}(\S.*)$",
-            out.partition("Commands:\n")[2].partition("\n\n")[0],
-            re.MULTILINE,
-        )
-    )
+    sections = out.partition("\nBuild:\n")[2].partition("\nExamples:\n")[0]
+    described = dict(re.findall(r"^  ([a-z-]+) {2,}(\S.*)$", sections, re.MULTILINE))
     assert described == {
         "demo": "Compile a kernel, run it here and draw its result.",
         "compile": "Compile sources for targets into one file.",
@@ -122,6 +117,52 @@ def test_every_command_is_listed_and_described(capsys: pytest.CaptureFixture[str
     }
 
 
+def help_groups(text: str) -> dict[str, list[str]]:
+    """Return the commands in a help by the title of their group."""
+    groups: dict[str, list[str]] = {}
+    for part in text.split("\n\n"):
+        title, _, rows = part.strip("\n").partition(":\n")
+        groups[title] = re.findall(r"^  ([a-z][a-z-]*)(?:  |$)", rows, re.MULTILINE)
+    return groups
+
+
+GROUPS = {
+    "Build": ["compile", "init", "build", "onnx"],
+    "Look": ["inspect", "view", "devices", "doctor", "cache"],
+    "Run": ["demo", "run", "bench", "verify", "profile", "simulate"],
+    "Ship": ["bundle", "sign", "check"],
+    "Extend": ["plugins"],
+    "More": ["keygen", "conformance", "new-backend", "pack", "unpack"],
+}
+
+
+@pytest.mark.parametrize("columns", ["50", "80", "200"])
+def test_the_help_groups_the_commands(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    groups = help_groups(run(capsys, "--help")[1])
+    titles = list(groups)
+    first = titles.index("Build")
+    assert titles[first : first + len(GROUPS)] == list(GROUPS)
+    assert {title: groups[title] for title in GROUPS} == GROUPS
+    assert "Commands" not in groups
+    assert "From other plugins" not in groups
+
+
+def test_commands_of_other_plugins_have_the_last_group(tmp_path: Path) -> None:
+    names = {"acme": "acme:command", "a-name-of-more-than-thirty-letters": "acme:command"}
+    install(tmp_path / "site", "acme-tools", groups={"devmod.commands": names})
+    env = {"PYTHONPATH": str(tmp_path / "site"), "DEVMOD_PLUGINS_ALLOW": "acme-tools"}
+    text = shell("--help", env=env).stdout
+    groups = help_groups(text)
+    assert {title: groups[title] for title in GROUPS} == GROUPS
+    assert groups["From other plugins"] == ["a-name-of-more-than-thirty-letters", "acme"]
+    assert re.search(r"^  acme +From acme-tools 1\.0\.$", text, re.MULTILINE)
+    # A long name does not move the lines of the other commands.
+    assert "  inspect      Show the modules of a file, what" in text
+
+
 @pytest.mark.row("R4")
 def test_a_known_command_whose_wheel_is_missing_names_it(
     capsys: pytest.CaptureFixture[str],
@@ -130,6 +171,11 @@ def test_a_known_command_whose_wheel_is_missing_names_it(
         1,
         "",
         "devmod: error: the command 'view' cannot run: devmod-readers is not installed. To add it: pip install devmod-readers\n",
+    )
+    assert run(capsys, "check", "k.devmod") == (
+        1,
+        "",
+        "devmod: error: the command 'check' cannot run: devmod-trust is not installed. To add it: pip install devmod-trust. To look only for damage: devmod inspect --verify FILE\n",
     )
 
 

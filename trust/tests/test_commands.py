@@ -102,7 +102,7 @@ def test_the_policies_of_the_environment_apply_too(
 ) -> None:
     signed("f.devmod")
     good, bad = policy(rule('["*"]')), policy(rule(name="acme/g", source='["*"]'), path="bad.toml")
-    error = "devmod: error: nothing says whether 'f.devmod' may be used: give --policy, or set DEVMOD_TRUST\n"
+    error = "devmod: error: nothing says whether 'f.devmod' may be used: give --policy, or set DEVMOD_TRUST. To look only for damage: devmod inspect --verify f.devmod\n"
     assert run(capsys, "check", "f.devmod")[::2] == (1, error)
     for variable, status in ((good, 0), (f"{good}{os.pathsep}{bad}", 1), (bad, 1)):
         monkeypatch.setenv("DEVMOD_TRUST", variable)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from shlex import quote
 from typing import Any
 
 import click
@@ -174,7 +175,8 @@ def check(
 ) -> None:
     """Show what FILE.sig claims, and the keys of the policies that have signed FILE.
 
-    Each payload is compared with its digest. No kernel is run: `devmod verify` does that.
+    Each payload is compared with its digest; `devmod inspect --verify` does that without a policy.
+    No kernel is run: `devmod verify` does that.
     """
     if manifest is not None:
         if paths or source:
@@ -198,8 +200,9 @@ def check(
     try:
         known = (*policies(), *paths)
         if not known:
+            other = f"To look only for damage: devmod inspect --verify {quote(file)}"
             raise TrustError(
-                f"nothing says whether {file!r} may be used: give --policy, or set DEVMOD_TRUST"
+                f"nothing says whether {file!r} may be used: give --policy, or set DEVMOD_TRUST. {other}"
             )
         taken = _policy.check(
             _policy.File(place, package, head_of(data), len(data), signature), known

@@ -22,7 +22,7 @@ import click
 
 from devmod import __version__
 from devmod._cli import _output
-from devmod._cli._known import KNOWN, SYNONYMS
+from devmod._cli._known import GROUPS, KNOWN, SYNONYMS
 from devmod._cli._options import SuggestingGroup, debug_option
 from devmod._plugins import messages, registry
 from devmod._plugins.claim import CORE
@@ -66,33 +66,53 @@ class Commands(SuggestingGroup):
         entry = KNOWN.get(cmd_name)
         command: click.Command | None
         if entry is not None and entry.distribution == CORE:
-            command = import_module(f"devmod._cli.{cmd_name.replace('-', '_')}").command
+            module = import_module(f"devmod._cli.{cmd_name.replace('-', '_')}")
+            command = module.command
             return command
-        command = registry.find(GROUP, cmd_name) if registry.is_name(GROUP, cmd_name) else None
-        if command is None and entry is not None:
-            refused = registry.excluded_claim(GROUP, cmd_name)
-            if refused is not None:
-                raise messages.excluded_error(*refused)
-            raise NotRegisteredError(
-                f"the command {cmd_name!r} cannot run: {not_installed(entry.distribution, entry.package or entry.distribution)}",
-                kind=cmd_name,
-                key=f"{GROUP}.{cmd_name}",
-                distribution=entry.distribution,
-            )
-        return command
+
+        command = None
+        if registry.is_name(GROUP, cmd_name):
+            command = registry.find(GROUP, cmd_name)
+        if command is not None or entry is None:
+            return command
+
+        refused = registry.excluded_claim(GROUP, cmd_name)
+        if refused is not None:
+            raise messages.excluded_error(*refused)
+        missing = not_installed(entry.distribution, entry.package or entry.distribution)
+        if entry.instead:
+            missing += f". {entry.instead}"
+        raise NotRegisteredError(
+            f"the command {cmd_name!r} cannot run: {missing}",
+            kind=cmd_name,
+            key=f"{GROUP}.{cmd_name}",
+            distribution=entry.distribution,
+        )
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands from the table; click would import each of them."""
+        """Write the groups of commands from the table; click would import each command."""
         claims = registry.registered(GROUP)
-        rows = []
-        for name in self.list_commands(ctx):
-            entry = KNOWN.get(name)
-            line = entry.help if entry else f"From {claims[name].provider}."
-            if entry and entry.distribution != CORE and name not in claims:
-                line += f" ({entry.install})"
-            rows.append((name, escape_line(line)))
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
+        # The lines of all groups begin in one column.
+        width = max(len(name) for name in KNOWN)
+
+        for title, commands in GROUPS.items():
+            rows = []
+            for name, entry in commands.items():
+                line = entry.help
+                if entry.distribution != CORE and name not in claims:
+                    line += f" ({entry.install})"
+                rows.append((name.ljust(width), line))
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+        others = [name for name in self.list_commands(ctx) if name not in KNOWN]
+        if others:
+            rows = []
+            for name in others:
+                line = escape_line(f"From {claims[name].provider}.")
+                rows.append((name.ljust(width), line))
+            with formatter.section("From other plugins"):
+                formatter.write_dl(rows)
 
 
 @click.command(

@@ -11,13 +11,14 @@ from devmod.errors import pip_install
 
 
 class KnownCommand(NamedTuple):
-    """A known command: the line in the help, the distribution that contains it, and what pip
-    installs, if that is not the distribution.
+    """A known command: the line in the help, the distribution that contains it, what pip installs,
+    if that is not the distribution, and what answers a part of its question without it.
     """
 
     help: str
     distribution: str = CORE
     package: str = ""
+    instead: str = ""
 
     @property
     def install(self) -> str:
@@ -26,6 +27,8 @@ class KnownCommand(NamedTuple):
 
 
 _BUILD = "devmod-core[build]"  # devmod-targets alone has no compiler
+_RUNTIME = "devmod-opencl[pocl]"  # it runs on any CPU
+_DIGESTS = "To look only for damage: devmod inspect --verify FILE"
 
 #: Other words for commands, for the error about an unknown one.
 SYNONYMS = {
@@ -45,54 +48,69 @@ SYNONYMS = {
     "help": "--help",
     "version": "--version",
 }
-#: The known commands in the order of the help.
-KNOWN = {
-    "demo": KnownCommand(
-        "Compile a kernel, run it here and draw its result.",
-        "devmod-targets",
-        "devmod[opencl,pocl]",
-    ),
-    "compile": KnownCommand("Compile sources for targets into one file.", "devmod-targets", _BUILD),
-    "init": KnownCommand("Write a manifest for the sources in a folder.", "devmod-targets"),
-    "build": KnownCommand(
-        "Build the kernels of a manifest into one file.", "devmod-targets", _BUILD
-    ),
-    "bundle": KnownCommand("Join files into one.", "devmod-targets"),
-    "pack": KnownCommand(
-        "Join the binaries in a folder or a wheel into one file.", "devmod-targets"
-    ),
-    "unpack": KnownCommand("Write the binaries of a packed file as files again.", "devmod-targets"),
-    "onnx": KnownCommand("Make a file of a model of ONNX.", "devmod-targets", "devmod-core[onnx]"),
-    "inspect": KnownCommand("Show the modules of a file, what they need, and what runs here."),
-    "view": KnownCommand("Show a file in the browser.", "devmod-view"),
-    "doctor": KnownCommand("Check what of devmod works here, and what to do about the rest."),
-    "devices": KnownCommand(
-        "List the devices of the installed runtimes.", "devmod-runtime", "devmod-opencl[pocl]"
-    ),  # on any CPU
-    "run": KnownCommand(
-        "Run a function of a file, and compare or save its results.",
-        "devmod-runtime",
-        "devmod-opencl[pocl]",
-    ),
-    "bench": KnownCommand(
-        "Measure functions side by side.", "devmod-runtime", "devmod-opencl[pocl]"
-    ),
-    "verify": KnownCommand(
-        "Check a file, and compare its candidates here.", "devmod-runtime", "devmod-opencl[pocl]"
-    ),
-    "profile": KnownCommand(
-        "Run a Python script, and print what its kernels took.",
-        "devmod-runtime",
-        "devmod-opencl[pocl]",
-    ),
-    "simulate": KnownCommand("Run CUDA without a GPU.", "devmod-simulators"),
-    "keygen": KnownCommand("Make a key that signs files.", "devmod-trust"),
-    "sign": KnownCommand("Sign files, for policies to check.", "devmod-trust"),
-    "check": KnownCommand("Check the signatures of a file.", "devmod-trust"),
-    "plugins": KnownCommand("List the installed plugins and their problems."),
-    "cache": KnownCommand("Show the sizes of the caches on the disk, and clear them."),
-    "conformance": KnownCommand(
-        "Check a backend against the contract, row by row.", "devmod-conformance"
-    ),
-    "new-backend": KnownCommand("Write the skeleton of a new backend.", "devmod-conformance"),
+#: The known commands by group, in the order of the help.
+GROUPS = {
+    "Build": {
+        "compile": KnownCommand(
+            "Compile sources for targets into one file.", "devmod-targets", _BUILD
+        ),
+        "init": KnownCommand("Write a manifest for the sources in a folder.", "devmod-targets"),
+        "build": KnownCommand(
+            "Build the kernels of a manifest into one file.", "devmod-targets", _BUILD
+        ),
+        "onnx": KnownCommand(
+            "Make a file of a model of ONNX.", "devmod-targets", "devmod-core[onnx]"
+        ),
+    },
+    "Look": {
+        "inspect": KnownCommand("Show the modules of a file, what they need, and what runs here."),
+        "view": KnownCommand("Show a file in the browser.", "devmod-view"),
+        "devices": KnownCommand(
+            "List the devices of the installed runtimes.", "devmod-runtime", _RUNTIME
+        ),
+        "doctor": KnownCommand("Check what of devmod works here, and what to do about the rest."),
+        "cache": KnownCommand("Show the sizes of the caches on the disk, and clear them."),
+    },
+    "Run": {
+        "demo": KnownCommand(
+            "Compile a kernel, run it here and draw its result.",
+            "devmod-targets",
+            "devmod[opencl,pocl]",
+        ),
+        "run": KnownCommand(
+            "Run a function of a file, and compare or save its results.",
+            "devmod-runtime",
+            _RUNTIME,
+        ),
+        "bench": KnownCommand("Measure functions side by side.", "devmod-runtime", _RUNTIME),
+        "verify": KnownCommand(
+            "Check a file, and compare its candidates here.", "devmod-runtime", _RUNTIME, _DIGESTS
+        ),
+        "profile": KnownCommand(
+            "Run a Python script, and print what its kernels took.", "devmod-runtime", _RUNTIME
+        ),
+        "simulate": KnownCommand("Run CUDA without a GPU.", "devmod-simulators"),
+    },
+    "Ship": {
+        "bundle": KnownCommand("Join files into one.", "devmod-targets"),
+        "sign": KnownCommand("Sign files, for policies to check.", "devmod-trust"),
+        "check": KnownCommand("Check the signatures of a file.", "devmod-trust", instead=_DIGESTS),
+    },
+    "Extend": {
+        "plugins": KnownCommand("List the installed plugins and their problems."),
+    },
+    "More": {
+        "keygen": KnownCommand("Make a key that signs files.", "devmod-trust"),
+        "conformance": KnownCommand(
+            "Check a backend against the contract, row by row.", "devmod-conformance"
+        ),
+        "new-backend": KnownCommand("Write the skeleton of a new backend.", "devmod-conformance"),
+        "pack": KnownCommand(
+            "Join the binaries in a folder or a wheel into one file.", "devmod-targets"
+        ),
+        "unpack": KnownCommand(
+            "Write the binaries of a packed file as files again.", "devmod-targets"
+        ),
+    },
 }
+KNOWN = {name: command for group in GROUPS.values() for name, command in group.items()}

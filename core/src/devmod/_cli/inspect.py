@@ -104,7 +104,8 @@ def command(
 
     FILE is a .devmod bundle, also at a URL, a raw payload, TVM's imports blob or a library that TVM
     exported. Standard input (-) is a bundle or an imports blob. Without --verify, --source and a
-    policy no digest is compared. No backend is imported.
+    policy no digest is compared. No backend is imported: `devmod verify` also runs the kernels.
+    `devmod check` says who signed FILE.
 
     With --here or --device, show for each FUNCTION, or for all, the candidate that a call gets, the
     others that fit, and why each other one is refused. The drivers list their devices, unless

@@ -102,6 +102,9 @@ def command(
     the process has failed. A function that cannot be called from its interface alone is listed with
     the reason; NAME=VALUE gives an argument, as for `devmod run`. All functions with an argument of
     the name get it.
+
+    `devmod inspect --verify` compares the digests without a runtime. `devmod check` says who signed
+    FILE.
     """
     quiet_drivers()
     if function and "=" in function:
