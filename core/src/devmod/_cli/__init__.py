@@ -60,7 +60,8 @@ class Commands(SuggestingGroup):
             ) from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*KNOWN, *sorted(name for name in registry.registered(GROUP) if name not in KNOWN)]
+        others = [name for name in registry.registered(GROUP) if name not in KNOWN]
+        return [*KNOWN, *sorted(others)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         entry = KNOWN.get(cmd_name)
@@ -156,9 +157,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         conformance kit; 2 for wrong usage; 130 for Ctrl-C.
     """
     state: dict[str, bool] = {}
-    show_once: Any = lru_cache(None)(
-        lambda text, kind: show_warning(kind(text))
-    )  # an architecture may repeat that of another one
+    # An architecture may repeat the warning of another one.
+    show_once: Any = lru_cache(None)(lambda text, kind: show_warning(kind(text)))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
@@ -176,20 +176,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit:  # click's own: after a completion, and if the reader of a pipe has ended
         raise
     except BaseException as error:  # noqa: BLE001 - a plugin may raise any exception; the text is printed escaped
-        cause = (
-            error.__cause__ or error if isinstance(error, click.Abort) else error
-        )  # click's for Ctrl-C and for an EOFError
-        if isinstance(cause, (click.Abort, KeyboardInterrupt)):
-            _output.echo_lines(
-                "\n".join(getattr(cause, "__notes__", ())) or "interrupted", err=True
-            )
-            return 130
-        if state.get("debug"):
-            _output.echo_lines("".join(format_exception(cause)).rstrip("\n"), err=True)
-        else:
-            _output.echo_lines(f"devmod: error: {with_log(*error_text(cause))}", err=True)
-        return 1
-    return code if isinstance(code, int) else 0
+        return _show_error(error, bool(state.get("debug")))
+    if isinstance(code, int):
+        return code
+    return 0
+
+
+def _show_error(error: BaseException, debug: bool) -> int:
+    """Print the text or the traceback of an error, and return the exit status."""
+    # click raises an Abort for Ctrl-C and for an EOFError.
+    if isinstance(error, click.Abort) and error.__cause__ is not None:
+        error = error.__cause__
+    if isinstance(error, (click.Abort, KeyboardInterrupt)):
+        text = "\n".join(getattr(error, "__notes__", ())) or "interrupted"
+        _output.echo_lines(text, err=True)
+        return 130
+    if debug:
+        _output.echo_lines("".join(format_exception(error)).rstrip("\n"), err=True)
+    else:
+        _output.echo_lines(f"devmod: error: {with_log(*error_text(error))}", err=True)
+    return 1
 
 
 def _usage_text(error: click.ClickException) -> str:
@@ -218,17 +224,19 @@ def error_text(error: BaseException) -> tuple[str, str]:
         )
         text = _DEFINES.sub(r"devmod compile -D \1=1", text)
         text = _LOAD.sub(lambda match: f"devmod inspect {quote(match[1][1:-1])}", text)
-        return text, error.log if isinstance(error, CompileError) else ""
+        if isinstance(error, CompileError):
+            return text, error.log
+        return text, ""
+
     if isinstance(error, OSError) and error.strerror:
-        return (
-            f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror,
-            "",
-        )
-    notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", ()))
+        if error.filename is None:
+            return error.strerror, ""
+        return f"{error.filename}: {error.strerror}", ""
+
+    text = describe_error(error)
     package = messages.missing_wheel(error)
-    repair = (
-        f". To install it again: {pip_install('--force-reinstall', package.replace('_', '-'))}"
-        if package
-        else ""
-    )
-    return f"{describe_error(error)}{repair} (--debug shows the traceback){notes}", ""
+    if package:
+        install = pip_install("--force-reinstall", package.replace("_", "-"))
+        text += f". To install it again: {install}"
+    notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", ()))
+    return f"{text} (--debug shows the traceback){notes}", ""

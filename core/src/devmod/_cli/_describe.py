@@ -31,7 +31,7 @@ from devmod._plugins.specs import find_spec, format_of_suffix, loading_hint, spe
 from devmod._util.magic import detect_form
 from devmod._util.regular_files import open_regular
 from devmod._values.code import Source
-from devmod._values.info import FunctionInfo, block_text, constants_of, signature_text
+from devmod._values.info import FunctionInfo, Interface, block_text, constants_of, signature_text
 from devmod._values.param import declaration_text, expression_text
 from devmod._values.tags import tag_problem
 from devmod.errors import DevmodError, FormatError, ToolchainNotFoundError, admission_hint
@@ -71,33 +71,42 @@ def describe(
         than `MAX_DEPTH`.
     """
     form, module, count, name = open_file(name)
-    verified = sum(_verified(each, name) for each in walk(module)) if verify else None
-    checked = {"programs": _checked_programs(module)} if verify else {}
-    begin(f"{name}: {form}{'' if count is None else f', {size(count)}'}", count)
+    result: dict[str, Any] = {"file": name, "format": form, "bytes": count}
+    checked: dict[str, Any] = {"verified": None}
+    if verify:
+        checked["verified"] = sum(_verified(each, name) for each in walk(module))
+        checked["programs"] = _checked_programs(module)
+
+    first_line = f"{name}: {form}"
+    if count is not None:
+        first_line += f", {size(count)}"
+    begin(first_line, count)
+
     missing = missing_runtimes(module)  # it has a limit on the candidates
-    common: dict[int, Any] = {}
+    common = _comparisons(module)
+    signers = _signers(name)
+    if signers is not None:
+        result["signers"] = signers
+    return result | checked | {"module": _tree(module, name, source, common)} | missing
+
+
+def _comparisons(root: Module) -> dict[int, Any]:
+    """Return a function for each bundle, by its id, that yields what its candidates have in
+    common.
+    """
+    results: dict[int, Any] = {}
     compared: set[int] = set()
     # The kernels are compared in the node that a program imports, below the program.
-    for bundle in sorted(
-        _outer_bundles(module),
-        key=lambda each: any(child.kind == PROGRAM for child in each.imports),
-    ):
+    for bundle in sorted(_outer_bundles(root), key=_imports_program):
         candidates = set(map(id, walk(bundle, enter=holds_candidates)))
         if compared.isdisjoint(candidates):  # many bundles may share a candidate
-            common[id(bundle)] = partial(_common_functions, bundle)
+            results[id(bundle)] = partial(_common_functions, bundle)
         compared |= candidates
-    signers = {} if (keys := _signers(name)) is None else {"signers": keys}
-    tree = _tree(module, name, source, common)
-    return {
-        "file": name,
-        "format": form,
-        "bytes": count,
-        **signers,
-        "verified": verified,
-        **checked,
-        "module": tree,
-        **missing,
-    }
+    return results
+
+
+def _imports_program(module: Module) -> bool:
+    return any(child.kind == PROGRAM for child in module.imports)
 
 
 def _outer_bundles(root: Module) -> Iterator[Module]:
@@ -108,12 +117,13 @@ def _outer_bundles(root: Module) -> Iterator[Module]:
     pending = [(root, False)]
     while pending:
         module, in_bundle = pending.pop()
-        if id(module) not in seen:
-            seen.add(id(module))
-            is_bundle = holds_candidates(module)
-            if is_bundle and not in_bundle:
-                yield module
-            pending += [(each, is_bundle) for each in reversed(module.imports)]
+        if id(module) in seen:
+            continue
+        seen.add(id(module))
+        is_bundle = holds_candidates(module)
+        if is_bundle and not in_bundle:
+            yield module
+        pending += [(each, is_bundle) for each in reversed(module.imports)]
 
 
 def _signers(name: str) -> list[str] | None:
@@ -139,7 +149,8 @@ def _verified(module: Module, name: str) -> bool:
         The bytes have another digest, or a function has launch tags with which it cannot be called.
     """
     for function, info in _infos(module):
-        if problem := tag_problem(info.launch_param_tags):
+        problem = tag_problem(info.launch_param_tags)
+        if problem:
             raise FormatError(
                 f"{name}: the {module.kind} function {function!r} cannot be called: {problem}",
                 kind=module.kind,
@@ -156,12 +167,10 @@ def _checked_programs(root: Module) -> dict[str, Any]:
     """Return how many programs were checked against the candidates of their kernels, and why they
     were not.
     """
-    programs = [
-        (name, each)
-        for each in walk(root)
-        if each.kind == PROGRAM and not _features_of(each)
-        for name in each.function_names
-    ]
+    programs: list[tuple[str, Module]] = []
+    for each in walk(root):
+        if each.kind == PROGRAM and not _features_of(each):
+            programs += [(name, each) for name in each.function_names]
     try:
         for name, module in programs:
             check_program(name, module)
@@ -181,13 +190,19 @@ def signature(name: str, info: FunctionInfo) -> str:
         constants = constants_of(info.interface)
     except FormatError:  # the runtime raises the error
         constants = ()
-    if constants:
-        values = ", ".join(
-            each.label if each.default is None else f"{each.label}={each.default}"
-            for each in constants
-        )
-        text += f"{',' if info.interface is not None and block_text(info.interface) else ''} constants {values}"
-    return text
+    if not constants:
+        return text
+
+    values = []
+    for constant in constants:
+        value = constant.label
+        if constant.default is not None:
+            value += f"={constant.default}"
+        values.append(value)
+    # A comma separates them from the block.
+    if info.interface is not None and block_text(info.interface):
+        text += ","
+    return f"{text} constants {', '.join(values)}"
 
 
 def open_file(name: str, stdin: bytes | None = None) -> tuple[str, Module, int | None, str]:
@@ -201,7 +216,9 @@ def open_file(name: str, stdin: bytes | None = None) -> tuple[str, Module, int |
         The bytes of standard input; by default they are read.
     """
     if name == STDIN:
-        return _open_stdin(standard_input() if stdin is None else stdin)
+        if stdin is None:
+            stdin = standard_input()
+        return _open_stdin(stdin)
     if "://" in name:
         return _open_url(name)
     path = Path(name)
@@ -215,19 +232,17 @@ def _open_url(url: str) -> tuple[str, Module, int | None, str]:
     from devmod._formats.ranges import read_head_of
 
     head, size, read = read_head_of(url)
-    return (
-        "devmod bundle",
-        tree_of(head, size, read, ()),
-        size if size >= 0 else None,
-        head.place[1:-1],
-    )
+    tree = tree_of(head, size, read, ())
+    name = head.place[1:-1]
+    if size < 0:
+        return "devmod bundle", tree, None, name
+    return "devmod bundle", tree, size, name
 
 
 def _open(path: Path) -> tuple[str, Module]:
     suffix = path.suffix[1:].lower()
-    with open_regular(
-        path
-    ) as file:  # a missing file, a folder or no permission raises the system's error first
+    # A missing file, a folder or no permission raises the system's error first.
+    with open_regular(path) as file:
         magic = file.read(len(MAGIC))
     if suffix == "devmod" or magic == MAGIC:
         return "devmod bundle", devmod.load(path)
@@ -297,43 +312,46 @@ def _tree(root: Module, path: str, source: bool, common: Mapping[int, Any]) -> d
 
 
 def _module(module: Module, number: int) -> dict[str, Any]:
-    plain = (
-        module.property_mask & BINARY_SERIALIZABLE
-    )  # others are nodes of the tree: a bundle, TVM's host library
-    # Without a target spec the bytes cannot be read, and only the functions' names are known. A
-    # const_loader's functions have no arguments.
-    readable = not plain or module.kind == "const_loader" or find_spec(module.kind) is not None
-    features = _features_of(module)
-    size: int | None = None
-    in_file: dict[str, int] = {}
-    if isinstance(module, StoredModule):  # its bytes are not read
-        size = module.size
-        if module.file_size != size:
-            in_file = {"stored": module.file_size}
-    elif plain:
-        size = sum(map(len, module.wire_parts()))
-    if features:
-        readable = False
+    # Modules without bytes are nodes of the tree: a bundle, TVM's host library.
+    has_bytes = bool(module.property_mask & BINARY_SERIALIZABLE)
     result: dict[str, Any] = {
         "number": number,
         "kind": module.kind,
         "format": module.format,
         "variant": getattr(module, "variant", None) or "",
-        "bytes": size,
-        **in_file,
-        **({"features": list(features)} if features else {}),
-        "functions": partial(_functions, module, readable),
-        "origin": module.origin.to_dict() if module.origin is not None else None,
-        "runtime": once_per_scan(("runtime", module.kind), lambda: runtime_of(module.kind))
-        if plain
-        else None,
+        "bytes": None,
     }
-    if not holds_candidates(
-        module
-    ):  # its functions are those of its candidates, and bundles may share candidates
+    if isinstance(module, StoredModule):  # its bytes are not read
+        result["bytes"] = module.size
+        if module.file_size != module.size:
+            result["stored"] = module.file_size
+    elif has_bytes:
+        result["bytes"] = sum(map(len, module.wire_parts()))
+    features = _features_of(module)
+    if features:
+        result["features"] = list(features)
+    result["functions"] = partial(_functions, module, _is_readable(module))
+    result["origin"] = result["runtime"] = None
+    if module.origin is not None:
+        result["origin"] = module.origin.to_dict()
+    if has_bytes:
+        result["runtime"] = once_per_scan(("runtime", module.kind), lambda: runtime_of(module.kind))
+    # A bundle's functions are those of its candidates, and bundles may share candidates.
+    if not holds_candidates(module):
         _ = module.functions  # an invalid module is an error before the first line
     release(module)
     return result
+
+
+def _is_readable(module: Module) -> bool:
+    """Whether the signatures of a module's functions can be read."""
+    if _features_of(module):
+        return False
+    if not module.property_mask & BINARY_SERIALIZABLE:
+        return True
+    # A const_loader's functions have no arguments. Without a target spec the bytes cannot be read,
+    # and only the functions' names are known.
+    return module.kind == "const_loader" or find_spec(module.kind) is not None
 
 
 def _texts(
@@ -345,7 +363,9 @@ def _texts(
     `sources` has the sources of the modules before: for each format the number of the module that
     has them.
     """
-    entry = module.sources if isinstance(module, StoredModule) else None
+    entry = None
+    if isinstance(module, StoredModule):
+        entry = module.sources
     if entry is not None and id(entry) in sources:
         return _payload_text(module, {}) | sources[id(entry)]
     texts = dict(module.source)
@@ -356,49 +376,52 @@ def _texts(
 
 def _features_of(module: Module) -> Sequence[str]:
     """Return what a newer devmod must know to use a module's bytes."""
-    return module.entry.features if isinstance(module, StoredModule) else ()
+    if not isinstance(module, StoredModule):
+        return ()
+    return module.entry.features
 
 
 def _payload_text(module: Module, texts: Source) -> dict[str, Any]:
     """Return the payload by its format, if it or the source of that format is text."""
     if _features_of(module):
         return {}
+    text = ""
     payload = payload_of(module)
-    if payload is None:
-        text = (
-            module.inspect_source(module.format)
-            if module.format and not isinstance(module, StoredModule)
-            else ""
-        )
-    else:
+    if payload is not None:
         spec, fmt, _, code = payload
-        if not isinstance(
-            code, (bytes, memoryview)
-        ):  # joined as often as the map has them, they may not fit into memory
-            code = {
-                str(number): shader for number, shader in enumerate(dict.fromkeys(code.values()))
-            }
+        if not isinstance(code, (bytes, memoryview)):
+            # Joined as often as the map has them, the shaders may not fit into memory.
+            shaders = dict.fromkeys(code.values())
+            code = {str(number): shader for number, shader in enumerate(shaders)}
         text = inspect_payload(spec, fmt, code, texts, fmt)
+    elif module.format and not isinstance(module, StoredModule):
+        text = module.inspect_source(module.format)
     release(module)
-    return {module.format: text} if text else {}
+    if not text:
+        return {}
+    return {module.format: text}
 
 
 def _functions(module: Module, readable: bool) -> Iterator[dict[str, Any]]:
     for name, info in _infos(module):
-        program = (
-            {"program": _program(name, info, module)}
-            if module.kind == PROGRAM and info.interface is not None
-            else {}
-        )
-        yield {
+        interface = info.interface
+        result: dict[str, Any] = {
             "name": name,
-            "symbol": info.name if readable else None,
-            "signature": signature(name, info) if readable else f"{name}(…)",
-            "arg_types": list(info.arg_types) if readable else None,
+            "symbol": None,
+            "signature": f"{name}(…)",
+            "arg_types": None,
             "launch_param_tags": list(info.launch_param_tags),
-            "interface": info.interface.to_dict() if info.interface is not None else None,
-            **program,
+            "interface": None,
         }
+        if readable:
+            result["symbol"] = info.name
+            result["signature"] = signature(name, info)
+            result["arg_types"] = list(info.arg_types)
+        if interface is not None:
+            result["interface"] = interface.to_dict()
+            if module.kind == PROGRAM:
+                result["program"] = _program(name, interface, module)
+        yield result
 
 
 #: The declarations of a program that are no part of its signature, by their role.
@@ -410,35 +433,34 @@ _DECLARED = {
 }
 
 
-def _program(name: str, info: FunctionInfo, module: Module) -> dict[str, Any]:
+def _program(name: str, interface: Interface, module: Module) -> dict[str, Any]:
     """Return the declarations and the steps of a program as text. "problem" has why it has no
     steps.
     """
     result: dict[str, Any] = {key: [] for key in _DECLARED.values()}
-    for param in info.interface.params if info.interface is not None else ():
-        role, extra = param.extra.get("role"), param.extra
-        if isinstance(role, str) and role in _DECLARED:
-            text = (
-                f"{param.name}: {extra.get('filter')} {extra.get('address')}"
-                if role == "sampler"
-                else declaration_text(param)
-            )
-            result[_DECLARED[role]].append(text)
+    for param in interface.params:
+        role = param.extra.get("role")
+        if not isinstance(role, str) or role not in _DECLARED:
+            continue
+        if role == "sampler":
+            text = f"{param.name}: {param.extra.get('filter')} {param.extra.get('address')}"
+        else:
+            text = declaration_text(param)
+        result[_DECLARED[role]].append(text)
+
     try:
         program = read_program(name, module)
     except DevmodError as error:
         return result | {"problem": str(error)}
     finally:
         release(module)
-    requires = [
+    result["requires"] = [
         f"{expression_text(left)} {comparison} {expression_text(right)}"
         for comparison, left, right in program.requires
     ]
-    return result | {
-        "requires": requires,
-        "backward": program.backward,
-        "steps": [_step(each) for each in program.steps],
-    }
+    result["backward"] = program.backward
+    result["steps"] = [_step(each) for each in program.steps]
+    return result
 
 
 def _step(step: Any) -> str:
@@ -446,7 +468,10 @@ def _step(step: Any) -> str:
     parts = [f"{name}={expression_text(value)}" for name, value in step.arguments.items()]
     for word in ("grid", "threads", "block"):
         text = ", ".join(map(expression_text, getattr(step, word)))
-        parts += [f"{word}=({text})" if "," in text else f"{word}={text}"] if text else []
+        if "," in text:
+            parts.append(f"{word}=({text})")
+        elif text:
+            parts.append(f"{word}={text}")
     return f"{step.kernel}({', '.join(parts)})"
 
 
@@ -454,13 +479,16 @@ def _infos(module: Module) -> Iterator[tuple[str, FunctionInfo]]:
     """Yield the functions of a module, and keep neither them nor its payload. A bundle's are those
     of its candidates.
     """
-    functions = {} if holds_candidates(module) else module.functions
+    if holds_candidates(module):
+        release(module)
+        return
+    functions = module.functions
     release(module)
     for name in functions:
-        yield (
-            name,
-            functions.read(name) if isinstance(functions, StoredFunctions) else functions[name],
-        )
+        if isinstance(functions, StoredFunctions):
+            yield name, functions.read(name)
+        else:
+            yield name, functions[name]
 
 
 def _common_functions(bundle: Module) -> Iterator[dict[str, Any]]:
@@ -469,19 +497,20 @@ def _common_functions(bundle: Module) -> Iterator[dict[str, Any]]:
 
     Where candidates of other kinds lack the function, `kinds` has those that have it.
     """
-    every = {
-        each.kind for each in walk(bundle, enter=holds_candidates) if not holds_candidates(each)
-    }
+    candidates = walk(bundle, enter=holds_candidates)
+    every = {each.kind for each in candidates if not holds_candidates(each)}
     nodes = kernel_nodes([bundle])
     for name, functions in shared_functions([bundle]):
         if len(by_node(functions, nodes)) > 1 and any(map(nodes.get, functions)):
             continue  # kernels of several programs
         text = common_signature(name, functions)
+        if not text:
+            continue
+        result: dict[str, Any] = {"name": name, "signature": text}
         kinds = list(dict.fromkeys(each.kind for each in functions))
-        if text:
-            yield {"name": name, "signature": text} | (
-                {"kinds": kinds} if len(kinds) < len(every) else {}
-            )
+        if len(kinds) < len(every):
+            result["kinds"] = kinds
+        yield result
 
 
 # -- The runtimes that the modules of a file need, and those that are not installed. No plugin is
@@ -497,20 +526,21 @@ def runtime_of(kind: str) -> dict[str, str]:
     """Return the installed distribution for a kind (or ""), the install command, and the variable
     that excludes an installed one.
     """
-    claims = registry.claims("devmod.load_from_bytes", kind)
+    group = "devmod.load_from_bytes"
+    claims = registry.claims(group, kind)
     installed = ", ".join(claim.provider for claim in claims)
-    excluded = registry.excluded_claim("devmod.load_from_bytes", kind) if not claims else None
+    if not claims:
+        excluded = registry.excluded_claim(group, kind)
+        if excluded is not None:
+            claim, variable = excluded
+            hint = admission_hint(claim.distribution, variable)
+            return {"installed": "", "install": hint, "excluded": variable}
+
     spec = find_spec(kind)
-    if excluded is not None:
-        claim, variable = excluded
-        return {
-            "installed": "",
-            "install": admission_hint(claim.distribution, variable),
-            "excluded": variable,
-        }
     if spec is not None:
-        install = spec.install
-    elif meaning := explain_name("devmod.load_from_bytes", kind):
+        return {"installed": installed, "install": spec.install, "excluded": ""}
+    meaning = explain_name(group, kind)
+    if meaning:
         install = f"nothing can be installed: {kind} is {meaning}"
     else:
         install = f"{kind}: {unknown_distribution(kind)}"
@@ -530,38 +560,17 @@ def missing_runtimes(root: Module) -> dict[str, Any]:
         its functions. ``others``: the commands for candidates whose functions other candidates
         have.
     """
-    runtimes: dict[str, dict[str, str]] = {}
-
-    def command(module: Module) -> str:
-        """Return the command that installs the module's runtime; "" if none is needed or it is
-        installed.
-        """
-        if (
-            not module.property_mask & BINARY_SERIALIZABLE
-        ):  # a node without bytes: a bundle, TVM's host library
-            return ""
-        runtime = runtimes.get(module.kind) or runtimes.setdefault(
-            module.kind, runtime_of(module.kind)
-        )
-        return "" if runtime["installed"] else runtime["install"]
-
+    command = _InstallCommands()
     install: dict[str, None] = {}
     choices: dict[tuple[str, ...], list[str]] = {}
     others: dict[str, None] = {}
     modules = list(walk(root))
-    #: The root, and what modules import. The others are candidates.
-    required = {
-        id(root),
-        *(
-            id(child)
-            for module in modules
-            if not holds_candidates(module)
-            for child in module.imports
-        ),
-    }
+    required = _required(root, modules)
     maximum = MAX_CANDIDATES + 4 * len(modules)
     pairs = 0
-    for module in [each for each in modules if id(each) in required]:
+    for module in modules:
+        if id(module) not in required:
+            continue
         if isinstance(module, BundleModule):
             candidates = module.candidates
             pairs += len(candidates)
@@ -572,21 +581,50 @@ def missing_runtimes(root: Module) -> dict[str, Any]:
             _add_candidates([(each, command(each)) for each in candidates], choices, others)
         elif command(module):
             install[command(module)] = None
-    install |= {commands[0]: None for commands in choices if len(commands) == 1}
-    open_choices = {
-        commands: names
-        for commands, names in choices.items()
-        if not any(each in install for each in commands)
-    }
-    needed = {*install, *(each for commands in open_choices for each in commands)}
+
+    # A choice of one command is none.
+    for commands in choices:
+        if len(commands) == 1:
+            install[commands[0]] = None
+    needed = set(install)
+    open_choices = []
+    for commands, names in choices.items():
+        if not any(each in install for each in commands):
+            open_choices.append({"functions": names, "install": list(commands)})
+            needed |= set(commands)
     return {
         "install": list(install),
-        "choices": [
-            {"functions": names, "install": list(commands)}
-            for commands, names in open_choices.items()
-        ],
+        "choices": open_choices,
         "others": [each for each in others if each not in needed],
     }
+
+
+class _InstallCommands:
+    """The commands that install the runtimes of modules."""
+
+    def __init__(self) -> None:
+        self._runtimes: dict[str, dict[str, str]] = {}
+
+    def __call__(self, module: Module) -> str:
+        """Return the command for a module; "" if it needs none or its runtime is installed."""
+        # A node without bytes needs none: a bundle, TVM's host library.
+        if not module.property_mask & BINARY_SERIALIZABLE:
+            return ""
+        runtime = self._runtimes.get(module.kind)
+        if runtime is None:
+            runtime = self._runtimes[module.kind] = runtime_of(module.kind)
+        if runtime["installed"]:
+            return ""
+        return runtime["install"]
+
+
+def _required(root: Module, modules: list[Module]) -> set[int]:
+    """Return the ids of the root and of what modules import. The others are candidates."""
+    ids = {id(root)}
+    for module in modules:
+        if not holds_candidates(module):
+            ids |= set(map(id, module.imports))
+    return ids
 
 
 def _add_candidates(

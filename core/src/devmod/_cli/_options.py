@@ -63,9 +63,10 @@ class SuggestingGroup(click.Group):
         if not args or args[0] in known or args[0].startswith("-") or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
         synonym = self.synonyms.get(args[0].lower())
-        suggestion = (
-            f". Did you mean {synonym!r}?" if synonym else did_you_mean(args[0], known) or "."
-        )
+        if synonym:
+            suggestion = f". Did you mean {synonym!r}?"
+        else:
+            suggestion = did_you_mean(args[0], known) or "."
         raise click.UsageError(
             f"{ctx.command_path} has no command {args[0]!r}{suggestion} The commands: {', '.join(known)}",
             ctx,
@@ -78,11 +79,8 @@ def complete_kind(group: str) -> Callable[[click.Context, click.Parameter, str],
     def complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
         from devmod._plugins import registry
 
-        return sorted(
-            kind
-            for kind in registry.registered(group)
-            if kind.startswith(incomplete) and kind != PROGRAM
-        )
+        kinds = [kind for kind in registry.registered(group) if kind != PROGRAM]
+        return sorted(kind for kind in kinds if kind.startswith(incomplete))
 
     return complete
 
@@ -96,13 +94,17 @@ def complete_function(
     from devmod._cli._describe import open_file
 
     given = context.params.get("file") or context.params.get(parameter.name or "") or ()
+    if isinstance(given, str):
+        given = (given,)
     names: dict[str, None] = {}
-    for path in [given] if isinstance(given, str) else given:
+    for path in given:
         if os.path.isfile(path):
             with suppress(Exception):  # the command has the error
                 names |= dict.fromkeys(open_file(path)[1])
-    found = [CompletionItem(name) for name in names if name.startswith(incomplete)]
-    return found if found or "file" in context.params else [CompletionItem(incomplete, type="file")]
+    items = [CompletionItem(name) for name in names if name.startswith(incomplete)]
+    if not items and "file" not in context.params:
+        return [CompletionItem(incomplete, type="file")]
+    return items
 
 
 def quiet_drivers() -> None:

@@ -118,9 +118,8 @@ def annotate(level: str, text: str, *, err: bool = False, **properties: str) -> 
 
 
 def _command_data(text: str) -> str:
-    return (
-        escape(text).replace("%", "%25").replace("\n", "%0A")
-    )  # `escape` leaves no other line break
+    # `escape` leaves no other line break.
+    return escape(text).replace("%", "%25").replace("\n", "%0A")
 
 
 def echo_all(lines: Iterable[str]) -> None:
@@ -163,37 +162,55 @@ def _batched() -> Iterator[Callable[[str], None]]:
 
 
 def _write_json(write: Callable[[str], None], value: Any, newline: str) -> None:
-    inner = newline + "  "
     if isinstance(value, str):
         _write_string(write, value)
     elif value is None or isinstance(value, (bool, int)):
         write(json.dumps(value))
     elif isinstance(value, float):
-        write(
-            json.dumps(value)
-            if isfinite(value)
-            else '"NaN"'
-            if value != value
-            else '"Infinity"'
-            if value > 0
-            else '"-Infinity"'
-        )
+        write(_float_text(value))
     elif isinstance(value, (bytes, bytearray, memoryview)):
         _write_json(write, {"base64": b64encode(value).decode("ascii")}, newline)
     elif callable(value):
         _write_json(write, value(), newline)
+    elif isinstance(value, Mapping):
+        _write_object(write, value, newline)
     else:
-        begin, end = ("{", "}") if isinstance(value, Mapping) else ("[", "]")
-        before = begin + inner
-        for each in value.items() if begin == "{" else value:
-            write(before)
-            if begin == "{":
-                key, each = each
-                _write_string(write, str(key))
-                write(": ")
-            _write_json(write, each, inner)
-            before = "," + inner
-        write(begin + end if before[0] == begin else newline + end)
+        _write_array(write, value, newline)
+
+
+def _float_text(value: float) -> str:
+    """Return a float as JSON; a string if JSON has no number for it."""
+    if isfinite(value):
+        return json.dumps(value)
+    if value != value:
+        return '"NaN"'
+    if value > 0:
+        return '"Infinity"'
+    return '"-Infinity"'
+
+
+def _write_object(write: Callable[[str], None], value: Mapping[Any, Any], newline: str) -> None:
+    inner = newline + "  "
+    before = "{" + inner
+    for key, each in value.items():
+        write(before)
+        _write_string(write, str(key))
+        write(": ")
+        _write_json(write, each, inner)
+        before = "," + inner
+    is_empty = before[0] == "{"
+    write("{}" if is_empty else newline + "}")
+
+
+def _write_array(write: Callable[[str], None], values: Iterable[Any], newline: str) -> None:
+    inner = newline + "  "
+    before = "[" + inner
+    for each in values:
+        write(before)
+        _write_json(write, each, inner)
+        before = "," + inner
+    is_empty = before[0] == "["
+    write("[]" if is_empty else newline + "]")
 
 
 def _write_string(write: Callable[[str], None], text: str) -> None:
@@ -209,9 +226,12 @@ def _write_string(write: Callable[[str], None], text: str) -> None:
             encoded = encode_basestring_ascii(part).replace("\x7f", r"\u007f")
         if commands:
             encoded = encoded.replace("#", r"\u0023")
-        write(
-            encoded[at > 0 : None if at + _BATCH >= len(text) else -1]
-        )  # the quotes are at the ends of the text
+        # The quotes are at the ends of the text alone.
+        if at > 0:
+            encoded = encoded[1:]
+        if at + _BATCH < len(text):
+            encoded = encoded[:-1]
+        write(encoded)
 
 
 @contextmanager

@@ -76,13 +76,15 @@ def clear(kind: str | None, as_json: bool) -> None:
         )
     removed: list[CacheFile] = []
     failed: list[str] = []
-    for name in there if kind is None else [kind]:
+    chosen = there if kind is None else [kind]
+    for name in chosen:
         for file in files(_check_folder(os.path.join(base, name))):
             if not remove(file):
                 failed.append(file.path)
             elif not file.temporary:
                 removed.append(file)
-    count, total = len(removed), sum(file.size for file in removed)
+    count = len(removed)
+    total = sum(file.size for file in removed)
     if as_json:
         print_json({"entries": count, "bytes": total})
     else:
@@ -94,14 +96,15 @@ def clear(kind: str | None, as_json: bool) -> None:
 def _state() -> dict[str, Any]:
     base = cache_dir()
     rows = []
-    problems = [folder_problem(base)] if base else []
+    problems = []
+    if base:
+        problems.append(folder_problem(base))
     for kind in _kinds(base):
         folder = os.path.join(base, kind)
         problems.append(folder_problem(folder))
         entries = [each for each in files(folder) if not each.temporary]
-        rows.append(
-            {"kind": kind, "entries": len(entries), "bytes": sum(each.size for each in entries)}
-        )
+        total = sum(each.size for each in entries)
+        rows.append({"kind": kind, "entries": len(entries), "bytes": total})
     return {
         "folder": base,
         "entries": sum(each["entries"] for each in rows),
@@ -116,7 +119,12 @@ def _kinds(base: str) -> list[str]:
     """Return the kinds that have entries. The folder may hold other things, if a variable names a
     folder in general use.
     """
-    return [kind for kind in kinds(base) if next(files(os.path.join(base, kind)), None) is not None]
+    found = []
+    for kind in kinds(base):
+        first = next(files(os.path.join(base, kind)), None)
+        if first is not None:
+            found.append(kind)
+    return found
 
 
 def _check_folder(folder: str) -> str:
@@ -127,4 +135,5 @@ def _check_folder(folder: str) -> str:
 
 
 def _amount(count: int, total: int) -> str:
-    return f"{count} {'entry' if count == 1 else 'entries'}, {size(total)}"
+    entries = "entry" if count == 1 else "entries"
+    return f"{count} {entries}, {size(total)}"

@@ -4,11 +4,11 @@ each function a machine gets.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from operator import methodcaller
 from shlex import quote
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,8 +23,12 @@ from devmod._plugins.discovery import shared_scan
 from devmod.errors import function_not_found
 from devmod.targets import PROGRAM
 
+if TYPE_CHECKING:
+    from devmod._modules.explain import Explanation
+
 #: The maximum number of functions in a line, and of a program's steps.
-_MAX_NAMES, _MAX_STEPS = 8, 24
+_MAX_NAMES = 8
+_MAX_STEPS = 24
 #: The size from which on a file is a large one.
 _LARGE = 1 << 20
 #: The maximum number of characters of a source in a line.
@@ -115,7 +119,8 @@ def command(
         if here and devices:
             raise click.UsageError("expected --here or --device, got both")
         if verify or source:
-            option, other = "--verify" if verify else "--source", "--here" if here else "--device"
+            option = "--verify" if verify else "--source"
+            other = "--here" if here else "--device"
             raise click.UsageError(
                 f"{option} shows the modules of FILE, and {other} what runs. Give one of them"
             )
@@ -128,6 +133,11 @@ def command(
         raise click.UsageError(
             f"FUNCTION {functions[0]!r} needs --here, --device or --lengths: without them all of FILE is shown"
         )
+    _show_file(file, as_json, verify, source)
+
+
+def _show_file(file: str, as_json: bool, verify: bool, source: bool) -> None:
+    """Show all modules of a file, and what to install."""
     with shared_scan():  # functions and sources are read during printing
         lines: list[str] = []
 
@@ -153,9 +163,12 @@ def command(
     if verify:
         echo(f"Digests compared: {description['verified']}; all match.")
         programs = description["programs"]
-        if programs["checked"] or programs["problem"]:
-            checked = f"Programs checked with each candidate of their kernels: {programs['checked']}; all are valid."
-            echo(f"Programs not checked: {programs['problem']}" if programs["problem"] else checked)
+        if programs["problem"]:
+            echo(f"Programs not checked: {programs['problem']}")
+        elif programs["checked"]:
+            echo(
+                f"Programs checked with each candidate of their kernels: {programs['checked']}; all are valid."
+            )
         echo()
     _print_missing(description)
 
@@ -173,88 +186,97 @@ def _show_choice(
     from devmod import Explanation, explain
 
     quiet_drivers()
+    explanations = []
     with plugins_at_work(), shared_scan():
         module = open_file(file)[1]
-        found = [
-            [explain(module, name, device) for name in functions or (None,)]
-            for device in devices or (None,)
-        ]
-    explanations = [
-        Explanation(parts[0].device, {k: v for each in parts for k, v in each.functions.items()})
-        for parts in found
-    ]
+        for device in devices or (None,):
+            parts = [explain(module, name, device) for name in functions or (None,)]
+            candidates: dict[str, Any] = {}
+            for part in parts:
+                candidates |= part.functions
+            explanations.append(Explanation(parts[0].device, candidates))
+
     if as_json:
         documents = [each.to_dict() for each in explanations]
         print_json(documents if len(devices) > 1 else documents[0])
     else:
-        echo_all("\n".join(map(str, explanations)).splitlines() or ["The file has no functions."])
-    if any(each.best(name) is None for each in explanations for name in each.functions):
-        if not as_json:
-            echo(
-                "A function without a candidate that can run there is an error: the exit status is 1."
-            )
-        context.exit(1)
+        lines = "\n".join(map(str, explanations)).splitlines()
+        echo_all(lines or ["The file has no functions."])
+
+    if all(_all_run(each) for each in explanations):
+        return
+    if not as_json:
+        echo("A function without a candidate that can run there is an error: the exit status is 1.")
+    context.exit(1)
+
+
+def _all_run(explanation: Explanation) -> bool:
+    """Return whether each function has a candidate that can run."""
+    return all(explanation.best(name) is not None for name in explanation.functions)
 
 
 def _show_temporaries(file: str, functions: tuple[str, ...], text: str, as_json: bool) -> None:
     """Show the bytes of the temporaries of programs, or of all, which devmod-runtime computes."""
+    lengths = _read_lengths(text)
+    owners: dict[str, StoredModule] = {}
+    with plugins_at_work(), shared_scan():
+        for module in walk(open_file(file)[1]):
+            if isinstance(module, StoredModule) and module.kind == PROGRAM:
+                owners |= dict.fromkeys(module, module)
+        for name in functions:
+            if name not in owners:
+                raise function_not_found(PROGRAM, name, list(owners))
+
+        counts = {}
+        for name in functions or owners:
+            counts[name] = owners[name]._use(methodcaller("temporary_bytes", name, lengths))
+
+    if as_json:
+        print_json(counts)
+        return
+    given = ", ".join(f"{name}={number}" for name, number in lengths.items())
+    for name, count in counts.items():
+        echo(f"{name}: {size(count)} of temporaries for {given}")
+
+
+def _read_lengths(text: str) -> dict[str, int]:
+    """Parse the value of --lengths."""
+    lengths = {}
     try:
-        lengths = {
-            name.strip(): int(number)
-            for name, number in (part.split("=") for part in text.split(","))
-        }
+        for part in text.split(","):
+            name, number = part.split("=")
+            lengths[name.strip()] = int(number)
     except ValueError:
         raise click.UsageError(
             f"--lengths: expected NAME=NUMBER, separated by commas, got {text!r}"
         ) from None
-    with plugins_at_work(), shared_scan():
-        modules = [
-            each
-            for each in walk(open_file(file)[1])
-            if isinstance(each, StoredModule) and each.kind == PROGRAM
-        ]
-        owners = {name: each for each in modules for name in each}
-        if unknown := [each for each in functions if each not in owners]:
-            raise function_not_found(PROGRAM, unknown[0], list(owners))
-        found = {
-            name: owners[name]._use(methodcaller("temporary_bytes", name, lengths))
-            for name in functions or owners
-        }
-    if as_json:
-        print_json(found)
-    for name, count in () if as_json else found.items():
-        echo(
-            f"{name}: {size(count)} of temporaries for {', '.join(f'{each}={number}' for each, number in lengths.items())}"
-        )
+    return lengths
 
 
 def _print_missing(description: dict[str, Any]) -> None:
     """Print what to install, or that nothing is missing."""
-    lines = []
     if description["install"]:
-        lines += ["To run all of it here:", *(f"  {line}" for line in description["install"])]
+        _print_list("To run all of it here:", description["install"])
     for choice in description["choices"]:
         names = choice["functions"]
-        text = ", ".join(names[:_MAX_NAMES]) + (
-            f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
-        )
-        lines += [
-            f"To run {text} here, install one of:",
-            *(f"  {line}" for line in choice["install"]),
-        ]
-    if not lines:
-        lines = [
-            "Every function has an installed runtime here."
-            if description["others"]
-            else "All runtimes that it needs are installed here; --here shows whether a device fits."
-        ]
+        text = ", ".join(names[:_MAX_NAMES])
+        if len(names) > _MAX_NAMES:
+            text += f" and {len(names) - _MAX_NAMES} more"
+        _print_list(f"To run {text} here, install one of:", choice["install"])
+
+    nothing_missing = not description["install"] and not description["choices"]
+    if nothing_missing and description["others"]:
+        echo("Every function has an installed runtime here.")
+    elif nothing_missing:
+        echo("All runtimes that it needs are installed here; --here shows whether a device fits.")
     if description["others"]:
-        lines += [
-            "Not needed, for the other candidates:",
-            *(f"  {line}" for line in description["others"]),
-        ]
+        _print_list("Not needed, for the other candidates:", description["others"])
+
+
+def _print_list(title: str, lines: list[str]) -> None:
+    echo(title)
     for line in lines:
-        echo(line)
+        echo(f"  {line}")
 
 
 def _lines_of(module: dict[str, Any], indent: str, modules: list[dict[str, Any]]) -> Iterator[str]:
@@ -262,48 +284,19 @@ def _lines_of(module: dict[str, Any], indent: str, modules: list[dict[str, Any]]
     number.
     """
     modules.append(module)
-    head = _head(module)
-    if module["bytes"] is not None:
-        head += f", {size(module['bytes'])}"
-        head += f" ({size(module['stored'])} in the file)" if "stored" in module else ""
-    if "features" in module:
-        head += f" — needs {newer_features(module['features'])}"
-    runtime = module["runtime"]
-    if runtime is not None:
-        missing = f"excluded by {runtime['excluded']}" if runtime["excluded"] else "not installed"
-        head += f" — runtime: {runtime['installed'] or missing}"
-    yield indent + head
+    yield indent + _head_line(module)
     inner = indent + "  "
-    for function in module[
-        "functions"
-    ]():  # none for a bundle: its functions are those of its candidates
+    # A bundle has none: its functions are those of its candidates.
+    for function in module["functions"]():
         yield inner + function["signature"]
         yield from _lines_of_program(function.get("program", {}), inner + "  ")
-    for function in module["common"]() if "common" in module else ():
-        owners = f"of {', '.join(function['kinds'])}" if "kinds" in function else ""
-        yield f"{inner}{f'every candidate {owners}'.rstrip()}: {function['signature']}"
-    origin = module["origin"]
-    if origin:
-        parts = [f"target {origin['target']!r}"] if origin.get("target") else []
-        parts += [origin["toolchain"]] if origin.get("toolchain") else []
-        parts += [f"options {' '.join(origin['options'])}"] if origin.get("options") else []
-        parts += [
-            f"{name} sha256 {digest[:12]}…" for name, digest in origin.get("sources", {}).items()
-        ]
-        if parts:
-            yield f"{inner}from {', '.join(parts)}"
-        if origin.get(COMPRESSION):
-            yield f"{inner}compressed by {origin[COMPRESSION]}"
-    for name, text in module["source"]().items() if "source" in module else ():
-        yield f"{inner}source {name}:"
-        if isinstance(text, str):
-            yield from (
-                f"{inner}  | {line}" for line in _lines_of_text(text)
-            )  # behind the mark, :: at the beginning is not escaped
-        elif isinstance(text, int):
-            yield f"{inner}  of the {_head(modules[text])} module above"
-        else:
-            yield f"{inner}  {size(len(text))} of binary"
+    if "common" in module:
+        yield from _lines_of_common(module["common"](), inner)
+    if module["origin"]:
+        yield from _lines_of_origin(module["origin"], inner)
+    if "source" in module:
+        yield from _lines_of_sources(module["source"](), inner, modules)
+
     again: dict[str, None] = {}
     for child in module["imports"]():
         if isinstance(child, int):
@@ -311,23 +304,86 @@ def _lines_of(module: dict[str, Any], indent: str, modules: list[dict[str, Any]]
         else:
             yield from _lines_of(child, inner, modules)
     if again:
-        yield (
-            f"{inner}also imports, shown above: {', '.join(list(again)[:12])}{', …' if len(again) > 12 else ''}"
-        )
+        more = ", …" if len(again) > 12 else ""
+        yield f"{inner}also imports, shown above: {', '.join(list(again)[:12])}{more}"
+
+
+def _head_line(module: dict[str, Any]) -> str:
+    """Return the line of a module: what it is, its size, and the state of its runtime."""
+    line = _head(module)
+    if module["bytes"] is not None:
+        line += f", {size(module['bytes'])}"
+        if "stored" in module:
+            line += f" ({size(module['stored'])} in the file)"
+    if "features" in module:
+        line += f" — needs {newer_features(module['features'])}"
+
+    runtime = module["runtime"]
+    if runtime is None:
+        return line
+    if runtime["installed"]:
+        return f"{line} — runtime: {runtime['installed']}"
+    if runtime["excluded"]:
+        return f"{line} — runtime: excluded by {runtime['excluded']}"
+    return f"{line} — runtime: not installed"
+
+
+def _lines_of_common(functions: Iterable[dict[str, Any]], indent: str) -> Iterator[str]:
+    """Yield the lines of functions that several candidates have."""
+    for function in functions:
+        owners = "every candidate"
+        if "kinds" in function:
+            owners += f" of {', '.join(function['kinds'])}"
+        yield f"{indent}{owners}: {function['signature']}"
+
+
+def _lines_of_origin(origin: dict[str, Any], indent: str) -> Iterator[str]:
+    parts = []
+    if origin.get("target"):
+        parts.append(f"target {origin['target']!r}")
+    if origin.get("toolchain"):
+        parts.append(origin["toolchain"])
+    if origin.get("options"):
+        parts.append(f"options {' '.join(origin['options'])}")
+    for name, digest in origin.get("sources", {}).items():
+        parts.append(f"{name} sha256 {digest[:12]}…")
+
+    if parts:
+        yield f"{indent}from {', '.join(parts)}"
+    if origin.get(COMPRESSION):
+        yield f"{indent}compressed by {origin[COMPRESSION]}"
+
+
+def _lines_of_sources(
+    sources: dict[str, str | bytes | int], indent: str, modules: list[dict[str, Any]]
+) -> Iterator[str]:
+    for name, text in sources.items():
+        yield f"{indent}source {name}:"
+        if isinstance(text, str):
+            # Behind the mark, :: at the beginning of a line is not escaped.
+            for line in _lines_of_text(text):
+                yield f"{indent}  | {line}"
+        elif isinstance(text, int):
+            yield f"{indent}  of the {_head(modules[text])} module above"
+        else:
+            yield f"{indent}  {size(len(text))} of binary"
 
 
 def _lines_of_program(program: dict[str, Any], indent: str) -> Iterator[str]:
     """Yield the lines of a program below its signature."""
     for key in ("temporaries", "constants", "states", "samplers", "requires"):
-        if texts := program.get(key):
-            more = f", and {len(texts) - _MAX_NAMES} more" if len(texts) > _MAX_NAMES else ""
-            yield f"{indent}{key}: {', '.join(texts[:_MAX_NAMES])}{more}"
+        texts = program.get(key)
+        if texts:
+            line = f"{indent}{key}: {', '.join(texts[:_MAX_NAMES])}"
+            if len(texts) > _MAX_NAMES:
+                line += f", and {len(texts) - _MAX_NAMES} more"
+            yield line
     if program.get("backward"):
         yield f"{indent}backward: {program['backward']}"
+
     steps = program.get("steps", ())
-    yield from (
-        f"{indent}step {number}: {text}" for number, text in enumerate(steps[:_MAX_STEPS], 1)
-    )
+    for number, text in enumerate(steps[:_MAX_STEPS], 1):
+        yield f"{indent}step {number}: {text}"
     if len(steps) > _MAX_STEPS:
         yield f"{indent}and {len(steps) - _MAX_STEPS} more steps, which --json has"
     if program.get("problem"):

@@ -67,11 +67,9 @@ def command(
     it. So is a hook that is never called, since it is unknown or for an unknown kind.
     """
     quiet_drivers()
+    limit = None if no_import else timeout
     with plugins_at_work():
-        rows = [
-            _row(claim, state)
-            for claim, state in _states(None if no_import else timeout, with_core=with_all)
-        ]
+        rows = [_row(claim, state) for claim, state in _states(limit, with_core=with_all)]
     if as_json:
         print_json(rows)
         return
@@ -81,17 +79,16 @@ def command(
         )
         return
     if with_all:
-        columns = ("group", "name", "from", "object", "state")
-        print_table(
-            columns,
-            [(row["group"], row["name"], _source(row), row["object"], _short(row)) for row in rows],
-        )
+        lines = [
+            (row["group"], row["name"], _source(row), row["object"], _short(row)) for row in rows
+        ]
+        print_table(("group", "name", "from", "object", "state"), lines)
     else:
         print_table(("from", "names", "state"), _by_distribution(rows))
+
     debug = (context.obj or {}).get("debug")
-    for problem, traceback in {
-        row["problem"]: row["traceback"] for row in rows if row["problem"]
-    }.items():
+    problems = {row["problem"]: row["traceback"] for row in rows if row["problem"]}
+    for problem, traceback in problems.items():
         echo(f"! {problem}")
         if debug and traceback:
             echo_lines(traceback)
@@ -103,7 +100,9 @@ def _source(row: dict[str, str]) -> str:
 
 def _short(row: dict[str, str]) -> str:
     """Return the state, in capitals if there is a problem."""
-    return row["state"].upper() if row["problem"] else row["state"]
+    if row["problem"]:
+        return row["state"].upper()
+    return row["state"]
 
 
 def _by_distribution(rows: list[dict[str, str]]) -> list[tuple[str, str, str]]:
@@ -132,38 +131,42 @@ def _states(timeout: float | None, *, with_core: bool) -> list[tuple[Claim, _Sta
     with_core
         Whether those of core are returned, and imported, too.
     """
-    states: list[tuple[Claim, _State]] = []
+    states = []
+    for claim, registered in _claims():
+        if with_core or claim.distribution != CORE:
+            states.append((claim, _state(claim, registered)))
+    for claim in registry.ignored_entries():
+        states.append((claim, _state(claim, None)))
+    for source in distributions():
+        if source.problem and not source.entries:  # a damaged entry_points.txt
+            claim = Claim("", "", "", source)
+            state, problem, _ = _state(claim, None)
+            states.append((claim, (state, problem and unreadable_entries(source), "")))
+    if timeout is None:
+        return states
+
+    importable = [claim for claim, state in states if _is_importable(claim, state)]
+    broken: dict[int, _State] = {}
+    for claim, (text, traceback) in _import_problems(importable, timeout):
+        if text:
+            broken[id(claim)] = ("broken", text, traceback)
+    return [(claim, broken.get(id(claim), state)) for claim, state in states]
+
+
+def _claims() -> Iterator[tuple[Claim, Claim | None]]:
+    """Yield every claim of a known group, with the claim that is registered by its name."""
     for group in GROUPS:
         registered = registry.registered(group)
         in_process = [claim for claim in registry.claims(group) if claim.object is not None]
         # A folder lists its distributions in any order.
-        for claim in [
-            *in_process,
-            *sorted(registry.declared_claims(group), key=lambda claim: claim.distribution),
-        ]:
-            if with_core or claim.distribution != CORE:
-                states.append((claim, _state(claim, registered.get(claim.name))))
-    states += [(claim, _state(claim, None)) for claim in registry.ignored_entries()]
-    for source in [
-        each for each in distributions() if each.problem and not each.entries
-    ]:  # a damaged entry_points.txt
-        claim = Claim("", "", "", source)
-        state, problem, _ = _state(claim, None)
-        states.append((claim, (state, problem and unreadable_entries(source), "")))
-    if timeout is None:
-        return states
-    # Only plugins whose metadata has no problem are imported.
-    importable = [
-        claim
-        for claim, state in states
-        if state[0] == "ok" and claim.group != "devmod.protocol" and claim.object is None
-    ]
-    broken = {
-        id(claim): ("broken", *problem)
-        for claim, problem in _import_problems(importable, timeout)
-        if problem[0]
-    }
-    return [(claim, broken.get(id(claim), state)) for claim, state in states]
+        declared = sorted(registry.declared_claims(group), key=lambda claim: claim.distribution)
+        for claim in (*in_process, *declared):
+            yield claim, registered.get(claim.name)
+
+
+def _is_importable(claim: Claim, state: _State) -> bool:
+    """Whether a claim is imported: one whose metadata has no problem."""
+    return state[0] == "ok" and claim.group != "devmod.protocol" and claim.object is None
 
 
 def _state(claim: Claim, registered: Claim | None) -> _State:
@@ -175,8 +178,10 @@ def _state(claim: Claim, registered: Claim | None) -> _State:
         return "unknown group", claim.problem, ""
     if claim.problem:
         return "broken", claim.problem, ""
-    if claim.group == "devmod.hooks" and (unused := hooks.unused(claim)):
-        return "never called", unused, ""
+    if claim.group == "devmod.hooks":
+        unused = hooks.unused(claim)
+        if unused:
+            return "never called", unused, ""
     if claim.group == "devmod.conformance" and find_spec("devmod_conformance") is None:
         return _NO_KIT, "", ""
     if claim.group not in SHARED_GROUPS and registered is not None:
@@ -214,16 +219,13 @@ def _import_problems(claims: Sequence[Claim], seconds: float) -> Iterator[tuple[
     for claim in claims:
         by_module.setdefault(claim.value.partition(":")[0].strip(), []).append(claim)
     items = [[_identity(claim) for claim in group] for group in by_module.values()]
-    for (module, group), (answer, end) in zip(
-        by_module.items(), answers(__name__, items, _problems, seconds), strict=True
-    ):
+    results = answers(__name__, items, _problems, seconds)
+    for (module, group), (answer, end) in zip(by_module.items(), results, strict=True):
         for position, claim in enumerate(group):
-            yield (
-                claim,
-                answer[position]
-                if end is None
-                else (str(broken_entry(claim, f"importing {module} {end}")), ""),
-            )
+            if end is None:
+                yield claim, answer[position]
+            else:
+                yield claim, (str(broken_entry(claim, f"importing {module} {end}")), "")
 
 
 def main(request: dict[str, Any]) -> None:
@@ -234,26 +236,25 @@ def main(request: dict[str, Any]) -> None:
 
 
 def _problems(identities: Sequence[Sequence[str]]) -> list[_Problem]:
-    known = {
-        tuple(_identity(claim)): claim
-        for group in GROUPS
-        for claim in registry.declared_claims(group)
-    }
-    claims = [known.get(tuple(each)) for each in identities]
-    return [
-        _problem(claim) if claim is not None else ("", "") for claim in claims
-    ]  # None: a concurrent uninstall
+    known = {}
+    for group in GROUPS:
+        for claim in registry.declared_claims(group):
+            known[tuple(_identity(claim))] = claim
+    return [_problem(known.get(tuple(each))) for each in identities]
 
 
 def _identity(claim: Claim) -> list[str]:
     return [claim.group, claim.name, claim.value, claim.distribution, claim.location]
 
 
-def _problem(claim: Claim) -> _Problem:
+def _problem(claim: Claim | None) -> _Problem:
+    if claim is None:  # a concurrent uninstall
+        return "", ""
     try:
         registry.load_claim(claim)
     except PluginError as error:
-        return str(error), "".join(
-            format_exception(error.__cause__)
-        ).rstrip() if error.__cause__ else ""
+        traceback = ""
+        if error.__cause__:
+            traceback = "".join(format_exception(error.__cause__)).rstrip()
+        return str(error), traceback
     return "", ""
