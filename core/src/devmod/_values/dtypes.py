@@ -63,11 +63,15 @@ NUMBERS = frozenset(name for name, char in STRUCT_FORMATS.items() if char in "bB
 def dtype_name(dtype: DType) -> str:
     """Return the string of a (code, bits, lanes): ``"float16x4"`` for ``(2, 16, 4)``."""
     code, bits, lanes = dtype
-    name = _NAMED.get((code, bits))
-    if name is None:
-        base = _SIZED.get(code)
-        name = f"{base}{bits}" if base else f"type{code}_{bits}"
-    return name if lanes == 1 else f"{name}x{lanes}"
+    if (code, bits) in _NAMED:
+        name = _NAMED[code, bits]
+    elif code in _SIZED:
+        name = f"{_SIZED[code]}{bits}"
+    else:
+        name = f"type{code}_{bits}"
+    if lanes == 1:
+        return name
+    return f"{name}x{lanes}"
 
 
 def parse_dtype(text: str) -> DType:
@@ -122,9 +126,8 @@ def _parse(text: str) -> DType:
         )
     base, mark, count = text.rpartition("x")
     lanes = 1
-    if (
-        mark and _number(count, 0, 0xFFFF) and count != "1" and base not in ("", "comple")
-    ):  # the x of "complex64" marks no lanes
+    # The x of "complex64" marks no lanes.
+    if mark and _number(count, 0, 0xFFFF) and count != "1" and base not in ("", "comple"):
         lanes = int(count)
     else:
         base = text
@@ -134,7 +137,8 @@ def _parse(text: str) -> DType:
     if base.startswith("type"):
         code_text, _, bits_text = base[4:].partition("_")
         if _number(code_text, 0, 255) and _number(bits_text, 0, 255):
-            code, bits = int(code_text), int(bits_text)
+            code = int(code_text)
+            bits = int(bits_text)
             if (code, bits) not in _NAMED and code not in _SIZED:
                 return code, bits, lanes
     else:
@@ -164,18 +168,17 @@ def describe_value(value: object) -> str:
     """Return a value as text for a message: the repr of numbers and short strings, the type's name
     otherwise.
     """
-    if (
-        isinstance(value, int) and value.bit_length() > 192
-    ):  # Python may refuse to convert ints of 640 digits to text
+    # Python may refuse to convert ints of 640 digits to text.
+    if isinstance(value, int) and value.bit_length() > 192:
         return f"an int of {value.bit_length()} bits"
-    if (
-        isinstance(value, (int, float, complex))
-        or (isinstance(value, str) and len(value) < 30)
-        or value is None
-    ):
+    if value is None or isinstance(value, (int, float, complex)):
         return repr(value)
+    if isinstance(value, str) and len(value) < 30:
+        return repr(value)
+
     name = type(value).__name__
     dimensions = getattr(value, "shape", None)
     if isinstance(dimensions, tuple) and dimensions and name != "Image":  # devmod's or pyopencl's
         return f"an array of shape {dimensions}"
-    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
+    article = "an" if name[:1].lower() in "aeiou" else "a"
+    return f"{article} {name}"

@@ -4,10 +4,12 @@ numbers of its driver.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 #: The filters and the address modes of samplers.
-FILTERS, ADDRESS_MODES = ("nearest", "linear"), ("clamp", "repeat", "mirror", "border")
+FILTERS = ("nearest", "linear")
+ADDRESS_MODES = ("clamp", "repeat", "mirror", "border")
 
 
 class ImageFormat(NamedTuple):
@@ -57,17 +59,16 @@ _ENCODINGS = {
     "sint": ("int", "int", (8, 16, 32)),
     "float": ("float", "float", (16, 32)),
 }
+
+
+def _formats() -> Iterator[ImageFormat]:
+    for order in ("r", "rg", "rgba"):
+        for bits in (8, 16, 32):
+            for encoding, (base, sample, sizes) in _ENCODINGS.items():
+                if bits in sizes:
+                    yield ImageFormat(order, bits, encoding, f"{base}{bits}", sample)
+    yield ImageFormat("bgra", 8, "unorm", "uint8", "float")
+
+
 #: All formats by name.
-IMAGE_FORMATS = {
-    each.name: each
-    for each in (
-        *(
-            ImageFormat(order, bits, encoding, f"{base}{bits}", sample)
-            for order in ("r", "rg", "rgba")
-            for bits in (8, 16, 32)
-            for encoding, (base, sample, sizes) in _ENCODINGS.items()
-            if bits in sizes
-        ),
-        ImageFormat("bgra", 8, "unorm", "uint8", "float"),
-    )
-}
+IMAGE_FORMATS = {each.name: each for each in _formats()}

@@ -58,17 +58,20 @@ class Block(Value):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the map that files have. An empty name is omitted."""
-        result: dict[str, Any] = {
-            "at": list(self.at) if isinstance(self.at, tuple) else self.at,
-            "size": self.size,
-        }
-        return result | ({"name": self.name} if self.name else {}) | dict(self.extra)
+        result: dict[str, Any] = {"at": self.at, "size": self.size}
+        if isinstance(self.at, tuple):
+            result["at"] = list(self.at)
+        if self.name:
+            result["name"] = self.name
+        return result | dict(self.extra)
 
     @classmethod
     def from_dict(cls, data: object) -> Block:
         """Return the block of a map from `to_dict`. Raise FormatError for other objects."""
         rest = read_map(data, "a block", "at", "size")
-        at, size, name = rest.pop("at"), rest.pop("size"), rest.pop("name", "")
+        at = rest.pop("at")
+        size = rest.pop("size")
+        name = rest.pop("name", "")
         return cls(at, size, rest, name)
 
 
@@ -135,7 +138,9 @@ class PipelineConstant(Value):
         """How a message shows its argument of `Function.specialize`: ``N=…``, or ``**{'3': …}`` if
         the label is no identifier.
         """
-        return f"{self.label}=…" if self.label.isidentifier() else f"**{{{self.label!r}: …}}"
+        if self.label.isidentifier():
+            return f"{self.label}=…"
+        return f"**{{{self.label!r}: …}}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the map that files have."""
@@ -212,7 +217,8 @@ class Interface(Value):
         needs: Iterable[str] = (),
         subgroup: int | None = None,
     ) -> None:
-        params, blocks = tuple(params), tuple(blocks)
+        params = tuple(params)
+        blocks = tuple(blocks)
         if not all(isinstance(param, Param) for param in params):
             raise FormatError("the params of an interface are Param objects")
         if blocks and not all(isinstance(entry, Block) for entry in blocks):
@@ -264,16 +270,16 @@ class Interface(Value):
             )
         if isinstance(self.shared_memory, Local):
             result["shared_memory"] = {"per_thread": self.shared_memory.per_thread}
-        return result | dict(self.extra) if self.extra else result
+        if self.extra:
+            result |= self.extra
+        return result
 
     @classmethod
     def from_dict(cls, data: object) -> Interface:
         """Return the interface of a map from `to_dict`. Raise FormatError for other objects."""
         rest = read_map(data, "an interface")
         params = read_list(rest.pop("params", []), "the params of an interface")
-        blocks = (
-            read_list(rest.pop("blocks"), "the blocks of an interface") if "blocks" in rest else []
-        )
+        blocks = read_list(rest.pop("blocks", []), "the blocks of an interface")
         keys = ("block", "default_block", "open_block", "shared_memory", "needs", "subgroup")
         fields = {key: rest.pop(key) for key in keys if key in rest}
         if "needs" in fields:
@@ -285,7 +291,10 @@ class Interface(Value):
         """One Param for each parameter of the kernel: those of `params`, and the values of a
         `Param.pack` in its place.
         """
-        return tuple(value for param in self.params for value in param.values)
+        values: list[Param] = []
+        for param in self.params:
+            values += param.values
+        return tuple(values)
 
     def __repr__(self) -> str:
         return short_repr("Interface", interface_text(self, short=True))
@@ -332,16 +341,17 @@ class FunctionInfo(Value):
         if not isinstance(name, str):
             raise FormatError(f"a function's name is a string, not {type(name).__name__}")
         subject = f"the function {name!r}"
-        if not name.isascii() and any(
-            "\ud800" <= char <= "\udfff" for char in name
-        ):  # drivers take UTF-8
+        # Drivers take UTF-8.
+        if not name.isascii() and any("\ud800" <= char <= "\udfff" for char in name):
             raise FormatError(f"{subject} has a character that UTF-8 cannot encode")
         if isinstance(arg_types, str) or isinstance(launch_param_tags, str):
             raise FormatError(
                 f"{subject}: arg_types and launch_param_tags are sequences of strings, not a string"
             )
         try:
-            types, tags, extra = tuple(arg_types), tuple(launch_param_tags), tuple(arg_extra_tags)
+            types = tuple(arg_types)
+            tags = tuple(launch_param_tags)
+            extra = tuple(arg_extra_tags)
         except TypeError as error:
             raise FormatError(
                 f"{subject}: arg_types, launch_param_tags and arg_extra_tags are sequences ({error})"
@@ -352,16 +362,8 @@ class FunctionInfo(Value):
             raise FormatError(f"{subject} has a launch_param_tag that is not a string")
         if not all(type(tag) is int and -(2**31) <= tag < 2**31 for tag in extra):
             raise FormatError(f"{subject} has an arg_extra_tag that is not an int of 32 bits")
-        if interface is not None and not isinstance(interface, Interface):
-            raise FormatError(
-                f"{subject} has an interface that is not an Interface: {type(interface).__name__}"
-            )
-        if interface is not None and (
-            count := sum([len(param.pack) or 1 for param in interface.params])
-        ) != len(types):
-            raise FormatError(
-                f"{subject} has {len(types)} arg_types and an interface of {count} values"
-            )
+        if interface is not None:
+            _check_interface(interface, len(types), subject)
         self._set(
             name=name,
             arg_types=types,
@@ -372,6 +374,19 @@ class FunctionInfo(Value):
 
     def __repr__(self) -> str:
         return short_repr("FunctionInfo", signature_text(self.name, self, short=True))
+
+
+def _check_interface(interface: object, expected: int, subject: str) -> None:
+    """Check that an interface has as many values as the function has types."""
+    if not isinstance(interface, Interface):
+        raise FormatError(
+            f"{subject} has an interface that is not an Interface: {type(interface).__name__}"
+        )
+    count = 0
+    for param in interface.params:
+        count += len(param.pack) or 1
+    if count != expected:
+        raise FormatError(f"{subject} has {expected} arg_types and an interface of {count} values")
 
 
 def _threads(value: Sequence[int] | None, subject: str, least: int) -> tuple[int, int, int] | None:
@@ -387,7 +402,9 @@ def _threads(value: Sequence[int] | None, subject: str, least: int) -> tuple[int
 def _shared_memory(value: object) -> int | Local:
     """Return the default of dynamic shared memory: bytes, or a Local of bytes for each thread."""
     if isinstance(value, Local):
-        return value if value.per_thread else value.nbytes
+        if value.per_thread:
+            return value
+        return value.nbytes
     if isinstance(value, dict):
         size = value.get("per_thread")
         if len(value) != 1 or not is_count(size) or not size:
@@ -409,10 +426,10 @@ def constants_of(interface: Interface | None) -> tuple[PipelineConstant, ...]:
     FormatError
         The entry ``constants`` is not a list of constants.
     """
-    fields = interface.extra.get("constants", []) if interface is not None else []
-    return tuple(
-        map(PipelineConstant.from_dict, read_list(fields, "the constants of an interface"))
-    )
+    if interface is None:
+        return ()
+    fields = read_list(interface.extra.get("constants", []), "the constants of an interface")
+    return tuple(map(PipelineConstant.from_dict, fields))
 
 
 def signature_text(name: str, info: FunctionInfo, *, short: bool = False) -> str:
@@ -430,40 +447,48 @@ def interface_text(interface: Interface, *, short: bool = False) -> str:
     """
     if "kernels" in interface.extra:
         return _program_text(interface, short)
-    result = interface.extra.get("result")
+    params = [parameter_text(each) for each in interface.params]
+    parts = [f"({join_texts(params, short)})"]
     records = [block.name for block in interface.blocks if block.name]
-    parts = [
-        f"({join_texts([parameter_text(each) for each in interface.params], short)})",
-        f"record {join_texts(records, short)}" if records else "",
-        f"-> {result}" if result else "",
-        block_text(interface),
-        f"subgroup {interface.subgroup}" if interface.subgroup else "",
-        f"needs {join_texts(interface.needs, short)}" if interface.needs else "",
-    ]
-    return " ".join(filter(None, parts))
+    if records:
+        parts.append(f"record {join_texts(records, short)}")
+    result = interface.extra.get("result")
+    if result:
+        parts.append(f"-> {result}")
+    block = block_text(interface)
+    if block:
+        parts.append(block)
+    if interface.subgroup:
+        parts.append(f"subgroup {interface.subgroup}")
+    if interface.needs:
+        parts.append(f"needs {join_texts(interface.needs, short)}")
+    return " ".join(parts)
 
 
 def _program_text(interface: Interface, short: bool) -> str:
     """Return the signature of a program: ``(x: float32[n], a: float32 = 2.0) -> y: float32[n]``."""
-    given, returned = (
-        join_texts(
-            [
-                declaration_text(each)
-                for each in interface.params
-                if each.extra.get("role") in roles
-            ],
-            short,
-        )
-        for roles in (("input", "update"), ("output",))
-    )
-    return f"({given}){f' -> {returned}' if returned else ''}"
+    given = []
+    returned = []
+    for param in interface.params:
+        role = param.extra.get("role")
+        if role in ("input", "update"):
+            given.append(declaration_text(param))
+        elif role == "output":
+            returned.append(declaration_text(param))
+    text = f"({join_texts(given, short)})"
+    if returned:
+        text += f" -> {join_texts(returned, short)}"
+    return text
 
 
 def block_text(interface: Interface) -> str:
     """Return the block of a launch: ``block 64×1×1``, ``default block 64×1×1``, ``any block``; ""
     if the call chooses it.
     """
-    for label, block in (("block", interface.block), ("default block", interface.default_block)):
-        if block is not None:
-            return f"{label} {'×'.join(map(str, block))}"
-    return "any block" if interface.open_block else ""
+    if interface.block is not None:
+        return f"block {'×'.join(map(str, interface.block))}"
+    if interface.default_block is not None:
+        return f"default block {'×'.join(map(str, interface.default_block))}"
+    if interface.open_block:
+        return "any block"
+    return ""

@@ -51,19 +51,22 @@ class Origin(Value):
     ) -> None:
         if not isinstance(target, str) or not isinstance(toolchain, str):
             raise FormatError("the target and the toolchain of an origin are strings")
-        items = tuple(options) if hasattr(options, "__iter__") else (options,)
-        if isinstance(options, str) or not all(isinstance(option, str) for option in items):
+        if isinstance(options, str) or not hasattr(options, "__iter__"):
+            raise FormatError("the options of an origin are a list of strings")
+        options = tuple(options)
+        if not all(isinstance(option, str) for option in options):
             raise FormatError("the options of an origin are a list of strings")
         if sources is None:
             sources = {}
-        if not hasattr(sources, "items") or not all(
-            isinstance(part, str) for item in sources.items() for part in item
-        ):
+        if not hasattr(sources, "items"):
             raise FormatError("the sources of an origin are a map of strings")
+        for name, digest in sources.items():
+            if not isinstance(name, str) or not isinstance(digest, str):
+                raise FormatError("the sources of an origin are a map of strings")
         self._set(
             target=target,
             toolchain=toolchain,
-            options=items,
+            options=options,
             sources=dict(sources),
             extra=dict(extra or {}),
         )
@@ -77,7 +80,8 @@ class Origin(Value):
     def from_dict(cls, data: object) -> Origin:
         """Return the origin of a map from `to_dict`. Raise FormatError for other objects."""
         rest = read_map(data, "an origin")
-        target, toolchain = rest.pop("target", ""), rest.pop("toolchain", "")
+        target = rest.pop("target", "")
+        toolchain = rest.pop("toolchain", "")
         options = rest.pop("options", [])
         if not isinstance(options, (list, tuple)):
             raise FormatError("the options of an origin are a list of strings")

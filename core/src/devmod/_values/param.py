@@ -33,7 +33,8 @@ MAX_DEPTH = 16
 #: The limit on the dimensions of an array.
 _MAX_DIMENSIONS = 16
 #: The number of parameters and of members, and of characters of each, in a short text.
-_MAX_PARTS, _MAX_LENGTH = 8, 60
+_MAX_PARTS = 8
+_MAX_LENGTH = 60
 #: The number of characters of a repr.
 _MAX_REPR = 300
 
@@ -66,17 +67,26 @@ class Local(Value):
             raise ArgumentError(
                 f"Local: expected nbytes or per_thread, got {value}", argument="nbytes"
             )
-        sizes = {"nbytes": nbytes, "per_thread": per_thread}
-        self._set(
-            **{name: 0 if value is None else _size(name, value) for name, value in sizes.items()}
-        )
+        self._set(nbytes=0, per_thread=0)
+        if nbytes is not None:
+            self._set(nbytes=_size("nbytes", nbytes))
+        if per_thread is not None:
+            self._set(per_thread=_size("per_thread", per_thread))
+
+    def _to_dict(self) -> dict[str, int]:
+        """Return the map that files have."""
+        if self.nbytes:
+            return {"bytes": self.nbytes}
+        return {"per_thread": self.per_thread}
 
     def bytes_of(self, threads: int) -> int:
         """Return the size in bytes for a block of `threads` threads."""
         return self.nbytes or self.per_thread * threads
 
     def __repr__(self) -> str:
-        return f"Local({self.nbytes})" if self.nbytes else f"Local(per_thread={self.per_thread})"
+        if self.nbytes:
+            return f"Local({self.nbytes})"
+        return f"Local(per_thread={self.per_thread})"
 
 
 def _size(name: str, value: Any) -> int:
@@ -155,18 +165,16 @@ class Member(Value):
         members = tuple(members)
         if not all(isinstance(each, Member) for each in members):
             raise FormatError(f"the members of {subject} are Member objects")
-        if bool(type) == bool(members):
-            raise FormatError(
-                f"{subject} has {'a type and members' if type else 'neither a type nor members'}; it has one of them"
-            )
+        if type and members:
+            raise FormatError(f"{subject} has a type and members; it has one of them")
+        if not type and not members:
+            raise FormatError(f"{subject} has neither a type nor members; it has one of them")
         if type:
             parse_dtype(type)
         check_count(offset, f"the offset of {subject}")
         check_count(size, f"the size of {subject}")
-        shape, strides = (
-            read_counts(shape, f"the shape of {subject}"),
-            read_counts(strides, f"the strides of {subject}"),
-        )
+        shape = read_counts(shape, f"the shape of {subject}")
+        strides = read_counts(strides, f"the strides of {subject}")
         if len(shape) != len(strides):
             raise FormatError(
                 f"{subject} has a shape of {len(shape)} dimensions and {len(strides)} strides"
@@ -184,9 +192,8 @@ class Member(Value):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the map that files have. Empty fields are omitted."""
-        return self._written(
-            ("name", "type", "offset", "members", "size", "shape", "strides"), ("name", "offset")
-        ) | dict(self.extra)
+        names = ("name", "type", "offset", "members", "size", "shape", "strides")
+        return self._written(names, ("name", "offset")) | dict(self.extra)
 
     @classmethod
     def from_dict(cls, data: object, depth: int = 0) -> Member:
@@ -197,15 +204,10 @@ class Member(Value):
         if depth >= MAX_DEPTH:
             raise FormatError(f"more than {MAX_DEPTH} structs enclose a member")
         rest = read_map(data, "a member", "name", "offset")
-        members = [
-            cls.from_dict(each, depth + 1)
-            for each in read_list(rest.pop("members", []), "the members of a member")
-        ]
-        fields = {
-            key: rest.pop(key)
-            for key in ("name", "type", "offset", "size", "shape", "strides")
-            if key in rest
-        }
+        inner = read_list(rest.pop("members", []), "the members of a member")
+        members = [cls.from_dict(each, depth + 1) for each in inner]
+        keys = ("name", "type", "offset", "size", "shape", "strides")
+        fields = {key: rest.pop(key) for key in keys if key in rest}
         return cls(members=members, extra=rest, **fields)
 
     def __repr__(self) -> str:
@@ -327,43 +329,16 @@ class Param(Value):
             parse_dtype(type)
         check_count(align, f"the alignment of {subject}")
         check_count(size, f"the size of {subject}")
+        # A load makes thousands of parameters. Most have none of what is checked below.
         members = tuple(members)
-        if members and not all(isinstance(each, Member) for each in members):
-            raise FormatError(f"the members of {subject} are Member objects")
-        if members and kind not in ("buffer", "scalar", "uniform"):
-            raise FormatError(
-                f"{subject} is of kind {kind} and has members; only a buffer, a scalar or a uniform has members"
-            )
-        if kind == "image" and type not in IMAGE_TYPES:
-            raise FormatError(
-                f"{subject} has the type {type!r}; the type of an image is one of {', '.join(IMAGE_TYPES[1:])}"
-            )
-        if (
-            (sample not in SAMPLES or not isinstance(format, str))
-            if kind == "image"
-            else (format, sample) != ("", "")
-        ):
-            raise FormatError(
-                f"{subject} of kind {kind} has the format {format!r} and the sample {sample!r}; expected those of an image"
-            )
         if members:
-            code, bits, nbytes = parse_dtype(type) if type else (0, 0, 0)
-            if (code, bits) != (1, 8):
-                raise FormatError(
-                    f"{subject} has members and the type {type!r}; the type of a struct of N bytes is 'uint8xN'"
-                )
-            check_members(members, nbytes, subject)
-        if (
-            default is not None
-            and (kind != "local" or not isinstance(default, Local))
-            and (kind != "scalar" or not is_count(default))
-        ):
-            expected = (
-                "a Local for the kind local, or an int from 0 to 2**63 - 1 for the kind scalar"
-            )
-            raise FormatError(
-                f"{subject} has an invalid default: expected {expected}, got {default!r} for {kind}"
-            )
+            _check_struct_kind(members, kind, subject)
+        if kind == "image" or (format, sample) != ("", ""):
+            _check_image(kind, type, format, sample, subject)
+        if members:
+            _check_struct(members, type, subject)
+        if default is not None:
+            _check_default(default, kind, subject)
         pack = tuple(pack)
         if pack and (kind != "buffer" or not _is_pack(pack)):
             expected = "a buffer with 'ptr:handle' and different values such as 'count:uint64', 'shape0:int32', 'stride0:int64'"
@@ -419,21 +394,27 @@ class Param(Value):
         base = numpy_dtype(dtype_name((code, bits, 1)))
         # Three lanes of a buffer take the memory of four.
         padded = lanes == 3 and self.kind in ("buffer", "local") and (code, bits) != (1, 8)
-        return base if lanes == 1 else np.dtype((base, (4 if padded else lanes,)))
+        if padded:
+            lanes = 4
+        if lanes == 1:
+            return base
+        return np.dtype((base, (lanes,)))
 
     @property
     def values(self) -> tuple[Param, ...]:
         """The parameters of the kernel: this one, or the buffer and the scalars of its `pack`,
         which are called as in ``x.count``.
         """
-        names = [value.split(":") for value in self.pack]
-        packed = (
-            self.replace(pack=())
-            if name == "ptr"
-            else Param(f"{self.name}.{name}", "scalar", type_)
-            for name, type_ in names
-        )
-        return tuple(packed) if names else (self,)
+        if not self.pack:
+            return (self,)
+        packed = []
+        for value in self.pack:
+            name, type_ = value.split(":")
+            if name == "ptr":
+                packed.append(self.replace(pack=()))
+            else:
+                packed.append(Param(f"{self.name}.{name}", "scalar", type_))
+        return tuple(packed)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the map that files have. Empty fields are omitted."""
@@ -445,19 +426,19 @@ class Param(Value):
             result["access"] = self.access
         if self.format or self.sample:
             result |= self._written(("format", "sample"), ())
-        if self.at is not None:
-            result["at"] = list(self.at) if isinstance(self.at, tuple) else self.at
+        if isinstance(self.at, tuple):
+            result["at"] = list(self.at)
+        elif self.at is not None:
+            result["at"] = self.at
         if self.align or self.size or self.members or self.pack:
             result |= self._written(("align", "size", "members", "pack"), ())
         if isinstance(self.default, int):
             result["default"] = {"value": self.default}
         elif self.default is not None:
-            result["default"] = (
-                {"bytes": self.default.nbytes}
-                if self.default.nbytes
-                else {"per_thread": self.default.per_thread}
-            )
-        return result | dict(self.extra) if self.extra else result
+            result["default"] = self.default._to_dict()
+        if self.extra:
+            result |= self.extra
+        return result
 
     @classmethod
     def from_dict(cls, data: object) -> Param:
@@ -472,22 +453,15 @@ class Param(Value):
             return data
         rest = read_map(data, "a parameter", "name", "kind")
         name = rest.pop("name")
-        members = (
-            read_list(rest.pop("members"), f"the members of the parameter {name!r}")
-            if "members" in rest
-            else ()
-        )
+        members: Sequence[object] = ()
+        if "members" in rest:
+            members = read_list(rest.pop("members"), f"the members of the parameter {name!r}")
         default = _read_default(rest.pop("default", None), name)
-        pack = (
-            read_list(rest.pop("pack"), f"the values of the parameter {name!r}")
-            if "pack" in rest
-            else ()
-        )
-        fields = {
-            key: rest.pop(key)
-            for key in ("kind", "type", "access", "at", "align", "size", "format", "sample")
-            if key in rest
-        }
+        pack: Sequence[Any] = ()
+        if "pack" in rest:
+            pack = read_list(rest.pop("pack"), f"the values of the parameter {name!r}")
+        keys = ("kind", "type", "access", "at", "align", "size", "format", "sample")
+        fields = {key: rest.pop(key) for key in keys if key in rest}
         return cls(
             name,
             members=map(Member.from_dict, members),
@@ -504,17 +478,57 @@ class Param(Value):
 def _read_default(data: object, name: object) -> Local | int | None:
     if data is None:
         return None
-    key, value = (
-        next(iter(data.items())) if isinstance(data, dict) and len(data) == 1 else ("", None)
-    )
-    if is_count(value):
-        if key == "value":
+    if isinstance(data, dict) and len(data) == 1:
+        ((key, value),) = data.items()
+        if key == "value" and is_count(value):
             return value
-        if value and key in ("bytes", "per_thread"):
-            return Local(value) if key == "bytes" else Local(per_thread=value)
+        if key == "bytes" and is_count(value) and value:
+            return Local(value)
+        if key == "per_thread" and is_count(value) and value:
+            return Local(per_thread=value)
     raise FormatError(
         f"the parameter {name!r} has an invalid default: expected a map with one key, bytes or per_thread with an int of at least 1, or "
         f"value with an int of at least 0, got {data!r}"
+    )
+
+
+def _check_struct_kind(members: Sequence[object], kind: str, subject: str) -> None:
+    if not all(isinstance(each, Member) for each in members):
+        raise FormatError(f"the members of {subject} are Member objects")
+    if kind not in ("buffer", "scalar", "uniform"):
+        raise FormatError(
+            f"{subject} is of kind {kind} and has members; only a buffer, a scalar or a uniform has members"
+        )
+
+
+def _check_struct(members: Sequence[Member], type_: str, subject: str) -> None:
+    if not type_ or parse_dtype(type_)[:2] != (1, 8):
+        raise FormatError(
+            f"{subject} has members and the type {type_!r}; the type of a struct of N bytes is 'uint8xN'"
+        )
+    nbytes = parse_dtype(type_)[2]
+    check_members(members, nbytes, subject)
+
+
+def _check_image(kind: str, type_: str, format_: object, sample: object, subject: str) -> None:
+    if kind == "image" and type_ not in IMAGE_TYPES:
+        raise FormatError(
+            f"{subject} has the type {type_!r}; the type of an image is one of {', '.join(IMAGE_TYPES[1:])}"
+        )
+    if kind != "image" or sample not in SAMPLES or not isinstance(format_, str):
+        raise FormatError(
+            f"{subject} of kind {kind} has the format {format_!r} and the sample {sample!r}; expected those of an image"
+        )
+
+
+def _check_default(default: object, kind: str, subject: str) -> None:
+    if kind == "local" and isinstance(default, Local):
+        return
+    if kind == "scalar" and is_count(default):
+        return
+    expected = "a Local for the kind local, or an int from 0 to 2**63 - 1 for the kind scalar"
+    raise FormatError(
+        f"{subject} has an invalid default: expected {expected}, got {default!r} for {kind}"
     )
 
 
@@ -527,27 +541,19 @@ def _is_pack(values: Sequence[Any]) -> bool:
     """Return whether these are different values of a `Param.pack`. Its shapes are numbered from 0;
     without shapes, its strides are.
     """
-    names = [
-        value.partition(":")[0]
-        for value in values[: 2 * _MAX_DIMENSIONS + 3]
-        if isinstance(value, str)
-    ]
-    shapes, strides = (
-        min(sum(name.startswith(word) for name in names), _MAX_DIMENSIONS)
-        for word in ("shape", "stride")
-    )
-    numbered = [
-        *(f"shape{axis}" for axis in range(shapes)),
-        *(f"stride{axis}" for axis in range(shapes or strides)),
-    ]
-    valid = {
-        "ptr:handle",
-        *(
-            f"{name}:{type_}"
-            for name in ("count", *numbered)
-            for type_ in ("int32", "uint32", "int64", "uint64")
-        ),
-    }
+    names = []
+    for value in values[: 2 * _MAX_DIMENSIONS + 3]:
+        if isinstance(value, str):
+            names.append(value.partition(":")[0])
+    shapes = min(sum(name.startswith("shape") for name in names), _MAX_DIMENSIONS)
+    strides = min(sum(name.startswith("stride") for name in names), _MAX_DIMENSIONS)
+
+    integers = ["count"]
+    integers += [f"shape{axis}" for axis in range(shapes)]
+    integers += [f"stride{axis}" for axis in range(shapes or strides)]
+    valid = {"ptr:handle"}
+    for name in integers:
+        valid |= {f"{name}:int32", f"{name}:uint32", f"{name}:int64", f"{name}:uint64"}
     return "ptr" in names and len(set(names)) == len(values) and valid.issuperset(values)
 
 
@@ -556,7 +562,9 @@ def _is_pack(values: Sequence[Any]) -> bool:
 
 def element_bytes(member: Member) -> int:
     """Return the bytes of a member, or of one element if it is an array. Lanes have no padding."""
-    return member.size if member.members else array_bytes(parse_dtype(member.type))
+    if member.members:
+        return member.size
+    return array_bytes(parse_dtype(member.type))
 
 
 def check_members(members: Sequence[Member], size: int, subject: str, depth: int = 0) -> None:
@@ -624,7 +632,9 @@ def is_value(members: Sequence[Member]) -> bool:
 
 def members_by_value(param: Param) -> Sequence[Member]:
     """Return the members of a struct that is passed by value; () for a buffer of structs."""
-    return () if param.kind == "buffer" else param.members
+    if param.kind == "buffer":
+        return ()
+    return param.members
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
@@ -662,23 +672,20 @@ def struct_dtype(members: Sequence[Member], size: int) -> np.dtype[Any]:
     A struct may end before the padding of its last array does. NumPy's arrays have whole elements,
     so the dtype is longer then.
     """
+    size_with_padding = max(size, 0)
     names = [member.name or f"f{number}" for number, member in enumerate(members)]
-    formats, offsets = (
-        [_member_dtype(member) for member in members],
-        [member.offset for member in members],
-    )
-    padded = [
-        offset + each.itemsize
-        for member, each, offset in zip(members, formats, offsets, strict=True)
-        if member.shape
-    ]
+    formats = [_member_dtype(member) for member in members]
+    offsets = [member.offset for member in members]
+    for member, dtype in zip(members, formats, strict=True):
+        if member.shape:
+            size_with_padding = max(size_with_padding, member.offset + dtype.itemsize)
     try:
         return np.dtype(
             {
                 "names": names,
                 "formats": formats,
                 "offsets": offsets,
-                "itemsize": max(size, *padded, 0),
+                "itemsize": size_with_padding,
             }
         )
     except ValueError as error:
@@ -694,7 +701,8 @@ def _member_dtype(member: Member) -> np.dtype[Any]:
         element = numpy_dtype(dtype_name((code, bits, 1)))
         if lanes == 3 and member.strides and member.strides[-1] == 4 * element.itemsize:
             lanes = 4
-        element = element if lanes == 1 else np.dtype((element, (lanes,)))
+        if lanes != 1:
+            element = np.dtype((element, (lanes,)))
     for count, stride in zip(reversed(member.shape), reversed(member.strides), strict=True):
         if stride != element.itemsize:
             element = np.dtype(
@@ -711,34 +719,42 @@ def parameter_text(param: Param) -> str:
     """Return a parameter: ``x: float32* rw``, ``n: int32``, ``p: {a: float32, n: int32}``, ``t:
     local float32 = Local(64)``, ``p: image 2d float r``.
     """
-    return f"{param.name}: {type_text(param)}" if param.name else type_text(param)
+    if not param.name:
+        return type_text(param)
+    return f"{param.name}: {type_text(param)}"
 
 
 def type_text(param: Param) -> str:
     """Return the type of a parameter, with its access or its default."""
     if param.kind == "buffer":
-        words = [
-            param.access,
-            *(["pack"] if param.pack else []),
-            *(value.partition(":")[0] for value in param.pack),
-        ]
-        return f"{_members_text(param.members) if param.members else param.type or 'void'}* {' '.join(words)}".rstrip()
+        return _buffer_text(param)
     if param.members:
-        return (
-            kind_text(param.members[0]) if is_value(param.members) else _members_text(param.members)
-        )
-    words = [
-        param.kind,
-        param.type,
-        param.format or param.sample,
-        param.access if param.kind == "image" else "",
-    ]
-    text = (
-        f"{param.type or '?'} {param.access}".rstrip()
-        if param.kind == "scalar"
-        else " ".join(filter(None, words))
-    )
-    return text if param.default is None else f"{text} = {param.default!r}"
+        if is_value(param.members):
+            return kind_text(param.members[0])
+        return _members_text(param.members)
+
+    if param.kind == "scalar":
+        text = f"{param.type or '?'} {param.access}".rstrip()
+    else:
+        words = [param.kind, param.type, param.format or param.sample]
+        if param.kind == "image":
+            words.append(param.access)
+        text = " ".join(filter(None, words))
+    if param.default is not None:
+        text += f" = {param.default!r}"
+    return text
+
+
+def _buffer_text(param: Param) -> str:
+    """Return ``float32* rw``, ``{a: float32}* r``, ``float32* rw pack ptr count``."""
+    element = param.type or "void"
+    if param.members:
+        element = _members_text(param.members)
+    words = [param.access]
+    if param.pack:
+        words.append("pack")
+        words += [value.partition(":")[0] for value in param.pack]
+    return f"{element}* {' '.join(words)}".rstrip()
 
 
 def member_text(member: Member) -> str:
@@ -748,30 +764,37 @@ def member_text(member: Member) -> str:
 
 def kind_text(member: Member) -> str:
     """Return the type of a member: ``float32[4][4]``, ``{a: float32, n: int32}``."""
-    kind = _members_text(member.members) if member.members else member.type
-    return f"{kind}{''.join(f'[{length}]' for length in member.shape)}"
+    kind = member.type
+    if member.members:
+        kind = _members_text(member.members)
+    return kind + "".join(f"[{length}]" for length in member.shape)
 
 
 def _members_text(members: Sequence[Member]) -> str:
-    return f"{{{join_texts([member_text(each) for each in members], True)}}}"
+    texts = join_texts([member_text(each) for each in members], True)
+    return f"{{{texts}}}"
 
 
 def short_repr(kind: str, text: str) -> str:
     """Return ``<kind text>`` on one line. A long text is cut."""
-    return escape_line(
-        f"<{kind} {text if len(text) <= _MAX_REPR else text[: _MAX_REPR - 1] + '…'}>"
-    )
+    if len(text) > _MAX_REPR:
+        text = text[: _MAX_REPR - 1] + "…"
+    return escape_line(f"<{kind} {text}>")
 
 
 def join_texts(parts: Sequence[str], short: bool) -> str:
     if not short:
         return ", ".join(parts)
     texts = [cut_text(part, short) for part in parts[:_MAX_PARTS]]
-    return ", ".join([*texts, "…"] if len(parts) > _MAX_PARTS else texts)
+    if len(parts) > _MAX_PARTS:
+        texts.append("…")
+    return ", ".join(texts)
 
 
 def cut_text(text: str, short: bool) -> str:
-    return text if not short or len(text) <= _MAX_LENGTH else f"{text[: _MAX_LENGTH - 1]}…"
+    if not short or len(text) <= _MAX_LENGTH:
+        return text
+    return f"{text[: _MAX_LENGTH - 1]}…"
 
 
 # -- text of a program's declarations, and of the integer expressions of their shapes
@@ -794,16 +817,20 @@ def expression_text(expression: Any, binding: int = 0, depth: int = 0) -> str:
     if depth > _MAX_EXPRESSION or len(expression) < 2:
         return "…"
     name, *operands = expression
-    strength = INFIX.get(name, 0) if isinstance(name, str) else 0
+    strength = 0
+    if isinstance(name, str):
+        strength = INFIX.get(name, 0)
     if not strength:
-        return f"{name}({', '.join(expression_text(each, 0, depth + 1) for each in operands)})"
+        arguments = ", ".join(expression_text(each, 0, depth + 1) for each in operands)
+        return f"{name}({arguments})"
+
     first, *others = operands
-    parts = [
-        expression_text(first, strength, depth + 1),
-        *(expression_text(each, strength + 1, depth + 1) for each in others),
-    ]
+    parts = [expression_text(first, strength, depth + 1)]
+    parts += [expression_text(each, strength + 1, depth + 1) for each in others]
     text = f" {name} ".join(parts)
-    return f"({text})" if strength < binding else text
+    if strength < binding:
+        return f"({text})"
+    return text
 
 
 def declaration_text(param: Param) -> str:
@@ -812,11 +839,20 @@ def declaration_text(param: Param) -> str:
     """
     shape = param.extra.get("shape")
     if not isinstance(shape, (list, tuple)):
+        text = f"{param.name}: {type_text(param)}"
         value = param.extra.get("value")
-        return f"{param.name}: {type_text(param)}{'' if value is None else f' = {value!r}'}"
+        if value is not None:
+            text += f" = {value!r}"
+        return text
+
+    role = param.extra.get("role")
     lengths = ", ".join(map(expression_text, shape))
-    access = " rw" if param.extra.get("role") == "update" else ""
-    initial = param.extra.get("initial") or (
-        0 if param.extra.get("cleared") or param.extra.get("role") == "state" else None
-    )
-    return f"{param.name}: {param.format or param.type or '?'}[{lengths or '()'}]{access}{'' if initial is None else f' = {initial}'}"
+    text = f"{param.name}: {param.format or param.type or '?'}[{lengths or '()'}]"
+    if role == "update":
+        text += " rw"
+    initial = param.extra.get("initial")
+    if initial:
+        text += f" = {initial}"
+    elif param.extra.get("cleared") or role == "state":
+        text += " = 0"
+    return text

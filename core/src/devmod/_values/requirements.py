@@ -103,40 +103,21 @@ def requirements(interface: Interface | None, fmt: str = "") -> Requirements:
     """
     if interface is None:
         return Requirements(format=fmt)
-    features = dict.fromkeys(interface.needs)
-    webgpu = interface.extra.get("features", [])
-    for name in webgpu if isinstance(webgpu, list) else [webgpu]:  # a file may have anything there
-        features.setdefault(_need_of(str(name)))
-    block, subgroup = interface.block, interface.subgroup
     amounts: list[tuple[str, int]] = []
-    if block is not None:
-        threads = block[0] * block[1] * block[2]
-        amounts += zip(("block_x", "block_y", "block_z", "block"), (*block, threads), strict=True)
-        if subgroup:
-            amounts.append(
-                ("subgroups", -(-threads // subgroup))
-            )  # the last subgroup may have fewer threads
+    if interface.block is not None:
+        amounts += _block_amounts(interface.block, interface.subgroup)
     memory = interface.extra.get("workgroup_memory", 0)
     if type(memory) is int:
         amounts.append(("shared_memory", memory))
-    counts = dict.fromkeys(
-        (
-            "sets",
-            "storage_buffers",
-            "uniform_buffers",
-            "sampled_images",
-            "storage_images",
-            "samplers",
-            "resources",
-        ),
-        0,
-    )
+
     images = []
     places: list[tuple[str, Place]] = []
     for param in interface.params:
         kind = _BINDINGS.get(param.kind)
         if param.kind == "image":
-            kind = "storage_images" if param.format or "w" in param.access else "sampled_images"
+            kind = "sampled_images"
+            if param.format or "w" in param.access:
+                kind = "storage_images"
             if param.format:
                 images.append((param.name, param.format, param.access))
         elif param.kind == "buffer":
@@ -151,13 +132,59 @@ def requirements(interface: Interface | None, fmt: str = "") -> Requirements:
             continue
         amounts.append(("uniform", each.size))
         places.append(("uniform_buffers", each.at))
+
+    return Requirements(
+        _features_of(interface),
+        interface.subgroup,
+        interface.block,
+        tuple(images),
+        (*amounts, *_binding_counts(places).items()),
+        fmt,
+    )
+
+
+def _features_of(interface: Interface) -> tuple[str, ...]:
+    features = dict.fromkeys(interface.needs)
+    webgpu = interface.extra.get("features", [])
+    if not isinstance(webgpu, list):  # a file may have anything there
+        webgpu = [webgpu]
+    for name in webgpu:
+        features.setdefault(_need_of(str(name)))
+    return tuple(features)
+
+
+def _block_amounts(block: tuple[int, int, int], subgroup: int | None) -> list[tuple[str, int]]:
+    """Return what a block of threads needs, by the names of limits."""
+    x, y, z = block
+    threads = x * y * z
+    amounts = [("block_x", x), ("block_y", y), ("block_z", z), ("block", threads)]
+    if subgroup:
+        # The last subgroup may have fewer threads.
+        amounts.append(("subgroups", -(-threads // subgroup)))
+    return amounts
+
+
+def _binding_counts(places: Sequence[tuple[str, Place]]) -> dict[str, int]:
+    """Return how many bindings of each kind there are, and how many sets."""
+    counts = dict.fromkeys(
+        (
+            "sets",
+            "storage_buffers",
+            "uniform_buffers",
+            "sampled_images",
+            "storage_images",
+            "samplers",
+            "resources",
+        ),
+        0,
+    )
     for kind, at in places:
         counts[kind] += 1
-        counts["resources"] += kind != "samplers"
-        counts["sets"] = max(counts["sets"], at[0] + 1 if type(at) is tuple else 0)
-    return Requirements(
-        tuple(features), subgroup, block, tuple(images), (*amounts, *counts.items()), fmt
-    )
+        if kind != "samplers":
+            counts["resources"] += 1
+        if type(at) is tuple:
+            counts["sets"] = max(counts["sets"], at[0] + 1)
+    return counts
 
 
 def program_requirements(program: Any, interfaces: Mapping[str, Interface | None]) -> Requirements:
@@ -170,33 +197,39 @@ def program_requirements(program: Any, interfaces: Mapping[str, Interface | None
     interfaces
         Those of its kernels. An array at an address is no storage buffer.
     """
-    buffers = {
-        kernel: {param.name for param in interface.params if param.kind == "buffer"}
-        if interface is not None
-        else set()
-        for kernel, interface in interfaces.items()
-    }
-    bound: set[object] = set()
+    bound = _bound_arrays(program, interfaces)
     clauses: dict[tuple[str, int], str] = {}
     for number, step in enumerate(program.steps, 1):
-        bound.update(
-            value
-            for name, value in step.arguments.items()
-            if name in buffers[step.kernel] and isinstance(value, str)
-        )
         if step.block and all(type(each) is int for each in step.block):
             x, y, z = (*step.block, 1, 1)[:3]
             clause = f"step {number} launches {step.kernel!r} in blocks of {x} × {y} × {z} threads"
-            for amount in zip(
-                ("block_x", "block_y", "block_z", "block"), (x, y, z, x * y * z), strict=True
-            ):
+            for amount in _block_amounts((x, y, z), None):
                 clauses.setdefault(amount, clause)
     for array in program.arrays():
-        if not array.format and all(type(each) is int for each in array.shape):
-            nbytes = array.nbytes(array.shape)
-            for limit in ("array", "storage") if array.name in bound else ("array",):
-                clauses.setdefault((limit, nbytes), f"the array {array.name!r} has {nbytes} bytes")
+        if array.format or not all(type(each) is int for each in array.shape):
+            continue
+        nbytes = array.nbytes(array.shape)
+        clause = f"the array {array.name!r} has {nbytes} bytes"
+        clauses.setdefault(("array", nbytes), clause)
+        if array.name in bound:
+            clauses.setdefault(("storage", nbytes), clause)
     return Requirements(clauses=tuple((*amount, clause) for amount, clause in clauses.items()))
+
+
+def _bound_arrays(program: Any, interfaces: Mapping[str, Interface | None]) -> set[object]:
+    """Return the arrays that a step of a program passes as a buffer."""
+    buffers: dict[str, set[str]] = {}
+    for kernel, interface in interfaces.items():
+        buffers[kernel] = set()
+        if interface is not None:
+            buffers[kernel] = {param.name for param in interface.params if param.kind == "buffer"}
+
+    arrays: set[object] = set()
+    for step in program.steps:
+        for name, value in step.arguments.items():
+            if name in buffers[step.kernel] and isinstance(value, str):
+                arrays.add(value)
+    return arrays
 
 
 #: The limit of each kind of parameter that has a binding. That of an image depends on its access.
@@ -207,13 +240,20 @@ def _need_of(webgpu: str) -> str:
     """Return the name in `Interface.needs` of a feature of WebGPU, or the name itself."""
     from devmod._values.features import FEATURES
 
-    return next((name for name, feature in FEATURES.items() if feature.webgpu == webgpu), webgpu)
+    for name, feature in FEATURES.items():
+        if feature.webgpu == webgpu:
+            return name
+    return webgpu
 
 
 def _uniform_bytes(type_: str) -> int:
     """Return the bytes of a uniform of type "uint8" or "uint8xN"; 0 for other types."""
+    if type_ == "uint8":
+        return 1
     base, _, count = type_.rpartition("x")
-    return int(count) if base == "uint8" else int(type_ == "uint8")
+    if base == "uint8":
+        return int(count)
+    return 0
 
 
 def fits(needed: Requirements, capabilities: Capabilities | None) -> str:
@@ -229,37 +269,59 @@ def fits(needed: Requirements, capabilities: Capabilities | None) -> str:
     """
     if capabilities is None:
         return ""
-    device, subgroup = capabilities.device, needed.subgroup
-    if (
-        needed.format
-        and capabilities.format_problem is not None
-        and (problem := capabilities.format_problem(needed.format))
-    ):
-        return f"cannot run on {device}: {problem}"
-    missing: list[str] = []
-    if needed.features and (features := device.features) is not None:
-        missing += [name for name in needed.features if name not in features]
-    sizes = device.subgroup_sizes if subgroup else ()
-    if sizes and subgroup not in sizes:
-        missing.append(
-            f"subgroups of {subgroup} threads (it has subgroups of {', '.join(map(str, sizes))})"
-        )
+    device = capabilities.device
+    if needed.format and capabilities.format_problem is not None:
+        problem = capabilities.format_problem(needed.format)
+        if problem:
+            return f"cannot run on {device}: {problem}"
+
+    sizes: Sequence[int] = ()
+    if needed.subgroup:
+        sizes = device.subgroup_sizes
+    missing = _missing(needed, device, sizes)
     if missing:
         return f"needs {escape_line(' and '.join(missing))}, which {device} does not have"
+
     if capabilities.problem:
         return capabilities.problem
-    if subgroup and not sizes and capabilities.subgroup_problem:
-        return (
-            f"needs subgroups of {subgroup} threads, {capabilities.subgroup_problem.format(device)}"
-        )
+    if needed.subgroup and not sizes and capabilities.subgroup_problem:
+        problem = capabilities.subgroup_problem.format(device)
+        return f"needs subgroups of {needed.subgroup} threads, {problem}"
     if capabilities.image_problem is not None:
         for name, format_, access in needed.images:
-            if problem := capabilities.image_problem(format_, access):
+            problem = capabilities.image_problem(format_, access)
+            if problem:
                 return f"has the image {name!r} of {format_}: {problem}"
-    names = capabilities.limits or {}
-    for limit, amount, clause in (*((*each, "") for each in needed.amounts), *needed.clauses):
-        driver_name = names.get(limit) if amount else None
-        if driver_name is not None and amount > (most := device.limits.get(driver_name, amount)):
+    if capabilities.limits:
+        return _exceeded(needed, device, capabilities.limits)
+    return ""
+
+
+def _missing(needed: Requirements, device: Any, sizes: Sequence[int]) -> list[str]:
+    """Return the features and the subgroups that a device lacks."""
+    missing: list[str] = []
+    if needed.features:
+        features = device.features
+        if features is not None:
+            missing += [name for name in needed.features if name not in features]
+    if sizes and needed.subgroup not in sizes:
+        missing.append(
+            f"subgroups of {needed.subgroup} threads (it has subgroups of {', '.join(map(str, sizes))})"
+        )
+    return missing
+
+
+def _exceeded(needed: Requirements, device: Any, names: Mapping[str, str]) -> str:
+    """Return "" if no limit of a device is exceeded, else the first one, as the end of a
+    sentence.
+    """
+    of_kernel = [(limit, amount, "") for limit, amount in needed.amounts]
+    for limit, amount, clause in (*of_kernel, *needed.clauses):
+        driver_name = names.get(limit)
+        if not amount or driver_name is None:
+            continue
+        most = device.limits.get(driver_name, amount)
+        if amount > most:
             clause = clause or f"the kernel {LIMITS[limit][2].format(amount)}"
             return f"cannot run on {device}: its {driver_name} is {most}, but {clause}"
     return ""
@@ -278,10 +340,8 @@ def device_of_call(devices: Sequence[Device], fmt: str) -> Device:
     """
     for device in devices:
         capabilities = device.capabilities
-        if (
-            capabilities is None
-            or capabilities.format_problem is None
-            or not capabilities.format_problem(fmt)
-        ):
+        if capabilities is None or capabilities.format_problem is None:
+            return device
+        if not capabilities.format_problem(fmt):
             return device
     return devices[0]

@@ -136,22 +136,25 @@ class TargetSpec:
         pack: Callable[[Binary], Binary] | None = None,
         unpack: Callable[[Binary], Binary] | None = None,
     ) -> None:
-        self.kind, self.title, self.distribution = kind, title, distribution
+        self.kind = kind
+        self.title = title
+        self.distribution = distribution
         self.formats = tuple(formats)
         self.format_aliases = dict(format_aliases or {})
         self.text_formats = frozenset(text_formats)
-        self.source_formats = (
-            self.text_formats if source_formats is None else frozenset(source_formats)
-        )
+        self.source_formats = self.text_formats
+        if source_formats is not None:
+            self.source_formats = frozenset(source_formats)
         self.headers = tuple(headers)
         self.assembler = assembler
-        self.fields, self.shader_map = tuple(fields), shader_map
+        self.fields = tuple(fields)
+        self.shader_map = shader_map
         self.source_keys = tuple(source_keys)
         self.source_aliases = dict(source_aliases or {})
         self.default_source = tuple(default_source)
-        self.suffixes = (
-            dict(suffixes) if suffixes is not None else {fmt: fmt for fmt in self.formats}
-        )
+        if suffixes is None:
+            suffixes = dict(zip(self.formats, self.formats, strict=True))
+        self.suffixes = dict(suffixes)
         self.aliases = tuple(aliases)
         self.languages = dict(languages or {})
         self.compiler = compiler
@@ -159,17 +162,18 @@ class TargetSpec:
         self.compiled_as = dict(compiled_as or {})
         self.preprocessed = frozenset(preprocessed)
         self.needs_arch = dict(needs_arch or {})
-        self.architecture: Callable[[str, Binary], str] | None = (
-            _lazy(architecture) if isinstance(architecture, str) else architecture
-        )
-        self.rank: Callable[[str, str], int | None] | None = (
-            _lazy(rank) if isinstance(rank, str) else rank
-        )
+        if isinstance(architecture, str):
+            architecture = _lazy(architecture)
+        if isinstance(rank, str):
+            rank = _lazy(rank)
         if isinstance(check, str):
             check = _lazy(check)
+        self.architecture: Callable[[str, Binary], str] | None = architecture
+        self.rank: Callable[[str, str], int | None] | None = rank
         self.check: Callable[[str, Binary, Mapping[str, FunctionInfo]], bool] | None = check
         self.has_grid = has_grid
-        self.pack, self.unpack = pack, unpack
+        self.pack = pack
+        self.unpack = unpack
 
     @property
     def install(self) -> str:
@@ -179,11 +183,15 @@ class TargetSpec:
     @property
     def build_distribution(self) -> str:
         """What pip installs for the compiler, for messages."""
-        return f"devmod-core[{self.build_extra}]" if self.build_extra else "devmod-targets"
+        if self.build_extra:
+            return f"devmod-core[{self.build_extra}]"
+        return "devmod-targets"
 
     def canonical_format(self, name: str) -> str:
         """Return the format of an alias; other names are unchanged."""
-        return self.format_aliases.get(name, name) if isinstance(name, str) else name
+        if not isinstance(name, str):  # a mistake that the caller reports
+            return name
+        return self.format_aliases.get(name, name)
 
     def __repr__(self) -> str:
         from devmod._util.text import escape_line

@@ -15,11 +15,10 @@ if TYPE_CHECKING:
 #: preferred cluster.
 SCOPES = ("blockIdx", "threadIdx", "clusterCtaIdx", "preferredClusterCtaIdx")
 #: Tag to (index in `SCOPES`, axis).
-DIMENSIONS = {
-    f"{scope}.{axis}": (index, number)
-    for index, scope in enumerate(SCOPES)
-    for number, axis in enumerate("xyz")
-}
+DIMENSIONS: dict[str, tuple[int, int]] = {}
+for _index, _scope in enumerate(SCOPES):
+    for _number, _axis in enumerate("xyz"):
+        DIMENSIONS[f"{_scope}.{_axis}"] = (_index, _number)
 #: The tags of the grid and the block.
 GRID_TAGS = tuple(tag for tag, (index, _) in DIMENSIONS.items() if index < 2)
 #: Dynamic shared memory in bytes. In TVM it is the last tag, and its value is the last value.

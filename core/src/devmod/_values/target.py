@@ -17,7 +17,7 @@ from devmod.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from types import TracebackType
 
 #: The characters of a target: printable ASCII, which is unchanged in files, shells and messages.
@@ -113,26 +113,11 @@ class Target(Value):
             )
         name, colon, arch = kind.partition(":")
         if colon and is_valid_name(name) and arch:
+            corrected = " ".join([name, f"-arch={arch}", *words])
             raise FormatError(
-                f"the target {text!r} gives the architecture behind a colon; write {' '.join([name, f'-arch={arch}', *words])!r}"
+                f"the target {text!r} gives the architecture behind a colon; write {corrected!r}"
             )
-        options: dict[str, str] = {}
-        for word, after in zip(words, [*words[1:], "-"], strict=False):
-            key, equals, value = word[1:].partition("=")
-            if not word.startswith("-") or not equals or not key:
-                hint = (
-                    word[0] == "-" and not equals and key[:1] in _LETTERS and after[0] in _LETTERS
-                )
-                raise FormatError(
-                    f"the target {text!r} has {word!r}, which is not of the form -name=value"
-                    + (f". Did you mean {f'{word}={after}'!r}?" if hint else "")
-                )
-            if not value:
-                raise FormatError(f"the target {text!r} gives -{key} no value")
-            key = "arch" if key == "mcpu" else key
-            if key in options:
-                raise FormatError(f"the target {text!r} gives -{key} twice")
-            options[key] = value
+        options = _parse_options(text, words)
         return cls(kind, arch=options.pop("arch", ""), options=options)
 
     @staticmethod
@@ -144,7 +129,9 @@ class Target(Value):
         its creator.
         """
         entered = _entered.get()
-        return entered[-1] if entered else None
+        if not entered:
+            return None
+        return entered[-1]
 
     def variants(self) -> tuple[Target, ...]:
         """Return a target for each architecture, in order. A target with at most one architecture
@@ -152,9 +139,8 @@ class Target(Value):
         """
         if len(self.archs) < 2:
             return (self,)
-        return tuple(
-            Target(self.kind, arch=arch, options=dict(self.options)) for arch in self.archs
-        )
+        options = dict(self.options)
+        return tuple(Target(self.kind, arch=arch, options=options) for arch in self.archs)
 
     def __enter__(self) -> Target:
         _entered.set((*_entered.get(), self))
@@ -172,15 +158,48 @@ class Target(Value):
         words = [self.kind]
         if self.archs:
             words.append(f"-arch={self.arch}")
-        return " ".join(words + [f"-{key}={value}" for key, value in self.options])
+        words += [f"-{key}={value}" for key, value in self.options]
+        return " ".join(words)
 
     def __repr__(self) -> str:
         return f"Target.parse({str(self)!r})"
 
 
+def _parse_options(text: str, words: Sequence[str]) -> dict[str, str]:
+    """Return the options that the words of a target's text give, with those for the architectures
+    as "arch".
+    """
+    options: dict[str, str] = {}
+    for position, word in enumerate(words):
+        key, equals, value = word[1:].partition("=")
+        if not word.startswith("-") or not equals or not key:
+            message = f"the target {text!r} has {word!r}, which is not of the form -name=value"
+            following = words[position + 1 : position + 2]
+            if following and _is_split(word, following[0]):
+                suggestion = f"{word}={following[0]}"
+                message += f". Did you mean {suggestion!r}?"
+            raise FormatError(message)
+        if not value:
+            raise FormatError(f"the target {text!r} gives -{key} no value")
+        if key == "mcpu":
+            key = "arch"
+        if key in options:
+            raise FormatError(f"the target {text!r} gives -{key} twice")
+        options[key] = value
+    return options
+
+
+def _is_split(word: str, following: str) -> bool:
+    """Whether two words are an option and its value, as in ``-arch sm_90``."""
+    is_option = word[0] == "-" and "=" not in word and word[1:2] in _LETTERS
+    return is_option and following[0] in _LETTERS
+
+
 def _archs(kind: str, arch: str | Iterable[str]) -> tuple[str, ...]:
+    if arch == "":
+        return ()
     if isinstance(arch, str):
-        archs = tuple(arch.split(",")) if arch else ()
+        archs = tuple(arch.split(","))
     elif hasattr(arch, "__iter__"):
         archs = tuple(arch)
     else:
@@ -188,12 +207,8 @@ def _archs(kind: str, arch: str | Iterable[str]) -> tuple[str, ...]:
             f"the architectures of a {kind} target are a string or a sequence of strings, not {arch!r}"
         )
     for one in archs:
-        if (
-            not isinstance(one, str)
-            or not one
-            or not _ARCH.issuperset(one)
-            or one[0] not in _LETTERS
-        ):
+        is_name = isinstance(one, str) and one[:1] in _LETTERS and _ARCH.issuperset(one)
+        if not is_name:
             raise FormatError(
                 f"{one!r} is not an architecture of {kind}: expected a name such as 'sm_90', 'gfx90a:xnack+' or 'v68'"
             )

@@ -34,9 +34,8 @@ class Value:
 
     def replace(self, **fields: object) -> Self:
         """Return a copy with the given fields changed. The constructor checks all fields."""
-        return type(self)(
-            **({name: getattr(self, name) for name in type(self).__annotations__} | fields)
-        )
+        current = {name: getattr(self, name) for name in type(self).__annotations__}
+        return type(self)(**(current | fields))
 
     def _written(self, names: Sequence[str], always: Sequence[str]) -> dict[str, Any]:
         """Return the map of some fields for a file. Empty ones are omitted, those of `always` only
@@ -45,10 +44,15 @@ class Value:
         result: dict[str, Any] = {}
         for name in names:
             value = getattr(self, name)
-            if value or (name in always and value is not None):
-                if type(value) is tuple:
-                    value = [each.to_dict() if hasattr(each, "to_dict") else each for each in value]
-                result[name] = dict(value) if type(value) is dict else value
+            if not value and (name not in always or value is None):
+                continue
+            if type(value) is tuple and value and hasattr(value[0], "to_dict"):
+                value = [each.to_dict() for each in value]
+            elif type(value) is tuple:
+                value = list(value)
+            elif type(value) is dict:
+                value = dict(value)
+            result[name] = value
         return result
 
     def _fields(self) -> tuple[object, ...]:
@@ -65,13 +69,12 @@ class Value:
 
     def _text(self) -> str:
         # The annotations are in the order of the constructor, the slots in alphabetical order.
-        fields = {name: getattr(self, name) for name in type(self).__annotations__}
-        text = ", ".join(
-            f"{name}={_text(value)}"
-            for name, value in fields.items()
-            if value not in ("", (), {}, None) and (name, value) not in _HIDDEN
-        )
-        return f"{type(self).__name__}({text})"
+        parts = []
+        for name in type(self).__annotations__:
+            value = getattr(self, name)
+            if value not in ("", (), {}, None) and (name, value) not in _HIDDEN:
+                parts.append(f"{name}={_text(value)}")
+        return f"{type(self).__name__}({', '.join(parts)})"
 
     # copy and pickle need this for immutable objects with slots. Process pools pickle values.
     def __reduce__(self) -> tuple[Any, ...]:
@@ -108,16 +111,16 @@ def check_count(value: object, subject: str, least: int = 0) -> None:
 
 def read_place(at: object, subject: str, *, push: bool = False) -> Place:
     """Return a place; with `push` also "push". Raise FormatError for other objects."""
-    if at is None or (push and at == "push"):
-        return "push" if at == "push" else None
+    if at is None:
+        return None
+    if push and at == "push":
+        return "push"
     if type(at) is int and 0 <= at < 2**63:
         return at
-    if (
-        isinstance(at, (list, tuple))
-        and len(at) == 2
-        and all(type(part) is int and 0 <= part < 2**63 for part in at)
-    ):
-        return (at[0], at[1])
+    if isinstance(at, (list, tuple)) and len(at) == 2:
+        first, second = at
+        if type(first) is type(second) is int and 0 <= first < 2**63 and 0 <= second < 2**63:
+            return (first, second)
     raise FormatError(f"{subject} has the place {at!r}; a place is an index or a pair of indices")
 
 
@@ -143,6 +146,7 @@ def read_map(data: object, subject: str, *required: str) -> dict[str, Any]:
     """
     if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
         raise FormatError(f"{subject} is a map with string keys, not {type(data).__name__}")
-    if not data.keys() >= {*required}:
-        raise FormatError(f"{subject} has no {next(key for key in required if key not in data)!r}")
+    for key in required:
+        if key not in data:
+            raise FormatError(f"{subject} has no {key!r}")
     return dict(data)
