@@ -76,48 +76,71 @@ class Argument:
         pack: Callable[[Any], bytes] | None,
         layout: BufferLayout | None,
     ) -> None:
-        kind, align = param.kind, param.align
-        self.number, self.name, self.kind, self.type = number, param.name, kind, intern(type)
-        self.default, self.image = param.default, param if kind == "image" else None
-        self.written, self.accepts_local, self.pack, self.layout = (
-            written,
-            accepts_local,
-            pack,
-            layout,
-        )
+        kind = param.kind
+        self.number = number
+        self.name = param.name
+        self.kind = kind
+        self.type = intern(type)
+        self.type_text = type
+        self.default = param.default
+        self.written = written
+        self.accepts_local = accepts_local
+        self.pack = pack
+        self.layout = layout
         #: The argument in a message: ``argument 2 'b'``.
-        self.label = (
-            f"argument {number + 1} {param.name!r}" if param.name else f"argument {number + 1}"
-        )
+        self.label = f"argument {number + 1}"
+        if param.name:
+            self.label += f" {param.name!r}"
         #: The cast by which the kernel removes the const of a parameter that it declares so.
         self.const_cast = param.extra.get("const_cast")
         self.is_address = kind == "scalar" and type == "handle"
-        self.size = param.size if kind == "buffer" else 0
-        self.type_text = type
-        self.plain_packer = plain_packer(type) if kind == "scalar" and not align else None
+        self.plain_packer = None
+        if kind == "scalar" and not param.align:
+            self.plain_packer = plain_packer(type)
+
+        self.size = 0
+        self.unit = 1
+        self._base = ""
         #: Whether it is a buffer of three-vectors, which take four lanes.
         self.is_padded = False
-        if kind == "buffer" and type:
-            code, bits, lanes = parse_dtype(type)
-            self._base = dtype_name((code, bits, 1))
-            if align:
-                self.type_text = f"structs of {lanes} bytes"
-            # Packed elements may end within a byte, and a type of no bits has no elements: any
-            # number of bytes is valid.
-            self.is_padded = lanes == 3 and (code, bits) != (1, 8)
-            padded_type = (code, bits, lanes + self.is_padded)
-            self.unit = 1 if is_packed(padded_type) else max(array_bytes(padded_type), 1)
-        else:
-            self._base, self.unit = "", 1
-        self.packed = Pack(param, self.type, self.unit) if param.pack else None
+        if kind == "buffer":
+            self._read_elements(param, type)
+        self.packed = None
+        if param.pack:
+            self.packed = Pack(param, self.type, self.unit)
+
         #: The class of what a call gives, or of what the object of another library becomes.
         self.object_type: Any = DeviceArray
-        if kind in ("image", "sampler"):
-            from devmod_runtime._device.image import Image, Sampler
+        self.image = None
+        if kind == "image":
+            from devmod_runtime._device.image import Image
 
-            self.object_type = Image if kind == "image" else Sampler
+            self.object_type = Image
+            self.image = param
+        elif kind == "sampler":
+            from devmod_runtime._device.image import Sampler
+
+            self.object_type = Sampler
         #: The type of the arrays that need no look at their elements; None if all need it.
-        self.plain_type = None if layout is not None or self.is_padded or self.size else self.type
+        self.plain_type = None
+        if layout is None and not self.is_padded and not self.size:
+            self.plain_type = self.type
+
+    def _read_elements(self, param: Param, type_name: str) -> None:
+        """Set the size of a buffer and of its elements."""
+        self.size = param.size
+        if not type_name:
+            return
+        code, bits, lanes = parse_dtype(type_name)
+        self._base = dtype_name((code, bits, 1))
+        if param.align:
+            self.type_text = f"structs of {lanes} bytes"
+        self.is_padded = lanes == 3 and (code, bits) != (1, 8)
+        padded_type = (code, bits, lanes + self.is_padded)
+        # Packed elements may end within a byte, and a type of no bits has no elements: any number
+        # of bytes is valid.
+        if not is_packed(padded_type):
+            self.unit = max(array_bytes(padded_type), 1)
 
     @property
     def text(self) -> str:
@@ -132,16 +155,22 @@ class Argument:
         if self.kind == "sampler":
             return "a sampler, such as device.sampler()"
         if self.image is not None:
-            form = f" of {escape_line(self.image.format)}" if self.image.format else ""
+            form = ""
+            if self.image.format:
+                form = f" of {escape_line(self.image.format)}"
             return (
                 f"an image{form}, such as device.image_from_numpy(array), whose format you choose"
             )
-        return f"an array of {self.type_text}" if self.type_text else "an array"
+        if not self.type_text:
+            return "an array"
+        return f"an array of {self.type_text}"
 
     @property
     def element(self) -> str:
         """The type of a buffer's numbers; "" for structs and unknown types."""
-        return "" if self.type_text != self.type else self._base
+        if self.type_text != self.type:
+            return ""
+        return self._base
 
     def accepts_type(self, dtype: str) -> bool:
         """Return whether the elements of an array of type `dtype` can be elements of this
@@ -177,16 +206,23 @@ class Signature:
     def __init__(
         self, label: str, name: str, info: FunctionInfo, launcher: Any, interface: Interface | None
     ) -> None:
-        self.label, self.kind, self.name = label, launcher.kind, name
+        self.label = label
+        self.kind = launcher.kind
+        self.name = name
         interface = interface or launcher.interface or info.interface
+        params: Sequence[Param]
+        if interface is None:
+            params = [_untyped(each) for each in info.arg_types]
+        else:
+            params = interface.params
         access = write_access(info)
         arguments = []
         buffers = place = 0
-        for number, param in enumerate(
-            interface.params if interface is not None else map(_untyped, info.arg_types)
-        ):
+        for number, param in enumerate(params):
             is_value = param.kind in ("scalar", "uniform")
-            type_ = param.type or (info.arg_types[place] if is_value else "")
+            type_ = param.type
+            if is_value and not type_:
+                type_ = info.arg_types[place]
             place += len(param.pack) or 1
             written = param.access != "r"
             if param.kind == "buffer":
@@ -194,17 +230,10 @@ class Signature:
                     written = access[buffers]
                 buffers += 1
             pack = layout = None
-            if param.members and not is_value:
-                layout = BufferLayout(param.name, param.members)
+            if is_value:
+                pack = _packer_of(param, type_, launcher)
             elif param.members:
-                pack = struct_packer(param.name, param.members, parse_dtype(type_)[2])
-            elif is_value and type_ != "handle":
-                pack = packer(
-                    type_,
-                    bool_bytes=launcher.bool_bytes,
-                    vec3_lanes=launcher.vec3_lanes,
-                    align=param.align,
-                )
+                layout = BufferLayout(param.name, param.members)
             arguments.append(
                 Argument(number, param, type_, written, interface is None, pack, layout)
             )
@@ -227,7 +256,23 @@ class Signature:
 
 def _untyped(arg_type: str) -> Param:
     """Return the parameter of a function without an interface."""
-    return Param("", "buffer") if arg_type == "handle" else Param("", "scalar", arg_type)
+    if arg_type == "handle":
+        return Param("", "buffer")
+    return Param("", "scalar", arg_type)
+
+
+def _packer_of(param: Param, type_name: str, launcher: Any) -> Callable[[Any], bytes] | None:
+    """Return the converter of a value; None for an address."""
+    if param.members:
+        return struct_packer(param.name, param.members, parse_dtype(type_name)[2])
+    if type_name == "handle":
+        return None
+    return packer(
+        type_name,
+        bool_bytes=launcher.bool_bytes,
+        vec3_lanes=launcher.vec3_lanes,
+        align=param.align,
+    )
 
 
 def write_access(info: FunctionInfo) -> list[bool]:
@@ -278,10 +323,9 @@ def block_packer(interface: Interface) -> Callable[[Sequence[Any]], tuple[bytes,
                 f"argument {number + 1} is at byte {offset} of a block of {layouts[block][0]} bytes"
             )
         layouts[block][1].append((number, offset))
+    # The padding of a three-vector may have the next scalar, whatever the arguments' order.
     for _, scalars in layouts:
-        scalars.sort(
-            key=lambda place: place[1]
-        )  # the padding of a three-vector may have the next scalar, whatever the arguments' order
+        scalars.sort(key=lambda place: place[1])
 
     def pack(values: Sequence[Any]) -> tuple[bytes, ...]:
         blocks = []

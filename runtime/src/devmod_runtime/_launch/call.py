@@ -94,70 +94,80 @@ class KernelCall(CheckedCall):
         check_driver(function._launcher.kind)
         # Taken before `Opening` is asked: if an observer begins or ends later, the function has
         # others.
-        callers, host_calls = function._callers, function._host_calls
+        callers = function._callers
+        host_calls = function._host_calls
         super().__init__(function, function._launcher, function._rules.device)
         self._has_candidates = function._rules.resolve is not None
         self.function = function
         self._host_views: list[tuple[int, HostView, bool]] = []
         self._images: dict[int, Image | Sampler] = {}
         has_launch_values = len(args) != len(function._signature.arguments)
-        for argument in function._signature.arguments:
-            is_image = argument.kind in IMAGES
-            if (is_image and not self._launcher.has_images) or (
-                argument.is_address and not self._launcher.has_addresses
-            ):
-                raise function.unsupported(
-                    argument, f"of kind {argument.kind}" if is_image else "an address"
-                )
+        self._refuse_unsupported()
         reader = function._config_reader
         args, request = reader.read(args, grid, block, threads, shared_memory)
-        given = None if stream is None else self._open_stream(stream)
+        given = None
+        if stream is not None:
+            given = self._open_stream(stream)
         self.values: list[Any] = [
             self._convert(argument, value, bound)
             for argument, value in zip(function._signature.arguments, args, strict=True)
         ]
         self.transfers, self._transfer_of = self._plan_transfers()
-        device = self._device if self._device is not None else function.default_device()
+
+        device = self._device
+        if device is None:
+            device = function.default_device()
         self.stream, current = self._choose_stream(device, given, bound)
         self.kernel: Kernel = function.open(device)
         if self._images and (unfit := self.kernel.check_images(self._images)):
             raise self._error(function._signature.arguments[unfit[0]], ConversionError(unfit[1]))
         config, self.shape = reader.resolve(request, self.kernel)
         self.enqueue: Callable[[Sequence[Any]], Any]
-        if self.shape is not None:
-            set_sizes = local_sizer(function, self.kernel, device, config)
-            if set_sizes is not None:
-                set_sizes(self.values)
-            if bound and function._packs:
-                expand(function._packs, device, self.values)
-            if not bound:
-                enqueue = _caller(self.kernel, self.stream, self.shape, function._packs, set_sizes)
-                name, own = (
-                    (f"{program}: {function.name}", args) if program else (function.name, None)
-                )
-                self.enqueue = Opening.queue(enqueue, name, self.stream, own)
-                if (
-                    Opening.kernel_call is KernelCall
-                    and not program
-                    and not has_launch_values
-                    and shared_memory is None
-                ):
-                    # The key must be the key of `Function.__call__`, which supports neither launch
-                    # values nor shared memory.
-                    key_device = device if function._first_buffer >= 0 else None
-                    # As ints: an object of a call may have another value in the next one.
-                    dims = request.given(grid, block, threads)
-                    function.keep_caller(self, callers, (key_device, *dims, current))
-                    if self.transfers and (
-                        stream is self.stream or (stream is None and not is_in_stream())
-                    ):
-                        arrays = HostCall.find_arrays(self, args)
-                        if arrays:
-                            keep(
-                                host_calls,
-                                (*dims, stream, variables.get(DEVICE_KEY)),
-                                HostCall(self, arrays),
-                            )
+        if self.shape is None:
+            return
+
+        set_sizes = local_sizer(function, self.kernel, device, config)
+        if set_sizes is not None:
+            set_sizes(self.values)
+        if bound:
+            expand(function._packs, device, self.values)
+            return
+        enqueue = _caller(self.kernel, self.stream, self.shape, function._packs, set_sizes)
+        if program:
+            self.enqueue = Opening.queue(enqueue, f"{program}: {function.name}", self.stream, args)
+            return
+        self.enqueue = Opening.queue(enqueue, function.name, self.stream, None)
+
+        # The key must be the key of `Function.__call__`, which supports neither launch values nor
+        # shared memory.
+        has_key = shared_memory is None and not has_launch_values
+        if has_key and Opening.kernel_call is KernelCall:
+            # As ints: an object of a call may have another value in the next one.
+            dims = request.given(grid, block, threads)
+            key_device = device if function._first_buffer >= 0 else None
+            function.keep_caller(self, callers, (key_device, *dims, current))
+            if self.transfers:
+                self._keep_host_call(host_calls, dims, stream, args)
+
+    def _refuse_unsupported(self) -> None:
+        """Raise LaunchError for an argument that the backend does not support."""
+        function = self.function
+        for argument in function._signature.arguments:
+            if argument.kind in IMAGES and not self._launcher.has_images:
+                raise function.unsupported(argument, f"of kind {argument.kind}")
+            if argument.is_address and not self._launcher.has_addresses:
+                raise function.unsupported(argument, "an address")
+
+    def _keep_host_call(
+        self, host_calls: dict[Any, HostCall], dims: Sequence[Any], stream: Any, args: Sequence[Any]
+    ) -> None:
+        """Cache what the next call with host arrays need not check again."""
+        if stream is not self.stream and (stream is not None or is_in_stream()):
+            return
+        arrays = HostCall.find_arrays(self, args)
+        if arrays:
+            key = (*dims, stream, variables.get(DEVICE_KEY))
+            keep(host_calls, key, HostCall(self, arrays))
 
     def launch(self) -> Any:
         """Launch once and return what the function returns.
@@ -179,10 +189,14 @@ class KernelCall(CheckedCall):
         return launch
 
     def _launch_with_host_arrays(self, stream: Stream) -> Any:
-        device, memories, copies, in_place = stream.device, [], [], InPlace(stream)
+        device = stream.device
+        memories = []
+        copies = []
+        in_place = InPlace(stream)
         try:
             for transfer in self.transfers:
-                view, back = transfer.source, transfer.back
+                view = transfer.source
+                back = transfer.back
                 memory = in_place.take_view(view, written=back is not None)
                 if memory is None:
                     memory = device.upload(view.read(), stream)
@@ -192,14 +206,12 @@ class KernelCall(CheckedCall):
             values = list(self.values)
             for number, view, _ in self._host_views:
                 transfer_number = self._transfer_of[number]
-                fields, memory = values[number], memories[transfer_number]
-                if (
-                    device.length_unit
-                    and view.nbytes < self.transfers[transfer_number].source.nbytes
-                ):
-                    memory = device.slice(
-                        memory, 0, view.nbytes
-                    )  # the kernel sees the length of its own array
+                fields = values[number]
+                memory = memories[transfer_number]
+                whole = self.transfers[transfer_number].source
+                if device.length_unit and view.nbytes < whole.nbytes:
+                    # The kernel sees the length of its own array.
+                    memory = device.slice(memory, 0, view.nbytes)
                 values[number] = memory if fields is None else (device, memory, fields)
             result = self.enqueue(values)
             stream.synchronize()  # an interrupt may not end the wait of a copy
@@ -217,41 +229,40 @@ class KernelCall(CheckedCall):
 
     def _convert(self, argument: Argument, value: Any, bound: bool) -> Any:
         try:
-            if isinstance(value, BlockBytes) or argument.pack is not None:
-                packed: Any = (
-                    value
-                    if argument.pack is None or isinstance(value, BlockBytes)
-                    else argument.pack(value)
-                )
+            packed: Any = None
+            if isinstance(value, BlockBytes):
+                packed = value
+            elif argument.pack is not None:
+                packed = argument.pack(value)
+            if packed is not None:
                 if isinstance(packed, AddressBytes):
                     self._check_addresses(argument, packed)
                 return packed
             if argument.is_address:
-                number = address_number(value)
-                if number is not None:
-                    return number.to_bytes(8, "little")
-                self._check_device(argument, value.device)
-                return self._memory(argument, value, value)
+                return self._convert_address(argument, value)
             if type(value) is Local and (argument.kind == "local" or argument.accepts_local):
-                self._launcher.local(
-                    value.bytes_of(1)
-                )  # raises where Locals are not supported; the size follows from the block
+                # Raises where Locals are not supported. The size follows from the block.
+                self._launcher.local(value.bytes_of(1))
                 return value
             if argument.kind == "local":
                 raise self._unexpected(argument, value)
             return self._convert_taken(argument, value, bound)
         except ConversionError as error:
             failure = self._error(argument, error)
-            if (
-                is_record(value)
-                and argument.pack is not None
-                and not isinstance(error, StructError)
-            ):
+            is_scalar = argument.pack is not None and not isinstance(error, StructError)
+            if is_scalar and is_record(value):
                 order = self.function._order
-                failure.args = (
-                    f"{failure}{order.record_hint(order.argument_of(argument, '').number)}",
-                )
+                hint = order.record_hint(order.argument_of(argument, "").number)
+                failure.args = (f"{failure}{hint}",)
             raise failure from None
+
+    def _convert_address(self, argument: Argument, value: Any) -> Any:
+        """Return the bytes of an address that is an int, and the memory of an array."""
+        number = address_number(value)
+        if number is not None:
+            return number.to_bytes(8, "little")
+        self._check_device(argument, value.device)
+        return self._memory(argument, value, value)
 
     def _convert_taken(self, argument: Argument, value: Any, bound: bool) -> Any:
         """Return what the kernel takes for an array, an image or a sampler; no address yet for a
@@ -271,7 +282,9 @@ class KernelCall(CheckedCall):
         if argument.packed is None:
             return memory
         fields = argument.packed.fields(taken.dtype, taken.shape)
-        return fields if type(taken) is HostView else (taken.device, memory, fields)
+        if type(taken) is HostView:
+            return fields
+        return taken.device, memory, fields
 
     def _check_addresses(self, argument: Argument, value: AddressBytes) -> None:
         """Check the arrays whose addresses a struct or a block has."""
@@ -293,6 +306,7 @@ class KernelCall(CheckedCall):
             Two arguments overlap in part and the kernel writes to one, so no order of copying back
             is correct.
         """
+        arguments = self.function._signature.arguments
         transfers: list[Transfer] = []
         transfer_of: dict[int, int] = {}
         for position, (number, view, written) in enumerate(self._host_views):
@@ -301,12 +315,8 @@ class KernelCall(CheckedCall):
                 if _same(view, other):
                     index = transfer_of[other_number]
                 elif (written or other_written) and overlap(view, other):
-                    raise self._overlap(
-                        *(
-                            self.function._signature.arguments[each]
-                            for each in (other_number, number)
-                        )
-                    )
+                    raise self._overlap(arguments[other_number], arguments[number])
+
             if index is None:
                 index = len(transfers)
                 transfers.append(Transfer(view))
@@ -320,14 +330,16 @@ class KernelCall(CheckedCall):
 
     def _error(self, argument: Argument, error: ConversionError) -> ArgumentError:
         # The text for a scalar begins with the value, the text for an array with the verb.
-        separator = ":" if argument.pack is not None or isinstance(error, StructError) else ""
-        parameter = self.function._order.argument_of(
-            argument, error.path if isinstance(error, StructError) else ""
-        )
+        separator = ""
+        if argument.pack is not None or isinstance(error, StructError):
+            separator = ":"
+        path = ""
+        if isinstance(error, StructError):
+            path = error.path
+        parameter = self.function._order.argument_of(argument, path)
         if parameter.name != argument.name and isinstance(error, StructError):
-            error = StructError(
-                parameter.name, error.path[len(error.name) + 1 :], error.text
-            )  # as of a value by itself
+            # As of a value by itself.
+            error = StructError(parameter.name, path[len(error.name) + 1 :], error.text)
         return self._refusal(
             f": {parameter.label}{separator} {error}", parameter.name or str(parameter.number + 1)
         )
@@ -349,7 +361,8 @@ class Transfer:
 
 
 def _same(one: HostView, other: HostView) -> bool:
-    first, second = one.array, other.array
+    first = one.array
+    second = other.array
     if first.ctypes.data != second.ctypes.data or not one.nbytes or not other.nbytes:
         return False
     if first.flags.c_contiguous and second.flags.c_contiguous:
@@ -374,11 +387,15 @@ class HostCall:
 
     def __init__(self, call: KernelCall, arrays: Mapping[int, np.ndarray[Any, Any]]) -> None:
         arguments = call.function._signature.arguments
-        self._device, self._stream, self._enqueue = call.stream.device, call.stream, call.enqueue
+        self._device = call.stream.device
+        self._stream = call.stream
+        self._enqueue = call.enqueue
         #: Whether the last call was long, or there was none.
         self._is_long = True
         # The names of NumPy once, and not at each call.
-        self._ndarray, self._uint8, self._may_share = np.ndarray, np.uint8, np.may_share_memory
+        self._ndarray = np.ndarray
+        self._uint8 = np.uint8
+        self._may_share = np.may_share_memory
         self._buffers = [
             (each.number, arrays[each.number].dtype, each.unit, each.size, each.written)
             for each in arguments
@@ -397,27 +414,21 @@ class HostCall:
         """
         arguments = call.function._signature.arguments
         buffers = [each for each in arguments if each.kind == "buffer"]
-        if len(buffers) != len(call.transfers) or not all(
-            each.pack is not None
-            or (
-                each.kind == "buffer"
-                and each.layout is None
-                and each.packed is None
-                and not each.is_padded
-            )
-            for each in arguments
-        ):
+        if len(buffers) != len(call.transfers):
             return {}
-        arrays = {each.number: args[each.number] for each in buffers}
-        arrays = {
-            number: each if type(each) is np.ndarray else plain_array(each)
-            for number, each in arrays.items()
-        }
-        fit = all(
-            each is not None and each.dtype.isbuiltin == 1 and each.flags.c_contiguous
-            for each in arrays.values()
-        )
-        return arrays if fit else {}
+        for argument in arguments:
+            if argument.pack is None and not _is_plain_buffer(argument):
+                return {}
+
+        arrays: dict[int, np.ndarray[Any, Any]] = {}
+        for buffer in buffers:
+            array = args[buffer.number]
+            if type(array) is not np.ndarray:
+                array = plain_array(array)
+            if array is None or array.dtype.isbuiltin != 1 or not array.flags.c_contiguous:
+                return {}
+            arrays[buffer.number] = array
+        return arrays
 
     def values_of(self, args: Sequence[Any]) -> list[Any] | None:
         """Return the values of the scalars, and the arrays as NumPy's; None if `KernelCall` must
@@ -434,7 +445,8 @@ class HostCall:
             # NumPy's own dtypes are one object each.
             if array is None or array.dtype is not dtype:
                 return None
-            nbytes, flags = array.nbytes, array.flags
+            nbytes = array.nbytes
+            flags = array.flags
             if (
                 not nbytes
                 or nbytes % unit
@@ -444,7 +456,11 @@ class HostCall:
             ):
                 return None
             # Arrays with memory of their own share none, unless they are one array.
-            (owners if flags.owndata else others).append(array)
+            if flags.owndata:
+                owners.append(array)
+            else:
+                others.append(array)
+
         if len(owners) > 1 and len(set(map(id, owners))) < len(owners):
             return None
         if others:
@@ -468,15 +484,23 @@ class HostCall:
         """Copy the arrays to the device, launch, and copy those back that the kernel may write
         to.
         """
-        device, stream, uint8, in_place = self._device, self._stream, self._uint8, None
-        start, least = perf_counter(), device.in_place_from
+        device = self._device
+        stream = self._stream
+        uint8 = self._uint8
+        in_place = None
+        start = perf_counter()
+        least = device.in_place_from
         results = []
         for number, dtype, _, _, written in self._buffers:
             array = values[number]
             # A memoryview takes a third of the time; it has no complex numbers.
-            data = array.reshape(-1).view(uint8).data if dtype.kind == "c" else array.data.cast("B")
+            if dtype.kind == "c":
+                data = array.reshape(-1).view(uint8).data
+            else:
+                data = array.data.cast("B")
             if data.nbytes >= least:
-                in_place = in_place if in_place is not None else InPlace(stream)
+                if in_place is None:
+                    in_place = InPlace(stream)
                 memory = values[number] = in_place.take(data, written=written)
                 if memory is not None:
                     continue
@@ -485,8 +509,9 @@ class HostCall:
                 results.append((memory, data))
         try:
             result = self._enqueue(values)
+            # An interrupt ends this wait, and not that of a copy.
             if self._is_long or not (results or in_place):
-                stream.synchronize()  # an interrupt ends it, and not the wait of a copy
+                stream.synchronize()
             if in_place:
                 in_place.finish()
             for memory, data in results:
@@ -499,6 +524,13 @@ class HostCall:
         return result
 
 
+def _is_plain_buffer(argument: Argument) -> bool:
+    """Whether the kernel takes an array as it is, and its type alone is checked."""
+    if argument.kind != "buffer" or argument.is_padded:
+        return False
+    return argument.layout is None and argument.packed is None
+
+
 def _caller(
     kernel: Kernel,
     stream: Stream,
@@ -509,7 +541,8 @@ def _caller(
     """Return the function that queues a launch. It returns NotImplemented if an array that is
     several values is on another device.
     """
-    enqueue, device = kernel.caller(stream, shape), stream.device
+    enqueue = kernel.caller(stream, shape)
+    device = stream.device
     if not packs and set_sizes is None:
         return enqueue
 
@@ -517,7 +550,9 @@ def _caller(
         values = [*values]
         if set_sizes is not None:
             set_sizes(values)
-        return NotImplemented if packs and not expand(packs, device, values) else enqueue(values)
+        if packs and not expand(packs, device, values):
+            return NotImplemented
+        return enqueue(values)
 
     return call
 
@@ -534,11 +569,10 @@ def local_sizer(
 
     It raises LaunchError if the device does not have that much shared memory.
     """
-    places = [
-        (each.number, each)
-        for each in function._signature.arguments
-        if each.kind == "local" or each.accepts_local
-    ]
+    places = []
+    for each in function._signature.arguments:
+        if each.kind == "local" or each.accepts_local:
+            places.append((each.number, each))
     if not places:
         return None
     x, y, z = config.block
@@ -551,22 +585,20 @@ def local_sizer(
             value = values[number]
             if type(value) is Local:
                 sizes.append((argument, value, value.bytes_of(threads)))
-        if sizes:
-            problem = kernel.check_local([size for _, _, size in sizes])
-            if problem:
-                raise _too_large(
-                    f"{function.label} cannot be launched on {device}: {problem}",
-                    function.name,
-                    device,
-                    sizes,
-                    threads,
-                )
-            for (
-                argument,
-                _,
-                size,
-            ) in sizes:  # after the check: a driver takes no size of 64 bits and more
-                values[argument.number] = launcher.local(size)
+        if not sizes:
+            return
+        problem = kernel.check_local([size for _, _, size in sizes])
+        if problem:
+            raise _too_large(
+                f"{function.label} cannot be launched on {device}: {problem}",
+                function.name,
+                device,
+                sizes,
+                threads,
+            )
+        # After the check: a driver takes no size of 64 bits and more.
+        for argument, _, size in sizes:
+            values[argument.number] = launcher.local(size)
 
     return replace_locals
 
@@ -574,15 +606,19 @@ def local_sizer(
 def _too_large(
     problem: str, name: str, device: Device, sizes: list[tuple[Argument, Local, int]], threads: int
 ) -> LaunchError:
-    defaults = [each for each in sizes if each[1] is each[0].default]
-    listed = ", ".join(
-        f"{argument.label} takes {size} bytes by default, {value!r}{f' with {threads} threads in a block' if value.per_thread else ''}"
-        for argument, value, size in defaults
-    )
-    smaller_block = (
-        ", or a smaller block=" if any(value.per_thread for _, value, _ in defaults) else ""
-    )
-    advice = f"; {listed}: give it by name{smaller_block}" if defaults else ""
+    listed = []
+    smaller_block = ""
+    for argument, value, size in sizes:
+        if value is not argument.default:
+            continue
+        text = f"{argument.label} takes {size} bytes by default, {value!r}"
+        if value.per_thread:
+            text += f" with {threads} threads in a block"
+            smaller_block = ", or a smaller block="
+        listed.append(text)
+    advice = ""
+    if listed:
+        advice = f"; {', '.join(listed)}: give it by name{smaller_block}"
     first = sizes[0][0]
     return LaunchError(
         f"{problem}{advice}",

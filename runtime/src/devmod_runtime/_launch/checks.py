@@ -44,14 +44,16 @@ class CheckedCall:
     """
 
     #: What takes the arguments, and what decided the device, in messages.
-    _taker, _device_label = "kernel", "the function"
+    _taker = "kernel"
+    _device_label = "the function"
     #: Whether `on` may find the function for a device of another kind.
     _has_candidates = True
     #: Whether an image may be given as a host array.
     _copies_images = False
 
     def __init__(self, function: Any, launcher: Launcher, device: Device | None) -> None:
-        self._function, self._launcher = function, launcher
+        self._function = function
+        self._launcher = launcher
         self._device: Any = device
         #: For each array of another library, the stream of its work; None if it is unknown.
         self._adopted: list[Stream | None] = []
@@ -111,11 +113,9 @@ class CheckedCall:
                 "is in the host's memory, and bind takes device arrays: pass device.from_numpy(array)"
             )
         if argument.written and (problem := view.write_problem):
-            cast = (
-                f", since the cast {quote_name(str(argument.const_cast))} removes its const"
-                if argument.const_cast
-                else ""
-            )
+            cast = ""
+            if argument.const_cast:
+                cast = f", since the cast {quote_name(str(argument.const_cast))} removes its const"
             raise ConversionError(
                 f"{problem}, and the {self._taker} may write to it{cast}; pass a copy, or device.from_numpy(array)"
             )
@@ -130,15 +130,13 @@ class CheckedCall:
         if device.kind != self._launcher.kind:
             advice = f"make it on a device of kind {self._launcher.kind}"
             if argument.kind not in IMAGES:
-                on_device = (
-                    "call f.on(array.device), which takes the candidate for that device, or "
-                    if self._has_candidates
-                    else ""
-                )
-                advice = f"{on_device}copy it through the host: pass array.numpy()"
+                advice = "copy it through the host: pass array.numpy()"
+                if self._has_candidates:
+                    advice = f"call f.on(array.device), which takes the candidate for that device, or {advice}"
             raise ConversionError(f"is on {device}; {advice}")
         if self._device is None:
-            self._device, self._device_label = device, argument.label
+            self._device = device
+            self._device_label = argument.label
         elif self._device is not device:
             raise ConversionError(
                 f"is on {device}, and {self._device_label} is on {self._device}; a launch runs on one device: copy the array through "
@@ -166,28 +164,30 @@ class CheckedCall:
         """
         if argument.layout is not None:
             argument.layout.check(own_dtype, argument.number)
-        dtype, shape, nbytes = array.dtype, array.shape, array.nbytes
+        dtype = array.dtype
+        shape = array.shape
+        nbytes = array.nbytes
         if not argument.accepts_type(dtype):
             conversion = _conversion(argument, dtype, value)
             raise ConversionError(
                 f"is an array of {dtype}, and the {self._taker} takes {argument.type_text}{conversion}"
             )
         # Vectors of three numbers that follow each other.
-        if argument.is_padded and (
-            dtype == argument.type
-            or (dtype == argument.element and len(shape) > 1 and shape[-1] == 3)
-        ):
-            expected = (*(shape if dtype == argument.type else shape[:-1]), 4)
-            raise ConversionError(
-                f"has vectors of {argument.unit // 4 * 3} bytes, and each {argument.type} of the kernel takes {argument.unit}: pass an "
-                f"array of {argument.element} of shape {expected}, whose last column the kernel does not read"
-            )
+        if argument.is_padded:
+            vectors = None
+            if dtype == argument.type:
+                vectors = shape
+            elif dtype == argument.element and len(shape) > 1 and shape[-1] == 3:
+                vectors = shape[:-1]
+            if vectors is not None:
+                raise ConversionError(
+                    f"has vectors of {argument.unit // 4 * 3} bytes, and each {argument.type} of the kernel takes {argument.unit}: pass an "
+                    f"array of {argument.element} of shape {(*vectors, 4)}, whose last column the kernel does not read"
+                )
         if dtype != "void" and nbytes % argument.unit:
-            each = (
-                f"{argument.type} of {argument.unit} bytes"
-                if argument.type_text == argument.type
-                else argument.type_text
-            )
+            each = argument.type_text
+            if each == argument.type:
+                each = f"{argument.type} of {argument.unit} bytes"
             raise ConversionError(f"has {nbytes} bytes, which is not a whole number of {each}")
         if nbytes < argument.size:
             raise ConversionError(
@@ -198,18 +198,22 @@ class CheckedCall:
 
     def _open_stream(self, stream: Any) -> Stream:
         """Return the stream that a call gives. It is of the call's device, or decides it."""
-        result: Any = stream if isinstance(stream, Stream) else self._launcher.adopt_stream(stream)
+        result: Any = stream
+        if not isinstance(stream, Stream):
+            result = self._launcher.adopt_stream(stream)
         is_of_kind = result is not None and result.device.kind == self._launcher.kind
         if is_of_kind and self._device in (None, result.device):
             if self._device is None:
-                self._device, self._device_label = result.device, "the stream"
+                self._device = result.device
+                self._device_label = "the stream"
             return result  # type: ignore[no-any-return]
-        problem = (
-            f"{self._device_label} is on {self._device}"
-            if is_of_kind
-            else f"expected a stream of kind {self._launcher.kind}"
-        )
-        got = describe_value(stream) if result is None else f"a stream of {result.device}"
+
+        problem = f"expected a stream of kind {self._launcher.kind}"
+        if is_of_kind:
+            problem = f"{self._device_label} is on {self._device}"
+        got = describe_value(stream)
+        if result is not None:
+            got = f"a stream of {result.device}"
         raise self._refusal(f" was given stream=, which is {got}: {problem}", "stream")
 
     def _choose_stream(
@@ -231,22 +235,26 @@ class CheckedCall:
             The stream, and the one that the call names or else the device's current one; None
             without one.
         """
-        adopted, is_given = self._adopted, given is not None
-        current = current_stream(device) if given is None else given
+        adopted = self._adopted
+        current = given
+        if given is None:
+            current = current_stream(device)
+        self._must_wait = False
         if not adopted:
-            self._must_wait = False
             return current or device.default_stream, current
         stream = current or next(filter(None, adopted), None) or device.default_stream
-        if not is_given and not bound:
+        if given is None and not bound:
             for each in dict.fromkeys(adopted):
                 if each is not None and each is not stream:
                     stream.wait(each.record())
         # Later work of another library on its memory is in this stream's order only if the library
         # queues it there. Memory without a known stream needs no wait if the caller passes stream=:
         # the caller then orders the work.
-        self._must_wait = any(
-            each is not stream if each is not None else not is_given for each in adopted
-        )
+        for each in adopted:
+            if each is None:
+                self._must_wait |= given is None
+            else:
+                self._must_wait |= each is not stream
         return stream, current
 
 
@@ -262,31 +270,43 @@ def _conversion(argument: Argument, dtype: str, value: object) -> str:
     """
     wanted = argument.element
     on_device = isinstance(value, DeviceArray)
-    array = "array.numpy()" if on_device else "array"
-    calls = []
+    array = "array"
+    if on_device:
+        array = "array.numpy()"
+    calls: list[str] = []
     # Bytes and memoryviews, without astype, may have the right numbers under another type.
-    same_bytes = ""
     if on_device or hasattr(value, "astype"):
-        if wanted in _BYTES and dtype not in _BYTES:
-            # A cast of floats to bytes destroys them. Integers may be meant by their numbers or by
-            # their bytes.
-            calls += [f"{array}.astype(np.{wanted})"] if "int" in dtype and dtype in NUMBERS else []
-            calls.append(f"{array}.view(np.{wanted})")
-            same_bytes = " for the same bytes"
-        elif dtype[:7] == "complex":
-            calls.append(f"{array}.view(np.float{int(dtype[7:]) // 2})")
-        elif wanted in NUMBERS and dtype in NUMBERS:
-            calls.append(f"{array}.astype(np.{wanted})")
+        calls += _casts(array, dtype, wanted)
     elif wanted not in _BYTES and wanted in NUMBERS and type(value).__module__ == "torch":
         calls.append(f"{array}.to(torch.{wanted})")
+    keeps_bytes = wanted in _BYTES and dtype not in _BYTES
     if wanted in _WORDS and dtype.partition("x")[0] == "uint8":  # bytes, or structs
         calls.append(f"np.frombuffer({array}, np.{wanted})")
-        same_bytes = " for the same bytes"
+        keeps_bytes = True
+
+    if not calls:
+        return ""
     if on_device:
         calls = [f"device.from_numpy({call})" for call in calls]
-    return (
-        f"; convert it before the call: array = {', or '.join(calls)}{same_bytes}" if calls else ""
-    )
+    same_bytes = " for the same bytes" if keeps_bytes else ""
+    return f"; convert it before the call: array = {', or '.join(calls)}{same_bytes}"
+
+
+def _casts(array: str, dtype: str, wanted: str) -> list[str]:
+    """Return the calls of NumPy that convert an array of `dtype`."""
+    cast = f"{array}.astype(np.{wanted})"
+    if wanted in _BYTES and dtype not in _BYTES:
+        view = f"{array}.view(np.{wanted})"
+        # A cast of floats to bytes destroys them. Integers may be meant by their numbers or by
+        # their bytes.
+        if "int" in dtype and dtype in NUMBERS:
+            return [cast, view]
+        return [view]
+    if dtype[:7] == "complex":
+        return [f"{array}.view(np.float{int(dtype[7:]) // 2})"]
+    if wanted in NUMBERS and dtype in NUMBERS:
+        return [cast]
+    return []
 
 
 #: The bound on NumPy's search for an overlap of two strided arrays. Beyond it they count as

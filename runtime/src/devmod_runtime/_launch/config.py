@@ -68,7 +68,9 @@ class LaunchConfigReader:
     def __init__(
         self, launcher: Launcher, signature: Signature, find_block: Callable[[], Dims] | None = None
     ) -> None:
-        self._launcher, self._signature, self._find_block = launcher, signature, find_block
+        self._launcher = launcher
+        self._signature = signature
+        self._find_block = find_block
         self._error = signature.error
         #: The constants without a value; None before the first call.
         self._unset: Sequence[PipelineConstant] | None = None
@@ -80,7 +82,9 @@ class LaunchConfigReader:
         None without one.
         """
         interface = self._signature.interface
-        return (interface.block or interface.default_block) if interface is not None else None
+        if interface is None:
+            return None
+        return interface.block or interface.default_block
 
     def read(
         self, args: Sequence[Any], grid: Dims, block: Dims, threads: Dims, shared_memory: int | None
@@ -108,32 +112,38 @@ class LaunchConfigReader:
         if len(args) > count:
             self._read_values(args[count:], grid, block, threads, shared_memory, request)
             return args[:count], request
+
         if self._launcher.has_grid:
-            if grid is not None and threads is not None:
-                problem = f"was given grid={grid!r} and threads={threads!r}"
-                raise self._error(
-                    f"{problem}: give grid=, the number of blocks, or threads=, the number of threads",
-                    "threads",
-                )
-            if threads is not None:
-                request.threads = self._triple("threads", threads, 0)
-            elif grid is not None:
-                request.grid = self._triple("grid", grid, 0)
-            else:
-                expected = "threads=, the number of threads, or grid=, the number of blocks"
-                raise self._error(
-                    f"needs {expected}: an int, or up to three ints for x, y, z", "grid"
-                )
-        elif grid is not None or block is not None or threads is not None:
-            word = "grid" if grid is not None else "block" if block is not None else "threads"
-            raise self._error(
-                f"has no grid and no threads, since a launch is one call; omit {word}=", word
-            )
+            self._read_grid(grid, threads, request)
         else:
+            word = _first_given(grid, block, threads)
+            if word:
+                raise self._error(
+                    f"has no grid and no threads, since a launch is one call; omit {word}=", word
+                )
             request.grid = (1, 1, 1)
-        request.block = self._block(None if block is None else self._triple("block", block, 1))
+        given_block = None
+        if block is not None:
+            given_block = self._triple("block", block, 1)
+        request.block = self._block(given_block)
         request.shared_memory = self._shared_memory_size(shared_memory)
         return args, request
+
+    def _read_grid(self, grid: Dims, threads: Dims, request: LaunchRequest) -> None:
+        """Read the grid or the threads of a call. Exactly one of them is given."""
+        if grid is not None and threads is not None:
+            problem = f"was given grid={grid!r} and threads={threads!r}"
+            raise self._error(
+                f"{problem}: give grid=, the number of blocks, or threads=, the number of threads",
+                "threads",
+            )
+        if threads is not None:
+            request.threads = self._triple("threads", threads, 0)
+        elif grid is not None:
+            request.grid = self._triple("grid", grid, 0)
+        else:
+            expected = "threads=, the number of threads, or grid=, the number of blocks"
+            raise self._error(f"needs {expected}: an int, or up to three ints for x, y, z", "grid")
 
     def resolve(self, request: LaunchRequest, kernel: Kernel) -> tuple[LaunchConfig, Any]:
         """Return the configuration of a launch on the device of `kernel`, and the kernel's shape of
@@ -145,7 +155,9 @@ class LaunchConfigReader:
             The launch exceeds a limit of the device, or has clusters, which the kind does not. For
             a limit of blocks the message has what to do.
         """
-        block = request.block if request.block is not None else kernel.choose_block(request.threads)
+        block = request.block
+        if block is None:
+            block = kernel.choose_block(request.threads)
         grid = request.grid
         if grid is None:
             assert request.threads is not None
@@ -153,6 +165,7 @@ class LaunchConfigReader:
                 -(-threads // size) for threads, size in zip(request.threads, block, strict=True)
             )
             grid = x, y, z
+
         shared_memory = request.shared_memory
         if shared_memory is None:
             shared_memory = self._default_shared_memory(block)
@@ -183,9 +196,9 @@ class LaunchConfigReader:
         interface = self._signature.interface
         if interface is None or interface.block is None:
             advice = f"give a larger block=, {advice}"
-        threads, block, grid = (
-            _shorten(each) for each in (request.threads, config.block, config.grid)
-        )
+        threads = _shorten(request.threads)
+        block = _shorten(config.block)
+        grid = _shorten(config.grid)
         return f". threads={threads} in blocks of {block} needs grid={grid}; {advice}"
 
     def _read_values(
@@ -199,9 +212,8 @@ class LaunchConfigReader:
     ) -> None:
         """Read TVM's launch values, which follow the arguments."""
         signature = self._signature
-        triples = [[1, 1, 1], [1, 1, 1], [1, 1, 1], [1, 1, 1], [0]]
-        if grid is not None or block is not None or threads is not None:
-            word = "grid" if grid is not None else "block" if block is not None else "threads"
+        word = _first_given(grid, block, threads)
+        if word:
             keywords = "threads=" if word == "threads" else "grid= or block="
             raise self._error(
                 f"is called with {keywords} and with launch values after its arguments; give one of them",
@@ -213,17 +225,24 @@ class LaunchConfigReader:
                 "is called with shared_memory= and with its launch value after the arguments; give one of them",
                 "shared_memory",
             )
+
+        #: The grid, the block, the cluster, the preferred cluster, and the shared memory.
+        triples = [[1, 1, 1], [1, 1, 1], [1, 1, 1], [1, 1, 1], [0]]
+        has_block = False
         for tag, (triple, axis), value in zip(
             signature.tags, signature.launch, values, strict=True
         ):
-            triples[triple][axis] = self._count(
-                tag, value, f"the launch value {tag}", 1 if triple in (1, 2, 3) else 0
-            )
+            # A grid and the shared memory may be zero.
+            least = 1 if triple in (1, 2, 3) else 0
+            triples[triple][axis] = self._count(tag, value, f"the launch value {tag}", least)
+            has_block |= triple == 1
         request.grid, threads_of_block, request.cluster, request.preferred_cluster = (
             (x, y, z) for x, y, z in triples[:4]
         )
-        has_block = any(triple == 1 for triple, _ in signature.launch)
-        request.block = self._block(threads_of_block) if has_block else self.block or (1, 1, 1)
+        if has_block:
+            request.block = self._block(threads_of_block)
+        else:
+            request.block = self.block or (1, 1, 1)
         if has_value:
             shared_memory = triples[4][0]
         request.shared_memory = self._shared_memory_size(shared_memory)
@@ -231,28 +250,30 @@ class LaunchConfigReader:
     def _block(self, block: tuple[int, int, int] | None) -> tuple[int, int, int] | None:
         """Return the block of a call; None if the backend chooses it."""
         interface = self._signature.interface
-        fixed = interface.block if interface is not None else None
         if block is not None:
-            if fixed is not None and block != fixed:
+            if interface is not None and interface.block not in (None, block):
                 raise self._error(
-                    f"is built for blocks of {fixed} threads, and {block} was given; omit block=",
+                    f"is built for blocks of {interface.block} threads, and {block} was given; omit block=",
                     "block",
                 )
             return block
         if self.block is not None or not self._launcher.has_grid:
             return self.block or (1, 1, 1)
-        if interface is None or not interface.open_block:
-            others = self._find_block() if self._find_block is not None else None
-            advice = (
-                f". The other candidates have blocks of {others}: give block={others}"
-                if others is not None
-                else ""
-            )
-            raise self._error(
-                f"needs block=, the number of threads in a block: an int, or up to three ints for x, y, z{advice}",
-                "block",
-            )
-        return None
+        if interface is not None and interface.open_block:
+            return None
+        raise self._error(
+            f"needs block=, the number of threads in a block: an int, or up to three ints for x, y, z{self._other_blocks()}",
+            "block",
+        )
+
+    def _other_blocks(self) -> str:
+        """Return the block of the function's other candidates, as the end of a message."""
+        if self._find_block is None:
+            return ""
+        others = self._find_block()
+        if others is None:
+            return ""
+        return f". The other candidates have blocks of {others}: give block={others}"
 
     def _shared_memory_size(self, value: Any) -> int | None:
         """Return the bytes that a call gives; None for the default of the interface."""
@@ -295,15 +316,16 @@ class LaunchConfigReader:
         return not interface.shared_memory and _OPAQUE not in interface.extra
 
     def _triple(self, word: str, value: Any, least: int) -> tuple[int, int, int]:
-        parts = value if isinstance(value, (tuple, list)) else (value,)
+        parts: Sequence[Any] = (value,)
+        if isinstance(value, (tuple, list)):
+            parts = value
         if not 1 <= len(parts) <= 3:
             raise self._error(
                 f"was given {word}={value!r}: expected an int, or up to three ints for x, y, z",
                 word,
             )
-        x, y, z = [*(self._count(word, part, f"{word}={value!r}", least) for part in parts), 1, 1][
-            :3
-        ]
+        counts = [self._count(word, part, f"{word}={value!r}", least) for part in parts]
+        x, y, z = [*counts, 1, 1][:3]
         return x, y, z
 
     def _count(self, argument: str, value: Any, subject: str, least: int) -> int:
@@ -320,10 +342,23 @@ class LaunchConfigReader:
         return number
 
 
+def _first_given(grid: Dims, block: Dims, threads: Dims) -> str:
+    """Return the first keyword that a call gives; "" if it gives none."""
+    if grid is not None:
+        return "grid"
+    if block is not None:
+        return "block"
+    if threads is not None:
+        return "threads"
+    return ""
+
+
 def _as_given(dims: Dims, triple: tuple[int, int, int] | None) -> int | tuple[int, ...] | None:
     if dims is None or triple is None:
         return None
-    return triple[: len(dims)] if isinstance(dims, (tuple, list)) else triple[0]
+    if isinstance(dims, (tuple, list)):
+        return triple[: len(dims)]
+    return triple[0]
 
 
 def _shorten(dims: tuple[int, int, int]) -> int | tuple[int, ...]:
@@ -332,4 +367,8 @@ def _shorten(dims: tuple[int, int, int]) -> int | tuple[int, ...]:
     without ones at the end, and an int for x alone.
     """
     x, y, z = dims
-    return dims if z != 1 else (x, y) if y != 1 else x
+    if z != 1:
+        return dims
+    if y != 1:
+        return x, y
+    return x

@@ -63,10 +63,13 @@ class PerInstance:
     """
 
     def __init__(self, of_class: str | None, make: Callable[[Any], Any]) -> None:
-        self._of_class, self._make = of_class, make
+        self._of_class = of_class
+        self._make = make
 
     def __get__(self, instance: Any, owner: type) -> Any:
-        return self._of_class if instance is None else self._make(instance)
+        if instance is None:
+            return self._of_class
+        return self._make(instance)
 
 
 def describe(function: Function) -> str:
@@ -81,42 +84,42 @@ def describe(function: Function) -> str:
     interface = function._signature.interface
     lines = [f"The {function._launcher.kind} kernel {function.name}.", ""]
     if function._order.arguments:
-        lines += ["Parameters", "----------"]
-        for argument, name in zip(
-            function._order.arguments, function._order.parameter_names(), strict=True
-        ):
-            default = f" = {argument.default!r}" if argument.default is not None else ""
-            lines.append(f"{name} : {type_of(function, argument)}{default}")
-        for keyword, record in function._order.records.items():
-            names = list_names(function._order.arguments[number].name for number in record.numbers)
-            lines += [f"{escape_line(keyword)} : record", f"    In place of {names}."]
-        lines.append("")
+        lines += _parameter_lines(function)
     if function._order.keywords_only:
         lines += [f"Arguments are given by name: {function._order.keywords_only}.", ""]
     if function._launcher.has_grid:
-        block = block_text(interface) if interface is not None else ""
-        lines += [
-            "Launch",
-            "------",
-            f"    threads= or grid={'; ' + block if block else ', and block='}",
-            "",
-        ]
-    variants = function._rules.variants() if function._rules.variants is not None else ()
+        launch = "threads= or grid=, and block="
+        if interface is not None and (block := block_text(interface)):
+            launch = f"threads= or grid=; {block}"
+        lines += ["Launch", "------", f"    {launch}", ""]
+    variants: Sequence[str] = ()
+    if function._rules.variants is not None:
+        variants = function._rules.variants()
     if variants:
         lines += ["Variants", "--------", *(f"    {variant}" for variant in variants), ""]
     origin = function._rules.origin
     if callable(origin):
         origin = origin()
     if origin is not None:
-        build = ", ".join(
-            [
-                f"target {origin.target!r}",
-                *filter(None, (origin.toolchain, " ".join(origin.options))),
-            ]
-        )
-        lines += ["Origin", "------", f"    {build}"]
-        lines += [f"    from {list_names(origin.sources)}"] if origin.sources else []
+        build = [f"target {origin.target!r}", origin.toolchain, " ".join(origin.options)]
+        lines += ["Origin", "------", f"    {', '.join(filter(None, build))}"]
+        if origin.sources:
+            lines.append(f"    from {list_names(origin.sources)}")
     return escape("\n".join(lines).rstrip())
+
+
+def _parameter_lines(function: Function) -> list[str]:
+    order = function._order
+    lines = ["Parameters", "----------"]
+    for argument, name in zip(order.arguments, order.parameter_names(), strict=True):
+        line = f"{name} : {type_of(function, argument)}"
+        if argument.default is not None:
+            line += f" = {argument.default!r}"
+        lines.append(line)
+    for keyword, record in order.records.items():
+        names = list_names(order.arguments[number].name for number in record.numbers)
+        lines += [f"{escape_line(keyword)} : record", f"    In place of {names}."]
+    return [*lines, ""]
 
 
 def type_of(function: Function, argument: Argument | MemberArgument) -> str:
@@ -131,16 +134,14 @@ def type_of(function: Function, argument: Argument | MemberArgument) -> str:
 def _signature(function: Function) -> PythonSignature:
     from inspect import Parameter, Signature
 
-    launch: dict[str, object] = (
-        {"grid": None, "block": None, "threads": None} if function._launcher.has_grid else {}
-    )
-    launch["stream"] = None
+    names: list[str] = []
+    if function._launcher.has_grid:
+        names += ["grid", "block", "threads"]
+    names.append("stream")
     if not function._launcher.no_shared_memory:
-        launch["shared_memory"] = None
+        names.append("shared_memory")
     parameters = function._order.parameters(lambda argument: type_of(function, argument))
-    parameters += [
-        Parameter(name, Parameter.KEYWORD_ONLY, default=default) for name, default in launch.items()
-    ]
+    parameters += [Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in names]
     return Signature(parameters, return_annotation=None)
 
 
@@ -230,13 +231,17 @@ class Function(ProcessLocal):
         **rules
             The fields of `Rules`.
         """
-        self.name, self.info, self._launcher = name, info, launcher
+        self.name = name
+        self.info = info
+        self._launcher = launcher
         #: The class without the method of a plain call.
         self._class: type[Self] = type(self)  # type: ignore[assignment]
         self._rules = Rules(**rules)
         #: The value of DEVMOD_DEVICE, and the device that it names.
         self._named_device: tuple[str, Device] | None = None
-        self._kernels = Once() if kernels is None else kernels
+        if kernels is None:
+            kernels = Once()
+        self._kernels = kernels
         if problem := tag_problem(info.launch_param_tags):
             raise FormatError(
                 f"{self.label} cannot be called: {problem}", kind=launcher.kind, function=name
@@ -263,18 +268,19 @@ class Function(ProcessLocal):
         #: The method of a plain call, None before the second call; and the class whose method it
         #: replaces.
         self._plain_call: Callable[..., Any] | None = None
-        self._unrolled = Function if self._order.is_plain and type(self) is Function else None
-        self._first_buffer = next(
-            (
-                each.number
-                for each in signature.arguments
-                if each.kind == "buffer" or each.is_address
-            ),
-            -1,
-        )
+        self._unrolled: type[Function] | None = None
         #: The number of arguments by position that need no other order; -1 if there is no such
         #: number.
-        self._count = len(signature.arguments) if self._order.is_plain else -1
+        self._count = -1
+        if self._order.is_plain:
+            self._count = len(signature.arguments)
+            if type(self) is Function:
+                self._unrolled = Function
+        self._first_buffer = -1
+        for each in signature.arguments:
+            if each.kind == "buffer" or each.is_address:
+                self._first_buffer = each.number
+                break
         #: From (device, grid, block, threads, stream) of a plain call to the function that queues
         #: the launch.
         self._callers: dict[Any, Callable[[Sequence[Any]], Any]] = {}
@@ -349,10 +355,15 @@ class Function(ProcessLocal):
                 count, get, rearrange = self._plans[*keywords,]
                 if count == len(args):
                     given = args + get(keywords)
-                    given = given if rearrange is None else rearrange(given)
-            except KeyError:  # the first call of this form, a wrong name, or a record that has no value for one of its keys
+                    if rearrange is not None:
+                        given = rearrange(given)
+            # The first call of this form, a wrong name, or a record that has no value for one of
+            # its keys.
+            except KeyError:
                 given = None
-            args = self._arrange(args, keywords) if given is None else given
+            if given is None:
+                given = self._arrange(args, keywords)
+            args = given
         plain = self._plain_call
         if self._callers and (plain is None or type(self) is self._unrolled):
             plain = self._take_plain_calls()
@@ -389,10 +400,12 @@ class Function(ProcessLocal):
         the values of `LAUNCH_KEYWORDS`.
         """
         args = [each for each in given if each is not MISSING]
-        names = (
-            self._order.names if len(args) < len(given) else ()
-        )  # Python gives more arguments by position to those by name
-        args += [] if names else [each for each in by_name if each is not MISSING]
+        names: tuple[str, ...] = ()
+        # Python gives more arguments by position to those by name.
+        if len(args) < len(given):
+            names = self._order.names
+        if not names:
+            args += [each for each in by_name if each is not MISSING]
         keywords |= {
             name: each for name, each in zip(names, by_name, strict=False) if each is not MISSING
         }
@@ -423,9 +436,10 @@ class Function(ProcessLocal):
                 )
             except TypeError:  # a grid given as a list is not hashable
                 host_call = None
-            converted = host_call.values_of(args) if host_call is not None else None
-            if host_call is not None and converted is not None:
-                return host_call.launch(converted)
+            if host_call is not None:
+                converted = host_call.values_of(args)
+                if converted is not None:
+                    return host_call.launch(converted)
         return Opening.kernel_call(self, args, grid, block, threads, stream, shared_memory).launch()
 
     def bind(
@@ -520,12 +534,29 @@ class Function(ProcessLocal):
         LaunchError
             The payload's format does not support constants.
         """
-        interface = self._signature.interface
-        for name in (
-            constants.keys() & {param.name for param in interface.params if param.name}
-            if interface is not None
-            else ()
-        ):
+        own_interface = self._signature.interface
+        if own_interface is not None:
+            self._refuse_parameters(own_interface, constants)
+        launcher = self._launcher.specialize(constants)
+        interface = launcher.interface or self.info.interface
+        if interface is not None and interface.open_block:
+            # Another define makes another source: reflection did not read it, and it may depend on
+            # the block.
+            pipeline: set[str] = set()
+            for each in constants_of(interface):
+                pipeline |= {str(each.name), str(each.id)}
+            was_open = own_interface is not None and own_interface.open_block
+            interface = interface.replace(open_block=was_open and constants.keys() <= pipeline)
+        rules = self._rules
+        resolve = rules.resolve
+        if resolve is not None:
+            rules = rules._replace(resolve=lambda device: resolve(device).specialize(**constants))
+        return self._class(self.name, self.info, launcher, interface=interface, **rules._asdict())
+
+    def _refuse_parameters(self, interface: Interface, constants: Mapping[str, object]) -> None:
+        """Raise ArgumentError if one of the constants is an argument of a call."""
+        arguments = {param.name for param in interface.params if param.name}
+        for name in constants.keys() & arguments:
             known = self._launcher.constants
             if name not in known:
                 raise self._error(
@@ -533,28 +564,12 @@ class Function(ProcessLocal):
                     f"{list_names(known)}{did_you_mean(name, known)}",
                     name,
                 )
-        launcher, resolve = self._launcher.specialize(constants), self._rules.resolve
-        interface = launcher.interface or self.info.interface
-        if interface is not None and interface.open_block:
-            # Another define makes another source: reflection did not read it, and it may depend on
-            # the block.
-            pipeline = {
-                str(value) for each in constants_of(interface) for value in (each.name, each.id)
-            }
-            was_open = (
-                self._signature.interface is not None and self._signature.interface.open_block
-            )
-            interface = interface.replace(open_block=was_open and constants.keys() <= pipeline)
-        rules = self._rules._replace(
-            resolve=None
-            if resolve is None
-            else lambda device: resolve(device).specialize(**constants)
-        )
-        return self._class(self.name, self.info, launcher, interface=interface, **rules._asdict())
 
     def __getitem__(self, dims: object) -> NoReturn:
         """Raise ArgumentError: ``f[grid, block](…)`` is the call of other libraries."""
-        parts = dims if isinstance(dims, tuple) and len(dims) <= 2 else (dims,)
+        parts: tuple[object, ...] = (dims,)
+        if isinstance(dims, tuple) and len(dims) <= 2:
+            parts = dims
         given = ", ".join(
             f"{word}={escape_line(repr(each))}"
             for word, each in zip(("grid", "block"), parts, strict=False)
@@ -613,7 +628,8 @@ class Function(ProcessLocal):
         **rules
             Fields of `Rules`.
         """
-        interface, rules = self._signature.interface, self._rules._asdict() | rules
+        interface = self._signature.interface
+        rules = self._rules._asdict() | rules
         return self._class(
             self.name,
             self.info,
@@ -633,12 +649,15 @@ class Function(ProcessLocal):
             The kernel cannot be built for the device; the message has the reason.
         """
         check_driver(self._launcher.kind)
-        target = device if device is not None else self.default_device()
+        target = device
+        if target is None:
+            target = self.default_device()
         return self._kernels.get(target, lambda: Opening.build(self, target))
 
     def reopen(self) -> None:
         """Let the next call ask `Opening` again."""
-        self._callers, self._host_calls = {}, {}
+        self._callers = {}
+        self._host_calls = {}
         self.__class__ = self._class
 
     def default_device(self) -> Device:
@@ -655,13 +674,10 @@ class Function(ProcessLocal):
         text = environment_text(VARIABLE)
         if not text:
             return self._launcher.default_device()
-        if (
-            self._named_device is None or self._named_device[0] != text
-        ):  # the look-up of the kinds takes 1 ms
-            self._named_device = (
-                text,
-                default_device(self._launcher.kind) or self._launcher.default_device(),
-            )
+        # The look-up of the kinds takes 1 ms.
+        if self._named_device is None or self._named_device[0] != text:
+            device = default_device(self._launcher.kind) or self._launcher.default_device()
+            self._named_device = (text, device)
         return self._named_device[1]
 
     def unsupported(self, argument: Argument, what: str) -> LaunchError:
@@ -694,14 +710,12 @@ class Function(ProcessLocal):
         title = f"{self._launcher.kind} function {self.name}"
         if interface is None:
             return html_table(title, list(enumerate(self.info.arg_types, 1)), ("argument", "type"))
-        defaults = [
-            f" = {each.default!r}" if each.default is not None else ""
-            for each in self._order.arguments
-        ]
-        rows = [
-            (each.name, type_of(self, each) + default)
-            for each, default in zip(self._order.arguments, defaults, strict=True)
-        ]
+        rows = []
+        for argument in self._order.arguments:
+            text = type_of(self, argument)
+            if argument.default is not None:
+                text += f" = {argument.default!r}"
+            rows.append((argument.name, text))
         return html_table(
             " ".join(filter(None, (title, block_text(interface)))), rows, ("argument", "type")
         )
@@ -762,17 +776,20 @@ class Launch(ProcessLocal):
         arguments: Sequence[Any],
         checked: Callable[[Callable[[], Any]], Callable[[], Any]] = lambda launch: launch,
     ) -> None:
-        self.function, self._kernel, self.stream, self._shape = function, kernel, stream, shape
+        self.function = function
+        self._kernel = kernel
+        self.stream = stream
+        self._shape = shape
         #: The kernel's values, and the arguments, which own them.
         self._values = (values, arguments)
-        self._time = checked(partial(kernel.time, stream, shape, values))
-        prepared = (
-            (lambda: None) if shape is None else checked(kernel.prepare(stream, shape, values))
-        )
+        self._time: Callable[[], float] = checked(partial(kernel.time, stream, shape, values))
+        prepared: Callable[[], Any] = _launch_nothing
+        if shape is not None:
+            prepared = checked(kernel.prepare(stream, shape, values))
         #: What a call does without an observer. A method-wrapper raises TypeError for arguments.
-        self._queue = (
-            prepared if type(prepared) is _METHOD_WRAPPER else _refuse_arguments(prepared, function)
-        )
+        self._queue: Callable[..., Any] = prepared
+        if type(prepared) is not _METHOD_WRAPPER:
+            self._queue = _refuse_arguments(prepared, function)
         _references.add(ref(self, _references.discard))
         self.reopen()
 
@@ -797,13 +814,19 @@ class Launch(ProcessLocal):
             The driver refuses the launch or reports a fault.
         """
         _fork.check_driver(self.function.kind)
-        return 0.0 if self._shape is None else self._time()
+        if self._shape is None:
+            return 0.0
+        return self._time()
 
     def __repr__(self) -> str:
         return f"<Launch of {self.function!r} on {self.stream.device}>"
 
 
 _METHOD_WRAPPER = type(iter(()).__next__)
+
+
+def _launch_nothing() -> None:
+    """Queue a grid with a zero."""
 
 
 def _refuse_arguments(prepared: Callable[[], object], function: Function) -> Callable[..., object]:
@@ -829,14 +852,15 @@ def _refuse_in_child() -> None:
     parent process.
     """
     for each in [reference() for reference in [*_references]]:
-        function = each.function if isinstance(each, Launch) else each
+        function = each
+        if isinstance(each, Launch):
+            function = each.function
         if function is None or not _fork.is_inherited(function.kind):
             continue
         if isinstance(each, Launch):
             each._queue = partial(_fork.check_driver, function.kind)
-            object.__setattr__(
-                each, "__call__", each._queue
-            )  # also in a profile, which would take the driver's locks
+            # Also in a profile, which would take the driver's locks.
+            object.__setattr__(each, "__call__", each._queue)
         else:
             function.reopen()
 

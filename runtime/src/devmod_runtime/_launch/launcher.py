@@ -85,12 +85,12 @@ class LaunchConfig(NamedTuple):
         return x * y * z
 
     def __repr__(self) -> str:
-        more = [
-            f", {name}={value!r}"
-            for name in ("cluster", "shared_memory", "preferred_cluster")
-            if (value := getattr(self, name)) not in ((1, 1, 1), 0)
-        ]
-        return f"LaunchConfig(grid={self.grid}, block={self.block}{''.join(more)})"
+        text = f"grid={self.grid}, block={self.block}"
+        for name in ("cluster", "shared_memory", "preferred_cluster"):
+            value = getattr(self, name)
+            if value not in ((1, 1, 1), 0):
+                text += f", {name}={value!r}"
+        return f"LaunchConfig({text})"
 
 
 class Kernel(ABC):
@@ -210,7 +210,8 @@ class Kernel(ABC):
         without arguments, such as ``itertools.starmap(driver_function,
         itertools.repeat(arguments)).__next__``.
         """
-        call, fixed_values = self.caller(stream, shape), tuple(values)
+        call = self.caller(stream, shape)
+        fixed_values = tuple(values)
         return lambda: call(fixed_values)
 
     @abstractmethod

@@ -4,7 +4,7 @@ default.
 
 from __future__ import annotations
 
-from itertools import accumulate
+from itertools import accumulate, islice
 from keyword import iskeyword
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -20,6 +20,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from inspect import Parameter
+
+    from devmod import Interface
 
     Names = Callable[[Mapping[str, Any]], tuple[Any, ...]]
     #: The steps for the arguments of calls with the same names: the number of arguments by
@@ -57,8 +59,10 @@ class ArgumentOrder:
     def __init__(
         self, signature: Signature, keywords_only: str = "", flattened: frozenset[str] = frozenset()
     ) -> None:
-        self._signature, self._error = signature, signature.error
-        self.keywords_only, self.flattened = keywords_only, flattened
+        self._signature = signature
+        self._error = signature.error
+        self.keywords_only = keywords_only
+        self.flattened = flattened
         self.arguments: Sequence[Argument | MemberArgument] = signature.arguments
         #: For each of the kernel's arguments the names of the members in its place; empty if no
         #: struct is flattened.
@@ -71,24 +75,23 @@ class ArgumentOrder:
             # A name that two parameters share names neither of them.
             if name and names.count(name) == 1:
                 self._numbers[name] = number
-        self._optional = [
-            each.number
-            for each in self.arguments
-            if each.default is not None and names[each.number] in self._numbers
-        ]
+        self._optional: list[int] = []
+        for argument in self.arguments:
+            if argument.default is not None and names[argument.number] in self._numbers:
+                self._optional.append(argument.number)
         self.positional = tuple(
             each for each in self.arguments if each.number not in self._optional
         )
-        self.records = (
-            self._find_records({*LAUNCH_KEYWORDS, *names})
-            if signature.interface is not None
-            else {}
-        )
+        self.records: dict[str, RecordArgument] = {}
+        if signature.interface is not None:
+            self.records = self._find_records(signature.interface, {*LAUNCH_KEYWORDS, *names})
 
     @property
     def names(self) -> tuple[str, ...]:
         """The keyword of each argument of a call; () if one has none."""
-        return tuple(self._numbers) if len(self._numbers) == len(self.arguments) else ()
+        if len(self._numbers) < len(self.arguments):
+            return ()
+        return tuple(self._numbers)
 
     @property
     def is_plain(self) -> bool:
@@ -98,16 +101,14 @@ class ArgumentOrder:
     def _flatten(self) -> None:
         """Replace each struct of `flattened` by its members."""
         arguments: list[Argument | MemberArgument] = []
-        params = self._signature.interface.params if self._signature.interface is not None else ()
-        for argument, param in zip(self._signature.arguments, params, strict=True):
-            members = members_by_value(param) if param.name in self.flattened else ()
+        for argument, param in zip(self._signature.arguments, self._params, strict=True):
+            members: Sequence[Member] = ()
+            if param.name in self.flattened:
+                members = members_by_value(param)
             self._groups.append([each.name for each in members])
-            if members:
-                arguments += [
-                    MemberArgument(len(arguments) + place, each.name, kind_text(each))
-                    for place, each in enumerate(members)
-                ]
-            else:
+            for member in members:
+                arguments.append(MemberArgument(len(arguments), member.name, kind_text(member)))
+            if not members:
                 arguments.append(
                     MemberArgument(
                         len(arguments),
@@ -118,40 +119,32 @@ class ArgumentOrder:
                 )
         self.arguments = arguments
 
-    def _find_records(self, used_names: set[str]) -> dict[str, RecordArgument]:
+    @property
+    def _params(self) -> Sequence[Param]:
+        interface = self._signature.interface
+        if interface is None:
+            return ()
+        return interface.params
+
+    def _find_records(
+        self, interface: Interface, used_names: set[str]
+    ) -> dict[str, RecordArgument]:
         """Return the records by keyword: the name of the block or struct, with an underscore behind
         it if another argument has it.
         """
-        interface = self._signature.interface
-        assert interface is not None
         if not self._groups and not any(block.name for block in interface.blocks):
             return {}
-        found: list[RecordArgument] = []
         #: The number in the call of each of the kernel's arguments, or of its first member.
         groups: Sequence[Sequence[str]] = self._groups or [()] * len(interface.params)
         starts = list(accumulate([len(names) or 1 for names in groups], initial=0))
-        for index, block in enumerate(interface.blocks):
-            params = [
-                (number, param)
-                for number, param in enumerate(interface.params)
-                if _is_in_block(param, index)
-            ]
-            if block.name and params:
-                numbers = [
-                    each
-                    for number, _ in params
-                    for each in range(starts[number], starts[number + 1])
-                ]
-                found.append(RecordArgument(block.name, numbers, -1, block.size, params))
+
+        found = _block_records(interface, starts)
         for number, names in enumerate(self._groups):
             if names:
-                found.append(
-                    RecordArgument(
-                        interface.params[number].name,
-                        list(range(starts[number], starts[number + 1])),
-                        number,
-                    )
-                )
+                members = range(starts[number], starts[number + 1])
+                name = interface.params[number].name
+                found.append(RecordArgument(name, members, number))
+
         records: dict[str, RecordArgument] = {}
         for record in found:
             keyword = record.name
@@ -162,10 +155,12 @@ class ArgumentOrder:
 
     def describe_record(self, record: RecordArgument) -> str:
         """Return the members of a record, as text: ``{n: int32, alpha: float32}``."""
-        params = self._signature.interface.params if self._signature.interface is not None else ()
         if record.argument >= 0:
-            return type_text(params[record.argument])
-        return f"{{{', '.join(f'{param.name}: {type_text(param.replace(default=None))}' for _, param in record.params)}}}"
+            return type_text(self._params[record.argument])
+        members = [
+            f"{param.name}: {type_text(param.replace(default=None))}" for _, param in record.params
+        ]
+        return f"{{{', '.join(members)}}}"
 
     def parameter_names(self) -> list[str]:
         """Return a unique Python name for each argument: its keyword if it has one."""
@@ -190,28 +185,28 @@ class ArgumentOrder:
         names = self.parameter_names()
         # Python's positional-only parameters come first, so what precedes the last of them is one
         # in the signature.
-        positions = [argument.number for argument in self.positional]
-        last = max(
-            (number for number in positions if names[number] != keyword_of(self.arguments[number])),
-            default=-1,
-        )
+        last = -1
+        for positional in self.positional:
+            if names[positional.number] != keyword_of(positional):
+                last = max(last, positional.number)
+
         parameters: list[Parameter] = []
         behind: list[Parameter] = []
         for argument, name in zip(self.arguments, names, strict=True):
-            keyword_only = argument.number not in positions or bool(self.keywords_only)
-            kind = (
-                Parameter.POSITIONAL_ONLY
-                if argument.number <= last
-                else Parameter.POSITIONAL_OR_KEYWORD
-            )
-            default = Parameter.empty if argument.number in positions else argument.default
-            parameter = Parameter(
-                name,
-                Parameter.KEYWORD_ONLY if keyword_only else kind,
-                default=default,
-                annotation=type_of(argument),
-            )
-            (behind if keyword_only else parameters).append(parameter)
+            default: Any = Parameter.empty
+            if argument.number in self._optional:
+                default = argument.default
+            kind: Any = Parameter.POSITIONAL_OR_KEYWORD
+            if self.keywords_only or argument.number in self._optional:
+                kind = Parameter.KEYWORD_ONLY
+            elif argument.number <= last:
+                kind = Parameter.POSITIONAL_ONLY
+            parameter = Parameter(name, kind, default=default, annotation=type_of(argument))
+            if kind is Parameter.KEYWORD_ONLY:
+                behind.append(parameter)
+            else:
+                parameters.append(parameter)
+
         for keyword, record in self.records.items():
             if keyword.isidentifier() and keyword not in names:
                 behind.append(
@@ -232,7 +227,7 @@ class ArgumentOrder:
             return argument
         name = argument.name
         if name in self.flattened:
-            name = path.removeprefix(f"{name}.").partition(".")[0].partition("[")[0]
+            name = _first_name(path.removeprefix(f"{name}."))
         return next((each for each in self.arguments if each.name == name), argument)
 
     def arrange(
@@ -248,7 +243,8 @@ class ArgumentOrder:
             An argument is unknown, missing, given twice, or by a position where only a name is
             accepted.
         """
-        count, names, behind = len(args), tuple(keywords), len(self._signature.launch)
+        count = len(args)
+        behind = len(self._signature.launch)
         if count and self.keywords_only:
             example = ", ".join(f"{keyword_of(each) or each.label}=…" for each in self.positional)
             raise self._error(
@@ -260,10 +256,13 @@ class ArgumentOrder:
             raise self._error(
                 "is called with launch values and with arguments by name; launch values follow the arguments by position"
             )
-        plan = self._plan(args, names)
+
+        plan = self._plan(args, tuple(keywords))
         _, get, rearrange = plan
         args += get(keywords)
-        return args if rearrange is None else rearrange(args), plan
+        if rearrange is not None:
+            args = rearrange(args)
+        return args, plan
 
     def _plan(self, args: Sequence[object], names: Sequence[str]) -> Plan:
         """Return the plan of a call with so many arguments by position and with `names`. Their
@@ -272,75 +271,103 @@ class ArgumentOrder:
         count = len(args)
         if count > len(self.positional):
             raise self._error(self._wrong_count(count))
+
         positions = [each.number for each in self.positional[:count]]
-        by_name: dict[int, str] = {}
-        for name in names:
-            if name not in self._numbers and name not in self.records:
-                raise self._unknown(name)
-            for number in (
-                self.records[name].numbers if name in self.records else (self._numbers[name],)
-            ):
-                if number in positions or number in by_name:
-                    twice = self.arguments[number]
-                    keyword = next(
-                        (each for each in (name, by_name.get(number, "")) if each in self.records),
-                        "",
-                    )
-                    way = "by position" if number in positions else "by name"
-                    other = f"in the record {keyword}=" if keyword else "by name"
-                    raise self._error(
-                        f"got {twice.label} twice: {way} and {other}; it takes {self._count_text()}",
-                        twice.name,
-                    )
-                by_name[number] = name
+        by_name = self._names_by_number(names, positions)
         present = {*positions, *by_name}
-        missing = [
-            each
-            for each in self.arguments
-            if each.number not in present and each.number not in self._optional
-        ]
+        accounted = {*present, *self._optional}
+        missing = [each for each in self.arguments if each.number not in accounted]
         if missing:
             raise self._missing(missing, args)
+
         # The arguments by name are taken in the kernel's order, whatever the order of the call. A
         # record is one of them.
         given = list(dict.fromkeys(by_name[number] for number in sorted(by_name)))
         get = getter(given)
         omitted = [number for number in self._optional if number not in present]
         defaults = tuple(self.arguments[number].default for number in omitted)
+
+        # The values of a call: those by position, those by name, and the defaults.
         places = {number: place for place, number in enumerate(positions)}
         places |= {number: count + given.index(name) for number, name in by_name.items()}
-        places |= {number: count + len(given) + place for place, number in enumerate(omitted)}
-        groups = list(self._groups)
+        places |= {number: place for place, number in enumerate(omitted, count + len(given))}
+
+        converters = self._converters(given, count)
+        groups = self._take_records(given, places)
+        order = [places[number] for number in sorted(places)]
+        group = None
+        if groups:
+            group = _grouper(groups)
+        if order == list(range(len(self.arguments))) and not converters and not defaults:
+            return count, get, group
+        return count, get, _rearranger(order, converters, defaults, group)
+
+    def _names_by_number(self, names: Sequence[str], positions: Sequence[int]) -> dict[int, str]:
+        """Return the name that gives each argument. A record gives several."""
+        by_name: dict[int, str] = {}
+        for name in names:
+            if name in self.records:
+                numbers = self.records[name].numbers
+            elif name in self._numbers:
+                numbers = (self._numbers[name],)
+            else:
+                raise self._unknown(name)
+            for number in numbers:
+                if number in positions:
+                    raise self._given_twice(number, "by position", (name,))
+                if number in by_name:
+                    raise self._given_twice(number, "by name", (name, by_name[number]))
+                by_name[number] = name
+        return by_name
+
+    def _given_twice(self, number: int, way: str, names: Sequence[str]) -> ArgumentError:
+        argument = self.arguments[number]
+        other = "by name"
+        record = next((each for each in names if each in self.records), "")
+        if record:
+            other = f"in the record {record}="
+        return self._error(
+            f"got {argument.label} twice: {way} and {other}; it takes {self._count_text()}",
+            argument.name,
+        )
+
+    def _converters(
+        self, given: Sequence[str], first: int
+    ) -> list[tuple[int, Callable[[Any], Any]]]:
+        """Return the functions that check and convert the records among the arguments by name, each
+        with the place of its record. `first` is the place of the first argument by name.
+        """
         converters: list[tuple[int, Callable[[Any], Any]]] = []
-        for place, record in enumerate(map(self.records.get, given), count):
+        for place, keyword in enumerate(given, first):
+            record = self.records.get(keyword)
             if record is None:
                 continue
             if self.keywords_only:
-                converters.append((place, self._refuse_tuple(given[place - count])))
+                converters.append((place, self._refuse_tuple(keyword)))
             if record.argument < 0:
-                converters.append((place, self._converter(given[place - count], record)))
+                converters.append((place, self._converter(keyword, record)))
+        return converters
+
+    def _take_records(self, given: Sequence[str], places: dict[int, int]) -> list[list[str]]:
+        """Leave one of the places of each record's members in `places`. Return the groups of
+        members that the call has to pack.
+        """
+        groups = list(self._groups)
+        if not groups:
+            return groups
+        for record in map(self.records.get, given):
+            if record is None:
+                continue
             # A flattened struct is one argument of the kernel, which takes the record as it is, or
             # the content of its block.
             left = iter(record.numbers)
             for argument in [number for number, _ in record.params] or [record.argument]:
-                members = [next(left) for _ in (self._groups[argument] if groups else ()) or ("",)]
+                size = len(self._groups[argument]) or 1
+                members = list(islice(left, size))
                 for number in members[1:]:
                     del places[number]
-                if groups:
-                    groups[argument] = []
-        order = [places[number] for number in sorted(places)]
-        group = _grouper(groups) if groups else None
-        if order == list(range(len(self.arguments))) and not converters and not defaults:
-            return count, get, group
-        pick = itemgetter(*order) if len(order) > 1 else tuple
-
-        def rearrange(values: tuple[Any, ...]) -> tuple[Any, ...]:
-            for place, convert in converters:
-                values = (*values[:place], convert(values[place]), *values[place + 1 :])
-            values = pick(values + defaults)
-            return values if group is None else group(values)
-
-        return count, get, rearrange
+                groups[argument] = []
+        return groups
 
     def _refuse_tuple(self, keyword: str) -> Callable[[Any], Any]:
         """Return the function that raises ArgumentError for a tuple, whose order would be that of
@@ -368,9 +395,8 @@ class ArgumentOrder:
             block is too large.
         """
         block = f"the block {quote_name(record.name)} of {self._signature.label}"
-        if (
-            record.size > _MAX_RECORD
-        ):  # a file has the size, and the memory is allocated before a device checks its limit
+        # A file has the size, and the memory is allocated before a device checks its limit.
+        if record.size > _MAX_RECORD:
             raise FormatError(
                 f"{block} has {record.size} bytes; a record has at most {_MAX_RECORD}"
             )
@@ -385,19 +411,15 @@ class ArgumentOrder:
             try:
                 data = pack(value)
             except ConversionError as error:
-                member = (
-                    error.path[len(keyword) + 1 :].partition(".")[0].partition("[")[0]
-                    if isinstance(error, StructError)
-                    else ""
-                )
+                member = ""
+                if isinstance(error, StructError):
+                    member = _first_name(error.path[len(keyword) + 1 :])
                 raise self._error(
                     f"got an invalid record {keyword}=: {error}", member or keyword
                 ) from None
-            return (
-                AddressBlock(data, keyword, data.arrays)
-                if isinstance(data, AddressBytes)
-                else BlockBytes(data)
-            )
+            if isinstance(data, AddressBytes):
+                return AddressBlock(data, keyword, data.arrays)
+            return BlockBytes(data)
 
         return convert
 
@@ -416,20 +438,20 @@ class ArgumentOrder:
         by_name = all(keyword_of(each) in self._numbers for each in missing)
         if not by_name and self._signature.interface is None:
             return self._error(self._wrong_count(len(args)))
-        listed = (
-            list_names(each.name for each in missing)
-            if by_name
-            else ", ".join(each.label for each in missing)
-        )
-        reserved = [
-            f"{each.name!r} as {keyword_of(each)}="
-            for each in missing
-            if by_name and keyword_of(each) != each.name
-        ]
-        advice = f". Give {', '.join(reserved)} in a call by name" if reserved else ""
-        noun = "an argument" if len(missing) == 1 else "arguments"
+        noun = "arguments"
+        if len(missing) == 1:
+            noun = "an argument"
+        listed = ", ".join(each.label for each in missing)
+        advice = ""
+        if by_name:
+            listed = list_names(each.name for each in missing)
+            renamed = [each for each in missing if keyword_of(each) != each.name]
+            keywords = [f"{each.name!r} as {keyword_of(each)}=" for each in renamed]
+            if keywords:
+                advice = f". Give {', '.join(keywords)} in a call by name"
         if any(map(is_record, args)):
-            advice += next(filter(None, (self.record_hint(each.number) for each in missing)), "")
+            hints = [self.record_hint(each.number) for each in missing]
+            advice += next(filter(None, hints), "")
         return self._error(
             f"is missing {noun}: {listed}; it takes {self._count_text()}{advice}", missing[0].name
         )
@@ -438,22 +460,20 @@ class ArgumentOrder:
         """Return the sentence about the record of an argument of the call, as the end of a message;
         "" if it is in none.
         """
-        keyword = next(
-            (keyword for keyword, record in self.records.items() if number in record.numbers), ""
-        )
-        names = (
-            list_names(self.arguments[each].name for each in self.records[keyword].numbers)
-            if keyword
-            else ""
-        )
-        return (
-            f". A record is given by name: {keyword}={{…}} in place of {names}" if keyword else ""
-        )
+        for keyword, record in self.records.items():
+            if number in record.numbers:
+                names = list_names(self.arguments[each].name for each in record.numbers)
+                return f". A record is given by name: {keyword}={{…}} in place of {names}"
+        return ""
 
     def _count_text(self) -> str:
         count = len(self.positional)
-        text = f"{count} argument{'' if count == 1 else 's'}"
-        listed = f" ({', '.join(each.text for each in self.positional)})" if count else ""
+        text = f"{count} arguments"
+        if count == 1:
+            text = "1 argument"
+        listed = ""
+        if count:
+            listed = f" ({', '.join(each.text for each in self.positional)})"
         if not self._optional:
             return f"{text}{listed}"
         by_name = list_names(self.arguments[number].name for number in self._optional)
@@ -461,10 +481,11 @@ class ArgumentOrder:
 
     def _wrong_count(self, count: int) -> str:
         tags = self._signature.tags
-        behind = f"; its launch values ({', '.join(tags)}) may follow them" if tags else ""
-        return (
-            f"takes {self._count_text()}{behind}; {count} {'was' if count == 1 else 'were'} given"
-        )
+        behind = ""
+        if tags:
+            behind = f"; its launch values ({', '.join(tags)}) may follow them"
+        verb = "was" if count == 1 else "were"
+        return f"takes {self._count_text()}{behind}; {count} {verb} given"
 
 
 class RecordArgument(NamedTuple):
@@ -497,13 +518,57 @@ class MemberArgument:
     def __init__(
         self, number: int, name: str, description: str, default: Local | int | None = None
     ) -> None:
-        self.number, self.name, self.text, self.default = number, name, name, default
+        self.number = number
+        self.name = name
+        self.text = name
+        self.default = default
         self.description = description
 
     @property
     def label(self) -> str:
         """The argument in a message: ``argument 2 'b'``."""
         return f"argument {self.number + 1} {self.name!r}"
+
+
+def _block_records(interface: Interface, starts: Sequence[int]) -> list[RecordArgument]:
+    """Return the blocks of scalars that have a name. `starts` has the number in the call of each of
+    the kernel's arguments.
+    """
+    records: list[RecordArgument] = []
+    for index, block in enumerate(interface.blocks):
+        params: list[tuple[int, Param]] = []
+        numbers: list[int] = []
+        for number, param in enumerate(interface.params):
+            if _is_in_block(param, index):
+                params.append((number, param))
+                numbers += range(starts[number], starts[number + 1])
+        if block.name and params:
+            records.append(RecordArgument(block.name, numbers, -1, block.size, params))
+    return records
+
+
+def _rearranger(
+    order: Sequence[int],
+    converters: Sequence[tuple[int, Callable[[Any], Any]]],
+    defaults: tuple[Any, ...],
+    group: Callable[[tuple[Any, ...]], tuple[Any, ...]] | None,
+) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """Return the function that converts the records of a call, and puts the values in the kernel's
+    order.
+    """
+    pick: Callable[[tuple[Any, ...]], tuple[Any, ...]] = tuple
+    if len(order) > 1:
+        pick = itemgetter(*order)
+
+    def rearrange(values: tuple[Any, ...]) -> tuple[Any, ...]:
+        for place, convert in converters:
+            values = (*values[:place], convert(values[place]), *values[place + 1 :])
+        values = pick(values + defaults)
+        if group is not None:
+            values = group(values)
+        return values
+
+    return rearrange
 
 
 def _grouper(groups: Sequence[Sequence[str]]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
@@ -513,9 +578,13 @@ def _grouper(groups: Sequence[Sequence[str]]) -> Callable[[tuple[Any, ...]], tup
 
     def group(values: tuple[Any, ...]) -> tuple[Any, ...]:
         left = iter(values)
-        return tuple(
-            {name: next(left) for name in names} if names else next(left) for names in groups
-        )
+        grouped: list[Any] = []
+        for names in groups:
+            if names:
+                grouped.append({name: next(left) for name in names})
+            else:
+                grouped.append(next(left))
+        return tuple(grouped)
 
     return group
 
@@ -537,16 +606,15 @@ def _is_in_block(param: Param, index: int) -> bool:
 def _member(param: Param, type_name: str) -> Member:
     """Return a scalar of a block as a member of the record. One of unknown type is bytes."""
     assert isinstance(param.at, tuple)
-    offset, count = param.at[1], parse_dtype(type_name)[2]
+    offset = param.at[1]
+    count = parse_dtype(type_name)[2]
     if is_value(param.members):
         return param.members[0].replace(name=param.name, offset=offset)
     if param.members:
         return Member(param.name, "", offset, param.members, count)
-    return (
-        Member(param.name, "uint8", offset, (), 0, (count,), (1,))
-        if param.align
-        else Member(param.name, type_name, offset)
-    )
+    if param.align:
+        return Member(param.name, "uint8", offset, (), 0, (count,), (1,))
+    return Member(param.name, type_name, offset)
 
 
 def is_record(value: object) -> bool:
@@ -558,5 +626,11 @@ def keyword_of(argument: Argument | MemberArgument) -> str:
     """Return the keyword of an argument: its name, with an underscore behind a keyword of Python or
     of the launch.
     """
-    reserved = iskeyword(argument.name) or argument.name in LAUNCH_KEYWORDS
-    return argument.name + "_" if reserved else argument.name
+    if iskeyword(argument.name) or argument.name in LAUNCH_KEYWORDS:
+        return argument.name + "_"
+    return argument.name
+
+
+def _first_name(path: str) -> str:
+    """Return the first member of a path: ``parts`` of ``parts[1].n``."""
+    return path.partition(".")[0].partition("[")[0]

@@ -13,6 +13,10 @@ from devmod.backend import ConversionError, array_bytes, parse_dtype
 from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._launch.scalars import packer
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from devmod_runtime._launch.scalars import Packer
+
 #: In the values of a launch: the device, the memory, and all values of the kernel, with None for
 #: the address.
 Packed = tuple[object, object, list[bytes | None]]
@@ -36,12 +40,17 @@ class Pack:
         names = [value.split(":") for value in param.pack]
         #: The place of the address among the values.
         self.pointer = next(place for place, (name, _) in enumerate(names) if name == "ptr")
-        self._fields = [(name, None if name == "ptr" else packer(number)) for name, number in names]
-        shapes, strides = (
-            sum(name.startswith(word) for name, _ in names) for word in ("shape", "stride")
-        )
+        self._fields: list[tuple[str, Packer | None]] = []
+        for name, number in names:
+            pack = None
+            if name != "ptr":
+                pack = packer(number)
+            self._fields.append((name, pack))
+        shapes = sum(name.startswith("shape") for name, _ in names)
+        strides = sum(name.startswith("stride") for name, _ in names)
         self._dimensions = shapes or strides
-        self._type, self._unit = type_, unit
+        self._type = type_
+        self._unit = unit
         self._cache: dict[tuple[str, tuple[int, ...]], list[bytes | None]] = {}
 
     def fields(self, dtype: str, shape: tuple[int, ...]) -> list[bytes | None]:
@@ -59,8 +68,12 @@ class Pack:
             pass
         axes = self._axes(dtype, shape)
         if self._dimensions and len(axes) != self._dimensions:
-            dimensions = f"{self._dimensions} dimension{'s' if self._dimensions > 1 else ''}"
-            elements = f" of {self._type}" if len(axes) != len(shape) else ""
+            dimensions = f"{self._dimensions} dimensions"
+            if self._dimensions == 1:
+                dimensions = "1 dimension"
+            elements = ""
+            if len(axes) != len(shape):
+                elements = f" of {self._type}"
             raise ConversionError(
                 f"is an array of shape {shape}, and the kernel takes {dimensions}{elements}; pass array.reshape(…)"
             )
@@ -84,11 +97,9 @@ class Pack:
         size = array_bytes(parse_dtype(dtype))
         if self._unit in (1, size):
             return shape
-        return (
-            shape[:-1]
-            if shape and shape[-1] * size == self._unit
-            else (prod(shape) * size // self._unit,)
-        )
+        if shape and shape[-1] * size == self._unit:
+            return shape[:-1]
+        return (prod(shape) * size // self._unit,)
 
     def of_array(self, array: DeviceArray) -> Packed:
         """Return what a plain call has for a device array. Raise ConversionError if `KernelCall`

@@ -96,15 +96,20 @@ def specialize_constants(
 
 
 def _position(constants: Sequence[PipelineConstant], name: str) -> int | None:
-    by_name = next(
-        (position for position, each in enumerate(constants) if each.name == name and name), None
-    )
-    if by_name is not None or not (name.isascii() and name.isdigit() and len(name) <= 10):
-        return by_name
-    return next((position for position, each in enumerate(constants) if each.id == int(name)), None)
+    if name:
+        for position, each in enumerate(constants):
+            if each.name == name:
+                return position
+    if name.isascii() and name.isdigit() and len(name) <= 10:
+        for position, each in enumerate(constants):
+            if each.id == int(name):
+                return position
+    return None
 
 
 def _number(type_name: str, value: Any) -> Number:
     if type_name == "bool":
         return bool(value)
-    return float(value) if type_name.startswith("float") else int(value)
+    if type_name.startswith("float"):
+        return float(value)
+    return int(value)

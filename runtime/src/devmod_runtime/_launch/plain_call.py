@@ -18,7 +18,7 @@ from devmod_runtime._launch.arguments import Argument, BlockBytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from devmod import Function
@@ -41,7 +41,8 @@ def are_counts(*dims: Dims) -> bool:
     """Return whether all are ints: a float may be an equal key."""
     for each in dims:
         if type(each) is not int and each is not None:
-            for count in each if isinstance(each, tuple) else (each,):
+            counts = each if isinstance(each, tuple) else (each,)
+            for count in counts:
                 if type(count) is not int and not hasattr(count, "__index__"):
                     return False
     return True
@@ -63,13 +64,14 @@ def plain_call(function: Function) -> Callable[..., Any]:
     """Return the method of a call of a function that takes plain calls, and passes on all
     others.
     """
-    arguments, names = (
-        function._signature.arguments,
-        function._order.names if function._order.is_plain else (),
-    )
+    arguments = function._signature.arguments
+    names: tuple[str, ...] = ()
+    if function._order.is_plain:
+        names = function._order.names
     sizes = frozenset(each.number for each in arguments if each.size)
     kinds = "".join(map(_kind, arguments))
-    kinds = kinds.translate({ord("f"): "F", ord("v"): "-"}) if function._packs_numbers else kinds
+    if function._packs_numbers:
+        kinds = kinds.translate({ord("f"): "F", ord("v"): "-"})
     code, defaults = _code(
         kinds, function._first_buffer, sizes, bool(names), _MORE + len(function._signature.launch)
     )
@@ -91,8 +93,12 @@ def _kind(argument: Argument) -> str:
     F and - are floats and others that the kernel converts.
     """
     if argument.packed is None and (argument.kind == "buffer" or argument.is_address):
-        return "b" if argument.is_padded or (argument.type and not argument.is_address) else "B"
-    return "f" if argument.plain_packer is not None and argument.plain_packer[0] is float else "v"
+        if argument.is_padded or (argument.type and not argument.is_address):
+            return "b"
+        return "B"
+    if argument.plain_packer is not None and argument.plain_packer[0] is float:
+        return "f"
+    return "v"
 
 
 def _converter(argument: Argument) -> tuple[object, Callable[[Any], Any] | None]:
@@ -105,11 +111,9 @@ def _converter(argument: Argument) -> tuple[object, Callable[[Any], Any] | None]
     if argument.kind == "buffer":
         # `KernelCall` checks the shape of an array for vectors with padding.
         return "-" if argument.is_padded else argument.type, None
-    return (
-        (Local, lambda value: value)
-        if argument.kind == "local"
-        else argument.plain_packer or ("-", argument.pack)
-    )
+    if argument.kind == "local":
+        return Local, lambda value: value
+    return argument.plain_packer or ("-", argument.pack)
 
 
 @lru_cache(256)
@@ -123,70 +127,38 @@ def _code(
     of devmod's. Between them are `more`.
     """
     count = len(kinds)
-    positions, extra = (
-        [f"a{number}" for number in range(count)],
-        [f"x{number}" for number in range(more)],
-    )
-    names = [f"n{number}" for number in range(count) if has_names]
-    args, by_name = (f"({''.join(f'{each}, ' for each in group)})" for group in (positions, names))
-    other = f"return self._call_in_other_form(({', '.join([*positions, *extra])}, *rest), {by_name}, keywords, {_LAUNCH}, shared_memory)"
+    positions = [f"a{number}" for number in range(count)]
+    extra = [f"x{number}" for number in range(more)]
+    names: list[str] = []
+    if has_names:
+        names = [f"n{number}" for number in range(count)]
+
+    args = _tuple_text(positions)
+    given = f"({', '.join([*positions, *extra])}, *rest), {_tuple_text(names)}, keywords"
+    other = f"return self._call_in_other_form({given}, {_LAUNCH}, shared_memory)"
     lines = [f"if x0 is not M or keywords or shared_memory is not None: {other}"]
     if names:
-        both_or_none = " or ".join(f"(a{each} is M) is (n{each} is M)" for each in range(count))
-        lines += [
-            "if a0 is M:",
-            f"    if {' or '.join(f'{each} is M' for each in names)}: {other}",
-            f"    {args} = {by_name}",
-            f"elif {positions[-1]} is M:",
-            f"    if {both_or_none}: {other}",
-            *(f"    if a{each} is M: a{each} = n{each}" for each in range(1, count)),
-            f"elif not {' is '.join(names)} is M: {other}",
-        ]
+        lines += _lines_of_names(positions, names, other)
     elif count:
         lines.append(f"if {positions[-1]} is M: {other}")
-    arrays = [number for number, kind in enumerate(kinds) if kind in "bB"]
-    checks = [f"a{number}.device is device" for number in arrays if number != first]
-    checks += [f"a{number}.dtype is T{number}" for number in arrays if kinds[number] == "b"]
-    checks += [f"a{number}.nbytes >= S{number}" for number in sizes]
-    checks += [
-        f"(type(a{number}) is float or type(a{number}) is int)"
-        for number, kind in enumerate(kinds)
-        if kind == "F"
-    ]
+
+    device = "None"
+    if first >= 0:
+        device = f"a{first}.device"
+    checks = _checks(kinds, first, sizes)
+    values, passed = _values(kinds)
     lines += [
         "call = None",
         "try:",
-        f"    device = {f'a{first}.device' if first >= 0 else 'None'}",
+        f"    device = {device}",
         f"    if {' and '.join(checks) or 'True'}:",
-    ]
-    for number, kind in enumerate(kinds):
-        if kind in "fv":
-            lines += [
-                f"        kind = type(a{number})",
-                f"        if kind is T{number}{' or kind is int' * (kind == 'f')}: v{number} = P{number}(a{number})",
-                f"        elif kind is BlockBytes: v{number} = a{number}",
-                "        else: raise KeyError",
-            ]
-    texts = [_VALUES[kind].format(number) for number, kind in enumerate(kinds)]
-    lines += [
+        *_conversions(kinds),
         # The current stream is part of the key. Nothing looks for it in a program that enters no
         # stream.
         "        current = stream if stream is not None or not entered else current_stream(device or self.default_device())",
         "        call = self._callers[device, grid, block, threads, current]",
         f"        if not ({_PLAIN_DIMS} or are_counts(grid, block, threads)): call = None",
-    ]
-    if "-" in kinds or "F" in kinds:
-        memories = "".join(f"{texts[number]}, " for number in arrays)
-        others = "".join(
-            f"{text}, " for text, kind in zip(texts, kinds, strict=True) if kind not in "bB"
-        )
-        lines.append(f"        values, numbers = ({memories}), ({others})")
-        passed = "values, numbers"
-    else:
-        items = "".join(f"{each}, " for each in texts)
-        lines.append(f"        values = ({items})")
-        passed = "values"
-    lines += [
+        f"        {passed} = {values}",
         "except NOT_PLAIN:",
         "    call = None",
         "if call is not None:",
@@ -194,6 +166,7 @@ def _code(
         "    if result is not NotImplemented: return result",
         f"return self._call_checked({args}, {_LAUNCH}, shared_memory)",
     ]
+
     parameters = ", ".join(f"{each}=M" for each in (*positions, *extra))
     by_names = "".join(f"{each}=M, " for each in names)
     launch = "grid=None, block=None, threads=None, stream=None, shared_memory=None"
@@ -201,3 +174,73 @@ def _code(
     space: dict[str, Any] = dict(_NAMES)
     exec("\n    ".join([head, *lines]), space)  # noqa: S102 - it has no text but the numbers of arguments
     return space["call"].__code__, space["call"].__defaults__
+
+
+def _tuple_text(items: Sequence[str]) -> str:
+    return f"({''.join(f'{each}, ' for each in items)})"
+
+
+def _lines_of_names(positions: Sequence[str], names: Sequence[str], other: str) -> list[str]:
+    """Return the lines that take arguments by name in the place of those by position. `other` is
+    the statement for a call with too many or too few.
+    """
+    pairs = list(zip(positions, names, strict=True))
+    missing = " or ".join(f"{each} is M" for each in names)
+    both_or_none = " or ".join(f"({place} is M) is ({name} is M)" for place, name in pairs)
+    return [
+        "if a0 is M:",
+        f"    if {missing}: {other}",
+        f"    {_tuple_text(positions)} = {_tuple_text(names)}",
+        f"elif {positions[-1]} is M:",
+        f"    if {both_or_none}: {other}",
+        *(f"    if {place} is M: {place} = {name}" for place, name in pairs[1:]),
+        f"elif not {' is '.join(names)} is M: {other}",
+    ]
+
+
+def _checks(kinds: str, first: int, sizes: frozenset[int]) -> list[str]:
+    """Return the conditions on the arguments of a plain call."""
+    arrays = [number for number, kind in enumerate(kinds) if kind in "bB"]
+    checks = [f"a{number}.device is device" for number in arrays if number != first]
+    checks += [f"a{number}.dtype is T{number}" for number in arrays if kinds[number] == "b"]
+    checks += [f"a{number}.nbytes >= S{number}" for number in sizes]
+    for number, kind in enumerate(kinds):
+        if kind == "F":
+            checks.append(f"(type(a{number}) is float or type(a{number}) is int)")
+    return checks
+
+
+def _conversions(kinds: str) -> list[str]:
+    """Return the lines that convert the numbers."""
+    lines = []
+    for number, kind in enumerate(kinds):
+        if kind not in "fv":
+            continue
+        condition = f"kind is T{number}"
+        if kind == "f":
+            condition += " or kind is int"
+        lines += [
+            f"        kind = type(a{number})",
+            f"        if {condition}: v{number} = P{number}(a{number})",
+            f"        elif kind is BlockBytes: v{number} = a{number}",
+            "        else: raise KeyError",
+        ]
+    return lines
+
+
+def _values(kinds: str) -> tuple[str, str]:
+    """Return the values that the kernel takes, and the variables that get them."""
+    memories = []
+    numbers = []
+    values = []
+    for number, kind in enumerate(kinds):
+        text = _VALUES[kind].format(number)
+        values.append(text)
+        if kind in "bB":
+            memories.append(text)
+        else:
+            numbers.append(text)
+    # A kernel that converts numbers itself takes them apart from the memories.
+    if "-" in kinds or "F" in kinds:
+        return f"{_tuple_text(memories)}, {_tuple_text(numbers)}", "values, numbers"
+    return _tuple_text(values), "values"

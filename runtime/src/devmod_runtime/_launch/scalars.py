@@ -68,7 +68,9 @@ def plain_packer(name: str) -> tuple[type, Packer] | None:
         return None
     char = STRUCT_FORMATS[name]
     pack: Packer = struct.Struct("<" + char).pack
-    return (float, pack) if char in "efd" else (int, _IntCache(pack).__getitem__)
+    if char in "efd":
+        return float, pack
+    return int, _IntCache(pack).__getitem__
 
 
 class _IntCache(dict[int, bytes]):
@@ -108,14 +110,20 @@ def packer(name: str, *, bool_bytes: int = 1, vec3_lanes: int = 4, align: int = 
     if lanes == 1:
         return _packer_of_one(name, code, bits, bool_bytes)
     one = _packer_of_one(dtype_name((code, bits, 1)), code, bits, bool_bytes)
-    width = bool_bytes if (code, bits) in _BOOLS else (bits + 7) // 8
-    padding = bytes(width * (vec3_lanes - 3)) if lanes == 3 else b""
+    width = (bits + 7) // 8
+    if (code, bits) in _BOOLS:
+        width = bool_bytes
+    nbytes = lanes * width
+    padding = b""
+    if lanes == 3:
+        padding = bytes(width * (vec3_lanes - 3))
 
     def pack(value: Any) -> bytes:
-        if (is_bytes and isinstance(value, (bytes, bytearray, memoryview))) or _kind(value) == "V":
-            return _bytes_of(
-                value, name, lanes * width if is_bytes else lanes * width + len(padding)
-            ) + (padding if is_bytes else b"")
+        if is_bytes:
+            if isinstance(value, (bytes, bytearray, memoryview)) or _kind(value) == "V":
+                return _bytes_of(value, name, nbytes) + padding
+        elif _kind(value) == "V":
+            return _bytes_of(value, name, nbytes + len(padding))
         return _pack_lanes(value, name, lanes, one) + padding
 
     return pack
@@ -155,7 +163,11 @@ def _pack_int(value: Any, name: str, bits: int, signed: bool) -> bytes:
         number = int(value.__index__())
     except (AttributeError, TypeError):
         raise ConversionError(explain_not_int(value, name)) from None
-    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+    low = 0
+    high = (1 << bits) - 1
+    if signed:
+        low = -(1 << bits - 1)
+        high = (1 << bits - 1) - 1
     if not low <= number <= high:
         raise ConversionError(f"{number} does not fit {name} ({low} to {high})")
     return number.to_bytes(bits // 8, "little", signed=signed)
@@ -184,8 +196,11 @@ def _pack_small(value: Any, name: str) -> bytes:
     exponent_bits, mantissa_bits, bias, special = _SMALL[name]
     number = _real(value)
     body = exponent_bits + mantissa_bits
-    top = ((1 << exponent_bits) - 1) << mantissa_bits  # the code of infinity in the IEEE types
-    sign = (1 << body) if math.copysign(1.0, number) < 0 else 0
+    #: The code of infinity in the IEEE types.
+    top = ((1 << exponent_bits) - 1) << mantissa_bits
+    sign = 0
+    if math.copysign(1.0, number) < 0:
+        sign = 1 << body
     if math.isnan(number):
         codes = {"ieee": top | 1 << mantissa_bits - 1, "fn": (1 << body) - 1, "fnuz": 1 << body}
         if special not in codes:
@@ -199,7 +214,9 @@ def _pack_small(value: Any, name: str) -> bytes:
         size = abs(number)
         # The exponent, but not below that of the subnormal numbers. Scaling by a power of two is
         # exact, and round() is to even.
-        exponent = max(math.frexp(size)[1] - 1, 1 - bias) if size else 1 - bias
+        exponent = 1 - bias
+        if size:
+            exponent = max(math.frexp(size)[1] - 1, exponent)
         steps = round(math.ldexp(size, mantissa_bits - exponent))
         code = steps + (exponent + bias - 1 << mantissa_bits)
         highest = {"ieee": top - 1, "fn": (1 << body) - 2}.get(special, (1 << body) - 1)
@@ -217,9 +234,8 @@ def _pack_exponent(value: Any, name: str) -> bytes:
         return b"\xff"
     if math.isinf(number) or number <= 0:
         raise ConversionError(f"{number!r} does not fit {name}")
-    mantissa, exponent = math.frexp(
-        number
-    )  # number is mantissa * 2 ** exponent, 0.5 <= mantissa < 1
+    # number is mantissa * 2 ** exponent, 0.5 <= mantissa < 1
+    mantissa, exponent = math.frexp(number)
     code = exponent - 1 + 127
     if mantissa > 0.75 or (mantissa == 0.75 and code % 2):
         code += 1
@@ -234,12 +250,12 @@ def _pack_lanes(value: Any, name: str, lanes: int, one: Packer) -> bytes:
     ):
         raise ConversionError(f"{describe_value(value)} is not a sequence of {lanes} lanes")
     items = list(value)
-    if len(items) != lanes or getattr(value, "ndim", 1) != 1:
-        description = (
-            f"an array of shape {tuple(value.shape)}"
-            if getattr(value, "ndim", 1) != 1
-            else f"{len(items)} lanes"
-        )
+    description = ""
+    if getattr(value, "ndim", 1) != 1:
+        description = f"an array of shape {tuple(value.shape)}"
+    elif len(items) != lanes:
+        description = f"{len(items)} lanes"
+    if description:
         raise ConversionError(f"{description} cannot be passed as {name}, which has {lanes} lanes")
     parts = []
     for number, item in enumerate(items):
@@ -280,7 +296,9 @@ def struct_bytes(value: Any, name: str, size: int) -> bytes:
         raise ConversionError(
             f"{type(value).__name__} of {view.nbytes} bytes cannot be passed as {name}, which has {size} bytes"
         )
-    return value if isinstance(value, bytes) else view.tobytes()
+    if isinstance(value, bytes):
+        return value
+    return view.tobytes()
 
 
 def _real(value: Any) -> float:
@@ -314,11 +332,10 @@ def explain_not_int(value: Any, expected: str) -> str:
 
 def _kind(value: object) -> str:
     """Return NumPy's letter for the kind of a scalar; "" for other objects."""
-    return (
-        str(getattr(getattr(value, "dtype", None), "kind", ""))
-        if getattr(value, "ndim", 1) == 0
-        else ""
-    )
+    if getattr(value, "ndim", 1) != 0:
+        return ""
+    dtype = getattr(value, "dtype", None)
+    return str(getattr(dtype, "kind", ""))
 
 
 # -- Structs by value: NumPy records, mappings, tuples and bytes, as the bytes of the layout that
@@ -340,7 +357,9 @@ def struct_packer(name: str, members: Sequence[Member], nbytes: int) -> Packer:
         The members, which `devmod.Param` has checked, and the size of the struct.
     """
     type_name = f"uint8x{nbytes}"
-    whole = _element(members[0]) if is_value(members) else _Struct(members, nbytes)
+    whole: _Writer = _Struct(members, nbytes)
+    if is_value(members):
+        whole = _element(members[0])
 
     def pack(value: Any) -> bytes:
         if isinstance(value, (bytes, bytearray, memoryview)):
@@ -350,15 +369,22 @@ def struct_packer(name: str, members: Sequence[Member], nbytes: int) -> Packer:
             whole.write(value, name, data, 0)
         except _MemberError as error:
             raise StructError(name, error.path, error.text) from None
-        return AddressBytes(data, name, data.arrays) if data.arrays else bytes(data)
+        if data.arrays:
+            return AddressBytes(data, name, data.arrays)
+        return bytes(data)
 
     return pack
 
 
 def _element(member: Member) -> _Writer:
     """Return the writer of a member, with an `_Array` for each dimension."""
-    number = _Address if member.type == "handle" else _Number
-    writer: _Writer = _Struct(member.members, member.size) if member.members else number(member)
+    writer: _Writer
+    if member.members:
+        writer = _Struct(member.members, member.size)
+    elif member.type == "handle":
+        writer = _Address(member)
+    else:
+        writer = _Number(member)
     size = element_bytes(member)
     for count, stride in zip(reversed(member.shape), reversed(member.strides), strict=True):
         writer = _Array(
@@ -385,7 +411,8 @@ class AddressBytes(bytes):
         cls, data: bytes | bytearray, name: str, arrays: Sequence[tuple[str, DeviceArray]]
     ) -> Self:
         self = super().__new__(cls, data)
-        self.name, self.arrays = name, arrays
+        self.name = name
+        self.arrays = arrays
         return self
 
 
@@ -412,15 +439,21 @@ class StructError(ConversionError):
     """
 
     def __init__(self, name: str, path: str, text: str) -> None:
-        super().__init__(text if path == name else f"member {quote_name(path)}: {text}")
-        self.name, self.path, self.text = name, path, text
+        message = text
+        if path != name:
+            message = f"member {quote_name(path)}: {text}"
+        super().__init__(message)
+        self.name = name
+        self.path = path
+        self.text = text
 
 
 class _MemberError(Exception):
     """A member's type cannot represent a value."""
 
     def __init__(self, path: str, text: str) -> None:
-        self.path, self.text = path, text
+        self.path = path
+        self.text = text
 
 
 class _Number:
@@ -437,10 +470,9 @@ class _Number:
         self._three = member.type.endswith("x3")
 
     def write(self, value: Any, path: str, data: _Content, at: int) -> None:
+        # The dtype of an array of three-vectors may have a fourth lane, which is padding.
         if self._three and getattr(value, "shape", None) == (4,):
-            value = value[
-                :3
-            ]  # the dtype of an array of three-vectors may have a fourth lane, which is padding
+            value = value[:3]
         try:
             packed = self._pack(value)
         except ConversionError as error:
@@ -478,7 +510,9 @@ def address_number(value: Any) -> int | None:
     try:
         number = int(value.__index__())
     except (AttributeError, TypeError):
-        advice = "; pass device.from_numpy(array)" if host_view(value) is not None else ""
+        advice = ""
+        if host_view(value) is not None:
+            advice = "; pass device.from_numpy(array)"
         raise ConversionError(
             f"is {describe_value(value)}, and the kernel takes the address of a device array{advice}"
         ) from None
@@ -491,12 +525,10 @@ class _Array:
     """An array: its elements, from the start of one to the start of the next `stride` bytes."""
 
     def __init__(self, element: _Writer, count: int, stride: int, *, accepts_bytes: bool) -> None:
-        self._element, self._count, self._stride, self._accepts_bytes = (
-            element,
-            count,
-            stride,
-            accepts_bytes,
-        )
+        self._element = element
+        self._count = count
+        self._stride = stride
+        self._accepts_bytes = accepts_bytes
 
     def write(self, value: Any, path: str, data: _Content, at: int) -> None:
         if (
@@ -514,10 +546,10 @@ class _Array:
         if len(value) != self._count:
             raise _MemberError(path, f"expected {self._count} elements, got {len(value)}")
         for number, item in enumerate(value):
-            if getattr(getattr(item, "dtype", None), "names", None) == (
-                "value",
-            ) and not isinstance(self._element, _Struct):
-                item = item["value"]  # the dtype of an array with padding between its elements
+            names = getattr(getattr(item, "dtype", None), "names", None)
+            # The dtype of an array with padding between its elements.
+            if names == ("value",) and not isinstance(self._element, _Struct):
+                item = item["value"]
             self._element.write(item, f"{path}[{number}]", data, at + number * self._stride)
 
     def mark(self, data: bytearray, at: int) -> None:
@@ -585,7 +617,9 @@ class _Struct:
         members = set(self._names)
         for name in names:
             if not isinstance(name, str) or name not in members:
-                hint = did_you_mean(name, self._names) if isinstance(name, str) else ""
+                hint = ""
+                if isinstance(name, str):
+                    hint = did_you_mean(name, self._names)
                 raise _MemberError(
                     _join(path, str(name)), f"unknown; expected {list_names(self._names)}{hint}"
                 )
@@ -630,7 +664,8 @@ class BufferLayout:
     """
 
     def __init__(self, name: str, members: Sequence[Member]) -> None:
-        self._name, self._members = name, members
+        self._name = name
+        self._members = members
         self._accepted: Any = None  # the last dtype with this layout
 
     def check(self, dtype: Any, number: int) -> None:
@@ -652,20 +687,18 @@ class BufferLayout:
 
     def _difference(self, dtype: Any) -> str:
         numbers = _numbers(dtype)
-        texts = {
-            byte: text
-            for at, text in numbers
-            if text[:2] != "|V"
-            for byte in range(at, at + np.dtype(text).itemsize)
-        }
+        #: The type of the number at each byte.
+        texts: dict[int, str] = {}
+        for at, text in numbers:
+            if text[:2] != "|V":
+                texts |= dict.fromkeys(range(at, at + np.dtype(text).itemsize), text)
         for path, offset, type_ in _places(self._members, self._name, 0):
             try:
                 expected = numpy_dtype(type_)
             except FormatError:
                 continue
-            found = [
-                texts[byte] for byte in range(offset, offset + expected.itemsize) if byte in texts
-            ]
+            place = range(offset, offset + expected.itemsize)
+            found = [texts[byte] for byte in place if byte in texts]
             if found and (offset, expected.str) not in numbers:
                 return f"member {quote_name(path)} is {type_} at byte {offset}, where the array has {np.dtype(found[0]).name}"
         return ""
@@ -703,27 +736,28 @@ def _places(members: Sequence[Member], path: str, at: int) -> Iterator[tuple[str
                 yield from _places(member.members, name, start)
             else:
                 base = (code, bits, 1)
-                yield from (
-                    (name, start + lane * array_bytes(base), dtype_name(base))
-                    for lane in range(lanes)
-                )
+                for lane in range(lanes):
+                    yield name, start + lane * array_bytes(base), dtype_name(base)
 
 
 def _numbers(dtype: Any, at: int = 0) -> set[tuple[int, str]]:
     """Return the offset and the type of each number in a dtype. A complex number is two."""
     if dtype.subdtype is not None:
-        base, count = dtype.base, dtype.itemsize // max(dtype.base.itemsize, 1)
-        return {
-            each for number in range(count) for each in _numbers(base, at + number * base.itemsize)
-        }
+        base = dtype.base
+        count = dtype.itemsize // max(base.itemsize, 1)
+        numbers: set[tuple[int, str]] = set()
+        for number in range(count):
+            numbers |= _numbers(base, at + number * base.itemsize)
+        return numbers
     if dtype.kind == "c":
         size = dtype.itemsize // 2
         return {(at, f"<f{size}"), (at + size, f"<f{size}")}
     if dtype.names is None:
         return {(at, dtype.str)}
-    return {
-        each for name in dtype.names for each in _numbers(dtype[name], at + dtype.fields[name][1])
-    }
+    fields: set[tuple[int, str]] = set()
+    for name in dtype.names:
+        fields |= _numbers(dtype[name], at + dtype.fields[name][1])
+    return fields
 
 
 def _join(path: str, name: str) -> str:
