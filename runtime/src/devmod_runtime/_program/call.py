@@ -55,8 +55,10 @@ class ProgramArgument(Argument):
     """
 
     def __init__(self, number: int, declared: Array) -> None:
-        kind, type_ = ("image", "2d") if declared.format else ("buffer", declared.type)
-        param = Param(declared.name, kind, type_, format=declared.format)
+        if declared.format:
+            param = Param(declared.name, "image", "2d", format=declared.format)
+        else:
+            param = Param(declared.name, "buffer", declared.type)
         super().__init__(number, param, declared.type, declared.role != "input", False, None, None)
         self.label = f"the argument {declared.name!r}"
 
@@ -86,7 +88,8 @@ class CheckedProgramCall(CheckedCall):
         Whether the outputs that are given are new memory.
     """
 
-    _taker, _device_label = "program", "the program"
+    _taker = "program"
+    _device_label = "the program"
     _copies_images = True
     #: Whether kernels may use host arrays where they are.
     _uses_in_place = True
@@ -101,8 +104,13 @@ class CheckedProgramCall(CheckedCall):
         new: bool = False,
     ) -> None:
         launcher = next(iter(function.functions.values()))._launcher
-        super().__init__(function, launcher, function.device if function.fixed else None)
-        self._given, self._is_new, self._has_views = values, new, False
+        device = None
+        if function.fixed:
+            device = function.device
+        super().__init__(function, launcher, device)
+        self._given = values
+        self._is_new = new
+        self._has_views = False
         #: For each input, update and output a device array, an image, the view of a host array, or
         #: None for an output that is not given.
         self._arrays: list[Any] = []
@@ -114,25 +122,22 @@ class CheckedProgramCall(CheckedCall):
         lengths: list[tuple[int, ...] | None] = []
         is_written = self._has_host_arrays = self._returns_device_arrays = False
         for argument, declared in zip(function.arguments, function.arrays.values(), strict=True):
-            given, taken, shape = values.get(declared.name), None, None
+            given = values.get(declared.name)
+            taken = None
+            shape = None
             if given is not None or declared.role != "output":
                 try:
                     taken = self._take(argument, given, bound)
                     shape = taken.shape
                     if type(taken) is HostView:
                         self._has_host_arrays = True
-                        shape = self._lengths(declared, taken) if declared.format else shape
+                        if declared.format:
+                            shape = self._lengths(declared, taken)
                     else:
                         #: Whether the outputs that the call allocates are device arrays.
                         self._returns_device_arrays |= declared.role != "state"
                         if declared.format:
-                            if (taken.format, len(shape), taken.layers) != (declared.format, 2, 0):
-                                raise ConversionError(
-                                    Image.mismatch(taken, argument.image, self._taker)
-                                )
-                            if taken.usage is not None:
-                                self._usages.append((declared.name, taken.usage))
-                            shape = shape[::-1]
+                            shape = self._take_image(argument, declared, taken)
                         else:
                             self._has_views |= taken._root is not None
                             if taken.read_only or (taken._offset and taken.misaligned):
@@ -142,20 +147,37 @@ class CheckedProgramCall(CheckedCall):
                 is_written |= argument.written
             self._arrays.append(taken)
             lengths.append(shape)
+
         if self._device is None:
             self._device = function.device
         elif self._device is not function.device:
             function = self._function = function.module._function_on(function.name, self._device)
         if is_written:
             self._check_overlaps()
-        own_stream = None if stream is None else self._open_stream(stream)
+        own_stream = None
+        if stream is not None:
+            own_stream = self._open_stream(stream)
         self._stream, _ = self._choose_stream(self._device, own_stream, bound)
+
         sizes = [self._scalars[name] for name in function.sizes]
         self._key = (*lengths, *sizes, *self._usages, self._stream, self._device.generation, new)
-        self._plan = None if bound else function._plans.get(self._key)
-        self._shapes = self._plan.shapes if self._plan is not None else self._new_shapes(lengths)
+        self._plan: LaunchPlan | None = None
+        if not bound:
+            self._plan = function._plans.get(self._key)
+        if self._plan is not None:
+            self._shapes = self._plan.shapes
+        else:
+            self._shapes = self._new_shapes(lengths)
 
     # -- the arguments
+
+    def _take_image(self, argument: Any, declared: Any, image: Any) -> tuple[int, ...]:
+        """Return the height and the width of an image of the device."""
+        if (image.format, len(image.shape), image.layers) != (declared.format, 2, 0):
+            raise ConversionError(Image.mismatch(image, argument.image, self._taker))
+        if image.usage is not None:
+            self._usages.append((declared.name, image.usage))
+        return image.shape[::-1]  # type: ignore[no-any-return]
 
     def _lengths(self, declared: Any, view: HostView) -> tuple[int, ...]:
         """Return the height and the width of an image that is given as a host array. Raise
@@ -163,8 +185,13 @@ class CheckedProgramCall(CheckedCall):
         """
         shape = view.shape
         channels = declared.texel.channels
-        if len(shape) != 2 + (channels > 1) or (channels > 1 and shape[2] != channels):
-            expected = f"(height, width, {channels})" if channels > 1 else "(height, width)"
+        if channels > 1:
+            fits = len(shape) == 3 and shape[2] == channels
+            expected = f"(height, width, {channels})"
+        else:
+            fits = len(shape) == 2
+            expected = "(height, width)"
+        if not fits:
             raise ConversionError(
                 f"has the shape {shape}; expected {expected} for an image of {declared.format}"
             )
@@ -180,23 +207,26 @@ class CheckedProgramCall(CheckedCall):
         for argument, value in zip(self._function.arguments, self._arrays, strict=True):
             if value is None:
                 continue
-            memory = (
-                value._base.memory
-                if isinstance(value, DeviceArray)
-                else None
-                if isinstance(value, HostView)
-                else value
-            )
+            memory: Any = value
+            if isinstance(value, DeviceArray):
+                memory = value._base.memory
+            elif isinstance(value, HostView):
+                memory = None
+            # Arrays and images of other libraries have objects of their own for the same memory.
             if self._adopted and memory is not None:
-                memory = self  # arrays and images of other libraries have objects of their own for the same memory
+                memory = self
             groups.setdefault(id(memory), []).append((argument, value))
         for group in groups.values():
             if len(group) > _FEW and not _may_overlap(group):
                 continue
             for (first, one), (second, two) in combinations(group, 2):
-                if (first.written or second.written) and (
-                    overlap(one, two) if isinstance(one, HostView) else _share_bytes(one, two)
-                ):
+                if not first.written and not second.written:
+                    continue
+                if isinstance(one, HostView):
+                    is_shared = overlap(one, two)
+                else:
+                    is_shared = _share_bytes(one, two)
+                if is_shared:
                     raise self._overlap(first, second)
 
     def _new_shapes(self, given: Sequence[tuple[int, ...] | None]) -> Shapes:
@@ -208,27 +238,29 @@ class CheckedProgramCall(CheckedCall):
         lengths = dict(zip(function.arrays, given, strict=True))
         lengths |= {name: each.shape for name, each in function.constants.items()}
         values: dict[Any, int] = {name: self._scalars[name] for name in function.sizes}
-        arrays = [
+        shapes_of = []
+        for array in (
             *function.program.arrays("input", "update", "state"),
             *function.program.arrays("constant"),
-        ]
-        for array in arrays:
-            if len(shape := lengths[array.name] or ()) != len(array.shape):
+        ):
+            shape = lengths[array.name] or ()
+            if len(shape) != len(array.shape):
                 raise function.error(
                     f"the argument {array.name!r} has {len(shape)} dimensions; expected {len(array.shape)}",
                     array.name,
                 )
-        for array, place, expected, length in bind_lengths(
-            [(each, each.shape, lengths[each.name] or ()) for each in arrays], values
-        ):
+            shapes_of.append((array, array.shape, shape))
+        for array, place, expected, length in bind_lengths(shapes_of, values):
             try:
                 number = evaluate(expected, values)
             except ExpressionError as error:
                 raise function.error(f"the shape of {array.name!r}: {error}", array.name) from None
             if number != length:
                 text = expression_text(expected)
-                value = "" if text == str(number) else f", which is {number}"
-                if not place and not value:
+                value = ""
+                if text != str(number):
+                    value = f", which is {number}"
+                elif not place:
                     value = _open_length(function, text)
                 got = f"has the shape {lengths[array.name]}; dimension {place + 1} is {length}"
                 raise function.error(
@@ -239,9 +271,12 @@ class CheckedProgramCall(CheckedCall):
         )
         shapes.unwritten = unwritten(function, values)
         for name in function.outputs:
-            if lengths[name] is not None and not self._is_new:
+            if lengths[name] is None:
+                continue
+            if not self._is_new:
                 shapes.unwritten.discard(name)
-            if lengths[name] not in (None, wanted := shapes.lengths[name]):
+            wanted = shapes.lengths[name]
+            if lengths[name] != wanted:
                 raise function.error(
                     f"the argument {name!r} has the shape {lengths[name]}, and the program returns {wanted}",
                     name,
@@ -252,8 +287,11 @@ class CheckedProgramCall(CheckedCall):
 
     def run(self) -> Any:
         """Launch, and return the outputs."""
-        stream, start = self._stream, perf_counter()
-        in_place = InPlace(stream) if self._uses_in_place and self._waits() else None
+        stream = self._stream
+        start = perf_counter()
+        in_place = None
+        if self._uses_in_place and self._waits():
+            in_place = InPlace(stream)
         try:
             results = self._outputs(in_place)
         except BaseException as error:
@@ -262,38 +300,43 @@ class CheckedProgramCall(CheckedCall):
             raise
         if self._plan is not None and (self._has_host_arrays or not self._returns_device_arrays):
             self._plan.is_long = perf_counter() - start > LONG
-        return None if not results else results[0] if len(results) == 1 else tuple(results)
+        if not results:
+            return None
+        if len(results) == 1:
+            return results[0]
+        return tuple(results)
 
     def _waits(self) -> bool:
         """Return whether the call has host arrays that kernels may use, and returns after the
         kernels have ended however it passes them.
         """
-        if self._device.in_place_from == inf or (
-            self._returns_device_arrays and not self._has_host_arrays
-        ):
+        if self._device.in_place_from == inf:
             return False
-        arrays = zip(
+        has_new_on_host = not self._returns_device_arrays
+        if not has_new_on_host and not self._has_host_arrays:
+            return False
+        if self._must_wait:
+            return True
+        for argument, declared, value in zip(
             self._function.arguments, self._function.arrays.values(), self._arrays, strict=True
-        )
-        return self._must_wait or any(
-            bool(value.nbytes and argument.written)
-            if type(value) is HostView
-            else value is None
-            and not self._returns_device_arrays
-            and self._shapes.nbytes[declared.name] > 0
-            for argument, declared, value in arrays
-        )
+        ):
+            if type(value) is HostView:
+                if value.nbytes and argument.written:
+                    return True
+            elif value is None and has_new_on_host and self._shapes.nbytes[declared.name] > 0:
+                return True
+        return False
 
     def _outputs(self, in_place: InPlace | None) -> list[Any]:
         """Launch, and return the outputs. `in_place` takes the host arrays that kernels use where
         they are.
         """
-        function, stream, is_long = (
-            self._function,
-            self._stream,
-            self._plan is None or self._plan.is_long,
-        )
-        arrays, slots, results = [], [], []
+        function = self._function
+        stream = self._stream
+        is_long = self._plan is None or self._plan.is_long
+        arrays = []
+        slots = []
+        results = []
         copies: list[tuple[HostView, Any]] = []
         for argument, declared, value in zip(
             function.arguments, function.arrays.values(), self._arrays, strict=True
@@ -313,6 +356,7 @@ class CheckedProgramCall(CheckedCall):
             slots.append(array if declared.format else array.memory)
             if declared.role == "output":
                 results.append(result)
+
         self._launch(arrays, slots)
         if in_place:
             if is_long:
@@ -323,10 +367,9 @@ class CheckedProgramCall(CheckedCall):
         if self._must_wait:
             stream.synchronize()
         if not self._returns_device_arrays:
-            results = [
-                self._to_numpy(each) if isinstance(each, (DeviceArray, Image)) else each
-                for each in results
-            ]
+            for place, result in enumerate(results):
+                if isinstance(result, (DeviceArray, Image)):
+                    results[place] = self._to_numpy(result)
         return results
 
     def _taken(
@@ -335,29 +378,23 @@ class CheckedProgramCall(CheckedCall):
         """Return the array over a host array that kernels use where it is; None if it is to be
         copied.
         """
-        memory = (
-            None
-            if in_place is None or declared.format
-            else in_place.take_view(view, written=written)
-        )
-        return (
-            None if memory is None else DeviceArray(self._device, memory, view.shape, declared.type)
-        )
+        if in_place is None or declared.format:
+            return None
+        memory = in_place.take_view(view, written=written)
+        if memory is None:
+            return None
+        return DeviceArray(self._device, memory, view.shape, declared.type)
 
     def _new_result(self, declared: Any, in_place: InPlace | None) -> tuple[Any, Any]:
         """Return the new array of an output, and the output, which is the host's if kernels use it
         where it is.
         """
         is_large = self._shapes.nbytes[declared.name] >= self._device.in_place_from
-        if (
-            in_place is not None
-            and is_large
-            and not (declared.format or self._returns_device_arrays)
-        ):
+        is_on_host = not declared.format and not self._returns_device_arrays
+        if in_place is not None and is_large and is_on_host:
             result = in_pages(self._shapes.lengths[declared.name], numpy_dtype(declared.type))
-            if (
-                array := self._taken(declared, HostView(result, declared.type), in_place, True)
-            ) is not None:
+            array = self._taken(declared, HostView(result, declared.type), in_place, True)
+            if array is not None:
                 return array, result
         array = self._new(declared)
         return array, array
@@ -367,11 +404,13 @@ class CheckedProgramCall(CheckedCall):
         stream = self._stream
         memory = memory_of(stream)
         with memory.lock:
-            is_used, memory.is_used = memory.is_used, True
+            is_used = memory.is_used
+            memory.is_used = True
             try:
-                buffers = (StreamMemory() if is_used else memory).take(
-                    self._shapes.sizes, self._shapes.images, stream
-                )
+                own_memory = memory
+                if is_used:
+                    own_memory = StreamMemory()
+                buffers = own_memory.take(self._shapes.sizes, self._shapes.images, stream)
                 buffers = self._shapes.parts_of(buffers, self._device)
                 is_checked = self._plan is not None and not self._has_views and not self._adopted
                 plan = self._plan or self._new_plan(arrays, buffers)
@@ -412,14 +451,8 @@ class CheckedProgramCall(CheckedCall):
         values = self._shapes.values
         for step in self._function.steps:
             for name, nbytes in step.cleared(self._shapes):
-                calls.append(
-                    (
-                        step,
-                        partial(
-                            clear, getattr(arrays[name], "memory", arrays[name]), nbytes, stream
-                        ),
-                    )
-                )
+                memory = getattr(arrays[name], "memory", arrays[name])
+                calls.append((step, partial(clear, memory, nbytes, stream)))
             call = step.call(stream, values, arrays, self._scalars, partial(KernelCall, bound=True))
             if call.shape is not None:
                 try:
@@ -433,16 +466,18 @@ class CheckedProgramCall(CheckedCall):
         """Return the arrays, images and samplers of the steps by name. `buffers` has the memory of
         the temporaries, and the images.
         """
-        function, shapes = self._function, self._shapes
+        function = self._function
+        shapes = self._shapes
         result: dict[str, Any] = dict(zip(function.arrays, given, strict=True)) | function.constants
         made: dict[Any, Any] = {}
         for each in function.program.declared.values():
             if isinstance(each, Sampler):
                 result[each.name] = self._device.sampler(filter=each.filter, address=each.address)
             elif isinstance(each, Array) and each.role == "temporary":
-                number = (
-                    shapes.buffers.get(each.name) if buffers else None
-                )  # without buffers each has memory of its own
+                number = None
+                # Without buffers each has memory of its own.
+                if buffers:
+                    number = shapes.buffers.get(each.name)
                 form = number, each.type, each.shape
                 if number is None:
                     made[form] = self._new(each)
@@ -484,11 +519,10 @@ class CheckedProgramCall(CheckedCall):
             self._device.read(value.memory, out, stream)
 
     def _to_numpy(self, value: DeviceArray | Image) -> np.ndarray[Any, Any]:
-        result = np.empty(
-            *(value.array_shape, value.texel.dtype)
-            if isinstance(value, Image)
-            else (value.shape, numpy_dtype(value.dtype))
-        )
+        if isinstance(value, Image):
+            result = np.empty(value.array_shape, value.texel.dtype)
+        else:
+            result = np.empty(value.shape, numpy_dtype(value.dtype))
         if result.nbytes:
             self._read(value, bytes_of(result), self._stream)
         return result
@@ -498,7 +532,8 @@ def _share_bytes(one: DeviceArray | Image, other: DeviceArray | Image) -> bool:
     """Return whether arrays and images of one device share memory. An image has all of its
     allocation.
     """
-    (memory, first, end), (other_memory, other_first, other_end) = _span(one), _span(other)
+    memory, first, end = _span(one)
+    other_memory, other_first, other_end = _span(other)
     return memory == other_memory and first < other_end and other_first < end
 
 
@@ -510,13 +545,11 @@ def _may_overlap(arrays: Sequence[tuple[Argument, Any]]) -> bool:
     """Return whether two arrays may share bytes, by their first and last ones. Equal inputs are
     one.
     """
-    spans = sorted(
-        {
-            (*_span(value), number if argument.written else -1)
-            for number, (argument, value) in enumerate(arrays)
-        }
-    )
-    return any(one[0] == two[0] and two[1] < one[2] for one, two in pairwise(spans))
+    spans = set()
+    for number, (argument, value) in enumerate(arrays):
+        own_number = number if argument.written else -1
+        spans.add((*_span(value), own_number))
+    return any(one[0] == two[0] and two[1] < one[2] for one, two in pairwise(sorted(spans)))
 
 
 def _span(value: Any) -> tuple[int, float, float]:
@@ -543,10 +576,12 @@ class PreparedProgram:
         self._function = function
 
     def prepare(self, stream: Stream, shape: Any, values: object) -> Callable[[], object]:
-        queue, lock = self._sequence(stream, shape), fork_safe(RLock())
+        queue = self._sequence(stream, shape)
+        lock = fork_safe(RLock())
 
         def locked() -> None:
-            with lock:  # several threads may call it, and its launches share the temporaries
+            # Several threads may call it, and its launches share the temporaries.
+            with lock:
                 if self._is_queueing:
                     raise LaunchError(
                         "a handler of a signal launches a prepared program that the signal interrupted; launch another one"

@@ -45,7 +45,8 @@ _NO_GRID = "the steps of a program have their own, which follow from the shapes 
 
 def _describe(function: ProgramFunction) -> str:
     """Return the docstring of a program: its signature, its parameters and its kernels."""
-    program, interface = function.program, function.interface
+    program = function.program
+    interface = function.interface
     lines = [
         f"The program {function.name}{interface_text(interface)} on {function.kind}.",
         "",
@@ -59,7 +60,9 @@ def _describe(function: ProgramFunction) -> str:
         lines.append(
             f"{declaration_text(by_name[array.name])}, by name; default: a new array, which is returned"
         )
-    steps = f"{len(program.steps)} step{'s' if len(program.steps) > 1 else ''}"
+    steps = f"{len(program.steps)} step"
+    if len(program.steps) > 1:
+        steps += "s"
     lines += ["", "Kernels", "-------", f"    {', '.join(program.kernels)}, in {steps}"]
     return escape("\n".join(lines))
 
@@ -84,7 +87,8 @@ def _signature(function: ProgramFunction) -> Signature:
         Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=texts[name])
         for name in outputs
     ]
-    parameters += [Parameter("state", Parameter.KEYWORD_ONLY)] if function.states else []
+    if function.states:
+        parameters.append(Parameter("state", Parameter.KEYWORD_ONLY))
     parameters.append(Parameter("stream", Parameter.KEYWORD_ONLY, default=None))
     return Signature(
         parameters, return_annotation=", ".join(texts[name] for name in outputs) or None
@@ -136,12 +140,13 @@ class ProgramFunction(ProcessLocal):
         self.packers = {each.name: packer(each.type) for each in program.scalars}
         #: The exact type of a plain number, and the functions that pack and unpack it: 0.2 µs of a
         #: call, where `packers` take 1.4.
-        self._plain: dict[str, Any] = {
-            each.name: (*plain, Struct("<" + STRUCT_FORMATS[each.type]).unpack)
-            if (plain := plain_packer(each.type))
-            else (None, None, None)
-            for each in program.scalars
-        }
+        self._plain: dict[str, Any] = {}
+        for scalar in program.scalars:
+            self._plain[scalar.name] = (None, None, None)
+            plain = plain_packer(scalar.type)
+            if plain is not None:
+                unpack = Struct("<" + STRUCT_FORMATS[scalar.type]).unpack
+                self._plain[scalar.name] = (*plain, unpack)
         #: The integer scalars by which the shapes and the launches differ.
         self.sizes = tuple(sorted(program.size_names))
         module.constants(program, device)  # an error of theirs is one of the look-up
@@ -278,14 +283,14 @@ class ProgramFunction(ProcessLocal):
     @property
     def open_lengths(self) -> list[str]:
         """The lengths that `state` takes: those in the shapes of the state that no constant has."""
-        own = (
-            name
-            for each in self.program.arrays("state")
-            for length in each.shape
-            for name in names_in(length)
-        )
-        known = {name for each in self.program.arrays("constant") for name in each.shape}
-        return [name for name in dict.fromkeys(own) if name not in known]
+        own: dict[str, None] = {}
+        for state in self.program.arrays("state"):
+            for length in state.shape:
+                own |= dict.fromkeys(names_in(length))
+        known: set[Any] = set()
+        for constant in self.program.arrays("constant"):
+            known.update(constant.shape)
+        return [name for name in own if name not in known]
 
     def state(self, **lengths: int) -> dict[str, Array]:
         """Return new arrays for the state of the program, with their first values, by name: ``s =
@@ -302,10 +307,12 @@ class ProgramFunction(ProcessLocal):
             The program has no state; or a length is missing, unknown, or none that the state can
             have.
         """
-        program, device = self.program, self.device
+        program = self.program
+        device = self.device
         if not self.states:
             raise self.error("it has no state", "state")
-        names, constants = self.open_lengths, self.constants
+        names = self.open_lengths
+        constants = self.constants
         values: dict[Any, int] = {**lengths}
         if unknown := [each for each in lengths if each not in names]:
             raise self.error(
@@ -355,7 +362,9 @@ class ProgramFunction(ProcessLocal):
         from devmod import device as find_device
         from devmod_runtime._device.device import Device
 
-        found = find_device(device) if isinstance(device, str) else device
+        found: Any = device
+        if isinstance(device, str):
+            found = find_device(device)
         if not isinstance(found, Device):
             raise self.error(
                 f"on() takes a device, such as {self.kind!r}, got {type(device).__name__}", "device"
@@ -407,7 +416,8 @@ class ProgramFunction(ProcessLocal):
 
     def reopen(self) -> None:
         """Let the next call ask `Opening` again."""
-        self._plans, self._calls = {}, {}
+        self._plans = {}
+        self._calls = {}
 
     def temporary_bytes(self, **lengths: int) -> int:
         """Return the bytes of the temporaries' buffers for lengths and integer scalars by name."""
@@ -443,7 +453,9 @@ class ProgramFunction(ProcessLocal):
             self.packers[declared.name](value)
         except ConversionError as error:
             raise self.error(f"the argument {declared.name!r}: {error}", declared.name) from None
-        return int(value.__index__()) if declared.is_integer else declared.rounded(value)
+        if declared.is_integer:
+            return int(value.__index__())
+        return declared.rounded(value)
 
     def _arrange(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments of a call by name, with defaults."""
@@ -482,7 +494,9 @@ class ProgramFunction(ProcessLocal):
                 "state",
             )
         if not isinstance(given, Mapping) or any(each not in given for each in self.states):
-            got = list_names(given) if isinstance(given, Mapping) else type(given).__name__
+            got = type(given).__name__
+            if isinstance(given, Mapping):
+                got = list_names(given)
             raise self.error(
                 f"state= takes what f.state() returns, arrays by name: {list_names(self.states)}; got {got}",
                 "state",
@@ -492,11 +506,11 @@ class ProgramFunction(ProcessLocal):
         return {each: given[each] for each in self.states}
 
     def _repr_html_(self) -> str:
-        rows = [
-            declaration_text(each).partition(": ")[::2]
-            for each in self.interface.params
-            if each.extra.get("role") in _CALL_ROLES
-        ]
+        rows = []
+        for each in self.interface.params:
+            if each.extra.get("role") in _CALL_ROLES:
+                name, _, text = declaration_text(each).partition(": ")
+                rows.append((name, text))
         return html_table(f"{self.kind} program {self.name}", rows, ("argument", "type"))
 
     def __repr__(self) -> str:

@@ -4,7 +4,7 @@ program.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from threading import RLock
 from typing import Any, Self
@@ -119,10 +119,6 @@ class ProgramModule(PayloadModule):
             each.name: each.default for each in program.scalars if each.is_integer
         }
         names = {*program.length_names, *scalars}
-        needed = [
-            length for array in program.arrays("output", "temporary") for length in array.shape
-        ]
-        needed += [each for _, *operands in program.requires for each in operands]
         values = {key: value for key, value in scalars.items() if value is not None} | dict(lengths)
 
         def error(text: str, argument: str) -> ArgumentError:
@@ -142,9 +138,7 @@ class ProgramModule(PayloadModule):
             raise error(
                 f"the length {wrong[0]!r} is an integer, got {lengths[wrong[0]]!r}", wrong[0]
             )
-        if missing := sorted(
-            {each for length in needed for each in names_in(length)} - values.keys()
-        ):
+        if missing := sorted(_names_needed(program) - values.keys()):
             raise error(f"it also needs {list_names(missing)}", missing[0])
         return sum(Shapes(program, program.lifetimes(), values, error).sizes)
 
@@ -154,10 +148,10 @@ class ProgramModule(PayloadModule):
         """
         generation = device.generation
         loaders = [each for each in self.imports if each.kind == "const_loader"]
-        with _lock:
-            results = (
-                _constants.setdefault(loaders[0], Once()) if len(loaders) == 1 else self._results
-            )
+        results = self._results
+        if len(loaders) == 1:
+            with _lock:
+                results = _constants.setdefault(loaders[0], Once())
 
         def upload(array: Any) -> Any:
             values: Any = constant_of(program, array, self.imports)
@@ -188,17 +182,11 @@ class ProgramModule(PayloadModule):
         """
         interface = self.functions[name].interface
         # A program with an unknown need may have any form, and fits no kind.
-        program = None if interface is not None and interface.needs else self.program(name)
+        program = None
+        if interface is None or not interface.needs:
+            program = self.program(name)
         if device is not None:
-            for kernel, modules in program_kernels(name, self).items():
-                if device.kind not in (kinds := dict.fromkeys(each.kind for each in modules)):
-                    raise ArgumentError(
-                        f"the program {quote_name(name)} cannot run on {device}: the candidates of its kernel {kernel!r} are of kind "
-                        f"{', '.join(kinds)}",
-                        kind="program",
-                        function=name,
-                        argument="device",
-                    )
+            self._check_kind(name, device)
         reasons: list[tuple[str, DevmodError]] = []
         for _, kind, found, kernels, why in program_verdicts(
             name, [self], device, read=lambda name, _: self.program(name)
@@ -218,24 +206,29 @@ class ProgramModule(PayloadModule):
                 return self._function(program, found, kernels, fixed=device is not None)
             except UNAVAILABLE as error:
                 reasons.append((kind, error))
-        family = next(
-            (each for each in UNAVAILABLE if any(isinstance(why, each) for _, why in reasons)),
-            DeviceNotFoundError,
-        )
-        lines = "".join(
-            f"\n  {number}. {kind}: {why}" for number, (kind, why) in enumerate(reasons, 1)
-        )
-        where = "here" if device is None else f"on {device}"
-        raise family(
-            f"the program {quote_name(name)} cannot run {where}:{lines}",
-            kind="program",
-            function=name,
-        )
+        where = "here"
+        if device is not None:
+            where = f"on {device}"
+        raise _unavailable(name, where, reasons)
+
+    def _check_kind(self, name: str, device: Device) -> None:
+        """Raise ArgumentError if a kernel of the program has no candidate of a device's kind."""
+        for kernel, modules in program_kernels(name, self).items():
+            kinds = dict.fromkeys(each.kind for each in modules)
+            if device.kind not in kinds:
+                raise ArgumentError(
+                    f"the program {quote_name(name)} cannot run on {device}: the candidates of its kernel {kernel!r} are of kind "
+                    f"{', '.join(kinds)}",
+                    kind="program",
+                    function=name,
+                    argument="device",
+                )
 
     def _function(
         self, program: Program, device: Device, kernels: dict[str, Iterator[Module]], *, fixed: bool
     ) -> ProgramFunction:
-        functions, candidates = {}, {}
+        functions = {}
+        candidates = {}
         for kernel, modules in kernels.items():
             module, functions[kernel] = _first_built(kernel, modules, device)
             candidates[kernel] = [candidate_of(kernel, module)]
@@ -243,6 +236,30 @@ class ProgramModule(PayloadModule):
         return ProgramFunction(
             self, program, self.functions[program.name], device, functions, fixed=fixed
         )
+
+
+def _names_needed(program: Program) -> set[str]:
+    """Return the names of lengths and scalars in the shapes and requirements of a program."""
+    needed: set[str] = set()
+    for array in program.arrays("output", "temporary"):
+        for length in array.shape:
+            needed.update(names_in(length))
+    for _, left, right in program.requires:
+        needed.update(names_in(left), names_in(right))
+    return needed
+
+
+def _unavailable(name: str, where: str, reasons: Sequence[tuple[str, DevmodError]]) -> DevmodError:
+    """Return the error for a program that can run on no kind, with the reason of each."""
+    family: type[DevmodError] = DeviceNotFoundError
+    for each in UNAVAILABLE:
+        if any(isinstance(why, each) for _, why in reasons):
+            family = each
+            break
+    lines = "".join(f"\n  {number}. {kind}: {why}" for number, (kind, why) in enumerate(reasons, 1))
+    return family(
+        f"the program {quote_name(name)} cannot run {where}:{lines}", kind="program", function=name
+    )
 
 
 def _first_built(kernel: str, modules: Iterator[Module], device: Device) -> tuple[Module, Function]:

@@ -9,6 +9,7 @@ from functools import partial
 from operator import itemgetter
 from typing import Any
 
+from devmod import Param
 from devmod.backend import (
     ConversionError,
     array_bytes,
@@ -36,7 +37,8 @@ from devmod_runtime._launch.opening import keep
 from devmod_runtime._program.temporaries import ImageForm, share
 
 #: The launches that a program caches for its plans, and those for each of its steps.
-_MAX_CALLS, _MAX_OF_STEP = 64, 8
+_MAX_CALLS = 64
+_MAX_OF_STEP = 8
 Error = Callable[[str, str], ArgumentError]
 ProgramFunction = Any  # its module imports this one
 
@@ -92,14 +94,7 @@ class Shapes:
     ) -> None:
         self.values = values
         self.unwritten: set[str] = set()
-        for name, left, right in program.requires:
-            try:
-                one, two = evaluate(left, values), evaluate(right, values)
-            except ExpressionError as problem:
-                raise error(f"requires: {problem}", "") from None
-            if not COMPARISONS[name](one, two):
-                text = f"{expression_text(left)} {name} {expression_text(right)}"
-                raise error(f"it requires {text}, and that is {one} {name} {two}", "")
+        _check_requirements(program, values, error)
         self.lengths: dict[str, tuple[int, ...]] = {}
         self.nbytes: dict[str, int] = {}
         self.padded: set[str] = set()
@@ -112,30 +107,32 @@ class Shapes:
                 measured[form] = measure(array, values, error)
             self.lengths[array.name], nbytes = measured[form]
             self.nbytes[array.name] = nbytes
-            if array.role == "temporary" and not array.format:
-                self.nbytes[array.name] = sizes[array.name] = (
-                    -(-max(nbytes, 1) // unit) * unit if unit else nbytes
-                )
-                if sizes[array.name] != nbytes:
-                    self.padded.add(array.name)
-            elif array.role == "temporary":
-                textures.setdefault((array.format, self.lengths[array.name]), {})[array.name] = (
-                    nbytes
-                )
+            if array.role != "temporary":
+                continue
+            if array.format:
+                image = (array.format, self.lengths[array.name])
+                textures.setdefault(image, {})[array.name] = nbytes
+                continue
+            size = nbytes
+            if unit:
+                size = -(-max(nbytes, 1) // unit) * unit
+            self.nbytes[array.name] = sizes[array.name] = size
+            if size != nbytes:
+                self.padded.add(array.name)
+
+        self.buffers: dict[str, int] = {}
         numbers, self.sizes = share(sizes, lifetimes)
         places: dict[tuple[int, int], int] = {}
-        self.buffers = {
-            name: places.setdefault((number, sizes[name]), len(places))
-            for name, number in numbers.items()
-        }
+        for name, number in numbers.items():
+            self.buffers[name] = places.setdefault((number, sizes[name]), len(places))
         self.parts = tuple(places)
+
         self.images: dict[ImageForm, int] = {}
         for image, each in textures.items():
             numbers, found = share(each, lifetimes)
-            self.buffers |= {
-                name: len(self.parts) + sum(self.images.values()) + number
-                for name, number in numbers.items()
-            }
+            first = len(self.parts) + sum(self.images.values())
+            for name, number in numbers.items():
+                self.buffers[name] = first + number
             self.images[image] = len(found)
 
     def parts_of(self, memory: Sequence[Any], device: Device) -> list[Any]:
@@ -149,6 +146,18 @@ class Shapes:
             *[device.slice(memory[number], 0, nbytes) for number, nbytes in self.parts],
             *images,
         ]
+
+
+def _check_requirements(program: Program, values: dict[Any, int], error: Error) -> None:
+    for name, left, right in program.requires:
+        try:
+            one = evaluate(left, values)
+            two = evaluate(right, values)
+        except ExpressionError as problem:
+            raise error(f"requires: {problem}", "") from None
+        if not COMPARISONS[name](one, two):
+            text = f"{expression_text(left)} {name} {expression_text(right)}"
+            raise error(f"it requires {text}, and that is {one} {name} {two}", "")
 
 
 def measure(array: Array, values: dict[Any, int], error: Error) -> tuple[tuple[int, ...], int]:
@@ -209,7 +218,8 @@ class Step:
     form: int
 
     def __init__(self, function: ProgramFunction, number: int, seen: set[str]) -> None:
-        self.program, self._number = function, number
+        self.program = function
+        self._number = number
         step = function.program.steps[number]
         self.function = function.functions[step.kernel]
         self.extent = step.grid, step.block, step.threads
@@ -221,25 +231,24 @@ class Step:
         for argument, param in zip(
             self.function._signature.arguments, interface.params, strict=True
         ):
-            given: Any
-            if param.name in step.arguments:
-                given = step.arguments[param.name]
-            elif members := members_by_value(param):
-                given = {each.name: step.arguments[each.name] for each in members}
-            else:
-                given = argument.default
+            given = _given(step.arguments, argument, param)
             self.arguments.append((argument, given))
-            place: Any = (argument, given) if type(given) in (str, tuple) else None
-            if isinstance(given, str) and isinstance(
-                function.program.declared.get(given), (Array, Sampler)
-            ):
+            place: Any = None
+            if type(given) in (str, tuple):
+                place = (argument, given)
+            declared = None
+            if isinstance(given, str):
+                declared = function.program.declared.get(given)
+            if isinstance(declared, (Array, Sampler)):
                 self.names.append(given)
-                place = given if argument.packed is None else place
+                if argument.packed is None:
+                    place = given
             self.places.append(place)
-        given_names = [each for each in step.arguments.values() if isinstance(each, str)]
-        self.first = [
-            each for each in given_names if each in function.new_arrays and each not in seen
-        ]
+
+        self.first: list[str] = []
+        for each in step.arguments.values():
+            if isinstance(each, str) and each in function.new_arrays and each not in seen:
+                self.first.append(each)
         seen.update(self.first)
 
     @property
@@ -247,16 +256,13 @@ class Step:
         """The names among what the step gives, without arrays and images that the kernel only
         reads.
         """
-        read = [
-            given
-            for argument, given in self.arguments
-            if argument.kind in ("buffer", "image") and not argument.written
-        ]
-        return [
-            each
-            for each in self.program.program.steps[self._number].arguments.values()
-            if isinstance(each, str) and each not in read
-        ]
+        read = []
+        for argument, given in self.arguments:
+            if argument.kind in ("buffer", "image") and not argument.written:
+                read.append(given)
+        step = self.program.program.steps[self._number]
+        names = [each for each in step.arguments.values() if isinstance(each, str)]
+        return [each for each in names if each not in read]
 
     def cleared(self, shapes: Shapes) -> Iterator[tuple[str, int]]:
         """Yield the names and the bytes of the arrays and images that are cleared before the
@@ -291,13 +297,11 @@ class Step:
         if type(given) is View:
             return self._viewed(given, arrays[given])
         if type(given) is str:
-            return (
-                arrays[given]
-                if given in arrays
-                else scalars[given]
-                if given in scalars
-                else values[given]
-            )
+            if given in arrays:
+                return arrays[given]
+            if given in scalars:
+                return scalars[given]
+            return values[given]
         if type(given) is dict:
             return {name: self.value(each, values, arrays, scalars) for name, each in given.items()}
         if type(given) is not tuple:
@@ -311,7 +315,8 @@ class Step:
         """Return an array as elements of another type. Padding of the device's allocations counts
         as elements.
         """
-        unit, size = max(array.device.length_unit, 1), array_bytes(parse_dtype(view.type), (1,))
+        unit = max(array.device.length_unit, 1)
+        size = array_bytes(parse_dtype(view.type), (1,))
         nbytes = -(-array.nbytes // unit) * unit
         if nbytes % size:
             text = (
@@ -333,35 +338,36 @@ class Step:
         """Return the function that returns a value of the kernel for the slots and the scalars of a
         call; None if it is always the same.
         """
-        pack, packed = argument.pack, argument.packed
+        pack = argument.pack
+        packed = argument.packed
         if packed is not None:
-            array, number = self.value(given, values, arrays, {}), numbers[given]
-            device, fields = array.device, packed.fields(array.dtype, array.shape)
+            array = self.value(given, values, arrays, {})
+            number = numbers[given]
+            device = array.device
+            fields = packed.fields(array.dtype, array.shape)
             return lambda slots, scalars: (device, slots[number], fields)
         if pack is None:
             return None
-        names = [
-            each
-            for each in (given.values() if type(given) is dict else (given,))
-            if isinstance(each, str)
-        ]
+
+        parts = given.values() if type(given) is dict else (given,)
+        names = [each for each in parts if isinstance(each, str)]
         # The arrays whose addresses a struct has: as numbers of slots, since a plan keeps no array
         # of a call.
-        forms = {
-            name: (each.device, numbers[name], each.shape, each.dtype)
-            for name in names
-            if (each := arrays.get(name)) is not None
-        }
-        if not forms and not any(
-            each in self.program.scalars and each not in self.program.sizes for each in names
-        ):
+        forms: dict[str, Any] = {}
+        is_fixed = True
+        for name in names:
+            array = arrays.get(name)
+            if array is not None:
+                forms[name] = (array.device, numbers[name], array.shape, array.dtype)
+            if name in self.program.scalars and name not in self.program.sizes:
+                is_fixed = False
+        if is_fixed and not forms:
             return None
         if type(given) is str:
-            if (
-                argument.plain_packer is not None
-                and argument.type == self.program.scalars[given].type
-            ):
-                pack = argument.plain_packer[1]  # `ProgramFunction.scalar` has checked the number
+            plain = argument.plain_packer
+            # `ProgramFunction.scalar` has checked the number.
+            if plain is not None and argument.type == self.program.scalars[given].type:
+                pack = plain[1]
             return lambda slots, scalars: pack(scalars[given])
 
         def make(slots: Sequence[Any], scalars: Mapping[str, Any]) -> Any:
@@ -385,7 +391,9 @@ class Step:
         dims = self.dims(values)
         args = [self.value(given, values, arrays, scalars) for _, given in self.arguments]
         try:
-            grid, block, threads = dims if self.function._launcher.has_grid else (None, None, None)
+            grid = block = threads = None
+            if self.function._launcher.has_grid:
+                grid, block, threads = dims
             call: KernelCall = make(
                 self.function, args, grid, block, threads, stream, None, program=self.program.name
             )
@@ -401,18 +409,19 @@ class Step:
         if not isinstance(error, DevmodError):
             error.add_note(f"in {place}")
             return error
-        text, found = str(error), error.argument
-        for argument, given in [
-            each for each in self.arguments if type(each[1]) is str and each[1] in self.names
-        ]:
-            text = (
-                text
-                if given == argument.name
-                else text.replace(argument.label, f"{argument.label} ({given!r} of the program)")
-            )
-            found = given if error.argument == argument.name else found
+        text = str(error)
+        found = error.argument
+        for argument, given in self.arguments:
+            if type(given) is not str or given not in self.names:
+                continue
+            if given != argument.name:
+                label = f"{argument.label} ({given!r} of the program)"
+                text = text.replace(argument.label, label)
+            if error.argument == argument.name:
+                found = given
         error.args = (f"{place}: {text}", *error.args[1:])
-        error.argument, error.function = found, self.program.name
+        error.argument = found
+        error.function = self.program.name
         return error
 
     def _error(self, problem: ExpressionError) -> ArgumentError:
@@ -422,41 +431,52 @@ class Step:
         return error
 
 
+def _given(arguments: Mapping[str, Any], argument: Argument, param: Param) -> Any:
+    """Return what a step gives for an argument of its kernel."""
+    if param.name in arguments:
+        return arguments[param.name]
+    members = members_by_value(param)
+    if members:
+        return {each.name: arguments[each.name] for each in members}
+    return argument.default
+
+
 def steps_of(function: ProgramFunction) -> list[Step]:
     """Return the steps of a program."""
     seen: set[str] = set()
     steps = [Step(function, number, seen) for number in range(len(function.program.steps))]
     forms: dict[Any, int] = {}
     for number, step in enumerate(steps):
-        declared = [function.program.declared[name] for name in step.names]
-        arrays = [
-            (getattr(name, "type", each.type), each.shape)
-            if isinstance(each, Array) and not each.format
-            else each.name
-            for name, each in zip(step.names, declared, strict=True)
-        ]
+        arrays: list[Any] = []
+        for name in step.names:
+            declared = function.program.declared[name]
+            if isinstance(declared, Array) and not declared.format:
+                # A view has a type of its own.
+                arrays.append((getattr(name, "type", declared.type), declared.shape))
+            else:
+                arrays.append(declared.name)
         step.form = forms.setdefault((step.function, step.extent, *arrays), number)
     return steps
 
 
 def unwritten(function: ProgramFunction, values: dict[Any, int]) -> set[str]:
     """Return the outputs and the temporary arrays to which no step with threads writes."""
-    extents = {extent: step.dims(values) for extent, step in function.extents.items()}
-    idle = {
-        extent
-        for extent, (grid, _, threads) in extents.items()
-        if 0 in (*(grid or ()), *(threads or ()))
-    }
-    written = (
-        {name for step in function.steps if step.extent not in idle for name in step.written}
-        if idle
-        else {*function.new_arrays}
-    )
-    return {
-        name
-        for name, each in function.new_arrays.items()
-        if each.role == "output" or not each.format
-    } - written
+    idle = set()
+    for extent, step in function.extents.items():
+        grid, _, threads = step.dims(values)
+        if 0 in (*(grid or ()), *(threads or ())):
+            idle.add(extent)
+    if not idle:
+        return set()
+
+    result: set[str] = set()
+    for name, each in function.new_arrays.items():
+        if each.role == "output" or not each.format:
+            result.add(name)
+    for step in function.steps:
+        if step.extent not in idle:
+            result.difference_update(step.written)
+    return result
 
 
 def _form_of(array: Any) -> tuple[Any, Any]:
@@ -504,7 +524,8 @@ class LaunchPlan:
         scalars: Mapping[str, Any],
         slots: dict[str, int],
     ) -> None:
-        self.shapes, values = shapes, shapes.values
+        self.shapes = shapes
+        values = shapes.values
         #: Whether the last call with host arrays took more than `LONG`, or there was none.
         self.is_long = True
         numbers: dict[Any, int] = {**slots}
@@ -535,48 +556,48 @@ class LaunchPlan:
             number = start + len(self._fixed)
             if place is not None:
                 numbers[place] = number
-            value, make = None, step.maker(argument, given, values, arrays, numbers)
-            if make is None:
-                value = step.value(given, values, arrays, scalars)
-                value = value if argument.pack is None else argument.pack(value)
-            else:
+            value = None
+            make = step.maker(argument, given, values, arrays, numbers)
+            if make is not None:
                 self._made.append((number, make, step, argument))
+            else:
+                value = step.value(given, values, arrays, scalars)
+                if argument.pack is not None:
+                    value = argument.pack(value)
             self._fixed.append(value)
             return number
 
-        known, place = (
-            function._calls,
-            (stream, stream.device.generation),
-        )  # taken before `Opening` is asked, as in `KernelCall`
+        # Taken before `Opening` is asked, as in `KernelCall`.
+        known = function._calls
+        generation = stream.device.generation
         launches: dict[int, Any] = {}
         for step in function.steps:
             for name, nbytes in step.cleared(shapes):
                 self._launches.append(
                     (step, partial(clear, nbytes=nbytes, stream=stream), itemgetter(numbers[name]))
                 )
+
             launch = launches.get(step.form)
-            if (
-                launch is None
-            ):  # another position of a text has most launches in common with the last one
-                key = (
-                    step.form,
-                    step.dims(values),
-                    *map(_form_of, map(arrays.get, step.names)),
-                    *place,
-                )
+            # Another position of a text has most launches in common with the last one.
+            if launch is None:
+                forms = map(_form_of, map(arrays.get, step.names))
+                key = (step.form, step.dims(values), *forms, stream, generation)
                 launch = known.get(key)
             if launch is None:
                 call = step.call(stream, values, arrays, scalars)
-                launch = (
-                    (call.enqueue, call.kernel.check_buffers) if call.shape is not None else ()
-                )  # without threads
+                launch = ()  # without threads
+                if call.shape is not None:
+                    launch = (call.enqueue, call.kernel.check_buffers)
                 keep(known, key, launch, _MAX_CALLS + _MAX_OF_STEP * len(function.steps))
             launches[step.form] = launch
+
+            taken: list[int] = []
             try:
-                taken = [
-                    numbers[place] if place in numbers else number_of(step, argument, given, place)
-                    for (argument, given), place in zip(step.arguments, step.places, strict=True)
-                ]
+                for (argument, given), place in zip(step.arguments, step.places, strict=True):
+                    if place in numbers:
+                        taken.append(numbers[place])
+                    else:
+                        taken.append(number_of(step, argument, given, place))
             except ConversionError:
                 step.call(stream, values, arrays, scalars)  # raises the error with its argument
                 raise
@@ -598,8 +619,9 @@ class LaunchPlan:
                 function._error(f"{function.label}: {argument.label}: {error}", argument.name)
             ) from None
         try:
-            for step, check, take in () if is_checked else self._checks:  # noqa: B007 - as above
-                check(take(slots))
+            if not is_checked:
+                for step, check, take in self._checks:  # noqa: B007 - as above
+                    check(take(slots))
             for step, queue, take in self._launches:  # noqa: B007 - as above
                 queue(take(slots))
         except DevmodError as error:
@@ -609,8 +631,6 @@ class LaunchPlan:
 
 def _taker(numbers: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
     """Return the function that returns the values of some slots."""
-    return (
-        itemgetter(*numbers)
-        if len(numbers) > 1
-        else lambda slots: [slots[number] for number in numbers]
-    )
+    if len(numbers) > 1:
+        return itemgetter(*numbers)
+    return lambda slots: [slots[number] for number in numbers]

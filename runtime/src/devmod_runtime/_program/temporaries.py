@@ -29,7 +29,8 @@ def share(
         The first and the last step of each.
     """
     buffers: list[list[tuple[int, int]]] = []  # the lifetimes in each, sorted
-    results, totals = {}, []
+    results: dict[str, int] = {}
+    totals: list[int] = []
     # In the order of their steps, those of one size take the fewest buffers. One that no step uses
     # needs no memory.
     for name in sorted(
