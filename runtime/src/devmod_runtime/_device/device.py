@@ -368,18 +368,17 @@ class Device(ProcessLocal, ABC):
             The reason, such as the driver's name of the error.
         """
         free = self.free_memory()
-        subject = (
-            f"{self} cannot allocate {nbytes} bytes"
-            if nbytes
-            else f"{self} has too little free memory"
-        )
-        report = (
-            ""
-            if free is None
-            else f"; {free} bytes are free" + (f" of {self.memory}" if self.memory else "")
-        )
+        subject = f"{self} has too little free memory"
+        if nbytes:
+            subject = f"{self} cannot allocate {nbytes} bytes"
+        report = ""
+        if free is not None:
+            report = f"; {free} bytes are free"
+            if self.memory:
+                report += f" of {self.memory}"
         error = DeviceMemoryError(f"{subject}: {reason}{report}", kind=self.kind)
-        error.requested, error.free = nbytes, free
+        error.requested = nbytes
+        error.free = free
         return error
 
     def invalid_launch(self, function: str, problem: str, argument: str = "") -> LaunchError:
@@ -428,7 +427,8 @@ class Device(ProcessLocal, ABC):
         DeviceMemoryError
             The device has too little free memory.
         """
-        lengths, name = _shape_of(shape), dtype_of(dtype)
+        lengths = _shape_of(shape)
+        name = dtype_of(dtype)
         nbytes = array_bytes(parse_dtype(name), lengths)
         return DeviceArray(self, self.allocate(max(nbytes, 1)), lengths, name)
 
@@ -518,7 +518,9 @@ class Device(ProcessLocal, ABC):
             )
         from devmod_runtime._device.image import format_of
 
-        name = format_of(self, view.dtype, view.shape) if format is None else format
+        name = format
+        if name is None:
+            name = format_of(self, view.dtype, view.shape)
         image = self.image((*view.shape[1::-1],), name)
         if view.shape != image.array_shape and view.shape == (*image.array_shape, 1):
             array = np.asarray(array).reshape(image.array_shape)
@@ -588,7 +590,8 @@ class Device(ProcessLocal, ABC):
             ("driver", self.driver_version),
             ("architecture", self.arch),
         ]
-        rows.append(("memory", f"{self.memory:,} bytes" if self.memory else ""))
+        if self.memory:
+            rows.append(("memory", f"{self.memory:,} bytes"))
         return html_table(f"{self.kind} device {self.index}", [row for row in rows if row[1]])
 
 
@@ -622,7 +625,9 @@ def _shape_of(value: object) -> tuple[int, ...]:
     ArgumentError
         `value` is not a shape.
     """
-    lengths = value if isinstance(value, (tuple, list)) else (value,)
+    lengths: Sequence[Any] = (value,)
+    if isinstance(value, (tuple, list)):
+        lengths = value
     shape = []
     for length in lengths:
         try:

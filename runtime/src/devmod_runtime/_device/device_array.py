@@ -67,8 +67,12 @@ class DeviceArray(Array):
         read_only: bool = False,
     ) -> None:
         # Interned, so that a call compares types by identity.
-        self.shape, self.dtype = tuple(shape), intern(dtype)
-        self.device, self.memory, self.owner, self.read_only = device, memory, owner, read_only
+        self.shape = tuple(shape)
+        self.dtype = intern(dtype)
+        self.device = device
+        self.memory = memory
+        self.owner = owner
+        self.read_only = read_only
         self.region = memory
         self._nbytes = array_bytes(parse_dtype(dtype), self.shape)
         #: The array that this is a view of, and the first byte in its memory. None for an array
@@ -82,10 +86,13 @@ class DeviceArray(Array):
 
     @property
     def _base(self) -> DeviceArray:
-        return self if self._root is None else self._root
+        if self._root is None:
+            return self
+        return self._root
 
     def _view(self, offset: int, shape: tuple[int, ...]) -> DeviceArray:
-        root, device = self._base, self.device
+        root = self._base
+        device = self.device
         nbytes = array_bytes(parse_dtype(self.dtype), shape)
         if nbytes == self._nbytes:
             region = self.region
@@ -93,11 +100,15 @@ class DeviceArray(Array):
             # Always a part of the root's memory: OpenCL has no part of a part.
             region = device.slice(root.memory, self._offset + offset, nbytes)
         else:
-            offset, region = -self._offset, device.allocate(1)
+            # A view without bytes begins at the memory's start.
+            offset = -self._offset
+            region = device.allocate(1)
         view = DeviceArray(device, region, shape, self.dtype, self.owner, read_only=self.read_only)
-        view._root, view._offset = root, self._offset + offset
+        view._root = root
+        view._offset = self._offset + offset
+        # `Function.__call__` reads the memory, and leaves the error to `KernelCall`.
         if view.misaligned:
-            del view.memory  # `Function.__call__` reads it, and leaves the error to `KernelCall`
+            del view.memory
         return view
 
     def viewed(self, shape: tuple[int, ...], dtype: str) -> DeviceArray:
@@ -105,7 +116,8 @@ class DeviceArray(Array):
         view = DeviceArray(
             self.device, self.region, shape, dtype, self.owner, read_only=self.read_only
         )
-        view._root, view._offset = self._base, self._offset
+        view._root = self._base
+        view._offset = self._offset
         return view
 
     @property
@@ -143,15 +155,13 @@ class DeviceArray(Array):
 
     def overlaps(self, other: DeviceArray) -> bool:
         """Return whether two arrays of one device share bytes."""
-        (memory, first), (second_memory, second) = (
-            each.device.place(each._base.memory) for each in (self, other)
-        )
-        first, second = first + self._offset, second + other._offset
-        return (
-            memory == second_memory
-            and first < second + other._nbytes
-            and second < first + self._nbytes
-        )
+        memory, first = self.device.place(self._base.memory)
+        other_memory, other_first = other.device.place(other._base.memory)
+        if memory != other_memory:
+            return False
+        first += self._offset
+        other_first += other._offset
+        return first < other_first + other._nbytes and other_first < first + self._nbytes
 
     def numpy(self, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
         """Return a copy of the elements, as `Array.numpy`, after all work queued on the device.
@@ -188,21 +198,14 @@ class DeviceArray(Array):
                 view is None or (view.dtype, view.shape) != (base, shape)
             ):
                 source = np.empty(shape, numpy_dtype(base))
-                if (
-                    type(value) is int
-                    and source.dtype.kind in "iu"
-                    and not np.iinfo(source.dtype).min <= value <= np.iinfo(source.dtype).max
-                ):
-                    raise OverflowError(
-                        f"Python integer {value} out of bounds for {base}"
-                    )  # NumPy before 2 only warns
+                # NumPy before 2 only warns.
+                if type(value) is int and source.dtype.kind in "iu":
+                    limits = np.iinfo(source.dtype)
+                    if not limits.min <= value <= limits.max:
+                        raise OverflowError(f"Python integer {value} out of bounds for {base}")
                 source[...] = value
-        except (
-            TypeError,
-            ValueError,
-            OverflowError,
-            ConversionError,
-        ) as error:  # NumPy's for what it does not convert or broadcast
+        # NumPy's errors are for what it does not convert or broadcast.
+        except (TypeError, ValueError, OverflowError, ConversionError) as error:
             raise ArgumentError(
                 f"fill: {describe_value(value)} is no value for {self!r}: {error}", argument="value"
             ) from None
@@ -222,11 +225,9 @@ class DeviceArray(Array):
         arrays have no such attribute.
         """
         base, shape, _ = scalar_shape(self.dtype, self.shape)
-        pointer = (
-            self.device.pointer(self.region)
-            if self.device.dlpack_type in _CUDA_TYPES and base in STRUCT_FORMATS
-            else None
-        )
+        pointer = None
+        if self.device.dlpack_type in _CUDA_TYPES and base in STRUCT_FORMATS:
+            pointer = self.device.pointer(self.region)
         if pointer is None:
             raise AttributeError(
                 f"an array of {self.dtype} on {self.device} has no __cuda_array_interface__"
@@ -259,33 +260,20 @@ class DeviceArray(Array):
         otherwise it has a copy. The call waits for all work queued on the device, or orders it
         before the consumer's `stream` if the driver can (`Device.share`).
         """
-        from devmod._arrays.dlpack import READ_ONLY, capsule, check_elements, host_capsule
+        from devmod._arrays.dlpack import READ_ONLY, capsule, check_elements
 
         own_device = self.__dlpack_device__()
-        target_device = own_device if dl_device is None else tuple(dl_device)
-        dtype = parse_dtype(self.dtype)
+        target_device: tuple[int, ...] = own_device
+        if dl_device is not None:
+            target_device = tuple(dl_device)
         if target_device == _CPU:
-            view = None if copy else self.device.view(self.region)
-            if view is not None:
-                self.device.synchronize()
-                view = view[: self._nbytes]
-                return host_capsule(
-                    view.toreadonly() if self.read_only else view,
-                    self.shape,
-                    dtype,
-                    max_version,
-                    _CPU,
-                    copy,
-                )
-            if copy is not False:
-                data = bytearray(self._nbytes)
-                self.read(memoryview(data))
-                return host_capsule(
-                    memoryview(data).toreadonly(), self.shape, dtype, max_version, _CPU, None
-                )
-        pointer = (
-            self.device.pointer(self.region) if target_device == own_device and not copy else None
-        )
+            on_host = self._host_capsule(max_version, copy)
+            if on_host is not None:
+                return on_host
+        dtype = parse_dtype(self.dtype)
+        pointer = None
+        if target_device == own_device and not copy:
+            pointer = self.device.pointer(self.region)
         if pointer is None:
             raise BufferError(
                 f"this array is in the memory of {self.device}, which DLPack consumers cannot use; request a copy on the host "
@@ -298,14 +286,29 @@ class DeviceArray(Array):
             raise BufferError(
                 "this array is read-only, which DLPack before version 1 cannot express: pass max_version=(1, 0)"
             )
-        return capsule(
-            self,
-            own_device,
-            *pointer,
-            self.shape,
-            dtype,
-            READ_ONLY if self.read_only else 0,
-            versioned,
+        flags = READ_ONLY if self.read_only else 0
+        return capsule(self, own_device, *pointer, self.shape, dtype, flags, versioned)
+
+    def _host_capsule(self, max_version: tuple[int, int] | None, copy: bool | None) -> object:
+        """Return a capsule in the host's memory; None if that needs a copy, and none is wanted."""
+        from devmod._arrays.dlpack import host_capsule
+
+        dtype = parse_dtype(self.dtype)
+        view = None
+        if not copy:
+            view = self.device.view(self.region)
+        if view is not None:
+            self.device.synchronize()
+            view = view[: self._nbytes]
+            if self.read_only:
+                view = view.toreadonly()
+            return host_capsule(view, self.shape, dtype, max_version, _CPU, copy)
+        if copy is False:
+            return None
+        data = bytearray(self._nbytes)
+        self.read(memoryview(data))
+        return host_capsule(
+            memoryview(data).toreadonly(), self.shape, dtype, max_version, _CPU, None
         )
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -361,7 +364,9 @@ def copy_to_numpy(array: Array, out: Any) -> np.ndarray[Any, Any]:
 
 
 def _device_array(value: Any) -> DeviceArray | None:
-    return value if isinstance(value, Array) and value._host_bytes is None else None  # type: ignore[return-value]
+    if isinstance(value, Array) and value._host_bytes is None:
+        return value  # type: ignore[return-value]
+    return None
 
 
 class _Copy:
@@ -389,15 +394,21 @@ class _Copy:
 
     def __init__(self, source: object, target: object, name: str) -> None:
         self._name = name
-        on_devices = [each for each in map(_device_array, (target, source)) if each is not None]
-        self.device: Device | None = on_devices[0].device if on_devices else None
+        self.device: Device | None = None
+        on_device = _device_array(target)
+        if on_device is None:
+            on_device = _device_array(source)
+        if on_device is not None:
+            self.device = on_device.device
         self.source = self._end(source, "source")
         self.target = self._end(target, "target")
         self._check()
 
     def run(self, stream: object, wait: bool) -> Event | None:
         """Copy, in the order of a stream. Return the event at the end if `wait` is false."""
-        source, target, device = self.source, self.target, self.device
+        source = self.source
+        target = self.target
+        device = self.device
         if isinstance(source, HostView) and isinstance(target, HostView):
             if stream is not None:
                 raise self._error(
@@ -412,9 +423,8 @@ class _Copy:
         if target.nbytes:
             if isinstance(source, HostView):
                 assert not isinstance(target, HostView)
-                (device.write if wait else device.start_write)(
-                    target.region, source.read(), copy_stream
-                )
+                write = device.write if wait else device.start_write
+                write(target.region, source.read(), copy_stream)
             elif isinstance(target, HostView):
                 if wait or not target.array.flags.c_contiguous or target.packed:
                     target.read_from(device.read, source.region, copy_stream)
@@ -443,10 +453,10 @@ class _Copy:
         return view
 
     def _check(self) -> None:
-        source, target = self.source, self.target
-        (source_type, source_shape), (target_type, target_shape) = (
-            scalar_shape(each.dtype, each.shape)[:2] for each in (source, target)
-        )
+        source = self.source
+        target = self.target
+        source_type, source_shape, _ = scalar_shape(source.dtype, source.shape)
+        target_type, target_shape, _ = scalar_shape(target.dtype, target.shape)
         if source_type != target_type:
             raise self._error(
                 f"the source has elements of {source.dtype}, and the target of {target.dtype}; devmod converts no elements: convert "
@@ -454,13 +464,17 @@ class _Copy:
                 "source",
             )
         if source_shape != target_shape:
-            advice = "; reshape one of them" if prod(source_shape) == prod(target_shape) else ""
+            advice = ""
+            if prod(source_shape) == prod(target_shape):
+                advice = "; reshape one of them"
             raise self._error(
                 f"the source has the shape {source_shape}, and the target {target_shape}{advice}",
                 "source",
             )
         if not isinstance(target, HostView):
-            problem = "is read-only" if target.read_only else ""
+            problem = ""
+            if target.read_only:
+                problem = "is read-only"
             if not isinstance(source, HostView) and source.device.kind != target.device.kind:
                 raise self._error(
                     f"the source is on {source.device}, and the target on {target.device}; devices of two kinds share no memory: copy "
@@ -477,24 +491,22 @@ class _Copy:
         if stream is None:
             return device.current_stream
         if not isinstance(stream, Stream) or stream.device is not device:
-            description = (
-                f"a stream of {stream.device}"
-                if isinstance(stream, Stream)
-                else describe_value(stream)
-            )
+            description = describe_value(stream)
+            if isinstance(stream, Stream):
+                description = f"a stream of {stream.device}"
             raise self._error(f"stream= is {description}, expected a stream of {device}", "stream")
         return stream
 
     def _error(self, text: str, argument: str) -> ArgumentError:
-        return ArgumentError(
-            f"{self._name}: {text}",
-            kind=self.device.kind if self.device is not None else "",
-            argument=argument,
-        )
+        kind = ""
+        if self.device is not None:
+            kind = self.device.kind
+        return ArgumentError(f"{self._name}: {text}", kind=kind, argument=argument)
 
 
 def _copy_on_devices(source: DeviceArray, target: DeviceArray, stream: Stream) -> None:
-    device, nbytes = target.device, target.nbytes
+    device = target.device
+    nbytes = target.nbytes
     if source.device is not device:
         # Drivers keep the memory of two devices apart: OpenCL's have a context each.
         data = memoryview(bytearray(nbytes))

@@ -89,26 +89,38 @@ class _Memory:
         tensor, read_only = read_capsule(capsule)
         name = _name(capsule) or b""
         address = _pointer(capsule, name)
-        structure = (Managed if name == b"dltensor" else Versioned).from_address(address)
-        if name == b"dltensor":
+        structure: Any
+        if name != b"dltensor":
+            structure = Versioned.from_address(address)
+        else:
+            structure = Managed.from_address(address)
             # These capsules have no flag. JAX and Arrow export immutable arrays as such. PyTorch
             # has none, and NumPy does not export them.
             read_only = not is_torch and structure.deleter != _numpy_deleter()
-        self.dtype, typestr = "", _typestr(tensor)
+        self.dtype = ""
+        typestr = _typestr(tensor)
         if not typestr:
-            self.dtype, typestr = dtype_name((tensor.code, tensor.bits, 1)), f"u{tensor.bits // 8}"
-        lengths = ctypes.c_int64 * tensor.ndim
+            self.dtype = dtype_name((tensor.code, tensor.bits, 1))
+            typestr = f"u{tensor.bits // 8}"
         dtype = np.dtype(typestr)
+
+        lengths = ctypes.c_int64 * tensor.ndim
+        shape: tuple[int, ...] = ()
+        if tensor.ndim:
+            shape = tuple(lengths.from_address(tensor.shape))
+        strides = None
+        if tensor.strides:
+            strides = tuple(dtype.itemsize * each for each in lengths.from_address(tensor.strides))
         self.__array_interface__ = {
             "version": 3,
             "typestr": dtype.str,
-            "shape": tuple(lengths.from_address(tensor.shape)) if tensor.ndim else (),
-            "strides": tuple(dtype.itemsize * each for each in lengths.from_address(tensor.strides))
-            if tensor.strides
-            else None,
+            "shape": shape,
+            "strides": strides,
             "data": ((tensor.data or 0) + tensor.byte_offset, read_only),
         }
-        self._free = partial(_Deleter(structure.deleter), address) if structure.deleter else None
+        self._free = None
+        if structure.deleter:
+            self._free = partial(_Deleter(structure.deleter), address)
         _rename(capsule, _USED[name])
 
     def __del__(self) -> None:

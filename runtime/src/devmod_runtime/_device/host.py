@@ -70,10 +70,8 @@ class HostView:
         if not self.array.flags.writeable:
             return "is read-only"
         nbytes = self.array.itemsize
-        for stride, length in sorted(
-            (abs(stride), length)
-            for stride, length in zip(self.array.strides, self.array.shape, strict=True)
-        ):
+        dimensions = zip(map(abs, self.array.strides), self.array.shape, strict=True)
+        for stride, length in sorted(dimensions):
             if length > 1 and stride < nbytes and self.array.size:
                 return f"has elements that share memory (its strides are {self.array.strides})"
             nbytes += stride * (length - 1)
@@ -83,8 +81,12 @@ class HostView:
         """Return the bytes in C order, as a device has them; a copy if the array is not contiguous,
         or is packed.
         """
-        array = self.array if self.array.flags.c_contiguous else np.ascontiguousarray(self.array)
-        return elements_of(array) if self.packed else bytes_of(array)
+        array = self.array
+        if not array.flags.c_contiguous:
+            array = np.ascontiguousarray(array)
+        if self.packed:
+            return elements_of(array)
+        return bytes_of(array)
 
     def write_target(self) -> memoryview:
         """Return memory to which a device buffer is copied. Call `finish` after the copy."""
@@ -92,7 +94,9 @@ class HostView:
             self.staging = np.empty(-(-self.array.size * parse_dtype(self.dtype)[1] // 8), np.uint8)
         elif not self.array.flags.c_contiguous:
             self.staging = np.empty(self.array.shape, self.array.dtype)
-        return bytes_of(self.array if self.staging is None else self.staging)
+        if self.staging is None:
+            return bytes_of(self.array)
+        return bytes_of(self.staging)
 
     def read_from(
         self, read: Callable[[Any, memoryview, Any], None], memory: Any, stream: Any
@@ -134,7 +138,8 @@ def host_view(value: object) -> HostView | None:
         if data is None:
             return None
         view = HostView(np.frombuffer(data, np.uint8), value.dtype)
-        view.shape, view.packed = value.shape, False
+        view.shape = value.shape
+        view.packed = False
         return view
     result = _as_numpy(value)
     if result is None:
@@ -163,9 +168,8 @@ def plain_array(value: Any, *, takes_exports: bool = True) -> np.ndarray[Any, An
         if not takes_exports:
             return None
     try:
-        if (
-            type(value).__module__ == "torch"
-        ):  # older ones export capsules without a flag, which NumPy takes as read-only
+        # Older versions of PyTorch export capsules without a flag, which NumPy takes as read-only.
+        if type(value).__module__ == "torch":
             array = value.numpy()
         elif value.__dlpack_device__()[0] in _HOST_TYPES:
             array = numpy.from_dlpack(value)
@@ -180,11 +184,9 @@ def _as_numpy(value: Any) -> tuple[np.ndarray[Any, Any], str] | None:
     """Return a NumPy array over a host array, and the name of its element type if NumPy does not
     support it.
     """
-    array = (
-        np.asarray(value)
-        if isinstance(value, np.ndarray)
-        else plain_array(value, takes_exports=False)
-    )
+    if isinstance(value, np.ndarray):
+        return np.asarray(value), ""
+    array = plain_array(value, takes_exports=False)
     if array is not None:
         return array, ""
     from devmod_runtime._device.dlpack_import import device_of, import_array, is_capsule

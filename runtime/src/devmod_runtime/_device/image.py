@@ -77,13 +77,20 @@ class Image(ProcessLocal):
         handle: Any = None,
         usage: object = None,
     ) -> None:
-        self.device, self.shape, self.format, self.layers = device, tuple(shape), format, layers
-        self.handle, self.usage = handle, usage
+        self.device = device
+        self.shape = tuple(shape)
+        self.format = format
+        self.layers = layers
+        self.handle = handle
+        self.usage = usage
 
     @property
     def type(self) -> str:
         """Its type as in `devmod.Param`."""
-        return f"{len(self.shape)}d{'_array' if self.layers else ''}"
+        name = f"{len(self.shape)}d"
+        if self.layers:
+            name += "_array"
+        return name
 
     @property
     def memory(self) -> Any:
@@ -110,11 +117,12 @@ class Image(ProcessLocal):
         channel has no dimension for it.
         """
         channels = self.texel.channels
-        return (
-            *([self.layers] if self.layers else []),
-            *reversed(self.shape),
-            *([channels] if channels > 1 else []),
-        )
+        shape = [*reversed(self.shape)]
+        if self.layers:
+            shape.insert(0, self.layers)
+        if channels > 1:
+            shape.append(channels)
+        return tuple(shape)
 
     @property
     def row_bytes(self) -> int:
@@ -182,7 +190,9 @@ class Image(ProcessLocal):
         if param.sample and self.texel.sample != param.sample:
             return f"is an image of {self.format}, whose texels are {self.texel.sample}, and the kernel takes {param.sample}"
         problem = self.device.image_problem(self.format, param.access)
-        return f"is an image of {self.format}: {problem}" if problem else ""
+        if not problem:
+            return ""
+        return f"is an image of {self.format}: {problem}"
 
     def format_error(self, reason: str) -> ArgumentError:
         """Return the error for a new image whose format the device does not support. `reason` is a
@@ -204,10 +214,10 @@ class Image(ProcessLocal):
         return ArgumentError(f"copy_from: {text}", kind=self.device.kind, argument="source")
 
     def __repr__(self) -> str:
-        layers = f"[{self.layers!r}]" if self.layers else ""
-        return escape_line(
-            f"<Image {self.format!r} {'×'.join(map(str, self.shape))}{layers} on {self.device}>"
-        )
+        size = "×".join(map(str, self.shape))
+        if self.layers:
+            size += f"[{self.layers!r}]"
+        return escape_line(f"<Image {self.format!r} {size} on {self.device}>")
 
 
 class Sampler(ProcessLocal):
@@ -240,13 +250,11 @@ class Sampler(ProcessLocal):
         normalized: bool,
         handle: Any = None,
     ) -> None:
-        self.device, self.filter, self.address, self.normalized, self.handle = (
-            device,
-            filter,
-            address,
-            normalized,
-            handle,
-        )
+        self.device = device
+        self.filter = filter
+        self.address = address
+        self.normalized = normalized
+        self.handle = handle
 
     def __repr__(self) -> str:
         return escape_line(
@@ -259,20 +267,18 @@ def new_image(device: Device, shape: tuple[int, ...], format: object, layers: ob
     format or number of layers.
     """
     if not isinstance(format, str) or format not in IMAGE_FORMATS:
-        hint = did_you_mean(format, IMAGE_FORMATS) if isinstance(format, str) else ""
+        hint = ""
+        if isinstance(format, str):
+            hint = did_you_mean(format, IMAGE_FORMATS)
         problem = f"{describe_value(format)} is not a format of images; expected one of {', '.join(IMAGE_FORMATS)}{hint}"
         argument = "format"
     elif not 1 <= len(shape) <= 3 or 0 in shape:
-        problem, argument = (
-            f"expected a shape of 1 to 3 lengths of 1 or more, x first, got {shape}",
-            "shape",
-        )
+        problem = f"expected a shape of 1 to 3 lengths of 1 or more, x first, got {shape}"
+        argument = "shape"
     elif type(layers) is not int or not 0 <= layers < 2**63 or (layers and len(shape) == 3):
         got = f"layers={describe_value(layers)} for the shape {shape}"
-        problem, argument = (
-            f"expected a number of layers, which a 3-D image does not have, got {got}",
-            "layers",
-        )
+        problem = f"expected a number of layers, which a 3-D image does not have, got {got}"
+        argument = "layers"
     else:
         return Image(device, shape, format, layers)
     raise ArgumentError(f"image: {problem}", kind=device.kind, argument=argument)
@@ -287,10 +293,15 @@ def format_of(device: Device, dtype: str, shape: tuple[int, ...]) -> str:
     ArgumentError
         The array has no format of its own.
     """
-    count = 1 if len(shape) == 2 else shape[-1] if len(shape) == 3 else 0
+    count = 0
+    if len(shape) == 2:
+        count = 1
+    elif len(shape) == 3:
+        count = shape[-1]
     prefix = next((each.order for each in IMAGE_FORMATS.values() if each.channels == count), "")
     if not prefix or dtype not in _DEFAULT_TYPES:
-        expected, advice = f"elements of {list_names(_DEFAULT_TYPES)}", "array.astype('float32')"
+        expected = f"elements of {list_names(_DEFAULT_TYPES)}"
+        advice = "array.astype('float32')"
         if not prefix:
             expected = (
                 "an array of height × width, or height × width × channels with 1, 2 or 4 channels"
@@ -311,13 +322,13 @@ def check_extent(image: Image, limits: Sequence[tuple[str, int]]) -> None:
     `limits` has the driver's name and the value of the limit for each dimension, and at its end the
     limit of the layers.
     """
-    extents = [
-        *zip(image.shape, limits, strict=False),
-        *([(image.layers, limits[-1])] if image.layers else []),
-    ]
+    extents = list(zip(image.shape, limits, strict=False))
+    layers = ""
+    if image.layers:
+        extents.append((image.layers, limits[-1]))
+        layers = f" with {image.layers} layers"
     for extent, (name, limit) in extents:
         if extent > limit:
-            layers = f" with {image.layers} layers" if image.layers else ""
             raise ArgumentError(
                 f"image: {image.device} supports no image of the shape {image.shape}{layers}: its {name} is {limit}",
                 kind=image.device.kind,

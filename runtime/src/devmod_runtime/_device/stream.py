@@ -156,7 +156,9 @@ class Batch:
     def __init__(
         self, active: set[Any], begin: Callable[[], object], end: Callable[[], object]
     ) -> None:
-        self._active, self._begin, self._end = active, begin, end
+        self._active = active
+        self._begin = begin
+        self._end = end
         # This object owns the tokens, and the ``with`` statement owns it.
         self._tokens: list[_Token] = []
 
@@ -200,7 +202,9 @@ class Event(ProcessLocal, ABC):
         """
 
     def __repr__(self) -> str:
-        return f"<Event of {self.device}>" if hasattr(self, "device") else super().__repr__()
+        if not hasattr(self, "device"):
+            return super().__repr__()
+        return f"<Event of {self.device}>"
 
 
 def check_event(event: Event, event_class: type[EventClass], device: Device) -> EventClass:
@@ -230,11 +234,13 @@ def check_earlier_event(
     ArgumentError
         `earlier` is not an instance of `event_class`, or belongs to another device.
     """
-    other: Device | None = (
-        getattr(earlier, "device", None) if isinstance(earlier, event_class) else None
-    )
+    other: Device | None = None
+    if isinstance(earlier, event_class):
+        other = getattr(earlier, "device", None)
     if not isinstance(earlier, event_class) or other is not device:
-        got = f"one of {other}" if other else repr(earlier)
+        got = repr(earlier)
+        if other:
+            got = f"one of {other}"
         raise ArgumentError(
             f"elapsed takes an event of {device}, not {got}", kind=device.kind, argument="earlier"
         )
