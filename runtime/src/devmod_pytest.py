@@ -8,6 +8,7 @@ for the first test with the mark.
 from __future__ import annotations
 
 from collections.abc import Generator
+from typing import Any
 
 import pytest
 
@@ -35,7 +36,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     from devmod.errors import DevmodError
     from devmod_runtime.tools.testing import device_parameters
 
-    problem, runs = "", []
+    problem = ""
+    runs = []
     if mark.kwargs or not all(isinstance(each, str) for each in mark.args):
         problem = "the mark devices takes names of kinds, such as devices('opencl', 'vulkan')"
     else:
@@ -45,17 +47,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             problem = str(error)
     if problem:
         pytest.fail(f"{metafunc.definition.nodeid}: {problem}", pytrace=False)
-    metafunc.parametrize(
-        "device",
-        [
-            pytest.param(
-                each.device,
-                id=each.label,
-                marks=pytest.mark.skip(reason=each.reason) if each.reason else (),
-            )
-            for each in runs
-        ],
-    )
+    parameters = []
+    for run in runs:
+        marks: Any = ()
+        if run.reason:
+            marks = pytest.mark.skip(reason=run.reason)
+        parameters.append(pytest.param(run.device, id=run.label, marks=marks))
+    metafunc.parametrize("device", parameters)
 
 
 @pytest.hookimpl(wrapper=True)

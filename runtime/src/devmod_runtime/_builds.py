@@ -50,8 +50,10 @@ class Builds:
         constants: Mapping[str, object] | None = None,
         others: Sequence[str] = (),
     ) -> None:
-        self.fmt, self.code = fmt, code
-        self._set, self._others = dict(constants or {}), others
+        self.fmt = fmt
+        self.code = code
+        self._set = dict(constants or {})
+        self._others = others
         self._specialized: dict[tuple[tuple[str, str], ...], Self] = {}
         if self._set:
             _ = self.source  # an unknown constant is an error here
@@ -64,14 +66,18 @@ class Builds:
         if self.fmt != self.source_format:
             return ""
         text = source_text(self.kind, f"the {self.kind} payload of format {self.fmt!r}", self.code)
-        return specialize_source(self.kind, text, self._set, self._others) if self._set else text
+        if not self._set:
+            return text
+        return specialize_source(self.kind, text, self._set, self._others)
 
     @cached_property
     def text(self) -> str:
         """The source for the receiver's compiler (`closed_source`); "" for other formats.
         FormatError if it may read a file.
         """
-        return closed_source(self.kind, self.source) if self.source else ""
+        if not self.source:
+            return ""
+        return closed_source(self.kind, self.source)
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -122,11 +128,9 @@ class Builds:
         constants = {**self._set, **constants}
         key = tuple(sorted((name, repr(value)) for name, value in constants.items()))
         builds = self._specialized.get(key)
-        return (
-            builds
-            if builds is not None
-            else self._specialized.setdefault(key, self.with_constants(constants))
-        )
+        if builds is None:
+            builds = self._specialized.setdefault(key, self.with_constants(constants))
+        return builds
 
     def with_constants(self, constants: Mapping[str, object]) -> Self:
         """Return new builds of the payload with these values for constants, and no others."""
@@ -146,7 +150,9 @@ class BuildLauncher(Launcher):
     """
 
     def __init__(self, info: FunctionInfo, builds: Any, interface: Interface | None = None) -> None:
-        self.info, self.builds, self.interface = info, builds, interface
+        self.info = info
+        self.builds = builds
+        self.interface = interface
 
     @property
     def constants(self) -> Sequence[str]:
@@ -154,7 +160,8 @@ class BuildLauncher(Launcher):
         return constants
 
     def specialize(self, constants: Mapping[str, object]) -> Self:
-        builds, interface = self.builds.specialize(constants), self.info.interface
+        builds = self.builds.specialize(constants)
+        interface = self.info.interface
         launcher = type(self)(self.info, builds)
         if interface is None or interface.block is None:
             return launcher
@@ -215,9 +222,10 @@ def specialize_source(
         if defined and not guarded:
             text = f"defines {name!r} unconditionally, so it cannot be specialized; write #ifndef {name} around its #define"
             raise ArgumentError(f"the {kind} source {text}", kind=kind, argument=name)
-    old_defines = [
-        "" if _defined_name(line) in constants else line for line in lines[first_define:body_start]
-    ]
+    old_defines = lines[first_define:body_start]
+    for number, line in enumerate(old_defines):
+        if _defined_name(line) in constants:
+            old_defines[number] = ""
     new_defines = [
         f"#define {name} {_literal(kind, name, value)}" for name, value in constants.items()
     ]
@@ -244,16 +252,12 @@ def source_constants(text: str) -> list[str]:
         _LITERAL.sub(" ", "\n".join(lines[body_start:])),
         re.MULTILINE,
     )
-    names = [_defined_name(line) for line in lines[first_define:body_start]] + _NAME.findall(
-        " ".join(conditions)
-    )
+    names = dict.fromkeys(_defined_name(line) for line in lines[first_define:body_start])
+    names |= dict.fromkeys(_NAME.findall(" ".join(conditions)))
+    names.pop("defined", None)
     # Names with two leading underscores are the compiler's, and names with cl_ are OpenCL's
     # extensions.
-    return [
-        name
-        for name in dict.fromkeys(names)
-        if name != "defined" and not name.startswith(("__", "cl_"))
-    ]
+    return [name for name in names if not name.startswith(("__", "cl_"))]
 
 
 def _split(text: str) -> tuple[list[str], int, int]:
@@ -261,7 +265,9 @@ def _split(text: str) -> tuple[list[str], int, int]:
     compiled.
     """
     lines = text.split("\n")
-    begin = 1 if lines[0].startswith("//devmod:") else 0
+    begin = 0
+    if lines[0].startswith("//devmod:"):
+        begin = 1
     end = begin
     while (
         end < len(lines)
@@ -274,7 +280,9 @@ def _split(text: str) -> tuple[list[str], int, int]:
 
 def _defined_name(line: str) -> str:
     match = _NAME.match(line, len("#define "))
-    return match.group() if match else ""
+    if match is None:
+        return ""
+    return match.group()
 
 
 def _literal(kind: str, name: str, value: object) -> str:

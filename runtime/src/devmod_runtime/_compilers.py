@@ -84,12 +84,13 @@ def run_compiler(code: Binary, target: Target) -> tuple[str, bytes] | None:
     kind = target.kind
     compiler = _compilers.get(kind)
     with target:
-        result = (
-            compiler(bytes(code))
-            if compiler is not None
-            else call("devmod_compile", kind=kind, code=code)
-        )
-    return None if result is None and compiler is None else _check_payload(_spec(kind), result)
+        if compiler is not None:
+            result = compiler(bytes(code))
+        else:
+            result = call("devmod_compile", kind=kind, code=code)
+            if result is None:
+                return None
+    return _check_payload(_spec(kind), result)
 
 
 def _spec(kind: str) -> TargetSpec:
@@ -124,8 +125,11 @@ def _check_payload(spec: TargetSpec, result: object) -> tuple[str, bytes]:
         )
     form = detect_form(result)
     if form not in spec.compiled_as:
+        got = "no"
+        if result:
+            got = form or "unknown"
         raise FormatError(
-            f"the compiler set for {spec.kind} returned {form or 'unknown' if result else 'no'} bytes. Expected "
+            f"the compiler set for {spec.kind} returned {got} bytes. Expected "
             f"{' or '.join(spec.compiled_as)} bytes; for another payload, return (format, bytes), with one of the formats "
             f"{', '.join(spec.formats)}",
             kind=spec.kind,

@@ -85,9 +85,9 @@ def _after_fork_in_child() -> None:
             lock._at_fork_reinit()
     if _opened:
         _inherited = _inherited.union(_opened)
-        all_ = actions + [action for action in _opened.values() if action is not None]
+        own_actions = [action for action in _opened.values() if action is not None]
         _opened.clear()
-        for action in all_:
+        for action in actions + own_actions:
             action()
         skip_exit_handlers()
 
@@ -103,7 +103,8 @@ def skip_exit_handlers() -> None:
 
     try:
         c = ctypes.CDLL(None)
-        end, flush = (ctypes.cast(function, ctypes.c_void_p) for function in (c._exit, c.fflush))
+        end = ctypes.cast(c._exit, ctypes.c_void_p)
+        flush = ctypes.cast(c.fflush, ctypes.c_void_p)
         c.on_exit(end, None)
         c.__cxa_atexit(flush, None, None)  # registered last, called first
     except (AttributeError, OSError):

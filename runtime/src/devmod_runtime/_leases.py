@@ -105,7 +105,13 @@ class Pool:
 
     def free(self) -> list[Any]:
         """Return the free values."""
-        return [each.value if type(each) is Lease else each for each in [*self._free]]
+        values = []
+        for each in [*self._free]:
+            if type(each) is Lease:
+                values.append(each.value)
+            else:
+                values.append(each)
+        return values
 
     def __len__(self) -> int:
         return len(self._free)

@@ -52,7 +52,8 @@ def open_library(places: Iterable[str]) -> list[Attempt]:
             is_missing = str(error).startswith(
                 f"{place}: cannot open shared object file: No such file"
             )
-            attempts.append(Attempt(place, problem="" if is_missing else str(error)))
+            problem = "" if is_missing else str(error)
+            attempts.append(Attempt(place, problem=problem))
     return attempts
 
 
@@ -66,25 +67,44 @@ def driver_row(*parts: Iterable[Attempt]) -> tuple[str, str, str]:
         where it was looked for. Each part needs one. The row has what was found and what cannot be
         opened; for a part without a library, all places.
     """
-    state, texts = "ok", []
+    state = "ok"
+    texts: list[str] = []
     for attempts in map(tuple, parts):
-        found = [
-            (each.place, _path(each.found) or each.place)
-            for each in attempts
-            if each.found is not None
-        ]
-        texts += [path if path == place else f"{place} is {path}" for place, path in found]
+        found = [each for each in attempts if each.found is not None]
+        texts += map(_found_text, found)
         texts += [each.problem for each in attempts if each.problem]
         if found:
             continue
         missing = [each.place for each in attempts if not each.problem]
-        state = (
-            "not installed" if state != "problem" and len(missing) == len(attempts) else "problem"
-        )
-        for text, is_path in (("not found", True), ("not found by the system's linker", False)):
-            places = [each for each in missing if os.path.isabs(each) == is_path]
-            texts += [f"{text}: {' '.join(places)}"] if places else []
+        texts += _missing_texts(missing)
+        if state != "problem":
+            state = "not installed"
+        if len(missing) < len(attempts):
+            state = "problem"
     return "driver", state, ", ".join(texts)
+
+
+def _found_text(attempt: Attempt) -> str:
+    path = _path(attempt.found) or attempt.place
+    if path == attempt.place:
+        return path
+    return f"{attempt.place} is {path}"
+
+
+def _missing_texts(places: Iterable[str]) -> list[str]:
+    paths = []
+    names = []
+    for place in places:
+        if os.path.isabs(place):
+            paths.append(place)
+        else:
+            names.append(place)
+    texts = []
+    if paths:
+        texts.append(f"not found: {' '.join(paths)}")
+    if names:
+        texts.append(f"not found by the system's linker: {' '.join(names)}")
+    return texts
 
 
 def permission_rows(*patterns: str) -> list[tuple[str, str, str]]:
@@ -102,16 +122,15 @@ def permission_rows(*patterns: str) -> list[tuple[str, str, str]]:
         A row for each file that this user may not read or write. Drivers do not list its device,
         and give no reason.
     """
-    return [
-        (
-            "permissions",
-            "problem",
-            f"this user may not open {path}, so its device is not listed: {_access(path)}",
-        )
-        for pattern in patterns
-        for path in sorted(glob(pattern))
-        if not os.access(path, os.R_OK | os.W_OK)
-    ]
+    rows = []
+    for pattern in patterns:
+        for path in sorted(glob(pattern)):
+            if not os.access(path, os.R_OK | os.W_OK):
+                problem = (
+                    f"this user may not open {path}, so its device is not listed: {_access(path)}"
+                )
+                rows.append(("permissions", "problem", problem))
+    return rows
 
 
 def _access(path: str) -> str:

@@ -215,12 +215,12 @@ class RuntimeModule(PayloadModule):
         def make() -> Function:
             # Not `self.origin`: a stored module decodes its origin at the first access.
             # Nor the module: it has the function, and a cycle is freed late.
-            code = (
-                self.code
-                if isinstance(self.code, (bytes, memoryview))
-                else self.code[self.entry(name, info)]
-            )
-            spec, fmt, whole = self._spec, self.format, self.code
+            code = self.code
+            if not isinstance(code, (bytes, memoryview)):
+                code = code[self.entry(name, info)]
+            spec = self._spec
+            fmt = self.format
+            whole = self.code
 
             def find_devices() -> list[Device]:
                 from devmod._modules.fitting import fitting_devices
@@ -249,16 +249,17 @@ class RuntimeModule(PayloadModule):
         explain_import(error, "devmod.load_from_bytes", self.kind, type(self).__module__)
 
     def _compile(self, entry: str) -> tuple[str, Binary]:
-        code = self.code if isinstance(self.code, (bytes, memoryview)) else self.code[entry]
+        code = self.code
+        if not isinstance(code, (bytes, memoryview)):
+            code = code[entry]
         if self.format in self._spec.source_formats:
             from devmod import Target
             from devmod_runtime._compilers import run_compiler
 
-            current = Target.current()
-            replaced = run_compiler(
-                code,
-                current if current is not None and current.kind == self.kind else Target(self.kind),
-            )
+            target = Target.current()
+            if target is None or target.kind != self.kind:
+                target = Target(self.kind)
+            replaced = run_compiler(code, target)
             if replaced is not None:
                 return replaced
         return self.format, code
@@ -313,7 +314,9 @@ class GlobalsModule(RuntimeModule):
                 f"get_global of a {kind} module takes the option dtype=, got {list(options)}",
                 kind=kind,
             )
-        type_name = "uint8" if dtype is None else dtype_of(dtype)
+        type_name = "uint8"
+        if dtype is not None:
+            type_name = dtype_of(dtype)
         element = array_bytes(parse_dtype(type_name))
         if device is None:
             device = find_device(kind)
@@ -328,8 +331,12 @@ class GlobalsModule(RuntimeModule):
         except ImportError as error:
             self._explain(error)
             raise
-        shape: tuple[int, ...] = (nbytes // element,) if element else ()
-        declared = self._declared_type(name) if dtype is None else None
+        shape: tuple[int, ...] = ()
+        if element:
+            shape = (nbytes // element,)
+        declared = None
+        if dtype is None:
+            declared = self._declared_type(name)
         if declared is not None:
             type_name, shape = declared
             size = array_bytes(parse_dtype(type_name), shape)
@@ -349,8 +356,12 @@ class GlobalsModule(RuntimeModule):
         None if they do not have it.
         """
         for info in self.functions.values():
-            types = info.interface.extra.get("globals") if info.interface is not None else None
-            entry = types.get(name) if isinstance(types, dict) else None
+            types = None
+            if info.interface is not None:
+                types = info.interface.extra.get("globals")
+            entry = None
+            if isinstance(types, dict):
+                entry = types.get(name)
             if isinstance(entry, (list, tuple)) and entry and isinstance(entry[0], str):
                 dtype, *lengths = entry
                 parse_dtype(dtype)  # raises FormatError

@@ -97,7 +97,9 @@ def wait_interruptibly(
     from threading import get_ident, main_thread
 
     if get_ident() == main_thread().ident:
-        limit = perf_counter() + (_SHORT_WAIT if seconds is None else seconds)
+        if seconds is None:
+            seconds = _SHORT_WAIT
+        limit = perf_counter() + seconds
         while not is_done():
             if perf_counter() > limit:
                 call_uninterrupted(wait)

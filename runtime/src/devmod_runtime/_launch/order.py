@@ -287,11 +287,7 @@ class ArgumentOrder:
         omitted = [number for number in self._optional if number not in present]
         defaults = tuple(self.arguments[number].default for number in omitted)
 
-        # The values of a call: those by position, those by name, and the defaults.
-        places = {number: place for place, number in enumerate(positions)}
-        places |= {number: count + given.index(name) for number, name in by_name.items()}
-        places |= {number: place for place, number in enumerate(omitted, count + len(given))}
-
+        places = _places(positions, by_name, given, omitted)
         converters = self._converters(given, count)
         groups = self._take_records(given, places)
         order = [places[number] for number in sorted(places)]
@@ -545,6 +541,22 @@ def _block_records(interface: Interface, starts: Sequence[int]) -> list[RecordAr
         if block.name and params:
             records.append(RecordArgument(block.name, numbers, -1, block.size, params))
     return records
+
+
+def _places(
+    positions: Sequence[int],
+    by_name: Mapping[int, str],
+    given: Sequence[str],
+    omitted: Sequence[int],
+) -> dict[int, int]:
+    """Return the place of each argument among the values of a call: those by position, those by
+    name as in `given`, and the defaults of the omitted ones.
+    """
+    count = len(positions)
+    places = {number: place for place, number in enumerate(positions)}
+    places |= {number: count + given.index(name) for number, name in by_name.items()}
+    places |= {number: place for place, number in enumerate(omitted, count + len(given))}
+    return places
 
 
 def _rearranger(
