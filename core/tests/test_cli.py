@@ -170,7 +170,7 @@ def test_a_known_command_whose_wheel_is_missing_names_it(
     assert run(capsys, "view", "k.devmod") == (
         1,
         "",
-        "devmod: error: the command 'view' cannot run: devmod-readers is not installed. To add it: pip install devmod-readers\n",
+        "devmod: error: the command 'view' cannot run: devmod-view is not installed. To add it: pip install devmod-view\n",
     )
     assert run(capsys, "check", "k.devmod") == (
         1,
