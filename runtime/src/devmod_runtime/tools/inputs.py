@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from devmod import Device, Function, Image, Interface
+    from devmod_runtime.tools.lengths import Constraint
 else:
     from devmod._util.numpy import np
 
@@ -59,13 +60,17 @@ PICTURES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".t
 _FORMS = "a number, random, zeros, fill:NUMBER, a file (.npy, .npz:KEY, a picture), local:BYTES, or a tuple or dict as in Python"
 #: The scalars from an interface: integers are small, so that products of sizes stay inside of the
 #: arrays. And the elements of an array.
-_INTEGER, _FLOAT, _LENGTH = 16, 0.5, 1 << 18
+_INTEGER = 16
+_FLOAT = 0.5
+_LENGTH = 1 << 18
 #: The largest product of the integers of `distinct_numbers`, and the most elements of an array for
 #: it.
-_MOST_PRODUCT, _MOST_ELEMENTS = 1 << 18, 1 << 20
+_MOST_PRODUCT = 1 << 18
+_MOST_ELEMENTS = 1 << 20
 #: The texels of an image in each dimension, and the most bytes of one input: what a kernel declares
 #: may be a stranger's.
-_TEXELS, _MOST_BYTES = 64, 1 << 28
+_TEXELS = 64
+_MOST_BYTES = 1 << 28
 #: What NumPy, zipfile and zlib raise for a file that is damaged or of another form, or too large.
 _UNREADABLE = (
     OSError,
@@ -123,7 +128,9 @@ def read_count(text: str, sizes: Mapping[str, int], argument: str) -> int:
 
 def read_counts(text: str, sizes: Mapping[str, int], argument: str) -> tuple[int, ...]:
     """Return the numbers of a text such as ``16,N``."""
-    return tuple(read_count(part, sizes, argument) for part in text.split(",")) if text else ()
+    if not text:
+        return ()
+    return tuple(read_count(part, sizes, argument) for part in text.split(","))
 
 
 def read_value(name: str, text: str, param: Param | None, sizes: Mapping[str, int]) -> Any:
@@ -151,11 +158,8 @@ def read_value(name: str, text: str, param: Param | None, sizes: Mapping[str, in
         return _generated(name, match, param, sizes)
     if text.startswith("local:"):
         return Local(read_count(text[6:], sizes, name))
-    if text.rpartition(":")[0].endswith(".npz") or Path(text).suffix.lower() in (
-        ".npy",
-        ".npz",
-        *PICTURES,
-    ):
+    is_key = text.rpartition(":")[0].endswith(".npz")
+    if is_key or Path(text).suffix.lower() in (".npy", ".npz", *PICTURES):
         return read_array(name, text, param)
     if any(part.strip() in sizes for part in text.split("*")):
         return read_count(text, sizes, name)
@@ -172,41 +176,60 @@ def read_value(name: str, text: str, param: Param | None, sizes: Mapping[str, in
 def _generated(
     name: str, match: re.Match[str], param: Param | None, sizes: Mapping[str, int]
 ) -> Any:
+    dtype = _generated_type(name, match, param)
+    shape = _generated_shape(name, match, param, dtype, sizes)
+    number = match["value"]
+    value = None
+    if number:
+        value = read_value(name, number, None, sizes)
+    try:
+        if number:
+            with np.errstate(all="raise"):
+                return np.full((*shape, *dtype.shape), value, dtype.base)
+        if match["word"] == "zeros":
+            return np.zeros(shape, dtype)
+        return random_array(name, shape, dtype, match["word"])
+    except (NotFromInterfaceError, TypeError, ValueError, ArithmeticError, MemoryError) as error:
+        raise ArgumentError(f"{name}={match[0]}: {error}", argument=name) from None
+
+
+def _generated_type(name: str, match: re.Match[str], param: Param | None) -> np.dtype[Any]:
+    """Return the type of a text such as ``zeros:float32[16]``. Default: that of the interface."""
     typed = param
     if match["type"]:
         try:
             typed = Param(name, "buffer", match["type"])
         except FormatError as error:
             raise ArgumentError(f"{name}: {error}", argument=name) from None
-    dtype = typed.dtype if typed is not None else None
-    if dtype is None and param is not None and param.kind == "image":
-        dtype = np.dtype(np.uint8)
-    if dtype is None:
-        raise ArgumentError(
-            f"{name}={match[0]}: the interface has no type for it; give one, as in {name}={match['word']}:float32[1024]",
-            argument=name,
-        )
+
+    dtype = None
+    if typed is not None:
+        dtype = typed.dtype
+    if dtype is not None:
+        return dtype
+    if param is not None and param.kind == "image":
+        return np.dtype(np.uint8)
+    raise ArgumentError(
+        f"{name}={match[0]}: the interface has no type for it; give one, as in {name}={match['word']}:float32[1024]",
+        argument=name,
+    )
+
+
+def _generated_shape(
+    name: str,
+    match: re.Match[str],
+    param: Param | None,
+    dtype: np.dtype[Any],
+    sizes: Mapping[str, int],
+) -> tuple[int, ...]:
     if match["shape"] is not None:
-        shape = read_counts(match["shape"], sizes, name)
-    elif param is not None and param.kind == "buffer" and param.size:
-        shape = (-(-param.size // dtype.itemsize),)
-    else:
-        raise ArgumentError(
-            f"{name}={match[0]}: it has no shape; give one, as in {name}={match[0]}[1024]",
-            argument=name,
-        )
-    value = read_value(name, match["value"], None, sizes) if match["value"] else None
-    try:
-        if match["value"]:
-            with np.errstate(all="raise"):
-                return np.full((*shape, *dtype.shape), value, dtype.base)
-        return (
-            np.zeros(shape, dtype)
-            if match["word"] == "zeros"
-            else random_array(name, shape, dtype, match["word"])
-        )
-    except (NotFromInterfaceError, TypeError, ValueError, ArithmeticError, MemoryError) as error:
-        raise ArgumentError(f"{name}={match[0]}: {error}", argument=name) from None
+        return read_counts(match["shape"], sizes, name)
+    if param is not None and param.kind == "buffer" and param.size:
+        return (-(-param.size // dtype.itemsize),)
+    raise ArgumentError(
+        f"{name}={match[0]}: it has no shape; give one, as in {name}={match[0]}[1024]",
+        argument=name,
+    )
 
 
 # -- Files.
@@ -245,31 +268,34 @@ def read_array(name: str, path: str, param: Param | None = None) -> np.ndarray[A
 
 def _from_npz(name: str, path: str, key: str) -> np.ndarray[Any, Any]:
     try:
-        with (
-            open(path, "rb") as file,
-            np.load(file, allow_pickle=False) as arrays,
-        ):  # NumPy leaves a damaged file open
+        # NumPy leaves a damaged file open.
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
             if not key and len(arrays.files) == 1:
                 key = arrays.files[0]
             if key in arrays.files:
                 return arrays[key]  # type: ignore[no-any-return]
-            problem = (
-                "has no array"
-                if not arrays.files
-                else f"has no array {key!r}"
-                if key
-                else "has several arrays"
-            )
-            known = f"; it has {list_names(arrays.files)}" if arrays.files else ""
-            raise ArgumentError(f"{name}: {path} {problem}{known}", argument=name)
+            problem = _missing_key(arrays.files, key)
+            raise ArgumentError(f"{name}: {path} {problem}", argument=name)
     except _UNREADABLE as error:
         if isinstance(error, ArgumentError):
             raise
         raise _unreadable(name, path, error) from None
 
 
+def _missing_key(known: Sequence[str], key: str) -> str:
+    """Return why a file .npz has no array for a key, or without one."""
+    if not known:
+        return "has no array"
+    problem = "has several arrays"
+    if key:
+        problem = f"has no array {key!r}"
+    return f"{problem}; it has {list_names(known)}"
+
+
 def _unreadable(name: str, path: str, error: Exception) -> ArgumentError:
-    why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    why = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        why = error.strerror
     if "allow_pickle" in why:  # NumPy's advice for all that is no array
         why = f"it is no file {Path(path).suffix} of NumPy, or it has Python objects"
     return ArgumentError(f"{name}: {path} cannot be read: {why}", argument=name)
@@ -287,20 +313,25 @@ def _pillow(name: str, path: str) -> Any:
 
 
 def _picture(name: str, path: str, param: Param | None) -> np.ndarray[Any, Any]:
-    dtype = param.dtype if param is not None else None
-    packed = dtype is not None and (dtype.base == np.uint32 or dtype.shape == (4,))
+    dtype = None
+    is_image = False
+    if param is not None:
+        dtype = param.dtype
+        is_image = param.kind == "image"
+    is_packed = dtype is not None and (dtype.base == np.uint32 or dtype.shape == (4,))
+    modes = ["L", "RGB", "RGBA"]
+    if is_image:
+        modes.remove("RGB")  # no device has images of three channels
+
     pillow = _pillow(name, path)
     try:
         with pillow.open(path) as picture:
-            if (
-                packed
-                or picture.mode not in ("L", "RGB", "RGBA")
-                or (param is not None and param.kind == "image" and picture.mode == "RGB")
-            ):
+            if is_packed or picture.mode not in modes:
                 picture = picture.convert("RGBA")
             pixels = np.array(picture)
     except Exception as error:  # noqa: BLE001 - Pillow has a reader for each format, which may raise anything for a damaged file
         raise _unreadable(name, path, error) from None
+
     if dtype is not None and dtype.base == np.uint32 and not dtype.shape:
         return pixels.view(np.uint32)[..., 0]
     if dtype is not None and dtype.base.kind == "f":
@@ -341,27 +372,24 @@ def write_array(name: str, path: str, array: np.ndarray[Any, Any]) -> None:
 def _save_picture(name: str, path: str, array: np.ndarray[Any, Any], content: BytesIO) -> None:
     suffix = Path(path).suffix.lower()
     pixels = array
-    if (
-        pixels.dtype == np.uint32 and pixels.ndim == 2
-    ):  # a pixel is one word, red in the lowest byte
+    if pixels.dtype == np.uint32 and pixels.ndim == 2:
+        # A pixel is one word, red in the lowest byte.
         pixels = np.ascontiguousarray(pixels).view(np.uint8).reshape(*pixels.shape, 4)
     if pixels.dtype.kind == "f":
         pixels = np.rint(np.clip(np.nan_to_num(pixels), 0, 1) * 255)  # nan is black
     pixels = pixels.astype(np.uint8)
     if pixels.ndim == 3 and pixels.shape[2] == 1:
         pixels = pixels[..., 0]
-    if pixels.ndim not in (2, 3) or (pixels.ndim == 3 and pixels.shape[2] not in (3, 4)):
+    is_picture = pixels.ndim == 2 or (pixels.ndim == 3 and pixels.shape[2] in (3, 4))
+    if not is_picture:
         raise ArgumentError(
             f"--save {name}={path}: expected height × width or height × width × 3 or 4 numbers for a picture, got the shape {array.shape}",
             argument=name,
         )
     pillow = _pillow(name, path)
     picture = pillow.fromarray(pixels)
-    picture = (
-        picture.convert("RGB")
-        if suffix in (".jpg", ".jpeg") and picture.mode == "RGBA"
-        else picture
-    )
+    if suffix in (".jpg", ".jpeg") and picture.mode == "RGBA":
+        picture = picture.convert("RGB")
     picture.save(content, pillow.registered_extensions()[suffix])
 
 
@@ -416,13 +444,13 @@ class Invented(NamedTuple):
         candidate declares for it.
         """
         known = self.declared.get(param.name, param)
-        if param.kind == known.kind == "image":
+        if param.kind != known.kind:
+            return param
+        if param.kind == "image":
             return param.replace(format=param.format or known.format)
-        return (
-            param
-            if param.type or param.kind != known.kind
-            else param.replace(type=known.type, members=known.members)
-        )
+        if param.type:
+            return param
+        return param.replace(type=known.type, members=known.members)
 
     def word_of(self, name: str, dtype: np.dtype[Any]) -> str:
         """Return the draw of an array. Integers that may be indices have those of "random": in the
@@ -443,7 +471,7 @@ class Invented(NamedTuple):
 
 def equal_numbers(interfaces: Iterable[Interface]) -> Invented:
     """Return inputs in which all integers are equal."""
-    integers = [name for name, kind in _kinds_of_numbers(interfaces).items() if kind in "iu"]
+    integers = _names_of_integers(interfaces)
     return Invented(dict.fromkeys(integers, _INTEGER), _length([_INTEGER] * len(integers)))
 
 
@@ -461,26 +489,32 @@ def distinct_numbers(interfaces: Iterable[Interface], blocks: Collection[int]) -
     blocks
         The numbers of threads of their blocks in any dimension.
     """
-    kinds = _kinds_of_numbers(interfaces)
-    block = max(blocks, default=1)
-    block = block if block > 1 else _INTEGER
-    step = 8 if block >= 8 else 2
-    large = [
-        each
-        for each in range(2 * block - step // 2, block, -step)
-        if not any(each % length == 0 for length in blocks if length > 1)
-    ]
-    integers = [name for name, kind in kinds.items() if kind in "iu"]
+    lengths = [each for each in blocks if each > 1]
+    block = max(lengths, default=_INTEGER)
+    step = 2
+    if block >= 8:
+        step = 8
+    large = []
+    for each in range(2 * block - step // 2, block, -step):
+        if all(each % length for length in lengths):
+            large.append(each)
+
+    integers = _names_of_integers(interfaces)
     numbers = _some_large(integers, large[:3] or [2 * block - 1])
-    for place, name in enumerate(name for name in kinds if name not in integers):
+    length = _length(numbers.values())
+    floats = [name for name in _kinds_of_numbers(interfaces) if name not in integers]
+    for place, name in enumerate(floats):
         numbers[name] = (place % 6 + 2) / 8
-    return Invented(numbers, _length(numbers[name] for name in integers))
+    return Invented(numbers, length)
 
 
 def _some_large(integers: Sequence[str], large: Sequence[int]) -> dict[str, float]:
     """Return numbers of which as many are large as the limit on their product allows, or one."""
-    for count, step in (*((count, 4) for count in range(len(large), 0, -1)), (1, 1)):
-        values = [*large[:count]]
+    # The other numbers are multiples of 4, as long as their product allows that too.
+    attempts = [(number, 4) for number in range(len(large), 0, -1)]
+    attempts.append((1, 1))
+    for number, step in attempts:
+        values = [*large[:number]]
         for each in range(2 * step, (len(integers) + 5) * step, step):
             if each not in values:
                 values.append(each)
@@ -507,7 +541,7 @@ def numbers_of_many_blocks(
         Which integer is the first large one.
     """
     distinct = distinct_numbers(interfaces, blocks)
-    integers = [name for name, kind in _kinds_of_numbers(interfaces).items() if kind in "iu"]
+    integers = _names_of_integers(interfaces)
     start = turn % max(len(integers), 1)
     integers = integers[start:] + integers[:start]
     large = []
@@ -540,18 +574,22 @@ def _length(numbers: Iterable[float]) -> int:
     return max(_LENGTH, min(4 * int(prod(numbers)), _MOST_ELEMENTS))
 
 
+def _names_of_integers(interfaces: Iterable[Interface]) -> list[str]:
+    return [name for name, kind in _kinds_of_numbers(interfaces).items() if kind in "iu"]
+
+
 def _kinds_of_numbers(interfaces: Iterable[Interface]) -> dict[str, str]:
     """Return NumPy's kind of each number that the scalars of functions have, by name."""
-    kinds: dict[str, str] = {
-        name: "u" for interface in interfaces for name in _lengths_in(interface)
-    }
+    kinds: dict[str, str] = {}
+    for interface in interfaces:
+        kinds |= dict.fromkeys(_lengths_in(interface), "u")
 
     def note(name: str, dtype: np.dtype[Any]) -> float:
         if name not in kinds or dtype.kind == "u":  # all candidates get one number
             kinds[name] = dtype.kind
         return 0
 
-    for param in (each for interface in interfaces for each in interface.params):
+    for param in params_of(interfaces):
         if param.kind in ("scalar", "uniform") and param.default is None:
             with suppress(FormatError, NotFromInterfaceError):
                 if param.dtype is not None:
@@ -559,11 +597,20 @@ def _kinds_of_numbers(interfaces: Iterable[Interface]) -> dict[str, str]:
     return {name: kind for name, kind in kinds.items() if kind != "b"}
 
 
+def params_of(interfaces: Iterable[Interface]) -> Iterator[Param]:
+    """Yield the parameters of several functions."""
+    for interface in interfaces:
+        yield from interface.params
+
+
 def _lengths_in(interface: Interface) -> Iterator[str]:
     """Yield the names that stand alone in the shapes of a program."""
-    for param in interface.params if "kernels" in interface.extra else ():
-        shape = param.extra.get("shape", ())
-        yield from (each for each in shape if isinstance(each, str))
+    if "kernels" not in interface.extra:
+        return
+    for param in interface.params:
+        for each in param.extra.get("shape", ()):
+            if isinstance(each, str):
+                yield each
 
 
 class RandomImage(NamedTuple):
@@ -581,35 +628,37 @@ def declared_params(interfaces: Iterable[Interface]) -> dict[str, Param]:
     """Return the first buffer with a type, if all of that name agree on it, and the first image
     with a format, by their names.
     """
-    params = [
-        each
-        for interface in interfaces
-        for each in interface.params
-        if (each.type if each.kind == "buffer" else each.format)
-    ]
+    params = []
     types: dict[str, set[Any]] = {}
+    for each in params_of(interfaces):
+        declared: Any = None
+        if each.kind == "buffer" and each.type:
+            declared = parse_dtype(each.type)[:2]
+        elif each.kind != "buffer" and each.format:
+            declared = each.kind
+        if declared is not None:
+            params.append(each)
+            types.setdefault(each.name, set()).add(declared)
+
+    found: dict[str, Param] = {}
     for each in params:
-        types.setdefault(each.name, set()).add(
-            parse_dtype(each.type)[:2] if each.kind == "buffer" else each.kind
-        )
-    return {
-        each.name: each
-        for each in reversed(params)
-        if each.kind == "image" or len(types[each.name]) == 1
-    }
+        if each.kind == "image" or len(types[each.name]) == 1:
+            found.setdefault(each.name, each)
+    return found
 
 
 def threads_of_images(interfaces: Iterable[Interface]) -> list[int] | None:
     """Return one thread for each texel of the images from `default_value`; None for functions
     without images.
     """
-    axes = [
-        int(each.type[:1] or 2)
-        for interface in interfaces
-        for each in interface.params
-        if each.kind == "image"
-    ]
-    return [_TEXELS] * max(axes) if axes else None
+    axes = [_axes_of_image(each) for each in params_of(interfaces) if each.kind == "image"]
+    if not axes:
+        return None
+    return [_TEXELS] * max(axes)
+
+
+def _axes_of_image(param: Param) -> int:
+    return int(param.type[:1] or 2)
 
 
 def default_value(param: Param, invented: Invented) -> Any:
@@ -626,13 +675,7 @@ def default_value(param: Param, invented: Invented) -> Any:
     if param.kind == "sampler":
         return None
     if param.kind == "image":
-        if param.type == "1d_buffer":
-            raise NotFromInterfaceError("it is an image over a buffer")
-        shape, layers = (
-            (_TEXELS,) * int(param.type[:1] or 2),
-            _INTEGER if param.type.endswith("_array") else 0,
-        )
-        return RandomImage(shape, param.format or _FORMATS[param.sample], layers, invented.word)
+        return _default_image(param, invented)
     if param.kind == "local":
         raise NotFromInterfaceError("the size of this local memory is unknown")
     if param.type == "handle":
@@ -644,22 +687,39 @@ def default_value(param: Param, invented: Invented) -> Any:
     if dtype is None:
         raise NotFromInterfaceError("its type is unknown")
     if param.kind == "buffer":
-        # The same numbers for elements of one lane and of several: candidates of one function may
-        # differ in that.
-        lanes = prod(dtype.shape)
-        size = max(dtype.itemsize, 1)
-        elements = max(
-            min(invented.length // lanes, _MOST_BYTES // size), -(-param.size // size), 1
-        )
-        if elements * size > _MOST_BYTES:
-            raise NotFromInterfaceError(
-                f"the kernel declares {elements * size} bytes for it, more than {_MOST_BYTES}"
-            )
-        word = invented.word_of(param.name, dtype.base)
-        array = random_array(param.name, (elements * lanes,), dtype.base, word)
-        return array.reshape(elements, *dtype.shape)
+        return _default_array(param, dtype, invented)
+
     value = _small(param.name, dtype, invented.number)
-    return value[()] if dtype.names else value.tolist()
+    if dtype.names:
+        return value[()]
+    return value.tolist()
+
+
+def _default_image(param: Param, invented: Invented) -> RandomImage:
+    if param.type == "1d_buffer":
+        raise NotFromInterfaceError("it is an image over a buffer")
+    shape = (_TEXELS,) * _axes_of_image(param)
+    layers = 0
+    if param.type.endswith("_array"):
+        layers = _INTEGER
+    return RandomImage(shape, param.format or _FORMATS[param.sample], layers, invented.word)
+
+
+def _default_array(param: Param, dtype: np.dtype[Any], invented: Invented) -> np.ndarray[Any, Any]:
+    # The same numbers for elements of one lane and of several: candidates of one function may
+    # differ in that.
+    lanes = prod(dtype.shape)
+    size = max(dtype.itemsize, 1)
+    wanted = min(invented.length // lanes, _MOST_BYTES // size)
+    declared = -(-param.size // size)
+    elements = max(wanted, declared, 1)
+    if elements * size > _MOST_BYTES:
+        raise NotFromInterfaceError(
+            f"the kernel declares {elements * size} bytes for it, more than {_MOST_BYTES}"
+        )
+    word = invented.word_of(param.name, dtype.base)
+    array = random_array(param.name, (elements * lanes,), dtype.base, word)
+    return array.reshape(elements, *dtype.shape)
 
 
 class Arguments(NamedTuple):
@@ -676,7 +736,9 @@ class Arguments(NamedTuple):
 
 def program_of(function: Function) -> ProgramFunction | None:
     """Return a function that is a program; None for another one."""
-    return function if isinstance(function, ProgramFunction) else None
+    if isinstance(function, ProgramFunction):
+        return function
+    return None
 
 
 def has_grid(function: Function) -> bool:
@@ -686,9 +748,9 @@ def has_grid(function: Function) -> bool:
 
 def interface_of(function: Function) -> Interface | None:
     """Return the interface of a call."""
-    return (
-        function._signature.interface if program_of(function) is None else function.info.interface
-    )
+    if program_of(function) is None:
+        return function._signature.interface
+    return function.info.interface
 
 
 def parameters(function: Function) -> dict[str, Param]:
@@ -696,16 +758,20 @@ def parameters(function: Function) -> dict[str, Param]:
     without a name has its number from 1.
     """
     interface = interface_of(function)
-    if (program := program_of(function)) is not None and interface is not None:
+    if interface is None:
+        params = {}
+        for number, arg_type in enumerate(function.info.arg_types, 1):
+            if arg_type == "handle":
+                params[str(number)] = Param("", "buffer", "")
+            else:
+                params[str(number)] = Param("", "scalar", arg_type)
+        return params
+
+    program = program_of(function)
+    if program is not None:
         declared = {each.name: each for each in interface.params}
         return {name: declared[name] for name in (*program.names, *program.outputs)}
-    if interface is None:
-        return {
-            str(number): Param(
-                "", "buffer" if each == "handle" else "scalar", "" if each == "handle" else each
-            )
-            for number, each in enumerate(function.info.arg_types, 1)
-        }
+
     names = function._order.names
     if len(names) != len(interface.params):  # without names, or with the members of structs
         names = tuple(each.name or str(number) for number, each in enumerate(interface.params, 1))
@@ -713,14 +779,18 @@ def parameters(function: Function) -> dict[str, Param]:
 
 
 def _records(function: Function) -> Mapping[str, Any]:
-    return function._order.records if program_of(function) is None else {}
+    if program_of(function) is None:
+        return function._order.records
+    return {}
 
 
 def has_argument(function: Function, name: str) -> bool:
     """Return whether an argument of a function, or a length of a program, has the name."""
-    params, program = parameters(function), program_of(function)
-    is_length = program is not None and name in program.program.length_names
-    return is_length or name in params or f"{name}_" in params or name in _records(function)
+    program = program_of(function)
+    if program is not None and name in program.program.length_names:
+        return True
+    params = parameters(function)
+    return name in params or f"{name}_" in params or name in _records(function)
 
 
 def arguments_of(
@@ -751,54 +821,73 @@ def arguments_of(
     NotFromInterfaceError
         A missing argument cannot be made from the interface.
     """
-    params, program = parameters(function), program_of(function)
-    records = _records(function)
+    params = parameters(function)
+    program = program_of(function)
     if program is not None:
         return _program_arguments(program, params, given, sizes, invented)
     if invented is not None:
         params = {name: invented.completed(each) for name, each in params.items()}
-    # A parameter called "in" is the keyword in_ of a call.
-    given = {
-        name if name in params or f"{name}_" not in params else f"{name}_": value
-        for name, value in given.items()
-    }
-    _check_names(function, given, params, records)
-    values = {
-        name: read_value(name, value, params.get(name), sizes) if isinstance(value, str) else value
-        for name, value in given.items()
-    }
-    in_records = {number for name in given if name in records for number in records[name].numbers}
+    values = {_keyword(name, params): value for name, value in given.items()}
+    records = _records(function)
+    _check_names(function, values, params, records)
+    for name, value in values.items():
+        if isinstance(value, str):
+            values[name] = read_value(name, value, params.get(name), sizes)
+
+    in_records: set[int] = set()
+    for name in values.keys() & records.keys():
+        in_records.update(records[name].numbers)
     for number, (name, param) in enumerate(params.items()):
         if name in values or number in in_records or param.default is not None:
             continue
         if param.kind == "sampler":
             values[name] = None
         elif invented is not None:
-            if interface_of(function) is None:
-                raise NotFromInterfaceError("the function has no interface")
-            try:
-                values[name] = default_value(param, invented)
-            except NotFromInterfaceError as error:
-                raise NotFromInterfaceError(f"{name}: {error}") from None
+            values[name] = _invented_value(function, name, param, invented)
     if any(name.isdecimal() for name in values):
-        in_order = sorted(values, key=lambda name: int(name) if name.isdecimal() else 0)
-        if in_order != [str(number) for number in range(1, len(values) + 1)]:
-            raise ArgumentError(
-                f"expected all arguments by number, 1=… to {len(params)}=…, got {list_names(values)}",
-                argument=in_order[0],
-            )
-        return Arguments(tuple(values[name] for name in in_order), {})
+        return Arguments(_by_number(values, len(params)), {})
     return Arguments((), values)
+
+
+def _keyword(name: str, params: Collection[str]) -> str:
+    """Return the keyword of a parameter in a call: ``in_`` for one called "in"."""
+    if name not in params and f"{name}_" in params:
+        return f"{name}_"
+    return name
+
+
+def _invented_value(function: Function, name: str, param: Param, invented: Invented) -> Any:
+    if interface_of(function) is None:
+        raise NotFromInterfaceError("the function has no interface")
+    try:
+        return default_value(param, invented)
+    except NotFromInterfaceError as error:
+        raise NotFromInterfaceError(f"{name}: {error}") from None
+
+
+def _by_number(values: Mapping[str, Any], count: int) -> tuple[Any, ...]:
+    """Return the values of arguments in the order of their numbers, which must all be there."""
+
+    def number_of(name: str) -> int:
+        if name.isdecimal():
+            return int(name)
+        return 0
+
+    in_order = sorted(values, key=number_of)
+    if in_order != [str(number) for number in range(1, len(values) + 1)]:
+        raise ArgumentError(
+            f"expected all arguments by number, 1=… to {count}=…, got {list_names(values)}",
+            argument=in_order[0],
+        )
+    return tuple(values[name] for name in in_order)
 
 
 def _check_names(
     function: Any, given: Iterable[str], params: Iterable[str], others: Collection[str]
 ) -> None:
-    lengths = (
-        f"; its lengths: {list_names(others)}"
-        if others and program_of(function) is not None
-        else ""
-    )
+    lengths = ""
+    if others and program_of(function) is not None:
+        lengths = f"; its lengths: {list_names(others)}"
     for name in given:
         if name not in params and name not in others:
             suggestion = did_you_mean(name, [*params, *others])
@@ -820,23 +909,23 @@ def _program_arguments(
     """Return the arguments of a program. An array without a shape of its own has the declared one,
     for known lengths or small ones.
     """
-    declared, names = function.program.declared, function.program.length_names
+    declared = function.program.declared
+    names = function.program.length_names
     _check_names(function, given, params, names)
     lengths = {name: sizes[name] for name in names if name in sizes}
     values: dict[str, Any] = {}
-    made: dict[
-        str, str
-    ] = {}  # the text of an array without its shape; "" for an argument that is not given
+    #: The text of an array without its shape; "" for an argument that is not given.
+    made: dict[str, str] = {}
     for name, value in given.items():
-        match = _ARRAY.fullmatch(value) if isinstance(value, str) else None
         if name in names:
-            lengths[name] = read_count(value, sizes, name) if isinstance(value, str) else int(value)
-        elif match and match["shape"] is None and isinstance(array := declared[name], Array):
-            made[name] = f"{match['word']}:{match['type'] or array.type}"
+            lengths[name] = _length_of(name, value, sizes)
+        elif text := _without_shape(value, declared.get(name)):
+            made[name] = text
+        elif isinstance(value, str):
+            values[name] = read_value(name, value, params[name], sizes)
         else:
-            values[name] = (
-                read_value(name, value, params[name], sizes) if isinstance(value, str) else value
-            )
+            values[name] = value
+
     stated = dict(lengths)
     constraints = known_lengths(function, values, lengths)
     for _, name, length in constraints:
@@ -844,37 +933,69 @@ def _program_arguments(
             text = f"{function.label}: {name}={stated[name]}, and an array has {length} there"
             raise ArgumentError(text, kind=function.kind, function=function.name, argument=name)
     if invented is not None:
-        made |= dict.fromkeys(
-            (
-                each
-                for each in function.names
-                if each not in given and each not in function.defaults
-            ),
-            "",
-        )
-    numbers = invented or Invented()
+        for name in function.names:
+            if name not in given and name not in function.defaults:
+                made[name] = ""
     if made:
-        found = choose_lengths(function, lengths, constraints, numbers.numbers)
-        found = found or choose_lengths(function, lengths, constraints, {})
-        if found is None and (names or function.sizes):
-            text = (
-                f"{function.label}: no lengths that it accepts were found: give {list_names(names)}"
-            )
-            raise (
-                ArgumentError(text, kind=function.kind, function=function.name)
-                if invented is None
-                else NotFromInterfaceError(text)
-            )
-        lengths = found or {}
-    for name, text in made.items():
-        array = declared[name]
-        if isinstance(array, Array):
-            values[name] = _declared_array(function, array, lengths, text, numbers)
-        else:
-            values[name] = (
-                lengths[name] if name in lengths else default_value(params[name], numbers)
-            )
+        lengths = _lengths_for_made(function, lengths, constraints, invented)
+        values |= _made_values(function, params, made, lengths, invented or Invented())
     return Arguments((), {name: values[name] for name in params if name in values})
+
+
+def _made_values(
+    function: ProgramFunction,
+    params: Mapping[str, Param],
+    made: Mapping[str, str],
+    lengths: Mapping[str, int],
+    invented: Invented,
+) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name, text in made.items():
+        array = function.program.declared[name]
+        if isinstance(array, Array):
+            values[name] = _declared_array(function, array, lengths, text, invented)
+        elif name in lengths:
+            values[name] = lengths[name]
+        else:
+            values[name] = default_value(params[name], invented)
+    return values
+
+
+def _length_of(name: str, value: Any, sizes: Mapping[str, int]) -> int:
+    if isinstance(value, str):
+        return read_count(value, sizes, name)
+    return int(value)
+
+
+def _without_shape(value: Any, declared: Any) -> str:
+    """Return the text of an array whose shape is left to the program, with its type; "" for another
+    argument.
+    """
+    if not isinstance(value, str) or not isinstance(declared, Array):
+        return ""
+    match = _ARRAY.fullmatch(value)
+    if match is None or match["shape"] is not None:
+        return ""
+    return f"{match['word']}:{match['type'] or declared.type}"
+
+
+def _lengths_for_made(
+    function: ProgramFunction,
+    lengths: dict[str, int],
+    constraints: Sequence[Constraint],
+    invented: Invented | None,
+) -> dict[str, int]:
+    """Return lengths for the arrays that are made here: those of `invented`, or small ones."""
+    wanted = (invented or Invented()).numbers
+    found = choose_lengths(function, lengths, constraints, wanted)
+    found = found or choose_lengths(function, lengths, constraints, {})
+    names = function.program.length_names
+    if found is None and (names or function.sizes):
+        text = f"{function.label}: no lengths that it accepts were found: give {list_names(names)}"
+        if invented is None:
+            raise ArgumentError(text, kind=function.kind, function=function.name)
+        raise NotFromInterfaceError(text)
+    return found or {}
 
 
 def _declared_array(
@@ -897,8 +1018,9 @@ def _declared_array(
             f"{array.name}: the shape {shape} has {array.nbytes(shape)} bytes, more than {_MOST_BYTES}"
         )
     if text:
-        channels = array.texel.channels if array.texel is not None else 1
-        sizes = (*shape, channels) if channels > 1 else shape
+        sizes = shape
+        if array.texel is not None and array.texel.channels > 1:
+            sizes = (*shape, array.texel.channels)
         return read_value(array.name, f"{text}[{','.join(map(str, sizes))}]", None, {})
     if array.format:
         return RandomImage(shape[::-1], array.format, 0, invented.word)
@@ -943,9 +1065,10 @@ def call_once(
     program = program_of(function)
     if program is None or not program.outputs:
         return result, arguments
-    outputs = dict(
-        zip(program.outputs, result if isinstance(result, tuple) else (result,), strict=True)
-    )
+    results = result
+    if not isinstance(result, tuple):
+        results = (result,)
+    outputs = dict(zip(program.outputs, results, strict=True))
     return None, on_device(function, Arguments((), arguments.named | outputs), device)
 
 
@@ -956,44 +1079,44 @@ def on_device(function: Function, arguments: Arguments, device: Device) -> Argum
     params = parameters(function)
 
     def copy(name: str, value: Any) -> Any:
-        param = params.get(name)
-        kind = param.kind if param is not None else "buffer"
         try:
-            if kind == "sampler":
-                return (
-                    device.sampler(filter=value or "nearest")
-                    if value is None or isinstance(value, str)
-                    else value
-                )
-            if isinstance(value, RandomImage):
-                return _image_on_device(name, value, device)
-            if (
-                not isinstance(value, np.ndarray)
-                or not (value.ndim or kind == "buffer")
-                or kind in ("scalar", "uniform")
-            ):
-                return value
-            if kind == "image":
-                return device.image_from_numpy(
-                    value, param.format or None if param is not None else None
-                )
-            return device.from_numpy(value)
+            return _copy(name, value, params.get(name), device)
         except DevmodError as error:
             raise ArgumentError(
                 f"{name}: {error}", kind=device.kind, function=function.name, argument=name
             ) from None
 
     named = {name: copy(name, value) for name, value in arguments.named.items()}
-    if (program := program_of(function)) is not None and program.states and "state" not in named:
-        lengths: dict[str, int] = {}
-        known_lengths(program, named, lengths)
-        named["state"] = program.state(
-            **{name: lengths[name] for name in program.open_lengths if name in lengths}
-        )
-    return Arguments(
-        tuple(copy(str(number), value) for number, value in enumerate(arguments.positional, 1)),
-        named,
-    )
+    program = program_of(function)
+    if program is not None and program.states and "state" not in named:
+        known: dict[str, int] = {}
+        known_lengths(program, named, known)
+        lengths = {name: known[name] for name in program.open_lengths if name in known}
+        named["state"] = program.state(**lengths)
+    in_order = [copy(str(number), value) for number, value in enumerate(arguments.positional, 1)]
+    return Arguments(tuple(in_order), named)
+
+
+def _copy(name: str, value: Any, param: Param | None, device: Device) -> Any:
+    """Return an array, an image or a sampler on a device, and any other value as it is."""
+    kind = "buffer"
+    image_format = None
+    if param is not None:
+        kind = param.kind
+        image_format = param.format or None
+    if kind == "sampler":
+        if value is None or isinstance(value, str):
+            return device.sampler(filter=value or "nearest")
+        return value
+    if isinstance(value, RandomImage):
+        return _image_on_device(name, value, device)
+    if not isinstance(value, np.ndarray) or kind in ("scalar", "uniform"):
+        return value
+    if kind == "image" and value.ndim:
+        return device.image_from_numpy(value, image_format)
+    if kind == "buffer" or value.ndim:
+        return device.from_numpy(value)
+    return value
 
 
 def _image_on_device(name: str, value: RandomImage, device: Device) -> Image:
@@ -1002,7 +1125,8 @@ def _image_on_device(name: str, value: RandomImage, device: Device) -> Image:
     except DevmodError as error:
         raise NotFromInterfaceError(f"{name}: {error}") from None
     if value.format.endswith("norm"):
-        generator, limits = np.random.default_rng(crc32(name.encode())), np.iinfo(image.texel.dtype)
+        generator = np.random.default_rng(crc32(name.encode()))
+        limits = np.iinfo(image.texel.dtype)
         texels = generator.integers(
             limits.min, limits.max, image.array_shape, limits.dtype, endpoint=True
         )
@@ -1019,15 +1143,16 @@ def results_of(
     """Return the arrays that a function may have written to, and those of `written`, on the
     host.
     """
-    params, program = parameters(function), program_of(function)
-    state = arguments.named["state"] if program is not None and program.states else {}
-    return {
-        name: value.numpy()
-        for name, value in (*arguments.items(), *state.items())
-        if hasattr(value, "numpy")
-        and (
-            name not in params
-            or params[name].access != "r"
-            or {name, params[name].name} & {*written}
-        )
-    }
+    params = parameters(function)
+    values = [*arguments.items()]
+    program = program_of(function)
+    if program is not None and program.states:
+        values.extend(arguments.named["state"].items())
+    results = {}
+    for name, value in values:
+        if not hasattr(value, "numpy"):
+            continue
+        param = params.get(name)
+        if param is None or param.access != "r" or {name, param.name} & {*written}:
+            results[name] = value.numpy()
+    return results

@@ -56,6 +56,7 @@ from devmod_runtime.tools.inputs import (
     negative_numbers,
     numbers_of_many_blocks,
     on_device,
+    params_of,
     program_of,
     results_of,
     threads_of_images,
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import Device, Function, Interface, Module
+    from devmod_runtime._launch.arguments import Argument
     from devmod_runtime.tools.inputs import Arguments
     from devmod_runtime.tools.observed import Methods
 
@@ -76,14 +78,17 @@ if TYPE_CHECKING:
 FAULTS = {"write": "writes outside", "read": "reads outside", "unwritten": "unwritten"}
 #: The block of a kernel with an open one, if no other candidate has a block; and the most threads
 #: of a block for all candidates.
-_OPEN_BLOCK, _MOST_THREADS = (64, 1, 1), 1 << 12
+_OPEN_BLOCK = (64, 1, 1)
+_MOST_THREADS = 1 << 12
 #: The blocks of a launch with a further draw: in a kernel of one dimension, and in each of several.
-_MANY_BLOCKS, _SEVERAL_BLOCKS = 16, 5
+_MANY_BLOCKS = 16
+_SEVERAL_BLOCKS = 5
 #: The seeds of the launches of the reference with inputs that are moved.
 _SEEDS = (1, 1 << 20)
 #: The bytes and the number of the arrays that the steps of a program write, with which its steps
 #: are compared one by one.
-_MOST_RECORDED, _MOST_STEPS = 1 << 26, 1024
+_MOST_RECORDED = 1 << 26
+_MOST_STEPS = 1024
 
 
 class Draw(NamedTuple):
@@ -176,9 +181,20 @@ def _candidates(name: str, modules: Sequence[Module]) -> Iterator[tuple[Module, 
         if module.kind != PROGRAM:
             yield module, module.kind, describe_candidate(module)
             continue
-        kernels = program_kernels(name, module).values()
-        for kind in dict.fromkeys(each.kind for all_ in kernels for each in all_):
+        kernels = chain.from_iterable(program_kernels(name, module).values())
+        for kind in dict.fromkeys(each.kind for each in kernels):
             yield module, kind, kind
+
+
+def _interfaces(functions: Iterable[tuple[Module, str]]) -> list[Interface]:
+    """Return the interfaces of functions, each a module and a name. Some have none."""
+    found = []
+    for module, name in functions:
+        with suppress(DevmodError):  # its process has the error
+            interface = getattr(module.functions.get(name), "interface", None)
+            if interface is not None:
+                found.append(interface)
+    return found
 
 
 def _explained(module: Module, name: str, kind: str, device: Device | None = None) -> Any:
@@ -199,14 +215,16 @@ class Trials:
         grid: Any,
         block: Any,
     ) -> None:
-        self._folder, self._unused = folder, unused
-        self._block = None if block is None else np.atleast_1d(block).tolist()
-        self._shape = {
-            word: np.atleast_1d(each).tolist()
-            for word, each in (("threads", threads), ("grid", grid))
-            if each is not None
-        }
-        self._number, self._listed = count(), cache(devices)
+        self._folder = folder
+        self._unused = unused
+        given_shape = {"threads": threads, "grid": grid, "block": block}
+        self._shape: dict[str, list[int]] = {}
+        for word, each in given_shape.items():
+            if each is not None:
+                self._shape[word] = np.atleast_1d(each).tolist()
+        self._block = self._shape.pop("block", None)
+        self._number = count()
+        self._listed = cache(devices)
         self._given = {name: self._text(name, value) for name, value in given.items()}
         self._files: dict[int, Path] = {}
         self._groups: list[tuple[str, list[Planned]]] = []
@@ -231,51 +249,75 @@ class Trials:
 
     def add_function(self, name: str, candidates: Sequence[Module]) -> None:
         """Plan the launches of one function."""
-        interfaces = [found for each in candidates if (found := _interface(each, name)) is not None]
+        interfaces = _interfaces((each, name) for each in candidates)
         programs = [each for each in candidates if each.kind == PROGRAM]
-        kernels = [
-            _interface(each, kernel)
-            for program in programs
-            for kernel, all_ in program_kernels(name, program).items()
-            for each in all_
-        ]
-        launched = [each for each in kernels if each is not None] or interfaces
+        kernels: list[tuple[Module, str]] = []
+        for program in programs:
+            for kernel, modules in program_kernels(name, program).items():
+                kernels += [(each, kernel) for each in modules]
+        request = self._request(name, interfaces, _interfaces(kernels) or interfaces)
+        request["is_whole"] = len(programs) > 1
+
         planned: list[Planned] = []
         for module, kind, label in _candidates(name, candidates):
-            default = default_device(kind)
-            here = (
-                [device for device in self._listed() if device.kind == kind]
-                if default is None
-                else [default]
-            )
-            reason, fits = "", False
-            for device in here:
+            reason = ""
+            fitting = []
+            for device in self._devices(kind):
                 candidate = _explained(module, name, kind, device)
                 if candidate.outcome == "refused":
                     reason = candidate.text
-                    continue
-                fits = True
-                planned.append(self._plan(module, name, device, interfaces, launched, label))
-                planned[-1].request["is_whole"] = len(programs) > 1
-            if not fits:
-                planned.append(
-                    Planned(label, "", reason or _explained(module, name, kind).text, {})
-                )
+                else:
+                    fitting.append(device)
+            for device in fitting:
+                planned.append(self._plan(module, name, device, label, request))
+            if not fitting:
+                reason = reason or _explained(module, name, kind).text
+                planned.append(Planned(label, "", reason, {}))
         self._groups.append((name, planned))
 
+    def _devices(self, kind: str) -> list[Device]:
+        default = default_device(kind)
+        if default is not None:
+            return [default]
+        return [device for device in self._listed() if device.kind == kind]
+
+    def _request(
+        self, name: str, interfaces: Sequence[Interface], launched: Sequence[Interface]
+    ) -> dict[str, Any]:
+        """Return what the launches of all candidates of a function have in common. `launched` are
+        the interfaces of its kernels.
+        """
+        # The block of a candidate that has none of its own.
+        block = self._block
+        for each in interfaces:
+            block = block or each.block or each.default_block
+        blocks = []
+        for each in launched:
+            lengths = each.block or each.default_block or block or _OPEN_BLOCK
+            blocks.append((*lengths, 1, 1)[:3])
+        written = []
+        for param in params_of(interfaces):
+            if param.access != "r" and param.name:
+                written.append(param.name)
+        return {
+            "name": name,
+            "declared": [each.to_dict() for each in declared_params(interfaces).values()],
+            "launches": _launches(interfaces, blocks, self._given),
+            "written": written,
+            "shape": self._shape,
+            "block": block,
+        }
+
     def _plan(
-        self,
-        module: Module,
-        name: str,
-        device: Device,
-        interfaces: Sequence[Interface],
-        launched: Sequence[Interface],
-        label: str,
+        self, module: Module, name: str, device: Device, label: str, request: Mapping[str, Any]
     ) -> Planned:
+        """Return a candidate on a device; `request` is what it has in common with the others."""
         path = self._files.get(id(module))
         if path is None:
-            path = self._files[id(module)] = self._folder / f"{next(self._number)}.devmod"
+            path = self._folder / f"{next(self._number)}.devmod"
             path.write_bytes(dumps(module))
+            self._files[id(module)] = path
+
         arguments = {}
         with suppress(DevmodError):  # its process has the error
             function = module.get_function(name)
@@ -284,40 +326,21 @@ class Trials:
             }
             self._unused.difference_update(arguments)
         place = device_label(device)
-        # The block of a candidate that has none of its own.
-        block = self._block or next(
-            (block for each in interfaces if (block := each.block or each.default_block)), None
-        )
-        blocks = [
-            (*(each.block or each.default_block or block or _OPEN_BLOCK), 1, 1)[:3]
-            for each in launched
-        ]
-        request = {
+        own = {
             "module": str(path),
             "kind": device.kind,
-            "name": name,
             "device": place,
             "arguments": arguments,
-            "declared": [each.to_dict() for each in declared_params(interfaces).values()],
-            "launches": _launches(interfaces, blocks, self._given),
-            "written": [
-                param.name
-                for each in interfaces
-                for param in each.params
-                if param.access != "r" and param.name
-            ],
-            "shape": self._shape,
-            "block": block,
             "results": str(self._folder / str(next(self._number))),
         }
-        return Planned(label, place, "", request)
+        return Planned(label, place, "", {**request, **own})
 
     def run(self, timeout: float) -> Iterator[tuple[str, list[Planned]]]:
         """Launch all: each in another process, but runtimes that were registered in this process
         alone. Yield the name and the candidates of a function after its launches. Its files are
         removed then, since a module may have many functions.
         """
-        items = [_items([each for each in group if each.request]) for _, group in self._groups]
+        items = [_items(_with_device(group)) for _, group in self._groups]
         in_process = local_kinds()
         results = answers(
             __name__,
@@ -331,7 +354,7 @@ class Trials:
                 _, end = next(results)
                 if end is not None:
                     _note_end(request, end)
-            self._leave_out([each for each in group if each.request])
+            self._leave_out(_with_device(group))
             yield name, group
             for request in own:
                 for path in self._folder.glob(f"{Path(request['results']).name}-*"):
@@ -350,6 +373,10 @@ class Trials:
                 _write_outcome({**each.request, "launch": 0}, {"outcome": "left out", "text": text})
 
 
+def _with_device(group: Iterable[Planned]) -> list[Planned]:
+    return [each for each in group if each.request]
+
+
 def _launches(
     interfaces: Sequence[Interface], blocks: Sequence[Sequence[int]], given: Collection[str]
 ) -> list[dict[str, Any]]:
@@ -358,12 +385,7 @@ def _launches(
     """
     largest = [min(lcm(*lengths), _MOST_THREADS) for lengths in zip(*blocks, strict=True)]
     largest = largest or [*_OPEN_BLOCK]
-    axes = max((axis for axis, each in enumerate(largest, 1) if each > 1), default=1)
-    few = [2 * each if each > 1 else 1 for each in largest[:axes]]
-    few[0] = 2 * largest[0]
-    blocks_of_axis = _MANY_BLOCKS if axes == 1 else _SEVERAL_BLOCKS
-    many = [blocks_of_axis * each for each in largest[:axes]]
-
+    few, many = _few_and_many(largest)
     distinct = distinct_numbers(interfaces, {*largest, *chain(*blocks)})
     negative = negative_numbers(interfaces)
     plans = [
@@ -374,7 +396,7 @@ def _launches(
         ("negative", distinct._replace(numbers={**distinct.numbers, **negative}), few),
         ("wide", numbers_of_many_blocks(interfaces, many, largest, 1), many),
     ]
-    open_params = [param for each in interfaces for param in each.params if param.name not in given]
+    open_params = [each for each in params_of(interfaces) if each.name not in given]
     if not open_params:
         del plans[2:]
     has_data = any(map(_is_data, open_params))
@@ -388,11 +410,11 @@ def _launches(
             for name, number in invented.numbers.items()
             if name.partition("[")[0] not in given
         }
+        if launches and (launches[-1]["word"], launches[-1]["numbers"]) == (word, numbers):
+            continue  # the results would be the same
         may_fail = has_data and word in ("negative", "wide")
         if word == "negative":
             may_fail |= any(isinstance(numbers.get(name), int) for name in negative)
-        if launches and (launches[-1]["word"], launches[-1]["numbers"]) == (word, numbers):
-            continue  # the results would be the same
         launches.append(
             {
                 "word": word,
@@ -403,6 +425,27 @@ def _launches(
             }
         )
     return launches
+
+
+def _few_and_many(block: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Return the threads of a launch of two blocks in each dimension in which a block has threads,
+    and of one of many.
+    """
+    axes = 1
+    for axis, length in enumerate(block, 1):
+        if length > 1:
+            axes = axis
+    few = [2 * block[0]]
+    for length in block[1:axes]:
+        if length > 1:
+            few.append(2 * length)
+        else:
+            few.append(1)
+
+    blocks = _SEVERAL_BLOCKS
+    if axes == 1:
+        blocks = _MANY_BLOCKS
+    return few, [blocks * length for length in block[:axes]]
 
 
 def _is_data(param: Param) -> bool:
@@ -466,18 +509,22 @@ def _note_end(request: Mapping[str, Any], end: End) -> None:
         _write_outcome(request, {"outcome": "failed", "text": f"its launch {end}"})
 
 
+def _has_results(results: str, launch: int) -> bool:
+    outcome = _read_outcome(results, launch)
+    return outcome is not None and outcome["outcome"] == "launched"
+
+
 def _sound_peers(request: Mapping[str, Any], most: int) -> list[str]:
     """Return the candidates of which each launch of the first draw, of at most so many, had
     results.
     """
+    numbers = []
+    for number, inputs in enumerate(request["launches"][:most]):
+        if inputs["word"] == "random":
+            numbers.append(number)
     found = []
     for results in request["peers"]:
-        outcomes = [
-            _read_outcome(results, number)
-            for number, inputs in enumerate(request["launches"][:most])
-            if inputs["word"] == "random"
-        ]
-        if all(each is not None and each["outcome"] == "launched" for each in outcomes):
+        if all(_has_results(results, number) for number in numbers):
             found.append(results)
     return found
 
@@ -490,9 +537,7 @@ def _is_wanted(request: Mapping[str, Any]) -> bool:
         return request["results"] in peers
     if len(peers) < 2 or request["results"] not in peers:
         return False
-    reference = _read_outcome(peers[0], number)
-    is_reference = peers[0] == request["results"]
-    return is_reference or (reference is not None and reference["outcome"] == "launched")
+    return peers[0] == request["results"] or _has_results(peers[0], number)
 
 
 def _launch(request: dict[str, Any]) -> bool:
@@ -517,6 +562,8 @@ def _outcome(request: Mapping[str, Any]) -> dict[str, Any]:
     about: dict[str, Any] = {"is_invented": False, "numbers": {}}
     try:
         return _launched(request, about)
+    except _UnsavedError as error:
+        return {"outcome": "unsaved", "text": str(error)}
     except NotFromInterfaceError as error:
         return {"outcome": "not compared", "text": str(error)}
     except GuardError as error:
@@ -530,9 +577,14 @@ def _outcome(request: Mapping[str, Any]) -> dict[str, Any]:
         return {"outcome": "failed", "text": text_of(error)}
 
 
+class _UnsavedError(Exception):
+    """The results of a launch cannot be written."""
+
+
 def _launched(request: Mapping[str, Any], about: dict[str, Any]) -> dict[str, Any]:
     """Launch. Add to `about` the numbers, and whether inputs are invented."""
-    number, given = request["launch"], request["arguments"]
+    number = request["launch"]
+    given = request["arguments"]
     inputs = request["launches"][number]
     function, device = _open(request["module"], request["name"], request["device"])
     interface = interface_of(function)
@@ -558,10 +610,11 @@ def _launched(request: Mapping[str, Any], about: dict[str, Any]) -> dict[str, An
         return partial(_results, function, arguments, device, launch, request["written"])
 
     expected: Iterable[Any] | None = ()
-    if not is_reference:
-        expected = _read_outcome(peers[0], number)["results"]
     if request["is_whole"]:
         expected = None
+    elif not is_reference:
+        expected = _read_outcome(peers[0], number)["results"]
+
     others: list[dict[str, Any]] = []
     with warnings.catch_warnings(record=True, action="always") as caught:
         if program is None:
@@ -573,30 +626,42 @@ def _launched(request: Mapping[str, Any], about: dict[str, Any]) -> dict[str, An
                 call = partial(called(moved_arguments(function, host, seed)), expected)
                 arrays = guarded_twice(function, call, again=False)
                 others.append({name: array for name, array, _ in arrays})
-    notes = []
-    for each in dict.fromkeys(str(each.message) for each in caught):
-        if "guard cannot see" in each or " dimensions, and" in each:
-            notes.append(each)
 
+    return {
+        "outcome": "launched",
+        "text": "; ".join(_notes(caught)),
+        "results": _save(request, results, others),
+        "inputs": describe_inputs(made, invented),
+        **about,
+    }
+
+
+def _notes(caught: Iterable[warnings.WarningMessage]) -> Iterator[str]:
+    """Yield the warnings about the launch itself, each once."""
+    for text in dict.fromkeys(str(each.message) for each in caught):
+        if "guard cannot see" in text or " dimensions, and" in text:
+            yield text
+
+
+def _save(
+    request: Mapping[str, Any], results: Iterable[Any], others: Sequence[Mapping[str, Any]]
+) -> list[tuple[str, str, str, bool]]:
+    """Write each array of results, with what it is for inputs that are moved, to a file. Return its
+    name, the file, its type, and whether its integers stand for floats.
+    """
     files: list[tuple[str, str, str, bool]] = []
     for name, array, is_image in results:
-        path = f"{request['results']}-{number}-{len(files)}.npy"
-        # The array, and what it is for inputs that are moved.
+        path = f"{request['results']}-{request['launch']}-{len(files)}.npy"
         stacked = np.stack([array, *(each.get(name, array) for each in others)])
         try:
             np.save(path, stacked, allow_pickle=False)
         except OSError as error:
-            text = f"the results cannot be written to {path}: {error.strerror or error}"
-            return {"outcome": "unsaved", "text": text}
+            raise _UnsavedError(
+                f"the results cannot be written to {path}: {error.strerror or error}"
+            ) from None
         is_rounded = is_image and array.dtype.kind in "iu"
         files.append((name, path, array.dtype.name, is_rounded))
-    return {
-        "outcome": "launched",
-        "text": "; ".join(notes),
-        "results": files,
-        "inputs": describe_inputs(made, invented),
-        **about,
-    }
+    return files
 
 
 def _results(
@@ -617,11 +682,9 @@ def _results(
     """
     program = program_of(function)
     steps = _Steps(expected or ())
-    methods: Methods = (
-        {(GuardedCall, "check"): steps.observe}
-        if program is not None and expected is not None
-        else {}
-    )
+    methods: Methods = {}
+    if program is not None and expected is not None:
+        methods = {(GuardedCall, "check"): steps.observe}
     if program is not None and len(program.steps) > most_steps:
         methods = {
             (GuardedCall, "keep"): lambda _: lambda call: None,
@@ -634,14 +697,18 @@ def _results(
         each.check()
     if result is not None:
         arrays["the returned value"] = np.asarray([result])
-    images = {
-        name
-        for name, value in call.items()
-        if isinstance(value, Image) and value.texel.sample == "float"
-    }
-    entries = [(name, array, name in images) for name, array in arrays.items()]
-    entries = steps.results if steps.results and steps.is_complete else entries
+    if steps.results and steps.is_complete:
+        entries = steps.results
+    else:
+        values = dict(call.items())
+        entries = [
+            (name, array, _is_image_of_floats(values.get(name))) for name, array in arrays.items()
+        ]
     return entries, {name: array for name, array, _ in entries}
+
+
+def _is_image_of_floats(value: object) -> bool:
+    return isinstance(value, Image) and value.texel.sample == "float"
 
 
 def _results_of_program(
@@ -654,9 +721,8 @@ def _results_of_program(
         results = guarded_twice(function, partial(called, expected), again=False)
         guarded_twice(function, partial(called, None))
     except GuardError as error:
-        if (
-            error.fault == "write"
-        ):  # raise the error with its step, unless a launch does not repeat it
+        if error.fault == "write":
+            # Raise the error with its step, unless a launch does not repeat it.
             guarded_twice(function, partial(called, None, most_steps=1 << 16), again=False)
         raise
     return results
@@ -684,7 +750,9 @@ class _Steps:
     def __init__(self, reference: Iterable[Any]) -> None:
         self._reference = {name: (path, dtype) for name, path, dtype, _ in reference}
         self.results: list[tuple[str, np.ndarray[Any, Any], bool]] = []
-        self.is_complete, self._number, self._nbytes = True, 0, 0
+        self.is_complete = True
+        self._number = 0
+        self._nbytes = 0
         self.deferred: dict[int, GuardedCall] = {}
 
     def defer(self, call: GuardedCall) -> None:
@@ -697,33 +765,33 @@ class _Steps:
         def observed(call: GuardedCall) -> None:
             check(call)
             self._number += 1
+            for argument, value, memory in call.guarded:
+                self._add(call, argument, value, memory)
             arguments = call.function._signature.arguments
-            images = [
-                (arguments[number], each, None)
-                for number, each in call._images.items()
-                if isinstance(each, Image)
-            ]
-            for argument, value, memory in (*call.guarded, *images):
-                if argument.written:
-                    self._add(
-                        f"step {self._number} ({call.function.name}): {argument.name}",
-                        value,
-                        memory,
-                    )
+            for number, each in call._images.items():
+                if isinstance(each, Image):
+                    self._add(call, arguments[number], each, None)
 
         return observed
 
-    def _add(self, name: str, value: Any, memory: GuardedMemory | None) -> None:
+    def _add(
+        self, call: GuardedCall, argument: Argument, value: Any, memory: GuardedMemory | None
+    ) -> None:
+        if not argument.written:
+            return
         self._nbytes += value.nbytes
         self.is_complete = self._nbytes <= _MOST_RECORDED and len(self.results) < _MOST_STEPS
         if not self.is_complete:
             return
-        self.results.append((name, value.numpy(), memory is None and value.texel.sample == "float"))
-        if name in self._reference:
-            expected = load_result(*self._reference[name])[0]
-            value.copy_from(expected) if memory is None else memory.assign(
-                np.frombuffer(expected.tobytes(), np.uint8)
-            )
+        name = f"step {self._number} ({call.function.name}): {argument.name}"
+        self.results.append((name, value.numpy(), _is_image_of_floats(value)))
+        if name not in self._reference:
+            return
+        expected = load_result(*self._reference[name])[0]
+        if memory is None:
+            value.copy_from(expected)
+        else:
+            memory.assign(np.frombuffer(expected.tobytes(), np.uint8))
 
 
 def _launch_shape(
@@ -735,19 +803,15 @@ def _launch_shape(
     threads = request["launches"][request["launch"]]["threads"]
     launch = dict(request["shape"] or {"threads": threads})
     if function.block is None:
-        block = request["block"] or (_OPEN_BLOCK if interface.open_block else None)
-        if block is None:
+        block = request["block"]
+        if not block and interface.open_block:
+            block = _OPEN_BLOCK
+        if not block:
             raise NotFromInterfaceError(
                 "its interface has no block of threads; give one: --block, or block="
             )
         launch["block"] = tuple(block)
     return launch
-
-
-def _interface(module: Module, name: str) -> Interface | None:
-    with suppress(DevmodError):  # its process has the error
-        return getattr(module.functions.get(name), "interface", None)
-    return None
 
 
 def load_result(path: str, dtype: str) -> np.ndarray[Any, Any]:

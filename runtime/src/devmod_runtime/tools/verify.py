@@ -5,6 +5,7 @@ devices of this machine.
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,7 +29,7 @@ from devmod_runtime.tools.trials import FAULTS, Draw, Planned, Trials, load_resu
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from devmod import FunctionInfo, Module, TargetSpec
@@ -56,7 +57,8 @@ _VERBS = {
     "unwritten": "depends on memory that nothing wrote",
     "failed": "fails",
 }
-_COMPARED, _ERRORS = ("reference", "agrees", "differs"), ("differs", *FAULTS.values(), "failed")
+_COMPARED = ("reference", "agrees", "differs")
+_ERRORS = ("differs", *FAULTS.values(), "failed")
 
 
 class Payload(NamedTuple):
@@ -128,94 +130,126 @@ class Verification:
         functions: Mapping[str, tuple[Comparison, ...]],
         draws: Mapping[str, tuple[Draw, ...]],
     ) -> None:
-        self.payloads, self.functions, self.draws = tuple(payloads), functions, draws
+        self.payloads = tuple(payloads)
+        self.functions = functions
+        self.draws = draws
 
     @property
     def ok(self) -> bool:
         """Whether no payload has a problem, no candidate is wrong or fails, and one was launched if
         there is one.
         """
-        checked = [each for comparisons in self.functions.values() for each in comparisons]
-        return (
-            not any(each.damage or each.problem for each in self.payloads)
-            and not any(each.outcome in _ERRORS for each in checked)
-            and (not checked or any(each.device for each in checked))
-        )
+        if any(each.damage or each.problem for each in self.payloads):
+            return False
+        checked = [*chain.from_iterable(self.functions.values())]
+        if any(each.outcome in _ERRORS for each in checked):
+            return False
+        return not checked or self._is_launched
 
     @property
     def uncompared(self) -> list[str]:
         """The functions of which no result was compared with another one: one candidate ran, or
         none, or they write to no array.
         """
-        return [
-            name
-            for name, checked in self.functions.items()
-            if not {each.outcome for each in checked} & {"agrees", "differs"}
-        ]
+        names = []
+        for name, checked in self.functions.items():
+            outcomes = {each.outcome for each in checked}
+            if not outcomes & {"agrees", "differs"}:
+                names.append(name)
+        return names
 
     def to_dict(self) -> dict[str, Any]:
         """Return the verification as plain data."""
         return {
             "ok": self.ok,
             "uncompared": self.uncompared,
-            "payloads": [each._asdict() for each in self.payloads],
-            "functions": {
-                name: [each._asdict() for each in checked]
-                for name, checked in self.functions.items()
-            },
-            "draws": {
-                name: [each._asdict() for each in draws] for name, draws in self.draws.items()
-            },
+            "payloads": _as_dicts(self.payloads),
+            "functions": {name: _as_dicts(each) for name, each in self.functions.items()},
+            "draws": {name: _as_dicts(each) for name, each in self.draws.items()},
         }
 
+    @property
+    def _is_launched(self) -> bool:
+        checked = chain.from_iterable(self.functions.values())
+        return any(each.device for each in checked)
+
     def __str__(self) -> str:
-        intact = [each for each in self.payloads if not each.damage]
-        digests = sum(each.digest for each in intact)
-        lines = [
-            f"payloads: {len(intact)} of {len(self.payloads)} intact, {digests} compared with a digest"
-        ]
-        lines += [f"  damaged {each.name}: {each.damage}" for each in self.payloads if each.damage]
-        lines += [
-            f"  invalid {each.name}: {each.problem}" for each in self.payloads if each.problem
-        ]
-        for payload in self.payloads:
-            if not payload.checked:
-                lines.append(f"  intact, contents not checked: {payload.name}")
+        lines = [*self._describe_payloads()]
         seen: set[str] = set()
         for name, checked in self.functions.items():
             lines.append(f"{name}:")
-            places = [
-                f"{each.candidate}{' on ' + each.device if each.device else ''}" for each in checked
-            ]
-            width, wide = max(map(len, _OUTCOMES)), max(map(len, places), default=0)
-            for each, place in zip(
-                checked, places, strict=True
-            ):  # what a machine lacks is the same for each function
-                text = each.text if each.device else shorten_repeat(each.text, seen)
-                lines.append(f"  {each.outcome:<{width}}  {place:<{wide}}  {text}".rstrip())
+            lines += _describe_comparisons(checked, seen)
             lines += _describe_draws(self.draws[name])
         if self.functions:
             lines.append(self._summary())
         return "\n".join(map(escape_line, lines))
 
+    def _describe_payloads(self) -> Iterator[str]:
+        """Yield the lines of the payloads."""
+        intact = [each for each in self.payloads if not each.damage]
+        digests = sum(each.digest for each in intact)
+        yield f"payloads: {len(intact)} of {len(self.payloads)} intact, {digests} compared with a digest"
+        for each in self.payloads:
+            if each.damage:
+                yield f"  damaged {each.name}: {each.damage}"
+        for each in self.payloads:
+            if each.problem:
+                yield f"  invalid {each.name}: {each.problem}"
+        for each in self.payloads:
+            if not each.checked:
+                yield f"  intact, contents not checked: {each.name}"
+
     def _summary(self) -> str:
         """Return how many candidates were compared on how many devices."""
-        if not any(each.device for checked in self.functions.values() for each in checked):
+        if not self._is_launched:
             return "no candidate could be launched"
-        candidates, devices_used = 0, set()
+        candidates = 0
+        devices_used = set()
         for checked in self.functions.values():
             # Two candidates may have one name: on a device each has a comparison.
-            places = Counter(
-                (each.candidate, each.device) for each in checked if each.outcome in _COMPARED
-            )
+            places: Counter[tuple[str, str]] = Counter()
             counts: dict[str, int] = {}
-            for (candidate, device), number in places.items():
-                counts[candidate] = max(counts.get(candidate, 0), number)
-                devices_used.add(device)
+            for each in checked:
+                if each.outcome not in _COMPARED:
+                    continue
+                devices_used.add(each.device)
+                places[each.candidate, each.device] += 1
+                number = places[each.candidate, each.device]
+                counts[each.candidate] = max(counts.get(each.candidate, 0), number)
             candidates += sum(counts.values())
-        return f"{candidates} candidate{'s' * (candidates != 1)} compared on {len(devices_used)} device{'s' * (len(devices_used) != 1)}"
+        number_of_devices = _plural(len(devices_used), "device")
+        return f"{_plural(candidates, 'candidate')} compared on {number_of_devices}"
 
     __repr__ = __str__
+
+
+def _as_dicts(values: Iterable[NamedTuple]) -> list[dict[str, Any]]:
+    return [each._asdict() for each in values]
+
+
+def _plural(number: int, noun: str) -> str:
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number} {noun}s"
+
+
+def _describe_comparisons(checked: Sequence[Comparison], seen: set[str]) -> Iterator[str]:
+    """Yield the lines of a function's candidates. `seen` are the texts of functions before it: what
+    a machine lacks is the same for each.
+    """
+    places = []
+    for each in checked:
+        place = each.candidate
+        if each.device:
+            place += f" on {each.device}"
+        places.append(place)
+    width = max(map(len, _OUTCOMES))
+    place_width = max(map(len, places), default=0)
+    for each, place in zip(checked, places, strict=True):
+        text = each.text
+        if not each.device:
+            text = shorten_repeat(text, seen)
+        yield f"  {each.outcome:<{width}}  {place:<{place_width}}  {text}".rstrip()
 
 
 def _describe_draws(draws: Sequence[Draw]) -> Iterator[str]:
@@ -227,7 +261,7 @@ def _describe_draws(draws: Sequence[Draw]) -> Iterator[str]:
         for name, number in each.numbers.items():
             numbers.setdefault(name, {})[number] = None
     if judged:
-        parts = [f"{len(values)} draw{'s' * (len(values) > 1)}: {', '.join(values)}"]
+        parts = [f"{_plural(len(values), 'draw')}: {', '.join(values)}"]
         parts += [f"{name} {', '.join(map(str, found))}" for name, found in numbers.items()]
         yield f"  {'; '.join(parts)}"
     for each in draws:
@@ -307,26 +341,22 @@ def verify(
     modules = list(walk(module))
     leaves = [each for each in modules if each.property_mask & BINARY_SERIALIZABLE]
     payloads = [_payload(each) for each in leaves]
-    sound = []
-    for leaf, payload in zip(leaves, payloads, strict=True):
-        if not payload.damage and not payload.problem and leaf.kind != "const_loader":
-            sound.append(leaf)
-    names = dict.fromkeys(each for leaf in sound for each in leaf.function_names)
+    sound = _without_problem(leaves, payloads)
+    names = dict.fromkeys(chain.from_iterable(leaf.function_names for leaf in sound))
     if name is not None and name not in names:
         raise function_not_found(module.kind, name, list(names))
     given = dict(arguments or {})
     unused = set(given)
-    wanted = names if name is None else [name]
+    wanted = [*names]
+    if name is not None:
+        wanted = [name]
     comparisons: dict[str, tuple[Comparison, ...]] = dict.fromkeys(wanted, ())
     draws: dict[str, tuple[Draw, ...]] = dict.fromkeys(wanted, ())
     nodes = kernel_nodes([module])
     with temporary_folder() as folder:
         trials = Trials(Path(folder), given, unused, threads, grid, block)
         for each in wanted:
-            owner = owner_of(each, module)
-            among = owner.candidates if isinstance(owner, BundleModule) else [owner]
-            candidates = [leaf for leaf in sound if each in leaf.function_names and leaf in among]
-            for group in by_node(candidates, nodes):
+            for group in by_node(_candidates(each, module, sound), nodes):
                 trials.add_function(each, group)
         for each, planned in trials.run(timeout):
             compared = _Compared(planned, rtol, atol)
@@ -337,6 +367,28 @@ def verify(
             f"verify: no compared function has an argument {min(unused)!r}", argument=min(unused)
         )
     return Verification(payloads, comparisons, draws)
+
+
+def _without_problem(leaves: Sequence[Module], payloads: Sequence[Payload]) -> list[Module]:
+    """Return the modules that can have candidates."""
+    found = []
+    for leaf, payload in zip(leaves, payloads, strict=True):
+        if not payload.damage and not payload.problem and leaf.kind != "const_loader":
+            found.append(leaf)
+    return found
+
+
+def _candidates(name: str, module: Module, sound: Sequence[Module]) -> list[Module]:
+    """Return the sound modules in which a function is looked up."""
+    owner = owner_of(name, module)
+    among: Sequence[Module] = [owner]
+    if isinstance(owner, BundleModule):
+        among = owner.candidates
+    found = []
+    for leaf in sound:
+        if name in leaf.function_names and leaf in among:
+            found.append(leaf)
+    return found
 
 
 # -- Payloads.
@@ -418,13 +470,14 @@ class _Compared:
     """The comparison of one function's launches, whose tolerance is `rtol` and `atol`."""
 
     def __init__(self, planned: Sequence[Planned], rtol: float | None, atol: float | None) -> None:
-        self._planned, self._rtol, self._atol = planned, rtol, atol
+        self._planned = planned
+        self._rtol = rtol
+        self._atol = atol
         self._unsound = _unsound_launch(planned)
         #: The candidates whose first launches have results, the reference first.
         self._sound = []
         for each in planned:
-            outcomes = [outcome["outcome"] for outcome in each.outcomes[: self._unsound]]
-            if set(outcomes) == {"launched"}:
+            if {launch["outcome"] for launch in each.outcomes[: self._unsound]} == {"launched"}:
                 self._sound.append(each)
 
     def comparisons(self) -> Iterator[Comparison]:
@@ -433,26 +486,36 @@ class _Compared:
             if not each.request:
                 yield Comparison(each.label, "", "not compared", each.reason)
                 continue
-            number, last = len(each.outcomes) - 1, each.outcomes[-1]
-            outcome, text = last["outcome"], last["text"]
-            if outcome == "error":
-                raise ArgumentError(text, **last["about"])
-            if number == self._unsound:
-                outcome = "not compared"
-                chosen = (
-                    f"every candidate does this{each.describe(number)} with sizes that devmod chose"
-                )
-                text = f"{chosen}: {text}. Give the sizes: NAME=VALUE and --threads"
-            if each not in self._sound:
-                is_launched = outcome not in _UNLAUNCHED or number == self._unsound
-                yield Comparison(each.label, each.device if is_launched else "", outcome, text)
-                continue
-            outcome, verdict = self._of_sound(each)
-            notes = [verdict]
-            if outcome not in _ERRORS:
-                notes += [*(launch["text"] for launch in each.outcomes[:number]), text]
-            text = "; ".join(filter(None, dict.fromkeys(notes)))
-            yield Comparison(each.label, each.device, outcome, text)
+            last = each.outcomes[-1]
+            if last["outcome"] == "error":
+                raise ArgumentError(last["text"], **last["about"])
+            if each in self._sound:
+                yield self._of_sound(each)
+            else:
+                yield self._of_unsound(each)
+
+    def _of_unsound(self, candidate: Planned) -> Comparison:
+        """Return the comparison of a candidate of which a first launch has no results."""
+        number = len(candidate.outcomes) - 1
+        last = candidate.outcomes[-1]
+        device = candidate.device
+        if number == self._unsound:
+            return Comparison(candidate.label, device, "not compared", self._note(candidate))
+        if last["outcome"] in _UNLAUNCHED:
+            device = ""
+        return Comparison(candidate.label, device, last["outcome"], last["text"])
+
+    def _note(self, candidate: Planned) -> str:
+        """Return what the last launch of a candidate says beside its results."""
+        number = len(candidate.outcomes) - 1
+        text = candidate.outcomes[-1]["text"]
+        if number != self._unsound:
+            return text  # type: ignore[no-any-return]
+        launch = candidate.describe(number)
+        return (
+            f"every candidate does this{launch} with sizes that devmod chose: {text}. "
+            "Give the sizes: NAME=VALUE and --threads"
+        )
 
     def draws(self) -> Iterator[Draw]:
         """Yield the draws of the launches that were compared, and of those that were dropped."""
@@ -479,7 +542,17 @@ class _Compared:
                 return f"a candidate {_VERBS[each['outcome']]}"
         return ""
 
-    def _of_sound(self, candidate: Planned) -> tuple[str, str]:
+    def _of_sound(self, candidate: Planned) -> Comparison:
+        """Return the comparison of a candidate whose first launches have results."""
+        outcome, verdict = self._verdict(candidate)
+        notes = [verdict]
+        if outcome not in _ERRORS:
+            notes += [launch["text"] for launch in candidate.outcomes[:-1]]
+            notes.append(self._note(candidate))
+        text = "; ".join(filter(None, dict.fromkeys(notes)))
+        return Comparison(candidate.label, candidate.device, outcome, text)
+
+    def _verdict(self, candidate: Planned) -> tuple[str, str]:
         """Return the outcome of a candidate whose first launches have results, and the text."""
         reference = self._sound[0]
         if len(self._sound) == 1:
@@ -510,25 +583,21 @@ class _Compared:
         reference = self._sound[0].outcome(launch) or {}
         own = candidate.outcome(launch) or {}
         word = candidate.request["launches"][launch]["word"]
-        files = {name: rest for name, *rest in reference.get("results", ())}
+        files = {name: (path, dtype) for name, path, dtype, _ in reference.get("results", ())}
         for name, path, dtype, is_rounded in own.get("results", ()):
             if name not in files:  # reflection may know of one candidate alone that it only reads
                 continue
             array = load_result(path, dtype)[0]
-            expected, *moved = load_result(*files[name][:2])
-            allowed = max(self._atol or 0, 1) if is_rounded else self._atol
-            if candidate.request["is_whole"] and allowed is self._rtol is None:
-                # The rounding of all steps adds up.
-                largest = np.max(np.abs(expected), initial=0, where=np.isfinite(expected))
-                allowed = 5 * default_rtol(array, expected) * largest
-            elif allowed is self._rtol is None:
-                allowed = default_rtol(array, expected) * SCALES.get(word, 1)
-            yield (
-                name,
-                worst_difference(
-                    name, array, expected, self._rtol, allowed, moved, is_finite=word != "random"
-                ),
+            expected, *moved = load_result(*files[name])
+            atol = self._atol
+            if is_rounded:
+                atol = max(atol or 0, 1)
+            if atol is None and self._rtol is None:
+                atol = _default_atol(candidate, word, array, expected)
+            difference = worst_difference(
+                name, array, expected, self._rtol, atol, moved, is_finite=word != "random"
             )
+            yield name, difference
 
     def _describe(self, candidate: Planned, launch: int, name: str, difference: Difference) -> str:
         """Return a difference with its input, as text."""
@@ -539,7 +608,8 @@ class _Compared:
             f"; they differ by {difference.error:.3g}"
         )
         inputs = (reference.outcome(launch) or {}).get("inputs", {})
-        elements, words = [], []
+        elements = []
+        words = []
         for each, (word, shape, dtype) in inputs.items():
             words.append(f"{each}={word}[{','.join(map(str, shape))}]")
             if difference.place and [*difference.shape] == shape:
@@ -552,22 +622,34 @@ class _Compared:
         return text
 
 
+def _default_atol(
+    candidate: Planned, word: str, array: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]
+) -> float:
+    """Return the absolute tolerance of the type of an array, for the values of a draw."""
+    tolerance = default_rtol(array, expected)
+    if not candidate.request["is_whole"]:
+        return tolerance * SCALES.get(word, 1)
+    # The rounding of all steps adds up.
+    largest = np.max(np.abs(expected), initial=0, where=np.isfinite(expected))
+    return float(5 * tolerance * largest)
+
+
 def _unsound_launch(planned: Sequence[Planned]) -> int | None:
     """Return the number of the launch in which every candidate is outside, or fails after an
     earlier launch, for invented sizes.
     """
     for number in range(2):
-        outcomes = [
-            outcome
-            for each in planned
-            for outcome in each.outcomes[number : number + 1]
-            if outcome["outcome"] not in _UNLAUNCHED
-        ]
+        outcomes = []
+        for each in planned:
+            for outcome in each.outcomes[number : number + 1]:
+                if outcome["outcome"] not in _UNLAUNCHED:
+                    outcomes.append(outcome)
         names = {each["outcome"] for each in outcomes}
-        if (
-            names
-            and names <= {*_OUTSIDE, "failed"}
-            and all(each.get("is_invented", number) for each in outcomes)
-        ):
-            return number if number or names <= {*_OUTSIDE} else None
+        if not names or not names <= {*_OUTSIDE, "failed"}:
+            continue
+        if not all(each.get("is_invented", number) for each in outcomes):
+            continue
+        if number == 0 and "failed" in names:
+            return None
+        return number
     return None
