@@ -44,12 +44,13 @@ from devmod_runtime.tools.profile import duration_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Any
 
     import numpy as np
 
     from devmod import Device, Function, Launch
+    from devmod.worker import End
     from devmod_runtime.tools.inputs import Arguments
 
     Dims = int | str | Sequence[int] | None
@@ -128,18 +129,9 @@ class Measurement(NamedTuple):
     @property
     def label(self) -> str:
         """What was measured, as one text."""
-        return " ".join(
-            filter(
-                None,
-                (
-                    self.file,
-                    self.function,
-                    self.device,
-                    self.sizes,
-                    self.block and f"block {self.block}",
-                ),
-            )
-        )
+        block = self.block and f"block {self.block}"
+        parts = (self.file, self.function, self.device, self.sizes, block)
+        return " ".join(filter(None, parts))
 
 
 class Benchmark:
@@ -193,44 +185,14 @@ class Benchmark:
         lines: dict[str, list[tuple[int, Measurement]]] = {}
         for each in good:
             if each.sizes.count("=") == 1:
-                lines.setdefault(each._replace(sizes="").label, []).append(
-                    (int(each.sizes.partition("=")[2]), each)
-                )
-        is_curve = bool(lines) and all(len(points) > 1 for points in lines.values())
-        figure = Figure(figsize=(8, 4.5 if is_curve else 1 + 0.4 * len(good)), layout="constrained")
-        axes = figure.add_subplot()
-        if is_curve:
-            for label, points in lines.items():
-                numbers = [size for size, _ in points]
-                axes.plot(
-                    numbers, [each.median * 1e3 for _, each in points], marker="o", label=label
-                )
-                axes.fill_between(
-                    numbers,
-                    [each.quartile1 * 1e3 for _, each in points],
-                    [each.quartile3 * 1e3 for _, each in points],
-                    alpha=0.2,
-                )
-            axes.set(
-                xlabel=good[0].sizes.partition("=")[0],
-                ylabel="milliseconds",
-                xscale="log",
-                yscale="log",
-            )
-            axes.legend()
+                size = int(each.sizes.partition("=")[2])
+                lines.setdefault(each._replace(sizes="").label, []).append((size, each))
+        if lines and all(len(points) > 1 for points in lines.values()):
+            figure = Figure(figsize=(8, 4.5), layout="constrained")
+            _draw_curves(figure.add_subplot(), lines, good[0].sizes.partition("=")[0])
         else:
-            errors = [
-                [each.median - each.quartile1 for each in good],
-                [each.quartile3 - each.median for each in good],
-            ]
-            axes.barh(
-                [each.label for each in good],
-                [each.median * 1e3 for each in good],
-                xerr=np.array(errors) * 1e3,
-                height=0.6,
-            )
-            axes.invert_yaxis()
-            axes.set(xlabel="milliseconds")
+            figure = Figure(figsize=(8, 1 + 0.4 * len(good)), layout="constrained")
+            _draw_bars(figure.add_subplot(), good)
         content = BytesIO()
         figure.savefig(content, format=form)
         with replacing(path) as file:
@@ -239,26 +201,60 @@ class Benchmark:
     def __str__(self) -> str:
         rows: list[tuple[str, ...]] = [_TITLES]
         for each in self.measurements:
-            times = [
-                duration_text(seconds) for seconds in (each.median, each.quartile1, each.quartile3)
-            ]
-            rate = "" if each.gb_per_s is None else f"{each.gb_per_s:.3g}"
-            figures = ["", "", "", "", each.problem] if each.problem else [*times, rate, each.clock]
+            figures = ["", "", "", "", each.problem]
+            if not each.problem:
+                times = map(duration_text, (each.median, each.quartile1, each.quartile3))
+                rate = ""
+                if each.gb_per_s is not None:
+                    rate = f"{each.gb_per_s:.3g}"
+                figures = [*times, rate, each.clock]
             rows.append((each.file, each.function, each.device, each.sizes, each.block, *figures))
-        used = [
-            number
-            for number in range(len(_TITLES))
-            if number not in (3, 4) or any(row[number] for row in rows[1:])
-        ]
-        table = [[escape_line(row[number]) for number in used] for row in rows]
-        widths = [
-            max(map(len, column)) for column in zip(*(row[:-1] for row in table), strict=True)
-        ]
-        return "\n".join(
-            "  ".join([*map(str.ljust, row, widths), row[-1]]).rstrip() for row in table
-        )
+
+        used = []
+        for number, title in enumerate(_TITLES):
+            is_optional = title in ("sizes", "block")
+            if not is_optional or any(row[number] for row in rows[1:]):
+                used.append(number)
+        table = []
+        for row in rows:
+            table.append([escape_line(row[number]) for number in used])
+        # The last column has no width: it may be the text of a problem.
+        columns = list(zip(*table, strict=True))[:-1]
+        widths = [max(map(len, column)) for column in columns]
+        lines = []
+        for cells in table:
+            padded = map(str.ljust, cells, widths)
+            lines.append("  ".join([*padded, cells[-1]]).rstrip())
+        return "\n".join(lines)
 
     __repr__ = __str__
+
+
+def _draw_curves(
+    axes: Any, lines: Mapping[str, Sequence[tuple[int, Measurement]]], size_name: str
+) -> None:
+    """Draw a line for each label, over the values of one size."""
+    for label, points in lines.items():
+        sizes = [size for size, _ in points]
+        # Columns: the quartiles and the median.
+        times = (
+            np.array([(each.quartile1, each.median, each.quartile3) for _, each in points]).T * 1e3
+        )
+        axes.plot(sizes, times[1], marker="o", label=label)
+        axes.fill_between(sizes, times[0], times[2], alpha=0.2)
+    axes.set(xlabel=size_name, ylabel="milliseconds", xscale="log", yscale="log")
+    axes.legend()
+
+
+def _draw_bars(axes: Any, measurements: Sequence[Measurement]) -> None:
+    """Draw a bar for each measurement, with its quartiles."""
+    labels = [each.label for each in measurements]
+    medians = [each.median * 1e3 for each in measurements]
+    below = [each.median - each.quartile1 for each in measurements]
+    above = [each.quartile3 - each.median for each in measurements]
+    axes.barh(labels, medians, xerr=np.array([below, above]) * 1e3, height=0.6)
+    axes.invert_yaxis()
+    axes.set(xlabel="milliseconds")
 
 
 def plot_format(path: str | os.PathLike[str]) -> str:
@@ -331,30 +327,41 @@ def bench(
             raise ArgumentError(
                 f"bench({name}): expected an int of {least} or more, got {count!r}", argument=name
             )
-    labelled = {"": modules} if isinstance(modules, Module) else dict(modules)
-    wanted = [names] if isinstance(names, str) else names
-    targets = [find_device(each) if isinstance(each, str) else each for each in devices]
-    functions = functions_of(labelled, wanted)
+    if isinstance(modules, Module):
+        labelled = {"": modules}
+    else:
+        labelled = dict(modules)
+    if isinstance(names, str):
+        names = [names]
+    targets = [_device(each) for each in devices]
+    functions = functions_of(labelled, names)
     measure = Measure(labelled, functions, arguments or {}, threads, grid, repeat, warmup)
     return benchmark_of(
         [measure(each) for each in combinations(functions, targets, sizes or {}, blocks)]
     )
 
 
+def _device(device: Device | str | None) -> Device | None:
+    if isinstance(device, str):
+        return find_device(device)
+    return device
+
+
 def functions_of(
     modules: Mapping[str, Module], wanted: Sequence[str] | None
 ) -> list[tuple[str, str]]:
     """Return the label and the name of each function to measure."""
-    return [
-        (label, name)
-        for label, module in modules.items()
-        for name in (wanted if wanted is not None else list(module))
-        # Of several files, another one may have it.
-        if wanted is None
-        or len(modules) == 1
-        or name in module
-        or not any(name in each for each in modules.values())
-    ]
+    functions = []
+    for label, module in modules.items():
+        if wanted is None:
+            functions += [(label, name) for name in module]
+            continue
+        for name in wanted:
+            # Of several files, another one may have it.
+            is_elsewhere = any(name in each for each in modules.values())
+            if name in module or len(modules) == 1 or not is_elsewhere:
+                functions.append((label, name))
+    return functions
 
 
 class Combination(NamedTuple):
@@ -375,17 +382,19 @@ class Combination(NamedTuple):
         problem: str = "",
     ) -> Measurement:
         """Return its row."""
-        sizes = ",".join(f"{name}={value}" for name, value in self.sizes.items())
-        block = (
-            ""
-            if self.block is None
-            else self.block
-            if isinstance(self.block, str)
-            else ",".join(map(str, _dims(self.block)))
-        )
         low, median, high = times
         return Measurement(
-            self.label, self.name, device, sizes, block, median, low, high, gb_per_s, clock, problem
+            file=self.label,
+            function=self.name,
+            device=device,
+            sizes=",".join(f"{name}={value}" for name, value in self.sizes.items()),
+            block=_dims_text(self.block),
+            median=median,
+            quartile1=low,
+            quartile3=high,
+            gb_per_s=gb_per_s,
+            clock=clock,
+            problem=problem,
         )
 
 
@@ -397,11 +406,10 @@ def combinations(
 ) -> list[Combination]:
     """Return the combinations in the order of the rows."""
     each_size = [dict(zip(sizes, values, strict=True)) for values in product(*sizes.values())]
-    return [
-        Combination(label, name, device, values, block)
-        for label, name in functions
-        for device, values, block in product(devices, each_size, blocks)
-    ]
+    found = []
+    for (label, name), device, values, block in product(functions, devices, each_size, blocks):
+        found.append(Combination(label, name, device, values, block))
+    return found
 
 
 def benchmark_of(measured: Sequence[tuple[Measurement, ArgumentError | None]]) -> Benchmark:
@@ -428,48 +436,45 @@ class Measure(NamedTuple):
         of them, which raise the error.
         """
 
-        def is_known(name: str) -> bool:
-            for label, each in self.functions:
-                with suppress(
-                    DevmodError
-                ):  # it fits no device here, which is the problem of its own rows
-                    if has_argument(self.modules[label][each], name):
-                        return True
-            return False
-
         return {
             name: value
             for name, value in self.given.items()
-            if has_argument(function, name) or not is_known(name)
+            if has_argument(function, name) or not self._is_known(name)
         }
+
+    def _is_known(self, name: str) -> bool:
+        """Return whether a function has an argument of the name."""
+        for label, each in self.functions:
+            # One that fits no device here is the problem of its own rows.
+            with suppress(DevmodError):
+                if has_argument(self.modules[label][each], name):
+                    return True
+        return False
 
     def __call__(self, combination: Combination) -> tuple[Measurement, ArgumentError | None]:
         """Return the times, or the problem; and the error of the arguments, if it is one."""
-        device = (
-            find_device(combination.device)
-            if isinstance(combination.device, str)
-            else combination.device
-        )
-        sizes = combination.sizes
-        clock, problem, times, nbytes = "", "", [np.nan], 0
+        device = _device(combination.device)
+        clock = ""
+        problem = ""
+        times = [np.nan]
+        nbytes = 0
         refused = None
         try:
             function = self.modules[combination.label][combination.name]
             device = device or function.default_device()
-            function, given = function.on(device), self._own_arguments(function)
-            host = arguments_of(function, given, sizes, Invented())
+            function = function.on(device)
+            given = self._own_arguments(function)
+            host = arguments_of(function, given, combination.sizes, Invented())
             call = on_device(function, host, device)
-            is_sized = {
-                name for name, value in host.items() if isinstance(value, (np.ndarray, RandomImage))
-            } <= {*given}
-            if (
-                program_of(function) is not None
-            ):  # its arrays have the sizes that it declares, and the outputs of a call
-                is_sized, (_, call) = True, call_once(function, call, device)
-            nbytes = _moved(function, call) if is_sized else 0
-            launch = function.bind(
-                *call.positional, **call.named, **self._launch(function, combination)
-            )
+            is_sized = _gives_arrays(host, given)
+            if program_of(function) is not None:
+                # Its arrays have the sizes that it declares, and the outputs of a call.
+                is_sized = True
+                _, call = call_once(function, call, device)
+            if is_sized:
+                nbytes = _moved(function, call)
+            shape = self._launch(function, combination)
+            launch = function.bind(*call.positional, **call.named, **shape)
             times, clock = _times(launch, self.repeat, self.warmup)
         except FunctionNotFoundError:
             raise
@@ -477,34 +482,59 @@ class Measure(NamedTuple):
             if isinstance(error, ArgumentError):
                 refused = error
             problem = " ".join(str(error).split())  # of a bundle it has a line for each candidate
+
         low, median, high = (float(each) for each in np.percentile(times, (25, 50, 75)))
-        rate = nbytes / median * 1e-9 if nbytes and median > 0 else None
-        return combination.measurement(
-            device_label(device) if device else "", (low, median, high), rate, clock, problem
-        ), refused
+        rate = None
+        if nbytes and median > 0:
+            rate = nbytes / median * 1e-9
+        place = ""
+        if device:
+            place = device_label(device)
+        row = combination.measurement(place, (low, median, high), rate, clock, problem)
+        return row, refused
 
     def _launch(self, function: Function, combination: Combination) -> dict[str, Any]:
         if not has_grid(function):
             return {}
         given = {"threads": self.threads, "grid": self.grid, "block": combination.block}
-        return {
-            name: read_counts(value, combination.sizes, name) if isinstance(value, str) else value
-            for name, value in given.items()
-            if value is not None
-        }
+        launch: dict[str, Any] = {}
+        for name, value in given.items():
+            if isinstance(value, str):
+                launch[name] = read_counts(value, combination.sizes, name)
+            elif value is not None:
+                launch[name] = value
+        return launch
 
 
-def _dims(value: int | Sequence[int]) -> Sequence[int]:
-    return (value,) if isinstance(value, int) else value
+def _dims_text(value: Dims) -> str:
+    """Return threads or blocks as in a text; "" for none."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int):
+        return str(value)
+    return ",".join(map(str, value))
+
+
+def _gives_arrays(host: Arguments, given: Collection[str]) -> bool:
+    """Return whether no array of a call was made from the interface."""
+    made = [value for name, value in host.items() if name not in given]
+    return not any(isinstance(value, (np.ndarray, RandomImage)) for value in made)
 
 
 def _moved(function: Function, call: Arguments) -> int:
     """Return the bytes that a launch reads and writes, if it reads and writes each element once."""
-    params, program = parameters(function), program_of(function)
-    total = sum(each.nbytes for each in program.constants.values()) if program is not None else 0
+    params = parameters(function)
+    program = program_of(function)
+    total = 0
+    if program is not None:
+        total = sum(each.nbytes for each in program.constants.values())
     for name, value in call.items():
-        access = params[name].access if name in params else ""
-        total += getattr(value, "nbytes", 0) * (1 if access in ("r", "w") else 2)
+        nbytes = getattr(value, "nbytes", 0)
+        total += nbytes
+        if name not in params or params[name].access not in ("r", "w"):
+            total += nbytes  # it may be both read and written
     return total
 
 
@@ -532,17 +562,14 @@ def launcher(settings: Mapping[str, Any]) -> Callable[[Any], Any]:
     """Return the function that measures a combination, for
     `devmod_runtime.tools.launches.launched`.
     """
-    functions = [(label, name) for label, name in settings["functions"]]
-    measure = Measure(
-        open_modules(settings), functions, *(settings[each] for each in Measure._fields[2:])
-    )
+    others = [settings[each] for each in Measure._fields[1:]]
+    measure = Measure(open_modules(settings), *others)
 
     def answer(item: Sequence[Any]) -> list[Any]:
-        measurement, refused = measure(Combination(*item))
-        return [
-            measurement,
-            refused and [str(refused), refused.kind, refused.function, refused.argument],
-        ]
+        measurement, error = measure(Combination(*item))
+        if error is None:
+            return [measurement, None]
+        return [measurement, [str(error), error.kind, error.function, error.argument]]
 
     return answer
 
@@ -567,24 +594,20 @@ def measure_elsewhere(
     results = launched(__name__, planned, timeout, settings)
     for each, (answer, end) in zip(planned, results, strict=True):
         if end is not None:
-            run = f"devmod run {quote(each.label)} {quote(each.name)}"
-            advice = (
-                "Set a longer --timeout"
-                if end.code is None
-                else f"{run} with --guard finds the argument of a write outside of it"
-            )
-            measured.append(
-                (
-                    each.measurement(str(each.device or ""), problem=describe_launch(end, advice)),
-                    None,
-                )
-            )
-        else:
-            row, refused = answer
-            error = (
-                ArgumentError(refused[0], kind=refused[1], function=refused[2], argument=refused[3])
-                if refused
-                else None
-            )
-            measured.append((Measurement(*row), error))
+            problem = describe_launch(end, _advice(each, end))
+            measured.append((each.measurement(str(each.device or ""), problem=problem), None))
+            continue
+        row, refused = answer
+        error = None
+        if refused:
+            text, kind, function, argument = refused
+            error = ArgumentError(text, kind=kind, function=function, argument=argument)
+        measured.append((Measurement(*row), error))
     return benchmark_of(measured)
+
+
+def _advice(combination: Combination, end: End) -> str:
+    if end.code is None:
+        return "Set a longer --timeout"
+    run = f"devmod run {quote(combination.label)} {quote(combination.name)}"
+    return f"{run} with --guard finds the argument of a write outside of it"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 import click
 
+from devmod import Module
 from devmod.commands import (
     STDIN,
     FiniteRange,
@@ -139,26 +142,17 @@ def command(
     if plot is not None:
         plot_format(plot)
         plot.parent.stat()  # a missing folder is an error before the launches
-    given = split_assignments([each for each in items if "=" in each], "bench")
-    others = [each for each in items if "=" not in each]
-    files = [each for each in others if each == STDIN or "://" in each or Path(each).exists()]
-    names = [each for each in others if each not in files]
+    assignments, files, names = _split_items(items)
+    given = split_assignments(assignments, "bench")
+    if not files and names:
+        raise click.UsageError(f"there is no file {names[0]!r}")
     if not files:
-        raise click.UsageError(f"there is no file {names[0]!r}" if names else "expected a file")
-    values = {
-        name: read_counts(text, {}, f"--size {name}")
-        for name, text in split_assignments(sizes, "--size").items()
-    }
+        raise click.UsageError("expected a file")
+    values = _sizes(sizes)
     with plugins_at_work(), progress("measuring"):
         settings = file_settings(files)
         modules = open_modules(settings)
-        missing = [name for name in names if not any(name in each for each in modules.values())]
-        if missing:
-            known = dict.fromkeys(name for each in modules.values() for name in each)
-            raise ArgumentError(
-                f"there is no file and no function {missing[0]!r}; the functions: {list_names(known)}",
-                argument=missing[0],
-            )
+        _check_names(names, modules)
         functions = functions_of(modules, names or None)
         settings |= {
             "functions": functions,
@@ -175,6 +169,7 @@ def command(
         )
         if plot is not None:
             benchmark.plot(plot)
+    number = sum(not each.problem for each in benchmark.measurements)
     if as_json:
         print_json(benchmark.to_dict())
     elif as_csv:
@@ -182,8 +177,37 @@ def command(
     else:
         echo_lines(str(benchmark))
         if plot is not None:
-            echo(
-                f"{plot}: a plot of {sum(not each.problem for each in benchmark.measurements)} measurements"
-            )
-    if any(each.problem for each in benchmark.measurements):
+            echo(f"{plot}: a plot of {number} measurements")
+    if number < len(benchmark.measurements):
         context.exit(1)
+
+
+def _split_items(items: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
+    """Return the items that give an argument, the files, and the names of functions."""
+    assignments = []
+    files = []
+    names = []
+    for each in items:
+        if "=" in each:
+            assignments.append(each)
+        elif each == STDIN or "://" in each or Path(each).exists():
+            files.append(each)
+        else:
+            names.append(each)
+    return assignments, files, names
+
+
+def _sizes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    assignments = split_assignments(texts, "--size")
+    return {name: read_counts(each, {}, f"--size {name}") for name, each in assignments.items()}
+
+
+def _check_names(names: Sequence[str], modules: Mapping[str, Module]) -> None:
+    """Raise ArgumentError for the first name of a function that no module has."""
+    known = dict.fromkeys(chain.from_iterable(modules.values()))
+    for name in names:
+        if not any(name in each for each in modules.values()):
+            raise ArgumentError(
+                f"there is no file and no function {name!r}; the functions: {list_names(known)}",
+                argument=name,
+            )

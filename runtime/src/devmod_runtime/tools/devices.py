@@ -31,12 +31,14 @@ def listing(kind: str) -> tuple[list[dict[str, object]], str]:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - as above, also for exceptions that do not derive from Exception
-        return [], str(error) if isinstance(error, DevmodError) else describe_error(error)
+        if isinstance(error, DevmodError):
+            return [], str(error)
+        return [], describe_error(error)
 
 
 def _description(device: Device) -> dict[str, object]:
     values = {name: getattr(device, name) for name in FIELDS}
-    return {
-        name: value if isinstance(value, (str, int)) else str(value)
-        for name, value in values.items()
-    }
+    for name, value in values.items():
+        if not isinstance(value, (str, int)):
+            values[name] = str(value)
+    return values

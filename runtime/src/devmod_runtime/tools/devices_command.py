@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 import click
 
@@ -66,29 +67,21 @@ def command(as_json: bool, timeout: float) -> None:
             processes=os.cpu_count() or 1,
         )
         for kind, (answer, end) in sorted(zip(kinds, listed, strict=True)):
-            devices, problem = (
-                answer
-                if end is None
-                else ([], f"listing the devices of {claims[kind].provider} {end}")
-            )
+            devices = []
+            if end is None:
+                devices, problem = answer
+            else:
+                problem = f"listing the devices of {claims[kind].provider} {end}"
             results += devices
-            if problem or not devices:
-                problems.append(
-                    f"{kind}: {problem or 'its runtime is installed and finds no device'}"
-                )
+            if not devices:
+                problem = problem or "its runtime is installed and finds no device"
+            if problem:
+                problems.append(f"{kind}: {problem}")
     if as_json:
         print_json({"devices": results, "problems": problems})
         return
     if results:
-        rows = [
-            {
-                **each,
-                "arch": _cut(str(each["arch"])),
-                "memory": size(int(str(each["memory"]))) if each["memory"] else "",
-            }
-            for each in results
-        ]
-        print_table(FIELDS, [[str(each[name]) for name in FIELDS] for each in rows])
+        print_table(FIELDS, [_row(each) for each in results])
     elif not claims:
         echo(
             f"No runtime is installed, so there is no device. One that runs on any CPU: {pip_install('devmod-opencl[pocl]')}"
@@ -97,5 +90,13 @@ def command(as_json: bool, timeout: float) -> None:
         echo(f"! {problem}")
 
 
-def _cut(arch: str) -> str:
-    return arch if len(arch) <= _ARCH_WIDTH else f"{arch[: _ARCH_WIDTH - 1]}…"
+def _row(description: Mapping[str, object]) -> list[str]:
+    """Return the texts of a device in the table."""
+    texts = {name: str(description[name]) for name in FIELDS}
+    if len(texts["arch"]) > _ARCH_WIDTH:
+        texts["arch"] = f"{texts['arch'][: _ARCH_WIDTH - 1]}…"
+    if description["memory"]:
+        texts["memory"] = size(int(texts["memory"]))
+    else:
+        texts["memory"] = ""
+    return [*texts.values()]

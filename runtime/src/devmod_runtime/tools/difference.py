@@ -57,17 +57,18 @@ _RTOL_BFLOAT16 = 5e-2
 
 def default_rtol(array: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> float:
     """Return the tolerance for two arrays by the less exact of their types."""
-    sizes = [
-        each.dtype.itemsize // (2 if each.dtype.kind == "c" else 1)
-        for each in (array, expected)
-        if each.dtype.kind not in "biu"
-    ]
-    if not sizes:
+    return max(_rtol_of(array.dtype), _rtol_of(expected.dtype))
+
+
+def _rtol_of(dtype: np.dtype[Any]) -> float:
+    if dtype.kind in "biu":
         return 0.0
-    is_bfloat16 = any(each.dtype.name == "bfloat16" for each in (array, expected))
-    return max(
-        _RTOL_BFLOAT16 if is_bfloat16 else 0.0, *(_RTOL.get(each, _RTOL[8]) for each in sizes)
-    )
+    if dtype.name == "bfloat16":
+        return _RTOL_BFLOAT16
+    size = dtype.itemsize
+    if dtype.kind == "c":
+        size //= 2
+    return _RTOL.get(size, _RTOL[8])
 
 
 def is_same(array: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
@@ -98,9 +99,8 @@ def worst_difference(
     ArgumentError
         The arrays have other numbers of elements, or structs of other types.
     """
-    if array.size != expected.size or (
-        array.shape != expected.shape and 1 not in (array.ndim, expected.ndim)
-    ):
+    is_flat = 1 in (array.ndim, expected.ndim)
+    if array.size != expected.size or (array.shape != expected.shape and not is_flat):
         raise ArgumentError(
             f"{name} has the shape {array.shape}, and the expected array {expected.shape}",
             argument=name,
@@ -108,48 +108,49 @@ def worst_difference(
     expected = expected.reshape(array.shape)
     if not array.size:
         return Difference(0.0, (), None, None, False)
-    if is_same(array, expected) and not array.dtype.names:  # as most are
+    if array.dtype.names != expected.dtype.names:
+        raise ArgumentError(
+            f"{name} is of {array.dtype}, and the expected array of {expected.dtype}",
+            argument=name,
+        )
+    if array.dtype.names:
+        differences = []
+        for each in array.dtype.names:
+            others = [other[each] for other in moved]
+            differences.append(
+                worst_difference(
+                    f"{name}.{each}",
+                    array[each],
+                    expected[each],
+                    rtol,
+                    atol,
+                    others,
+                    is_finite=is_finite,
+                )
+            )
+        return max(differences, key=lambda each: (each.is_error, each.error))
+
+    if is_same(array, expected):  # as most are
         first = (0,) * array.ndim
         value = _number(array[first])
         return Difference(0.0, first, value, value, False, array.shape)
-    if array.dtype.names or expected.dtype.names:
-        if array.dtype.names != expected.dtype.names:
-            raise ArgumentError(
-                f"{name} is of {array.dtype}, and the expected array of {expected.dtype}",
-                argument=name,
-            )
-        members = [
-            worst_difference(
-                f"{name}.{each}",
-                array[each],
-                expected[each],
-                rtol,
-                atol,
-                [other[each] for other in moved],
-                is_finite=is_finite,
-            )
-            for each in array.dtype.names or ()
-        ]
-        return max(members, key=lambda each: (each.is_error, each.error))
-    if all(each.dtype.kind in "biu" for each in (array, expected)):
+    if array.dtype.kind in "biu" and expected.dtype.kind in "biu":
         rtol = 0.0
     elif rtol is None:
         rtol = default_rtol(array, expected)
-    error, allowed = errors_and_allowed(array, expected, rtol, rtol if atol is None else atol)
-    change = np.zeros(error.shape)
-    for each in moved:
-        other, _ = errors_and_allowed(each.reshape(array.shape), expected, 0, 0)
-        change = np.maximum(change, other)
-    if is_finite and expected.dtype.kind not in "biu":
-        change = np.where(np.isfinite(expected), change, np.inf)
+    if atol is None:
+        atol = rtol
+    error, allowed = errors_and_allowed(array, expected, rtol, atol)
+    change = _change(expected, moved, is_finite=is_finite)
     is_judged = np.isfinite(change)
-    error = np.where(
-        is_judged, error, 0
-    )  # a new array also for one number, which NumPy makes a scalar
+    # A new array also for one number, which NumPy makes a scalar.
+    error = np.where(is_judged, error, 0)
     with np.errstate(invalid="ignore"):
         excess = error - allowed - 16 * np.where(is_judged, change, 0)
     excess = np.where(np.isnan(excess), np.inf, excess)
-    worst = excess if (excess > 0).any() else error
+    worst = error
+    if (excess > 0).any():
+        worst = excess
     index = np.unravel_index(int(np.argmax(worst)), array.shape)
     place = tuple(int(each) for each in index)
     return Difference(
@@ -162,6 +163,21 @@ def worst_difference(
     )
 
 
+def _change(
+    expected: np.ndarray[Any, Any], moved: Sequence[np.ndarray[Any, Any]], *, is_finite: bool
+) -> np.ndarray[Any, Any]:
+    """Return how much each element differs for inputs that are moved; not finite for one that is
+    not judged.
+    """
+    change = np.zeros(expected.shape)
+    for each in moved:
+        other, _ = errors_and_allowed(each.reshape(expected.shape), expected, 0, 0)
+        change = np.maximum(change, other)
+    if is_finite and expected.dtype.kind not in "biu":
+        change = np.where(np.isfinite(expected), change, np.inf)
+    return change
+
+
 def errors_and_allowed(
     array: np.ndarray[Any, Any], expected: np.ndarray[Any, Any], rtol: float, atol: float
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -170,13 +186,17 @@ def errors_and_allowed(
     """
     # Integers of 64 bits as objects: neither they nor the difference of int64 and uint64 have a
     # type without rounding.
-    types = (array.dtype, expected.dtype)
-    exact = all(each.kind in "iub" for each in types) and any(each.itemsize == 8 for each in types)
-    wide = object if exact else complex if any(each.kind == "c" for each in types) else float
-    with np.errstate(
-        all="ignore"
-    ):  # a signalling nan, such as memory that no kernel wrote, makes the conversion itself warn
-        left, right = array.astype(wide), expected.astype(wide)
+    kinds = {array.dtype.kind, expected.dtype.kind}
+    exact = kinds <= {"b", "i", "u"} and 8 in (array.dtype.itemsize, expected.dtype.itemsize)
+    wide: Any = float
+    if exact:
+        wide = object
+    elif "c" in kinds:
+        wide = complex
+    # A signalling nan, such as memory that no kernel wrote, makes the conversion itself warn.
+    with np.errstate(all="ignore"):
+        left = array.astype(wide)
+        right = expected.astype(wide)
         error = np.asarray(np.where(left == right, 0, np.abs(left - right)), float)
         allowed = np.array(atol + rtol * np.abs(right), float)
         if not exact:
@@ -187,10 +207,8 @@ def errors_and_allowed(
 
 def _number(value: Any) -> Any:
     try:
-        return (
-            value.tolist()
-            if np.issubdtype(value.dtype, np.number) or value.dtype.kind == "b"
-            else float(value)
-        )
+        if np.issubdtype(value.dtype, np.number) or value.dtype.kind == "b":
+            return value.tolist()
+        return float(value)
     except (TypeError, ValueError, AttributeError):
         return describe_value(value)

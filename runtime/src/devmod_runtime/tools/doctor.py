@@ -60,14 +60,12 @@ _MODULES = {
 @HookimplMarker("devmod")
 def devmod_doctor(kind: str) -> list[tuple[str, str, str]]:
     """Return whether a small kernel runs on each device of the kind."""
+    if kind not in _TEXTS and kind not in _MODULES:
+        return []
     try:
-        devices = (
-            {device_label(each): each.name for each in probe(kind)}
-            if kind in _TEXTS or kind in _MODULES
-            else {}
-        )
+        devices = {device_label(each): each.name for each in probe(kind)}
     except DevmodError:  # the row of the devices has it
-        devices = {}
+        return []
     if not devices:
         return []
     problems = device_problems([*devices])
@@ -95,11 +93,13 @@ def device_problems(labels: Sequence[str]) -> dict[str, str]:
         _TIMEOUT,
         here=lambda label: label.partition(":")[0] in in_process,
     )
-    problems = {
-        label: answer if end is None else f"its launch {end}"
-        for label, (answer, end) in zip(labels, results, strict=True)
-    }
-    return {label: text for label, text in problems.items() if text}
+    problems = {}
+    for label, (answer, end) in zip(labels, results, strict=True):
+        if end is not None:
+            problems[label] = f"its launch {end}"
+        elif answer:
+            problems[label] = answer
+    return problems
 
 
 def main(request: dict[str, Any]) -> None:
@@ -118,13 +118,20 @@ def device_problem(label: str) -> str:
             return ""
         array = device.zeros((64,), "float32")
         function = module.get_function("f").on(device)
-        function(array, **({"threads": 1, "block": 1} if function.info.launch_param_tags else {}))
+        if function.info.launch_param_tags:
+            function(array, threads=1, block=1)
+        else:
+            function(array)
         value = array.numpy()[0].item()
     except Exception as error:  # noqa: BLE001 - a driver may raise anything
         if isinstance(error, ToolchainNotFoundError) and label.startswith("rocm:"):
             return ""  # the machine runs binaries, and has no compiler for the source
-        return str(error) if isinstance(error, DevmodError) else describe_error(error)
-    return "" if value == 1 else f"it wrote {value!r}, and not 1"
+        if isinstance(error, DevmodError):
+            return str(error)
+        return describe_error(error)
+    if value != 1:
+        return f"it wrote {value!r}, and not 1"
+    return ""
 
 
 def _small_module(kind: str) -> Module | None:
@@ -133,18 +140,16 @@ def _small_module(kind: str) -> Module | None:
     if kind not in _TEXTS:
         return None
     fmt, text = _TEXTS[kind]
-    at = (0, 0) if kind == "webgpu" else 0 if kind == "metal" else None
-    block = (1, 1, 1) if kind == "webgpu" else None
-    info = FunctionInfo(
-        "f",
-        ["handle"],
-        GRID_TAGS,
-        (),
-        Interface([Param("x", "buffer", "float32", "rw", at=at)], block=block),
-    )
-    return create_own(
-        kind,
-        {"f": text.encode()} if kind in ("metal", "webgpu") else text.encode(),
-        fmt,
-        {"f": info},
-    )
+    data: Any = text.encode()
+    at: Any = None
+    block = None
+    if kind == "webgpu":
+        data = {"f": data}
+        at = (0, 0)
+        block = (1, 1, 1)
+    elif kind == "metal":
+        data = {"f": data}
+        at = 0
+    interface = Interface([Param("x", "buffer", "float32", "rw", at=at)], block=block)
+    info = FunctionInfo("f", ["handle"], GRID_TAGS, (), interface)
+    return create_own(kind, data, fmt, {"f": info})

@@ -159,39 +159,59 @@ def guarded_twice(
         The arrays depend on the bytes.
     """
 
-    def guarded(number: int, fill: int | None = None) -> tuple[Any, Mapping[str, Any]]:
-        with replaced(
-            _methods(Zones(4096, count(number), _FILLS[number if fill is None else fill])), order=0
-        ):
+    def guarded(number: int, fill: int) -> tuple[Any, Mapping[str, Any]]:
+        with replaced(_methods(Zones(4096, count(number), fill)), order=0):
             return launch()
 
-    result, first = guarded(0)
+    result, first = guarded(0, _FILLS[0])
+    if not again:
+        return result
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the first launch has given them
-        arrays = (first, guarded(1)[1] if again else first)
+        arrays = (first, guarded(1, _FILLS[1])[1])
         found = _differing(arrays[1], first)
-        if found is None or any(
-            _differing(guarded(number)[1], arrays[number]) for number in _ORDER[2:]
-        ):
+        if found is None:
             return result
-        unwritten = (
-            _differing(guarded(0, 1)[1], first) if isinstance(function, ProgramFunction) else None
-        )
+        for number in _ORDER[2:]:
+            if _differing(guarded(number, _FILLS[number])[1], arrays[number]):
+                return result
+        unwritten = None
+        if isinstance(function, ProgramFunction):
+            unwritten = _differing(guarded(0, _FILLS[1])[1], first)
+    raise _dependence(function, first, found, unwritten)
+
+
+def _dependence(
+    function: Any,
+    arrays: Mapping[str, Any],
+    found: tuple[str, Difference],
+    unwritten: tuple[str, Difference] | None,
+) -> GuardError:
+    """Return the error of results that depend on the bytes of a guard; with `unwritten`, on those
+    of new arrays.
+    """
     name, difference = unwritten or found
-    one, other = f"{name}{difference.subscript} is {difference.expected!r}", repr(difference.value)
+    value = f"{name}{difference.subscript} is {difference.expected!r}"
+    other = repr(difference.value)
     if unwritten:
-        text = f"returns or reads memory that nothing wrote: {one} or {other} by what new outputs "
+        fault = "unwritten"
+        text = (
+            f"returns or reads memory that nothing wrote: {value} or {other} by what new outputs "
+        )
         text += "and temporaries had before. Write all elements, or declare the array with = 0"
     else:
-        text = f"has read outside of its arrays: {one}, and {other} with other bytes there. "
+        fault = "read"
+        text = f"has read outside of its arrays: {value}, and {other} with other bytes there. "
         text += "Compare the indices in the kernel with the sizes of the arrays"
     error = GuardError(
         f"{function.label} {text}", kind=function.kind, function=function.name, argument=name
     )
-    place, shape = difference.place, first[name].shape
-    error.index = int(np.ravel_multi_index((*place[: len(shape)], 0), (*shape, 1)))
-    error.value, error.fault = difference.expected, "unwritten" if unwritten else "read"
-    raise error
+    shape = arrays[name].shape
+    place = difference.place[: len(shape)]
+    error.index = int(np.ravel_multi_index((*place, 0), (*shape, 1)))
+    error.value = difference.expected
+    error.fault = fault
+    return error
 
 
 def _differing(
@@ -200,11 +220,11 @@ def _differing(
     """Return the first array that differs by more than the tolerance of its type, and the
     difference.
     """
-    differences = (
-        (name, worst_difference(name, array, expected[name], None, None))
-        for name, array in arrays.items()
-    )
-    return next((each for each in differences if each[1].is_error), None)
+    for name, array in arrays.items():
+        difference = worst_difference(name, array, expected[name], None, None)
+        if difference.is_error:
+            return name, difference
+    return None
 
 
 def guard_program() -> None:
@@ -251,13 +271,13 @@ class GuardedMemory(DeviceArray):
 
     def damage(self) -> Damage | None:
         """Return the changed bytes of the zones. None without a change."""
-        low, high = self[: self.start].numpy(), self[self.end :].numpy()
-        changed_low, changed_high = (
-            np.flatnonzero(zone != _zone(self.number, zone.size)) for zone in (low, high)
-        )
-        if not changed_low.size and not changed_high.size:
-            return None
+        low = self[: self.start].numpy()
+        high = self[self.end :].numpy()
+        changed_low = np.flatnonzero(low != _zone(self.number, low.size))
+        changed_high = np.flatnonzero(high != _zone(self.number, high.size))
         count = changed_low.size + changed_high.size
+        if not count:
+            return None
         # The byte nearest to the array.
         if changed_high.size:
             return Damage(int(changed_high[0]), high.tobytes(), self.end - self.start, count)
@@ -267,12 +287,10 @@ class GuardedMemory(DeviceArray):
         """Set the bytes of the array. Devices write and clear whole words, which may have bytes of
         a zone.
         """
-        low, high = _zone(self.number, self.start), _zone(self.number, self.nbytes - self.end)
-        self.copy_from(
-            np.concatenate(
-                [low, np.broadcast_to(np.asarray(values, np.uint8), self.end - self.start), high]
-            )
-        )
+        low = _zone(self.number, self.start)
+        high = _zone(self.number, self.nbytes - self.end)
+        own = np.broadcast_to(np.asarray(values, np.uint8), self.end - self.start)
+        self.copy_from(np.concatenate([low, own, high]))
 
     def fill_zones(self) -> None:
         """Fill the zones after a finding."""
@@ -319,9 +337,9 @@ def _zone(number: int, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
     """
     places = np.arange(nbytes, dtype=np.uint32)
     codes = (places * np.uint32(0x9E3779B1) >> 24) + np.uint32(number & 0xFFFFFF)
-    return (np.where(places % 2, 0x64 + codes % 4, 0x10 + codes % 96) | number % 2 << 7).astype(
-        np.uint8
-    )
+    magnitudes = np.where(places % 2, 0x64 + codes % 4, 0x10 + codes % 96)
+    sign = number % 2 << 7
+    return (magnitudes | sign).astype(np.uint8)
 
 
 def _guarded(
@@ -338,20 +356,23 @@ def _guarded(
     zone = -(-zones.nbytes // unit) * unit
     nbytes = array_bytes(parse_dtype(dtype), shape)
     total = zone + -(-nbytes // unit) * unit + zone
-    memory = device.allocate(
-        total
-    )  # before memory of the host: if both are too small, the error is that of a program without a guard
+    # Before memory of the host: if both are too small, the error is that of a program without a
+    # guard.
+    memory = device.allocate(total)
     root = GuardedMemory(device, memory, (total,), "uint8")
-    root.number, root.start, root.end, root.is_filled = (
-        next(zones.numbers),
-        zone,
-        zone + nbytes,
-        True,
-    )
-    root.assign(zones.fill if read is None else np.frombuffer(read(), np.uint8))
+    root.number = next(zones.numbers)
+    root.start = zone
+    root.end = zone + nbytes
+    root.is_filled = True
+    if read is None:
+        root.assign(zones.fill)
+    else:
+        root.assign(np.frombuffer(read(), np.uint8))
+
     # An empty array is bytes of the zone behind it, where a write shows.
     view = DeviceArray(device, device.slice(memory, zone, nbytes or _UNIT), shape, dtype)
-    view._root, view._offset = root, zone
+    view._root = root
+    view._offset = zone
     return view
 
 
@@ -432,9 +453,16 @@ class GuardedCall(KernelCall):
             view = next(view for each, view, _ in self._host_views if each == number)
             array = arrays[transfer_number]
             typed = DeviceArray(device, array.memory, view.shape, view.dtype)
-            typed._root, typed._offset, typed.region = array._root, array._offset, array.region
-            fields, memory = values[number], self._memory(arguments[number], view.array, typed)
-            values[number] = memory if fields is None else (device, memory, fields)
+            typed._root = array._root
+            typed._offset = array._offset
+            typed.region = array.region
+            memory = self._memory(arguments[number], view.array, typed)
+            fields = values[number]
+            if fields is None:
+                values[number] = memory
+            else:
+                values[number] = (device, memory, fields)
+
         self.keep()
         result = self.enqueue(values)
         for transfer, array in zip(self.transfers, arrays, strict=True):
@@ -447,20 +475,18 @@ class GuardedCall(KernelCall):
         """Fill the zones, and copy the arrays that the kernel declares read-only. One that another
         argument may write to is not copied.
         """
-        for _, _, memory in self.guarded:
+        read_only = []
+        written = []
+        for argument, array, memory in self.guarded:
             memory.fill_zones()
-        written = [
-            array
-            for argument, array, _ in self.guarded
-            if argument.written or argument.kind != "buffer"
-        ]
-        self._contents = [
-            (argument, array, _bytes_of(array))
-            for argument, array, _ in self.guarded
-            if argument.kind == "buffer"
-            and not argument.written
-            and not any(map(array.overlaps, written))
-        ]
+            if argument.kind == "buffer" and not argument.written:
+                read_only.append((argument, array))
+            else:
+                written.append(array)
+        self._contents = []
+        for argument, array in read_only:
+            if not any(map(array.overlaps, written)):
+                self._contents.append((argument, array, _bytes_of(array)))
 
     def check(self) -> None:
         """Wait for the launch. Raise GuardError if it has changed a zone of one of its arrays, or a
@@ -480,15 +506,14 @@ class GuardedCall(KernelCall):
     def _outside(
         self, argument: Argument, array: DeviceArray, base: GuardedMemory, damage: Damage
     ) -> GuardError:
-        size = max(
-            array_bytes(parse_dtype(array.dtype)), 1
-        )  # packed elements have less than a byte
+        dtype = parse_dtype(array.dtype)
+        size = max(array_bytes(dtype), 1)  # packed elements have less than a byte
         index, data = damage.element(size)
-        # The kernel counts from the start of a view.
-        index -= (array._offset - base.start) // size if array.nbytes else 0
-        index *= max(
-            8 // array_bytes(parse_dtype(array.dtype), (8,)), 1
-        )  # a byte of a packed type has several elements
+        if array.nbytes:
+            # The kernel counts from the start of a view.
+            index -= (array._offset - base.start) // size
+        # A byte of a packed type has several elements.
+        index *= max(8 // array_bytes(dtype, (8,)), 1)
         value = _value_of(array, data)
         return self._guard_error(
             argument,
@@ -502,10 +527,12 @@ class GuardedCall(KernelCall):
     def _read_only(
         self, argument: Argument, array: DeviceArray, before: bytearray, after: bytearray
     ) -> GuardError:
-        elements = _elements(array, before), _elements(array, after)
-        changed = (elements[0] != elements[1]).any(axis=1)
+        elements_before = _elements(array, before)
+        elements_after = _elements(array, after)
+        changed = (elements_before != elements_after).any(axis=1)
         index = int(np.argmax(changed))
-        old, new = (_value_of(array, each[index].tobytes()) for each in elements)
+        old = _value_of(array, elements_before[index].tobytes())
+        new = _value_of(array, elements_after[index].tobytes())
         return self._guard_error(
             argument,
             index,
@@ -525,7 +552,8 @@ class GuardedCall(KernelCall):
             function=self.function.name,
             argument=argument.name or str(argument.number + 1),
         )
-        error.index, error.value = index, value
+        error.index = index
+        error.value = value
         return error
 
 
@@ -538,12 +566,10 @@ def _bytes_of(array: DeviceArray) -> bytearray:
 def _elements(array: DeviceArray, data: bytearray) -> np.ndarray[Any, np.dtype[np.uint8]]:
     """Return the bytes of each element, a row for each. A packed element has a byte of its own."""
     base, shape, _ = scalar_shape(array.dtype, array.shape)
-    packed = packing_problem(array.dtype)
-    separate = (
-        unpack(memoryview(data), parse_dtype(base)[1], prod(shape))
-        if packed
-        else np.frombuffer(data, np.uint8)
-    )
+    if packing_problem(array.dtype):
+        separate = unpack(memoryview(data), parse_dtype(base)[1], prod(shape))
+    else:
+        separate = np.frombuffer(data, np.uint8)
     return separate.reshape(prod(array.shape), -1)
 
 
@@ -640,14 +666,10 @@ def _methods(zones: Zones) -> Methods:
         return _guarded(zones, self, _shape_of(shape), dtype_of(dtype))
 
     def zeros(self: Device, shape: int | Sequence[int], dtype: object) -> Array:
-        lengths, name = _shape_of(shape), dtype_of(dtype)
-        return _guarded(
-            zones,
-            self,
-            lengths,
-            name,
-            lambda: memoryview(bytes(array_bytes(parse_dtype(name), lengths))),
-        )
+        lengths = _shape_of(shape)
+        name = dtype_of(dtype)
+        nbytes = array_bytes(parse_dtype(name), lengths)
+        return _guarded(zones, self, lengths, name, lambda: memoryview(bytes(nbytes)))
 
     def from_numpy(self: Device, array: np.ndarray[Any, Any]) -> Array:
         view = _view_to_copy(array)

@@ -133,6 +133,15 @@ def read_counts(text: str, sizes: Mapping[str, int], argument: str) -> tuple[int
     return tuple(read_count(part, sizes, argument) for part in text.split(","))
 
 
+def read_launch(**options: str | None) -> dict[str, tuple[int, ...]]:
+    """Return the numbers of each option of a launch that is given."""
+    launch = {}
+    for name, text in options.items():
+        if text:
+            launch[name] = read_counts(text, {}, f"--{name}")
+    return launch
+
+
 def read_value(name: str, text: str, param: Param | None, sizes: Mapping[str, int]) -> Any:
     """Return the value of an argument on the host.
 
@@ -928,10 +937,7 @@ def _program_arguments(
 
     stated = dict(lengths)
     constraints = known_lengths(function, values, lengths)
-    for _, name, length in constraints:
-        if stated.get(name, length) != length:
-            text = f"{function.label}: {name}={stated[name]}, and an array has {length} there"
-            raise ArgumentError(text, kind=function.kind, function=function.name, argument=name)
+    _check_lengths(function, stated, constraints)
     if invented is not None:
         for name in function.names:
             if name not in given and name not in function.defaults:
@@ -940,6 +946,15 @@ def _program_arguments(
         lengths = _lengths_for_made(function, lengths, constraints, invented)
         values |= _made_values(function, params, made, lengths, invented or Invented())
     return Arguments((), {name: values[name] for name in params if name in values})
+
+
+def _check_lengths(
+    function: ProgramFunction, stated: Mapping[str, int], constraints: Iterable[Constraint]
+) -> None:
+    for _, name, length in constraints:
+        if stated.get(name, length) != length:
+            text = f"{function.label}: {name}={stated[name]}, and an array has {length} there"
+            raise ArgumentError(text, kind=function.kind, function=function.name, argument=name)
 
 
 def _made_values(

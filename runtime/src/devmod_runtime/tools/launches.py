@@ -34,7 +34,10 @@ _CAUSES = {
 
 def file_settings(files: Sequence[str]) -> dict[str, Any]:
     """Return the settings for files, "-" for standard input: the other process has another one."""
-    return {"files": files, "stdin": b64encode(standard_input()).decode() if STDIN in files else ""}
+    stdin = ""
+    if STDIN in files:
+        stdin = b64encode(standard_input()).decode()
+    return {"files": files, "stdin": stdin}
 
 
 def open_modules(settings: Mapping[str, Any]) -> dict[str, Module]:
@@ -63,9 +66,10 @@ def launched(
     """
     settings = {**settings, "launcher": launcher}
     kinds = local_kinds()
-    is_here = bool(kinds) and any(
-        each.kind in kinds for module in open_modules(settings).values() for each in walk(module)
-    )
+    is_here = False
+    if kinds:
+        for module in open_modules(settings).values():
+            is_here |= any(each.kind in kinds for each in walk(module))
     for answer, end in answers(
         __name__, items, _launcher(settings), seconds, here=lambda _: is_here, settings=settings
     ):

@@ -15,9 +15,10 @@ from devmod_readers.programs import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
+    from devmod_readers.programs import Program
     from devmod_runtime._program.function import ProgramFunction
 
     #: A comparison of two expressions, as in `Program.requires`.
@@ -37,13 +38,17 @@ def known_lengths(
     """Add the lengths of given arrays and of constants, and the given integers in expressions.
     Return what the other lengths must meet.
     """
-    program, values = function.program, {**function.constants, **values}
+    program = function.program
+    values = {**function.constants, **values}
     for each in program.scalars:
         number: Any = values.get(each.name, each.default)
         if each.name in function.sizes and hasattr(number, "__index__"):
             lengths[each.name] = int(number)
-    arrays = [each for each in program.arrays() if values.get(each.name) is not None]
-    shapes = [(each, each.shape, _lengths_of(each, values[each.name])) for each in arrays]
+    shapes = []
+    for array in program.arrays():
+        value = values.get(array.name)
+        if value is not None:
+            shapes.append((array, array.shape, _lengths_of(array, value)))
     return [("==", expected, length) for _, _, expected, length in bind_lengths(shapes, lengths)]
 
 
@@ -51,9 +56,9 @@ def _lengths_of(array: Array, value: Any) -> Sequence[int]:
     shape: tuple[int, ...] = tuple(getattr(value, "shape", ()))
     if not array.format:
         return shape
-    return (
-        shape[::-1] if hasattr(value, "layers") else shape[:2]
-    )  # an image has its width first, NumPy's array its height
+    if hasattr(value, "layers"):
+        return shape[::-1]  # an image has its width first, NumPy's array its height
+    return shape[:2]
 
 
 def choose_lengths(
@@ -77,26 +82,21 @@ def choose_lengths(
         The lengths to try first, by name.
     """
     program = function.program
-    shapes = [each for array in program.arrays() for each in array.shape if isinstance(each, tuple)]
-    needed: list[Constraint] = [
-        *program.requires,
-        *constraints,
-        *((">=", each, 1) for each in shapes),
-    ]
+    needed = [*program.requires, *constraints, *_positive_lengths(program)]
     names = [each for each in (*program.length_names, *function.sizes) if each not in lengths]
-    equations = [
-        (one, two)
-        for operator, *sides in needed
-        if operator == "=="
-        for one, two in (sides, sides[::-1])
-        if one in names
-    ]
+    equations = []
+    for operator, left, right in needed:
+        if operator != "==":
+            continue
+        for name, expression in ((left, right), (right, left)):
+            if name in names:
+                equations.append((name, expression))
     # The call has the error of what known lengths do not meet.
-    open_ = [
-        each
-        for each in needed
-        if any(name in names for side in each[1:] for name in names_in(side))
-    ]
+    open_ = []
+    for each in needed:
+        _, left, right = each
+        if {*names_in(left), *names_in(right)} & {*names}:
+            open_.append(each)
     for number in _LENGTHS:
         values = {name: int(wanted.get(name, number)) for name in names} | lengths
         for name, expression in equations:
@@ -104,6 +104,14 @@ def choose_lengths(
         if all(_holds(each, values) for each in open_):
             return values
     return None
+
+
+def _positive_lengths(program: Program) -> Iterator[Constraint]:
+    """Yield what the expressions in shapes must meet."""
+    for array in program.arrays():
+        for each in array.shape:
+            if isinstance(each, tuple):
+                yield ">=", each, 1
 
 
 def _holds(constraint: Constraint, values: Mapping[str, int]) -> bool:

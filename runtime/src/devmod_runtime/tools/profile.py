@@ -13,7 +13,7 @@ import os
 import threading
 import warnings
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial, wraps
 from math import inf
@@ -105,6 +105,15 @@ class _Sum(NamedTuple):
     on_device: float | None
     gb_per_s: float | None
 
+    @property
+    def label(self) -> str:
+        """What was recorded, as one text."""
+        if self.action in ("launch", "copy"):
+            return self.name
+        if self.action == "wait":
+            return f"wait for {self.name}"
+        return f"{self.action} {self.name}"
+
 
 #: What is recorded: the action, the name, the device, the begin and the end in nanoseconds, the
 #: bytes and the thread. A tuple takes a tenth of the time of a `Record`.
@@ -189,7 +198,9 @@ class Profile:
             claim.name.partition(".")[0] == "devmod_launch"
             for claim in registry.claims("devmod.hooks")
         )
-        self._start, self._process, self._is_active = perf_counter_ns(), os.getpid(), True
+        self._start = perf_counter_ns()
+        self._process = os.getpid()
+        self._is_active = True
         self._stack.enter_context(replaced(self._methods(), order=1))
         return self
 
@@ -212,17 +223,12 @@ class Profile:
     def _record(self, entry: _Entry) -> Record:
         action, name, device, begin, end, nbytes, thread = entry
         on_device = self._on_device.get(id(entry))
-        seconds = on_device.seconds if on_device is not None else None
-        return Record(
-            action,
-            name,
-            device,
-            (begin - self._start) * 1e-9,
-            (end - begin) * 1e-9,
-            seconds,
-            nbytes,
-            thread,
-        )
+        seconds = None
+        if on_device is not None:
+            seconds = on_device.seconds
+        start = (begin - self._start) * 1e-9
+        host = (end - begin) * 1e-9
+        return Record(action, name, device, start, host, seconds, nbytes, thread)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rows of the table as plain data, with times in seconds."""
@@ -234,18 +240,8 @@ class Profile:
         for each in self.records:
             if each.action != "call":
                 groups.setdefault((each.action, each.name, each.device), []).append(each)
-        for (action, name, device), group in sorted(
-            groups.items(), key=lambda item: -sum(each.on_device or each.host for each in item[1])
-        ):
-            times = [each.on_device for each in group if each.on_device is not None]
-            host, on_device = sum(each.host for each in group), sum(times)
-            seconds = on_device if times else host
-            nbytes = sum(each.nbytes for each in group)
-            has_rate = action == "launch" or (
-                action == "copy" and (bool(times) or name not in _QUEUED_COPIES.values())
-            )
-            rate = nbytes / seconds / 1e9 if nbytes and seconds and has_rate else None
-            yield _Sum(action, name, device, len(group), host, on_device if times else None, rate)
+        for group in sorted(groups.values(), key=_longest_first):
+            yield _sum_of(group)
 
     def table(self) -> str:
         """Return a table of the kernels, copies, builds and waits: how many, the seconds on the
@@ -253,25 +249,20 @@ class Profile:
         """
         rows = [("", "device", "count", "host", "device", "GB/s")]
         for each in self._sums():
-            label = (
-                each.name
-                if each.action in ("launch", "copy")
-                else f"{each.action}{' for' * (each.action == 'wait')} {each.name}"
-            )
-            on_device = "" if each.on_device is None else duration_text(each.on_device)
-            rate = "" if each.gb_per_s is None else f"{each.gb_per_s:.3g}"
-            rows.append(
-                (label, each.device, str(each.number), duration_text(each.host), on_device, rate)
-            )
+            on_device = ""
+            if each.on_device is not None:
+                on_device = duration_text(each.on_device)
+            rate = ""
+            if each.gb_per_s is not None:
+                rate = f"{each.gb_per_s:.3g}"
+            host = duration_text(each.host)
+            rows.append((each.label, each.device, str(each.number), host, on_device, rate))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = []
         for row in rows:
-            pairs = zip(row, widths, strict=True)
-            cells = [
-                cell.ljust(width) if number < 2 else cell.rjust(width)
-                for number, (cell, width) in enumerate(pairs)
-            ]
-            lines.append("  ".join(cells).rstrip())
+            names = map(str.ljust, row[:2], widths[:2])
+            numbers = map(str.rjust, row[2:], widths[2:])
+            lines.append("  ".join([*names, *numbers]).rstrip())
         return "\n".join(lines)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -281,34 +272,29 @@ class Profile:
         events: list[dict[str, Any]] = []
         streams: dict[Stream, int] = {}
         for entry in [*self._entries]:
-            each, on_device = self._record(entry), self._on_device.get(id(entry))
+            each = self._record(entry)
             events.append(_trace_event(each, each.thread, 1, each.start, each.host))
-            if on_device is not None:
-                track = streams.setdefault(on_device.stream, len(streams) + 1)
-                start = on_device.start + self._offset[on_device.stream.device]
-                # The device may have reached the first event before the host queued the launch.
-                early = min(max(each.start - start, 0.0), on_device.seconds)
-                events.append(
-                    _trace_event(each, track, 2, start + early, on_device.seconds - early)
-                )
-        names = [
-            {"name": "process_name", "ph": "M", "pid": pid, "args": {"name": name}}
-            for name, pid in (("host", 1), ("device", 2))
-        ]
-        tracks, counts = [], Counter[str]()
+            on_device = self._on_device.get(id(entry))
+            if on_device is None:
+                continue
+            track = streams.setdefault(on_device.stream, len(streams) + 1)
+            start = on_device.start + self._offset[on_device.stream.device]
+            # The device may have reached the first event before the host queued the launch.
+            early = min(max(each.start - start, 0.0), on_device.seconds)
+            events.append(_trace_event(each, track, 2, start + early, on_device.seconds - early))
+
+        names = [_trace_name("process_name", "host", pid=1)]
+        names.append(_trace_name("process_name", "device", pid=2))
+        counts: Counter[str] = Counter()
         for stream, tid in streams.items():
-            label = device_label(stream.device)
+            label = name = device_label(stream.device)
             counts[label] += 1
-            name = label if counts[label] == 1 else f"{label}, stream {counts[label]}"
-            tracks.append(
-                {"name": "thread_name", "ph": "M", "pid": 2, "tid": tid, "args": {"name": name}}
-            )
+            if counts[label] > 1:
+                name = f"{label}, stream {counts[label]}"
+            names.append(_trace_name("thread_name", name, pid=2, tid=tid))
+        trace = {"traceEvents": [*names, *events], "displayTimeUnit": "ns"}
         with replacing(path) as file:
-            file.write(
-                json.dumps(
-                    {"traceEvents": [*names, *tracks, *events], "displayTimeUnit": "ns"}
-                ).encode()
-            )
+            file.write(json.dumps(trace).encode())
 
     def __repr__(self) -> str:
         return f"<Profile of {len(self._entries)} records>"
@@ -337,12 +323,10 @@ class Profile:
 
         def make(original: Any) -> Any:
             def new_class(owner: Any, /, **keywords: Any) -> None:
-                before = (
-                    super(base, owner).__init_subclass__
-                    if original is None
-                    else original.__get__(None, owner)
-                )
-                before(**keywords)
+                if original is None:
+                    super(base, owner).__init_subclass__(**keywords)
+                else:
+                    original.__get__(None, owner)(**keywords)
                 self._stack.enter_context(replaced(self._methods_of(owner), order=1))
 
             return classmethod(new_class)
@@ -416,7 +400,7 @@ class Profile:
             if local.inside:
                 return original(*args)
             data = args[-2]
-            nbytes = data if isinstance(data, int) else data.nbytes
+            nbytes = getattr(data, "nbytes", data)  # of a copy on the device it is a number
             local.inside = True
             try:
                 return self._queued("copy", name, args[-1], lambda: nbytes, original)(*args)
@@ -426,7 +410,8 @@ class Profile:
         return recorded
 
     def _call(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        local, add = self._local, self._entries.append
+        local = self._local
+        add = self._entries.append
 
         @wraps(original)
         def recorded(function: Function, /, *args: Any, **keywords: Any) -> Any:
@@ -445,7 +430,9 @@ class Profile:
         def queue(
             launch: Callable[..., Any], name: str, stream: Stream, arguments: Iterable[Any] | None
         ) -> Callable[..., Any]:
-            own = None if arguments is None else ["", _bytes_of(arguments)]
+            own: list[Any] | None = None
+            if arguments is not None:
+                own = ["", _bytes_of(arguments)]
             return self._launch(original(launch, name, stream, arguments), name, stream, own)
 
         return queue
@@ -456,12 +443,10 @@ class Profile:
         """Return a function that queues a launch, with bytes of its own or of the thread's present
         call, and records it.
         """
-        device, kind, local, add = (
-            device_label(stream.device),
-            stream.device.kind,
-            self._local,
-            self._entries.append,
-        )
+        device = device_label(stream.device)
+        kind = stream.device.kind
+        local = self._local
+        add = self._entries.append
 
         def recorded(*args: Any, **keywords: Any) -> Any:
             call = own or local.call
@@ -478,20 +463,26 @@ class Profile:
             local.call[0] = device
             return with_events(*args, **keywords)
 
-        record = recorded_with_events if self._device_times else recorded
+        record = recorded
+        if self._device_times:
+            record = recorded_with_events
+        if not self._hooked:
+            return record
 
         def passed_on(*args: Any, **keywords: Any) -> Any:
             result = record(*args, **keywords)
             if result is not NotImplemented and not self._local.passing:
-                own = next(
-                    each
-                    for each in reversed(self._entries)
-                    if each[0] == "launch" and each[-1] == get_ident()
-                )
-                self._pass_on(kind, self._record(own))
+                self._pass_on(kind, self._record(self._last_launch()))
             return result
 
-        return passed_on if self._hooked else record
+        return passed_on
+
+    def _last_launch(self) -> _Entry:
+        """Return the last launch of this thread."""
+        thread = get_ident()
+        return next(
+            each for each in reversed(self._entries) if each[0] == "launch" and each[-1] == thread
+        )
 
     def _pass_on(self, kind: str, record: Record) -> None:
         """Call the hooks ``devmod_launch``. An error of theirs is a warning, one for each
@@ -503,15 +494,18 @@ class Profile:
                 try:
                     call(record=record)
                 except Exception as error:  # noqa: BLE001 - a plugin may raise anything
-                    provider = claim.provider if claim.distribution else "this program"
-                    if provider not in self._warned:
-                        self._warned.add(provider)
-                        text = f"the hook devmod_launch of {provider} failed: {describe_error(error)}. The launch is not affected"
-                        warnings.warn(
-                            escape(f"{text}; the profile hides further errors of the hook"),
-                            RuntimeWarning,
-                            stacklevel=4,
-                        )
+                    provider = "this program"
+                    if claim.distribution:
+                        provider = claim.provider
+                    if provider in self._warned:
+                        continue
+                    self._warned.add(provider)
+                    text = f"the hook devmod_launch of {provider} failed: {describe_error(error)}. The launch is not affected"
+                    warnings.warn(
+                        escape(f"{text}; the profile hides further errors of the hook"),
+                        RuntimeWarning,
+                        stacklevel=4,
+                    )
         finally:
             self._local.passing = False
 
@@ -526,12 +520,10 @@ class Profile:
         """Return a function that queues a launch or a copy, and records it with an event before and
         after it.
         """
-        order, device, event, pending = (
-            self._order(stream),
-            device_label(stream.device),
-            self._event,
-            self._pending,
-        )
+        order = self._order(stream)
+        device = device_label(stream.device)
+        event = self._event
+        pending = self._pending
 
         def queued(*args: Any, **keywords: Any) -> Any:
             with order:
@@ -573,7 +565,8 @@ class Profile:
         if not self._device_times or stream in self._untimed:
             return None
         local = self._local
-        inside, local.inside = local.inside, True
+        inside = local.inside
+        local.inside = True
         try:
             return stream.record()
         finally:
@@ -583,7 +576,8 @@ class Profile:
         """Wait for what is recorded, and set the times on the device."""
         if os.getpid() != self._process:
             return  # the driver is the parent's
-        inside, self._local.inside = self._local.inside, True
+        inside = self._local.inside
+        self._local.inside = True
         try:
             found: dict[Device, list[_Pending]] = {}
             for _ in range(len(self._pending)):
@@ -593,10 +587,11 @@ class Profile:
                     break
                 found.setdefault(each.stream.device, []).append(each)
             for device, records in found.items():
+                events: list[Event] = []
+                for each in records:
+                    events += (each.begin, each.end)
                 with suppress(DevmodError):  # that of a record is found below
-                    device.read_times(
-                        [event for each in records for event in (each.begin, each.end)]
-                    )
+                    device.read_times(events)
                 for each in records:
                     self._read_time(each)
                 self._compare_clocks(each.stream)
@@ -632,9 +627,8 @@ class Profile:
         """Note that the device reached an event, so many seconds after its first one, when the host
         had queued it, or later.
         """
-        self._offset[device] = max(
-            self._offset.get(device, -inf), (queued - self._start) * 1e-9 - seconds
-        )
+        offset = (queued - self._start) * 1e-9 - seconds
+        self._offset[device] = max(self._offset.get(device, -inf), offset)
 
     def _compare_clocks(self, stream: Stream) -> None:
         """Compare the clocks by one more event: the device reaches it at once, unless other threads
@@ -670,16 +664,36 @@ def profile(*, device_times: bool = True) -> Profile:
     return Profile(device_times=device_times)
 
 
+def _longest_first(group: Iterable[Record]) -> float:
+    return -sum(each.on_device or each.host for each in group)
+
+
+def _sum_of(group: Sequence[Record]) -> _Sum:
+    """Return the row of records of one action, name and device."""
+    first = group[0]
+    times = [each.on_device for each in group if each.on_device is not None]
+    seconds = host = sum(each.host for each in group)
+    on_device = None
+    if times:
+        seconds = on_device = sum(times)
+    # A queued copy without a time on the device has no rate: the host's is that of queueing it.
+    is_copied = bool(times) or first.name not in _QUEUED_COPIES.values()
+    has_rate = first.action == "launch" or (first.action == "copy" and is_copied)
+    nbytes = sum(each.nbytes for each in group)
+    rate = None
+    if has_rate and nbytes and seconds:
+        rate = nbytes / seconds / 1e9
+    return _Sum(first.action, first.name, first.device, len(group), host, on_device, rate)
+
+
 def _bytes_of(values: Iterable[Any]) -> int:
     """Return the bytes of the arrays among arguments, each array counted once."""
     total = 0
     counted = set()
     for each in values:
-        if (
-            type(each) not in _NO_ARRAYS
-            and id(each) not in counted
-            and getattr(each, "shape", True)
-        ):
+        if type(each) in _NO_ARRAYS or id(each) in counted:
+            continue
+        if getattr(each, "shape", True):
             counted.add(id(each))
             total += getattr(each, "nbytes", 0)
     return total
@@ -701,11 +715,17 @@ def duration_text(seconds: float) -> str:
     return f"{seconds * 1e9:.0f} ns"
 
 
+def _trace_name(what: str, name: str, **place: int) -> dict[str, Any]:
+    return {"name": what, "ph": "M", **place, "args": {"name": name}}
+
+
 def _trace_event(
     record: Record, track: int, pid: int, start: float, seconds: float
 ) -> dict[str, Any]:
     about = {"device": record.device, "bytes": record.nbytes}
-    name = record.name if record.action in ("call", "launch") else f"{record.action}: {record.name}"
+    name = record.name
+    if record.action not in ("call", "launch"):
+        name = f"{record.action}: {record.name}"
     return {
         "name": name,
         "cat": record.action,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import runpy
 import sys
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from traceback import format_exception
 
@@ -65,12 +65,15 @@ def command(
     if output is not None:
         output.parent.stat()  # a missing folder is an error before the script runs
     path = output and output.absolute()  # the script may change the folder
+    output_of_script: AbstractContextManager[object] = nullcontext()
+    if as_json:
+        output_of_script = plugins_at_work()
     sys.argv = [script, *arguments]
     sys.path.insert(0, str(Path(script).resolve().parent))
     profile = Profile()
     status: int | str | None = 0
     try:
-        with plugins_at_work() if as_json else nullcontext(), profile:
+        with output_of_script, profile:
             runpy.run_path(script, run_name="__main__")
     except SystemExit as error:
         status = error.code
@@ -78,10 +81,7 @@ def command(
         echo_lines("\ninterrupted", err=True)  # below the ^C of a terminal, as of other commands
         status = 130
     except Exception as error:  # noqa: BLE001 - the script's own, which Python prints as it would without the command
-        frames = error.__traceback__
-        while frames is not None and frames.tb_frame.f_code.co_filename != script:
-            frames = frames.tb_next
-        echo_lines("".join(format_exception(type(error), error, frames)).rstrip("\n"), err=True)
+        _print_error(error, script)
         status = 1
     if isinstance(status, str):
         echo_lines(status, err=True)
@@ -95,3 +95,11 @@ def command(
         profile.save(path)
         echo(f"{output}: a trace of {len(profile.records)} records", err=True)
     context.exit(status)
+
+
+def _print_error(error: Exception, script: str) -> None:
+    """Print an error with its frames from the script on."""
+    frames = error.__traceback__
+    while frames is not None and frames.tb_frame.f_code.co_filename != script:
+        frames = frames.tb_next
+    echo_lines("".join(format_exception(type(error), error, frames)).rstrip("\n"), err=True)

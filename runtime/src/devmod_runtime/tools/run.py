@@ -27,7 +27,7 @@ from devmod_runtime.tools.inputs import (
     write_array,
 )
 from devmod_runtime.tools.launches import open_modules
-from devmod_runtime.tools.profile import duration_text
+from devmod_runtime.tools.profile import Profile, duration_text
 
 
 def launcher(settings: Mapping[str, Any]) -> Callable[[Any], Any]:
@@ -52,71 +52,67 @@ def _run(module: Module, options: Mapping[str, Any]) -> dict[str, Any]:
         "report": the result as data; "lines": as text; "agrees": whether each expected array
         agrees.
     """
-    function, expected, saved, printed = (
-        options[each] for each in ("function", "expected", "saved", "printed")
-    )
-    kernel = module[function]
-    target = (
-        kernel.default_device() if options["device"] is None else find_device(options["device"])
-    )
+    expected = options["expected"]
+    saved = options["saved"]
+    printed = options["printed"]
+    kernel = module[options["function"]]
+    if options["device"] is None:
+        target = kernel.default_device()
+    else:
+        target = find_device(options["device"])
     kernel = kernel.on(target)
-    host, params = arguments_of(kernel, options["given"], {}), parameters(kernel)
-    for name in (*expected, *saved, *printed):
+    host = arguments_of(kernel, options["given"], {})
+    named = (*expected, *saved, *printed)
+    for name in named:
         _check_name(kernel, name, host)
+    params = parameters(kernel)
     wanted = {name: read_array(name, path, params.get(name)) for name, path in expected.items()}
+    sizes = options["sizes"]
     if program_of(kernel) is None and not options["guard"]:
+        values = dict(host.items()).values()
         warn_of_dimensions(
-            kernel,
-            dict(host.items()).values(),
-            *map(options["sizes"].get, ("grid", "block", "threads")),
+            kernel, values, sizes.get("grid"), sizes.get("block"), sizes.get("threads")
         )
 
     def launch() -> tuple[tuple[Any, ...], dict[str, Any]]:
         call = on_device(kernel, host, target)
         with profile() as recorded:
             begin = perf_counter()
-            result, call = call_once(kernel, call, target, **options["sizes"])
+            result, call = call_once(kernel, call, target, **sizes)
             target.synchronize()
             seconds = perf_counter() - begin
-        arrays = results_of(kernel, call, (*expected, *saved, *printed))
+        arrays = results_of(kernel, call, named)
         return (result, seconds, recorded, arrays), arrays
 
-    result, seconds, recorded, results = (
-        guarded_twice(kernel, launch) if options["guard"] else launch()[0]
-    )
-    times = [each.on_device for each in recorded.records if each.action == "launch"]
+    if options["guard"]:
+        result, seconds, recorded, results = guarded_twice(kernel, launch)
+    else:
+        (result, seconds, recorded, results), _ = launch()
+    for name, path in saved.items():
+        write_array(name, path, results[name])
+    differences: dict[str, Difference] = {}
+    for name, path in expected.items():
+        array = _as_saved(path, results[name], wanted[name])
+        differences[name] = worst_difference(
+            name, results[name], array, options["rtol"], options["atol"]
+        )
     report: dict[str, Any] = {
-        "function": function,
+        "function": options["function"],
         "device": device_label(target),
         "device_name": target.name,
         "host": seconds,
-        "on_device": sum(each for each in times if each is not None)
-        if times and None not in times
-        else None,
+        "on_device": _seconds_on_device(recorded),
         "result": result,
         "arrays": {
             name: {"type": str(array.dtype), "shape": list(array.shape)}
             for name, array in results.items()
         },
         "printed": {name: str(results[name]) for name in printed},
-        "expected": {},
+        "expected": {
+            name: {"file": expected[name], **_plain(each)} for name, each in differences.items()
+        },
         "saved": saved,
     }
-    for name, path in saved.items():
-        write_array(name, path, results[name])
-    differences: dict[str, Difference] = {}
-    for name, path in expected.items():
-        result = results[name]
-        is_scaled = (
-            path.lower().endswith(PICTURES)
-            and result.dtype.kind == "f"
-            and wanted[name].dtype.kind == "u"
-        )  # an image, as saved
-        expected_array = wanted[name] / 255 if is_scaled else wanted[name]
-        differences[name] = worst_difference(
-            name, result, expected_array, options["rtol"], options["atol"]
-        )
-        report["expected"][name] = {"file": path, **_plain(differences[name])}
     return {
         "report": report,
         "lines": list(_lines(report, differences)),
@@ -124,18 +120,36 @@ def _run(module: Module, options: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _seconds_on_device(recorded: Profile) -> float | None:
+    """Return the seconds of all launches; None if one has no time, or there is none."""
+    total = 0.0
+    launches = [each for each in recorded.records if each.action == "launch"]
+    for each in launches:
+        if each.on_device is None:
+            return None
+        total += each.on_device
+    if not launches:
+        return None
+    return total
+
+
+def _as_saved(path: str, result: Any, expected: Any) -> Any:
+    """Return the expected array, that of a picture as floats if the result is one of floats."""
+    is_picture = path.lower().endswith(PICTURES) and expected.dtype.kind == "u"
+    if is_picture and result.dtype.kind == "f":
+        return expected / 255
+    return expected
+
+
 def _check_name(function: Function, name: str, call: Arguments) -> None:
     program = program_of(function)
-    arrays = [
-        each
-        for each, param in parameters(function).items()
-        if param.kind in ("buffer", "image") and each in dict(call.items())
-    ]
-    arrays += (
-        []
-        if program is None
-        else [each for each in (*program.outputs, *program.states) if each not in arrays]
-    )
+    given = dict(call.items())
+    arrays = []
+    for each, param in parameters(function).items():
+        if param.kind in ("buffer", "image") and each in given:
+            arrays.append(each)
+    if program is not None:
+        arrays += [each for each in (*program.outputs, *program.states) if each not in arrays]
     if name not in arrays:
         raise ArgumentError(
             f"{function.name} has no array {name!r} to compare, print or save{did_you_mean(name, arrays)}; it has {list_names(arrays)}",
@@ -154,12 +168,9 @@ def _plain(each: Difference) -> dict[str, Any]:
 
 
 def _lines(report: Mapping[str, Any], differences: Mapping[str, Difference]) -> Iterator[str]:
-    seconds = report["on_device"]
-    on_device = (
-        f"{duration_text(seconds)} on the device"
-        if seconds is not None
-        else "no time on the device"
-    )
+    on_device = "no time on the device"
+    if report["on_device"] is not None:
+        on_device = f"{duration_text(report['on_device'])} on the device"
     yield f"{report['function']} on {report['device']} ({report['device_name']}): {on_device}, {duration_text(report['host'])} on the host"
     if report["result"] is not None:
         yield f"returned {report['result']}"
@@ -171,10 +182,12 @@ def _lines(report: Mapping[str, Any], differences: Mapping[str, Difference]) -> 
         yield from report["printed"].get(name, "").splitlines()
     for name, each in differences.items():
         path = report["expected"][name]["file"]
-        values = (
-            f"at {name}{each.subscript}, which is {each.value!r}, expected {each.expected!r}"
-            if each.place
-            else ""
-        )
-        verdict = "differs from" if each.is_error else "agrees with"
+        values = ""
+        if each.place:
+            values = (
+                f"at {name}{each.subscript}, which is {each.value!r}, expected {each.expected!r}"
+            )
+        verdict = "agrees with"
+        if each.is_error:
+            verdict = "differs from"
         yield f"{name} {verdict} {path}: worst error {each.error:.3g} {values}".rstrip()

@@ -31,7 +31,7 @@ from devmod.commands import (
 )
 from devmod.errors import DevmodError, not_installed
 from devmod.worker import End
-from devmod_runtime.tools.inputs import check_output, read_counts, split_assignments
+from devmod_runtime.tools.inputs import check_output, read_launch, split_assignments
 from devmod_runtime.tools.launches import describe_launch, file_settings, launched
 
 #: The architecture of the simulated GPU, for which --sanitize compiles.
@@ -184,21 +184,19 @@ def command(
         with _compiled(file, target) as path:
             infos = open_file(path)[1].functions
         functions = {name: signature_text(name, info) for name, info in infos.items()}
-        print_json({"functions": functions}) if as_json else echo_lines(
-            "\n".join(functions.values())
-        )
+        if as_json:
+            print_json({"functions": functions})
+        else:
+            echo_lines("\n".join(functions.values()))
         return
     if sanitize is not None:
         context.exit(_run_with_checks(context, sanitize))
     given = split_assignments(arguments, function)
-    expected, saved = split_assignments(expect, "--expect"), split_assignments(save, "--save")
+    expected = split_assignments(expect, "--expect")
+    saved = split_assignments(save, "--save")
     for name, path in saved.items():
         check_output(name, path)
-    sizes: dict[str, Any] = {
-        name: read_counts(text, {}, f"--{name}")
-        for name, text in (("threads", threads), ("grid", grid), ("block", block))
-        if text
-    }
+    sizes: dict[str, Any] = read_launch(threads=threads, grid=grid, block=block)
     if shared_memory is not None:
         sizes["shared_memory"] = shared_memory
     options |= {
@@ -213,10 +211,10 @@ def command(
             "devmod_runtime.tools.run", [options], timeout, file_settings([path])
         )
     if end is not None:
-        advice, place = (
-            _advice(file, function, end, options["guard"]),
-            f" on {options['device']}" if options["device"] else "",
-        )
+        advice = _advice(file, function, end, options["guard"])
+        place = ""
+        if options["device"]:
+            place = f" on {options['device']}"
         raise DevmodError(
             f"{function!r} of {file}{place}: {describe_launch(end, advice)}", function=function
         )
@@ -255,15 +253,8 @@ def _run_with_checks(context: click.Context, checks: str) -> int:
     if context.params["target"] is not None:
         context.params["target"] = _target_with_checks(context.params["target"])
     for parameter in context.command.params:
-        value = context.params.get(str(parameter.name))
-        if (
-            isinstance(parameter, click.Option)
-            and parameter.name not in ("sanitize", "device")
-            and value is not None
-            and value is not False
-        ):
-            for each in value if isinstance(value, tuple) else [value]:
-                words += parameter.opts[-1:] if each is True else [parameter.opts[-1], str(each)]
+        if isinstance(parameter, click.Option) and parameter.name not in ("sanitize", "device"):
+            words += _option(parameter, context.params.get(str(parameter.name)))
     words += [
         "--",
         context.params["file"],
@@ -271,6 +262,21 @@ def _run_with_checks(context: click.Context, checks: str) -> int:
         *context.params["arguments"],
     ]
     return int(import_module("devmod_simulators._command").run_with_checks(["run", *words], checks))
+
+
+def _option(option: click.Option, value: object) -> list[str]:
+    """Return an option with its value as words of a command line."""
+    name = option.opts[-1]
+    if value is None or value is False:
+        return []
+    if value is True:
+        return [name]
+    if not isinstance(value, tuple):
+        return [name, str(value)]
+    words = []
+    for each in value:
+        words += [name, str(each)]
+    return words
 
 
 def _target_with_checks(target: str) -> str:

@@ -118,14 +118,12 @@ def _check(
     def launch() -> tuple[dict[str, Any], dict[str, Any]]:
         results = _copies(case)
         returned = f(**results)
-        results |= (
-            zip(outputs, returned if isinstance(returned, tuple) else (returned,), strict=True)
-            if outputs
-            else {}
-        )
-        return results, {
-            name: value for name, value in results.items() if isinstance(value, np.ndarray)
-        }
+        if outputs:
+            if not isinstance(returned, tuple):
+                returned = (returned,)
+            results |= zip(outputs, returned, strict=True)
+        arrays = {name: value for name, value in results.items() if isinstance(value, np.ndarray)}
+        return results, arrays
 
     results = guarded_twice(f, launch, all(map(_is_unchanged, arguments.values())))
     for name, array in expected.items():
@@ -133,31 +131,26 @@ def _check(
 
 
 def _copies(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: value.copy() if isinstance(value, np.ndarray) else value
-        for name, value in values.items()
-    }
+    copies = dict(values)
+    for name, value in values.items():
+        if isinstance(value, np.ndarray):
+            copies[name] = value.copy()
+    return copies
 
 
 def _is_unchanged(value: object) -> bool:
     """Return whether a second call has the same argument: `_copies` copies it, or a kernel does not
     write to it.
     """
-    return isinstance(value, (np.ndarray, Mapping)) or not (
-        isinstance(value, Image) or hasattr(value, "__setitem__")
-    )
+    if isinstance(value, (np.ndarray, Mapping)):
+        return True
+    return not isinstance(value, Image) and not hasattr(value, "__setitem__")
 
 
 def _expected(f: Function, value: object, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the expected arrays by the names of their arguments."""
     if not isinstance(value, Mapping):
-        interface = f.info.interface
-        params = (
-            [each for each in interface.params if each.extra.get("role") != "temporary"]
-            if interface
-            else []
-        )
-        written = [each.name for each in params if each.kind == "buffer" and "w" in each.access]
+        written = _written_arrays(f)
         if value is None or len(written) != 1:
             names = ", ".join(written) or "none that is known"
             raise ArgumentError(
@@ -166,19 +159,28 @@ def _expected(f: Function, value: object, arguments: Mapping[str, Any]) -> Mappi
                 argument="reference",
             )
         value = {written[0]: value}
-    unknown = [
-        name
-        for name in value
-        if not isinstance(arguments.get(name), np.ndarray) and name not in getattr(f, "outputs", ())
-    ]
-    if unknown or not value:
-        raise ArgumentError(
-            f"assert_kernel: the reference returned an array for {unknown[0]!r}, and the case has no NumPy array of that name"
-            if unknown
-            else "assert_kernel: the reference returned no array",
-            argument="reference",
-        )
+    if not value:
+        raise ArgumentError("assert_kernel: the reference returned no array", argument="reference")
+    outputs = getattr(f, "outputs", ())
+    for name in value:
+        if not isinstance(arguments.get(name), np.ndarray) and name not in outputs:
+            raise ArgumentError(
+                f"assert_kernel: the reference returned an array for {name!r}, and the case has no NumPy array of that name",
+                argument="reference",
+            )
     return value
+
+
+def _written_arrays(f: Function) -> list[str]:
+    """Return the arrays that a call may write, without the temporaries of a program."""
+    names: list[str] = []
+    if f.info.interface is None:
+        return names
+    for each in f.info.interface.params:
+        is_array = each.kind == "buffer" and each.extra.get("role") != "temporary"
+        if is_array and "w" in each.access:
+            names.append(each.name)
+    return names
 
 
 def _compare(
@@ -199,14 +201,18 @@ def _compare(
             _compare(f"{label}.{each}", f"{name}.{each}", result[each], expected[each], rtol, atol)
         return
     if rtol is None:
-        rtol = 0.0 if result.dtype.kind in "biu" else 16 * _precision(result.dtype)
+        rtol = 0.0
+        if result.dtype.kind not in "biu":
+            rtol = 16 * _precision(result.dtype)
     errors, allowed = errors_and_allowed(result, expected, rtol, atol)
     errors = np.where(np.isnan(errors), np.inf, errors)
     wrong = errors > allowed
     if not wrong.any():
         return
     index = np.unravel_index(int(np.argmax(np.where(wrong, errors, -1))), errors.shape)
-    place = f"{name}[{', '.join(map(str, map(int, index)))}]" if index else name
+    place = name
+    if index:
+        place = f"{name}[{', '.join(map(str, map(int, index)))}]"
     raise AssertionError(
         f"{label} differs from the reference in {int(wrong.sum())} of {result.size} elements; the worst is {place}: got "
         f"{result[index].tolist()!r}, expected {expected[index].tolist()!r}, an error of {errors[index]:.3g} where {allowed[index]:.3g} is "
@@ -227,12 +233,13 @@ def _precision(dtype: Any) -> float:
 
 def _describe(case: Mapping[str, Any]) -> str:
     """Return the arguments of a case, with the type and the shape of each array."""
-    return ", ".join(
-        f"{name}={value.dtype}{list(value.shape)}"
-        if isinstance(value, np.ndarray)
-        else f"{name}={describe_value(value)}"
-        for name, value in case.items()
-    )
+    words = []
+    for name, value in case.items():
+        if isinstance(value, np.ndarray):
+            words.append(f"{name}={value.dtype}{list(value.shape)}")
+        else:
+            words.append(f"{name}={describe_value(value)}")
+    return ", ".join(words)
 
 
 class DeviceParameter(NamedTuple):
@@ -272,13 +279,17 @@ def device_parameters(kinds: Sequence[str]) -> list[DeviceParameter]:
             )
     result = []
     for kind in kinds or sorted(installed):
+        found = []
+        reason = f"there is no {kind} device"
         try:
-            found, reason = probe(kind), f"there is no {kind} device"
+            found = probe(kind)
         except DevmodError as error:
-            found, reason = [], str(error)
-        result += [DeviceParameter(f"{kind}:{each.index}", each) for each in found] or [
-            DeviceParameter(kind, None, reason)
-        ]
-    return result or [
-        DeviceParameter("none", None, "no backend of devmod is installed, so there is no device")
-    ]
+            reason = str(error)
+        for device in found:
+            result.append(DeviceParameter(f"{kind}:{device.index}", device))
+        if not found:
+            result.append(DeviceParameter(kind, None, reason))
+    if not result:
+        reason = "no backend of devmod is installed, so there is no device"
+        result.append(DeviceParameter("none", None, reason))
+    return result

@@ -288,7 +288,7 @@ class Trials:
         the interfaces of its kernels.
         """
         # The block of a candidate that has none of its own.
-        block = self._block
+        block: Any = self._block
         for each in interfaces:
             block = block or each.block or each.default_block
         blocks = []
@@ -405,11 +405,7 @@ def _launches(
     for word, invented, threads in plans:
         if images and word in ("signed", "wide"):
             invented = distinct
-        numbers = {
-            name: number
-            for name, number in invented.numbers.items()
-            if name.partition("[")[0] not in given
-        }
+        numbers = _without(given, invented.numbers)
         if launches and (launches[-1]["word"], launches[-1]["numbers"]) == (word, numbers):
             continue  # the results would be the same
         may_fail = has_data and word in ("negative", "wide")
@@ -425,6 +421,11 @@ def _launches(
             }
         )
     return launches
+
+
+def _without(given: Collection[str], numbers: Mapping[str, float]) -> dict[str, float]:
+    """Return the numbers that are no parts of given arguments."""
+    return {name: number for name, number in numbers.items() if name.partition("[")[0] not in given}
 
 
 def _few_and_many(block: Sequence[int]) -> tuple[list[int], list[int]]:

@@ -381,7 +381,7 @@ def _without_problem(leaves: Sequence[Module], payloads: Sequence[Payload]) -> l
 def _candidates(name: str, module: Module, sound: Sequence[Module]) -> list[Module]:
     """Return the sound modules in which a function is looked up."""
     owner = owner_of(name, module)
-    among: Sequence[Module] = [owner]
+    among: Sequence[Module | None] = [owner]
     if isinstance(owner, BundleModule):
         among = owner.candidates
     found = []

@@ -18,7 +18,7 @@ from devmod.commands import (
     quiet_drivers,
 )
 from devmod.errors import list_names
-from devmod_runtime.tools.inputs import read_counts, split_assignments
+from devmod_runtime.tools.inputs import read_launch, split_assignments
 from devmod_runtime.tools.verify import verify
 
 
@@ -108,13 +108,10 @@ def command(
     """
     quiet_drivers()
     if function and "=" in function:
-        arguments, function = (function, *arguments), None
+        arguments = (function, *arguments)
+        function = None
     given = split_assignments(arguments, "verify")
-    sizes = {
-        name: read_counts(text, {}, f"--{name}")
-        for name, text in (("threads", threads), ("grid", grid), ("block", block))
-        if text
-    }
+    sizes = read_launch(threads=threads, grid=grid, block=block)
     with plugins_at_work(), progress("comparing"):
         verification = verify(
             open_file(file)[1], function, given, **sizes, rtol=rtol, atol=atol, timeout=timeout
