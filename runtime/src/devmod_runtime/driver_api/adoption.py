@@ -64,7 +64,9 @@ class Adoption:
         ConversionError
             The array cannot be used; the text ends a sentence that begins with the argument.
         """
-        return self.adopt_tensor(value) if self.has_dlpack(value) else None
+        if not self.has_dlpack(value):
+            return None
+        return self.adopt_tensor(value)
 
     def adopt_stream(self, value: Any) -> DriverStream | None:
         """Return the stream over another library's stream, always the same object for the same
@@ -103,27 +105,26 @@ class Adoption:
         stream = self.current_stream(value, device)
         # A stream of the library needs no order here: the launch runs in it, or the call orders the
         # streams.
-        order = device.current_stream if stream is None else None
-        assert order is None or isinstance(order, DriverStream)
-        capsule = export(value, -1 if order is None else order.handle)
-        tensor, read_only = read_capsule(
-            capsule
-        )  # the capsule stays unused, so its own destructor frees the tensor
+        handle = -1
+        if stream is None:
+            order = device.current_stream
+            assert isinstance(order, DriverStream)
+            handle = order.handle
+        capsule = export(value, handle)
+        # The capsule stays unused, so its own destructor frees the tensor.
+        tensor, read_only = read_capsule(capsule)
         numbers = c_int64 * tensor.ndim
-        shape = tuple(numbers.from_address(tensor.shape)) if tensor.ndim else ()
+        shape: tuple[int, ...] = ()
+        if tensor.ndim:
+            shape = tuple(numbers.from_address(tensor.shape))
         if tensor.strides and not is_contiguous(
             shape, tuple(numbers.from_address(tensor.strides)), 1
         ):
             raise strided_error(value)
         dtype = dtype_name((tensor.code, tensor.bits, tensor.lanes))
-        array = self.array(
-            device,
-            (tensor.data or 0) + tensor.byte_offset,
-            shape,
-            dtype,
-            (value, capsule),
-            read_only=read_only,
-        )
+        address = (tensor.data or 0) + tensor.byte_offset
+        owner = (value, capsule)
+        array = self.array(device, address, shape, dtype, owner, read_only=read_only)
         return array, stream
 
     def array(
@@ -163,7 +164,10 @@ class Adoption:
             )
         # Page-locked memory of the host, and memory of no context (managed, from a pool), is for
         # every device.
-        device = expected if expected is not None and kind == HOST else self.device(ordinal)
+        if expected is not None and kind == HOST:
+            device = expected
+        else:
+            device = self.device(ordinal)
         if context and kind == DEVICE and context != device.context.handle:
             raise ConversionError(
                 f"belongs to another {self.api.name} context of {device}, and devmod uses the primary one, as PyTorch and CuPy do"
@@ -190,22 +194,21 @@ class Adoption:
         if library not in ("torch", "cupy"):
             return None
         cuda = sys.modules[library].cuda
-        stream = (
-            cuda.current_stream(device.index)
-            if library == "torch"
-            else cuda.get_current_stream(device.index)
-        )
+        if library == "torch":
+            stream = cuda.current_stream(device.index)
+        else:
+            stream = cuda.get_current_stream(device.index)
         return self.stream_over(getattr(stream, self.stream_attributes[library]), stream, device)
 
     def stream_handle(self, value: Any) -> int | None:
         """Return the driver's handle of another library's stream; None for other objects."""
         attribute = self.stream_attributes.get(library_of(value))
-        handle = (
-            getattr(value, attribute, None)
-            if attribute is not None and "Stream" in type(value).__name__
-            else None
-        )
-        return int(handle) if handle is not None else None
+        if attribute is None or "Stream" not in type(value).__name__:
+            return None
+        handle = getattr(value, attribute, None)
+        if handle is None:
+            return None
+        return int(handle)
 
     def device_of_stream(self, value: Any, handle: int) -> DriverDevice:
         """Return the device of another library's stream."""
@@ -220,10 +223,10 @@ class Adoption:
             current = driver.call("current_context")
             if current == driver.no_context:
                 return items[0]
-            return next(
-                (each for each in items if each.is_open and each.context.handle == current),
-                items[0],
-            )
+            for each in items:
+                if each.is_open and each.context.handle == current:
+                    return each
+            return items[0]
         try:
             context = driver.call("stream_context", handle)
             device = items[driver.context_device(context)]
@@ -248,7 +251,9 @@ class Adoption:
         """
         items = self.devices()
         index = getattr(value, "device_index", getattr(value, "device_id", None))
-        return items[index] if isinstance(index, int) and 0 <= index < len(items) else None
+        if isinstance(index, int) and 0 <= index < len(items):
+            return items[index]
+        return None
 
 
 def library_of(value: object) -> str:
@@ -258,12 +263,12 @@ def library_of(value: object) -> str:
 
 def strided_error(value: object) -> ConversionError:
     """Return the error for an array with gaps between its elements."""
-    library, name = library_of(value), type(value).__name__
+    library = library_of(value)
     advice = {
         "torch": "pass tensor.contiguous()",
         "cupy": "pass cupy.ascontiguousarray(array)",
     }.get(library, "pass array.copy()")
-    return ConversionError(f"is a strided {library} {name}; {advice}")
+    return ConversionError(f"is a strided {library} {type(value).__name__}; {advice}")
 
 
 def export(value: Any, stream: int) -> object:

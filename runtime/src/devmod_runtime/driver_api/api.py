@@ -140,15 +140,17 @@ class DriverError(Exception):
     """
 
     def __init__(self, name: str, text: str, call: str, log: str = "") -> None:
-        super().__init__(f"{call}: {name} ({text})" if text else f"{call}: {name}")
         self.name = name
         self.text = text
         self.call = call
         self.log = log
+        super().__init__(f"{call}: {describe(self)}")
 
 
 def describe(error: DriverError) -> str:
     """Return the vendor's name and description of an error: ``CUDA_ERROR_INVALID_VALUE (invalid
     argument)``.
     """
-    return f"{error.name} ({error.text})" if error.text else error.name
+    if not error.text:
+        return error.name
+    return f"{error.name} ({error.text})"

@@ -61,7 +61,9 @@ class DriverBinaries(Builds):
         self.names = names
         #: The binaries of the receiver's compiler by architecture, those that run, and those that
         #: are loaded by device.
-        self._built, self._compiled, self._loaded = Once(), Once(), Once()
+        self._built = Once()
+        self._compiled = Once()
+        self._loaded = Once()
 
     def check(self) -> None:
         """Check the start of the payload, or the text and the options of a source, for the
@@ -104,14 +106,17 @@ class DriverBinaries(Builds):
         """Return the binary that a replaced compiler gives for an architecture; None without such a
         compiler.
         """
-        result = run_compiler(
-            self.source.encode() if self._set else self.code, Target(self.kind, arch=arch)
-        )
+        code = self.code
+        if self._set:
+            code = self.source.encode()
+        result = run_compiler(code, Target(self.kind, arch=arch))
         if result is None:
             return None
         binaries = type(self)(*result, self.names)
         binaries.check()
-        return binaries.compile_source(arch) if binaries.fmt == self.source_format else result
+        if binaries.fmt == self.source_format:
+            return binaries.compile_source(arch)
+        return result
 
     def _build(self, arch: str) -> tuple[str, bytes]:
         def build() -> tuple[str, bytes]:
@@ -183,8 +188,10 @@ class LoadedBinary:
         kernels: Mapping[str, Any] | None,
         explain: Callable[[DriverError], DevmodError],
     ) -> None:
-        self.device, self.context = device, device.context
-        self._data, self._kernels = data, kernels
+        self.device = device
+        self.context = device.context
+        self._data = data
+        self._kernels = kernels
         self._states = Once()
         try:
             with self.context:
@@ -196,15 +203,16 @@ class LoadedBinary:
         """Return what the binary declares about a kernel; None if only the driver can read the
         binary.
         """
-        return None if self._kernels is None else self._kernels[name]
+        if self._kernels is None:
+            return None
+        return self._kernels[name]
 
     def note_stream(self, stream: DriverStream) -> None:
         """Note a stream that is used for launches of the binary's kernels: the binary is unloaded
         after them.
         """
-        if stream.owner is not None and not isinstance(
-            stream.owner, Handle
-        ):  # of another library, which may destroy it
+        # That of another library, which may destroy it.
+        if stream.owner is not None and not isinstance(stream.owner, Handle):
             self._module.note_foreign_stream()
 
     def state(self, name: str, make: Callable[[], Any]) -> Any:
@@ -223,14 +231,11 @@ class LoadedBinary:
         LaunchError
             The driver cannot load it.
         """
+        driver = self.context.driver
         try:
-            with (
-                self.context,
-                self.context.driver.relaxed(),
-            ):  # a driver may load a function with its first use
-                return int(
-                    self.context.driver.call("get_function", self._module.value, name.encode())
-                )
+            # A driver may load a function with its first use.
+            with self.context, driver.relaxed():
+                return int(driver.call("get_function", self._module.value, name.encode()))
         except DriverError as error:
             kind = self.device.kind
             if error.name != self.context.driver.api.not_found:
@@ -251,16 +256,18 @@ class LoadedBinary:
             The binary has no such variable.
         """
         found = self._find_variable(name)
+        if found is not None:
+            return found
+        variables = read_variables(self._data)
+        if name in variables:
+            found = self._find_variable(variables[name])
         if found is None:
-            variables = read_variables(self._data)
-            found = self._find_variable(variables[name]) if name in variables else None
-            if found is None:
-                raise FunctionNotFoundError(
-                    f"the {self.device.kind} module has no global {name!r}: its binary has "
-                    f"{list_names(variables)}{did_you_mean(name, variables)}",
-                    kind=self.device.kind,
-                    function=name,
-                )
+            raise FunctionNotFoundError(
+                f"the {self.device.kind} module has no global {name!r}: its binary has "
+                f"{list_names(variables)}{did_you_mean(name, variables)}",
+                kind=self.device.kind,
+                function=name,
+            )
         return found
 
     def _find_variable(self, symbol: str) -> tuple[int, int] | None:
@@ -280,13 +287,13 @@ class LoadedBinary:
 
 def load_error(device: DriverDevice, fmt: str, error: DriverError) -> DevmodError:
     """Return the error for a binary that the driver refuses, for a reason that every driver has."""
-    api, kind = device.context.driver.api, device.kind
+    api = device.context.driver.api
+    kind = device.kind
     if error.name in (api.out_of_memory, *api.sticky):
         return device.driver_error(f"{device} loads no module", error)
-    log = f": {error.log}" if error.log else ""
-    text = f"the driver of {device} refuses the {kind} payload of format {fmt!r}: {describe(error)}{log}"
-    return (
-        DeviceNotFoundError(text, kind=kind)
-        if error.name in api.refusals
-        else FormatError(text, kind=kind)
-    )
+    text = f"the driver of {device} refuses the {kind} payload of format {fmt!r}: {describe(error)}"
+    if error.log:
+        text += f": {error.log}"
+    if error.name in api.refusals:
+        return DeviceNotFoundError(text, kind=kind)
+    return FormatError(text, kind=kind)

@@ -20,7 +20,8 @@ from devmod_runtime.driver_api.handles import Context, Handle
 
 #: The bytes of a piece for copies of any size, and of one for small copies; the most pieces in
 #: flight on a device.
-PIECE, SMALL_PIECE = 4 << 20, 64 << 10
+PIECE = 4 << 20
+SMALL_PIECE = 64 << 10
 MAX_PENDING = {PIECE: 8, SMALL_PIECE: 32}
 
 
@@ -53,7 +54,9 @@ class _Transfer:
         self, context: Context, data: memoryview | None, piece: Handle | None = None, size: int = 0
     ) -> None:
         self.event: Handle | None = None
-        self.address = piece.value if piece is not None else 0
+        self.address = 0
+        if piece is not None:
+            self.address = piece.value
         self.size = size
         self.token: object = None
         self._context = context
@@ -100,7 +103,8 @@ class Transfers:
         """Queue a copy from `data` to the device, or from the device to `data`; `finish` then
         writes the last part of `data`.
         """
-        driver, address = self._context.driver, address_of(data)
+        driver = self._context.driver
+        address = address_of(data)
 
         def copy(host: int, start: int, size: int) -> None:
             if to_device:
@@ -115,7 +119,10 @@ class Transfers:
                 return
             for start in range(0, data.nbytes, PIECE):
                 size = min(PIECE, data.nbytes - start)
-                transfer = self._take(size, None if to_device else data[start : start + size])
+                out = None
+                if not to_device:
+                    out = data[start : start + size]
+                transfer = self._take(size, out)
                 if transfer is None:
                     try:
                         copy(address + start, start, size)
@@ -161,7 +168,9 @@ class Transfers:
         If too many copies are in flight, the call waits for the first one.
         """
         self.finish()
-        size = SMALL_PIECE if nbytes <= SMALL_PIECE else PIECE
+        size = PIECE
+        if nbytes <= SMALL_PIECE:
+            size = SMALL_PIECE
         users = [each for each in [*self.pending] if each.size == size]
         if len(users) >= MAX_PENDING[size]:
             self._finish(users[0])

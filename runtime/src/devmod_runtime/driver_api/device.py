@@ -54,9 +54,9 @@ class DriverStream(Stream):
         self.handle = handle
         self.owner = owner
         self.is_default = handle in device.api.legacy_handles
-        self.lock: AbstractContextManager[object] = (
-            nullcontext() if self.is_default else fork_safe(RLock())
-        )
+        self.lock: AbstractContextManager[object] = nullcontext()
+        if not self.is_default:
+            self.lock = fork_safe(RLock())
         self.is_captured = False
         #: The capture of the stream's batches; None before the first batch.
         self._capture: Capture | None = None
@@ -72,11 +72,9 @@ class DriverStream(Stream):
             return nullcontext()
         with self.lock:
             capture = self._capture = self._capture or Capture(self)
-            return (
-                capture.batch()
-                if capture.batches or not self._is_captured_elsewhere()
-                else nullcontext()
-            )
+            if capture.batches or not self._is_captured_elsewhere():
+                return capture.batch()
+            return nullcontext()
 
     def graph(self, launches: Sequence[Launch]) -> Graph:
         """Return prepared launches as one graph of the driver, which a call without arguments
@@ -97,7 +95,9 @@ class DriverStream(Stream):
         """
         for number, each in enumerate(launches, 1):
             if not isinstance(each, Launch) or each.stream is not self:
-                got = f"one for {each.stream!r}" if isinstance(each, Launch) else repr(each)
+                got = repr(each)
+                if isinstance(each, Launch):
+                    got = f"one for {each.stream!r}"
                 raise ArgumentError(
                     f"a graph of {self!r} takes launches that were bound with stream= this stream; launch {number} is {got}",
                     kind=self.device.kind,
@@ -133,11 +133,9 @@ class DriverStream(Stream):
         """Return a context manager: an active batch submits its launches and captures none while
         the body runs. The thread holds `lock`.
         """
-        return (
-            _suspended([], [self._capture])
-            if self._capture is not None and self._capture.is_begun
-            else nullcontext()
-        )
+        if self._capture is not None and self._capture.is_begun:
+            return _suspended([], [self._capture])
+        return nullcontext()
 
     def _is_captured_elsewhere(self) -> bool:
         with self.device.calls("{} cannot begin a batch") as context, context:
@@ -274,7 +272,8 @@ class Capture:
         both.
         """
         context = self.stream.device.context
-        driver, stream = context.driver, self.stream.handle
+        driver = context.driver
+        stream = self.stream.handle
         try:
             with context:
                 if driver.call("is_capturing", stream):
@@ -347,7 +346,8 @@ class Graph:
         self, stream: DriverStream, launches: Sequence[Callable[[], object]], target: DriverStream
     ) -> None:
         check_driver(stream.device.kind)
-        self._stream, self._launches = target, tuple(launches)
+        self._stream = target
+        self._launches = tuple(launches)
         #: CUDA and HIP forbid calls of several threads at once with one graph. A wait for the
         #: device waits for the capture, which holds it.
         self._lock = fork_safe(RLock())
@@ -466,7 +466,9 @@ class Calls:
     __slots__ = ("_device", "_failure", "_nbytes")
 
     def __init__(self, device: DriverDevice, failure: str, nbytes: int) -> None:
-        self._device, self._failure, self._nbytes = device, failure, nbytes
+        self._device = device
+        self._failure = failure
+        self._nbytes = nbytes
 
     def __enter__(self) -> Context:
         check_driver(self._device.kind)
@@ -505,9 +507,8 @@ class DriverDevice(Device):
         self.index = index
         self.handle = driver.call("device", index)
         self.arch = driver.device_arch(self.handle)
-        self.name = (
-            driver.device_name(self.handle) or self.arch.partition(":")[0]
-        )  # some cards have no name in an older HIP
+        # Some cards have no name in an older HIP.
+        self.name = driver.device_name(self.handle) or self.arch.partition(":")[0]
         self.memory = driver.call("device_memory", self.handle)
         self.driver_version = f"{driver.api.name} {driver.api.version_text(driver.version)}"
         self._once = Once()
@@ -625,9 +626,9 @@ class DriverDevice(Device):
         return int(memory), 0
 
     def place(self, memory: Any) -> tuple[int, int]:
-        return (
-            (0, int(memory)) if isinstance(memory, int) else (memory.handle, 0)
-        )  # the array of an image is at no address
+        if isinstance(memory, int):
+            return 0, int(memory)
+        return memory.handle, 0  # the array of an image is at no address
 
     def address(self, memory: Any) -> int:
         return int(memory)
@@ -654,34 +655,40 @@ class DriverDevice(Device):
         """
         check_driver(self.kind)
         api = self.api
-        if stream is None:
-            consumer = api.legacy_stream
-        elif (
-            type(stream) is not int
-            or stream < -1
-            or (0 <= stream <= _LAST_SPECIAL and stream not in api.dlpack_streams)
-        ):
-            raise BufferError(
-                f"stream={stream!r} is no stream of {api.name} in DLPack: expected {api.dlpack_stream_text}"
-            )
-        elif stream == -1:
+        if type(stream) is int and stream == -1:
             return None
-        else:
-            consumer = api.dlpack_streams.get(stream, stream)
+        consumer = self._consumer(stream)
         with (
             self.calls("{} cannot order its work before that of another library") as context,
             context,
         ):
             context.streams.settle()
-            foreign = [
-                stream
-                for each in self._foreign_streams.valuerefs()
-                if (stream := each()) is not None
-            ]
-            own = context.streams_in_use()  # with the objects that keep the handles valid
-            for handle in {*own, *(each.handle for each in foreign)} - {consumer}:
+            # Both hold the objects that keep the handles valid.
+            own = context.streams_in_use()
+            foreign = [each() for each in self._foreign_streams.valuerefs()]
+            handles = {*own}
+            for each in foreign:
+                if each is not None:
+                    handles.add(each.handle)
+            for handle in handles - {consumer}:
                 context.order(consumer, handle)
-        return _INTERFACE_LEGACY if consumer == api.legacy_stream else consumer
+        if consumer == api.legacy_stream:
+            return _INTERFACE_LEGACY
+        return consumer
+
+    def _consumer(self, stream: object) -> int:
+        """Return the driver's handle of a consumer's stream by its number in DLPack."""
+        api = self.api
+        if stream is None:
+            return api.legacy_stream
+        if type(stream) is int and stream >= 0:
+            if stream in api.dlpack_streams:
+                return api.dlpack_streams[stream]
+            if stream > _LAST_SPECIAL:
+                return stream
+        raise BufferError(
+            f"stream={stream!r} is no stream of {api.name} in DLPack: expected {api.dlpack_stream_text}"
+        )
 
     # -- copies
 
@@ -714,7 +721,10 @@ class DriverDevice(Device):
     def _start(
         self, memory: Any, data: memoryview, stream: DriverStream, *, to_device: bool
     ) -> None:
-        failure = f"a copy of {data.nbytes} bytes {'to' if to_device else 'from'} {{}} failed"
+        direction = "from"
+        if to_device:
+            direction = "to"
+        failure = f"a copy of {data.nbytes} bytes {direction} {{}} failed"
         with self.calls(failure), stream.lock, stream.uncaptured():
             self.transfers.start(memory, data, stream.handle, to_device=to_device)
 
@@ -758,7 +768,9 @@ class DriverDevice(Device):
         """
         reason = describe(error)
         if error.name == self.api.out_of_memory:
-            return self.memory_error(nbytes, reason if nbytes else f"{what}: {reason}")
+            if not nbytes:
+                reason = f"{what}: {reason}"
+            return self.memory_error(nbytes, reason)
         text = f"{what}: {reason}"
         if error.name in self.api.sticky:
             text += (

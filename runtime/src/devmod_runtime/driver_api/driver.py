@@ -157,11 +157,11 @@ class Driver(ABC):
 
     def error(self, call: str, status: int) -> DriverError:
         """Return the error for a status that is not a success."""
-        name, text = (
-            self.status_text(symbol, status)
-            for symbol in (self.api.error_name, self.api.error_text)
-        )
-        return DriverError(name or f"error {status}", text if text != name else "", call)
+        name = self.status_text(self.api.error_name, status)
+        text = self.status_text(self.api.error_text, status)
+        if text == name:
+            text = ""
+        return DriverError(name or f"error {status}", text, call)
 
     def status_text(self, symbol: str, status: int) -> str:
         """Return the text that a function of the library writes for a status; "" if it has none."""
@@ -178,7 +178,10 @@ class Driver(ABC):
             name, results, parameters, symbol, is_last = self.api.functions[operation]
             function = self.symbol(symbol or name)
             places = tuple(map(POINTER, results))
-            function.argtypes = parameters + places if is_last else places + parameters
+            if is_last:
+                function.argtypes = parameters + places
+            else:
+                function.argtypes = places + parameters
             prototype = self._prototypes[operation] = function, results, is_last
         return prototype
 
@@ -196,13 +199,18 @@ class Driver(ABC):
         call, types, is_last = self.prototype(operation)
         results = [each() for each in types]
         places = [byref(each) for each in results]
-        status = call(*arguments, *places) if is_last else call(*places, *arguments)
+        if is_last:
+            status = call(*arguments, *places)
+        else:
+            status = call(*places, *arguments)
         if status:
             raise self.error(self.api.functions[operation].name, status)
         if not results:
             return None
         values = [each.value or 0 for each in results]
-        return values[0] if len(values) == 1 else tuple(values)
+        if len(values) == 1:
+            return values[0]
+        return tuple(values)
 
     # -- handles in lists
 
@@ -223,7 +231,10 @@ class Driver(ABC):
         call, (result,), is_last = self.prototype(operation)
         place = result()
         cell.append(place)
-        status = call(*arguments, byref(place)) if is_last else call(byref(place), *arguments)
+        if is_last:
+            status = call(*arguments, byref(place))
+        else:
+            status = call(byref(place), *arguments)
         if status:
             cell.clear()
             raise self.error(self.api.functions[operation].name, status)
@@ -254,7 +265,9 @@ class Driver(ABC):
     def handle_in(self, cell: Sequence[Any]) -> int:
         """Return the handle of `create_into`; also of a list with a plain handle."""
         place = cell[0]
-        return place if type(place) is int else int(place.value or 0)
+        if type(place) is int:
+            return place
+        return int(place.value or 0)
 
     # -- process and devices
 

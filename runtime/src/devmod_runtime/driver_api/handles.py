@@ -61,7 +61,8 @@ class _End:
     __slots__ = ("cell", "handles", "users")
 
     def __init__(self, handles: Handles, cell: list[Any]) -> None:
-        self.handles, self.cell = handles, cell
+        self.handles = handles
+        self.cell = cell
         self.users: tuple[_End, ...] = ()
 
     def __del__(self) -> None:
@@ -88,7 +89,9 @@ class Handles:
     def __init__(self, context: Context, create: str, destroy: str, *last: int) -> None:
         self._context = context
         self._driver = context.driver
-        self._create, self._destroy, self._last = create, destroy, last
+        self._create = create
+        self._destroy = destroy
+        self._last = last
         #: The leases of all handles. The value of each is a list with the driver's result, empty
         #: after the handle is destroyed.
         self._leases: dict[int, Lease] = {}
@@ -130,7 +133,9 @@ class Handles:
 
     def drain(self) -> None:
         """Destroy the handles that are still alive because of an interrupt or of a capture."""
-        for _ in range(0 if self._context.captures else len(self._ended)):
+        if self._context.captures:
+            return
+        for _ in range(len(self._ended)):
             try:
                 lease = self._ended.popleft()
             except IndexError:
@@ -364,13 +369,15 @@ class Context:
             return not unfinished
 
         caller = get_ident()
-        marks: list[
-            object
-        ] = []  # no capture begins during a wait in another thread, which may go on after an interrupt
-        query = "is_event_done" if operation == "synchronize_event" else "is_stream_done"
-        streams = (
-            {} if handles else self.streams_in_use()
-        )  # it keeps them: a collected one would be destroyed during the wait
+        # No capture begins during a wait in another thread, which may go on after an interrupt.
+        marks: list[object] = []
+        query = "is_stream_done"
+        if operation == "synchronize_event":
+            query = "is_event_done"
+        # It keeps them: a collected one would be destroyed during the wait.
+        streams: dict[int, Handle | None] = {}
+        if not handles:
+            streams = self.streams_in_use()
         unfinished = [*(handles or streams)]
         wait_interruptibly(wait, is_done)
 
@@ -423,22 +430,18 @@ class Context:
 
     def drain(self) -> None:
         """Destroy the handles whose end a capture has delayed, if none is active."""
-        if not self.captures:
-            tables = (
-                self.memory,
-                self.host_memory,
-                self.streams,
-                self.events,
-                self.modules,
-                self.graphs,
-            )
-            for handles in (
-                *tables,
-                self.textures,
-                self.surfaces,
-                self.arrays,
-            ):  # an array after what reads it
-                handles.drain()
+        if self.captures:
+            return
+        self.memory.drain()
+        self.host_memory.drain()
+        self.streams.drain()
+        self.events.drain()
+        self.modules.drain()
+        self.graphs.drain()
+        # An array after what reads it.
+        self.textures.drain()
+        self.surfaces.drain()
+        self.arrays.drain()
 
 
 class _Wait:

@@ -112,18 +112,24 @@ class ParameterLayout:
         self, places: Sequence[Place], pointers: Sequence[bool], parameters: Sequence[Place] = ()
     ) -> None:
         # "N" is faster than "Q". It is native, and so aligned to 8 bytes, as pointers are in C++.
-        is_aligned = all(
-            offset % 8 == 0
-            for (offset, _), is_pointer in zip(places, pointers, strict=True)
-            if is_pointer
-        )
-        order, pointer = ("@", "N") if is_aligned else ("<", "Q")
-        end, layout = 0, order
+        layout = "@"
+        pointer = "N"
+        for (offset, _), is_pointer in zip(places, pointers, strict=True):
+            if is_pointer and offset % 8:
+                layout = "<"
+                pointer = "Q"
+        end = 0
         for (offset, size), is_pointer in zip(places, pointers, strict=True):
-            layout += f"{offset - end}x" if offset > end else ""
-            layout += pointer if is_pointer else f"{size}s"
+            if offset > end:
+                layout += f"{offset - end}x"
+            if is_pointer:
+                layout += pointer
+            else:
+                layout += f"{size}s"
             end = offset + size
-        self.size = sum(parameters[-1]) if parameters else end
+        self.size = end
+        if parameters:
+            self.size = sum(parameters[-1])
         layout += f"{self.size - end}x"
         self.offsets = tuple(offset for offset, _ in parameters or places)
         self.pack: Callable[..., bytes] = Struct(layout).pack
@@ -158,11 +164,8 @@ def parameter_layout(
         return ParameterLayout(_natural_places(arguments), pointers)
     label = f"the {kind} kernel {info.name!r}"
     followers = (number for number, argument in enumerate(arguments) if argument.follows)
-    groups = group_values(
-        [(argument.size, argument.align) for argument in arguments],
-        followers,
-        [place.size for place in places],
-    )
+    sizes = [(argument.size, argument.align) for argument in arguments]
+    groups = group_values(sizes, followers, [place.size for place in places])
     if len(places) != len(groups):
         raise FormatError(
             f"{label} takes {len(places)} arguments, and the payload's fmap has {len(groups)}",
@@ -190,10 +193,8 @@ def parameter_layout(
                 kind=kind,
             )
         end = place.offset + place.size
-        value_places += [
-            Place(place.offset + offset, value.size)
-            for offset, value in zip(group.offsets, values, strict=True)
-        ]
+        for offset, value in zip(group.offsets, values, strict=True):
+            value_places.append(Place(place.offset + offset, value.size))
     return ParameterLayout(value_places, pointers, places)
 
 
@@ -227,74 +228,92 @@ def declared_arguments(
         An image or a sampler has not the place of its parameter.
     """
     arguments: list[DeclaredArgument] = []
-    values = info.interface.values if info.interface is not None else ()
+    values: Sequence[Param] = ()
+    if info.interface is not None:
+        values = info.interface.values
     followers = frozenset(follower_numbers(info.interface))
     is_combined = has_places(values)
     for number, arg_type in enumerate(info.arg_types):
-        param = values[number] if values else None
+        param = None
+        if values:
+            param = values[number]
         argument = special(number)
         if argument is not None:
             arguments.append(argument)
-        elif param is not None and param.kind in ("image", "sampler"):
-            is_image = param.kind == "image" or not is_combined
-            place = len(arguments) - (not is_image)
-            before = values[number - 1].kind if number else ""
-            # An image behind a struct of several values has the number of the kernel's parameter,
-            # which the binary has.
-            if is_combined and (
-                (param.at != place and not followers) or not (is_image or before == "image")
-            ):
-                raise FormatError(
-                    f"the {kind} function {info.name!r} has the {param.kind} {param.name!r} at {param.at!r}; expected the number of the "
-                    f"kernel's parameter, {max(place, 0)}, and a sampler behind its image",
-                    kind=kind,
-                    function=info.name,
-                )
-            if is_image:
-                title = "an image" if param.kind == "image" else "a sampler"
-                arguments.append(
-                    DeclaredArgument(title, POINTER_BYTES, POINTER_BYTES, is_pointer=True)
-                )
-        elif param is not None and param.kind == "local":
-            arguments.append(
-                DeclaredArgument("an offset into shared memory", OFFSET_BYTES, OFFSET_BYTES)
-            )
-        elif (param.kind == "buffer") if param is not None else (arg_type == "handle"):
-            is_member = number in followers
-            arguments.append(
-                DeclaredArgument(
-                    _title(param, arg_type),
-                    POINTER_BYTES,
-                    POINTER_BYTES,
-                    is_pointer=True,
-                    follows=is_member,
-                )
-            )
-        else:
-            arguments.append(_scalar(param, arg_type)._replace(follows=number in followers))
+            continue
+        if param is not None and param.kind in ("image", "sampler") and is_combined:
+            _check_place(kind, info, number, len(arguments), has_followers=bool(followers))
+            if param.kind == "sampler":
+                continue
+        argument = _declared_argument(param, arg_type)
+        arguments.append(argument._replace(follows=number in followers))
     return arguments
 
 
-def _title(param: Param | None, arg_type: str) -> str:
-    if param is not None and param.kind != "scalar":
-        return f"a {param.kind}"
-    return (param.type if param is not None else "") or arg_type
+def _check_place(
+    kind: str, info: FunctionInfo, number: int, place: int, *, has_followers: bool
+) -> None:
+    """Raise FormatError if an image or a sampler has another place than that of its parameter."""
+    assert info.interface is not None
+    values = info.interface.values
+    param = values[number]
+    is_behind_image = True
+    if param.kind == "sampler":
+        place -= 1
+        is_behind_image = number > 0 and values[number - 1].kind == "image"
+    # An image behind a struct of several values has the number of the kernel's parameter, which the
+    # binary has.
+    if is_behind_image and (param.at == place or has_followers):
+        return
+    raise FormatError(
+        f"the {kind} function {info.name!r} has the {param.kind} {param.name!r} at {param.at!r}; expected the number of the "
+        f"kernel's parameter, {max(place, 0)}, and a sampler behind its image",
+        kind=kind,
+        function=info.name,
+    )
+
+
+def _declared_argument(param: Param | None, arg_type: str) -> DeclaredArgument:
+    if param is None:
+        if arg_type != "handle":
+            return _scalar(None, arg_type)
+        return _pointer(arg_type)
+    if param.kind == "image":
+        return _pointer("an image")
+    if param.kind in ("sampler", "buffer"):
+        return _pointer(f"a {param.kind}")
+    if param.kind == "local":
+        return DeclaredArgument("an offset into shared memory", OFFSET_BYTES, OFFSET_BYTES)
+    return _scalar(param, arg_type)
+
+
+def _pointer(title: str) -> DeclaredArgument:
+    return DeclaredArgument(title, POINTER_BYTES, POINTER_BYTES, is_pointer=True)
 
 
 def _scalar(param: Param | None, arg_type: str) -> DeclaredArgument:
-    title = _title(param, arg_type)
-    code, bits, lanes = parse_dtype((param.type if param is not None else "") or arg_type)
+    if param is not None and param.type:
+        arg_type = param.type
+    title = arg_type
+    if param is not None and param.kind != "scalar":
+        title = f"a {param.kind}"
+    code, bits, lanes = parse_dtype(arg_type)
     if param is not None and param.align:
         return DeclaredArgument(title, lanes, param.align)
-    size = lanes if (code, bits) == (1, 1) else array_bytes((code, bits, lanes))
-    element = size // lanes if lanes else size
+    if (code, bits) == (1, 1):
+        size = lanes
+    else:
+        size = array_bytes((code, bits, lanes))
     # float3 has the alignment of a float, and float4 of 16 bytes.
-    align = element if lanes == 3 else size & -size
+    align = size & -size
+    if lanes == 3:
+        align = size // lanes
     return DeclaredArgument(title, size, max(1, min(align, _MAX_ALIGN)))
 
 
 def _natural_places(arguments: Sequence[DeclaredArgument]) -> list[Place]:
-    end, places = 0, []
+    end = 0
+    places = []
     for argument in arguments:
         offset = -(-end // argument.align) * argument.align
         places.append(Place(offset, argument.size))
@@ -359,18 +378,23 @@ class DriverKernel(Kernel):
     @property
     def required_block(self) -> Dims | None:
         """The block that the kernel requires; None if it runs with every block."""
-        block: Dims | None = self.entry.block if self.entry is not None else None
+        if self.entry is None:
+            return None
+        block: Dims | None = self.entry.block
         return block
 
     def caller(
         self, stream: DriverStream, shape: DriverLaunchConfig
     ) -> Callable[[Sequence[Any]], None]:
         # Every call runs this function, so it uses local names.
-        pack, lock = self.pack, stream.lock
+        pack = self.pack
+        lock = stream.lock
         # Launches that no call is using. Only one thread writes to a parameter block; list.pop and
         # list.append are atomic.
         free = [self._new_launch(stream, shape)]
-        take, give, error_type = free.pop, free.append, DriverError
+        take = free.pop
+        give = free.append
+        error_type = DriverError
 
         def call(values: Sequence[Any]) -> None:
             try:
@@ -405,9 +429,8 @@ class DriverKernel(Kernel):
             else:
                 launch()
 
-        return map(
-            launch_in_order, repeat(None)
-        ).__next__  # a function of C without parameters, as `launch` is
+        # A function of C without parameters, as `launch` is.
+        return map(launch_in_order, repeat(None)).__next__
 
     def time(self, stream: DriverStream, shape: DriverLaunchConfig, values: Sequence[Any]) -> float:
         call = self.caller(stream, shape)
@@ -442,7 +465,8 @@ class DriverKernel(Kernel):
 
     def check_block(self, launch: LaunchConfig) -> None:
         """Check the block against the device and the kernel."""
-        limits, block = self.device.limits, launch.block
+        limits = self.device.limits
+        block = launch.block
         for axis, count in zip("xyz", block, strict=True):
             limit = limits[f"max_block_dim_{axis}"]
             if count > limit:
@@ -461,7 +485,9 @@ class DriverKernel(Kernel):
                 f"the kernel is built for blocks of {self.required_block} threads, got block={block}",
                 "block",
             )
-        built_threads = self.entry.max_threads if self.entry is not None else 0
+        built_threads = 0
+        if self.entry is not None:
+            built_threads = self.entry.max_threads
         if built_threads and threads > built_threads:
             raise self.launch_error(
                 f"the kernel is built for blocks of at most {built_threads} threads (__launch_bounds__), and block={block} has {threads}",
@@ -482,7 +508,9 @@ class DriverKernel(Kernel):
         limit = self.device.limits[self.shared_memory_limit]
         static = self.static_shared_memory
         if launch.shared_memory + static > limit:
-            own = f", and the kernel declares {static} bytes of its own" if static else ""
+            own = ""
+            if static:
+                own = f", and the kernel declares {static} bytes of its own"
             raise self.launch_error(
                 f"its {self.shared_memory_limit} is {limit}, got shared_memory={launch.shared_memory}{own}",
                 "shared_memory",
