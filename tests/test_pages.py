@@ -50,7 +50,7 @@ NOT_RUN = {
     "bundles.md": 0,
     "calling.md": 1,
     "arrays-and-devices.md": 0,
-    "cuda.md": 3,
+    "cuda.md": 2,
     "cuda-without-a-gpu.md": 1,
     "errors.md": 0,
     "find-out-what-is-wrong.md": 0,

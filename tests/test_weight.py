@@ -39,7 +39,6 @@ FOLDED = {
     "devmod-vulkan",
     "devmod-webgpu",
     "readers",
-    "runtime",
     "simulators",
     "targets",
     "the small ones",
