@@ -37,10 +37,10 @@ from devmod_runtime.tools.inputs import (
     on_device,
     parameters,
     program_of,
-    read_counts,
 )
 from devmod_runtime.tools.launches import describe_launch, launched, open_modules
 from devmod_runtime.tools.profile import duration_text
+from devmod_runtime.tools.values import read_counts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

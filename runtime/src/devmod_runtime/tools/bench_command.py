@@ -24,8 +24,8 @@ from devmod.commands import (
 )
 from devmod.errors import ArgumentError, list_names
 from devmod_runtime.tools.bench import combinations, functions_of, measure_elsewhere, plot_format
-from devmod_runtime.tools.inputs import read_counts, split_assignments
 from devmod_runtime.tools.launches import file_settings, open_modules
+from devmod_runtime.tools.values import read_counts, split_assignments
 
 
 @click.command(

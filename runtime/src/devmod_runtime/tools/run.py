@@ -15,19 +15,17 @@ from devmod_runtime.tools.difference import Difference, worst_difference
 from devmod_runtime.tools.dimensions import warn_of_dimensions
 from devmod_runtime.tools.guard import guarded_twice
 from devmod_runtime.tools.inputs import (
-    PICTURES,
     Arguments,
     arguments_of,
     call_once,
     on_device,
     parameters,
     program_of,
-    read_array,
     results_of,
-    write_array,
 )
 from devmod_runtime.tools.launches import open_modules
 from devmod_runtime.tools.profile import Profile, duration_text
+from devmod_runtime.tools.values import PICTURES, read_array, write_array
 
 
 def launcher(settings: Mapping[str, Any]) -> Callable[[Any], Any]:

@@ -31,8 +31,8 @@ from devmod.commands import (
 )
 from devmod.errors import DevmodError, not_installed
 from devmod.worker import End
-from devmod_runtime.tools.inputs import check_output, read_launch, split_assignments
 from devmod_runtime.tools.launches import describe_launch, file_settings, launched
+from devmod_runtime.tools.values import check_output, read_launch, split_assignments
 
 #: The architecture of the simulated GPU, for which --sanitize compiles.
 _ARCH = "compute_90"

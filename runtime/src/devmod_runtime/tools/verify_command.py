@@ -18,7 +18,7 @@ from devmod.commands import (
     quiet_drivers,
 )
 from devmod.errors import list_names
-from devmod_runtime.tools.inputs import read_launch, split_assignments
+from devmod_runtime.tools.values import read_launch, split_assignments
 from devmod_runtime.tools.verify import verify
 
 
