@@ -76,12 +76,14 @@ def read(
     errors, warnings, unknown = diagnostics(library, unit, request.name, source.text, program)
     if errors:
         raise compile_error("metal", "Metal", errors, "\n".join((*errors, *warnings)))
-    messages = (
-        ["\n".join(("the Metal source has names that Metal does not define:", *warnings))]
-        if warnings
-        else []
-    )
-    open_names = set() if unknown else open_functions(source.text)
+    messages = []
+    if warnings:
+        title = "the Metal source has names that Metal does not define:"
+        messages.append("\n".join((title, *warnings)))
+
+    open_names: set[str] = set()
+    if not unknown:
+        open_names = open_functions(source.text)
     reader = KernelReader(library, unit, request.name, program.text, unknown, open_names)
     kernels = reader.kernels()
     if reader.incomplete_types:
@@ -113,6 +115,7 @@ _TOKEN = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 _PIECE = re.compile(r"""//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\r\n])*"|[()\[\],;{}]""", re.DOTALL)
+_CLOSING = {"(": ")", "[": "]"}
 #: The limit on nested brackets in an attribute. It bounds the search for the end of a list.
 _MAX_DEPTH = 32
 _WIDE = re.compile(r"[^\x00-\x7f]")
@@ -172,9 +175,8 @@ class Rewritten:
             elif token["open"]:
                 items, end = _attribute_list(source, at)
                 if end:
-                    put(
-                        "".join(("[[", ",".join(map(_annotation, items)), "]]")), token.start(), end
-                    )
+                    annotations = ",".join(map(_annotation, items))
+                    put(f"[[{annotations}]]", token.start(), end)
                     at = end
         put("", len(source), len(source))
         self.text = "".join(parts)
@@ -189,35 +191,38 @@ class Rewritten:
         for place in sorted(set(places), reverse=True):
             match = _PARAMETER.match(self.text, place)
             if match:
-                name, rest = match[1], match[2]
-                pointer = f"(*{name}){rest}" if rest else f"*{name}"
-                new = (
-                    pointer + " " * (len(match[0]) - len(pointer))
-                    if len(pointer) <= len(match[0])
-                    else pointer
+                pointer = f"*{match[1]}"
+                rest = match[2]
+                if rest:
+                    pointer = f"({pointer}){rest}"
+                self.text = (
+                    self.text[:place] + pointer.ljust(len(match[0])) + self.text[match.end() :]
                 )
-                self.text = self.text[:place] + new + self.text[match.end() :]
                 changed = True
         return changed
 
     def origin(self, offset: int) -> int:
         """Return the position in the source of a position in the text."""
         number = bisect_right(self._at, offset) - 1
-        after = self._from[number + 1] if number + 1 < len(self._from) else offset
-        return max(
-            0, min(self._from[number] + offset - self._at[number], max(after, self._from[number]))
-        )
+        begin = self._from[number]
+        end = offset
+        if number + 1 < len(self._from):
+            end = self._from[number + 1]
+        return max(0, min(begin + offset - self._at[number], max(end, begin)))
 
 
 def _attribute_list(source: str, start: int) -> tuple[list[str], int]:
     """Return the attributes of the list at a position, and its end; the end is 0 if the list does
     not end.
     """
-    begin, items, closing = start, [], ""
+    begin = start
+    items = []
+    #: The brackets that close the open ones, the innermost last.
+    closing = ""
     for piece in _PIECE.finditer(source, start):
         mark = piece.group()
-        if mark in ("(", "["):
-            closing += ")" if mark == "(" else "]"
+        if mark in _CLOSING:
+            closing += _CLOSING[mark]
             if len(closing) > _MAX_DEPTH:
                 break
         elif closing and mark == closing[-1]:
@@ -228,11 +233,9 @@ def _attribute_list(source: str, start: int) -> tuple[list[str], int]:
             items.append(source[begin : piece.start()])
             begin = piece.end()
             if mark == "]":
-                return (
-                    (items, piece.start() + 2)
-                    if source.startswith("]]", piece.start())
-                    else ([], 0)
-                )
+                if not source.startswith("]]", piece.start()):
+                    break
+                return items, piece.start() + 2
     return [], 0
 
 
@@ -240,13 +243,14 @@ def _annotation(attribute: str) -> str:
     match = _WORD.fullmatch(attribute)
     if not match or match[1] in _CPP_WORDS:
         return attribute
-    name, inside = match[1], match["inside"]
+    name = match[1]
+    inside = match["inside"]
+    before = attribute[: match.start(1)]
     if name == "host_name":
-        return attribute[: match.start(1)] + f'clang::annotate("metal.host_name=" {inside})'
-    return (
-        attribute[: match.start(1)]
-        + f'__devmod_attribute("{name}"{"" if inside is None else ", " + inside})'
-    )
+        return before + f'clang::annotate("metal.host_name=" {inside})'
+    if inside is None:
+        return before + f'__devmod_attribute("{name}")'
+    return before + f'__devmod_attribute("{name}", {inside})'
 
 
 # -- Parse a Metal program with libclang, and sort clang's diagnostics into errors and warnings.
@@ -319,11 +323,11 @@ _UNKNOWN = re.compile(
 
 def version_option(options: Sequence[str]) -> str:
     """Return clang's option for the version of Metal that the options name."""
-    standard = next(
-        (match[1] + match[2] for match in map(_STANDARD.fullmatch, reversed(options)) if match),
-        _DEFAULT,
-    )
-    return f"-D__METAL_VERSION__={standard}0"
+    for option in reversed(options):
+        match = _STANDARD.fullmatch(option)
+        if match:
+            return f"-D__METAL_VERSION__={match[1]}{match[2]}0"
+    return f"-D__METAL_VERSION__={_DEFAULT}0"
 
 
 def parse_program(
@@ -357,36 +361,47 @@ def diagnostics(
         position = diagnostic.location
         file, line, _ = library.location(position)
         origin = program.origin(position.offset)
-        location = (
-            f"{name if file == MAIN else file}:{line}:{origin - source.rfind(chr(10), 0, origin)}"
-            if file
-            else "<options>"
-        )
-        certain = (
-            diagnostic.severity > diagnostic.Error
-            or diagnostic.category_name in SYNTAX_CATEGORIES
-            or _PLAIN_ERRORS.search(diagnostic.spelling)
-        )
-        if (
-            certain
-            and last >= 0
+        location = "<options>"
+        if file:
+            path = file
+            if file == MAIN:
+                path = name
+            column = origin - source.rfind("\n", 0, origin)
+            location = f"{path}:{line}:{column}"
+
+        certain = _is_certain(diagnostic)
+        if not certain:
+            if not _UNKNOWN.search(diagnostic.spelling):
+                continue
+            unknown.append((position.line, position.column))
+            last = position.offset
+        elif (
+            last >= 0
             and diagnostic.severity == diagnostic.Error
             and ";" not in program.text[last : position.offset]
         ):
-            certain = False  # the unknown name may be a type, so other errors in its statement may be wrong
-        elif not certain and _UNKNOWN.search(diagnostic.spelling):
-            unknown.append((position.line, position.column))
-            last = position.offset
-        elif not certain:
+            # The unknown name may be a type, so other errors in its statement may be wrong.
+            certain = False
+        if not certain:
+            warnings.append(f"{location}: warning: {diagnostic.spelling}")
             continue
-        keyword = _KEYWORD.search(source, max(0, origin - 20), origin) if certain and file else None
-        hint = f"; '{keyword[1]}' is a keyword of Metal" if keyword else ""
-        (errors if certain else warnings).append(
-            f"{location}: {'error' if certain else 'warning'}: {diagnostic.spelling}{hint}"
-        )
+
+        hint = ""
+        if file:
+            keyword = _KEYWORD.search(source, max(0, origin - 20), origin)
+            if keyword:
+                hint = f"; '{keyword[1]}' is a keyword of Metal"
+        errors.append(f"{location}: error: {diagnostic.spelling}{hint}")
         if len(errors) == MAX_ERRORS:
             break
     return errors, warnings, unknown
+
+
+def _is_certain(diagnostic: Any) -> bool:
+    """Whether a diagnostic is an error whatever devmod declares of Metal."""
+    if diagnostic.severity > diagnostic.Error or diagnostic.category_name in SYNTAX_CATEGORIES:
+        return True
+    return _PLAIN_ERRORS.search(diagnostic.spelling) is not None
 
 
 @cache
@@ -436,7 +451,8 @@ _SAMPLES = {
 }
 #: The keys of a parameter's `extra`: a type that devmod does not support, and whether the kernel
 #: may read the texture with a sampler.
-UNSUPPORTED, SAMPLED = "unsupported", "sampled"
+UNSUPPORTED = "unsupported"
+SAMPLED = "sampled"
 #: The tables of arguments, by their attributes.
 _TABLES = ("buffer", "texture", "sampler", "threadgroup")
 #: The number of indices of each table.
@@ -458,7 +474,10 @@ class KernelReader:
     ) -> None:
         self._library = library
         self._kinds = library.cindex.CursorKind
-        self._unit, self._name, self._text, self._open_functions = unit, name, text, open_functions
+        self._unit = unit
+        self._name = name
+        self._text = text
+        self._open_functions = open_functions
         self._unknown = LocationSet((MAIN, line, column) for line, column in unknown)
         self._names = Names(text)
         #: The names of types that clang has not laid out.
@@ -472,32 +491,9 @@ class KernelReader:
 
     def kernels(self) -> dict[str, ReflectedFunction]:
         """Return the kernels by their names in Metal."""
-        found: list[tuple[str, Any, dict[str, str]]] = []
-        for scope, cursor in declarations(self._unit.cursor, is_in(MAIN)):
-            kind = cursor.kind
-            if kind == self._kinds.ENUM_DECL:
-                self._numbers |= {
-                    each.spelling: each.enum_value
-                    for each in cursor.get_children()
-                    if each.kind == self._kinds.ENUM_CONSTANT_DECL
-                }
-            elif kind == self._kinds.VAR_DECL:
-                self._variable(cursor)
-            end = cursor.extent.end.offset
-            if kind == self._kinds.VAR_DECL:
-                end = self._names.end_of_statement(end)  # clang drops an unknown value
-            self._names.declare(cursor.spelling, cursor.extent.start.offset, end)
-            if kind == self._kinds.FUNCTION_DECL:
-                attributes, pattern = self._attributes(cursor), template_of(cursor, self._library)
-                host = attributes.get("host_name", "")
-                is_kernel = "kernel" in attributes or (
-                    pattern is not None and "kernel" in self._attributes(pattern)
-                )
-                if is_kernel and (host or pattern is None):
-                    found.append((host or scope + cursor.spelling, cursor, attributes))
         kernels: dict[str, ReflectedFunction] = {}
         first: dict[str, Any] = {}
-        for name, cursor, attributes in found:
+        for name, cursor, attributes in self._kernel_cursors():
             # A declaration and its definition have one canonical cursor.
             if first.setdefault(name, cursor.canonical) != cursor.canonical:
                 lines = " and ".join(
@@ -512,6 +508,36 @@ class KernelReader:
             kernels[name] = self._kernel(name, cursor, attributes)
         return kernels
 
+    def _kernel_cursors(self) -> list[tuple[str, Any, dict[str, str]]]:
+        """Return the name, the cursor and the attributes of each kernel.
+
+        All other declarations are read too: constants, and the extents of names.
+        """
+        found: list[tuple[str, Any, dict[str, str]]] = []
+        for scope, cursor in declarations(self._unit.cursor, is_in(MAIN)):
+            kind = cursor.kind
+            end = cursor.extent.end.offset
+            if kind == self._kinds.ENUM_DECL:
+                for each in cursor.get_children():
+                    if each.kind == self._kinds.ENUM_CONSTANT_DECL:
+                        self._numbers[each.spelling] = each.enum_value
+            elif kind == self._kinds.VAR_DECL:
+                self._variable(cursor)
+                end = self._names.end_of_statement(end)  # clang drops an unknown value
+            self._names.declare(cursor.spelling, cursor.extent.start.offset, end)
+            if kind != self._kinds.FUNCTION_DECL:
+                continue
+
+            attributes = self._attributes(cursor)
+            pattern = template_of(cursor, self._library)
+            is_kernel = "kernel" in attributes or (
+                pattern is not None and "kernel" in self._attributes(pattern)
+            )
+            host = attributes.get("host_name", "")
+            if is_kernel and (host or pattern is None):
+                found.append((host or scope + cursor.spelling, cursor, attributes))
+        return found
+
     @cached_property
     def _written(self) -> Mapping[Any, str]:
         """The result of `written_parameters` for the program."""
@@ -525,23 +551,21 @@ class KernelReader:
         """Return the attributes of a declaration, as `Rewritten` has written them: the word and the
         text in its parentheses.
         """
-        marks = [
-            each.spelling
-            for each in cursor.get_children()
-            if each.kind == self._kinds.ANNOTATE_ATTR
-        ]
-        parts = (
-            mark.removeprefix("metal.").partition("=")
-            for mark in reversed(marks)
-            if mark.startswith("metal.")
-        )
-        return {word: text for word, _, text in parts}
+        attributes: dict[str, str] = {}
+        for each in cursor.get_children():
+            if each.kind == self._kinds.ANNOTATE_ATTR and each.spelling.startswith("metal."):
+                word, _, text = each.spelling.removeprefix("metal.").partition("=")
+                # Of two, the first one counts.
+                attributes.setdefault(word, text)
+        return attributes
 
     def _variable(self, cursor: Any) -> None:
-        name, type_ = cursor.spelling, cursor.type.get_canonical()
+        name = cursor.spelling
+        type_ = cursor.type.get_canonical()
         number = self._attributes(cursor).get("function_constant")
         if number is not None:
-            position, (element, align) = self._number(number), element_type(type_)
+            position = self._number(number)
+            element, align = element_type(type_)
             # devmod does not set vectors; a kernel can test whether such a constant is defined.
             if (
                 position is not None
@@ -564,30 +588,29 @@ class KernelReader:
 
         if not text:
             return None
+        # In Python's spelling: a dot for `::`, and numbers without a suffix.
+        expression = _SUFFIX.sub(r"\1", text.replace("::", ".")).strip()
         try:
-            value = self._value(
-                ast.parse(_SUFFIX.sub(r"\1", text.replace("::", ".")).strip(), mode="eval").body
-            )
+            value = self._value(ast.parse(expression, mode="eval").body)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
-        return value if 0 <= value < 1 << 32 else None
+        if not 0 <= value < 1 << 32:
+            return None
+        return value
 
     def _value(self, node: Any) -> int:
         import ast
 
         if isinstance(node, ast.BinOp) and type(node.op).__name__ in _OPERATORS:
-            return _OPERATORS[type(node.op).__name__](
-                self._value(node.left), self._value(node.right)
-            )
+            operator = _OPERATORS[type(node.op).__name__]
+            return operator(self._value(node.left), self._value(node.right))
         if isinstance(node, ast.Constant) and type(node.value) is int:
             return node.value
-        name = (
-            node.id
-            if isinstance(node, ast.Name)
-            else node.attr
-            if isinstance(node, ast.Attribute)
-            else ""
-        )
+        name = ""
+        if isinstance(node, ast.Name):
+            name = node.id
+        elif isinstance(node, ast.Attribute):
+            name = node.attr
         if name not in self._numbers:
             raise ValueError(name)
         return self._numbers[name]
@@ -596,79 +619,97 @@ class KernelReader:
 
     def _kernel(self, name: str, cursor: Any, attributes: dict[str, str]) -> ReflectedFunction:
         file, line, _ = self._library.location(cursor.location)
+        if file == MAIN:
+            location = f"{self._name}:{line}"
+        else:
+            location = f"{os.path.basename(file)}:{line}"
         pattern = template_of(cursor, self._library)
         parameters = self._parameters(cursor)
         if pattern is not None:
-            # A template may have attributes that its instance does not repeat.
-            parameters = [
-                (own[0] or declared[0], own[1] or declared[1], own[2] or declared[2])
-                for own, declared in zip(
-                    parameters or [("", {}, None)] * 99, self._parameters(pattern), strict=False
-                )
-            ]
-        location = f"{self._name if file == MAIN else os.path.basename(file)}:{line}"
-        arguments = []
-        types = list(cursor.type.get_canonical().argument_types())
-        for number, ((own, value, extent), type_) in enumerate(
-            zip(parameters, types, strict=False)
-        ):
-            unknown = extent is not None and self._unknown.intersects(extent)
-            argument = self._argument(name, location, own, value, type_.get_canonical(), unknown)
-            if argument is not None:
-                table, index, type_name, param = argument
-                if param.access == "r" and self._may_cast:
-                    param = written_param(param, (cursor.spelling, number), self._written)
-                arguments.append((table, index, type_name, param))
+            parameters = _with_declared(parameters, self._parameters(pattern))
+
+        arguments = self._arguments(name, location, cursor, parameters)
         extent = (pattern or cursor.get_definition() or cursor).extent
         text = self._text[extent.start.offset : extent.end.offset]
-        arguments = [
-            (table, index, kind, param.replace(extra=_sampled(param, text)))
-            for table, index, kind, param in arguments
-        ]
-        params = _order_arguments(arguments)
-        self._check_indices(
-            name,
-            location,
-            [param for _, param in params],
-            any("function_constant" in value for _, value, _ in parameters),
-        )
-        extra: dict[str, Any] = {}
-        if self._constants:
-            items = list(self._constants)
-            if self._used_constants is None:
-                self._used_constants = self._names.used_parts(items)
-            constants = [
-                self._constants[items[number]].to_dict()
-                for number in bits(self._used_constants.get(cursor.spelling, 0))
+        params = _order_arguments(
+            [
+                (table, index, kind, param.replace(extra=_sampled(param, text)))
+                for table, index, kind, param in arguments
             ]
-            self._count += len(constants)
-            if self._count > MAX_ARGUMENTS:
-                raise CompileError(
-                    f"{location}: the kernels up to {name!r} use more than {MAX_ARGUMENTS} function constants together; split the source",
-                    kind="metal",
-                    function=name,
-                )
-            if constants:
-                extra["constants"] = constants
+        )
+        arg_types = [type_name for type_name, _ in params]
+        arg_params = [param for _, param in params]
+        is_selected = any("function_constant" in value for _, value, _ in parameters)
+        self._check_indices(name, location, arg_params, is_selected)
+
+        extra: dict[str, Any] = {}
+        constants = self._used_by(name, location, cursor)
+        if constants:
+            extra["constants"] = constants
         if pattern is not None:
             attributes = self._attributes(pattern) | attributes
         most = self._number(attributes.get("max_total_threads_per_threadgroup", ""))
         if most:
             extra["max_total_threads_per_threadgroup"] = most
-        sizes = [
-            self._number(part)
-            for part in attributes.get("required_threads_per_threadgroup", "").split(",")
-        ]
-        x, y, z = (*sizes, 1, 1)[:3]
-        block = (x, y, z) if x and y and z else None
-        is_open = cursor.spelling in self._open_functions
-        arg_types, arg_params = (
-            [type_name for type_name, _ in params],
-            [param for _, param in params],
-        )
         return ReflectedFunction(
-            name, arg_types, arg_params, block, location, extra=extra, open_block=is_open
+            name,
+            arg_types,
+            arg_params,
+            self._block(attributes),
+            location,
+            extra=extra,
+            open_block=cursor.spelling in self._open_functions,
         )
+
+    def _arguments(
+        self,
+        function: str,
+        location: str,
+        cursor: Any,
+        parameters: Sequence[tuple[str, dict[str, str], Any]],
+    ) -> list[tuple[str, int | None, str, Param]]:
+        """Return the arguments of a kernel, each as `_argument` returns it."""
+        arguments = []
+        types = list(cursor.type.get_canonical().argument_types())
+        for number, (parameter, type_) in enumerate(zip(parameters, types, strict=False)):
+            name, attributes, extent = parameter
+            unknown = extent is not None and self._unknown.intersects(extent)
+            argument = self._argument(
+                function, location, name, attributes, type_.get_canonical(), unknown
+            )
+            if argument is None:
+                continue
+            table, index, type_name, param = argument
+            if param.access == "r" and self._may_cast:
+                param = written_param(param, (cursor.spelling, number), self._written)
+            arguments.append((table, index, type_name, param))
+        return arguments
+
+    def _used_by(self, function: str, location: str, cursor: Any) -> list[dict[str, object]]:
+        """Return the function constants that a kernel uses."""
+        if not self._constants:
+            return []
+        items = list(self._constants)
+        if self._used_constants is None:
+            self._used_constants = self._names.used_parts(items)
+        used = self._used_constants.get(cursor.spelling, 0)
+        constants = [self._constants[items[number]].to_dict() for number in bits(used)]
+        self._count += len(constants)
+        if self._count > MAX_ARGUMENTS:
+            raise CompileError(
+                f"{location}: the kernels up to {function!r} use more than {MAX_ARGUMENTS} function constants together; split the source",
+                kind="metal",
+                function=function,
+            )
+        return constants
+
+    def _block(self, attributes: Mapping[str, str]) -> tuple[int, int, int] | None:
+        """Return the block that the attributes require; None if they require none."""
+        sizes = attributes.get("required_threads_per_threadgroup", "").split(",")
+        x, y, z = (*map(self._number, sizes), 1, 1)[:3]
+        if x and y and z:
+            return x, y, z
+        return None
 
     def _check_indices(
         self, function: str, location: str, params: Sequence[Param], is_selected: bool
@@ -719,56 +760,75 @@ class KernelReader:
         """
         if any(word not in _ARGUMENT_ATTRIBUTES for word in attributes):
             return None
-        kind, spelling = type_kind(type_), type_.spelling
-        texture, sampler = _TEXTURE.match(spelling), _SAMPLER.match(spelling)
-        table = "sampler" if sampler else "texture" if texture else "buffer"
-        if kind in (POINTER, REFERENCE):
+        texture = _TEXTURE.match(type_.spelling)
+        sampler = _SAMPLER.match(type_.spelling)
+        is_pointer = type_kind(type_) in (POINTER, REFERENCE)
+        table = "buffer"
+        if sampler:
+            table = "sampler"
+        elif texture:
+            table = "texture"
+        if is_pointer:
             target = type_.get_pointee().get_canonical()
             if target.get_address_space() == self._threadgroup:
                 table = "threadgroup"
-        index: int | None = None
-        for word in _TABLES:
-            if word in attributes:
-                index = self._number(attributes[word])
-                if index is None:
-                    text = (
-                        attributes[word]
-                        if len(attributes[word]) < 100
-                        else f"{attributes[word][:100]}…"
-                    )
-                    raise self._error(
-                        function,
-                        location,
-                        name,
-                        f"has the attribute [[{word}({text})]], whose value is unknown; write a number",
-                    )
+        index = self._index(function, location, name, attributes)
+
         if table == "texture" or (unknown and "texture" in attributes):
             return "texture", index, "handle", _image_param(name, texture)
         if sampler:
-            return (
-                table,
-                index,
-                "handle",
-                Param(
+            param = Param(name, "sampler")
+            # Only a call is refused, so that other kernels of the source can be used.
+            if sampler["array"]:
+                param = param.replace(extra={UNSUPPORTED: "arrays of samplers"})
+            return table, index, "handle", param
+        if is_pointer:
+            type_name, param = self._pointer(function, location, name, type_, table, unknown)
+            return table, index, type_name, param
+        if unknown:
+            return table, index, "", Param(name, "scalar")
+        raise self._error(
+            function,
+            location,
+            name,
+            f"has the type {metal_spelling(type_.spelling)!r}, which devmod does not support",
+        )
+
+    def _index(
+        self, function: str, location: str, name: str, attributes: Mapping[str, str]
+    ) -> int | None:
+        """Return the index that an argument's attributes give; None if they give none."""
+        index: int | None = None
+        for word in _TABLES:
+            if word not in attributes:
+                continue
+            text = attributes[word]
+            index = self._number(text)
+            if index is None:
+                if len(text) >= 100:
+                    text = f"{text[:100]}…"
+                raise self._error(
+                    function,
+                    location,
                     name,
-                    "sampler",
-                    extra={UNSUPPORTED: "arrays of samplers"} if sampler["array"] else {},
-                ),
-            )
-        if kind not in (POINTER, REFERENCE):
-            if unknown:
-                return table, index, "", Param(name, "scalar")
-            raise self._error(
-                function,
-                location,
-                name,
-                f"has the type {metal_spelling(spelling)!r}, which devmod does not support",
-            )
+                    f"has the attribute [[{word}({text})]], whose value is unknown; write a number",
+                )
+        return index
+
+    def _pointer(
+        self, function: str, location: str, name: str, type_: Any, table: str, unknown: bool
+    ) -> tuple[str, Param]:
+        """Return the type and the param of an argument that is a pointer or a reference."""
+        target = type_.get_pointee().get_canonical()
+        is_reference = type_kind(type_) == REFERENCE
         if type_kind(target) == RECORD and size_of(target) < 0:
             self.incomplete_types.add(_QUALIFIERS.sub("", target.spelling))
-        element, align = ("", 0) if unknown else metal_element_type(target)
+        element = ""
+        align = 0
+        if not unknown:
+            element, align = metal_element_type(target)
         if table == "threadgroup":
-            return table, index, "handle", Param(name, "local", element, align=align)
+            return "handle", Param(name, "local", element, align=align)
         space = target.get_address_space()
         if space not in (self._device, self._constant):
             raise self._error(
@@ -777,32 +837,31 @@ class KernelReader:
                 name,
                 "points into no address space; expected device, constant or threadgroup",
             )
+
         if (
-            kind == REFERENCE
+            is_reference
             and space == self._constant
             and element
             and size_of(target) <= _LARGEST_SCALAR
         ):
             param = Param(name, "scalar", element, align=align)
-            return (
-                table,
-                index,
-                element,
-                with_members(param, struct_members(target)) if align else param,
-            )
-        access = "r" if target.is_const_qualified() else "rw"
-        element, align, size, members = (
-            buffer_element(target, kind == REFERENCE) if not unknown else ("", 0, 0, ())
-        )
-        return (
-            table,
-            index,
-            "handle",
-            with_members(Param(name, "buffer", element, access, align=align, size=size), members),
-        )
+            if align:
+                param = with_members(param, struct_members(target))
+            return element, param
+
+        access = "rw"
+        if target.is_const_qualified():
+            access = "r"
+        if unknown:
+            return "handle", Param(name, "buffer", "", access)
+        element, align, size, members = buffer_element(target, is_reference)
+        param = Param(name, "buffer", element, access, align=align, size=size)
+        return "handle", with_members(param, members)
 
     def _error(self, function: str, location: str, name: str, text: str) -> CompileError:
-        argument = f"the argument {name!r}" if name else "an argument"
+        argument = "an argument"
+        if name:
+            argument = f"the argument {name!r}"
         return CompileError(
             f"{location}: {argument} of the kernel {function!r} {text}",
             kind="metal",
@@ -817,21 +876,19 @@ def _image_param(name: str, texture: re.Match[str] | None) -> Param:
         return Param(name, "image")
     access = texture["access"] or "sample"
     param = Param(name, "image", access=_ACCESS.get(access, ""))
-    type_, sample = _IMAGE_TYPES.get(texture["name"], ""), _SAMPLES.get(texture["texel"], "")
+    type_ = _IMAGE_TYPES.get(texture["name"], "")
+    sample = _SAMPLES.get(texture["texel"], "")
     # Only a call is refused, so that other kernels of the source can be used.
     if texture["array"]:
         return param.replace(extra={UNSUPPORTED: "arrays of textures"})
-    if not type_ or not sample:
-        return param.replace(
-            extra={
-                UNSUPPORTED: f"{texture['name']} of {texture['texel']}"
-                if type_
-                else texture["name"]
-            }
-        )
-    return param.replace(
-        type=type_, sample=sample, extra={SAMPLED: True} if access in ("sample", "0") else {}
-    )
+    if not type_:
+        return param.replace(extra={UNSUPPORTED: texture["name"]})
+    if not sample:
+        return param.replace(extra={UNSUPPORTED: f"{texture['name']} of {texture['texel']}"})
+    param = param.replace(type=type_, sample=sample)
+    if access in ("sample", "0"):
+        return param.replace(extra={SAMPLED: True})
+    return param
 
 
 def _sampled(param: Param, text: str) -> Mapping[str, object]:
@@ -840,15 +897,31 @@ def _sampled(param: Param, text: str) -> Mapping[str, object]:
 
     A texture has `access::sample` by default, and is often read by `read`.
     """
-    extra = param.extra
-    uses = (
-        re.findall(rf"\b{re.escape(param.name)}\b(?!\s*\.\s*(?:read|write|get_\w+|fence)\b)", text)
-        if SAMPLED in extra
-        else ()
-    )
-    return (
-        extra if len(uses) > 1 else {key: value for key, value in extra.items() if key != SAMPLED}
-    )
+    if SAMPLED not in param.extra:
+        return param.extra
+    word = rf"\b{re.escape(param.name)}\b"
+    other_uses = re.findall(rf"{word}(?!\s*\.\s*(?:read|write|get_\w+|fence)\b)", text)
+    # The first one is its declaration.
+    if len(other_uses) > 1:
+        return param.extra
+    return {key: value for key, value in param.extra.items() if key != SAMPLED}
+
+
+def _with_declared(
+    parameters: Sequence[tuple[str, dict[str, str], Any]],
+    declared: Sequence[tuple[str, dict[str, str], Any]],
+) -> list[tuple[str, dict[str, str], Any]]:
+    """Return the parameters of a template's instance, with what only the template declares of them.
+
+    A template may have attributes that its instance does not repeat, and clang may give an instance
+    no parameters at all.
+    """
+    if not parameters:
+        return list(declared)
+    merged = []
+    for (name, attributes, extent), pattern in zip(parameters, declared, strict=False):
+        merged.append((name or pattern[0], attributes or pattern[1], extent or pattern[2]))
+    return merged
 
 
 def _order_arguments(
@@ -857,21 +930,19 @@ def _order_arguments(
     """Return the arguments by table and index. An argument without an index gets the first free
     one, as in Metal.
     """
-    result = []
+    result: list[tuple[str, Param]] = []
     for table in ("buffer", "threadgroup", "texture", "sampler"):
-        own = [
-            (index, type_name, param) for of, index, type_name, param in arguments if of == table
-        ]
-        taken = {index for index, _, _ in own}
+        own = [argument for argument in arguments if argument[0] == table]
+        taken = {index for _, index, _, _ in own}
         free = (number for number in count() if number not in taken)
-        placed = [
-            (next(free) if index is None else index, type_name, param)
-            for index, type_name, param in own
-        ]
-        result += [
-            (type_name, param.replace(at=index))
-            for index, type_name, param in sorted(placed, key=lambda each: each[0])
-        ]
+        placed = []
+        for _, index, type_name, param in own:
+            if index is None:
+                index = next(free)
+            placed.append((index, type_name, param))
+        placed.sort(key=lambda each: each[0])
+        for index, type_name, param in placed:
+            result.append((type_name, param.replace(at=index)))
     return result
 
 
@@ -899,26 +970,30 @@ class Names:
     def end_of_statement(self, start: int) -> int:
         """Return the end of the statement that contains the position `start`."""
         end = self._text.find(";", start)
-        return end if end >= 0 else len(self._text)
+        if end < 0:
+            return len(self._text)
+        return end
 
     def used_parts(self, parts: Sequence[str]) -> dict[str, int]:
         """Return for each name the parts that it uses: bit n is set for the n-th of `parts`."""
-        bits = dict.fromkeys(self._spans, 0) | {
-            name: 1 << number for number, name in enumerate(parts)
-        }
-        texts = {
-            name: " ".join(self._text[start:end] for start, end in spans)
-            for name, spans in self._spans.items()
-        }
-        return transitive_parts(
-            bits, {name: frozenset(_IDENTIFIER.findall(text)) for name, text in texts.items()}
-        )
+        bits = dict.fromkeys(self._spans, 0)
+        for number, name in enumerate(parts):
+            bits[name] = 1 << number
+        uses: dict[str, frozenset[str]] = {}
+        for name, spans in self._spans.items():
+            words: set[str] = set()
+            for start, end in spans:
+                words.update(_IDENTIFIER.findall(self._text[start:end]))
+            uses[name] = frozenset(words)
+        return transitive_parts(bits, uses)
 
 
 # -- The element types and sizes of Metal's types, as libclang reads them.
 
 
-POINTER, REFERENCE, RECORD = 101, 103, 105
+POINTER = 101
+REFERENCE = 103
+RECORD = 105
 _ARRAYS = (112, 114)  # of fixed length, of unknown length
 _ATOMIC = re.compile(r"^(?:const |volatile |__\w+ )*metal::_?atomic<(.+)>$")
 _ARRAY_RECORD = re.compile(r"^(?:const |volatile |__\w+ )*metal::(?:matrix|array)<")
@@ -928,10 +1003,12 @@ _PACKED = re.compile(r"^(?:const |volatile |__\w+ )*metal::__devmod_packed<[^<>]
 def metal_element_type(type_: Any) -> tuple[str, int]:
     """Return the same as `element_type`, with atomics and packed vectors."""
     if type_kind(type_) == RECORD:
-        atomic, packed = _ATOMIC.match(type_.spelling), _PACKED.match(type_.spelling)
-        if atomic or packed:
+        packed = _PACKED.match(type_.spelling)
+        if packed or _ATOMIC.match(type_.spelling):
             number, _ = element_type(type_.get_template_argument_type(0).get_canonical())
-            return (f"{number}x{packed[1]}" if packed else number), 0
+            if packed:
+                return f"{number}x{packed[1]}", 0
+            return number, 0
     return element_type(type_)
 
 
@@ -942,7 +1019,9 @@ def buffer_element(target: Any, is_reference: bool) -> tuple[str, int, int, tupl
     A pointer may refer to any number of elements. A reference refers to one object, whose size the
     kernel requires.
     """
-    size = max(size_of(target), 0) if is_reference else 0
+    size = 0
+    if is_reference:
+        size = max(size_of(target), 0)
     if size and type_kind(target) == RECORD:
         open_ended = _open_ended_element(target)
         if open_ended is not None:
@@ -953,7 +1032,10 @@ def buffer_element(target: Any, is_reference: bool) -> tuple[str, int, int, tupl
         # Packed vectors have no padding, so the elements are scalars.
         target = target.get_template_argument_type(0).get_canonical()
     element, align = metal_element_type(target)
-    return element, align, size, struct_members(target) if align else ()
+    members: tuple[Member, ...] = ()
+    if align:
+        members = struct_members(target)
+    return element, align, size, members
 
 
 def _open_ended_element(type_: Any) -> tuple[str, int, int, tuple[Member, ...]] | None:
@@ -963,17 +1045,21 @@ def _open_ended_element(type_: Any) -> tuple[str, int, int, tuple[Member, ...]] 
     Compilers of other languages write a buffer's content so: ``struct { float x[1]; } &``.
     """
     fields = list(type_.get_fields())
-    last = fields[-1].type.get_canonical() if fields else None
-    if (
-        last is None
-        or type_kind(last) not in _ARRAYS
-        or (type_kind(last) == _ARRAYS[0] and last.element_count > 1)
-    ):
+    if not fields:
+        return None
+    last = fields[-1].type.get_canonical()
+    if type_kind(last) not in _ARRAYS:
+        return None
+    if type_kind(last) == _ARRAYS[0] and last.element_count > 1:
         return None
     if len(fields) != 1:
         return "", 0, 0, ()
-    element, align = element_type(lane_type(last))
-    return element, align, 0, struct_members(lane_type(last)) if align else ()
+    lane = lane_type(last)
+    element, align = element_type(lane)
+    members: tuple[Member, ...] = ()
+    if align:
+        members = struct_members(lane)
+    return element, align, 0, members
 
 
 def struct_members(type_: Any) -> tuple[Member, ...]:

@@ -96,11 +96,14 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     def read_kernels() -> tuple[Mapping[str, ReflectedFunction], str]:
         kernels, texts, toolchain = read(request, source)
         warnings.extend(texts)
-        if _MAIN in kernels and request.stem not in kernels:
-            kernels = {
-                request.stem if name == _MAIN else name: each for name, each in kernels.items()
-            }
-        return kernels, toolchain
+        if _MAIN not in kernels or request.stem in kernels:
+            return kernels, toolchain
+        renamed = {}
+        for name, kernel in kernels.items():
+            if name == _MAIN:
+                name = request.stem
+            renamed[name] = kernel
+        return renamed, toolchain
 
     empty_error = (
         f"the Metal source {request.name} has no kernel: mark a function with kernel, "
@@ -111,7 +114,10 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         payload = as_metallib(payload, request, source)
     payload = payload.replace(files={**source.files, **unresolved_names(source.text)})
     # No error, because Metal's own compiler decides. It has accepted a library.
-    warn_caller(request, warnings if as_library else [], doubts=[] if as_library else warnings)
+    if as_library:
+        warn_caller(request, warnings, doubts=[])
+    else:
+        warn_caller(request, [], doubts=warnings)
     return payload
 
 
@@ -169,21 +175,17 @@ def as_metallib(
         )
     version = output.strip().partition("\n")[0]
     with temporary_folder() as folder:
-        source, library = (
-            os.path.join(folder, "program.metal"),
-            os.path.join(folder, "program.metallib"),
-        )
+        source = os.path.join(folder, "program.metal")
+        library = os.path.join(folder, "program.metallib")
         with open(source, "w", encoding="utf-8", newline="") as file:
             file.write(source_text.text)
         command = [program, *_METAL, *source_text.options, "-o", library, source]
         status, output = run_program(command, os.sep, name="xcrun", kind="metal")
         output = output.replace(source, request.name)
         if status:
-            lines = [line for line in output.splitlines() if _ERROR.search(line)]
-            raise request.error(
-                f"the Metal source does not compile: {lines[0] if lines else output.strip()[:200]}",
-                log=output.strip(),
-            )
+            log = output.strip()
+            reason = next(filter(_ERROR.search, output.splitlines()), log[:200])
+            raise request.error(f"the Metal source does not compile: {reason}", log=log)
         with open(library, "rb") as file:
             data = file.read()
     origin = payload.origin
