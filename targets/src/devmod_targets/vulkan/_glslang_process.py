@@ -76,7 +76,8 @@ def load(start: dict[str, Any]) -> Callable[[dict[str, Any], bytes], tuple[int, 
 def _call(
     library: ctypes.CDLL, action: int, level: int, debug: int, minor: int, data: bytes
 ) -> tuple[int, bytes, bytes]:
-    output, messages = bytearray(), bytearray()
+    output = bytearray()
+    messages = bytearray()
 
     receive = _Receiver(lambda start, size, _: output.extend(ctypes.string_at(start, size)))
     report = _Receiver(lambda start, size, _: messages.extend(ctypes.string_at(start, size)))

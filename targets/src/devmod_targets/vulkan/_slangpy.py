@@ -33,7 +33,9 @@ def find_library(source: str) -> Library | None:
     frozen and can start no Python.
     """
     path = _library.find_library(NAME, _LIBRARY)
-    return Library(path, source) if path else None
+    if not path:
+        return None
+    return Library(path, source)
 
 
 #: The output of a request, the messages, and if it failed the first of them.
@@ -52,8 +54,10 @@ class Library:
     """
 
     def __init__(self, path: str, source: str) -> None:
-        self._path, self._source = path, source
-        self._first, self._minor = "", 0
+        self._path = path
+        self._source = source
+        self._first = ""
+        self._minor = 0
 
     @property
     def toolchain(self) -> str:
@@ -68,11 +72,10 @@ class Library:
         """
         debug = max((DEBUG_LEVELS[option] for option in options), default=0)
         version = _VERSION.search(text)
-        self._first = (
-            f"#version {' '.join(filter(None, version.groups()))}\nvoid main() {{}}\n"
-            if version
-            else ""
-        )
+        self._first = ""
+        if version:
+            words = " ".join(filter(None, version.groups()))
+            self._first = f"#version {words}\nvoid main() {{}}\n"
         self._minor = int(spirv.partition(".")[2])
         return self._answer("compile", text.encode(), debug=debug, meanwhile=meanwhile)
 
@@ -113,8 +116,7 @@ class Library:
             settings=_SETTINGS,
             meanwhile=meanwhile,
         )
-        return (
-            output,
-            log,
-            (next(filter(str.strip, log.splitlines()), f"status {status}") if status else ""),
-        )
+        failure = ""
+        if status:
+            failure = next(filter(str.strip, log.splitlines()), f"status {status}")
+        return output, log, failure

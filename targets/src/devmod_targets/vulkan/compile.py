@@ -129,16 +129,17 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     try:
         with ExitStack() as stack:
             build = Build(request, environment, level, stack)
-            compiled = (build.spirv if request.language == "SPIR-V" else build.source)(
-                options, defines, compiler
-            )
+            if request.language == "SPIR-V":
+                reflected, codes = build.spirv(options, defines, compiler)
+            else:
+                reflected, codes = build.source(options, defines, compiler)
     except OSError as error:
         if isinstance(error, DevmodError):
             raise
         raise request.error(
             f"cannot compile {request.name}: a temporary file or folder cannot be used: {error.strerror}"
         ) from error
-    reflected, codes = compiled
+
     reflected = {
         name: _with_memory(request, function, codes[function.symbol])
         for name, function in reflected.items()
@@ -146,20 +147,21 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     fmap = merge_declared(SPEC, reflected, request.fmap)
     assert SPEC.unpack is not None
     packed = {symbol: SPEC.unpack(data) for symbol, data in codes.items()}
-    recorded_options = (
-        *(f"--compiler={name}" for name in (compiler,) if name),
-        *(one for one in (level,) if one),
-        *options,
-    )
-    origin = Origin(
-        str(request.target),
-        ", ".join(build.toolchain),
-        (*recorded_options, *(f"-D{name}={value}" for name, value in defines.items())),
-        build.sources,
-    )
     code = {name: packed[info.name] for name, info in fmap.items()}
+
+    recorded_options = []
+    if compiler:
+        recorded_options.append(f"--compiler={compiler}")
+    if level:
+        recorded_options.append(level)
+    recorded_options += [*options, *_macros(defines)]
+    origin = Origin(
+        str(request.target), ", ".join(build.toolchain), tuple(recorded_options), build.sources
+    )
     warn_caller(request, build.warnings, doubts=build.doubts)
-    texts = {"spv": "\n".join(build.texts)} if build.texts else {}
+    texts = {}
+    if build.texts:
+        texts["spv"] = "\n".join(build.texts)
     return Payload(
         "vulkan", code, "spv", fmap, texts, origin, build.files, unvalidated=build.unvalidated
     )
@@ -177,8 +179,11 @@ def _with_memory(
 
     shaders = reflect(read_module(code), request.name, include_unused=False)
     memory = next(shader.workgroup_memory for shader in shaders if shader.symbol == function.symbol)
-    others = {key: value for key, value in function.extra.items() if key != "workgroup_memory"}
-    return function.replace(extra={**others, **({"workgroup_memory": memory} if memory else {})})
+    extra = dict(function.extra)
+    del extra["workgroup_memory"]
+    if memory:
+        extra["workgroup_memory"] = memory
+    return function.replace(extra=extra)
 
 
 def environment_of(request: CompileRequest) -> Environment:
@@ -196,7 +201,9 @@ def _own_options(request: CompileRequest, options: Sequence[str]) -> tuple[str, 
     """Return the optimization level and the compiler from the options, "" if not given, and the
     other options.
     """
-    level, compiler, rest = "", "", []
+    level = ""
+    compiler = ""
+    rest = []
     for option in options:
         if option in _OPTIMIZE:
             level = option
@@ -255,11 +262,9 @@ class Environment(NamedTuple):
     @property
     def tool_name(self) -> str:
         """The name of the environment in the options of spirv-val and spirv-opt."""
-        return (
-            "vulkan1.1spv1.4"
-            if (self.vulkan, self.spirv) == ("1.1", "1.4")
-            else f"vulkan{self.vulkan}"
-        )
+        if self == ("1.1", "1.4"):
+            return "vulkan1.1spv1.4"
+        return f"vulkan{self.vulkan}"
 
 
 class Compiler(NamedTuple):
@@ -292,15 +297,10 @@ class Compiler(NamedTuple):
         """Return the command that compiles `file` to the SPIR-V file `out`."""
         hlsl = language == "HLSL"
         if self.name == "dxc":
-            target = (
-                "vulkan1.1spirv1.4"
-                if environment.tool_name == "vulkan1.1spv1.4"
-                else f"vulkan{environment.vulkan}"
-            )
+            target = environment.tool_name.replace("spv", "spirv")
             command = [self.path, "-spirv", f"-fspv-target-env={target}", "-E", entry]
-            command += (
-                [] if any(option.startswith("-T") for option in options) else ["-T", "cs_6_0"]
-            )
+            if not any(option.startswith("-T") for option in options):
+                command += ["-T", "cs_6_0"]
             return [*command, *_macros(defines), *options, "-Fo", out, file]
         if self.name == "glslc":
             command = [
@@ -309,11 +309,10 @@ class Compiler(NamedTuple):
                 "-x",
                 language.lower(),
                 f"--target-env=vulkan{environment.vulkan}",
-            ]
-            command += [
                 f"--target-spv=spv{environment.spirv}",
-                *([f"-fentry-point={entry}"] if hlsl else []),
             ]
+            if hlsl:
+                command.append(f"-fentry-point={entry}")
             return [*command, *_macros(defines), *options, "-o", out, file]
         command = [
             self.path,
@@ -324,7 +323,8 @@ class Compiler(NamedTuple):
             "-S",
             "comp",
         ]
-        command += ["-D", "-e", entry, "--source-entrypoint", entry] if hlsl else []
+        if hlsl:
+            command += ["-D", "-e", entry, "--source-entrypoint", entry]
         return [*command, *_macros(defines), *options, "-o", out, file]
 
     def preprocess(self, language: str, defines: Mapping[str, str], file: str) -> list[str] | None:
@@ -332,12 +332,12 @@ class Compiler(NamedTuple):
         if self.name == "dxc":
             return None
         command = [self.path, "-E"]
-        command += (
-            ["-fshader-stage=comp", "-x", language.lower()]
-            if self.name == "glslc"
-            else ["-S", "comp"]
-        )
-        command += ["-D"] if language == "HLSL" and self.name != "glslc" else []
+        if self.name == "glslc":
+            command += ["-fshader-stage=comp", "-x", language.lower()]
+        else:
+            command += ["-S", "comp"]
+            if language == "HLSL":
+                command.append("-D")
         return [*command, *_macros(defines), file]
 
 
@@ -355,24 +355,25 @@ def find_compiler(language: str, wanted: str, source: str) -> Compiler | _slangp
     CompileError
         The compiler `wanted` does not support the language.
     """
-    known = _COMPILERS[language]
     _check_wanted(language, wanted)
-    for name in [wanted] if wanted else known:
+    names = _COMPILERS[language]
+    if wanted:
+        names = (wanted,)
+    for name in names:
         if name == _slangpy.NAME:
             library = _slangpy.find_library(source)
             if library:
                 return library
         elif path := find_program(name):
             return Compiler(name, path)
-    names = [wanted] if wanted else known
-    missing = f"{_join_names(names)} is not installed. To add it: "
-    if _slangpy.NAME in names:
-        missing = not_installed(_join_names(names), _WHEEL, _slangpy.NAME) + (
-            "" if wanted else ". Or "
-        )
-    advice = "" if wanted == _slangpy.NAME else _INSTALL_COMPILER
+
+    missing = not_installed(_join_names(names), _WHEEL, _slangpy.NAME)
+    if _slangpy.NAME not in names:
+        missing = f"{_join_names(names)} is not installed. To add it: {_INSTALL_COMPILER}"
+    elif not wanted:
+        missing = f"{missing}. Or {_INSTALL_COMPILER}"
     raise ToolchainNotFoundError(
-        f"cannot compile the {language} source {source}: {missing}{advice}", kind="vulkan"
+        f"cannot compile the {language} source {source}: {missing}", kind="vulkan"
     )
 
 
@@ -388,7 +389,9 @@ def find_library(wanted: str, source: str) -> _slangpy.Library | None:
         `wanted` has another name.
     """
     _check_wanted("SPIR-V", wanted)
-    library = None if wanted == "spirv-tools" else _slangpy.find_library(source)
+    if wanted == "spirv-tools":
+        return None
+    library = _slangpy.find_library(source)
     if wanted == _slangpy.NAME and not library:
         missing = not_installed(_slangpy.NAME, _WHEEL, _slangpy.NAME)
         raise ToolchainNotFoundError(
@@ -439,12 +442,14 @@ def version(path: str) -> str:
 
 @cache
 def _version(path: str, _: int) -> str:
-    return (
-        version_of(
-            path, lambda: next(iter(re.findall(_VERSION, run([path, "--version"], os.sep)[1])), "")
-        )
-        or "unknown"
-    )
+    def printed() -> str:
+        _, output = run([path, "--version"], os.sep)
+        match = re.search(_VERSION, output)
+        if match:
+            return match[1]
+        return ""
+
+    return version_of(path, printed) or "unknown"
 
 
 def run(
@@ -498,10 +503,10 @@ class Build:
         self.warnings: list[str] = []
         self.doubts: list[str] = []
         self.unvalidated = ""
-        self._warnings: dict[
-            str, None
-        ] = {}  # a dict, because several entry points cause the same warning
-        self._library: _slangpy.Library | None = None  # otherwise the programs of spirv-tools run
+        # A dict, because several entry points cause the same warning.
+        self._warnings: dict[str, None] = {}
+        #: None if the programs of spirv-tools run.
+        self._library: _slangpy.Library | None = None
 
     @cached_property
     def _folder(self) -> str:
@@ -519,24 +524,28 @@ class Build:
         from hashlib import sha256
 
         request = self.request
-        for noun, value in (
-            ("the option", next(iter(options), "")),
-            ("the define", next(iter(defines), "")),
-        ):
-            if value:
-                raise request.error(
-                    f"{request.name} is compiled SPIR-V, so {noun} {value!r} has no effect; remove it"
-                )
+        useless = ""
+        if options:
+            useless = f"the option {options[0]!r}"
+        elif defines:
+            useless = f"the define {next(iter(defines))!r}"
+        if useless:
+            raise request.error(
+                f"{request.name} is compiled SPIR-V, so {useless} has no effect; remove it"
+            )
+
         self._library = find_library(tools_name, request.name)
         self.sources = {request.name: sha256(request.data).hexdigest()}
         functions = self._functions(request.data, include_unused=True)
-        major, minor = request.data[6], request.data[5]
-        if request.target.archs and f"{major}.{minor}" > self.environment.spirv:
+        version = f"{request.data[6]}.{request.data[5]}"
+        if request.target.archs and version > self.environment.spirv:
             raise request.error(
-                f"{request.name} is SPIR-V {major}.{minor}; the target {str(request.target)!r} supports up to {self.environment.spirv}"
+                f"{request.name} is SPIR-V {version}; the target {str(request.target)!r} supports up to {self.environment.spirv}"
             )
         self._validate(request.data)
-        code = self._optimized(request.data) if self.level in ("-O", "-Os") else request.data
+        code = request.data
+        if self.level in ("-O", "-Os"):
+            code = self._optimized(code)
         self._disassemble(code)
         return functions, dict.fromkeys((function.symbol for function in functions.values()), code)
 
@@ -548,12 +557,12 @@ class Build:
         language = request.language
         compiler = find_compiler(language, compiler_name, request.name)
         files = Files(request, language, defines)
-        self.sources, self.files = files.sources, files.files
+        self.sources = files.sources
+        self.files = files.files
         entries = ["main"]
         if isinstance(compiler, Compiler):
-            with open(
-                os.path.join(self._folder, files.file), "w", encoding="utf-8", newline=""
-            ) as file:
+            path = os.path.join(self._folder, files.file)
+            with open(path, "w", encoding="utf-8", newline="") as file:
                 file.write(files.text)
             if language == "HLSL":
                 entries = self._entries(compiler, files, language, defines)
@@ -579,15 +588,18 @@ class Build:
             self._warnings |= dict.fromkeys(warnings)
             functions |= self._functions(data, include_unused=language == "GLSL")
             self._validate(data)
-            codes[entry] = data if self.level == "-O0" else self._optimized(data)
+            if self.level != "-O0":
+                data = self._optimized(data)
+            codes[entry] = data
+
         for code in dict.fromkeys(codes.values()):
             self._disassemble(code)
-        if dropped := dropped_print(request.name, request.text, b"".join(codes.values())):
+        dropped = dropped_print(request.name, request.text, b"".join(codes.values()))
+        if dropped:
             self._warnings[dropped] = None
         if self._warnings:
-            self.warnings.append(
-                "\n".join([f"the {language} source has warnings:", *self._warnings])
-            )
+            title = f"the {language} source has warnings:"
+            self.warnings.append("\n".join([title, *self._warnings]))
         return functions, codes
 
     def _entries(
@@ -598,7 +610,9 @@ class Build:
         text = files.text
         if command is not None:
             status, printed = run(command, self._folder)
-            text = printed if status == 0 else text  # the compiler reports the errors later
+            # The compiler reports the errors later.
+            if status == 0:
+                text = printed
         entries = list(dict.fromkeys(re.findall(_ENTRY, re.sub(COMMENT, " ", text))))
         name = self.request.name
         if not entries:
@@ -633,17 +647,14 @@ class Build:
 
     def _unsupported_by_library(self, option: str) -> str:
         names = [name for name in _COMPILERS[self.request.language] if name != _slangpy.NAME]
-        installed = next(
-            (
-                name
-                for name in names
-                if find_program("spirv-opt" if name == "spirv-tools" else name)
-            ),
-            "",
-        )
-        advice = f"use {installed}, which is installed: pass --compiler={installed}"
-        if not installed:
-            advice = f"install {_join_names(names)} ({_INSTALL_COMPILER}), and pass --compiler= with its name"
+        advice = f"install {_join_names(names)} ({_INSTALL_COMPILER}), and pass --compiler= with its name"
+        for name in names:
+            program = name
+            if name == "spirv-tools":
+                program = "spirv-opt"
+            if find_program(program):
+                advice = f"use {name}, which is installed: pass --compiler={name}"
+                break
         return (
             f"the vulkan option {option!r} is not supported by the library of slangpy, which takes -O, -O0, "
             f"{', '.join(_slangpy.DEBUG_LEVELS)}. For other options, {advice}"
@@ -674,34 +685,31 @@ class Build:
             )
         for shader in shaders:
             self._warn_of_defaults(shader)
-        # The function name of `main` is the file's stem, unless another entry point has that name.
-        function_names = {
-            name: request.stem if name == "main" and request.stem not in names else name
-            for name in names
-        }
-        return {
-            function_names[shader.symbol]: reflected_function("vulkan", shader)
-            for shader in shaders
-        }
+        functions = {}
+        for shader in shaders:
+            name = shader.symbol
+            # The function name of `main` is the file's stem, unless another entry point has that
+            # name.
+            if name == "main" and request.stem not in names:
+                name = request.stem
+            functions[name] = reflected_function("vulkan", shader)
+        return functions
 
     def _warn_of_defaults(self, shader: ReflectedShader) -> None:
         """Warn about the constants without one default: a call needs values for them."""
         for position, constant in enumerate(shader.constants):
             if constant.default is not None:
                 continue
-            sources = zip("xyz", shader.block_constants, strict=False)
-            axes = [
-                axis
-                for axis, source in sources
-                if source == position or (isinstance(source, tuple) and position in source)
-            ]
-            size = f", one of them for the block's size in {' and '.join(axes)}" if axes else ""
-            is_glsl = axes and self.request.language == "GLSL"
-            advice = (
-                f" (write local_size_{axes[0]} = N beside local_size_{axes[0]}_id)"
-                if is_glsl
-                else ""
-            )
+            axes = []
+            for axis, source in zip("xyz", shader.block_constants, strict=False):
+                if source == position or (isinstance(source, tuple) and position in source):
+                    axes.append(axis)
+            size = ""
+            advice = ""
+            if axes:
+                size = f", one of them for the block's size in {' and '.join(axes)}"
+                if self.request.language == "GLSL":
+                    advice = f" (write local_size_{axes[0]} = N beside local_size_{axes[0]}_id)"
             warning = (
                 f"{self.request.name} has the constant {constant.label!r} (id {constant.id}) with defaults that differ{size}, so each call "
                 f"needs f.specialize({constant.keyword}); give it one default{advice}"
@@ -712,25 +720,20 @@ class Build:
     def _validate(self, data: bytes) -> None:
         """Validate the module if a validator is installed. Validation does not change the bytes."""
         if self._library:
-            name, toolchain = _slangpy.NAME, self._library.toolchain
+            name = _slangpy.NAME
+            toolchain = self._library.toolchain
             _, output, failure = self._library.validate(data)
         else:
-            name, path = "spirv-val", find_program("spirv-val")
+            name = "spirv-val"
+            path = find_program(name)
             if not path:
                 self.unvalidated = "spirv-val is not installed; it is in the package spirv-tools"
                 return
             toolchain = f"spirv-val {version(path)}"
             self._write(data)
-            status, output = run(
-                [
-                    path,
-                    "--target-env",
-                    self._tool_environment(data),
-                    "--scalar-block-layout",
-                    "input.spv",
-                ],
-                self._folder,
-            )
+            environment = self._tool_environment(data)
+            command = [path, "--target-env", environment, "--scalar-block-layout", "input.spv"]
+            status, output = run(command, self._folder)
             failure = _first_line(output, status)
         failure = failure.removeprefix("error: ")
         if re.search(_UNKNOWN_TO_VALIDATOR, failure):
@@ -747,21 +750,24 @@ class Build:
         if self._library:
             if self.level == "-Os":
                 raise self.request.error(self._unsupported_by_library("-Os"))
-            tool, toolchain = _slangpy.NAME, self._library.toolchain
+            tool = _slangpy.NAME
+            toolchain = self._library.toolchain
             optimized, output, failure = self._library.optimize(data)
         else:
+            tool = "spirv-opt"
             path = find_optimizer(self.request.name)
-            tool, toolchain = "spirv-opt", f"spirv-opt {version(path)}"
+            toolchain = f"spirv-opt {version(path)}"
             self._write(data)
             command = [
                 path,
                 f"--target-env={self._tool_environment(data)}",
                 "--scalar-block-layout",
                 self.level or "-O",
+                "input.spv",
+                "-o",
+                "optimized.spv",
             ]
-            optimized, output, failure = _written(
-                self._folder, [*command, "input.spv", "-o", "optimized.spv"], "optimized.spv"
-            )
+            optimized, output, failure = _written(self._folder, command, "optimized.spv")
         if toolchain not in self.toolchain:
             self.toolchain.append(toolchain)
         if failure:
@@ -817,11 +823,9 @@ def _written(
 
 def _first_line(output: str, status: object) -> str:
     """Return the first line of the messages of a program that has failed; "" if its status is 0."""
-    return (
-        next((line for line in output.splitlines() if line.strip()), f"exit status {status}")
-        if status
-        else ""
-    )
+    if not status:
+        return ""
+    return next(filter(str.strip, output.splitlines()), f"exit status {status}")
 
 
 # -- Write the defines into a source, for the library.
@@ -843,8 +847,10 @@ def text_with_defines(text: str, defines: Mapping[str, str]) -> str:
     """
     if not defines:
         return text
+    head = ""
     match = _VERSION_LINE.match(text)
-    head = match[0] if match else ""
+    if match:
+        head = match[0]
     lines = "".join(f"#define {name} {value}\n" for name, value in defines.items())
     number = len(re.findall(_LINE_END, head)) + 1
     return f"{head}\n{lines}#line {number}\n{text[len(head) :]}"
@@ -879,15 +885,17 @@ class Files:
     """
 
     def __init__(self, request: CompileRequest, language: str, defines: Mapping[str, str]) -> None:
-        self.file = "source.hlsl" if language == "HLSL" else "source.comp"
+        self.file = "source.comp"
+        directive = self._numbered
+        if language == "HLSL":
+            self.file = "source.hlsl"
+            directive = line_directive
         self._names = [request.name]
-        inliner = Inliner(
-            request,
-            frozenset(name.partition("(")[0] for name in defines),
-            line_directive if language == "HLSL" else self._numbered,
-        )
+        macros = frozenset(name.partition("(")[0] for name in defines)
+        inliner = Inliner(request, macros, directive)
         self.text = inliner.inline(request.text)
-        self.sources, self.files = inliner.sources, inliner.files | unresolved_names(self.text)
+        self.sources = inliner.sources
+        self.files = inliner.files | unresolved_names(self.text)
 
     def _numbered(self, number: int, name: str) -> str:
         if name not in self._names:
@@ -905,13 +913,18 @@ class Files:
             if not match or re.match(_COUNTED, match["text"]):
                 continue
             severity = match["severity"].lower()
-            place = f"{self._name(match['file'])}:{match['line']}: " if match["line"] else ""
-            (errors if severity == "error" else warnings).append(
-                f"{place}{severity}: {match['text'].strip()}"
-            )
+            message = f"{severity}: {match['text'].strip()}"
+            if match["line"]:
+                message = f"{self._name(match['file'])}:{match['line']}: {message}"
+            if severity == "error":
+                errors.append(message)
+            else:
+                warnings.append(message)
         return errors, warnings
 
     def _name(self, file: str) -> str:
         if file.isdigit() and int(file) < len(self._names):
             return self._names[int(file)]
-        return self._names[0] if file == self.file else file
+        if file == self.file:
+            return self._names[0]
+        return file
