@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +61,8 @@ _LANGUAGES = {
     "LLVM bitcode": ("ir", ""),
     "assembly": ("assembler", ""),
 }
+#: The keys of `Payload.source` by clang's languages.
+_SOURCE_KEYS = {"hip": "hip", "ir": "ll", "assembler": "asm"}
 #: By default lld accepts undefined symbols in a shared object.
 _LINK = ("-shared", "-s", "--no-undefined")
 _ARCH = re.compile(r"gfx[0-9a-f]{3,4}(?::(?:sramecc|xnack)[+-])*|gfx[0-9]+(?:-[0-9]+)?-generic")
@@ -73,7 +75,9 @@ _LIBRARY_NAME = re.compile(r"__(?:ocml|ockl|oclc|irif)_")
 
 def variants(target: Target) -> tuple[Target, ...]:
     """Return a target for each payload: one for each architecture, or one for all of a source."""
-    return (target,) if dict(target.options).get("format") == "hip" else target.variants()
+    if dict(target.options).get("format") == "hip":
+        return (target,)
+    return target.variants()
 
 
 def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
@@ -98,9 +102,10 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         The source has errors, no kernel, or one that devmod cannot call. `log` contains the
         compiler's output.
     """
-    payload, warnings, reports = (
-        keep_source(request) if payload_format(request.target) == "hip" else _compile(request)
-    )
+    if payload_format(request.target) == "hip":
+        payload, warnings, reports = keep_source(request)
+    else:
+        payload, warnings, reports = _compile(request)
     warn_caller(request, warnings, reports)
     return payload
 
@@ -119,15 +124,17 @@ def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
     options = clang_options(request, SPEC, standard)
     modules = _find_modules(libs_folder)
     machine = ["-target", "amdgcn-amd-amdhsa", f"-mcpu={arch}", *_wave_options(options.options)]
-    # Every ROCm since 5.6 loads version 5; generic processors need 6.
-    has_version = any(option.startswith("-mcode-object-version=") for option in options.options)
-    version = (
-        [] if has_version else [f"-mcode-object-version={6 if arch.endswith('-generic') else 5}"]
-    )
-    source = {"hip": "hip", "ir": "ll", "assembler": "asm"}[language]
-    text = {source: request.text} if request.text else {}
+    version = _object_version(arch, options.options)
+    text = {}
+    if request.text:
+        text[_SOURCE_KEYS[language]] = request.text
+    own_headers: Mapping[str, str] = {}
+    target_flags = [*machine, "-nogpulib", "-Wno-override-module"]
+    if language == "hip":
+        own_headers = headers(request.language)
+        target_flags = [*_hip_flags(arch, options.options), *_dialect(request)]
+
     with compiler_folder() as folder:
-        own_headers = headers(request.language) if language == "hip" else {}
         build = ClangBuild(
             request,
             options.toolchain,
@@ -136,89 +143,125 @@ def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
             folder,
             ending=instance_variables(request.name_expressions),
         )
-        device_library = _link_flags(
-            modules, arch, _wave_of(arch, options.options), options.toolchain, folder
-        )
+        wave = _wave_of(arch, options.options)
+        device_library = _link_flags(modules, arch, wave, options.toolchain, folder)
         if modules:
             device_library.append("-DDEVMOD_DEVICE_LIBS")
-        target_flags = (
-            [*_hip_flags(arch, options.options), *_dialect(request)]
-            if language == "hip"
-            else [*machine, "-nogpulib", "-Wno-override-module"]
-        )
         flags = [*target_flags, *version, *device_library, *options.flags]
         try:
             code, (asm, warnings, reports), added = _build_code_object(
                 build, language, options, flags, [*machine, *version], has_host
             )
         except CompileError as error:
-            explained = _explain_undefined(
-                _explain_textures(error, request), request, has_library=bool(modules)
-            )
-            raise explain_cuda(explained, request) from None
+            error = _explain_textures(error, request)
+            error = _explain_undefined(error, request, has_library=bool(modules))
+            raise explain_cuda(error, request) from None
         flags += added
-        text |= {"asm": asm} if asm else {}
+        if asm:
+            text["asm"] = asm
+
         ir = text.get("ll", "")
-        if request.data or (
-            language == "hip" and (keeps_ir or any(map(_may_share_dynamically, build.contents())))
-        ):
+        if _needs_ir(request, language, build, keeps_ir):
             ir = build.llvm_ir(flags, options.defines)
         if ir and (request.data or keeps_ir):
             text["ll"] = ir
+
         kernels = _read_kernels(request, code)
-        sources, files = build.sources(), build.files
-        reflected: Mapping[str, ReflectedFunction] | None = None
-        readers = [_describe_modules(modules)] if modules else []
-        declared = {info.name for info in (request.fmap or {}).values() if info.arg_types}
-        unread = set(kernels) if language == "ir" else set()
-        if language == "hip" and (
-            found := _read_undeclared(
-                request, options, kernels, code, added, declared >= set(kernels)
-            )
-        ):
-            reflected, reader, included = found
-            readers.append(reader)
-            files |= included
-            # An instance for a lambda of the host's half has a name that no source can spell. Its
-            # types are those of the IR.
-            unread = (
-                set(kernels) - declared - {each.symbol for each in reflected.values()}
-                if added
-                else set()
-            )
+        sources = build.sources()
+        files = build.files
+        reflected, readers, included, unread = _signatures(
+            request, options, language, kernels, code, added
+        )
+        files |= included
+        if modules:
+            readers.insert(0, _describe_modules(modules))
         if unread:
             ir = ir or build.llvm_ir(flags, options.defines)
-            read = {
-                name: (kernel.places, kernel.block)
-                for name, kernel in kernels.items()
-                if name in unread
-            }
-            reflected = {**(reflected or {}), **ir_kernels(request, ir, read)}
+            places = {name: (kernels[name].places, kernels[name].block) for name in unread}
+            reflected = {**(reflected or {}), **ir_kernels(request, ir, places)}
+
     dynamic = dynamic_shared_kernels(ir)
     if reflected is not None:
-        tags = (DYNAMIC_SHARED_MEMORY,)  # a binary does not contain this
-        waves = {name: kernel.wave for name, kernel in kernels.items() if has_host}
-        memory = {
-            name: {"workgroup_memory": kernel.shared_bytes}
-            for name, kernel in kernels.items()
-            if kernel.shared_bytes
-        }
-        reflected = {
-            name: each.replace(
-                tags=tags if each.symbol in dynamic else each.tags,
-                subgroup=waves.get(each.symbol),
-                extra={**each.extra, **memory.get(each.symbol, {})},
-            )
-            for name, each in reflected.items()
-        }
+        reflected = _with_binary_facts(reflected, kernels, dynamic, has_host)
     fmap = _fmap(request, kernels, reflected)
-    return (
-        Payload(
-            "rocm", code, "hsaco", fmap, text, options.origin(request, readers, sources), files
-        ),
-        warnings,
-        reports,
-    )
+    origin = options.origin(request, readers, sources)
+    return Payload("rocm", code, "hsaco", fmap, text, origin, files), warnings, reports
+
+
+def _object_version(arch: str, options: Sequence[str]) -> list[str]:
+    """Return clang's option for the version of the code object, unless the options have one."""
+    if any(option.startswith("-mcode-object-version=") for option in options):
+        return []
+    # Every ROCm since 5.6 loads version 5; generic processors need 6.
+    if arch.endswith("-generic"):
+        return ["-mcode-object-version=6"]
+    return ["-mcode-object-version=5"]
+
+
+def _needs_ir(request: CompileRequest, language: str, build: ClangBuild, keeps_ir: bool) -> bool:
+    """Whether the compiler has to write LLVM IR: to keep it, or to know which kernels use shared
+    memory whose size the launch defines.
+    """
+    if request.data:
+        return True
+    if language != "hip":
+        return False
+    return keeps_ir or any(map(_may_share_dynamically, build.contents()))
+
+
+def _signatures(
+    request: CompileRequest,
+    options: ClangOptions,
+    language: str,
+    kernels: Mapping[str, CodeObjectKernel],
+    code: bytes,
+    added: list[str],
+) -> tuple[Mapping[str, ReflectedFunction] | None, list[str], dict[str, str], list[str]]:
+    """Return the functions that libclang reads or None, the reader, the files that it read, and the
+    kernels whose signatures are those of the IR.
+    """
+    if language == "ir":
+        return None, [], {}, list(kernels)
+    if language != "hip":
+        return None, [], {}, []
+    declared = {info.name for info in (request.fmap or {}).values() if info.arg_types}
+    is_optional = declared >= set(kernels)
+    found = _read_undeclared(request, options, kernels, code, added, is_optional)
+    if found is None:
+        return None, [], {}, []
+    reflected, reader, included = found
+    unread: list[str] = []
+    if added:
+        # An instance for a lambda of the host's half has a name that no source can spell. Its types
+        # are those of the IR.
+        known = declared.union(function.symbol for function in reflected.values())
+        unread = [name for name in kernels if name not in known]
+    return reflected, [reader], included, unread
+
+
+def _with_binary_facts(
+    reflected: Mapping[str, ReflectedFunction],
+    kernels: Mapping[str, CodeObjectKernel],
+    dynamic: Collection[str],
+    has_host: bool,
+) -> dict[str, ReflectedFunction]:
+    """Return the functions with the wave and the shared memory of the code object, and with the tag
+    of those that are in `dynamic`, which a binary does not contain.
+    """
+    completed = {}
+    for name, function in reflected.items():
+        kernel = kernels.get(function.symbol)
+        if function.symbol in dynamic:
+            function = function.replace(tags=(DYNAMIC_SHARED_MEMORY,))
+        wave = None
+        if kernel and has_host:
+            wave = kernel.wave
+        function = function.replace(subgroup=wave)
+        if kernel and kernel.shared_bytes:
+            extra = {**function.extra, "workgroup_memory": kernel.shared_bytes}
+            function = function.replace(extra=extra)
+        completed[name] = function
+    return completed
 
 
 def _build_code_object(
@@ -238,26 +281,35 @@ def _build_code_object(
     undefined = None
     while True:
         try:
-            compiled = (
-                build.compile([*flags, *added], options.defines)
-                if language != "assembler"
-                else ("", [], [])
-            )
+            compiled: tuple[str, list[str], list[str]] = ("", [], [])
+            if language != "assembler":
+                compiled = build.compile([*flags, *added], options.defines)
             return build.link(machine, _LINK), compiled, added
         except CompileError as error:
-            # devmod_hip.h has all overloads of its names, so a source that compiles with it alone
-            # has the same meaning.
-            needed = [
-                "-DDEVMOD_COMPLETE",
-                *(library_flags(error, options.toolchain) if has_host else []),
-            ]
-            # A program, such as one for NVRTC and hiprtc, may define the types of stdint.h itself.
-            needed += ["-DDEVMOD_OWN_INTEGERS"] * bool(_OWN_INTEGER.search(error.log))
-            new = [flag for flag in needed if flag not in added] if language == "hip" else []
-            undefined = error if _UNDEFINED.search(error.log) else undefined
-            if not new:  # the other declarations may clash with the program's, which is no reason for an undefined symbol
+            if _UNDEFINED.search(error.log):
+                undefined = error
+            new = []
+            if language == "hip":
+                needed = _missing_declarations(error, options, has_host)
+                new = [flag for flag in needed if flag not in added]
+            if not new:
+                # The other declarations may clash with the program's, which is no reason for an
+                # undefined symbol.
                 raise undefined or error from None
             added += new
+
+
+def _missing_declarations(error: CompileError, options: ClangOptions, has_host: bool) -> list[str]:
+    """Return clang's flags for the declarations whose absence may be the reason for an error."""
+    # devmod_hip.h has all overloads of its names, so a source that compiles with it alone has the
+    # same meaning.
+    flags = ["-DDEVMOD_COMPLETE"]
+    if has_host:
+        flags += library_flags(error, options.toolchain)
+    # A program, such as one for NVRTC and hiprtc, may define the types of stdint.h itself.
+    if _OWN_INTEGER.search(error.log):
+        flags.append("-DDEVMOD_OWN_INTEGERS")
+    return flags
 
 
 def _read_undeclared(
@@ -287,13 +339,11 @@ def _read_kernels(request: CompileRequest, code: bytes) -> dict[str, CodeObjectK
             f"the {request.language} source {request.name} gives an invalid code object: {error}"
         ) from None
     if not kernels:
-        advice = {
-            **dict.fromkeys(
-                ("HIP", "CUDA C++"),
-                "mark a function with __global__; a template needs an instance, such as name_expressions=['scale<float>']",
-            ),
-            "assembly": "describe it in .amdgpu_metadata",
-        }.get(request.language, "give a function the calling convention amdgpu_kernel")
+        advice = "give a function the calling convention amdgpu_kernel"
+        if request.language in ("HIP", "CUDA C++"):
+            advice = "mark a function with __global__; a template needs an instance, such as name_expressions=['scale<float>']"
+        elif request.language == "assembly":
+            advice = "describe it in .amdgpu_metadata"
         raise request.error(f"the {request.language} source {request.name} has no kernel: {advice}")
     return kernels
 
@@ -303,17 +353,16 @@ def _hip_flags(arch: str, options: Sequence[str]) -> list[str]:
     return [
         f"-DDEVMOD_WAVE={_wave_of(arch, options)}",
         # The sizes of types are those of the host, which is the same on every build machine.
-        *(
-            _HOST,
-            "--cuda-device-only",
-            f"--offload-arch={arch}",
-            "--no-gpu-bundle-output",
-            "-nogpuinc",
-            "-nogpulib",
-            "-fdeclspec",
-        ),
+        _HOST,
+        "--cuda-device-only",
+        f"--offload-arch={arch}",
+        "--no-gpu-bundle-output",
+        "-nogpuinc",
+        "-nogpulib",
+        "-fdeclspec",
         "-fuse-cuid=none",  # the symbol __hip_cuid_… depends on paths
-        *("-include", f"{HEADERS}/devmod_hip.h"),
+        "-include",
+        f"{HEADERS}/devmod_hip.h",
     ]
 
 
@@ -324,13 +373,17 @@ def _wave_options(options: Sequence[str]) -> list[str]:
 
 def _wave_of(arch: str, options: Sequence[str]) -> int:
     """Return the number of lanes of a wave."""
-    widths = [64 if option == "-mwavefrontsize64" else 32 for option in _wave_options(options)]
-    return (widths or [64 if _major(arch) < 10 else 32])[-1]
+    is_wide = _major(arch) < 10
+    for option in _wave_options(options):
+        is_wide = option == "-mwavefrontsize64"
+    return 64 if is_wide else 32
 
 
 def _dialect(request: CompileRequest) -> list[str]:
     """Return clang's flags for the language of a source that is compiled as HIP."""
-    return ["-DDEVMOD_CUDA"] if request.language == "CUDA C++" else []
+    if request.language == "CUDA C++":
+        return ["-DDEVMOD_CUDA"]
+    return []
 
 
 def _may_share_dynamically(content: bytes) -> bool:
@@ -358,7 +411,9 @@ def _fmap(
             "fmap={name: devmod.FunctionInfo(name, arg_types)})"
         )
     check_symbols(request, request.fmap or {}, kernels, "kernel", ("have", "has"))
-    fmap = merge_declared(SPEC, reflected if declared <= known else None, request.fmap)
+    if not declared <= known:
+        reflected = None
+    fmap = merge_declared(SPEC, reflected, request.fmap)
     for name, info in fmap.items():
         actual = [each.size for each in kernels[info.name].visible_arguments]
         sizes = [group.size for group in value_groups(info, actual)]
@@ -440,13 +495,13 @@ def _explain_undefined(
 #: The host whose headers these are. The flags are those of ``zig c++`` (ZIG_VERBOSE_CC=1) for it.
 _HOST = "--target=x86_64-linux-gnu"
 _LIBRARY_FOLDERS = (
-    *("libcxx/include", "libcxxabi/include", "include"),
-    *(
-        "libc/include/x86-linux-gnu",
-        "libc/include/generic-glibc",
-        "libc/include/x86-linux-any",
-        "libc/include/any-linux-any",
-    ),
+    "libcxx/include",
+    "libcxxabi/include",
+    "include",
+    "libc/include/x86-linux-gnu",
+    "libc/include/generic-glibc",
+    "libc/include/x86-linux-any",
+    "libc/include/any-linux-any",
 )
 _LIBRARY_DEFINES = """
 _LIBCPP_ABI_VERSION=1 _LIBCPP_ABI_NAMESPACE=__1 _LIBCPP_HAS_THREADS=1 _LIBCPP_HAS_MONOTONIC_CLOCK _LIBCPP_HAS_TERMINAL
@@ -469,20 +524,17 @@ def library_flags(error: CompileError, toolchain: LlvmToolchain) -> list[str]:
     headers; else [].
     """
     missing = _MISSING_HEADER.search(error.log)
+    if not missing or ".." in missing[1]:
+        return []
     root = os.path.dirname(toolchain.include[0])
     folders = [os.path.join(root, *each.split("/")) for each in _LIBRARY_FOLDERS]
-    if (
-        not missing
-        or ".." in missing[1]
-        or not any(os.path.isfile(os.path.join(each, missing[1])) for each in folders)
-    ):
+    if not any(os.path.isfile(os.path.join(folder, missing[1])) for folder in folders):
         return []
-    defines = [f"-D{each}" for each in _LIBRARY_DEFINES.split()]
-    return [
-        *defines,
-        *(part for each in folders for part in ("-isystem", each)),
-        f"-fmacro-prefix-map={root}{os.sep}=",
-    ]
+    flags = [f"-D{each}" for each in _LIBRARY_DEFINES.split()]
+    for folder in folders:
+        flags += ["-isystem", folder]
+    flags.append(f"-fmacro-prefix-map={root}{os.sep}=")
+    return flags
 
 
 # -- HIP source as a payload (``-format=hip``), which the receiver's hiprtc compiles. The build
@@ -538,7 +590,8 @@ def keep_source(request: CompileRequest) -> Compiled:
     own = []
     for name in (TOOLCHAIN, DEVICE_LIBS):
         request, value = split_option(request, name)
-        own += [f"{name}{value}"] if value else []
+        if value:
+            own.append(f"{name}{value}")
     source = complete_source(request, lambda name: name in headers("HIP"), dialect=_DIALECT)
     for option in source.options:
         if not is_supported(option):
@@ -547,32 +600,26 @@ def keep_source(request: CompileRequest) -> Compiled:
             )
     check_explicit("rocm", request.name_expressions)
     text = source.with_lines(explicit_instances(request.name_expressions, "__global__ ")).text
-    checked, warnings, reports = _compile(
-        request.replace(
-            text=text,
-            target=Target("rocm", arch=request.target.archs or _CHECKED),
-            options=(*own, *source.options),
-            defines={},
-            include=(),
-        ),
-        has_host=False,  # hiprtc compiles none, and has no standard library
+    complete = request.replace(
+        text=text,
+        target=Target("rocm", arch=request.target.archs or _CHECKED),
+        options=(*own, *source.options),
+        defines={},
+        include=(),
     )
-    options = (*source.options, *(f"-D{name}={value}" for name, value in source.defines.items()))
+    # hiprtc compiles no host's half, and has no standard library.
+    checked, warnings, reports = _compile(complete, has_host=False)
+    defines = [f"-D{name}={value}" for name, value in source.defines.items()]
     assert checked.origin is not None
-    origin = Origin(str(request.target), checked.origin.toolchain, options, source.sources)
-    return (
-        Payload(
-            "rocm",
-            text.encode(),
-            "hip",
-            checked.fmap,
-            {"hip": text},
-            origin,
-            {**source.files, **(checked.files or {})},
-        ),
-        warnings,
-        reports,
+    origin = Origin(
+        str(request.target),
+        checked.origin.toolchain,
+        (*source.options, *defines),
+        source.sources,
     )
+    files = {**source.files, **(checked.files or {})}
+    payload = Payload("rocm", text.encode(), "hip", checked.fmap, {"hip": text}, origin, files)
+    return payload, warnings, reports
 
 
 # -- ROCm's device library, if the user names it: the math functions that amdgcn does not compute by
@@ -610,11 +657,12 @@ def _find_modules(folder: str) -> list[Path]:
         return []
     results = []
     for name in _MODULES:
-        path = next(
-            (each for suffix in _SUFFIXES if (each := Path(place, name + suffix)).is_file()), None
-        )
+        paths = [Path(place, name + suffix) for suffix in _SUFFIXES]
+        path = next(filter(Path.is_file, paths), None)
         if path is None:
-            source = f"{DEVICE_LIBS}{place}" if folder else f"{_PLACE}={place}"
+            source = f"{_PLACE}={place}"
+            if folder:
+                source = f"{DEVICE_LIBS}{place}"
             raise ToolchainNotFoundError(f"{source} has no {name}.bc; {_ADVICE}", kind="rocm")
         results.append(path)
     return results
@@ -672,10 +720,10 @@ def _link_flags(
             kind="rocm",
             log=output,
         )
-    paths = [*(os.path.abspath(each) for each in modules), f"{_CONTROL}.bc"]
-    return [
-        part for path in paths for part in ("-Xclang", "-mlink-builtin-bitcode", "-Xclang", path)
-    ]
+    flags = []
+    for path in (*map(os.path.abspath, modules), f"{_CONTROL}.bc"):
+        flags += ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", path]
+    return flags
 
 
 def _control_module(arch: str, wave: int) -> str:
@@ -708,7 +756,9 @@ def isa_version(arch: str) -> int:
 
 def _major(arch: str) -> int:
     name = arch.partition(":")[0].removeprefix("gfx")
-    return int(name.partition("-")[0] if "generic" in name else name[:-2])
+    if "generic" in name:
+        return int(name.partition("-")[0])
+    return int(name[:-2])
 
 
 # -- Read the signatures of the kernels of a HIP source with libclang, and compare them with the
@@ -718,15 +768,14 @@ def _major(arch: str) -> int:
 _RECORD = 105
 #: The vectors of HIP's headers. Those of three elements have no padding.
 _VECTORS = {
-    f"{name}{lanes}": f"{dtype}x{lanes}"
-    for name, dtype in VECTOR_ELEMENTS.items()
-    for lanes in (2, 3, 4)
-}
-_VECTORS |= {f"{name}1": dtype for name, dtype in VECTOR_ELEMENTS.items()} | {
     "__half2": "float16x2",
     "__hip_bfloat162": "bfloat16x2",
     "hip_bfloat16": "bfloat16",
 }
+for _name, _dtype in VECTOR_ELEMENTS.items():
+    _VECTORS[f"{_name}1"] = _dtype
+    for _lanes in (2, 3, 4):
+        _VECTORS[f"{_name}{_lanes}"] = f"{_dtype}x{_lanes}"
 
 
 def read_kernels(
@@ -787,7 +836,8 @@ def read_kernels(
     functions = {}
     for name, (symbol, cursor) in source.functions_by_name().items():
         types, params = source.parameters(cursor)
-        location, block = source.location(cursor), kernels[symbol].block
+        location = source.location(cursor)
+        block = kernels[symbol].block
         _check_places(name, location, types, kernels[symbol])
         is_open = cursor.spelling in open_names and block is None
         functions[name] = ReflectedFunction(
@@ -801,11 +851,9 @@ def _value_type(type_: Any) -> tuple[str, int]:
     there.
     """
     dtype = _VECTORS.get(_record_name(type_), "")
-    return (
-        (dtype, 0)
-        if dtype and type_.get_size() == array_bytes(parse_dtype(dtype))
-        else element_type(type_)
-    )
+    if dtype and type_.get_size() == array_bytes(parse_dtype(dtype)):
+        return dtype, 0
+    return element_type(type_)
 
 
 def _pointee_type(type_: Any) -> tuple[str, int]:
@@ -813,16 +861,16 @@ def _pointee_type(type_: Any) -> tuple[str, int]:
     of their memory are scalars.
     """
     scalar = VECTOR_ELEMENTS.get(_record_name(type_).removesuffix("3"), "")
-    return (
-        (scalar, 0)
-        if scalar and type_.get_size() == 3 * array_bytes(parse_dtype(scalar))
-        else _value_type(type_)
-    )
+    if scalar and type_.get_size() == 3 * array_bytes(parse_dtype(scalar)):
+        return scalar, 0
+    return _value_type(type_)
 
 
 def _record_name(type_: Any) -> str:
+    if type_kind(type_) != _RECORD:
+        return ""
     name: str = type_.spelling.removeprefix("const ").removeprefix("volatile ")
-    return name if type_kind(type_) == _RECORD else ""
+    return name
 
 
 def _check_places(name: str, location: str, types: Sequence[str], kernel: CodeObjectKernel) -> None:
