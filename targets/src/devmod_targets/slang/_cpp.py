@@ -16,6 +16,7 @@ from devmod_targets.slang._driver import Entry, translate
 from devmod_targets.slang._interface import read_arguments
 from devmod_targets.slang._wrapper import (
     Text,
+    Variable,
     Wrapped,
     check_arguments,
     finish,
@@ -31,7 +32,10 @@ _UNAVAILABLE = "E36107"
 _USE = re.compile(r"note: see using of '([^'\n]+)'\n\s*--> ([^:\n]+):(\d+)")
 _KERNEL = re.compile(r"^void (_\w+)\(void\*", re.MULTILINE)
 #: The structs of the parameters of a file and of an entry point, and the variables of these types.
-_STRUCTS = {"GlobalParams_0": "slang_globals", "EntryPointParams_0": "slang_arguments"}
+_STRUCTS = (
+    (True, "GlobalParams_0", "slang_globals"),
+    (False, "EntryPointParams_0", "slang_arguments"),
+)
 #: The parameters of a function after its arguments.
 _BLOCKS = ("slang_blocks_x", "slang_blocks_y", "slang_blocks_z")
 
@@ -68,7 +72,9 @@ def _explained(request: CompileRequest, error: CompileError) -> CompileError:
     if _UNAVAILABLE not in error.log:
         return error
     use = _USE.search(error.log)
-    what = f"{use[2]}:{use[3]}: {use[1]}" if use else str(error)
+    what = str(error)
+    if use:
+        what = f"{use[2]}:{use[3]}: {use[1]}"
     why = "Slang's C++ does not have it"
     if use is None or re.search("Barrier|Interlocked|Atomic|Wave|Quad", use[1]):
         why = "the threads of a block run one after the other there, without barriers, atomics and waves"
@@ -88,31 +94,30 @@ def _function(request: CompileRequest, number: int, entry: Entry) -> Wrapped:
     lines: list[str] = []
     declarations: list[str] = []
     places: list[str] = []
-    for (struct, name), parameters in zip(
-        _STRUCTS.items(), (entry.globals, entry.reflection.get("parameters", [])), strict=True
-    ):
+    for is_global, struct, name in _STRUCTS:
+        parameters = entry.reflection.get("parameters", [])
+        if is_global:
+            parameters = entry.globals
+        variables: list[Variable] = []
         fields = text.fields(struct)
-        variables = (
-            [
-                each._replace(expression=f"{name}.{each.expression}")
-                for each in text.variables(parameters, fields)
-            ]
-            if fields
-            else []
-        )
-        lines += [f"{struct} {name};"] if fields else []
-        places.append(f"&{name}" if fields else "nullptr")
-        for variable in (each for each in variables if each.is_constant_buffer):
-            value = variable.value
-            lines += [
-                f"{value.type} {value.expression};",
-                f"{variable.expression} = &{value.expression};",
-            ]
+        if fields:
+            variables = text.variables(parameters, fields)
+            lines.append(f"{struct} {name};")
+            places.append(f"&{name}")
+        else:
+            places.append("nullptr")
+        variables = [each._replace(expression=f"{name}.{each.expression}") for each in variables]
+        for variable in variables:
+            if variable.is_constant_buffer:
+                value = variable.value
+                lines.append(f"{value.type} {value.expression};")
+                lines.append(f"{variable.expression} = &{value.expression};")
         for argument in arguments:
-            if argument.is_global == (struct == "GlobalParams_0"):
+            if argument.is_global == is_global:
                 declaration, statement = text.declaration(argument, variables)
                 declarations.append(declaration)
                 lines.append(statement)
+    declarations += [f"uint {name}" for name in _BLOCKS]
     ids = ("bz", "by", "bx", "tz", "ty", "tx")
     loops = [
         f"for (uint {name} = 0; {name} < {end}; {name}++)"
@@ -120,15 +125,21 @@ def _function(request: CompileRequest, number: int, entry: Entry) -> Wrapped:
     ]
     symbol = symbol_for(entry.symbol)
     function = [
-        *(f"namespace kernel_{number} {{", "namespace {", text.text, "}", text.instances()),
-        f'extern "C" void {symbol}({", ".join([*declarations, *(f"uint {name}" for name in _BLOCKS)])})',
-        *(
-            "{",
-            *lines,
-            *loops,
-            "{",
-            "ComputeThreadVaryingInput thread = {{bx, by, bz}, {tx, ty, tz}};",
-        ),
-        *(f"{kernel[1]}(&thread, {places[1]}, {places[0]});", "}", "}", "}", ""),
+        f"namespace kernel_{number} {{",
+        "namespace {",
+        text.text,
+        "}",
+        text.instances(),
+        f'extern "C" void {symbol}({", ".join(declarations)})',
+        "{",
+        *lines,
+        *loops,
+        "{",
+        "ComputeThreadVaryingInput thread = {{bx, by, bz}, {tx, ty, tz}};",
+        f"{kernel[1]}(&thread, {places[1]}, {places[0]});",
+        "}",
+        "}",
+        "}",
+        "",
     ]
     return Wrapped(entry.name, symbol, arguments, threads, "\n".join(function))

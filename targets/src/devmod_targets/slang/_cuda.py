@@ -57,16 +57,15 @@ def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payloa
     """Translate a source, and compile all entry points as one program.
     `devmod_targets.slang.compile` documents it.
     """
-    paths = [
-        option
-        for option in request.options
-        if request.target.kind == "rocm" and option.startswith(_PATHS)
-    ]
-    own = request.replace(
-        options=tuple(option for option in request.options if option not in paths)
-    )
+    paths = []
+    others = []
+    for option in request.options:
+        if request.target.kind == "rocm" and option.startswith(_PATHS):
+            paths.append(option)
+        else:
+            others.append(option)
     translation = translate(
-        own,
+        request.replace(options=tuple(others)),
         "cuda",
         preludes={_CUDA: ""},
         together=True,
@@ -77,17 +76,16 @@ def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payloa
     if request.target.kind == "rocm" and _PRINT.search(text.text):
         from devmod_targets.rocm.compile import dropped_print
 
-        dropped = dropped_print(
-            request.replace(options=translation.rest), print_place(request.name, request.text)[0]
-        )
-        warn_caller(
-            request, [f"the Slang source has warnings:\n{each}" for each in dropped], frames=1
-        )
+        place, *_ = print_place(request.name, request.text)
+        dropped = dropped_print(request.replace(options=translation.rest), place)
+        warnings = [f"the Slang source has warnings:\n{each}" for each in dropped]
+        warn_caller(request, warnings, frames=1)
     kernels = [_kernel(request, text, entry) for entry in translation.entries]
     body = _with_places(_shared(text, translation.entries[0]))
     body = _VECTOR.sub(r"\1(", _KERNEL.sub(r"static __device__ void kernel_\1(", body))
-    for other in filter(None, (match[1] for match in _OTHER_FUNCTION.finditer(body))):
-        raise missing_function(request, "CUDA C++", other)
+    for match in _OTHER_FUNCTION.finditer(body):
+        if match[1]:
+            raise missing_function(request, "CUDA C++", match[1])
     body = _LEVELS.sub(r"\1 = 1;", body)
     body = _SURFACE.sub(r"\1, Texels{})", _SIZE.sub(r"picture_size(\1, w, h)", body))
     wrappers = text.instances() + "".join(kernel.text for kernel in kernels)
@@ -98,7 +96,9 @@ def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payloa
 def _of_file(text: Text, entry: Entry) -> list[Variable]:
     """Return the variables of the parameters of the file; [] if nothing uses them."""
     match = _GLOBALS.search(text.text)
-    variables = text.variables(entry.globals, text.fields(match[1])) if match else []
+    if not match:
+        return []
+    variables = text.variables(entry.globals, text.fields(match[1]))
     return [
         variable._replace(expression=f"SLANG_globalParams.{variable.expression}")
         for variable in variables
@@ -111,8 +111,11 @@ def _shared(text: Text, entry: Entry) -> str:
     """
     memory = [r"static __shared__ \1 SLANG_globalParams;"]
     body = text.text
-    for variable in (each for each in _of_file(text, entry) if each.is_constant_buffer):
-        name, value = variable.expression.rpartition(".")[2], variable.value
+    for variable in _of_file(text, entry):
+        if not variable.is_constant_buffer:
+            continue
+        name = variable.expression.rpartition(".")[2]
+        value = variable.value
         memory.append(f"static __shared__ {value.type} {value.expression};")
         # Its address is known, so that it needs no generic pointer.
         body = re.sub(rf"\bglobalParams_0->{name}\b", f"(&{value.expression})", body)
@@ -125,7 +128,8 @@ def _with_places(text: str) -> str:
     Slang counts so, but all atomics on a ByteAddressBuffer that a function takes share one type of
     elements.
     """
-    parts, end = [], 0
+    parts = []
+    end = 0
     for atomic in _ATOMIC.finditer(text):
         start = place = atomic.end()
         depth = 1
@@ -144,30 +148,32 @@ def _with_places(text: str) -> str:
 def _kernel(request: CompileRequest, text: Text, entry: Entry) -> Wrapped:
     """Return the kernel that callers call for an entry point."""
     starts = {match[1]: match.end() for match in _KERNEL.finditer(text.text)}
-    kernel_name = (
-        entry.symbol if entry.symbol in starts else f"{entry.symbol}_0"
-    )  # a name that C++ does not have, such as "main"
+    kernel_name = entry.symbol
+    if kernel_name not in starts:
+        # Slang changes a name that C++ cannot have, such as "main".
+        kernel_name = f"{kernel_name}_0"
     if kernel_name not in starts:
         raise strange_text(request, f"no kernel {entry.symbol!r}")
     of_file = _of_file(text, entry)
-    own = text.variables(
-        entry.reflection.get("parameters", []), text.parameters(starts[kernel_name])
-    )
+    declared = text.parameters(starts[kernel_name])
+    own = text.variables(entry.reflection.get("parameters", []), declared)
     arguments, _, threads, *_ = read_arguments(request, entry)
     if threads is None:
         raise strange_text(request, f"no block of threads of {entry.name!r}")
     copies: list[str] = []
     lines = [f"{each.value.type} {each.value.expression};" for each in own]
     declarations = []
-    sampler = next(
-        (parameter_name(argument) for argument in arguments if argument.kind == "sampler"), ""
-    )
+    samplers = [parameter_name(argument) for argument in arguments if argument.kind == "sampler"]
+    sampler = next(iter(samplers), "")
     for argument in arguments:
-        declaration, statement = text.declaration(
-            argument, of_file if argument.is_global else own, sampler
-        )
+        variables = own
+        statements = lines
+        if argument.is_global:
+            variables = of_file
+            statements = copies
+        declaration, statement = text.declaration(argument, variables, sampler)
         declarations.append(declaration)
-        (copies if argument.is_global else lines).append(statement)
+        statements.append(statement)
     if any(copies):
         copies = [
             "if (threadIdx.x + threadIdx.y + threadIdx.z == 0) {",
@@ -175,13 +181,21 @@ def _kernel(request: CompileRequest, text: Text, entry: Entry) -> Wrapped:
             "}",
             "__syncthreads();",
         ]
-    values = ", ".join(
-        f"{'&' if each.is_constant_buffer else ''}{each.value.expression}" for each in own
-    )
+    values = []
+    for variable in own:
+        value = variable.value.expression
+        if variable.is_constant_buffer:
+            value = f"&{value}"
+        values.append(value)
     symbol = symbol_for(entry.symbol)
     x, y, z = threads
     kernel = [
         f'extern "C" __global__ void __launch_bounds__({x * y * z}) {symbol}({", ".join(declarations)})',
-        *("{", *copies, *lines, f"slang::kernel_{kernel_name}({values});", "}", ""),
+        "{",
+        *copies,
+        *lines,
+        f"slang::kernel_{kernel_name}({', '.join(values)});",
+        "}",
+        "",
     ]
     return Wrapped(entry.name, symbol, arguments, threads, "\n".join(kernel))

@@ -39,13 +39,12 @@ _PLAIN_NAME = re.compile(r"\w[\w.-]{0,200}")
 #: The qualifier of matrices, outside of comments.
 _COLUMN_MAJOR = re.compile(r"//[^\n]*|/\*.*?\*/|\b(column_major)\b", re.DOTALL)
 _DEFINE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_INSTANCE = re.compile(r"[A-Za-z_][\w.:]*\s*(?:<[^\"\\;{}]*>)?")
 #: The file of a message.
 _PLACE = re.compile(r"^\s*--> ([^:\n]+):\d+", re.MULTILINE)
 #: The messages about an instance that is none.
-_NO_ENTRY, _NO_FUNCTION = (
-    re.compile(r"no function found matching entry point name '([^'\n]*)'"),
-    "expected entry point to be a function",
-)
+_NO_ENTRY = re.compile(r"no function found matching entry point name '([^'\n]*)'")
+_NO_FUNCTION = "expected entry point to be a function"
 _MAX_ENTRIES = 256
 #: The limits on the reflection, which the compiler determines.
 _MAX_REFLECTION = 16 << 20
@@ -143,27 +142,13 @@ def translate(
         The source has errors, or no entry point.
     """
     remaining, defines = options_and_defines(request)
-    own: list[str] = []
-    rest: list[str] = []
-    for option in remaining:
-        if option == "-matrix-layout-column-major":
-            raise request.error(
-                f"the option {option!r} is not supported: matrices of arguments have rows. Omit it, and use transpose()"
-            )
-        else:
-            (own if _OPTIONS.fullmatch(option) else rest).append(option)
-    for name in defines:
-        if not _DEFINE.fullmatch(name):
-            raise request.error(
-                f"the define {name!r} has parameters, which Slang's -D does not take: write a #define in the source"
-            )
-    recorded = [*own, *(f"-D{name}={value}" for name, value in defines.items())]
-    file = request.name if _PLAIN_NAME.fullmatch(request.name) else "source.slang"
+    own, rest = _split_options(request, remaining)
+    macros = _macros(request, defines)
+    file = request.name
+    if not _PLAIN_NAME.fullmatch(file):
+        file = "source.slang"
     roots = [each for each in (request.folder, *request.include) if each]
-    arguments = ["-target", target, "-line-directive-mode", "none"]
-    arguments += [part for option in own for part in option.split("=")]
-    arguments += [part for root in roots for part in ("-I", root)]
-    arguments += [*(f"-D{name}={value}" for name, value in defines.items()), *options]
+    arguments = [*_arguments(target, own, roots), *macros, *options]
     instances = [_check_instance(request, text) for text in request.name_expressions]
     # The source is not written. Its folder is a file, so no name in an include leads beside the
     # source.
@@ -182,72 +167,115 @@ def translate(
         "together": together,
     }
     status, about, programs, log = _run(request, folder, wheel, question)
-    instances, paths = about["instances"], about["files"]
+    instances = about["instances"]
     texts = _Messages(request, target, log, file, (folder, *roots))
+    paths = about["files"]
     if status:  # there is no list of files, and the messages have lines of them
-        paths = [path for path in _PLACE.findall(log) if os.path.isfile(os.path.join(folder, path))]
-    read = [os.path.normpath(os.path.join(folder, path)) for path in paths]
-    files = digests_of(
-        [path for path in dict.fromkeys(read) if path != os.path.join(folder, file)],
-        (os.path.dirname(folder),),
-    )
+        paths = _existing(folder, _PLACE.findall(log))
+    files = _read_files(folder, file, paths)
     sources = {
         request.name: sha256(request.text.encode()).hexdigest(),
         **_names(request, files, roots),
     }
     _check_matrices(request, files)
-    entries = [each for program in programs for each in _entries(request, *program)]
+
+    entries = []
+    for reflection, code in programs:
+        entries += _entries(request, reflection, code)
     for entry in entries:
         check(entry)
     if status:
         _check_instances(request, instances, texts)
-        raise compile_error(
-            request.target.kind, "Slang", texts.errors or [f"status {status}"], texts.log
-        )
-    _check_entries(
-        request, entries, instances, together=together or target == "cpp"
-    )  # devmod joins the programs in C++
-    if dropped := dropped_print(
-        request.name, request.text, b"".join(each.code for each in entries)
-    ):
+        errors = texts.errors or [f"status {status}"]
+        raise compile_error(request.target.kind, "Slang", errors, texts.log)
+    # devmod joins the programs in C++.
+    _check_entries(request, entries, instances, together=together or target == "cpp")
+
+    codes = b"".join(entry.code for entry in entries)
+    dropped = dropped_print(request.name, request.text, codes)
+    if dropped:
         texts.warnings.append(dropped)
     if texts.warnings:
-        warn_caller(
-            request, ["\n".join(["the Slang source has warnings:", *texts.warnings])], frames=2
-        )
-    return Translation(
-        entries, f"{wheel} (slang {about['version']})", recorded, rest, sources, files
-    )
+        warning = "\n".join(["the Slang source has warnings:", *texts.warnings])
+        warn_caller(request, [warning], frames=2)
+    toolchain = f"{wheel} (slang {about['version']})"
+    return Translation(entries, toolchain, [*own, *macros], rest, sources, files)
+
+
+def _arguments(target: str, own: Iterable[str], roots: Iterable[str]) -> list[str]:
+    """Return the arguments of slangc, without the defines."""
+    arguments = ["-target", target, "-line-directive-mode", "none"]
+    for option in own:
+        arguments += option.split("=")
+    for root in roots:
+        arguments += ["-I", root]
+    return arguments
+
+
+def _existing(folder: str, paths: Iterable[str]) -> list[str]:
+    return [path for path in paths if os.path.isfile(os.path.join(folder, path))]
+
+
+def _macros(request: CompileRequest, defines: Mapping[str, str]) -> list[str]:
+    for name in defines:
+        if not _DEFINE.fullmatch(name):
+            raise request.error(
+                f"the define {name!r} has parameters, which Slang's -D does not take: write a #define in the source"
+            )
+    return [f"-D{name}={value}" for name, value in defines.items()]
+
+
+def _read_files(folder: str, file: str, paths: Iterable[str]) -> dict[str, str]:
+    """Return the digests of the files besides the source, by their paths."""
+    read = dict.fromkeys(os.path.normpath(os.path.join(folder, path)) for path in paths)
+    read.pop(os.path.join(folder, file), None)
+    return digests_of(list(read), (os.path.dirname(folder),))
+
+
+def _split_options(request: CompileRequest, options: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return the options of Slang, and those of the kind's own compiler."""
+    own = []
+    rest = []
+    for option in options:
+        if option == "-matrix-layout-column-major":
+            raise request.error(
+                f"the option {option!r} is not supported: matrices of arguments have rows. Omit it, and use transpose()"
+            )
+        if _OPTIONS.fullmatch(option):
+            own.append(option)
+        else:
+            rest.append(option)
+    return own, rest
 
 
 def _check_instance(request: CompileRequest, text: str) -> str:
-    if (
-        not re.fullmatch(r"[A-Za-z_][\w.:]*\s*(?:<[^\"\\;{}]*>)?", text.strip())
-        or not text.isprintable()
-    ):
+    name = text.strip()
+    if not _INSTANCE.fullmatch(name) or not text.isprintable():
         raise request.error(
             f"name_expressions= contains {text!r}; expected an entry point, or an instance such as 'scale<float>'"
         )
-    return text.strip()
+    return name
 
 
 def _check_instances(request: CompileRequest, instances: Sequence[str], texts: _Messages) -> None:
     """Raise CompileError for an instance that Slang does not find, with the reason."""
     found = _NO_ENTRY.search(texts.log)
-    generic = (
-        next((each for each in instances if "<" not in each), "")
-        if _NO_FUNCTION in texts.log
-        else ""
-    )
+    generic = ""
+    if _NO_FUNCTION in texts.log:
+        generic = next((each for each in instances if "<" not in each), "")
     if not found and not generic:
         return
-    reasons = (
-        ["it is generic, and has no arguments"]
-        if generic
-        else [each for each in texts.errors if not _NO_ENTRY.search(each)]
-    )
-    reason = f": {reasons[0].removeprefix('error: ')}" if reasons else ""
-    name = found[1] if found else generic
+
+    name = generic
+    if found:
+        name = found[1]
+    reason = ""
+    if generic:
+        reason = ": it is generic, and has no arguments"
+    else:
+        others = [each for each in texts.errors if not _NO_ENTRY.search(each)]
+        if others:
+            reason = f": {others[0].removeprefix('error: ')}"
     raise request.error(
         f"name_expressions= contains {name!r}, which is no instance of an entry point of {request.name}{reason}",
         log=texts.log,
@@ -258,16 +286,14 @@ def _check_matrices(request: CompileRequest, files: Iterable[str]) -> None:
     """Raise CompileError for matrices in the order of columns, whose places are not in the
     reflection.
     """
-    for name, text in (
-        (request.name, request.text),
-        *((os.path.basename(path), _text_of(path)) for path in files),
-    ):
-        match = next((match for match in _COLUMN_MAJOR.finditer(text) if match[1]), None)
-        if match:
-            line = text.count("\n", 0, match.start(1)) + 1
-            raise request.error(
-                f"{name}:{line}: a matrix is column_major, which no argument of devmod can be: omit it, and use transpose()"
-            )
+    included = [(os.path.basename(path), _text_of(path)) for path in files]
+    for name, text in [(request.name, request.text), *included]:
+        for match in _COLUMN_MAJOR.finditer(text):
+            if match[1]:
+                line = text.count("\n", 0, match.start(1)) + 1
+                raise request.error(
+                    f"{name}:{line}: a matrix is column_major, which no argument of devmod can be: omit it, and use transpose()"
+                )
 
 
 def _text_of(path: str) -> str:
@@ -287,19 +313,17 @@ def _names(
     """
     result: dict[str, str] = {}
     for path, digest in files.items():
-        if outside := request.outside(os.path.realpath(path)):
+        outside = request.outside(os.path.realpath(path))
+        if outside:
             raise request.error(
                 f"the Slang source {request.name} includes the file {path!r}, which is {outside}"
             )
-        name = next(
-            (
-                os.path.relpath(path, root)
-                for root in roots
-                if path.startswith(os.path.join(root, ""))
-            ),
-            os.path.basename(path),
-        )
-        name, number = name.replace(os.sep, "/"), 1
+        name = os.path.basename(path)
+        for root in roots:
+            if path.startswith(os.path.join(root, "")):
+                name = os.path.relpath(path, root).replace(os.sep, "/")
+                break
+        number = 1
         while name in result:
             number += 1
             name = f"{name.partition(' (')[0]} ({number})"
@@ -316,12 +340,9 @@ _Program = tuple[bytes, bytes]
 
 def _entries(request: CompileRequest, reflection: bytes, code: bytes) -> list[Entry]:
     """Return the compute entry points of a program."""
-    try:
-        data = json.loads(reflection) if len(reflection) <= _MAX_REFLECTION else None
-    except (ValueError, RecursionError):
-        data = None
-    entries = data.get("entryPoints") if isinstance(data, dict) else None
-    parameters = data.get("parameters", []) if isinstance(data, dict) else None
+    data = _parsed(reflection)
+    entries = data.get("entryPoints")
+    parameters = data.get("parameters", [])
     if (
         not isinstance(entries, list)
         or not isinstance(parameters, list)
@@ -341,6 +362,19 @@ def _entries(request: CompileRequest, reflection: bytes, code: bytes) -> list[En
         if entry.get("stage") == "compute":
             result.append(Entry(entry["name"], entry["name"], code, entry, parameters))
     return result
+
+
+def _parsed(reflection: bytes) -> dict[str, Any]:
+    """Return the map of a reflection; {} if it is none, or too large."""
+    if len(reflection) > _MAX_REFLECTION:
+        return {}
+    try:
+        data = json.loads(reflection)
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(data, dict):
+        return {}
+    return data
 
 
 def reflection_error(request: CompileRequest, problem: str, **fields: Any) -> CompileError:
@@ -367,16 +401,21 @@ def _check_entries(
             request, f"expected {len(instances)} instances, got {len(entries)} entry points"
         )
     for number, instance in enumerate(instances, first):
-        entry = entries[number]
-        entries[number] = entry._replace(
-            name=instance, symbol=symbol_of(instance) if together else entry.symbol
-        )
-    for names in [entry.name for entry in entries], [entry.symbol for entry in entries if together]:
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
+        entries[number] = entries[number]._replace(name=instance)
+        if together:
+            entries[number] = entries[number]._replace(symbol=symbol_of(instance))
+
+    _check_distinct(request, [entry.name for entry in entries])
+    if together:
+        _check_distinct(request, [entry.symbol for entry in entries])
+
+
+def _check_distinct(request: CompileRequest, names: Sequence[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
             raise request.error(
-                f"the Slang source {request.name} has two entry points named {twice!r}",
-                function=twice,
+                f"the Slang source {request.name} has two entry points named {name!r}",
+                function=name,
             )
 
 
@@ -424,36 +463,48 @@ class _Messages:
             block.append(line)
 
     def _add(self, block: Sequence[str]) -> None:
-        head = self._HEAD.match(block[0]) if block else None
+        """Add a message, a head with the lines that belong to it."""
+        if not block:
+            return
+        head = self._HEAD.match(block[0])
+        if not head:
+            return
         place = next(filter(None, map(self._PLACE.match, block)), None)
-        use = self._USE.fullmatch(head["text"]) if head and place else None
-        if (
-            use
-            and place
-            and self.errors
-            and "uses features that are not available" in self.errors[-1]
-        ):
+        if place:
+            self._complete_last(head, place)
+        if head["severity"] == "note" or head["number"] in _IGNORED:
+            return
+        texts = self.errors
+        severity = "error"
+        if head["severity"] == "warning":
+            texts = self.warnings
+            severity = "warning"
+
+        if head["number"] == "99997":
+            place = self._INTERNAL_PLACE.search(self.log)
+        words = head["text"]
+        label = next(filter(None, map(self._LABEL.match, block)), None)
+        # One of the two may have the name of what is wrong.
+        if label and ("'" not in words or "'" in label["text"]):
+            words = label["text"]
+        words = re.sub(
+            self._EXCEPTION, f"Slang cannot translate it to {self._target}: ", words.strip()
+        )
+        text = f"{severity}: {words}"
+        if place:
+            text = f"{place['file']}:{place['line']}: {text}"
+        if text not in texts:
+            texts.append(text)
+
+    def _complete_last(self, head: re.Match[str], place: re.Match[str]) -> None:
+        """Replace the last error by what the note about it says."""
+        use = self._USE.fullmatch(head["text"])
+        if not use or not self.errors:
+            return
+        if "uses features that are not available" in self.errors[-1]:
             self.errors[-1] = (
                 f"{place['file']}:{place['line']}: error: {use[1]} is not available for {self._target}"
             )
-        if head is None or head["severity"] == "note" or head["number"] in _IGNORED:
-            return
-        label = next(filter(None, map(self._LABEL.match, block)), None)
-        severity = "warning" if head["severity"] == "warning" else "error"
-        if head["number"] == "99997":
-            place = self._INTERNAL_PLACE.search(self.log)
-        where = f"{place['file']}:{place['line']}: " if place else ""
-        texts = self.warnings if severity == "warning" else self.errors
-        # One of the two may have the name of what is wrong.
-        best = (
-            head if label is None or ("'" in head["text"] and "'" not in label["text"]) else label
-        )
-        words = re.sub(
-            self._EXCEPTION, f"Slang cannot translate it to {self._target}: ", best["text"].strip()
-        )
-        text = f"{where}{severity}: {words}"
-        if text not in texts:
-            texts.append(text)
 
 
 # -- Run Slang.
@@ -465,10 +516,13 @@ def _run(
     """Return the status, the map of the library's answer, the reflection and the code of each
     program, and the messages.
     """
+    cause = "The source"
+    if question["instances"]:
+        cause = "The source or name_expressions="
     status, (about, *parts), log = _library.ask_library(
         request.target.kind,
         f"the library of {wheel} cannot process {request.name}",
-        f"The source{' or name_expressions=' if question['instances'] else ''} may cause a fault of Slang",
+        f"{cause} may cause a fault of Slang",
         # Its answers do not depend on the requests before, and a fork takes as long as Slang
         # itself.
         {"module": "devmod_targets.slang._slang_process", "forks": False, "library": library},

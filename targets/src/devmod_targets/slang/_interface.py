@@ -19,7 +19,8 @@ from devmod_targets.slang._driver import Entry, reflection_error
 
 _MAX_DEPTH = 8
 #: The limit on the arguments of an entry point, and on the members of all its structs together.
-_MAX_ARGUMENTS, _MAX_MEMBERS = 1024, 4096
+_MAX_ARGUMENTS = 1024
+_MAX_MEMBERS = 4096
 _SCALARS = {f"{name}{bits}" for name in ("int", "uint") for bits in (8, 16, 32, 64)} | {
     "float16",
     "float32",
@@ -145,7 +146,8 @@ def read_arguments(request: CompileRequest, entry: Entry) -> Arguments:
 
 class _Reader:
     def __init__(self, request: CompileRequest, entry: Entry) -> None:
-        self._request, self._entry = request, entry
+        self._request = request
+        self._entry = entry
         self._arguments: list[ReflectedArgument] = []
         self._blocks: list[ValueBlock] = []
         self._constants: dict[int, str] = {}
@@ -181,11 +183,7 @@ class _Reader:
         threads = self._entry.reflection.get("threadGroupSize")
         if threads is None:
             return None
-        if (
-            not isinstance(threads, list)
-            or len(threads) != 3
-            or not all(type(each) is int and 0 < each < 2**31 for each in threads)
-        ):
+        if not isinstance(threads, list) or len(threads) != 3 or not _are_numbers(threads, 1):
             raise self._error(f"expected three numbers of threads, got {threads!r}")
         return threads[0], threads[1], threads[2]
 
@@ -204,35 +202,23 @@ class _Reader:
         if len(path) > _MAX_DEPTH or len(self._arguments) >= _MAX_ARGUMENTS:
             raise self._error("too many parameters")
         type_ = self._map(variable.get("type"), "a type")
-        places = {
-            category: (
-                space + (base or {}).get(category, (0, 0))[0],
-                index + (base or {}).get(category, (0, 0))[1],
-                size,
-            )
-            for category, (space, index, size) in places.items()
-        }
+        places = _moved(places, base or {})
         kind = type_.get("kind")
         if kind in ("constantBuffer", "parameterBlock"):
             self._add_constant_buffer(path, type_, places)
             return
-        if kind == "struct" and (set(places) - {"uniform"} or self._is_resource(type_)):
-            self._add_value(path, type_, places, block=block)
-            inner = {category: (space, index) for category, (space, index, _) in places.items()}
-            for field in self._fields(type_):
-                if self._is_resource(field.get("type")):
-                    self._add(
-                        (*path, self._name(field)),
-                        field,
-                        self._places(field),
-                        base=inner,
-                        block=block,
-                    )
-            return
         if kind in ("resource", "samplerState"):
             self._add_resource(path, type_, places)
-        else:
-            self._add_value(path, type_, places, block=block)
+            return
+
+        self._add_value(path, type_, places, block=block)
+        if kind != "struct" or (not set(places) - {"uniform"} and not self._is_resource(type_)):
+            return
+        inner = {category: (space, index) for category, (space, index, _) in places.items()}
+        for field in self._fields(type_):
+            if self._is_resource(field.get("type")):
+                name = (*path, self._name(field))
+                self._add(name, field, self._places(field), base=inner, block=block)
 
     def _add_constant_buffer(
         self,
@@ -240,23 +226,23 @@ class _Reader:
         type_: Mapping[str, Any],
         places: Mapping[str, tuple[int, int, int]],
     ) -> None:
-        category, (space, index, _) = next(
-            (each for each in places.items() if each[0] != "uniform"), ("uniform", (0, 0, 0))
-        )
+        category, space, index = _resource_place(places)
         element = self._map(type_.get("elementType"), "a type")
         layout = self._map(type_.get("elementVarLayout"), "a layout")
-        inner, fields = self._places(layout), self._map(layout.get("type"), "a type")
-        if "uniform" in inner and fields.get("kind") not in (
-            "array",
-            "matrix",
-        ):  # with padding that the code need not have
+        inner = self._places(layout)
+        fields = self._map(layout.get("type"), "a type")
+        if "uniform" in inner and fields.get("kind") not in ("array", "matrix"):
+            # The size contains padding that the code need not have.
             inner["uniform"] = (*inner["uniform"][:2], 0)
         if category == "subElementRegisterSpace":
             if not self._is_global:  # Slang's reflection does not have its place
                 raise self._unsupported(
                     path, "a ParameterBlock of an entry point", "declare it outside of the function"
                 )
-            category, space, index = "descriptorTableSlot", index, 0
+            # Its number is that of a space.
+            category = "descriptorTableSlot"
+            space = index
+            index = 0
         if category == "uniform" and inner and len(path) > 1:
             raise self._unsupported(
                 path, "a constant buffer inside of uniform parameters", "declare it as a parameter"
@@ -289,41 +275,16 @@ class _Reader:
             if own not in self._blocks:
                 self._blocks.append(own)
             block = self._blocks.index(own)
+        place = ("uniform", 0, offset)
         if type_.get("kind") == "pointer":
-            self._arguments.append(
-                ReflectedArgument(
-                    path,
-                    "scalar",
-                    "handle",
-                    "rw",
-                    (),
-                    ("uniform", 0, offset),
-                    8,
-                    block,
-                    self._is_global,
-                )
-            )
+            self._append(path, "scalar", "handle", "rw", (), place, 8, block)
             return
         member = self._member(path, "", type_, 0, size, 0)
         if member is None:  # a struct of resources alone
             return
-        members = member.members if member.members and not member.shape else (member,)
+        type_name, members = _type_and_members(member)
         size = size or member_bytes(member)
-        is_number = not (member.members or member.shape)
-        type_name, members = (member.type, ()) if is_number else ("", members)
-        self._arguments.append(
-            ReflectedArgument(
-                path,
-                "scalar",
-                type_name,
-                "",
-                members,
-                ("uniform", 0, offset),
-                size,
-                block,
-                self._is_global,
-            )
-        )
+        self._append(path, "scalar", type_name, "", members, place, size, block)
 
     def _add_resource(
         self,
@@ -332,58 +293,50 @@ class _Reader:
         places: Mapping[str, tuple[int, int, int]],
     ) -> None:
         category, (space, index, size) = next(iter(places.items()))
-        place = category, space, index
+        place = (category, space, index)
         if type_.get("kind") == "samplerState":
-            self._arguments.append(
-                ReflectedArgument(path, "sampler", "", "", (), place, 0, -1, self._is_global)
-            )
+            self._append(path, "sampler", "", "", (), place, 0)
             return
-        shape, access = type_.get("baseShape"), type_.get("access")
+        shape = type_.get("baseShape")
+        access = type_.get("access")
         if shape == "byteAddressBuffer" and access in _ACCESS:
-            self._arguments.append(
-                ReflectedArgument(
-                    path, "buffer", "uint32", _ACCESS[access], (), place, size, -1, self._is_global
-                )
-            )
+            self._append(path, "buffer", "uint32", _ACCESS[access], (), place, size)
         elif shape == "structuredBuffer" and access in _ACCESS:
             member = self._member(path, "", self._map(type_.get("resultType"), "a type"), 0, 0, 0)
             if member is None:
                 raise self._unsupported(path, "a buffer of resources", "declare each one")
-            is_number = not (member.members or member.shape)
-            members = (
-                ()
-                if is_number
-                else member.members
-                if member.members and not member.shape
-                else (member,)
-            )
-            element = member.type if is_number else ""
-            self._arguments.append(
-                ReflectedArgument(
-                    path,
-                    "buffer",
-                    element,
-                    _ACCESS[access],
-                    members,
-                    place,
-                    size,
-                    -1,
-                    self._is_global,
-                )
-            )
+            element, members = _type_and_members(member)
+            self._append(path, "buffer", element, _ACCESS[access], members, place, size)
         elif shape in _IMAGES and access in _ACCESS and not type_.get("multisample"):
-            image = _IMAGES[shape] + ("_array" if type_.get("array") else "")
-            kind = "combined" if type_.get("combined") else "image"
+            image = _IMAGES[shape]
+            if type_.get("array"):
+                image += "_array"
+            kind = "image"
+            if type_.get("combined"):
+                kind = "combined"
             texel = self._member(path, "", self._map(type_.get("resultType"), "a type"), 0, 0, 0)
             if texel is None or texel.members or texel.shape:
                 raise self._unsupported(path, *self._what(type_))
-            self._arguments.append(
-                ReflectedArgument(
-                    path, kind, image, _ACCESS[access], (texel,), place, size, -1, self._is_global
-                )
-            )
+            self._append(path, kind, image, _ACCESS[access], (texel,), place, size)
         else:
             raise self._unsupported(path, *self._what(type_))
+
+    def _append(
+        self,
+        path: tuple[str, ...],
+        kind: str,
+        type_: str,
+        access: str,
+        members: tuple[Member, ...],
+        place: tuple[str, int, int],
+        size: int,
+        block: int = -1,
+    ) -> None:
+        self._arguments.append(
+            ReflectedArgument(
+                path, kind, type_, access, members, place, size, block, self._is_global
+            )
+        )
 
     # -- types
 
@@ -403,93 +356,97 @@ class _Reader:
         kind = type_.get("kind")
         try:
             if kind == "struct":
-                members = []
-                for field in self._fields(type_):
-                    inner = self._map(field.get("type"), "a type")
-                    places = self._places(field)
-                    if self._is_resource(inner) and not self._has_values(inner):
-                        continue
-                    _, start, length = places.get("uniform", (0, 0, 0))
-                    member = self._member(
-                        (*path, self._name(field)),
-                        self._name(field),
-                        inner,
-                        start,
-                        length,
-                        depth + 1,
-                    )
-                    members += [member] if member is not None else []
-                size = size or max(
-                    (each.offset + member_bytes(each) for each in members), default=0
-                )
-                return Member(name, "", offset, members, size) if members else None
+                return self._struct(path, name, type_, offset, size, depth)
             if kind == "array":
-                count, stride = type_.get("elementCount"), type_.get("uniformStride")
-                inner = self._map(type_.get("elementType"), "a type")
-                if self._is_resource(inner):
-                    raise self._unsupported(path, *_UNSUPPORTED["array"])
-                # The rows of a matrix fill its place in the array.
-                length = stride if inner.get("kind") == "matrix" and type(stride) is int else 0
-                element = self._member(path, name, inner, offset, length, depth + 1)
-                if (
-                    type(count) is not int
-                    or count < 1
-                    or type(stride) is not int
-                    or element is None
-                ):
-                    raise self._unsupported(path, *_UNSUPPORTED["array"])
-                if element.type == "bool" and stride >= 4:
-                    element = element.replace(type="uint32")
-                if element.members:
-                    element = element.replace(
-                        size=min(stride, max(element.size, size - (count - 1) * stride))
-                    )
-                return element.replace(
-                    shape=(count, *element.shape), strides=(stride, *element.strides)
-                )
+                return self._array(path, name, type_, offset, size, depth)
             if kind == "matrix":
-                rows, columns, element_type = (
-                    type_.get("rowCount"),
-                    type_.get("columnCount"),
-                    self._scalar(path, type_.get("elementType")),
-                )
-                if (
-                    type(rows) is not int
-                    or type(columns) is not int
-                    or not (1 <= rows <= 4 and 1 <= columns <= 4)
-                ):
-                    raise self._error(
-                        f"expected a matrix of at most 4 rows and columns, got {rows!r} and {columns!r}"
-                    )
-                width = columns * array_bytes(parse_dtype(element_type))
-                stride = (
-                    size // rows if size and size % rows == 0 and size // rows >= width else width
-                )
-                return Member(
-                    name,
-                    f"{element_type}x{columns}" if columns > 1 else element_type,
-                    offset,
-                    shape=(rows,),
-                    strides=(stride,),
-                )
+                return self._matrix(path, name, type_, offset, size)
             if kind == "vector":
-                lanes, element_type = (
-                    type_.get("elementCount"),
-                    self._scalar(path, type_.get("elementType")),
-                )
+                lanes = type_.get("elementCount")
+                element = self._scalar(path, type_.get("elementType"))
                 if type(lanes) is not int or not 1 <= lanes <= 4:
                     raise self._error(f"expected a vector of 1 to 4 elements, got {lanes!r}")
-                return Member(
-                    name, f"{element_type}x{lanes}" if lanes > 1 else element_type, offset
-                )
+                return Member(name, _vector(element, lanes), offset)
             if kind == "pointer":
                 return Member(name, "handle", offset)
             scalar = self._scalar(path, type_)
-            return Member(
-                name, "uint32" if scalar == "bool" and size == 4 and name else scalar, offset
-            )
+            if scalar == "bool" and size == 4 and name:
+                scalar = "uint32"
+            return Member(name, scalar, offset)
         except FormatError as error:
             raise self._error(str(error)) from None
+
+    def _struct(
+        self,
+        path: tuple[str, ...],
+        name: str,
+        type_: Mapping[str, Any],
+        offset: int,
+        size: int,
+        depth: int,
+    ) -> Member | None:
+        members = []
+        for field in self._fields(type_):
+            inner = self._map(field.get("type"), "a type")
+            places = self._places(field)
+            if self._is_resource(inner) and not self._has_values(inner):
+                continue
+            _, start, length = places.get("uniform", (0, 0, 0))
+            field_name = self._name(field)
+            member = self._member((*path, field_name), field_name, inner, start, length, depth + 1)
+            if member is not None:
+                members.append(member)
+        if not members:
+            return None
+        size = size or max(each.offset + member_bytes(each) for each in members)
+        return Member(name, "", offset, members, size)
+
+    def _array(
+        self,
+        path: tuple[str, ...],
+        name: str,
+        type_: Mapping[str, Any],
+        offset: int,
+        size: int,
+        depth: int,
+    ) -> Member:
+        count = type_.get("elementCount")
+        stride = type_.get("uniformStride")
+        inner = self._map(type_.get("elementType"), "a type")
+        if self._is_resource(inner):
+            raise self._unsupported(path, *_UNSUPPORTED["array"])
+        length = 0
+        if inner.get("kind") == "matrix" and type(stride) is int:
+            length = stride  # the rows of a matrix fill its place in the array
+        element = self._member(path, name, inner, offset, length, depth + 1)
+        if type(count) is not int or count < 1 or type(stride) is not int or element is None:
+            raise self._unsupported(path, *_UNSUPPORTED["array"])
+
+        if element.type == "bool" and stride >= 4:
+            element = element.replace(type="uint32")
+        if element.members:
+            last = size - (count - 1) * stride
+            element = element.replace(size=min(stride, max(element.size, last)))
+        return element.replace(shape=(count, *element.shape), strides=(stride, *element.strides))
+
+    def _matrix(
+        self, path: tuple[str, ...], name: str, type_: Mapping[str, Any], offset: int, size: int
+    ) -> Member:
+        rows = type_.get("rowCount")
+        columns = type_.get("columnCount")
+        element = self._scalar(path, type_.get("elementType"))
+        if (
+            type(rows) is not int
+            or type(columns) is not int
+            or not (1 <= rows <= 4 and 1 <= columns <= 4)
+        ):
+            raise self._error(
+                f"expected a matrix of at most 4 rows and columns, got {rows!r} and {columns!r}"
+            )
+        stride = columns * array_bytes(parse_dtype(element))
+        if size % rows == 0 and size // rows >= stride:
+            stride = size // rows
+        return Member(name, _vector(element, columns), offset, shape=(rows,), strides=(stride,))
 
     def _scalar(self, path: tuple[str, ...], type_: object) -> str:
         about = self._map(type_, "a type")
@@ -527,11 +484,9 @@ class _Reader:
                 self._contains(field.get("type"), depth + 1, wanted)
                 for field in self._fields(about)
             )
-        return (
-            self._contains(about.get("elementType"), depth + 1, wanted)
-            if kind == "array"
-            else bool(wanted(kind))
-        )
+        if kind == "array":
+            return self._contains(about.get("elementType"), depth + 1, wanted)
+        return bool(wanted(kind))
 
     # -- JSON
 
@@ -539,21 +494,20 @@ class _Reader:
         """Return the places of a variable: the category to the space, the index or offset, and the
         size.
         """
-        bindings = variable.get("bindings", [variable["binding"]] if "binding" in variable else [])
+        bindings = variable.get("bindings", [])
+        if "bindings" not in variable and "binding" in variable:
+            bindings = [variable["binding"]]
         if not isinstance(bindings, list):
             raise self._error("expected a list of bindings")
         result = {}
         for each in bindings:
             binding = self._map(each, "a binding")
             category = binding.get("kind")
-            numbers = [
-                binding.get("space", 0),
-                binding.get("offset" if category == "uniform" else "index", 0),
-                binding.get("size", 0),
-            ]
-            if not isinstance(category, str) or not all(
-                type(number) is int and 0 <= number < 2**31 for number in numbers
-            ):
+            key = "index"
+            if category == "uniform":
+                key = "offset"
+            numbers = [binding.get("space", 0), binding.get(key, 0), binding.get("size", 0)]
+            if not isinstance(category, str) or not _are_numbers(numbers, 0):
                 raise self._error(f"expected a binding with a kind and numbers, got {binding!r}")
             result[category] = numbers[0], numbers[1], numbers[2]
         return result
@@ -593,9 +547,50 @@ class _Reader:
         )
 
 
+def _are_numbers(values: Iterable[object], least: int) -> bool:
+    return all(type(each) is int and least <= each < 2**31 for each in values)
+
+
+def _moved(
+    places: Mapping[str, tuple[int, int, int]], base: Mapping[str, tuple[int, int]]
+) -> dict[str, tuple[int, int, int]]:
+    """Return places that are relative to `base`."""
+    result = {}
+    for category, (space, index, size) in places.items():
+        first_space, first_index = base.get(category, (0, 0))
+        result[category] = (first_space + space, first_index + index, size)
+    return result
+
+
+def _resource_place(places: Mapping[str, tuple[int, int, int]]) -> tuple[str, int, int]:
+    """Return the first place that is not one of uniform parameters."""
+    for category, (space, index, _) in places.items():
+        if category != "uniform":
+            return category, space, index
+    return "uniform", 0, 0
+
+
+def _vector(element: str, lanes: int) -> str:
+    return f"{element}x{lanes}" if lanes > 1 else element
+
+
+def _type_and_members(member: Member) -> tuple[str, tuple[Member, ...]]:
+    """Return the type of a number and no members, or "" and the members of anything else: an array
+    is the only member.
+    """
+    if member.shape:
+        return "", (member,)
+    if member.members:
+        return "", member.members
+    return member.type, ()
+
+
 def member_bytes(member: Member) -> int:
     """Return the bytes of a member with all elements of its array."""
-    size = member.size if member.members else array_bytes(parse_dtype(member.type))
+    if member.members:
+        size = member.size
+    else:
+        size = array_bytes(parse_dtype(member.type))
     for count, stride in zip(reversed(member.shape), reversed(member.strides), strict=True):
         size += (count - 1) * stride
     return size
@@ -609,17 +604,21 @@ def numbers_of(
     """
     for member in members:
         code, bits, lanes = parse_dtype(member.type or "uint8")
-        size = bool_bytes if member.type == "bool" else array_bytes((code, bits, 1))
+        size = array_bytes((code, bits, 1))
+        if member.type == "bool":
+            size = bool_bytes
         for place in _places(member.shape, member.strides, start + member.offset):
             if member.members:
                 yield from numbers_of(member.members, place, bool_bytes)
-            else:
-                yield from ((place + size * lane, size) for lane in range(lanes))
+                continue
+            for lane in range(lanes):
+                yield place + size * lane, size
 
 
 def _places(shape: Sequence[int], strides: Sequence[int], start: int) -> Iterator[int]:
     """Yield the offset of each element of an array."""
     if not shape:
         yield start
-    for number in range(shape[0] if shape else 0):
+        return
+    for number in range(shape[0]):
         yield from _places(shape[1:], strides[1:], start + strides[0] * number)

@@ -17,11 +17,11 @@ from devmod.backend import array_bytes, dtype_name, find_spec, parse_dtype
 from devmod.errors import CompileError, ToolchainNotFoundError
 from devmod_readers.reflection import ReflectedFunction, with_members
 from devmod_targets._compilers import function_name
-from devmod_targets._groups import grouped
 from devmod_targets.authoring import CompileRequest, Payload, merge_declared
 from devmod_targets.slang._driver import Entry, translate
 from devmod_targets.slang._interface import (
     ReflectedArgument,
+    ValueBlock,
     member_bytes,
     numbers_of,
     read_arguments,
@@ -29,6 +29,7 @@ from devmod_targets.slang._interface import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from typing import Any
 
     from devmod.backend import Place
 
@@ -59,8 +60,13 @@ _ARRAY_IN_A_WORD = {
     "MSL": re.compile(r"\bas_type<array<"),
 }
 #: Slang's names of the blocks of uniform parameters.
-_ENTRY_BLOCK, _GLOBAL_BLOCK = "entryPointParams", "globalParams"
+_ENTRY_BLOCK = "entryPointParams"
+_GLOBAL_BLOCK = "globalParams"
 _MAX_SCALARS = 4096
+#: The types of samples by the codes of numbers, each with its name in a format.
+_SAMPLES = (("int", "sint"), ("uint", "uint"), ("float", "float"))
+#: The types of numbers that WGSL lacks: it has those of 32 bits, and half floats.
+_MISSING_IN_WGSL = ("float64", "int64", "uint64", "int16", "uint16", "int8", "uint8")
 #: The channels of a format by the numbers of a texel.
 _CHANNELS = {1: "r", 2: "rg", 3: "rgba", 4: "rgba"}
 
@@ -75,11 +81,8 @@ def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payloa
     if kind == "vulkan":
         from devmod_targets.vulkan.compile import environment_of
 
-        options = (
-            "-fvk-use-entrypoint-name",
-            "-profile",
-            f"spirv_{environment_of(request).spirv.replace('.', '_')}",
-        )
+        version = environment_of(request).spirv.replace(".", "_")
+        options = ("-fvk-use-entrypoint-name", "-profile", f"spirv_{version}")
     translation = translate(
         request, target.name, options, check=lambda entry: _check_supported(request, entry)
     )
@@ -91,22 +94,21 @@ def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payloa
         functions[name] = _Match(request, entry, payload).function()
         payloads[name] = payload
     fmap = merge_declared(spec, functions, request.fmap)
-    by_symbol = {function.symbol: name for name, function in functions.items()}
-    chosen = {
-        name: payloads[name if name in payloads else by_symbol[info.name]]
-        for name, info in fmap.items()
-    }
+    by_symbol = {functions[name].symbol: payload for name, payload in payloads.items()}
+    code = {}
+    for name, info in fmap.items():
+        payload = payloads.get(name) or by_symbol[info.name]
+        code[name] = next(iter(payload.code.values()))  # type: ignore[union-attr]
+    texts: dict[str, list[str]] = {}
+    for payload in payloads.values():
+        for key, text in (payload.source or {}).items():
+            if not isinstance(text, str):
+                text = bytes(text).decode()
+            texts.setdefault(key, []).append(text)
     first = next(iter(payloads.values()))
-    sources = grouped(
-        pair for payload in payloads.values() for pair in (payload.source or {}).items()
-    )
-    texts = {
-        key: [text if isinstance(text, str) else bytes(text).decode() for text in each]
-        for key, each in sources.items()
-    }
     return Payload(
         kind,
-        {name: next(iter(payload.code.values())) for name, payload in chosen.items()},  # type: ignore[union-attr]
+        code,
         first.fmt,
         fmap,
         {key: "\n".join(each) for key, each in texts.items()},
@@ -132,8 +134,10 @@ def _compiled(
         The kind's compiler refuses what Slang returned.
     """
     text = ""
+    data = entry.code
     if target.suffix != "spv":
         text = entry.code.decode("utf-8", "replace")
+        data = b""
         if _ARRAY_IN_A_WORD[target.language].search(text):
             raise request.error(
                 f"the Slang function {entry.name!r} cannot be translated to {target.language}: it loads an array from a ByteAddressBuffer, "
@@ -149,7 +153,7 @@ def _compiled(
                 stem=entry.symbol,
                 language=target.language,
                 options=options,
-                data=entry.code if not text else b"",
+                data=data,
                 warnings_as_errors=request.warnings_as_errors,
                 strict=request.strict,
                 listings=request.listings,
@@ -175,20 +179,7 @@ def _check_supported(request: CompileRequest, entry: Entry) -> None:
     kind = request.target.kind
     language = _TARGETS[kind].language
     for argument in read_arguments(request, entry).arguments:
-        types = {argument.type, *_types(argument.members)}
-        why = ""
-        if argument.kind != "scalar" and argument.place[0] == "uniform":
-            why = (
-                "in a ParameterBlock, which is an argument buffer there: use a parameter of its own"
-            )
-        elif kind != "vulkan" and "handle" in types:
-            why = "or contains an address, which an argument cannot have there: use a StructuredBuffer or a RWStructuredBuffer"
-        elif kind == "webgpu" and argument.kind == "scalar" and types & {"bool", "uint1"}:
-            why = "or contains a bool, which a uniform cannot have there: use a uint"
-        elif kind == "webgpu" and (
-            wide := next((each for each in sorted(types) if _is_missing_in_wgsl(each)), "")
-        ):
-            why = f"or contains a {wide}, which it lacks"
+        why = _why_unsupported(kind, argument)
         if why:
             name = ".".join(argument.path)
             raise request.error(
@@ -198,25 +189,29 @@ def _check_supported(request: CompileRequest, entry: Entry) -> None:
             )
 
 
+def _why_unsupported(kind: str, argument: ReflectedArgument) -> str:
+    """Return what the language of a kind lacks for an argument; "" if it can express it."""
+    types = {argument.type, *_types(argument.members)}
+    if argument.kind != "scalar" and argument.place[0] == "uniform":
+        return "in a ParameterBlock, which is an argument buffer there: use a parameter of its own"
+    if kind != "vulkan" and "handle" in types:
+        return "or contains an address, which an argument cannot have there: use a StructuredBuffer or a RWStructuredBuffer"
+    if kind != "webgpu":
+        return ""
+    if argument.kind == "scalar" and types & {"bool", "uint1"}:
+        return "or contains a bool, which a uniform cannot have there: use a uint"
+    for type_ in sorted(types):
+        if type_.partition("x")[0] in _MISSING_IN_WGSL:
+            return f"or contains a {type_}, which it lacks"
+    return ""
+
+
 def _types(members: Sequence[Member]) -> Iterator[str]:
     for member in members:
-        yield from _types(member.members) if member.members else (member.type,)
-
-
-def _is_missing_in_wgsl(type_: str) -> bool:
-    """Return whether WGSL has no numbers of such a type:
-
-    it has those of 32 bits, and half floats.
-    """
-    return type_.partition("x")[0] in (
-        "float64",
-        "int64",
-        "uint64",
-        "int16",
-        "uint16",
-        "int8",
-        "uint8",
-    )
+        if member.members:
+            yield from _types(member.members)
+        else:
+            yield member.type
 
 
 def _disagreement(request: CompileRequest, entry: Entry, problem: str) -> CompileError:
@@ -242,7 +237,8 @@ class _Match:
     """The interface of the code, with the arguments of Slang's reflection."""
 
     def __init__(self, request: CompileRequest, entry: Entry, payload: Payload) -> None:
-        self._request, self._entry = request, entry
+        self._request = request
+        self._entry = entry
         self._arguments = read_arguments(request, entry)
         (self._info,) = payload.fmap.values()
         interface = self._info.interface
@@ -257,51 +253,61 @@ class _Match:
     def function(self) -> ReflectedFunction:
         """Return the function with the arguments as its author wrote them."""
         blocks = [self._block(number) for number in range(len(self._arguments.blocks))]
+        #: The blocks that arguments use, with their new numbers.
         numbers: dict[int, int] = {}
         params: list[Param] = []
         types: list[str] = []
         for argument in self._arguments.arguments:
-            if argument.kind == "scalar":
-                params.append(_value(argument, numbers.setdefault(argument.block, len(numbers))))
-                types.append("uint64" if argument.type == "handle" else params[-1].type)
-            else:
+            if argument.kind != "scalar":
                 found = self._resource(argument)
                 params += found
                 types += ["handle"] * len(found)
-        left = [param.name for each in self._params.values() for param in each] + [
-            block.name for block in self._blocks
-        ]
-        if left:
-            raise self._error(f"the code has {left[0]!r}, which is no parameter")
+                continue
+            param = _value(argument, numbers.setdefault(argument.block, len(numbers)))
+            params.append(param)
+            if argument.type == "handle":
+                types.append("uint64")
+            else:
+                types.append(param.type)
+        self._check_rest()
         own = self._interface
-        threads = self._arguments.threads
-        if (
-            own.block is not None
-            and threads is not None
-            and own.block != threads
-            and "block_constants" not in own.extra
-        ):
-            raise self._error(f"the code has blocks of {own.block} threads, expected {threads}")
-        extra = dict(own.extra)
-        if isinstance(extra.get("constants"), list):
-            names = self._arguments.constants
-            extra["constants"] = [
-                {**each, "name": names.get(each.get("id"), each["name"])}
-                for each in extra["constants"]
-            ]
         return ReflectedFunction(
             self._info.name,
             types,
             params,
-            own.block or threads,
+            own.block or self._arguments.threads,
             self._request.name,
             blocks=[blocks[number] for number in numbers],
-            extra=extra,
+            extra=self._extra(),
             tags=self._info.launch_param_tags,
             extra_tags=self._info.arg_extra_tags,
             needs=own.needs,
             subgroup=own.subgroup,
         )
+
+    def _check_rest(self) -> None:
+        """Raise CompileError if the code has parameters that no argument is, or other threads."""
+        left = [param.name for params in self._params.values() for param in params]
+        left += [block.name for block in self._blocks]
+        if left:
+            raise self._error(f"the code has {left[0]!r}, which is no parameter")
+        own = self._interface
+        threads = self._arguments.threads
+        if own.block is None or threads is None or "block_constants" in own.extra:
+            return
+        if own.block != threads:
+            raise self._error(f"the code has blocks of {own.block} threads, expected {threads}")
+
+    def _extra(self) -> dict[str, Any]:
+        """Return the extra of the code, with the names of constants in the source."""
+        extra: dict[str, Any] = dict(self._interface.extra)
+        constants = extra.get("constants")
+        if isinstance(constants, list):
+            names = self._arguments.constants
+            extra["constants"] = [
+                {**each, "name": names.get(each.get("id"), each["name"])} for each in constants
+            ]
+        return extra
 
     @property
     def _has_plain_names(self) -> bool:
@@ -312,32 +318,31 @@ class _Match:
 
     def _read(self) -> None:
         """Sort the parameters of the code into resources and blocks."""
-        interface = self._interface
-        for number, block in enumerate(interface.blocks):
-            places = [
-                (param, param.at)
-                for param in interface.params
-                if param.kind == "scalar" and isinstance(param.at, tuple)
-            ]
-            inside = [(param, at[1]) for param, at in places if at[0] == number]
-            numbers = [
-                each
-                for param, offset in inside
-                for each in _numbers_of(param.type, param.members, offset)
-            ]
-            name = block.name or next((param.name for param, _ in inside), "")
-            self._blocks.append(_OwnBlock(name, block.at, block.size, numbers))
-        for param in interface.params:
+        values: dict[int, list[Param]] = {}
+        others = []
+        for param in self._interface.params:
             if param.kind == "scalar" and isinstance(param.at, tuple):
-                continue
+                values.setdefault(param.at[0], []).append(param)
+            else:
+                others.append(param)
+
+        for number, block in enumerate(self._interface.blocks):
+            name = block.name
+            numbers = []
+            for param in values.get(number, ()):
+                assert isinstance(param.at, tuple)
+                name = name or param.name
+                numbers += _numbers_of(param.type, param.members, param.at[1])
+            self._blocks.append(_OwnBlock(name, block.at, block.size, numbers))
+
+        for param in others:
             is_value = param.kind in ("scalar", "uniform")
             if self._is_metal and param.kind == "buffer":
                 is_value = self._is_value_block(param)
             if is_value:
                 size = array_bytes(parse_dtype(param.type))
-                self._blocks.append(
-                    _OwnBlock(param.name, param.at, size, _numbers_of(param.type, param.members, 0))
-                )
+                numbers = _numbers_of(param.type, param.members, 0)
+                self._blocks.append(_OwnBlock(param.name, param.at, size, numbers))
             elif param.at is not None:
                 self._params.setdefault(self._slot(param.kind, param.at), []).append(param)
 
@@ -348,8 +353,7 @@ class _Match:
         if self._path(param.name) in (_ENTRY_BLOCK, _GLOBAL_BLOCK):
             return True
         slot = self._slot("buffer", param.at)
-        blocks = self._arguments.blocks
-        return bool([block for block in blocks if block.is_global and block.place == slot])
+        return any(block.is_global and block.place == slot for block in self._arguments.blocks)
 
     def _slot(self, kind: str, at: Place) -> _Slot:
         if isinstance(at, tuple):
@@ -359,9 +363,9 @@ class _Match:
 
     def _path(self, name: str) -> str:
         """Return a name of the code as `_plain` returns that of an argument."""
-        return _plain(
-            name.replace(".", "_") if self._has_plain_names else re.sub(r"_\d+$", "", name)
-        )
+        if self._has_plain_names:
+            return _plain(name.replace(".", "_"))
+        return _plain(re.sub(r"_\d+$", "", name))
 
     def _entry_bases(self) -> dict[str, int]:
         """Return the first index of the entry point's parameters in each table: the reflection
@@ -370,46 +374,54 @@ class _Match:
         The names of the code have the paths of the parameters, so one that is used is enough.
         """
         bases: dict[str, set[int]] = {}
-        arguments = [
-            each
-            for each in self._arguments.arguments
-            if not each.is_global and each.kind != "scalar"
-        ]
-        for argument in arguments:
-            table, space, index = argument.place
-            name = _plain(f"{_ENTRY_BLOCK}_{argument.name}")
-            found = {
-                slot[2] - index
-                for slot, params in self._params.items()
-                if slot[0] == table and self._path(params[0].name) == name
-            }
-            found = {base for base in found if base >= 0}
+        tables = set()
+        for argument in self._arguments.arguments:
+            if argument.is_global or argument.kind == "scalar":
+                continue
+            table, space, _ = argument.place
+            tables.add(table)
+            found = self._possible_bases(argument)
             if found and not space:
                 bases[table] = bases.get(table, found) & found
         for block in self._blocks:
             if self._path(block.name) == _ENTRY_BLOCK and block.at != "push":
                 table, _, index = self._slot("buffer", block.at)
                 bases[table] = bases.get(table, {index}) & {index}
+
+        result = {}
         for table, found in bases.items():
             if len(found) != 1:
                 raise self._error(f"the parameters in the table {table} have other places")
-        result = {table: found.pop() for table, found in bases.items()}
-        for table in {argument.place[0] for argument in arguments} - set(result):
+            (result[table],) = found
+        for table in tables - set(result):
             result[table] = self._free(table)
         return result
 
+    def _possible_bases(self, argument: ReflectedArgument) -> set[int]:
+        """Return the first indices of a table with which the place of an argument would be that of
+        a parameter of the code with its name.
+        """
+        table, _, index = argument.place
+        name = _plain(f"{_ENTRY_BLOCK}_{argument.name}")
+        found = set()
+        for slot, params in self._params.items():
+            if slot[0] == table and slot[2] >= index and self._path(params[0].name) == name:
+                found.add(slot[2] - index)
+        return found
+
     def _free(self, table: str) -> int:
         """Return the first index of a table that nothing of the code or of the file has."""
-        used = [slot[2] for slot in self._params if slot[:2] == (table, 0)]
-        slots = [self._slot("buffer", block.at) for block in self._blocks if block.at != "push"]
-        used += [index for each, space, index in slots if (each, space) == (table, 0)]
-        places = [each.place for each in self._arguments.arguments if each.is_global]
-        places += [
-            each.place
-            for each in self._arguments.blocks
-            if each.is_global and each.place is not None
-        ]
-        used += [place[2] for place in places if place[:2] == (table, 0)]
+        slots = list(self._params)
+        for own in self._blocks:
+            if own.at != "push":
+                slots.append(self._slot("buffer", own.at))
+        for argument in self._arguments.arguments:
+            if argument.is_global:
+                slots.append(argument.place)
+        for block in self._arguments.blocks:
+            if block.is_global and block.place is not None:
+                slots.append(block.place)
+        used = [slot[2] for slot in slots if slot[:2] == (table, 0)]
         return max(used, default=-1) + 1
 
     # -- what both have
@@ -417,48 +429,50 @@ class _Match:
     def _resource(self, argument: ReflectedArgument) -> list[Param]:
         """Return the parameters of a resource."""
         table, space, index = argument.place
-        index += 0 if argument.is_global or space else self._bases[table]
+        prefix = ""
+        if not argument.is_global:
+            prefix = f"{_ENTRY_BLOCK}_"
+            if not space:
+                index += self._bases[table]
+        kinds = [argument.kind]
+        if argument.kind == "combined":
+            kinds = ["image", "sampler"]
         own = self._params.pop((table, space, index), [])
-        kinds = ["image", "sampler"] if argument.kind == "combined" else [argument.kind]
-        at: Place = index if self._is_metal else (space, index)
         if not own:
-            return [_unused(argument, kind, at) for kind in kinds]
-        prefix = "" if argument.is_global else f"{_ENTRY_BLOCK}_"
+            return [_unused(argument, kind, self._at(space, index)) for kind in kinds]
+
         if self._path(own[0].name) != _plain(prefix + argument.name):
             raise self._error(f"{argument.name!r} is at the place of {own[0].name!r}")
-        if [param.kind for param in own] != kinds or (
-            argument.kind in ("image", "combined") and own[0].type != argument.type
-        ):
+        is_image = argument.kind in ("image", "combined")
+        if [param.kind for param in own] != kinds or (is_image and own[0].type != argument.type):
             raise self._error(
                 f"{argument.name!r} is of kind {argument.kind} {argument.type}, and in the code of kind {own[0].kind}"
             )
         if argument.kind == "buffer":
-            param = own[0].replace(name=argument.name)
-            # MSL has packed vectors, which its reader sees as numbers. Those of three numbers have
-            # no type of their own.
-            if argument.type in ("uint32", f"{param.type}x2", f"{param.type}x4"):
-                param = param.replace(type=argument.type, align=0, members=())
-            elif row := _row_type(param.type, argument.members):
-                return [
-                    param.replace(
-                        type=row,
-                        access=argument.access if self._is_metal else param.access,
-                        align=0,
-                        members=(),
-                    )
-                ]
-            if self._is_metal:  # MSL has no access of buffers that Slang would write
-                param = param.replace(access=argument.access)
-            return [
-                with_members(
-                    param.replace(members=()),
-                    argument.members if _agree(param.members, argument.members) else (),
-                )
-            ]
-        return [
-            param.replace(name=argument.name + ("_sampler" if number else ""))
-            for number, param in enumerate(own)
-        ]
+            return [self._buffer(argument, own[0].replace(name=argument.name))]
+        params = [own[0].replace(name=argument.name)]
+        for sampler in own[1:]:
+            params.append(sampler.replace(name=f"{argument.name}_sampler"))
+        return params
+
+    def _buffer(self, argument: ReflectedArgument, param: Param) -> Param:
+        """Return a buffer of the code with the elements of the source."""
+        if self._is_metal:  # MSL has no access of buffers that Slang would write
+            param = param.replace(access=argument.access)
+        # MSL has packed vectors, which its reader sees as numbers. Those of three numbers have no
+        # type of their own.
+        if argument.type in ("uint32", f"{param.type}x2", f"{param.type}x4"):
+            return param.replace(type=argument.type, align=0, members=())
+        row = _row_type(param.type, argument.members)
+        if row:
+            return param.replace(type=row, align=0, members=())
+        if _agree(param.members, argument.members):
+            return with_members(param.replace(members=()), argument.members)
+        return param.replace(members=())
+
+    def _at(self, space: int, index: int) -> Place:
+        """Return a place as a parameter or a block has it."""
+        return index if self._is_metal else (space, index)
 
     def _block(self, number: int) -> Block:
         """Return a block of values, after a comparison with that of the code."""
@@ -469,61 +483,68 @@ class _Match:
             if each.kind == "scalar" and each.block == number
         ]
         size = max((each.place[2] + each.size for each in values), default=0)
-        own = self._own_block(number)
+        own = self._own_block(block)
         if own is None:
-            at: Place = (
-                "push"
-                if not block.is_global and not self._is_metal and self._has_plain_names
-                else None
-            )
-            if at is None:
-                slot = self._place(number) or ("constantBuffer" if self._is_metal else _SLOT, 0, 0)
-                index = (
-                    slot[2]
-                    if block.place is not None or not block.is_global
-                    else self._free(slot[0])
-                )
-                at = index if self._is_metal else (slot[1], index)
-            return Block(at, -(-size // 16) * 16 or 16, name=block.record)
+            # Whole groups of 16 bytes, and at least one.
+            whole = max(-(-size // 16), 1) * 16
+            return Block(self._unused_place(block), whole, name=block.record)
+
         self._blocks.remove(own)
         if size > own.size:
             raise self._error(f"{own.name!r} has {own.size} bytes, and its values take {size}")
+        known = set(own.numbers)
         for value in values:
-            if own.numbers and not set(own.numbers).issuperset(
-                _numbers_of(value.type, value.members, value.place[2])
-            ):
+            numbers = _numbers_of(value.type, value.members, value.place[2])
+            if known and not known.issuperset(numbers):
                 raise self._error(
                     f"{own.name!r} has other numbers than {value.name!r} at byte {value.place[2]}"
                 )
         return Block(own.at, own.size, name=block.record)
 
-    def _own_block(self, number: int) -> _OwnBlock | None:
-        block = self._arguments.blocks[number]
-        if block.place is None:
-            name = _GLOBAL_BLOCK if block.is_global else _ENTRY_BLOCK
-            return next((each for each in self._blocks if self._path(each.name) == name), None)
-        if block.place[0] == "pushConstantBuffer":
-            return next((each for each in self._blocks if each.at == "push"), None)
-        slot = self._place(number)
-        return next(
-            (
-                each
-                for each in self._blocks
-                if each.at != "push" and self._slot("buffer", each.at) == slot
-            ),
-            None,
-        )
+    def _unused_place(self, block: ValueBlock) -> Place:
+        """Return the place of a block that the code does not have, since nothing uses it."""
+        if self._has_plain_names and not block.is_global:
+            return "push"
+        slot = self._place(block)
+        if slot is None:
+            return self._at(0, self._free(self._table))
+        return self._at(slot[1], slot[2])
 
-    def _place(self, number: int) -> _Slot | None:
-        """Return the place of a constant buffer, or of the uniform parameters of an entry point."""
-        block = self._arguments.blocks[number]
-        if block.place is None:
-            table = "constantBuffer" if self._is_metal else _SLOT
-            return (
-                None if block.is_global else (table, 0, self._bases.get(table, self._free(table)))
-            )
-        table, space, index = block.place
-        return table, space, index + (0 if block.is_global or space else self._bases.get(table, 0))
+    def _own_block(self, block: ValueBlock) -> _OwnBlock | None:
+        """Return the block of the code; None if it has none."""
+        name = _ENTRY_BLOCK
+        if block.is_global:
+            name = _GLOBAL_BLOCK
+        slot = self._place(block)
+        for own in self._blocks:
+            if block.place is None:
+                is_same = self._path(own.name) == name
+            elif block.place[0] == "pushConstantBuffer":
+                is_same = own.at == "push"
+            else:
+                is_same = own.at != "push" and self._slot("buffer", own.at) == slot
+            if is_same:
+                return own
+        return None
+
+    @property
+    def _table(self) -> str:
+        """The table of blocks."""
+        return "constantBuffer" if self._is_metal else _SLOT
+
+    def _place(self, block: ValueBlock) -> _Slot | None:
+        """Return the place of a constant buffer, or of the uniform parameters of an entry point;
+        None for the uniform parameters of the file, which can have any.
+        """
+        if block.place is not None:
+            table, space, index = block.place
+            if not block.is_global and not space:
+                index += self._bases.get(table, 0)
+            return table, space, index
+        if block.is_global:
+            return None
+        table = self._table
+        return table, 0, self._bases.get(table, self._free(table))
 
     def _error(self, problem: str) -> CompileError:
         return _disagreement(self._request, self._entry, problem)
@@ -539,9 +560,14 @@ def _row_type(own: str, members: Sequence[Member]) -> str:
         return ""
     code, bits, lanes = parse_dtype(members[0].type)
     row, rest = divmod(array_bytes(parse_dtype(own)), prod(members[0].shape))
-    if rest or row not in (lanes * bits // 8, 4 * bits // 8 if lanes == 3 else 0):
+    if rest:
         return ""
-    return members[0].type if lanes != 3 or row * 8 == 4 * bits else dtype_name((code, bits, 1))
+    if lanes == 3 and row == 3 * bits // 8:
+        return dtype_name((code, bits, 1))
+    padded = 4 if lanes == 3 else lanes
+    if row == padded * bits // 8:
+        return members[0].type
+    return ""
 
 
 def _plain(name: str) -> str:
@@ -553,43 +579,35 @@ def _value(argument: ReflectedArgument, number: int) -> Param:
     at = (number, argument.place[2])
     if argument.type:
         return Param(argument.name, "scalar", argument.type, argument.access, at)
-    param = Param(
-        argument.name,
-        "scalar",
-        f"uint8x{argument.size}" if argument.size > 1 else "uint8",
-        at=at,
-        align=4,
-    )
+    param = Param(argument.name, "scalar", _bytes_type(argument.size), at=at, align=4)
     return with_members(param, argument.members)
+
+
+def _bytes_type(size: int) -> str:
+    return f"uint8x{size}" if size > 1 else "uint8"
 
 
 def _unused(argument: ReflectedArgument, kind: str, at: Place) -> Param:
     """Return the parameter of a resource that the code does not have, since nothing uses it."""
+    name = argument.name
+    access = argument.access
     if kind == "sampler":
-        return Param(
-            argument.name if argument.kind == kind else f"{argument.name}_sampler", kind, at=at
-        )
+        if argument.kind == "combined":
+            name = f"{name}_sampler"
+        return Param(name, kind, at=at)
     if kind == "image":
         (texel,) = argument.members
         code, _, lanes = parse_dtype(texel.type)
-        sample = ("int", "uint", "float")[min(code, 2)]
-        format_ = (
-            ""
-            if argument.access == "r"
-            else f"{_CHANNELS[lanes]}32{sample if sample != 'int' else 'sint'}"
-        )
-        return Param(
-            argument.name, kind, argument.type, argument.access, at, format=format_, sample=sample
-        )
+        sample, suffix = _SAMPLES[min(code, 2)]
+        format_ = ""
+        if access != "r":
+            format_ = f"{_CHANNELS[lanes]}32{suffix}"
+        return Param(name, kind, argument.type, access, at, format=format_, sample=sample)
     if argument.type:
-        return Param(argument.name, kind, argument.type, argument.access, at)
+        return Param(name, kind, argument.type, access, at)
     size = max(member.offset + member_bytes(member) for member in argument.members)
-    return with_members(
-        Param(
-            argument.name, kind, f"uint8x{size}" if size > 1 else "uint8", argument.access, at, 4
-        ),
-        argument.members,
-    )
+    param = Param(name, kind, _bytes_type(size), access, at, 4)
+    return with_members(param, argument.members)
 
 
 #: The offset of a number, and its bytes.
@@ -606,8 +624,11 @@ def _numbers_of(type_: str, members: Sequence[Member], offset: int) -> list[_Num
 
     A bool of a block has 32 bits.
     """
-    code, bits, _ = parse_dtype(type_) if type_ else (0, 0, 0)
-    if not members and type_ and (code, bits) != (1, 8):
-        members = (Member("", type_),)
-    numbers = [*islice(numbers_of(members, offset, 4), _MAX_SCALARS + 1)]
-    return numbers if len(numbers) <= _MAX_SCALARS else []
+    if type_:
+        code, bits, _ = parse_dtype(type_)
+        if not members and (code, bits) != (1, 8):
+            members = (Member("", type_),)
+    numbers = list(islice(numbers_of(members, offset, 4), _MAX_SCALARS + 1))
+    if len(numbers) > _MAX_SCALARS:
+        return []
+    return numbers

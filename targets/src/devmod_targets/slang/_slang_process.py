@@ -16,15 +16,24 @@ if TYPE_CHECKING:
     from typing import Any
 
 #: SLANG_SOURCE_LANGUAGE_SLANG and SLANG_STAGE_COMPUTE.
-_SLANG, _COMPUTE = 1, 6
+_SLANG = 1
+_COMPUTE = 6
 #: The positions of functions in the tables of Slang's objects: ISlangBlob, IGlobalSession,
 #: ISession, IComponentType, IModule.
 _RELEASE = 2
-_BYTES, _SIZE = 3, 4
+_BYTES = 3
+_SIZE = 4
 _SET_PRELUDE = 11
 _COMPOSE = 6
-_LAYOUT, _PARAMETERS, _CODE, _LINK, _RENAME, _TARGET_CODE = 4, 5, 6, 10, 12, 14
-_ENTRY_COUNT, _ENTRY, _FIND_ENTRY = 18, 19, 25
+_LAYOUT = 4
+_PARAMETERS = 5
+_CODE = 6
+_LINK = 10
+_RENAME = 12
+_TARGET_CODE = 14
+_ENTRY_COUNT = 18
+_ENTRY = 19
+_FIND_ENTRY = 25
 
 _Pointer = ctypes.c_void_p
 _Out = ctypes.POINTER(ctypes.c_void_p)
@@ -60,7 +69,8 @@ class _Request:
     """
 
     def __init__(self, library: ctypes.CDLL, session: ctypes.c_void_p) -> None:
-        self._library, self._session = library, session
+        self._library = library
+        self._session = session
         self._messages = b""
         self._objects: list[ctypes.c_void_p] = []
 
@@ -76,22 +86,7 @@ class _Request:
                 ctypes.c_char_p(prelude.encode()),
             )
         compile_request = _Pointer(library.spCreateCompileRequest(self._session))
-        arguments = [argument.encode() for argument in request["arguments"]]
-        status = library.spProcessCommandLineArguments(
-            compile_request,
-            (ctypes.c_char_p * len(arguments))(*arguments),
-            ctypes.c_int(len(arguments)),
-        )
-        unit = library.spAddTranslationUnit(compile_request, ctypes.c_int(_SLANG), None)
-        first = ctypes.cast(ctypes.c_char_p(text), _Pointer).value or 0
-        library.spAddTranslationUnitSourceStringSpan(
-            compile_request,
-            ctypes.c_int(unit),
-            os.fsencode(request["file"]),
-            _Pointer(first),
-            _Pointer(first + len(text)),
-        )
-        status = status or library.spCompile(compile_request)
+        status = self._compile(compile_request, request, text)
         self._messages = library.spGetDiagnosticOutput(compile_request) or b""
         head: dict[str, Any] = {
             "version": library.spGetBuildTagString().decode(),
@@ -105,7 +100,8 @@ class _Request:
                 os.fsdecode(library.spGetDependencyFilePath(compile_request, number))
                 for number in range(count)
             ]
-            module, linkage = self._object(), self._object()
+            module = self._object()
+            linkage = self._object()
             library.spCompileRequest_getModule(
                 compile_request, ctypes.c_ssize_t(0), ctypes.byref(module)
             )
@@ -113,21 +109,58 @@ class _Request:
             entries, own = self._entries(module)
             head["instances"] = [each for each in request["instances"] if each not in own]
             entries += self._instances(module, head["instances"], rename=request["together"])
-            for group in (
-                [entries] if request["together"] and entries else [[entry] for entry in entries]
-            ):
-                result: list[bytes] = []
-                if all(entry.value for entry in group):
-                    result = self._translated(linkage, [module, *group], whole=request["together"])
-                parts += result
-                if not result or not result[1]:
-                    status = -1
-                    break
+            status, parts = self._programs(linkage, module, entries, whole=request["together"])
         for each in self._objects:
             if each.value:
                 _call(each, _RELEASE, ctypes.c_uint32)
         library.spDestroyCompileRequest(compile_request)
         return int(bool(status)), json.dumps(head).encode(), *parts, self._messages
+
+    def _compile(
+        self, compile_request: ctypes.c_void_p, request: dict[str, Any], text: bytes
+    ) -> int:
+        """Compile a source. Return the status."""
+        library = self._library
+        arguments = [argument.encode() for argument in request["arguments"]]
+        status: int = library.spProcessCommandLineArguments(
+            compile_request,
+            (ctypes.c_char_p * len(arguments))(*arguments),
+            ctypes.c_int(len(arguments)),
+        )
+        unit = library.spAddTranslationUnit(compile_request, ctypes.c_int(_SLANG), None)
+        first = ctypes.cast(ctypes.c_char_p(text), _Pointer).value or 0
+        library.spAddTranslationUnitSourceStringSpan(
+            compile_request,
+            ctypes.c_int(unit),
+            os.fsencode(request["file"]),
+            _Pointer(first),
+            _Pointer(first + len(text)),
+        )
+        return status or library.spCompile(compile_request)
+
+    def _programs(
+        self,
+        linkage: ctypes.c_void_p,
+        module: ctypes.c_void_p,
+        entries: list[ctypes.c_void_p],
+        *,
+        whole: bool,
+    ) -> tuple[int, list[bytes]]:
+        """Return the status, and the reflection and the code of each program up to the first that
+        cannot be translated.
+        """
+        groups = [[entry] for entry in entries]
+        if whole and entries:
+            groups = [entries]
+        parts: list[bytes] = []
+        for group in groups:
+            result: list[bytes] = []
+            if all(entry.value for entry in group):
+                result = self._translated(linkage, [module, *group], whole=whole)
+            parts += result
+            if not result or not result[1]:
+                return -1, parts
+        return 0, parts
 
     def _object(self) -> ctypes.c_void_p:
         """Return a pointer for an object of Slang, which the request releases at its end."""
@@ -137,20 +170,18 @@ class _Request:
     def _entries(self, module: ctypes.c_void_p) -> tuple[list[ctypes.c_void_p], list[str]]:
         """Return the compute entry points of a module that are not generic, and their names."""
         library = self._library
-        entries, names = [], []
+        entries = []
+        names = []
         for number in range(_call(module, _ENTRY_COUNT, ctypes.c_int32)):
             entry = self._object()
             _call(module, _ENTRY, ctypes.c_int32, ctypes.c_int32(number), ctypes.byref(entry))
-            layout = _Pointer(
-                _call(entry, _LAYOUT, _Pointer, ctypes.c_ssize_t(0), ctypes.byref(self._object()))
-            )
-            about = (
-                _Pointer(library.spReflection_getEntryPointByIndex(layout, ctypes.c_size_t(0)))
-                if layout.value
-                else None
-            )
-            generic = _call(entry, _PARAMETERS, ctypes.c_ssize_t)
-            if not generic and about and library.spReflectionEntryPoint_getStage(about) == _COMPUTE:
+            messages = ctypes.byref(self._object())
+            layout = _Pointer(_call(entry, _LAYOUT, _Pointer, ctypes.c_ssize_t(0), messages))
+            is_generic = _call(entry, _PARAMETERS, ctypes.c_ssize_t) != 0
+            if is_generic or not layout.value:
+                continue
+            about = _Pointer(library.spReflection_getEntryPointByIndex(layout, ctypes.c_size_t(0)))
+            if about.value and library.spReflectionEntryPoint_getStage(about) == _COMPUTE:
                 entries.append(entry)
                 names.append(library.spReflectionEntryPoint_getName(about).decode())
         return entries, names
@@ -160,7 +191,8 @@ class _Request:
     ) -> Iterator[ctypes.c_void_p]:
         """Yield the entry points of expressions; null for an error."""
         for instance in instances:
-            entry, messages = self._object(), self._object()
+            entry = self._object()
+            messages = self._object()
             arguments = (
                 ctypes.c_char_p(instance.encode()),
                 ctypes.c_int(_COMPUTE),
@@ -194,18 +226,18 @@ class _Request:
             return []
         if not self._step(composite, _LINK, ctypes.byref(program)):
             return []
-        layout = _call(program, _LAYOUT, _Pointer, ctypes.c_ssize_t(0), ctypes.byref(messages))
-        status = (
-            self._library.spReflection_ToJson(layout, None, ctypes.byref(reflection))
-            if layout
-            else -1
-        )
+        first = ctypes.c_ssize_t(0)
+        layout = _call(program, _LAYOUT, _Pointer, first, ctypes.byref(messages))
+        status = -1
+        if layout:
+            status = self._library.spReflection_ToJson(layout, None, ctypes.byref(reflection))
         if not self._check(status, messages):
             return []
-        numbers = [ctypes.c_ssize_t(0)] * (
-            1 if whole else 2
-        )  # of the target, and before it of the entry point
-        self._step(program, _TARGET_CODE if whole else _CODE, *numbers, ctypes.byref(code))
+        if whole:
+            self._step(program, _TARGET_CODE, first, ctypes.byref(code))
+        else:
+            # The number of the entry point is before that of the target.
+            self._step(program, _CODE, first, first, ctypes.byref(code))
         return [_bytes(reflection), _bytes(code)]
 
     def _step(self, target: ctypes.c_void_p, position: int, *arguments: Any) -> bool:
@@ -225,36 +257,30 @@ def symbol_of(instance: str) -> str:
     """Return the name of an instance such as ``scale<float>`` in a program of several entry points:
     ``scale_float``.
     """
-    return "_".join(
-        "".join(
-            char if char.isalnum() else " " for char in instance.replace("-", " minus ")
-        ).split()
-    )
+    text = ""
+    for char in instance.replace("-", " minus "):
+        if not char.isalnum():
+            char = " "
+        text += char
+    return "_".join(text.split())
 
 
 def _call(target: ctypes.c_void_p, position: int, result: Any, *arguments: Any) -> Any:
     """Call a function of an object's table."""
     table = ctypes.cast(ctypes.cast(target, ctypes.POINTER(_Pointer))[0], ctypes.POINTER(_Pointer))
-    types = [
-        _Pointer if isinstance(each, ctypes.Array) or not hasattr(each, "value") else type(each)
-        for each in arguments
-    ]
-    return ctypes.CFUNCTYPE(result, _Pointer, *types)(table[position])(
-        target, *(_pointer(each) for each in arguments)
-    )
+    values = [_value(each) for each in arguments]
+    types = [type(each) for each in values]
+    return ctypes.CFUNCTYPE(result, _Pointer, *types)(table[position])(target, *values)
 
 
-def _pointer(value: Any) -> Any:
-    return (
-        ctypes.cast(value, _Pointer)
-        if isinstance(value, ctypes.Array) or not hasattr(value, "value")
-        else value
-    )
+def _value(argument: Any) -> Any:
+    """Return an argument as a simple value of ctypes: an array or a reference as its address."""
+    if isinstance(argument, ctypes.Array) or not hasattr(argument, "value"):
+        return ctypes.cast(argument, _Pointer)
+    return argument
 
 
 def _bytes(blob: ctypes.c_void_p) -> bytes:
-    return (
-        ctypes.string_at(_call(blob, _BYTES, _Pointer), _call(blob, _SIZE, ctypes.c_size_t))
-        if blob.value
-        else b""
-    )
+    if not blob.value:
+        return b""
+    return ctypes.string_at(_call(blob, _BYTES, _Pointer), _call(blob, _SIZE, ctypes.c_size_t))

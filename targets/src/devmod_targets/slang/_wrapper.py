@@ -95,14 +95,11 @@ _COUNT = "slang_count_of_"
 _OBJECT = re.compile(r"\b(?:CUtexObject|CUsurfObject|SamplerState)\b")
 #: The formats of images that are written, and what is read from others, by the type of their
 #: texels.
-_FORMATS = {
-    f"{type_}32{f'x{lanes}' if lanes > 1 else ''}": (
-        f"{'rgba'[:lanes]}32{'sint' if type_ == 'int' else type_}",
-        type_,
-    )
-    for type_ in ("float", "int", "uint")
-    for lanes in (1, 2, 4)
-}
+_FORMATS = {}
+for _type, _suffix in (("float", "float"), ("int", "sint"), ("uint", "uint")):
+    _FORMATS[f"{_type}32"] = (f"r32{_suffix}", _type)
+    _FORMATS[f"{_type}32x2"] = (f"rg32{_suffix}", _type)
+    _FORMATS[f"{_type}32x4"] = (f"rgba32{_suffix}", _type)
 #: What the kinds lack that a parameter may be.
 _LACKING = {"image": "a texture", "combined": "a texture with its sampler", "sampler": "a sampler"}
 
@@ -110,8 +107,10 @@ _LACKING = {"image": "a texture", "combined": "a texture with its sampler", "sam
 def prelude(text: str) -> str:
     """Return the prelude for a text of Slang."""
     has_half = re.search("half|f16", text) is not None
-    images = header_text(__package__, "headers/images.h") if _OBJECT.search(text) else ""
-    return f"#define SLANG_HALF {int(has_half)}\n{header_text(__package__, 'headers/prelude.h')}{images}"
+    headers = header_text(__package__, "headers/prelude.h")
+    if _OBJECT.search(text):
+        headers += header_text(__package__, "headers/images.h")
+    return f"#define SLANG_HALF {int(has_half)}\n{headers}"
 
 
 def symbol_for(name: str) -> str:
@@ -126,7 +125,9 @@ def symbol_for(name: str) -> str:
         or name.startswith("__")
         or re.search(rf"::{name}f?\(|\b(?:struct|using) {name}\b", headers)
     )
-    return f"slang_{name}" if of_library else name
+    if of_library:
+        return f"slang_{name}"
+    return name
 
 
 def check_arguments(request: CompileRequest, entry: Entry) -> None:
@@ -154,7 +155,8 @@ def check_arguments(request: CompileRequest, entry: Entry) -> None:
 
 def _lacking(request: CompileRequest, argument: ReflectedArgument) -> tuple[str, str]:
     """Return what a kind lacks, for an error, and what to use."""
-    what, advice = _LACKING[argument.kind], "use a StructuredBuffer or a RWStructuredBuffer"
+    what = _LACKING[argument.kind]
+    advice = "use a StructuredBuffer or a RWStructuredBuffer"
     if request.target.kind != "cuda":
         return what, advice
     if len(argument.path) > 1:
@@ -178,9 +180,9 @@ def _is_object(request: CompileRequest, argument: ReflectedArgument) -> bool:
     """
     if request.target.kind != "cuda" or len(argument.path) > 1:
         return False
-    return argument.kind == "sampler" or (
-        argument.kind == "image" and argument.type == "2d" and argument.members[0].type in _FORMATS
-    )
+    if argument.kind == "image" and argument.type == "2d":
+        return argument.members[0].type in _FORMATS
+    return argument.kind == "sampler"
 
 
 def strange_text(request: CompileRequest, what: str) -> CompileError:
@@ -218,15 +220,18 @@ class Text:
     """
 
     def __init__(self, request: CompileRequest, text: str) -> None:
-        self._request, self.text = request, text
+        self._request = request
+        self.text = text
         self.has_counts = ".GetDimensions(" in text
         self.elements: dict[str, None] = {}
         self._structs = {match[1]: match[2] for match in _STRUCT.finditer(text)}
 
     def fields(self, name: str) -> list[tuple[str, str]]:
         """Return the type and the name of each field of a struct; [] without the struct."""
-        body = self._structs.get(name, "")
-        return self._declared(body.strip().removesuffix(";").split(";\n")) if body.strip() else []
+        body = self._structs.get(name, "").strip()
+        if not body:
+            return []
+        return self._declared(body.removesuffix(";").split(";\n"))
 
     def parameters(self, start: int) -> list[tuple[str, str]]:
         """Return the type and the name of each parameter of a function. `start` is the place behind
@@ -244,10 +249,13 @@ class Text:
         return "".join(f"static_assert(sizeof({each}) > 0);\n" for each in self.elements)
 
     def _declared(self, declarations: Iterable[str]) -> list[tuple[str, str]]:
-        matches = [_DECLARED.fullmatch(declaration.strip()) for declaration in declarations]
-        if None in matches:
-            raise strange_text(self._request, "a declaration without a name")
-        return [(match[1], match[2]) for match in matches if match is not None]
+        result = []
+        for declaration in declarations:
+            match = _DECLARED.fullmatch(declaration.strip())
+            if match is None:
+                raise strange_text(self._request, "a declaration without a name")
+            result.append((match[1], match[2]))
+        return result
 
     def variables(
         self, parameters: Sequence[Any], declared: Sequence[tuple[str, str]]
@@ -276,39 +284,49 @@ class Text:
         """
         name = parameter_name(argument)
         variables = list(variables)
-        if argument.kind in ("image", "sampler"):
-            value = (
-                f"{{(const slang::Description *){name}, (uint){sampler or 0}}}"
-                if argument.kind == "image"
-                else name
-            )
-            return (
-                f"uint64_t {name}",
-                f"{self._find(argument, variables).expression} = {value};" if variables else "",
-            )
+        is_object = argument.kind in ("image", "sampler")
         if not variables:  # nothing uses the parameters of the file
+            if is_object:
+                return f"uint64_t {name}", ""
             return f"{_unused_type(argument)}{name}", ""
         place = self._find(argument, variables)
+        if is_object:
+            value = name
+            if argument.kind == "image":
+                value = f"{{(const slang::Description *){name}, (uint){sampler or 0}}}"
+            return f"uint64_t {name}", f"{place.expression} = {value};"
         if argument.kind != "buffer":
             return f"{place.type} {name}", f"{place.expression} = {name};"
+        return self._buffer(argument, place)
+
+    def _buffer(self, argument: ReflectedArgument, place: Variable) -> tuple[str, str]:
+        """Return the same as `declaration`, for a buffer."""
         is_bytes = place.reflected.get("baseShape") == "byteAddressBuffer"
-        match = (_BYTES if is_bytes else _BUFFER).fullmatch(place.type)
+        pattern = _BUFFER
+        if is_bytes:
+            pattern = _BYTES
+        match = pattern.fullmatch(place.type)
         if match is None:
             raise strange_text(self._request, f"the type {place.type[:80]!r} of {argument.name!r}")
         element = (match[1] or "uint").strip()
-        pointee = "uint" if is_bytes else element
+        pointee = element
+        if is_bytes:
+            pointee = "uint"
         self.elements[pointee] = None
-        declaration = f"{'const ' if argument.access == 'r' else ''}{pointee} *{name}"
-        if self.has_counts:
-            # The caller's count is that of the numbers where the elements of the parameter are
-            # numbers.
-            number = _number_type(self._request, argument)
-            step = f" / (sizeof({element}) / {array_bytes(parse_dtype(number))})" if number else ""
-            return (
-                f"{declaration}, ulonglong {_COUNT}{name}",
-                f"{place.expression} = {{({element} *){name}, (size_t){_COUNT}{name}{step}}};",
-            )
-        return declaration, f"{place.expression} = {{({element} *){name}, 0}};"
+        name = parameter_name(argument)
+        declaration = f"{_const(argument)}{pointee} *{name}"
+        if not self.has_counts:
+            return declaration, f"{place.expression} = {{({element} *){name}, 0}};"
+
+        step = ""
+        # The caller's count is that of the numbers where the elements of the parameter are numbers.
+        number = _number_type(self._request, argument)
+        if number:
+            step = f" / (sizeof({element}) / {array_bytes(parse_dtype(number))})"
+        return (
+            f"{declaration}, ulonglong {_COUNT}{name}",
+            f"{place.expression} = {{({element} *){name}, (size_t){_COUNT}{name}{step}}};",
+        )
 
     def _find(self, argument: ReflectedArgument, variables: Iterable[Variable]) -> Variable:
         """Return the variable or the field that is an argument. The fields of a constant buffer
@@ -316,14 +334,16 @@ class Text:
         """
         roots: dict[str, Variable] = {}
         for variable in variables:
-            about = variable.value.reflected if variable.is_constant_buffer else {}
-            if about.get("kind") == "struct" and "name" not in about:  # the members of a cbuffer
+            value = variable.value.reflected
+            is_struct = variable.is_constant_buffer and value.get("kind") == "struct"
+            if is_struct and "name" not in value:  # the members of a cbuffer
                 roots |= self._members(variable)
             else:
                 roots[variable.reflected["name"]] = variable
         found = roots.get(argument.path[0])
         for name in argument.path[1:]:
-            found = self._members(found).get(name) if found is not None else None
+            if found is not None:
+                found = self._members(found).get(name)
         if found is None:
             raise strange_text(self._request, f"no {'.'.join(argument.path)!r}")
         return found.value
@@ -348,11 +368,22 @@ def _number_type(request: CompileRequest, argument: ReflectedArgument) -> str:
     """Return the type of a number in a buffer of arrays, of matrices, or of vectors of three
     without padding; "" for others.
     """
-    type_ = argument.type or ("" if argument.members[0].name else argument.members[0].type)
-    # CUDA's and HIP's vectors of three halves have the memory of four.
-    is_padded = type_ == "float16x3" and request.target.kind != "hexagon"
-    is_number = not type_ or (argument.type and (not type_.endswith("x3") or is_padded))
-    return "" if is_number else dtype_name((*parse_dtype(type_)[:2], 1))
+    type_ = argument.type
+    if type_:
+        # CUDA's and HIP's vectors of three halves have the memory of four.
+        is_padded = type_ == "float16x3" and request.target.kind != "hexagon"
+        if not type_.endswith("x3") or is_padded:
+            return ""
+    elif not argument.members[0].name:
+        type_ = argument.members[0].type
+    if not type_:
+        return ""
+    code, bits, _ = parse_dtype(type_)
+    return dtype_name((code, bits, 1))
+
+
+def _const(argument: ReflectedArgument) -> str:
+    return "const " if argument.access == "r" else ""
 
 
 def _unused_type(argument: ReflectedArgument) -> str:
@@ -360,7 +391,7 @@ def _unused_type(argument: ReflectedArgument) -> str:
     are those of the argument.
     """
     if argument.kind == "buffer":
-        return f"{'const ' if argument.access == 'r' else ''}void *"
+        return f"{_const(argument)}void *"
     if not argument.type:
         return f"FixedArray<uint, {-(-argument.size // 4)}> "
     scalar, _, lanes = argument.type.partition("x")
@@ -371,7 +402,9 @@ def _unused_type(argument: ReflectedArgument) -> str:
         "bool": "bool",
         "handle": "void *",
     }.get(scalar, f"{scalar}_t")
-    return f"Vector<{name}, {lanes}> " if lanes else f"{name} "
+    if lanes:
+        return f"Vector<{name}, {lanes}> "
+    return f"{name} "
 
 
 # -- The payload, with the functions of the source.
@@ -437,11 +470,16 @@ def finish(
     except ToolchainNotFoundError:
         raise
     except CompileError as error:
-        missing, asserted = _MISSING.search(error.log), _ASSERTED.search(error.log)
-        text = f"has no valid {language}: {asserted[1] if asserted else error}"
-        if missing and not asserted:
+        reason = str(error)
+        missing = _MISSING.search(error.log)
+        asserted = _ASSERTED.search(error.log)
+        if asserted:
+            reason = asserted[1]
+        elif missing:
             raise missing_function(request, language, missing[1], log=error.log) from None
-        raise request.error(f"the Slang source {request.name} {text}", log=error.log) from None
+        raise request.error(
+            f"the Slang source {request.name} has no valid {language}: {reason}", log=error.log
+        ) from None
     found = {info.name: info for info in payload.fmap.values()}
     reflected: dict[str, ReflectedFunction] = {}
     for each in functions:
@@ -449,11 +487,9 @@ def finish(
         reflected[name] = _function(request, each, found, blocks)
     spec = find_spec(request.target.kind)
     assert spec is not None
+    fmap = merge_declared(spec, reflected, request.fmap)
     return payload.replace(
-        fmap={
-            name: _packed(info)
-            for name, info in merge_declared(spec, reflected, request.fmap).items()
-        },
+        fmap={name: _packed(info) for name, info in fmap.items()},
         origin=translation.origin_of(payload),
         files={**(payload.files or {}), **translation.files},
     )
@@ -469,10 +505,11 @@ def _function(
     in the program.
     """
     info = found.get(wrapped.symbol)
-    interface = info.interface if info is not None else None
-    if info is None or interface is None:
+    if info is None or info.interface is None:
         raise strange_text(request, f"no function {wrapped.symbol!r}")
-    types, own = list(info.arg_types), list(interface.params)
+    interface = info.interface
+    types = list(info.arg_types)
+    own = list(interface.params)
     params: list[Param] = []
     for argument in wrapped.arguments:
         number = len(params)
@@ -484,7 +521,9 @@ def _function(
         if argument.kind == "scalar" and not param.align and param.type:
             types[number] = param.type
         params.append(param)
-        params += [each for each in own[number + 1 : number + 2] if each.name.startswith(_COUNT)]
+        number += 1
+        if number < len(own) and own[number].name.startswith(_COUNT):
+            params.append(own[number])
     if len(own) != len(params) + len(blocks):
         raise strange_text(request, f"a function {wrapped.symbol!r} with other parameters")
     return ReflectedFunction(
@@ -501,39 +540,43 @@ def _function(
 
 def _packed(info: FunctionInfo) -> FunctionInfo:
     """Return a function with one parameter for a buffer and its count."""
+    if info.interface is None:
+        return info
     params: list[Param] = []
-    for param in info.interface.params if info.interface is not None else ():
+    for param in info.interface.params:
         if param.name.startswith(_COUNT):
             params[-1] = params[-1].replace(pack=("ptr:handle", f"count:{param.type}"))
         else:
             params.append(param)
-    return (
-        info.replace(interface=info.interface.replace(params=params))
-        if info.interface is not None
-        else info
-    )
+    return info.replace(interface=info.interface.replace(params=params))
 
 
 def _param(request: CompileRequest, argument: ReflectedArgument, own: Param) -> Param:
     """Return the parameter for an argument. Its layout is that of the program, which must agree
     with Slang's reflection.
     """
-    # The program casts the const of a pointer away for Slang's structs, which have none.
-    param = (
-        own.replace(name=argument.name, access=argument.access)
-        if own.kind == "buffer"
-        else own.replace(name=argument.name)
-    )
+    name = argument.name
+    access = argument.access
+    param = own.replace(name=name)
+    if own.kind == "buffer":
+        # The program casts the const of a pointer away for Slang's structs, which have none.
+        param = param.replace(access=access)
     if argument.type == "handle":
         return param
     if argument.kind == "sampler":
-        return Param(argument.name, "sampler")
+        return Param(name, "sampler")
     if argument.kind == "image":
         format_, sample = _FORMATS[argument.members[0].type]
-        format_ = "" if argument.access == "r" else format_
-        return Param(
-            argument.name, "image", argument.type, argument.access, format=format_, sample=sample
-        )
+        if access == "r":
+            format_ = ""
+        return Param(name, "image", argument.type, access, format=format_, sample=sample)
+    return _with_layout(request, argument, own, param)
+
+
+def _with_layout(
+    request: CompileRequest, argument: ReflectedArgument, own: Param, param: Param
+) -> Param:
+    """Return a parameter with the type or the members of an argument, a buffer or a value."""
     members = argument.members or (Member("", argument.type),)
     if own.kind == "buffer" and not own.type:  # nothing uses it
         return param.replace(type=argument.type)
@@ -541,12 +584,9 @@ def _param(request: CompileRequest, argument: ReflectedArgument, own: Param) -> 
     if not set(_numbers(members)) <= set(_numbers(own.members or [Member("", own.type)])):
         raise strange_text(request, f"another layout of {argument.name!r}")
     if argument.kind == "scalar":
-        is_number = bool(argument.type) and "x" not in argument.type
-        return (
-            param.replace(type=argument.type, align=0, members=())
-            if is_number
-            else with_members(param.replace(members=()), members)
-        )
+        if argument.type and "x" not in argument.type:
+            return param.replace(type=argument.type, align=0, members=())
+        return with_members(param.replace(members=()), members)
     if argument.type or not argument.members[0].name:
         type_ = _number_type(request, argument) or argument.type
         if type_:

@@ -45,7 +45,7 @@ def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payloa
         The source has errors, or the kind lacks something that it uses. `log` contains Slang's
         messages.
     """
-    payload: Payload = import_module(
-        f"devmod_targets.slang.{_TRANSLATIONS[request.target.kind]}"
-    ).compile(request, compiler)
+    name = _TRANSLATIONS[request.target.kind]
+    translation = import_module(f"devmod_targets.slang.{name}")
+    payload: Payload = translation.compile(request, compiler)
     return payload
