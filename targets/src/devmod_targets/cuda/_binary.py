@@ -5,7 +5,7 @@ it is, or PTX is assembled to cubins.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -55,19 +55,7 @@ def wrap_binary(request: CompileRequest, requested: str) -> tuple[Payload, list[
     """
     fmt = request.language.lower()
     name = f"the {_TITLES[fmt]} {request.name}"
-    is_assembled = (
-        fmt == "ptx"
-        and requested != "ptx"
-        and any(arch[:3] == "sm_" for arch in request.target.archs)
-    )
-    options = [
-        option for option in request.options if not is_assembled or not _VERBOSE.fullmatch(option)
-    ]
-    if options or request.defines or request.include or request.name_expressions:
-        how = "takes the option -Xptxas=-v alone" if is_assembled else "is stored as it is"
-        raise request.error(
-            f"options=, defines=, include= and name_expressions= are for sources; {name} {how}"
-        )
+    _check_has_no_options(request, name, is_assembled=fmt == "ptx" and requested != "ptx")
     data = request.data or request.text.encode()
     if fmt == "ptx" and not architecture(fmt, data):
         raise request.error(
@@ -77,16 +65,32 @@ def wrap_binary(request: CompileRequest, requested: str) -> tuple[Payload, list[
         fmap = _functions(request, name, _binaries(fmt, data))
     except FormatError as error:
         raise request.error(f"{name} is not stored: {error}") from None
+    result = fmt
+    tools = ""
+    texts = {}
     reports: list[str] = []
     if fmt == "ptx":
         code, result, tools, reports = _ptx_payload(request, requested, name, data)
+        if result != "ptx":
+            texts["ptx"] = request.text
     else:
-        code, result, tools = _stored_payload(request, requested, name, fmt, data), fmt, ""
-    texts = {"ptx": request.text} if fmt == "ptx" and result != "ptx" else {}
-    origin = Origin(
-        str(request.target), tools, request.options, {request.name: sha256(data).hexdigest()}
-    )
+        code = _stored_payload(request, requested, name, fmt, data)
+    sources = {request.name: sha256(data).hexdigest()}
+    origin = Origin(str(request.target), tools, request.options, sources)
     return Payload("cuda", code, result, fmap, texts, origin, files={}), reports
+
+
+def _check_has_no_options(request: CompileRequest, name: str, *, is_assembled: bool) -> None:
+    """Raise CompileError for what only a source takes."""
+    options = request.options
+    how = "is stored as it is"
+    if is_assembled and any(arch.startswith("sm_") for arch in request.target.archs):
+        options = tuple(option for option in options if not _VERBOSE.fullmatch(option))
+        how = "takes the option -Xptxas=-v alone"
+    if options or request.defines or request.include or request.name_expressions:
+        raise request.error(
+            f"options=, defines=, include= and name_expressions= are for sources; {name} {how}"
+        )
 
 
 def _binaries(fmt: str, data: bytes) -> list[tuple[str, Mapping[str, KernelEntry]]]:
@@ -95,10 +99,13 @@ def _binaries(fmt: str, data: bytes) -> list[tuple[str, Mapping[str, KernelEntry
     """
     if fmt != "fatbin":
         return [(architecture(fmt, data), _READERS[fmt](data))]
-    members = [
-        member for kind in _READERS for member in fatbin_members(data) if member.kind == kind
-    ]
-    return [(member.arch, _READERS[member.kind](member.data)) for member in members]
+    members = fatbin_members(data)
+    binaries: list[tuple[str, Mapping[str, KernelEntry]]] = []
+    for kind in _READERS:
+        for member in members:
+            if member.kind == kind:
+                binaries.append((member.arch, _READERS[kind](member.data)))
+    return binaries
 
 
 def _functions(
@@ -120,17 +127,11 @@ def _functions(
                 f"the declared fmap maps {key!r} to the kernel {symbol!r}, which is missing in {name}. Its kernels: {list_names(entries)}",
                 function=key,
             )
-    chosen = {
-        symbol: entry for symbol, entry in entries.items() if not declared or symbol in declared
-    }
+    chosen = entries
+    if declared:
+        chosen = {symbol: entry for symbol, entry in entries.items() if symbol in declared}
     for arch, kernels in binaries:
-        missing = next((symbol for symbol in chosen if symbol not in kernels), "")
-        if missing:
-            raise request.error(
-                f"the binary for {arch} in {name} has no kernel {missing!r}, which another binary has. Declare the kernels that all "
-                "binaries have in fmap=, or load the binaries as variants: devmod.interop.offload.load(path, fmap)",
-                function=missing,
-            )
+        _check_has_all(request, f"the binary for {arch} in {name}", kernels, chosen)
     functions = declared_kernels(request, chosen.values())
     unknown = without_types(functions, chosen)
     if unknown:
@@ -139,17 +140,33 @@ def _functions(
     for _, kernels in binaries:
         for info in fmap.values():
             check_declared(info, kernels[info.name])
-    return with_shared_memory(fmap, binaries[0][1]) if len(binaries) == 1 else fmap
+    if len(binaries) > 1:
+        return fmap
+    return with_shared_memory(fmap, binaries[0][1])
+
+
+def _check_has_all(
+    request: CompileRequest, binary: str, kernels: Mapping[str, KernelEntry], symbols: Iterable[str]
+) -> None:
+    """Raise CompileError if a binary of a fatbin lacks a kernel."""
+    for symbol in symbols:
+        if symbol not in kernels:
+            raise request.error(
+                f"{binary} has no kernel {symbol!r}, which another binary has. Declare the kernels that all "
+                "binaries have in fmap=, or load the binaries as variants: devmod.interop.offload.load(path, fmap)",
+                function=symbol,
+            )
 
 
 def _stored_payload(
     request: CompileRequest, requested: str, name: str, fmt: str, data: bytes
 ) -> bytes:
     """Return a cubin or a fatbin. Raise CompileError if the target requests something else."""
-    target, variant = request.target, architecture(fmt, data)
-    if requested not in ("", fmt) or any(arch not in _archs(variant) for arch in target.archs):
+    target = request.target
+    archs = _archs(architecture(fmt, data))
+    if requested not in ("", fmt) or not set(target.archs).issubset(archs):
         raise request.error(
-            f"{name} is for {', '.join(_archs(variant)) or 'an unknown architecture'}, and is stored as it is: the target is 'cuda', not "
+            f"{name} is for {', '.join(archs) or 'an unknown architecture'}, and is stored as it is: the target is 'cuda', not "
             f"{str(target)!r}"
         )
     return data
@@ -165,12 +182,9 @@ def _ptx_payload(
     """Return the payload that the target requests of PTX, its format, the tools that made it, and
     the assembler's reports.
     """
-    target, variant = request.target, architecture("ptx", data)
-    if (
-        fmt == "cuda"
-        or (fmt in ("cubin", "fatbin") and not target.archs)
-        or (fmt == "cubin" and target.archs[0].startswith("compute_"))
-    ):
+    target = request.target
+    variant = architecture("ptx", data)
+    if not _can_become(fmt, target.archs):
         raise request.error(
             f"{name} cannot become a payload of the target {str(target)!r}: 'cuda' stores the PTX, 'cuda -arch=sm_90' makes a cubin, and "
             "'cuda -arch=sm_90,compute_90 -format=fatbin' joins both"
@@ -192,12 +206,21 @@ def _ptx_payload(
     if fmt == "fatbin":
         code, joiner = join(list(members.items()), request.name)
         return code, "fatbin", ", ".join([*tools, joiner]), reports
-    return (
-        next(iter(members.values()), data),
-        "cubin" if tools else "ptx",
-        ", ".join(tools),
-        reports,
-    )
+    code = next(iter(members.values()), data)
+    if not tools:
+        return code, "ptx", "", reports
+    return code, "cubin", ", ".join(tools), reports
+
+
+def _can_become(fmt: str, archs: Sequence[str]) -> bool:
+    """Whether PTX can become a payload of a format for architectures."""
+    if fmt == "cuda":
+        return False
+    if fmt == "fatbin":
+        return bool(archs)
+    if fmt == "cubin":
+        return bool(archs) and not archs[0].startswith("compute_")
+    return True
 
 
 # -- Assemble PTX to a cubin, with the library of the wheel nvidia-nvjitlink. No driver is needed.
@@ -232,7 +255,9 @@ def assemble(
     """
     library = _load(name)
     try:
-        options = [f"-arch={arch}", *(["-Xptxas=-v"] if verbose else [])]
+        options = [f"-arch={arch}"]
+        if verbose:
+            options.append("-Xptxas=-v")
         handle = library.create(len(options), options)
     except Exception as error:
         raise CompileError(
@@ -254,24 +279,21 @@ def assemble(
         raise compile_error("cuda", "PTX", errors or [f"{name}: error: {error}"], text) from error
     finally:
         library.destroy(handle)
-    reports = read_reports(
-        report.rstrip(b"\0").decode("utf-8", "replace"),
-        f"the assembler's report on {name} for {arch}",
-    )
-    return (
-        checked_cubin(bytes(cubin)),
-        f"nvjitlink {_wheels.version(_PACKAGE) or '.'.join(map(str, library.version()))}",
-        reports,
-    )
+    log_text = report.rstrip(b"\0").decode("utf-8", "replace")
+    reports = read_reports(log_text, f"the assembler's report on {name} for {arch}")
+    version = _wheels.version(_PACKAGE) or ".".join(map(str, library.version()))
+    return checked_cubin(bytes(cubin)), f"nvjitlink {version}", reports
 
 
 def _load(name: str) -> Any:
     try:
         return _wheels.load("nvJitLink")
     except (ImportError, OSError) as error:
-        both = (_PACKAGE,) if _wheels.version("cuda-bindings") else (nvrtc.DISTRIBUTION, _PACKAGE)
+        wheels = _PACKAGE
+        if not _wheels.version("cuda-bindings"):
+            wheels = f"{nvrtc.DISTRIBUTION} {_PACKAGE}"
         missing = not_installed(
-            f"the library nvJitLink (the wheel {_PACKAGE})", " ".join(both), "cuda", "nvidia"
+            f"the library nvJitLink (the wheel {_PACKAGE})", wheels, "cuda", "nvidia"
         )
         raise ToolchainNotFoundError(
             f"the PTX {name} cannot be assembled to a cubin here: {missing}. Or name an architecture compute_: the PTX is then stored as "

@@ -36,25 +36,19 @@ def unresolved_function(ptx: str) -> str:
 
     "" if there is none.
     """
-    return next(
-        (
-            name
-            for name in _EXTERN.findall(ptx)
-            if name not in _DRIVERS_OWN and not name.startswith("cuda")
-        ),
-        "",
-    )
+    for name in _EXTERN.findall(ptx):
+        if name not in _DRIVERS_OWN and not name.startswith("cuda"):
+            return str(name)
+    return ""
 
 
 def wide_shuffle(text: str) -> str:
     """Return the sentence for an error if a program, or the log of its compiler, has a shuffle
     between more lanes than a warp has.
     """
-    return (
-        "the width of a shuffle is at most the number of lanes of a warp, which is 32 on CUDA"
-        if _WIDE in text
-        else ""
-    )
+    if _WIDE not in text:
+        return ""
+    return "the width of a shuffle is at most the number of lanes of a warp, which is 32 on CUDA"
 
 
 def check_program(request: CompileRequest, ptx: str, log: str) -> None:
@@ -83,11 +77,9 @@ def check_program(request: CompileRequest, ptx: str, log: str) -> None:
             or f"it uses {name}, without a definition. Define it in the source or in a header that it includes"
         )
         raise request.error(f"the {request.language} source does not compile: {problem}", log=ptx)
-    instruction = next(
-        (found for inline in _INLINE.findall(ptx) for found in _AMD.findall(inline)), ""
-    )
-    if instruction:
-        raise request.error(
-            f"{what} has inline assembly of AMD's processors: {instruction}. Keep it for ROCm alone, with #ifdef __HIP_PLATFORM_AMD__",
-            log=ptx,
-        )
+    for inline in _INLINE.findall(ptx):
+        for instruction in _AMD.findall(inline):
+            raise request.error(
+                f"{what} has inline assembly of AMD's processors: {instruction}. Keep it for ROCm alone, with #ifdef __HIP_PLATFORM_AMD__",
+                log=ptx,
+            )

@@ -30,14 +30,11 @@ def host_headers() -> dict[str, str]:
     the names in ``std`` that kernels use. Their macros and types agree with those of ``cuda/std``,
     so that a program may include both.
     """
-    shared = {
-        f"hip/{name}": text for name, text in header_files("devmod_targets.authoring").items()
-    }
-    return (
-        header_files(__package__)
-        | shared
-        | {"hip/devmod_hip_names.h": renaming_header(to_hip=False)}
-    )
+    headers = dict(header_files(__package__))
+    for name, text in header_files("devmod_targets.authoring").items():
+        headers[f"hip/{name}"] = text
+    headers["hip/devmod_hip_names.h"] = renaming_header(to_hip=False)
+    return headers
 
 
 def hip_headers() -> dict[str, str]:
@@ -66,13 +63,15 @@ def predefined(text: str) -> str:
     """
     words = set(re.findall(r"\w+", text))
     groups = [group for group in _constants() if not words.isdisjoint(group)]
-    own = set(re.findall(r"#[ \t]*define[ \t]+(\w+)", text)) if groups else set()
-    return "".join(
-        f"#define {name} {value}\n"
-        for group in groups
-        for name, value in group.items()
-        if name not in own
-    )
+    if not groups:
+        return ""
+    own = set(re.findall(r"#[ \t]*define[ \t]+(\w+)", text))
+    lines = []
+    for group in groups:
+        for name, value in group.items():
+            if name not in own:
+                lines.append(f"#define {name} {value}\n")
+    return "".join(lines)
 
 
 # -- NVIDIA's headers.
@@ -122,16 +121,21 @@ def has_header(name: str, folders: Sequence[str]) -> bool:
     """Return whether an include's name is one of NVIDIA's headers, also in a wheel that is not
     installed, or of those in memory.
     """
-    return (
-        name in host_headers()
-        or any(os.path.isfile(os.path.join(folder, name)) for folder in folders)
-        or bool(_missing_wheel(name))
-    )
+    return name in host_headers() or bool(_path_of(folders, name) or _missing_wheel(name))
+
+
+def _path_of(folders: Sequence[str], name: str) -> str:
+    """Return the path of the first file of this name in folders; "" if there is none."""
+    paths = (os.path.join(folder, name) for folder in folders)
+    return next(filter(os.path.isfile, paths), "")
 
 
 def header_of(name: str) -> str:
     """Return the header that declares a type of CUDA or of stdint.h; "" for another name."""
-    return next((header for pattern, header in _DECLARED if pattern.fullmatch(name)), "")
+    for pattern, header in _DECLARED:
+        if pattern.fullmatch(name):
+            return header
+    return ""
 
 
 def missing_header(name: str, folders: Sequence[str], with_headers: str, reason: str) -> str:
@@ -152,10 +156,12 @@ def missing_header(name: str, folders: Sequence[str], with_headers: str, reason:
         return "It is a header of HIP or of ROCm that devmod does not have for cuda: docs/cuda.md lists its headers of HIP"
     distribution = _missing_wheel(name)
     if distribution:
-        wanted = with_headers if distribution in _wheels.HEADERS.values() else distribution
+        wanted = distribution
+        if distribution in _wheels.HEADERS.values():
+            wanted = with_headers
         return f"It is in the wheel {distribution}, which is not installed. To add it: {pip_install(wanted)}"
     remedy = "For a header of your own, add its folder to include="
-    if any(os.path.isfile(os.path.join(folder, "cuda", "std", name)) for folder in folders):
+    if _path_of(folders, os.path.join("cuda", "std", name)):
         remedy = f"<cuda/std/{name}> has the same names in the namespace cuda::std"
     return ". ".join(filter(None, (reason, remedy)))
 
@@ -164,12 +170,10 @@ def _missing_wheel(name: str) -> str:
     """Return the distribution of an include's name by its start, if that is not installed; ""
     otherwise.
     """
-    missing = (
-        distribution
-        for prefixes, distribution in _DISTRIBUTIONS
-        if name.startswith(prefixes) and not _wheels.version(distribution)
-    )
-    return next(missing, "")
+    for prefixes, distribution in _DISTRIBUTIONS:
+        if name.startswith(prefixes) and not _wheels.version(distribution):
+            return distribution
+    return ""
 
 
 def headers_in_memory(text: str, folders: Sequence[str]) -> dict[str, str]:
@@ -184,9 +188,7 @@ def headers_in_memory(text: str, folders: Sequence[str]) -> dict[str, str]:
         name = pending.pop()
         if name in headers or name in host_headers():
             continue
-        path = next(
-            (path for folder in folders if os.path.isfile(path := os.path.join(folder, name))), ""
-        )
+        path = _path_of(folders, name)
         if not path:
             continue
         with open(path, encoding="utf-8", errors="replace") as file:
@@ -204,6 +206,6 @@ def _absolute(match: re.Match[str], parent: str, folders: Sequence[str]) -> str:
     """Return an include directive with the name from the include folder."""
     if match[2]:
         name = os.path.normpath(os.path.join(parent, match[2])).replace(os.sep, "/")
-        if any(os.path.isfile(os.path.join(folder, name)) for folder in folders):
+        if _path_of(folders, name):
             return f"{match[1]}<{name}>"
     return match[0]

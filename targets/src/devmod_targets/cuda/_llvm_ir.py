@@ -59,58 +59,49 @@ def compile_ir(request: CompileRequest) -> tuple[Payload, list[str]]:
         "-x",
         "ir",
     ]
-    level = [] if any(option.startswith("-O") for option in options) else ["-O3"]
+    if not any(option.startswith("-O") for option in options):
+        options = ["-O3", *options]
     source = {"program.ll": data}
-    arguments = [*clang, f"-march={arch}", *level, *options, "program.ll", "-o", "program.ptx"]
+    arguments = [*clang, f"-march={arch}", *options, "program.ll", "-o", "program.ptx"]
     result = _run(request, arguments, source, "program.ptx")
     ptx = result.output.decode()
-    text = (
-        request.text
-        or _run(
-            request, [*clang, "-emit-llvm", "program.ll", "-o", "text.ll"], source, "text.ll"
-        ).output.decode()
-    )
+    text = request.text
+    if not text:
+        disassemble = [*clang, "-emit-llvm", "program.ll", "-o", "text.ll"]
+        text = _run(request, disassemble, source, "text.ll").output.decode()
     unresolved = unresolved_function(ptx)
     if unresolved:
-        hint = (
-            " (a function of libdevice: link libdevice into the IR first)"
-            if unresolved.startswith("__nv_")
-            else ""
-        )
+        hint = ""
+        if unresolved.startswith("__nv_"):
+            hint = " (a function of libdevice: link libdevice into the IR first)"
         raise request.error(
             f"{request.name} calls the function {unresolved!r}, which it does not define{hint}",
             log=ptx,
         )
+
     entries = read_ptx(ptx)
-    places = {
-        symbol: ([(each.size, each.align) for each in entry.params or ()], entry.block)
-        for symbol, entry in entries.items()
-    }
+    binary_kernels = {}
+    for symbol, entry in entries.items():
+        places = [(each.size, each.align) for each in entry.params or ()]
+        binary_kernels[symbol] = (places, entry.block)
     kernels = {
         symbol: with_entry(kernel, entries[symbol])
-        for symbol, kernel in ir_kernels(request, text, places).items()
+        for symbol, kernel in ir_kernels(request, text, binary_kernels).items()
     }
     if not kernels:
         raise request.error(
             f"the LLVM IR {request.name} has no kernel: give a function the calling convention ptx_kernel"
         )
     fmap = with_shared_memory(merge_declared(SPEC, kernels, request.fmap), entries)
-    warnings = [
-        f"{match['place'] or request.name}: warning: {match['text']}"
-        for match in _messages(result, "warning")
-    ]
     from hashlib import sha256
 
-    origin = Origin(
-        str(request.target),
-        toolchain(),
-        [*level, *options],
-        {request.name: sha256(data).hexdigest()},
-    )
+    sources = {request.name: sha256(data).hexdigest()}
+    origin = Origin(str(request.target), toolchain(), options, sources)
     payload = Payload("cuda", ptx.encode(), "ptx", fmap, {"ll": text}, origin, files={})
-    return payload, [
-        "\n".join(["clang has warnings about the LLVM IR:", *warnings])
-    ] if warnings else []
+    warnings = _messages(request, result, "warning")
+    if not warnings:
+        return payload, []
+    return payload, ["\n".join(["clang has warnings about the LLVM IR:", *warnings])]
 
 
 def _arch(request: CompileRequest) -> str:
@@ -144,15 +135,17 @@ def _run(
             raise request.error(
                 f"{toolchain()} does not support the architecture {request.target.arch!r}; it supports {known}"
             )
-        errors = [
-            f"{match['place'] or request.name}: error: {match['text']}"
-            for match in _messages(result, "error")
-        ]
-        raise compile_error(
-            "cuda", _LANGUAGE, errors or [f"clang ended with status {result.status}"], result.log
-        )
+        errors = _messages(request, result, "error")
+        if not errors:
+            errors.append(f"clang ended with status {result.status}")
+        raise compile_error("cuda", _LANGUAGE, errors, result.log)
     return result
 
 
-def _messages(result: ZigResult, level: str) -> list[re.Match[str]]:
-    return [match for match in _DIAGNOSTIC.finditer(result.log) if match["level"].endswith(level)]
+def _messages(request: CompileRequest, result: ZigResult, level: str) -> list[str]:
+    """Return the messages of a level, each with its place in the IR."""
+    messages = []
+    for match in _DIAGNOSTIC.finditer(result.log):
+        if match["level"].endswith(level):
+            messages.append(f"{match['place'] or request.name}: {level}: {match['text']}")
+    return messages

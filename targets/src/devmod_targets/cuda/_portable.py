@@ -82,9 +82,10 @@ def _compile_at_root(
             kind="cuda",
         ) from error
     if "error" in answer:
-        raise (ToolchainNotFoundError if answer["missing"] else CompileError)(
-            answer["error"], kind="cuda", log=answer["log"]
-        )
+        error_type = CompileError
+        if answer["missing"]:
+            error_type = ToolchainNotFoundError
+        raise error_type(answer["error"], kind="cuda", log=answer["log"])
     major, minor = answer["version"]
     return nvrtc.Program(
         answer["ptx"].encode(),
@@ -99,13 +100,12 @@ def main(request: dict[str, Any]) -> None:
     """Compile the program of a request at the root, and answer with the result."""
     answer = answer_writer()
     os.chdir(os.sep)
-    options, expressions = request["options"], request["expressions"]
     try:
         program = nvrtc.compile_program(
             request["text"],
             request["name"],
-            options,
-            name_expressions=expressions,
+            request["options"],
+            name_expressions=request["expressions"],
             headers=request["headers"],
             folders=(),
         )

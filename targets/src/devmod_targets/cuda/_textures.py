@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 from devmod import Param
 
-TEXTURE, SURFACE = "cudaTextureObject_t", "cudaSurfaceObject_t"
+TEXTURE = "cudaTextureObject_t"
+SURFACE = "cudaSurfaceObject_t"
 #: The types of images by PTX's geometry.
 _GEOMETRIES = {"1d": "1d", "2d": "2d", "3d": "3d", "a1d": "1d_array", "a2d": "2d_array"}
 _SAMPLES = {"f32": "float", "f16": "float", "f16x2": "float", "s32": "int", "u32": "uint"}
@@ -69,9 +70,8 @@ def object_uses(ptx: str) -> dict[str, ObjectUse]:
             registers.clear()
         elif token["object"] in registers:
             param = registers[token["object"]]
-            uses[param] = _with_access(
-                uses.get(param) or ObjectUse(set(), set(), set()), token["opcode"].split(".")
-            )
+            use = uses.get(param) or ObjectUse(set(), set(), set())
+            uses[param] = _with_access(use, token["opcode"].split("."))
     return uses
 
 
@@ -84,11 +84,9 @@ def _with_access(use: ObjectUse, parts: list[str]) -> ObjectUse:
     else:
         use.access.update(_ACCESS.get(parts[0], "rw"))
     # An integer coordinate is that of tex1Dfetch.
-    return (
-        use
-        if type_ and not (is_texture and parts[-1] == "s32")
-        else use._replace(is_supported=False)
-    )
+    if not type_ or (is_texture and parts[-1] == "s32"):
+        return use._replace(is_supported=False)
+    return use
 
 
 def object_type(type_: Any) -> str:
@@ -122,20 +120,21 @@ def object_params(
     use = use or ObjectUse(set(), set(), set())
     if not use.is_supported:
         return None
-    type_ = next(iter(use.types)) if len(use.types) == 1 else ""
+    type_ = _single(use.types)
     if object_name == SURFACE:
-        return [
-            Param(
-                name,
-                "image",
-                type_,
-                "".join(letter for letter in "rw" if letter in use.access) or "rw",
-                number,
-            )
-        ]
-    sample = next(iter(use.samples)) if len(use.samples) == 1 else ""
-    sampler = Param(f"{name}_sampler" if name else "", "sampler", at=number)
-    return [Param(name, "image", type_, "r", number, sample=sample), sampler]
+        access = "".join(letter for letter in "rw" if letter in use.access)
+        return [Param(name, "image", type_, access or "rw", number)]
+    image = Param(name, "image", type_, "r", number, sample=_single(use.samples))
+    if name:
+        name = f"{name}_sampler"
+    return [image, Param(name, "sampler", at=number)]
+
+
+def _single(values: set[str]) -> str:
+    """Return the only value; "" for several ones and for none."""
+    if len(values) == 1:
+        return next(iter(values))
+    return ""
 
 
 def use_of(uses: Mapping[str, ObjectUse], symbol: str, number: int) -> ObjectUse | None:

@@ -12,6 +12,7 @@ from devmod_targets._executables import version as version
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
 #: The distributions that contain the headers, and the part of their names in an origin.
@@ -24,32 +25,30 @@ HEADERS = {
 
 def folders(major: int) -> tuple[str, ...]:
     """Return the folders of the wheels for one major version of CUDA."""
-    return tuple(
-        folder
-        for package in package_folders("nvidia")
-        if os.path.isdir(folder := os.path.join(package, f"cu{major}"))
-    )
+    own = [os.path.join(package, f"cu{major}") for package in package_folders("nvidia")]
+    return tuple(filter(os.path.isdir, own))
 
 
 def folder_of(program: str) -> str:
     """Return the folder of the newest wheels with a program, such as "bin/nvcc"; "" if it is not
     installed.
     """
-    roots = [
-        root
-        for package in package_folders("nvidia")
-        for root in glob.glob(os.path.join(glob.escape(package), "cu[0-9]*"))
-    ]
+    roots = []
+    for package in package_folders("nvidia"):
+        roots += glob.glob(os.path.join(glob.escape(package), "cu[0-9]*"))
     found = [root for root in roots if os.path.isfile(os.path.join(root, program))]
     return max(found, default="", key=lambda root: int("0" + os.path.basename(root)[2:]))
 
 
 def include_folders(major: int) -> tuple[str, ...]:
     """Return the folders with headers: CUDA's own, then those of CCCL, which are a folder lower."""
-    own = [
-        path for folder in folders(major) if os.path.isdir(path := os.path.join(folder, "include"))
-    ]
-    return (*own, *[path for folder in own if os.path.isdir(path := os.path.join(folder, "cccl"))])
+    own = _subfolders(folders(major), "include")
+    return (*own, *_subfolders(own, "cccl"))
+
+
+def _subfolders(parents: Iterable[str], name: str) -> list[str]:
+    """Return the folders of this name, those that exist."""
+    return list(filter(os.path.isdir, (os.path.join(parent, name) for parent in parents)))
 
 
 def library(major: int, name: str = "nvrtc") -> str:

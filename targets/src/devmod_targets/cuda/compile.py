@@ -17,7 +17,13 @@ from devmod.targets.cuda import SPEC
 from devmod_readers.options.cuda import check_options, check_values, writes_folders
 from devmod_targets._included import unresolved_names
 from devmod_targets._text import find_code
-from devmod_targets.authoring import CompileRequest, Payload, complete_source, warn_caller
+from devmod_targets.authoring import (
+    CompileRequest,
+    Payload,
+    SelfContainedSource,
+    complete_source,
+    warn_caller,
+)
 from devmod_targets.authoring._request import arch_hint
 from devmod_targets.authoring.instances import ending_of, explicit_instances
 from devmod_targets.cuda import nvrtc
@@ -79,7 +85,8 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
 
         payload, warnings = compile_ir(request)
     elif request.language in ("PTX", "cubin", "fatbin"):
-        (payload, reports), warnings = wrap_binary(request, check_format(request.target)), []
+        payload, reports = wrap_binary(request, check_format(request.target))
+        warnings = []
     else:
         if _PTX.match(request.text, 0, _HEAD):
             raise request.error(
@@ -104,40 +111,27 @@ def _compile_cuda(request: CompileRequest, fmt: str) -> tuple[Payload, list[str]
     archs = [_known_arch(arch, compiler) for arch in request.target.archs or ("",)]
     folders = compiler.include_folders()
     check_values(request.options)
-    dialect = (*DIALECT, *([] if is_nvcc else ["-D__CUDACC_RTC__=1"]))
-    source = complete_source(request, lambda name: has_header(name, folders), dialect=dialect)
-    if request.language == "HIP":
-        source = source.with_include("hip/hip_runtime.h")
-    check_options(source.options, is_nvcc=is_nvcc)
-    _check_clock(source.text, request.name)
-    _check_line_names(source.options, source.sources)
+    source = _complete_source(request, folders, is_nvcc=is_nvcc)
     instances = explicit_instances(request.name_expressions, "__global__ ")
     if fmt == "cuda":
         source = source.with_lines(instances)
     preprocessed: list[PreprocessedSource] = []
     early: SourceKernels | None = None
-
-    def read(own: PreprocessedSource) -> None:
-        nonlocal early
-        if not preprocessed:
-            early = read_early(request, source, own)
-
-    programs: list[nvrtc.Program] = []
-    for arch in archs:
-        if is_nvcc:
-            text = source.text + ending_of(instances)
-            program, own = compiler.compile_program(
-                text, request.name, arch, source.options, request.name_expressions, read
-            )
-            preprocessed.append(own)
-        else:
-            program = compile_portable(
+    if is_nvcc:
+        programs, preprocessed, early = _compile_with_nvcc(
+            request, source, compiler, archs, ending_of(instances)
+        )
+    else:
+        programs = [
+            compile_portable(
                 source.text,
                 request.name,
                 [f"-arch={arch}", *source.options],
                 request.name_expressions,
             )
-        programs.append(program)
+            for arch in archs
+        ]
+
     ptx = [program.ptx.decode() for program in programs]
     for program, each in zip(programs, ptx, strict=True):
         check_program(request, each, program.log)
@@ -149,76 +143,130 @@ def _compile_cuda(request: CompileRequest, fmt: str) -> tuple[Payload, list[str]
         (text, program.lowered, kernels)
         for text, program, kernels in zip(ptx, programs, entries, strict=True)
     ]
+    first_preprocessed = next(iter(preprocessed), None)
     fmaps, reader = read_functions(
-        request,
-        source,
-        binaries,
-        programs[0].version,
-        preprocessed[0] if preprocessed else None,
-        early,
+        request, source, binaries, programs[0].version, first_preprocessed, early
     )
     _check_equal(archs, fmaps)
-    toolchain = [
-        compiler.toolchain(preprocessed) if preprocessed else nvrtc.toolchain(),
-        *filter(None, [reader]),
-    ]
-    if fmt == "fatbin":
-        members = [
-            (arch, program.cubin or program.ptx)
-            for arch, program in zip(archs, programs, strict=True)
-        ]
-        code, joiner = join(members, request.name)
-        toolchain.append(joiner)
+
+    if is_nvcc:
+        compiler_version = compiler.toolchain(preprocessed)
     else:
-        code = {"cuda": source.text.encode(), "ptx": programs[0].ptx, "cubin": programs[0].cubin}[
-            fmt
-        ]
-    options = (*source.options, *(f"-D{name}={value}" for name, value in source.defines.items()))
-    origin = Origin(str(request.target), ", ".join(toolchain), options, source.sources)
-    texts = {"cuda": source.text} | ({"ptx": ptx[0]} if fmt in ("cubin", "fatbin") else {})
-    remarks = any(_INLINING.fullmatch(option) for option in source.options)
-    reports = [
-        report
-        for arch, program in zip(archs, programs, strict=True)
-        for report in read_reports(
-            program.log, f"the compiler's report on {request.name} for {arch}", remarks=remarks
-        )
-    ]
+        compiler_version = nvrtc.toolchain()
+    code, joiner = _code(fmt, request.name, source.text, archs, programs)
+    toolchain = ", ".join(filter(None, (compiler_version, reader, joiner)))
+    defines = [f"-D{name}={value}" for name, value in source.defines.items()]
+    origin = Origin(str(request.target), toolchain, (*source.options, *defines), source.sources)
+    texts = {"cuda": source.text}
+    if fmt in ("cubin", "fatbin"):
+        texts["ptx"] = ptx[0]
+    fmap = fmaps[0]
     # The receiver of a source may compile it for another architecture, and a fatbin has several.
-    fmap = with_shared_memory(fmaps[0], entries[0]) if fmt in ("ptx", "cubin") else fmaps[0]
+    if fmt in ("ptx", "cubin"):
+        fmap = with_shared_memory(fmap, entries[0])
     files = {**source.files, **unresolved_names(source.text, parents=True)}
-    return (
-        Payload("cuda", code, fmt, fmap, texts, origin, files),
-        _warnings(
-            f"{compiler.TITLE} has warnings about the {request.language} source:", programs, folders
-        ),
-        reports,
-    )
+    payload = Payload("cuda", code, fmt, fmap, texts, origin, files)
+    title = f"{compiler.TITLE} has warnings about the {request.language} source:"
+    warnings = _warnings(title, programs, folders)
+    return payload, warnings, _reports(request, source.options, archs, programs)
+
+
+def _complete_source(
+    request: CompileRequest, folders: Sequence[str], *, is_nvcc: bool
+) -> SelfContainedSource:
+    """Return the self-contained source, after checks of its text and of its options."""
+    dialect = list(DIALECT)
+    if not is_nvcc:
+        dialect.append("-D__CUDACC_RTC__=1")
+    source = complete_source(request, lambda name: has_header(name, folders), dialect=dialect)
+    if request.language == "HIP":
+        source = source.with_include("hip/hip_runtime.h")
+    check_options(source.options, is_nvcc=is_nvcc)
+    _check_clock(source.text, request.name)
+    _check_line_names(source.options, source.sources)
+    return source
+
+
+def _code(
+    fmt: str, name: str, text: str, archs: Sequence[str], programs: Sequence[nvrtc.Program]
+) -> tuple[bytes, str]:
+    """Return the code of a payload, and the toolchain that joined the programs of a fatbin."""
+    if fmt == "fatbin":
+        members = [program.cubin or program.ptx for program in programs]
+        return join(list(zip(archs, members, strict=True)), name)
+    if fmt == "cuda":
+        return text.encode(), ""
+    if fmt == "ptx":
+        return programs[0].ptx, ""
+    return programs[0].cubin, ""
+
+
+def _compile_with_nvcc(
+    request: CompileRequest,
+    source: SelfContainedSource,
+    compiler: ModuleType,
+    archs: Sequence[str],
+    ending: str,
+) -> tuple[list[nvrtc.Program], list[PreprocessedSource], SourceKernels | None]:
+    """Compile a source for each architecture. Return the programs, the preprocessed sources, and
+    the result of `read_early` for the first of them.
+    """
+    programs: list[nvrtc.Program] = []
+    preprocessed: list[PreprocessedSource] = []
+    early: SourceKernels | None = None
+
+    def read(own: PreprocessedSource) -> None:
+        nonlocal early
+        if not preprocessed:
+            early = read_early(request, source, own)
+
+    for arch in archs:
+        program, own = compiler.compile_program(
+            source.text + ending,
+            request.name,
+            arch,
+            source.options,
+            request.name_expressions,
+            read,
+        )
+        programs.append(program)
+        preprocessed.append(own)
+    return programs, preprocessed, early
+
+
+def _reports(
+    request: CompileRequest,
+    options: Sequence[str],
+    archs: Sequence[str],
+    programs: Sequence[nvrtc.Program],
+) -> list[str]:
+    """Return the compiler's reports that options request."""
+    remarks = any(_INLINING.fullmatch(option) for option in options)
+    reports = []
+    for arch, program in zip(archs, programs, strict=True):
+        title = f"the compiler's report on {request.name} for {arch}"
+        reports += read_reports(program.log, title, remarks=remarks)
+    return reports
 
 
 def _of_hip(text: str) -> str:
     """Return the text of an error of a HIP source, which is compiled as CUDA C++."""
-    hint = ". Inline assembly of HIP is that of AMD's processors. Keep it for ROCm alone, with #ifdef __HIP_PLATFORM_AMD__"
     wide = wide_shuffle(text)
+    if wide:
+        return f"the HIP source does not compile: {wide}"
     text = text.replace("the CUDA C++ source", "the HIP source", 1)
-    return (
-        f"the HIP source does not compile: {wide}" if wide else text + hint * (" the PTX:" in text)
-    )
+    if " the PTX:" in text:
+        text += ". Inline assembly of HIP is that of AMD's processors. Keep it for ROCm alone, with #ifdef __HIP_PLATFORM_AMD__"
+    return text
 
 
 def _check_equal(archs: Sequence[str], fmaps: Sequence[Mapping[str, FunctionInfo | None]]) -> None:
     """Raise CompileError if the functions of a fatbin differ between its architectures."""
+    first = fmaps[0]
     for arch, fmap in zip(archs[1:], fmaps[1:], strict=True):
-        names = sorted({*fmap, *fmaps[0]})
-        name = next(
-            (
-                name
-                for name in names
-                if name not in fmap or name not in fmaps[0] or fmap[name] != fmaps[0][name]
-            ),
-            "",
-        )
-        if name:
+        for name in sorted({*fmap, *first}):
+            if name in fmap and name in first and fmap[name] == first[name]:
+                continue
             raise CompileError(
                 f"the function {name!r} differs between {archs[0]} and {arch}, and a fatbin has one signature; compile without "
                 "-format=fatbin for variants",
@@ -231,9 +279,15 @@ def _warnings(title: str, programs: Sequence[nvrtc.Program], folders: Sequence[s
     """Return the text of the warnings about the source itself; those about NVIDIA's headers are not
     the user's.
     """
-    warnings = (line for program in programs for line in diagnostics(program.log)[1])
-    lines = dict.fromkeys(line for line in warnings if not line.startswith(tuple(folders)))
-    return ["\n".join([title, *lines])] if lines else []
+    lines: dict[str, None] = {}
+    for program in programs:
+        _, warnings = diagnostics(program.log)
+        for line in warnings:
+            if not line.startswith(tuple(folders)):
+                lines[line] = None
+    if not lines:
+        return []
+    return ["\n".join([title, *lines])]
 
 
 def _check_clock(text: str, name: str) -> None:
@@ -289,9 +343,9 @@ def variants(target: Target) -> tuple[Target, ...]:
     """Return a target for each payload: one for each architecture, or one for all of a fatbin or a
     source.
     """
-    return (
-        (target,) if dict(target.options).get("format") in ("fatbin", "cuda") else target.variants()
-    )
+    if dict(target.options).get("format") in ("fatbin", "cuda"):
+        return (target,)
+    return target.variants()
 
 
 def check_format(target: Target) -> str:
@@ -303,21 +357,21 @@ def check_format(target: Target) -> str:
         The target has another option, an unknown format, or an unknown compiler.
     """
     options = dict(target.options)
-    fmt, compiler = options.pop("format", ""), options.pop("compiler", "nvcc")
-    if options or (fmt and fmt not in SPEC.formats) or compiler != "nvcc":
-        what = (
-            f"-{next(iter(options))}"
-            if options
-            else f"-format={fmt}"
-            if compiler == "nvcc"
-            else f"-compiler={compiler}"
-        )
-        raise CompileError(
-            f"the target {str(target)!r} has the option {what}; expected -format=cuda, -format=ptx, -format=cubin, -format=fatbin or "
-            "-compiler=nvcc",
-            kind="cuda",
-        )
-    return fmt
+    fmt = options.pop("format", "")
+    compiler = options.pop("compiler", "nvcc")
+    if options:
+        invalid = f"-{next(iter(options))}"
+    elif compiler != "nvcc":
+        invalid = f"-compiler={compiler}"
+    elif fmt and fmt not in SPEC.formats:
+        invalid = f"-format={fmt}"
+    else:
+        return fmt
+    raise CompileError(
+        f"the target {str(target)!r} has the option {invalid}; expected -format=cuda, -format=ptx, -format=cubin, -format=fatbin or "
+        "-compiler=nvcc",
+        kind="cuda",
+    )
 
 
 def compiler_of(target: Target) -> str:
@@ -357,7 +411,11 @@ def payload_format(target: Target) -> str:
             f"the target {str(target)!r} keeps the source, which is the same for all architectures; name at most one",
             kind="cuda",
         )
-    return fmt or ("cubin" if target.archs[0].startswith("sm_") else "ptx")
+    if fmt:
+        return fmt
+    if target.archs[0].startswith("sm_"):
+        return "cubin"
+    return "ptx"
 
 
 def _compiler(target: Target) -> ModuleType:
@@ -379,7 +437,9 @@ def _known_arch(arch: str, compiler: ModuleType) -> str:
     """
     known: tuple[str, ...] = compiler.arch_names()
     if not arch:
-        return _CHECKED if _CHECKED in known else known[-1]
+        arch = _CHECKED
+        if arch not in known:
+            arch = known[-1]
     if arch not in known:
         name = f"{compiler.TITLE} {'.'.join(map(str, compiler.version()))}"
         hint = arch_hint(arch, "sm_", known.__contains__)

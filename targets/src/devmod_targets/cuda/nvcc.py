@@ -168,11 +168,8 @@ def host_compiler() -> HostCompiler:
             f"{_FAILURE}: {path} does not report its version and its folders as g++ does. Install g++",
             kind="cuda",
         )
-    return HostCompiler(
-        path,
-        number[1],
-        tuple(dict.fromkeys(os.path.normpath(line.strip()) for line in listed[1].splitlines())),
-    )
+    folders = dict.fromkeys(os.path.normpath(line.strip()) for line in listed[1].splitlines())
+    return HostCompiler(path, number[1], tuple(folders))
 
 
 def _search_path() -> str:
@@ -194,7 +191,9 @@ def _ask(path: str, state: tuple[int, ...], search_path: str) -> str:  # noqa: A
             kind="cuda",
             environment=own_environment(folder, search_path),
         )
-    return "" if status else output
+    if status:
+        return ""
+    return output
 
 
 def _root() -> str:
@@ -208,15 +207,16 @@ def _root() -> str:
     if sys.platform != "linux":
         raise ToolchainNotFoundError(f"{_FAILURE}: devmod runs nvcc on Linux alone", kind="cuda")
     root = _wheels.folder_of(os.path.join("bin", "nvcc"))
-    missing = [
-        wheel
-        for wheel in (*_WHEELS.values(), *_wheels.HEADERS.values())
-        if not _wheels.version(wheel)
-    ]
-    if missing or not root:
-        wheel = missing[0] if missing else _WHEELS["nvcc"]
+    missing = ""
+    if not root:
+        missing = _WHEELS["nvcc"]
+    for wheel in (*_WHEELS.values(), *_wheels.HEADERS.values()):
+        if not _wheels.version(wheel):
+            missing = wheel
+            break
+    if missing:
         raise ToolchainNotFoundError(
-            f"{_FAILURE}: {not_installed(f'nvcc (the wheel {wheel})', DISTRIBUTION)}", kind="cuda"
+            f"{_FAILURE}: {not_installed(f'nvcc (the wheel {missing})', DISTRIBUTION)}", kind="cuda"
         )
     return root
 
@@ -306,10 +306,10 @@ def compile_program(
     with compiler_folder() as folder:
         run = _Run(folder, name, name_expressions)
         run.write(line_directive(1, name) + text)
-        is_real = arch.startswith("sm_")
-        first, second, *others = run.commands(
-            [f"-{'cubin' if is_real else 'ptx'}", f"-arch={arch}", *options]
-        )
+        output = "-ptx"
+        if arch.startswith("sm_"):
+            output = "-cubin"
+        first, second, *others = run.commands([output, f"-arch={arch}", *options])
         preprocessed, markers, host_headers = run.preprocess(first)
         sources: list[PreprocessedSource] = []
 
@@ -331,13 +331,14 @@ class _Run:
     """
 
     def __init__(self, folder: str, name: str, expressions: Sequence[str]) -> None:
-        self._folder, self._name, self._expressions = folder, name, expressions
-        self._root, self._host = _root(), host_compiler()
+        self._folder = folder
+        self._name = name
+        self._expressions = expressions
+        self._root = _root()
+        self._host = host_compiler()
         self._environment = own_environment(folder, _search_path())
-        self._source, self._module_id = (
-            os.path.join(folder, _SOURCE),
-            os.path.join(folder, "devmod.id"),
-        )
+        self._source = os.path.join(folder, _SOURCE)
+        self._module_id = os.path.join(folder, "devmod.id")
         self._nvidia = tuple(os.path.join(each, "") for each in _nvidia_folders())
         self._hip = os.path.join(folder, "headers", "")
         self._system = tuple(os.path.join(each, "") for each in self._host.folders)
@@ -349,10 +350,11 @@ class _Run:
         """
         data = text.encode()
         Path(self._source).write_bytes(data)
-        for header, content in hip_headers().items() if "hip/" in text else ():
-            path = Path(self._hip, header)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(content, encoding="utf-8")
+        if "hip/" in text:
+            for header, content in hip_headers().items():
+                path = Path(self._hip, header)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(content, encoding="utf-8")
         Path(self._module_id).write_text(f"_{sha256(data).hexdigest()[:16]}", encoding="utf-8")
 
     def commands(self, options: Sequence[str]) -> list[list[str]]:
@@ -376,25 +378,19 @@ class _Run:
             variable = _VARIABLE.fullmatch(line)
             if variable:
                 variables[variable[1]] = variable[2]
-            else:
-                words = shlex.split(line)
-                # A shell replaces variables. nvcc writes its own in the path of the program, and
-                # the user's options as they are.
-                words[0] = re.sub(
-                    r"\$(\w+)", lambda match: variables.get(match[1], match[0]), words[0]
-                )
-                words = [
-                    word.replace(os.path.join(self._root, "bin", ".."), self._root)
-                    for word in words
-                ]
-                commands.append(
-                    [os.path.join(self._root, "bin", words[0]), *words[1:]]
-                )  # an absolute path stays as it is
+                continue
+            program, *words = shlex.split(line)
+            # A shell replaces variables. nvcc writes its own in the path of the program, and the
+            # user's options as they are.
+            program = re.sub(r"\$(\w+)", lambda match: variables.get(match[1], match[0]), program)
+            above = os.path.join(self._root, "bin", "..")
+            words = [word.replace(above, self._root) for word in (program, *words)]
+            # An absolute path stays as it is.
+            words[0] = os.path.join(self._root, "bin", words[0])
+            commands.append(words)
         programs = [os.path.basename(command[0]) for command in commands]
-        if programs not in (
-            [_HOST, "cicc", "ptxas"],
-            [_HOST, "cicc"],
-        ):  # PTX may be checked by ptxas
+        # PTX may be checked by ptxas.
+        if programs not in ([_HOST, "cicc", "ptxas"], [_HOST, "cicc"]):
             raise CompileError(
                 f"nvcc {_wheels.version(_WHEELS['nvcc'])} cannot compile the CUDA C++ source {self._name} here: it runs "
                 f"{list_names(programs)}, and devmod knows the commands of {_HOST}, cicc and ptxas. Install nvidia-cuda-nvcc 13.5",
@@ -411,9 +407,8 @@ class _Run:
         in the file for the next command.
         """
         folders = sorted({*self._nvidia, *self._system, self._hip}, key=len)
-        names = [
-            f"-fmacro-prefix-map={folder}=" for folder in folders
-        ]  # the last that matches has effect
+        # The last that matches has effect.
+        names = [f"-fmacro-prefix-map={folder}=" for folder in folders]
         names.append(f"-fmacro-prefix-map={self._source}={self._name}")  # __BASE_FILE__
         listed = Path(self._folder, "devmod.d")
         self._run(
@@ -427,15 +422,14 @@ class _Run:
         text = "\n" + _without_raw_strings(path.read_bytes().decode("utf-8", "surrogateescape"))
         markers = [*_MARKER.finditer(text)]
         self._check_directives(text, markers)
-        own = {
-            name: next(
-                (name[len(each) :] for each in reversed(folders) if name.startswith(each)), name
-            )
-            for name in {each[2] for each in markers}
-        }
-        parts, position = [], 1
+        own: dict[str, str] = {}
+        parts = []
+        position = 1
         for each in markers:
-            parts += [text[position : each.start() + 1], f'# {each[1]} "{own[each[2]]}"{each[3]}']
+            if each[2] not in own:
+                own[each[2]] = _include_name(each[2], folders)
+            parts.append(text[position : each.start() + 1])
+            parts.append(f'# {each[1]} "{own[each[2]]}"{each[3]}')
             position = each.end()
         path.write_bytes("".join([*parts, text[position:]]).encode("utf-8", "surrogateescape"))
         return text, markers, digest
@@ -445,16 +439,16 @@ class _Run:
         preprocesses the text again, and reads includes.
         """
         starts = {each.start() for each in markers}
-        found = chain.from_iterable(pattern.finditer(text) for pattern in _DIRECTIVES)
-        begins = [
-            match.start()
-            for match in found
-            if match.start() not in starts and not _KEPT.match(text, match.start())
-        ]
+        begins = []
+        for match in chain.from_iterable(pattern.finditer(text) for pattern in _DIRECTIVES):
+            begin = match.start()
+            if begin not in starts and not _KEPT.match(text, begin):
+                begins.append(begin)
         if begins:
             start = text.rfind("\n", 0, min(begins) + 1) + 1
             marker = [each for each in markers if each.end() < start][-1]
-            place = f"{marker[2]}:{int(marker[1]) + text.count(chr(10), marker.end() + 1, start)}"
+            number = int(marker[1]) + text.count("\n", marker.end() + 1, start)
+            place = f"{marker[2]}:{number}"
             line = text[start:].partition("\n")[0].strip()
             raise CompileError(
                 f"the CUDA C++ source does not compile: {place}: error: a macro makes {line!r}, of which nvcc makes a directive of the "
@@ -488,14 +482,15 @@ class _Run:
     ) -> bytes:
         """Run cicc or ptxas, and return the output; b"" of a ptxas that checks the PTX alone."""
         values = {**_PLACES, "--module_id_file_name": self._module_id}
-        words = [
-            values.get(option, word)
-            for option, word in zip(["", *command], command, strict=False)
-            if word != "--gen_module_id_file"
-        ]
+        words = []
+        for option, word in pairwise(["", *command]):
+            if word != "--gen_module_id_file":
+                words.append(values.get(option, word))
         self._run(words, meanwhile=meanwhile)
         output = _output(words)
-        return Path(output).read_bytes() if output else b""
+        if not output:
+            return b""
+        return Path(output).read_bytes()
 
     def _run(
         self,
@@ -518,9 +513,7 @@ class _Run:
         if name == "nvcc" and not status:
             return output
         # The assembler names the file. The other programs have the names of the line markers.
-        output = output.replace(f"ptxas {os.path.join(self._folder, '')}", "ptxas ").replace(
-            os.path.join(self._folder, ""), ""
-        )
+        output = output.replace(os.path.join(self._folder, ""), "")
         output = re.sub(
             r"^ptxas [^\n,]+, line", "ptxas application ptx input, line", output, flags=re.MULTILINE
         )
@@ -562,7 +555,17 @@ def _text(message: str) -> str:
 
 def _output(command: Sequence[str]) -> str:
     """Return the output file of a command; "" if it has none."""
-    return command[command.index("-o") + 1] if "-o" in command else ""
+    if "-o" not in command:
+        return ""
+    return command[command.index("-o") + 1]
+
+
+def _include_name(path: str, folders: Sequence[str]) -> str:
+    """Return the name of a header in the last folder that has it; the path of another file."""
+    for folder in reversed(folders):
+        if path.startswith(folder):
+            return path[len(folder) :]
+    return path
 
 
 def _without_raw_strings(text: str) -> str:
@@ -571,11 +574,11 @@ def _without_raw_strings(text: str) -> str:
 
     Each line of the result that looks like a line marker or a directive is one.
     """
-    parts, position = [], 0
+    parts = []
+    position = 0
     while begin := _RAW_LINES.search(text, position):
-        line = max(
-            position, text.rfind("\n", 0, begin.start()) + 1
-        )  # no other string goes on from the line before
+        # No other string goes on from the line before.
+        line = max(position, text.rfind("\n", 0, begin.start()) + 1)
         token = next(each for each in _RAW.finditer(text, line) if each.end() > begin.start())
         parts += [text[position : token.start()], _plain_strings(token)]
         position = token.end()
@@ -598,14 +601,16 @@ def _split(text: str, markers: Sequence[re.Match[str]]) -> tuple[str, dict[str, 
     """
     parts: list[str] = []
     headers: dict[str, list[str]] = {}
-    is_open, depth = False, 0
-    for match, following in pairwise((*markers, None)):
-        assert match is not None
-        lines = text[
-            match.end() + 1 : following.start() + 1 if following is not None else len(text)
-        ]
-        flags = match[3].split()  # 1: a file begins; 2: it ends
-        depth += ("1" in flags) - ("2" in flags)
+    is_open = False
+    depth = 0
+    ends = [marker.start() + 1 for marker in markers[1:]]
+    for match, end in zip(markers, (*ends, len(text)), strict=False):
+        lines = text[match.end() + 1 : end]
+        flags = match[3].split()
+        if "1" in flags:  # a file begins
+            depth += 1
+        if "2" in flags:  # a file ends
+            depth -= 1
         if match[2] in _PREDEFINED or depth > 0:
             if not is_open:
                 name = f"{len(headers)}.h"

@@ -127,7 +127,9 @@ class _Nvrtc:
         status, *values = getattr(self.api, name)(*arguments)
         if status.value:
             raise RuntimeError(f"{name} returned {status.name}")
-        return values[0] if len(values) == 1 else tuple(values)
+        if len(values) == 1:
+            return values[0]
+        return tuple(values)
 
     def output(self, name: str, program: Any) -> bytes:
         """Return one output of a program: its log, PTX or cubin."""
@@ -153,7 +155,9 @@ def _dotted(version: tuple[int, int]) -> str:
 def _load(distribution: str) -> _Nvrtc:
     with _load_lock:
         # A failure is not cached, so that a call after an installation works.
-        return _loaded[0] if _loaded else _loaded.setdefault(0, _Nvrtc(distribution))
+        if not _loaded:
+            _loaded[0] = _Nvrtc(distribution)
+        return _loaded[0]
 
 
 _loaded: dict[int, _Nvrtc] = {}
@@ -176,7 +180,8 @@ def toolchain(*, distribution: str = DISTRIBUTION) -> str:
     parts = [f"nvrtc {_wheels.version('nvidia-cuda-nvrtc') or _dotted(library.version)}"]
     for name, distribution in _wheels.HEADERS.items():
         number = _wheels.version(distribution)
-        parts += [f"{name} {number}"] if number else []
+        if number:
+            parts.append(f"{name} {number}")
     return ", ".join(parts)
 
 
@@ -196,14 +201,16 @@ def arch_names(*, distribution: str = DISTRIBUTION) -> tuple[str, ...]:
 def names_of_archs(numbers: tuple[int, ...]) -> tuple[str, ...]:
     """Return the names of the architectures with these numbers, in ascending order."""
     # The compilers list the numbers. From 9.0 on there is the variant ``a``, from 10.0 on ``f``.
-    suffixes = [
-        (number, letter)
-        for number in numbers
-        for letter in ("", *("a" * (number >= 90)), *("f" * (number >= 100)))
-    ]
-    return tuple(
-        f"{prefix}_{number}{letter}" for prefix in ("sm", "compute") for number, letter in suffixes
-    )
+    suffixes = []
+    for number in numbers:
+        suffixes.append(f"{number}")
+        if number >= 90:
+            suffixes.append(f"{number}a")
+        if number >= 100:
+            suffixes.append(f"{number}f")
+    real = [f"sm_{suffix}" for suffix in suffixes]
+    virtual = [f"compute_{suffix}" for suffix in suffixes]
+    return (*real, *virtual)
 
 
 def compile_program(
@@ -255,9 +262,12 @@ def compile_program(
     in_memory = {**host_headers(), **(headers or {})}
     # Without a seed, the symbols of anonymous namespaces contain random numbers.
     arguments = [*options, "--no-cache", "-frandom-seed=devmod"]
-    paths = library.folders if folders is None else tuple(folders)
+    paths = library.folders
+    if folders is not None:
+        paths = tuple(folders)
     checked = environment_text(CHECKS)
-    arguments += ["-lineinfo"] if checked and "-lineinfo" not in arguments else []
+    if checked and "-lineinfo" not in arguments:
+        arguments.append("-lineinfo")
     arguments += [f"-I{folder}" for folder in paths]
     program = library.call(
         "nvrtcCreateProgram",
@@ -273,13 +283,8 @@ def compile_program(
         (status,) = library.api.nvrtcCompileProgram(
             program, len(arguments), [argument.encode() for argument in arguments]
         )
-        log = (
-            library.output("ProgramLog", program)
-            .rstrip(b"\0")
-            .decode("utf-8", "replace")
-            .replace(_FOLDER, "")
-            .strip()
-        )
+        log = library.output("ProgramLog", program).rstrip(b"\0").decode("utf-8", "replace")
+        log = log.replace(_FOLDER, "").strip()
         if status.value:
             raise _compile_error(status.name, log, name, expressions, paths, distribution)
         lowered = {
@@ -288,12 +293,11 @@ def compile_program(
         }
         ptx = library.output("PTX", program).rstrip(b"\0")
         if checked and _CARRIED not in ptx:
-            ptx += _CARRIED + b"\n//| ".join(
-                [name.encode() + b":", *text.encode().splitlines(), b"\n"]
-            )
-        cubin = checked_cubin(
-            library.output("CUBIN", program) if any("=sm_" in each for each in arguments) else b""
-        )
+            lines = [name.encode() + b":", *text.encode().splitlines(), b"\n"]
+            ptx += _CARRIED + b"\n//| ".join(lines)
+        cubin = b""
+        if any("=sm_" in argument for argument in arguments):
+            cubin = checked_cubin(library.output("CUBIN", program))
     finally:
         library.call("nvrtcDestroyProgram", program)
     return Program(ptx, cubin, log, lowered, library.version)
@@ -320,21 +324,23 @@ def _with_undefined_first(errors: list[str]) -> list[str]:
     """Return the errors. An undefined type in the declaration of a kernel precedes the errors that
     follow from it on its line.
     """
-    place = errors[0].partition(": error: ")[0] if errors else ""
-    cause = next(
-        (each for each in errors if each.startswith(f"{place}: ") and _UNDEFINED.search(each)), None
-    )
-    if cause is None or "__global__" not in errors[0]:
+    if not errors or "__global__" not in errors[0]:
         return errors
-    return [cause, *(each for each in errors if each is not cause)]
+    place = errors[0].partition(": error: ")[0]
+    for number, error in enumerate(errors):
+        if error.startswith(f"{place}: ") and _UNDEFINED.search(error):
+            return [error, *errors[:number], *errors[number + 1 :]]
+    return errors
 
 
 def _without_host(limit: str, distribution: str) -> str:
     """Return what NVRTC lacks for host code, and where kernels are built, the compiler that takes
     it. A receiver has NVRTC alone.
     """
-    remedy = f". nvcc takes host code: run {pip_install(_WITH_NVCC)}, and add -compiler=nvcc to the target"
-    return f"NVRTC {limit}" + remedy * (distribution == DISTRIBUTION)
+    text = f"NVRTC {limit}"
+    if distribution == DISTRIBUTION:
+        text += f". nvcc takes host code: run {pip_install(_WITH_NVCC)}, and add -compiler=nvcc to the target"
+    return text
 
 
 def _compile_error(
@@ -346,19 +352,21 @@ def _compile_error(
     distribution: str,
 ) -> CompileError:
     errors, _ = diagnostics(log, name)
+    if not errors:
+        return CompileError(f"NVRTC failed: {status}", kind="cuda", log=log)
     errors = _with_undefined_first(errors)
-    header = MISSING_HEADER.search(errors[0]) if errors else None
+    header = MISSING_HEADER.search(errors[0])
     if header:
         reason = _without_host("has no headers of the host's compiler", distribution)
         errors[0] += f". {missing_header(header[1], folders, distribution, reason)}"
-    undefined = _UNDEFINED.search(errors[0]) if errors else None
-    declaring = header_of(undefined[1]) if undefined else ""
+    declaring = ""
+    undefined = _UNDEFINED.search(errors[0])
+    if undefined:
+        declaring = header_of(undefined[1])
     if declaring:
         errors[0] += f". #include <{declaring}> declares it"
     elif not header and any(map(_HOST_CODE.search, errors)):
         errors[0] += f". {_without_host('compiles the code of the device alone', distribution)}"
-    if not errors:
-        return CompileError(f"NVRTC failed: {status}", kind="cuda", log=log)
     # Only an expression without an error in the program before it is at fault.
     if expressions and errors[0].startswith(f"{EXPRESSIONS}:"):
         return expression_error("cuda", expressions, errors[0].partition(": error: ")[2], log)
@@ -400,13 +408,19 @@ def read_reports(log: str, title: str, *, remarks: bool = False) -> list[str]:
     With `remarks`, also the lines about inlining, each once. NVRTC prints them in later compiles of
     a process too, without the option.
     """
-    lines = [line for line in log.splitlines() if _REPORT.match(line) and not _TIME.match(line)]
-    inlining = [line for line in lines if line.startswith("remark: ")] if remarks else []
-    report = [
-        *dict.fromkeys(inlining),
-        *(line for line in lines if not line.startswith("remark: ")),
-    ]
-    return ["\n".join([f"{title}:", *report])] if report else []
+    inlining: dict[str, None] = {}
+    lines = []
+    for line in log.splitlines():
+        if not _REPORT.match(line) or _TIME.match(line):
+            continue
+        if not line.startswith("remark: "):
+            lines.append(line)
+        elif remarks:
+            inlining[line] = None
+    report = [*inlining, *lines]
+    if not report:
+        return []
+    return ["\n".join([f"{title}:", *report])]
 
 
 def clock_error(place: str, macro: str, log: str = "") -> CompileError:
@@ -434,18 +448,23 @@ def diagnostics(log: str, name: str = "", ptx: str = "the PTX") -> tuple[list[st
     errors: list[str] = []
     warnings: list[str] = []
     for line in log.splitlines():
-        match = _DIAGNOSTIC.match(line)
-        if match is not None:
-            place = f"{match['file']}:{match['line']}" if match["file"] else name
+        match = _DIAGNOSTIC.match(line) or _ASSEMBLER.match(line) or _TOOL.match(line)
+        if match is None:
+            continue
+        groups = match.groupdict()
+        place = groups.get("tool", "")
+        if match.re is _DIAGNOSTIC:
+            place = name
+            if match["file"]:
+                place = f"{match['file']}:{match['line']}"
+        elif match["text"] == _END and errors:
+            continue
+        elif match.re is _ASSEMBLER:
+            place = f"{ptx}:{match['line']}"
+        if match["level"].lower() == "warning":
+            # The number of a warning is that of --diag-suppress=.
+            level = f"warning{groups.get('number') or ''}"
+            warnings.append(f"{place}: {level}: {match['text']}".removeprefix(": "))
         else:
-            match = _ASSEMBLER.match(line) or _TOOL.match(line)
-            if match is None or (match["text"] == _END and errors):
-                continue
-            place = f"{ptx}:{match['line']}" if match.re is _ASSEMBLER else match["tool"]
-        is_warning = match["level"].lower() == "warning"
-        # The number of a warning is that of --diag-suppress=.
-        level = f"warning{match.groupdict().get('number') or ''}" if is_warning else "error"
-        (warnings if is_warning else errors).append(
-            f"{place}: {level}: {match['text']}".removeprefix(": ")
-        )
+            errors.append(f"{place}: error: {match['text']}".removeprefix(": "))
     return errors, warnings

@@ -68,24 +68,28 @@ def declared_kernels(
     declared = {info.name: info for info in (request.fmap or {}).values()}
     kernels: dict[str, list[tuple[str, ReflectedFunction]]] = {}
     for entry in entries:
-        parts = parse_function(entry.name) if lowered is None else None
-        nodes = parts.params if parts is not None else None
-        arguments = _with_declared(
-            declared.get(entry.name), entry, _arguments(entry, nodes, is_source=lowered is not None)
-        )
-        types, params = [each.type for each in arguments], [each.param for each in arguments]
-        function = with_entry(
-            ReflectedFunction(entry.name, types, params, location=request.name), entry
-        )
-        name = parts.name if parts is not None else expressions.get(entry.name, entry.name)
-        kernels.setdefault(name, []).append(
-            (parts.signature() if parts is not None else name, function)
-        )
-    return {
-        name if len(overloads) == 1 else signature: function
-        for name, overloads in kernels.items()
-        for signature, function in overloads
-    }
+        name = expressions.get(entry.name, entry.name)
+        signature = name
+        nodes = None
+        if lowered is None:
+            parts = parse_function(entry.name)
+            if parts is not None:
+                name = parts.name
+                signature = parts.signature()
+                nodes = parts.params
+        arguments = _arguments(entry, nodes, is_source=lowered is not None)
+        arguments = _with_declared(declared.get(entry.name), entry, arguments)
+        types = [each.type for each in arguments]
+        params = [each.param for each in arguments]
+        function = ReflectedFunction(entry.name, types, params, location=request.name)
+        kernels.setdefault(name, []).append((signature, with_entry(function, entry)))
+
+    functions: dict[str, ReflectedFunction] = {}
+    for name, overloads in kernels.items():
+        if len(overloads) == 1:
+            overloads = [(name, overloads[0][1])]
+        functions.update(overloads)
+    return functions
 
 
 def with_entry(function: ReflectedFunction, entry: KernelEntry) -> ReflectedFunction:
@@ -97,12 +101,14 @@ def with_entry(function: ReflectedFunction, entry: KernelEntry) -> ReflectedFunc
         extra["max_threads"] = entry.max_threads
     if entry.cluster is not None and entry.cluster != (1, 1, 1):
         extra["cluster"] = list(entry.cluster)
-    tags = (DYNAMIC_SHARED_MEMORY,) if entry.dynamic_shared_memory else ()
+    tags = []
+    if entry.dynamic_shared_memory:
+        tags.append(DYNAMIC_SHARED_MEMORY)
     return function.replace(
         block=entry.block,
         open_block=function.open_block and entry.block is None,
         extra=extra,
-        tags=tags,
+        tags=tuple(tags),
     )
 
 
@@ -126,9 +132,9 @@ def without_types(
 ) -> str:
     """Return the symbol of a function whose types are not all known; "" if there is none."""
     for function in functions.values():
-        if not all(function.types) or (
-            entries[function.symbol].params is None and not function.types
-        ):
+        if not all(function.types):
+            return function.symbol
+        if entries[function.symbol].params is None and not function.types:
             return function.symbol
     return ""
 
@@ -159,14 +165,17 @@ def declaration_error(
             for type_, place in zip(function.types, places, strict=True)
         )
         declarations.append(f"{key!r}: devmod.FunctionInfo({function.symbol!r}, {types!r})")
-    more = ["…"] if len(functions) > _MAX_PROPOSED else []
-    binary = ", ".join(
-        f".{place.type}" if place.type else f"{place.size} bytes"
-        for place in entries[symbol].params or ()
-    )
+    if len(functions) > _MAX_PROPOSED:
+        declarations.append("…")
+    own = []
+    for place in entries[symbol].params or ():
+        if place.type:
+            own.append(f".{place.type}")
+        else:
+            own.append(f"{place.size} bytes")
     return (
-        f"{name} does not contain the types of all arguments: the kernel {symbol!r} takes ({binary or 'unknown parameters'}). "
-        f"Declare the kernels that you call: fmap={{{', '.join([*declarations, *more])}}}. "
+        f"{name} does not contain the types of all arguments: the kernel {symbol!r} takes ({', '.join(own) or 'unknown parameters'}). "
+        f"Declare the kernels that you call: fmap={{{', '.join(declarations)}}}. "
         "Some of these types are guesses by size: correct them first. 8 bytes are a pointer ('handle'), 'int64', 'uint64' or 'float64', "
         "4 bytes 'int32', 'uint32' or 'float32'"
     )
@@ -188,7 +197,9 @@ def _place_argument(place: ParamPlace) -> Argument:
     """Return the argument by the type of a parameter in PTX."""
     if place.type == "b8" and not place.is_pointer:
         return bytes_argument(place)
-    return _declared("handle" if place.is_pointer else _TYPES.get(place.type, ""))
+    if place.is_pointer:
+        return _declared("handle")
+    return _declared(_TYPES.get(place.type, ""))
 
 
 def _mangled_argument(node: TypeNode, place: ParamPlace) -> Argument:
@@ -196,7 +207,9 @@ def _mangled_argument(node: TypeNode, place: ParamPlace) -> Argument:
     argument = mangled_argument("", node)
     if argument.type_name and argument.type != "handle":
         return bytes_argument(place)
-    return argument if argument.size == place.size else _place_argument(place)
+    if argument.size != place.size:
+        return _place_argument(place)
+    return argument
 
 
 def _with_declared(
@@ -213,15 +226,19 @@ def _with_declared(
             kind="cuda",
             function=entry.name,
         )
-    own = arguments or [Argument("", Param("", "scalar"))] * len(groups)
-    own = [argument for argument, group in zip(own, groups, strict=True) for _ in group.offsets]
-    return [
-        each if each.type == type_ else _declared(type_)
-        for type_, each in zip(info.arg_types, own, strict=True)
-    ]
+    arguments = arguments or [Argument("", Param("", "scalar"))] * len(groups)
+    own = []
+    for argument, group in zip(arguments, groups, strict=True):
+        own += [argument] * len(group.offsets)
+    results = []
+    for type_, argument in zip(info.arg_types, own, strict=True):
+        if argument.type != type_:
+            argument = _declared(type_)
+        results.append(argument)
+    return results
 
 
 def _declared(type_: str) -> Argument:
-    return Argument(
-        type_, Param("", "buffer", "", "rw") if type_ == "handle" else Param("", "scalar", type_)
-    )
+    if type_ == "handle":
+        return Argument(type_, Param("", "buffer", "", "rw"))
+    return Argument(type_, Param("", "scalar", type_))

@@ -45,28 +45,22 @@ def text(program: str) -> str:
     if not any("##" in each for each in texts):  # a macro may form each name
         words = set[str]().union(*map(_WORD.findall, texts))
         names = filter(words.__contains__, declarations)
-    return (
-        "\n".join(
-            [
-                header_text(__package__, "predeclared/macros.h"),
-                *(declarations[name] for name in names),
-            ]
-        )
-        + "\n"
-    )
+    lines = [header_text(__package__, "predeclared/macros.h")]
+    lines += [declarations[name] for name in names]
+    return "\n".join(lines) + "\n"
 
 
 @cache
 def _declarations() -> Mapping[str, str]:
     """Return the declarations of the vectors and functions by name."""
-    functions = {
-        name: f"template <class... T> __host__ __device__ constexpr double {name}(T...) {{ return 0; }}"
-        for name in (*math_functions(), *_FUNCTIONS)
-    }
-    return {
-        line.split()[2]: line
-        for line in header_text(__package__, "predeclared/vectors.h").splitlines()
-    } | functions
+    declarations = {}
+    for line in header_text(__package__, "predeclared/vectors.h").splitlines():
+        declarations[line.split()[2]] = line
+    for name in (*math_functions(), *_FUNCTIONS):
+        declarations[name] = (
+            f"template <class... T> __host__ __device__ constexpr double {name}(T...) {{ return 0; }}"
+        )
+    return declarations
 
 
 def program_headers(program: str) -> Mapping[str, str]:
@@ -87,17 +81,13 @@ def program_headers(program: str) -> Mapping[str, str]:
 @cache
 def headers() -> Mapping[str, str]:
     """Return the known headers: include name to text."""
-    result = dict.fromkeys(_EMPTY.split(), "")
+    result = dict.fromkeys(_EMPTY.split(), "#pragma once\n")
     # The names of cuda/std are those of the standard library, for declarations without class types.
-    result |= {
-        f"cuda/std/{name}": f"#include <{name}>\nnamespace std {{}}\nnamespace cuda {{ namespace std {{ using namespace ::std; }} }}\n"
-        for name in host_headers()
-    }
-    return (
-        {name: f"#pragma once\n{text}" for name, text in result.items()}
-        | header_files(__package__, "stubs")
-        | host_headers()
-    )
+    for name in host_headers():
+        result[f"cuda/std/{name}"] = (
+            f"#pragma once\n#include <{name}>\nnamespace std {{}}\nnamespace cuda {{ namespace std {{ using namespace ::std; }} }}\n"
+        )
+    return result | header_files(__package__, "stubs") | host_headers()
 
 
 # -- Check that the preprocessor's conditions in a program have the same values for libclang as for
@@ -149,10 +139,11 @@ def conditions_agree(text: str, options: Iterable[str], known_headers: Collectio
     includes = include_names(text)
     if not names_all_includes(text):
         return False
+    foreign = _ANY
     if all(name in host_headers() for name in includes):
         foreign = _OF_COMPILER
-    else:
-        foreign = _OF_HEADERS if all(name in known_headers for name in includes) else _ANY
+    elif all(name in known_headers for name in includes):
+        foreign = _OF_HEADERS
     defined = set(_DEFINE.findall(text))
     for condition in _CONDITION.findall(text):
         for word in _WORD.findall(condition.partition("//")[0].partition("/*")[0]):

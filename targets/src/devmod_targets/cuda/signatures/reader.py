@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
+from itertools import chain, islice
 
 from devmod import FunctionInfo, Param
 from devmod.errors import CompileError, FormatError, ToolchainNotFoundError
@@ -101,13 +102,11 @@ def read_functions(
     try:
         kernels, reader = _read_kernels(request, source, binaries, version, preprocessed, early)
     except ToolchainNotFoundError:
-        # Without reflection, empty fields of a declared function cannot be filled in. nvcc has no
-        # symbols of name expressions.
-        if (
-            not request.fmap
-            or not all(info.arg_types for info in request.fmap.values())
-            or (preprocessed and request.name_expressions)
-        ):
+        # Without reflection, empty fields of a declared function cannot be filled in.
+        if not request.fmap or not all(info.arg_types for info in request.fmap.values()):
+            raise
+        # nvcc has no symbols of name expressions.
+        if preprocessed and request.name_expressions:
             raise
         kernels = [
             declared_kernels(request, each.values(), lowered) for _, lowered, each in binaries
@@ -148,15 +147,14 @@ def _read_kernels(
     early: SourceKernels | None,
 ) -> tuple[list[dict[str, ReflectedFunction]], str]:
     """Return the kernels of each binary by name, and the version of libclang."""
-    expressions = list(binaries[0][1])
-    target = next(
-        (match[1] for ptx, _, _ in binaries if (match := _TARGET.search(ptx))), _DEFAULT_ARCH
-    )
-    named = {symbol for _, lowered, _ in binaries for symbol in lowered.values()}
-    expressions += source_instances(
-        sorted({symbol for _, _, kernels in binaries for symbol in kernels} - named)
-    )
-    if early is not None and {*expressions} <= {*_expected_instances(request, source)}:
+    target = _arch_of(binaries)
+    named: set[str] = set()
+    symbols: set[str] = set()
+    for _, lowered, entries in binaries:
+        named.update(lowered.values())
+        symbols.update(entries)
+    expressions = [*binaries[0][1], *source_instances(sorted(symbols - named))]
+    if early is not None and set(expressions) <= set(_expected_instances(request, source)):
         source_kernels = early
     else:
         source_kernels = read_source(
@@ -168,18 +166,13 @@ def _read_kernels(
             for ptx, lowered, kernels in binaries
         ]
     matched = [match_kernels(kernels, lowered, source_kernels) for _, lowered, kernels in binaries]
-    doubtful = {
-        kernel.expression: None
-        for kernels in matched
-        for kernel in kernels.values()
-        if kernel.needs_probe
-    }
-    types = (
-        _probe(request, source, [*source.options, f"-arch=sm_{target}"], doubtful)
-        if doubtful and preprocessed is None
-        else {}
-    )
-    open_names = open_kernels(source.text) if source_kernels.is_complete else set()
+    types = {}
+    doubtful = _doubtful(matched)
+    if doubtful and preprocessed is None:
+        types = _probe(request, source, [*source.options, f"-arch=sm_{target}"], doubtful)
+    open_names: set[str] = set()
+    if source_kernels.is_complete:
+        open_names = open_kernels(source.text)
     declared = {
         info.name: len(info.arg_types) for info in (request.fmap or {}).values() if info.arg_types
     }
@@ -192,6 +185,25 @@ def _read_kernels(
         }
         results.append(with_globals(functions, source_kernels.global_types(ptx)))
     return results, source_kernels.toolchain
+
+
+def _doubtful(programs: Iterable[Mapping[str, CompiledKernel]]) -> list[str]:
+    """Return the expressions of the kernels that need the probe."""
+    expressions: dict[str, None] = {}
+    for kernels in programs:
+        for kernel in kernels.values():
+            if kernel.needs_probe:
+                expressions[kernel.expression] = None
+    return list(expressions)
+
+
+def _arch_of(binaries: Sequence[Binary]) -> str:
+    """Return the number of the architecture of the first program that has one."""
+    for ptx, _, _ in binaries:
+        match = _TARGET.search(ptx)
+        if match:
+            return match[1]
+    return _DEFAULT_ARCH
 
 
 def read_early(
@@ -223,11 +235,10 @@ def own_kernels(ptx: str, *, is_nvcc: bool) -> dict[str, KernelEntry]:
     """Return the kernels of a binary by symbol, for nvcc without those that the host code of
     NVIDIA's headers launches.
     """
-    return {
-        symbol: entry
-        for symbol, entry in read_ptx(ptx).items()
-        if not (is_nvcc and _OF_HEADERS.match(symbol))
-    }
+    kernels = read_ptx(ptx)
+    if not is_nvcc:
+        return kernels
+    return {symbol: entry for symbol, entry in kernels.items() if not _OF_HEADERS.match(symbol)}
 
 
 def _macros(target: str, version: tuple[int, int]) -> list[tuple[str, str]]:
@@ -261,8 +272,12 @@ def _probe(
         )
     except CompileError:
         return {}  # the program itself compiles, so an expression is at fault
-    types = {names[name]: parse_signature(symbol) for name, symbol in program.lowered.items()}
-    return {name: each for name, each in types.items() if each is not None}
+    types = {}
+    for name, symbol in program.lowered.items():
+        signature = parse_signature(symbol)
+        if signature is not None:
+            types[names[name]] = signature
+    return types
 
 
 # -- Join what the source declares about a kernel with what its binary contains.
@@ -298,43 +313,28 @@ class CompiledKernel:
         declaration: SourceKernel | None,
         source: SourceKernels,
     ) -> None:
-        self._entry, self._declaration = entry, declaration
-        parts = parse_function(entry.name)
-        self.expression = (
-            expression
-            or (declaration.name if declaration is not None else "")
-            or (parts.name if parts else entry.name)
-        )
+        self._entry = entry
+        self._declaration = declaration
+        self._source = source
+        self._text = source.text
+        name = entry.name
         #: The types in the symbol. Those of a template may depend on its arguments in ways that the
         #: symbol does not resolve.
-        self._nodes = parts.params if parts is not None else None
+        self._nodes: Sequence[TypeNode] | None = None
+        parts = parse_function(entry.name)
+        if parts is not None:
+            self._nodes = parts.params
+            name = parts.name
         self._arguments: list[Argument] | None = None
-        # The compiler's symbol contains the types, and libclang's symbol is equal.
-        same_symbol = (
-            declaration is not None
-            and not declaration.is_c
-            and not declaration.is_template
-            and declaration.signature() == signature_key(entry.name)
-        )
-        self._is_certain = declaration is not None and (
-            same_symbol or source.has_certain_types(declaration)
-        )
-        self._text, self._source = source.text, source
+        self._is_certain = False
         if declaration is not None:
-            self._arguments = [
-                clang_argument(
-                    argument, name, source.unknown, source.is_certain, source.known_types
-                )
-                for argument, name in zip(
-                    declaration.arguments, declaration.parameter_names(source.library), strict=True
-                )
-            ]
-        has_types = (
-            self._is_certain
-            and self._arguments is not None
-            and all(each.type for each in self._arguments)
-        )
-        self.needs_probe = not has_types and self._nodes is None
+            name = declaration.name or name
+            self._is_certain = _has_symbol(declaration, entry) or source.has_certain_types(
+                declaration
+            )
+            self._arguments = _arguments_of(declaration, source)
+        self.expression = expression or name
+        self.needs_probe = self._nodes is None and not _has_types(self._arguments, self._is_certain)
 
     def function(
         self,
@@ -363,28 +363,43 @@ class CompiledKernel:
         CompileError
             The types in the source contradict the binary.
         """
-        entry, declaration = self._entry, self._declaration
-        fitted = self._fit(
-            _join(self._arguments, nodes or self._nodes, self._is_certain), entry.name in declared
-        )
-        if declaration is not None and any(each.param.access == "r" for each in fitted):
-            name, written = declaration.cursor.spelling, self._source.written_parameters
-            fitted = [
-                each.replace(written_param(each.param, (name, number), written))
-                for number, each in enumerate(fitted)
-            ]
+        entry = self._entry
+        declaration = self._declaration
+        joined = _join(self._arguments, nodes or self._nodes, self._is_certain)
+        fitted = self._fit(joined, entry.name in declared)
+        location = "the binary"
+        is_open = False
+        if declaration is not None:
+            location = declaration.location
+            name = declaration.cursor.spelling
+            is_open = name in open_names
+            if any(each.param.access == "r" for each in fitted):
+                written = self._source.written_parameters
+                fitted = [
+                    each.replace(written_param(each.param, (name, number), written))
+                    for number, each in enumerate(fitted)
+                ]
         if declared.get(entry.name, 0) != len(fitted):
             fitted = self._with_images(fitted, uses)
-        is_tensor_map = [each.is_tensor_map for each in fitted]
+
+        types = []
+        tags = []
+        for argument in fitted:
+            if argument.is_tensor_map:
+                types.append("handle")
+                tags.append(TENSOR_MAP_TAG)
+            else:
+                types.append(argument.type)
+                tags.append(0)
+        if not any(tags):
+            tags.clear()
         function = ReflectedFunction(
             entry.name,
-            ["handle" if each.is_tensor_map else each.type for each in fitted],
-            [each.param for each in fitted],
-            location=declaration.location if declaration is not None else "the binary",
-            open_block=declaration is not None and declaration.cursor.spelling in open_names,
-            extra_tags=[TENSOR_MAP_TAG * each for each in is_tensor_map]
-            if any(is_tensor_map)
-            else (),
+            types,
+            [argument.param for argument in fitted],
+            location=location,
+            open_block=is_open,
+            extra_tags=tags,
         )
         return with_entry(function, entry)
 
@@ -408,16 +423,17 @@ class CompiledKernel:
         results = []
         for number, (argument, place) in enumerate(zip(arguments, places, strict=True), 1):
             size = argument.size
-            if size in (0, place.size):
-                results.append(_place(argument, place))
-            elif is_certain:
-                name = f" ({argument.param.name!r})" if argument.param.name else ""
-                raise self._contradiction(
-                    f"takes argument {number}{name} as {_described(argument)} of {size} bytes in the source, and as {_ptx_type(place)} of "
-                    f"{place.size} bytes in its PTX"
-                )
-            else:
-                results.append(_place(argument.without_type(), place))
+            if size not in (0, place.size):
+                if is_certain:
+                    name = ""
+                    if argument.param.name:
+                        name = f" ({argument.param.name!r})"
+                    raise self._contradiction(
+                        f"takes argument {number}{name} as {_described(argument)} of {size} bytes in the source, and as "
+                        f"{_ptx_type(place)} of {place.size} bytes in its PTX"
+                    )
+                argument = argument.without_type()
+            results.append(_place(argument, place))
         return results
 
     def _with_images(
@@ -426,33 +442,53 @@ class CompiledKernel:
         """Return the arguments with images and samplers in place of the objects of textures and
         surfaces.
         """
-        names = [
-            object_type(each.type)
-            for each in (self._declaration.arguments if self._declaration is not None else ())
-        ]
+        if self._declaration is None:
+            return arguments
+        names = [object_type(each.type) for each in self._declaration.arguments]
         if len(names) != len(arguments) or not any(names):
             return arguments
         results = []
         for number, (argument, name) in enumerate(zip(arguments, names, strict=True)):
-            use = use_of(uses, self._entry.name, number)
-            params = (
-                object_params(argument.param.name, number, name, use)
-                if name and argument.type == "uint64"
-                else None
-            )
-            results += (
-                [argument] if params is None else [Argument("handle", each) for each in params]
-            )
+            params = None
+            if name and argument.type == "uint64":
+                use = use_of(uses, self._entry.name, number)
+                params = object_params(argument.param.name, number, name, use)
+            if params is None:
+                results.append(argument)
+            else:
+                results += [Argument("handle", param) for param in params]
         return results
 
     def _contradiction(self, problem: str) -> CompileError:
-        location = f" at {self._declaration.location}" if self._declaration is not None else ""
+        location = ""
+        if self._declaration is not None:
+            location = f" at {self._declaration.location}"
         return CompileError(
             f"the cuda kernel {self.expression!r}{location} {problem}. libclang and NVRTC read the source differently. Declare the "
             "kernel in fmap= with its arg_types",
             kind="cuda",
             function=self.expression,
         )
+
+
+def _has_symbol(declaration: SourceKernel, entry: KernelEntry) -> bool:
+    """Whether the compiler's symbol contains the types, and libclang's symbol is equal."""
+    if declaration.is_c or declaration.is_template:
+        return False
+    return declaration.signature() == signature_key(entry.name)
+
+
+def _arguments_of(declaration: SourceKernel, source: SourceKernels) -> list[Argument]:
+    names = declaration.parameter_names(source.library)
+    return [
+        clang_argument(argument, name, source.unknown, source.is_certain, source.known_types)
+        for argument, name in zip(declaration.arguments, names, strict=True)
+    ]
+
+
+def _has_types(arguments: Sequence[Argument] | None, is_certain: bool) -> bool:
+    """Whether the types of libclang are those of the compiler, and all are known."""
+    return is_certain and arguments is not None and all(each.type for each in arguments)
 
 
 def match_kernels(
@@ -473,48 +509,62 @@ def match_kernels(
         expression: symbol for expression, symbol in lowered.items() if symbol in entries
     }
     named_symbols = set(expressions.values())
-    by_signature = grouped(
-        (signature_key(symbol), symbol) for symbol in entries if symbol not in named_symbols
-    )
-    ordered = [
-        (symbol, kernel)
-        for key, kernel in source.by_signature.items()
-        for symbol in by_signature.pop(key, ())
-    ]
-    # libclang may read another type, and so mangle another symbol. The name and the number of
-    # parameters then identify the kernel.
-    matched = {id(kernel) for _, kernel in ordered}
-    others = (kernel for kernel in source.by_signature.values() if id(kernel) not in matched)
-    unmatched = grouped(((kernel.name, len(kernel.arguments)), kernel) for kernel in others)
+    others = [symbol for symbol in entries if symbol not in named_symbols]
     results: dict[str, CompiledKernel] = {}
-    named: dict[str, list[tuple[str, SourceKernel | None, MangledName | None]]] = {}
-    for symbol, kernel in ordered:
-        named.setdefault(kernel.name, []).append((symbol, kernel, parse_function(symbol)))
-    for symbol in (symbol for symbols in by_signature.values() for symbol in symbols):
-        parts = parse_function(symbol)
-        # An instance of a template that the source requests, or a kernel that libclang does not
-        # parse.
-        name = parts.name if parts is not None else symbol
-        candidates = unmatched.get((name, len(parts.params)), []) if parts is not None else []
-        declaration = candidates[0] if len(candidates) == 1 else source.by_expression.get(name)
-        named.setdefault(name, []).append((symbol, declaration, parts))
-    for name, overloads in named.items():
-        keys = [
-            parts.signature() if len(overloads) > 1 and parts is not None else name
-            for _, _, parts in overloads
-        ]
+    for name, overloads in _matches(others, source).items():
+        keys = _overload_names(name, [parts for _, _, parts in overloads])
         for key, (symbol, declaration, _) in zip(keys, overloads, strict=True):
             # Instances for two overloads of a function have one spelling, such as
             # ``map<&twice>(float*, int)``.
-            results[symbol if keys.count(key) > 1 else key] = CompiledKernel(
-                entries[symbol], "", declaration, source
-            )
+            if keys.count(key) > 1:
+                key = symbol
+            results[key] = CompiledKernel(entries[symbol], "", declaration, source)
     for expression, symbol in expressions.items():
         name = function_name(expression)
-        results[name] = CompiledKernel(
-            entries[symbol], name, source.by_expression.get(expression), source
-        )
+        declaration = source.by_expression.get(expression)
+        results[name] = CompiledKernel(entries[symbol], name, declaration, source)
     return results
+
+
+def _overload_names(name: str, overloads: Sequence[MangledName | None]) -> list[str]:
+    """Return the names of the functions of one name, of several ones with their types."""
+    if len(overloads) == 1:
+        return [name]
+    return [parts.signature() if parts is not None else name for parts in overloads]
+
+
+#: A symbol, the kernel that the source declares, and the parts of the symbol.
+_Match = tuple[str, "SourceKernel | None", "MangledName | None"]
+
+
+def _matches(symbols: Iterable[str], source: SourceKernels) -> dict[str, list[_Match]]:
+    """Return the symbols with their declarations, by the names of the functions in the order of the
+    source.
+    """
+    by_signature = grouped((signature_key(symbol), symbol) for symbol in symbols)
+    named: dict[str, list[_Match]] = {}
+    # libclang may read another type, and so mangle another symbol. The name and the number of
+    # parameters then identify the kernel.
+    unmatched: dict[tuple[str, int], list[SourceKernel]] = {}
+    for key, kernel in source.by_signature.items():
+        if key not in by_signature:
+            unmatched.setdefault((kernel.name, len(kernel.arguments)), []).append(kernel)
+            continue
+        for symbol in by_signature.pop(key):
+            named.setdefault(kernel.name, []).append((symbol, kernel, parse_function(symbol)))
+    # Instances of templates that the source requests, and kernels that libclang does not parse.
+    for symbol in chain.from_iterable(by_signature.values()):
+        name = symbol
+        candidates: list[SourceKernel] = []
+        parts = parse_function(symbol)
+        if parts is not None:
+            name = parts.name
+            candidates = unmatched.get((name, len(parts.params)), [])
+        declaration = source.by_expression.get(name)
+        if len(candidates) == 1:
+            declaration = candidates[0]
+        named.setdefault(name, []).append((symbol, declaration, parts))
+    return named
 
 
 def _join(
@@ -523,21 +573,21 @@ def _join(
     """Return the arguments with the types of the compiler where libclang's are unknown or
     uncertain.
     """
-    if nodes is None or (
-        is_certain and arguments is not None and all(each.type for each in arguments)
-    ):
-        return (
-            arguments
-            if is_certain or arguments is None
-            else [each.without_type() for each in arguments]
-        )
+    if _has_types(arguments, is_certain):
+        return arguments
+    if nodes is None:
+        if is_certain or arguments is None:
+            return arguments
+        return [each.without_type() for each in arguments]
     if arguments is None or len(arguments) != len(nodes):
         return [mangled_argument("", node) for node in nodes]
     results = []
     for argument, node in zip(arguments, nodes, strict=True):
         other = mangled_argument(argument.param.name, node)
         # libclang's argument has the sizes and members of structs, which the compiler's name lacks.
-        results.append(argument if argument.agrees(other) else other)
+        if argument.agrees(other):
+            other = argument
+        results.append(other)
     return results
 
 
@@ -560,7 +610,9 @@ def _described(argument: Argument) -> str:
 
 
 def _ptx_type(place: ParamPlace) -> str:
-    return f".{place.type}" if place.type != "b8" else f".align {place.align} .b8[{place.size}]"
+    if place.type == "b8":
+        return f".align {place.align} .b8[{place.size}]"
+    return f".{place.type}"
 
 
 # -- Find the names of a kernel's parameters in the text, where libclang does not parse its
@@ -570,7 +622,8 @@ def _ptx_type(place: ParamPlace) -> str:
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _NAME = re.compile(r"([A-Za-z_]\w*)\s*(?:\[[^\]]*\]\s*)*\Z")
 #: The limits on the declarations of one name, and on the characters of one.
-_MAX_DECLARATIONS, _MAX_LENGTH = 64, 1 << 14
+_MAX_DECLARATIONS = 64
+_MAX_LENGTH = 1 << 14
 
 
 def parameter_names(text: str, expression: str) -> list[str]:
@@ -587,17 +640,17 @@ def parameter_names(text: str, expression: str) -> list[str]:
     name = expression.partition("<")[0].rpartition("::")[2].strip(" &(")
     if not name.isidentifier():
         return []
-    for number, match in enumerate(
-        re.finditer(rf"\b__global__\b[^;{{}}]{{0,400}}?\b{name}\s*\(", text)
-    ):
-        if number == _MAX_DECLARATIONS:
-            break
-        pieces = split_arguments(_COMMENT.sub(" ", text[match.end() : match.end() + _MAX_LENGTH]))
-        names = [
-            found[1]
-            for piece in pieces or ()
-            if (found := _NAME.search(piece.partition("=")[0].rstrip())) is not None
-        ]
-        if pieces and len(names) == len(pieces) == len({*names}):
+    kernel = re.compile(rf"\b__global__\b[^;{{}}]{{0,400}}?\b{name}\s*\(")
+    for match in islice(kernel.finditer(text), _MAX_DECLARATIONS):
+        start = match.end()
+        pieces = split_arguments(_COMMENT.sub(" ", text[start : start + _MAX_LENGTH]))
+        if not pieces:
+            continue
+        names = []
+        for piece in pieces:
+            found = _NAME.search(piece.partition("=")[0].rstrip())
+            if found is not None:
+                names.append(found[1])
+        if len(names) == len(pieces) == len(set(names)):
             return names
     return []

@@ -93,8 +93,12 @@ class SourceKernel:
     def __init__(
         self, name: str, symbol: str, cursor: Any, location: str, is_c: bool, is_template: bool
     ) -> None:
-        self.name, self.symbol, self.cursor, self.location = name, symbol, cursor, location
-        self.is_c, self.is_template = is_c, is_template
+        self.name = name
+        self.symbol = symbol
+        self.cursor = cursor
+        self.location = location
+        self.is_c = is_c
+        self.is_template = is_template
         self.arguments = list(cursor.get_arguments())
         self._names: list[str] | None = None
 
@@ -115,11 +119,10 @@ class SourceKernel:
         header of NVIDIA changes.
         """
         for argument in self.arguments:
-            start, end = argument.extent.start, argument.extent.end
-            if (
-                str(start.file) != main
-                or _PLAIN.fullmatch(program, start.offset, end.offset) is None
-            ):
+            extent = argument.extent
+            if str(extent.start.file) != main:
+                return False
+            if not _PLAIN.fullmatch(program, extent.start.offset, extent.end.offset):
                 return False
         return True
 
@@ -127,7 +130,9 @@ class SourceKernel:
 def signature_key(symbol: str) -> str:
     """Return the name and the types in a mangled name; the symbol itself if they are unknown."""
     parts = parse_function(symbol)
-    return without_inline(parts.signature()) if parts is not None else symbol
+    if parts is None:
+        return symbol
+    return without_inline(parts.signature())
 
 
 class SourceKernels:
@@ -167,23 +172,11 @@ class SourceKernels:
         *,
         is_preprocessed: bool,
     ) -> None:
-        self.library, self.toolchain = library, library.toolchain
+        self.library = library
+        self.toolchain = library.toolchain
         self.text = text
         self.known_types: dict[str, Argument] = {}
-        locations, fatal, last_line = [], False, text.count("\n") + 1
-        for diagnostic in unit.diagnostics:
-            place = diagnostic.location
-            # The expressions are after the program. One that libclang does not resolve has no
-            # kernel.
-            is_expression = (
-                place.line > last_line and place.file is not None and str(place.file) == main
-            )
-            if diagnostic.severity >= diagnostic.Error and not is_expression:
-                locations.append((str(place.file) if place.file else "", place.line, place.column))
-                fatal |= diagnostic.severity > diagnostic.Error
-                if len(locations) == MAX_ERRORS:
-                    fatal = True
-                    break
+        locations, fatal = _errors(unit, main, text)
         self.unknown = LocationSet(locations)
         if is_preprocessed:
             # All headers and conditions are the compiler's. libclang has errors in the headers, and
@@ -197,35 +190,45 @@ class SourceKernels:
                 and not locations
                 and all(name in known for name in include_names(text))
             )
-        self._main, self._program, self._unit = main, text.encode(), unit
-        self._with_bodies, self._names = with_bodies, names
+        self._main = main
+        self._program = text.encode()
+        self._unit = unit
+        self._with_bodies = with_bodies
+        self._names = names
         self.by_signature: dict[str, SourceKernel] = {}
         self.by_expression: dict[str, SourceKernel] = {}
-
-        def kernel(name: str, cursor: Any, is_template: bool = False) -> SourceKernel:
-            file, line, _ = library.location(cursor.location)
-            place = f"{names.get(file, os.path.basename(file))}:{line}"
-            symbol = cursor.mangled_name
-            return SourceKernel(name, symbol, cursor, place, symbol == cursor.spelling, is_template)
-
         self._declarations = list(declarations(unit.cursor, is_in(main)))
         for scope, cursor in self._declarations:
             if cursor.kind.name == "VAR_DECL":
-                number = expression_number(cursor)
-                target = referenced_function(cursor, library) if number is not None else None
-                if number is not None and target is not None and _is_kernel(target, library):
-                    self.by_expression[expressions[number]] = kernel(
-                        qualified_name(target), target, is_template=True
-                    )
+                self._add_expression(cursor, expressions)
             elif cursor.kind.name == "FUNCTION_DECL" and _is_kernel(cursor, library):
-                entry = kernel(
-                    scope + cursor.spelling, cursor, template_of(cursor, library) is not None
-                )
-                # A later declaration replaces the one before it, and keeps its place in the order.
-                # A prototype may have no names.
-                key = entry.signature()
-                if key not in self.by_signature or all(entry.parameter_names(library)):
-                    self.by_signature[key] = entry
+                is_template = template_of(cursor, library) is not None
+                self._add(self._kernel(scope + cursor.spelling, cursor, is_template))
+
+    def _kernel(self, name: str, cursor: Any, is_template: bool) -> SourceKernel:
+        file, line, _ = self.library.location(cursor.location)
+        place = f"{self._names.get(file, os.path.basename(file))}:{line}"
+        symbol = cursor.mangled_name
+        return SourceKernel(name, symbol, cursor, place, symbol == cursor.spelling, is_template)
+
+    def _add(self, kernel: SourceKernel) -> None:
+        """Add a declaration. A later one replaces the one before it, and keeps its place in the
+        order.
+        """
+        key = kernel.signature()
+        # A prototype may have no names.
+        if key not in self.by_signature or all(kernel.parameter_names(self.library)):
+            self.by_signature[key] = kernel
+
+    def _add_expression(self, variable: Any, expressions: Sequence[str]) -> None:
+        """Add the kernel of a name expression, if it is the value of a variable."""
+        number = expression_number(variable)
+        if number is None:
+            return
+        target = referenced_function(variable, self.library)
+        if target is not None and _is_kernel(target, self.library):
+            kernel = self._kernel(qualified_name(target), target, is_template=True)
+            self.by_expression[expressions[number]] = kernel
 
     @cached_property
     def written_parameters(self) -> Mapping[Any, str]:
@@ -237,43 +240,63 @@ class SourceKernels:
 
     def global_types(self, ptx: str) -> dict[str, list[Any]]:
         """Return the types of the global variables of a binary, if they are the compiler's."""
-        return (
-            global_types(self._declarations, ptx.encode(), cuda_element_type)
-            if self.is_complete
-            else {}
-        )
+        if not self.is_complete:
+            return {}
+        return global_types(self._declarations, ptx.encode(), cuda_element_type)
 
     def lowered(self, expressions: Iterable[str], symbols: Iterable[str]) -> dict[str, str]:
         """Return the symbol of each name expression among those of a binary; "" for another one,
         such as that of a variable.
         """
         by_signature = {signature_key(symbol): symbol for symbol in symbols}
-        kernels = {each: self.by_expression.get(each) for each in expressions}
-        return {
-            each: by_signature.get(kernel.signature(), "") if kernel is not None else ""
-            for each, kernel in kernels.items()
-        }
+        lowered = dict.fromkeys(expressions, "")
+        for expression in lowered:
+            kernel = self.by_expression.get(expression)
+            if kernel is not None:
+                lowered[expression] = by_signature.get(kernel.signature(), "")
+        return lowered
 
     def has_certain_types(self, kernel: SourceKernel) -> bool:
         """Return whether the types that libclang reads for a kernel without types in its symbol are
         the compiler's.
         """
+        if self.is_complete:
+            return True
         # A header that libclang lacks is NVIDIA's: those of the user are in the text.
-        return self.is_complete or (
-            self.is_certain and kernel.is_c and kernel.has_plain_types(self._program, self._main)
-        )
+        if not self.is_certain or not kernel.is_c:
+            return False
+        return kernel.has_plain_types(self._program, self._main)
 
     def incomplete_types(self) -> list[str]:
         """Return the names of the structs behind pointers that libclang has not laid out."""
-        kernels = (*self.by_signature.values(), *self.by_expression.values())
-        return sorted(
-            {
-                name
-                for kernel in kernels
-                for each in kernel.arguments
-                if (name := incomplete_name(each.type))
-            }
-        )
+        names: set[str] = set()
+        for kernel in (*self.by_signature.values(), *self.by_expression.values()):
+            names.update(incomplete_name(argument.type) for argument in kernel.arguments)
+        names.discard("")
+        return sorted(names)
+
+
+def _errors(unit: Any, main: str, text: str) -> tuple[list[tuple[str, int, int]], bool]:
+    """Return the places of libclang's errors in a program, and whether it has stopped at one."""
+    locations = []
+    is_fatal = False
+    last_line = text.count("\n") + 1
+    for diagnostic in unit.diagnostics:
+        if diagnostic.severity < diagnostic.Error:
+            continue
+        place = diagnostic.location
+        file = ""
+        if place.file:
+            file = str(place.file)
+        # The expressions are after the program. One that libclang does not resolve has no kernel.
+        if file == main and place.line > last_line:
+            continue
+        locations.append((file, place.line, place.column))
+        if diagnostic.severity > diagnostic.Error:
+            is_fatal = True
+        if len(locations) == MAX_ERRORS:
+            return locations, True
+    return locations, is_fatal
 
 
 def read_source(
@@ -309,31 +332,25 @@ def read_source(
     head_path = os.path.join(VIRTUAL_FOLDER, prelude.NAME)
     appended = instance_variables(expressions)
     if preprocessed is not None:
-        text, head = _restored(preprocessed.main), _RESTORED
+        text = _restored(preprocessed.main)
+        head = _RESTORED
         headers = {name: _restored(header) for name, header in preprocessed.headers.items()}
     else:
         text = source.text
         headers = dict(prelude.program_headers(text))
         for name in include_names(text):
             headers.setdefault(name, "")  # after a missing file libclang reports no further error
-        head = (
-            "".join(f"#define {name} {value}\n" for name, value in macros)
-            + predefined(text)
-            + prelude.text(text + appended)
-        )
-    files = [
-        (main, text + appended),
-        (head_path, head),
-        *(
-            (os.path.join(_HEADERS, *name.split("/")), content)
-            for name, content in headers.items()
-            if _is_plain(name)
-        ),
-    ]
+        head = "".join(f"#define {name} {value}\n" for name, value in macros)
+        head += predefined(text) + prelude.text(text + appended)
+    files = [(main, text + appended), (head_path, head)]
+    for name, content in headers.items():
+        if _is_plain(name):
+            files.append((os.path.join(_HEADERS, *name.split("/")), content))
     arguments = [*_LANGUAGE, "-nostdinc", "-undef"]
-    # The functions of a preprocessed program have no attributes of the host and the device: clang
-    # overloads functions by them.
-    arguments += ["-Xclang", "-fno-cuda-host-device-constexpr"] if preprocessed is not None else []
+    if preprocessed is not None:
+        # The functions of a preprocessed program have no attributes of the host and the device:
+        # clang overloads functions by them.
+        arguments += ["-Xclang", "-fno-cuda-host-device-constexpr"]
     arguments += [
         f"-std={_standard(source.options)}",
         "-w",
@@ -355,35 +372,31 @@ def read_source(
         )
 
     def parse_bodies() -> Any:
-        # The functions of a preprocessed program are the host's, which no kernel calls.
-        own = head.replace("__attribute__((global))", "") if preprocessed is not None else head
+        own = head
+        if preprocessed is not None:
+            # The functions of a preprocessed program are the host's, which no kernel calls.
+            own = own.replace("__attribute__((global))", "")
         files[1] = (head_path, own)
         unit = parse()
-        names = {
-            match[1] for each in unit.diagnostics if (match := _UNDECLARED.match(each.spelling))
-        }
+        names = _undeclared_names(unit)
         if not names:
             return unit
         # clang drops a statement with an unknown name, such as threadIdx.
-        files[1] = (
-            head_path,
-            own + _STAND_IN + "".join(f"extern devmod_any {name};\n" for name in sorted(names)),
-        )
+        stand_ins = "".join(f"extern devmod_any {name};\n" for name in sorted(names))
+        files[1] = (head_path, own + _STAND_IN + stand_ins)
         return parse()
 
     def read() -> SourceKernels:
-        names, is_preprocessed = {main: request.name}, preprocessed is not None
-        unit = parse(_SKIP_BODIES)
         return SourceKernels(
             library,
-            unit,
+            parse(_SKIP_BODIES),
             main,
             text,
             expressions,
-            names,
+            {main: request.name},
             source.options,
             parse_bodies,
-            is_preprocessed=is_preprocessed,
+            is_preprocessed=preprocessed is not None,
         )
 
     kernels = read()
@@ -391,34 +404,46 @@ def read_source(
     if incomplete:
         # libclang does not lay out a template's instance that only a pointer uses. An assertion
         # after the program forces the layout.
-        files[0] = (
-            main,
-            text + appended + "".join(f"\nstatic_assert(sizeof({name}));" for name in incomplete),
-        )
+        assertions = "".join(f"\nstatic_assert(sizeof({name}));" for name in incomplete)
+        files[0] = (main, text + appended + assertions)
         kernels = read()
     return kernels
+
+
+def _undeclared_names(unit: Any) -> set[str]:
+    names = set()
+    for diagnostic in unit.diagnostics:
+        match = _UNDECLARED.match(diagnostic.spelling)
+        if match:
+            names.add(match[1])
+    return names
 
 
 _STANDARD = re.compile(r"--?std=(c\+\+\d\d)")
 _DEFAULT_STANDARD = "c++17"
 #: The standards before the one that the prelude needs. They have the same types.
-_OLD_STANDARDS, _OLDEST_STANDARD = ("c++98", "c++03"), "c++11"
+_OLD_STANDARDS = ("c++98", "c++03")
+_OLDEST_STANDARD = "c++11"
 
 
 def _standard(options: Sequence[str]) -> str:
     """Return the C++ standard for libclang."""
-    standard = next(
-        (match[1] for option in reversed(options) if (match := _STANDARD.fullmatch(option))),
-        _DEFAULT_STANDARD,
-    )
-    return _OLDEST_STANDARD if standard in _OLD_STANDARDS else standard
+    for option in reversed(options):
+        match = _STANDARD.fullmatch(option)
+        if not match:
+            continue
+        if match[1] in _OLD_STANDARDS:
+            return _OLDEST_STANDARD
+        return match[1]
+    return _DEFAULT_STANDARD
 
 
 #: What gcc's headers use and clang lacks, and the macro of CUDA that `_restored` writes.
 _RESTORED = "#define __malloc__(...)\n#define __global__ __attribute__((global))\n"
 #: gcc's ``integer_sequence<T, __integer_pack(N)...>``, in two parts: the second begins with a word,
 #: so its search in megabytes is fast.
-_PACK, _PACK_OF = re.compile(r"__integer_pack\((\w+)\)\.\.\.>"), re.compile(r"(\w+)<\s*(\w+),\s*\Z")
+_PACK = re.compile(r"__integer_pack\((\w+)\)\.\.\.>")
+_PACK_OF = re.compile(r"(\w+)<\s*(\w+),\s*\Z")
 #: The largest number of characters of the first part.
 _LONGEST = 200
 
@@ -443,10 +468,11 @@ def _is_plain(name: str) -> bool:
 
 
 def _is_kernel(cursor: Any, library: Libclang) -> bool:
+    if _has_global(cursor):
+        return True
     pattern = template_of(cursor, library)
-    return any(
-        each.kind.name == "CUDAGLOBAL_ATTR"
-        for of in (cursor, pattern)
-        if of is not None
-        for each in of.get_children()
-    )
+    return pattern is not None and _has_global(pattern)
+
+
+def _has_global(cursor: Any) -> bool:
+    return any(each.kind.name == "CUDAGLOBAL_ATTR" for each in cursor.get_children())

@@ -19,7 +19,10 @@ from devmod_targets.authoring.clang import (
     type_kind,
 )
 
-POINTER, REFERENCES, RECORD, ENUM = 101, (103, 104), 105, 106
+POINTER = 101
+REFERENCES = (103, 104)
+RECORD = 105
+ENUM = 106
 _FUNCTIONS = (110, 111)  # without and with a prototype
 _INCOMPLETE = -2
 _ARRAYS = (112, 114, 115)  # of fixed, unknown and variable length
@@ -70,11 +73,9 @@ class Argument(NamedTuple):
         """Return whether `other`, which has no sizes of structs and values of enums, has the same
         type.
         """
-        if (
-            not self.type
-            or self.param.kind != other.param.kind
-            or self.param.access != other.param.access
-        ):
+        if not self.type or self.param.kind != other.param.kind:
+            return False
+        if self.param.access != other.param.access:
             return False
         if self.type_name or other.type_name:
             return self.type_name == other.type_name
@@ -96,7 +97,9 @@ class Argument(NamedTuple):
 
 def bytes_argument(place: ParamPlace, name: str = "") -> Argument:
     """Return the argument of a struct of which the binary has the bytes alone."""
-    dtype = f"uint8x{place.size}" if place.size > 1 else "uint8"
+    dtype = "uint8"
+    if place.size > 1:
+        dtype = f"uint8x{place.size}"
     return Argument(dtype, Param(name, "scalar", dtype, align=place.align or 1))
 
 
@@ -111,7 +114,9 @@ def cuda_element_type(type_: Any) -> tuple[str, int]:
             return dtype, 0
     if kind == POINTER or kind in REFERENCES:
         return "uint64", 0
-    return (_OTHER_TYPES[kind], 0) if kind in _OTHER_TYPES else element_type(type_)
+    if kind in _OTHER_TYPES:
+        return _OTHER_TYPES[kind], 0
+    return element_type(type_)
 
 
 def _named_record(type_: Any) -> str:
@@ -120,11 +125,9 @@ def _named_record(type_: Any) -> str:
     """
     dtype = _named(_QUALIFIERS.sub("", type_.spelling))
     # An instance of a template that only a pointer uses has no layout.
-    return (
-        dtype
-        if dtype and type_.get_size() in (array_bytes(parse_dtype(dtype)), _INCOMPLETE)
-        else ""
-    )
+    if dtype and type_.get_size() in (array_bytes(parse_dtype(dtype)), _INCOMPLETE):
+        return dtype
+    return ""
 
 
 def incomplete_name(type_: Any) -> str:
@@ -172,9 +175,8 @@ def clang_argument(
     result = known.get(key)
     if result is None:
         result = _clang_argument(type_, unknown, is_certain)
-        if (
-            "(" not in key
-        ):  # a type without a name has its place in parentheses, which a macro repeats
+        # A type without a name has its place in parentheses, which a macro repeats.
+        if "(" not in key:
             known[key] = result
     return result.replace(result.param.replace(name=name))
 
@@ -182,42 +184,50 @@ def clang_argument(
 def _clang_argument(type_: Any, unknown: LocationSet, is_certain: bool) -> Argument:
     """Return the argument of a canonical type, without its name."""
     kind = type_kind(type_)
-    if kind in REFERENCES or kind == POINTER or kind in _ARRAYS:
-        target = type_ if kind in _ARRAYS else type_.get_pointee().get_canonical()
-        if type_kind(target) in _FUNCTIONS:
-            return Argument("uint64", Param("", "scalar", "uint64"))
-        # The declared length of ``int x[16]``, or the object of a reference, is the memory that the
-        # kernel requires.
-        size, const = (
-            target.get_size() if kind in REFERENCES or kind == _FIXED_ARRAY else 0,
-            target.is_const_qualified(),
-        )
-        while type_kind(target) in _ARRAYS:
-            target = lane_type(target)
-        type_name = _type_name(target)
-        if type_name and not _is_known(target, unknown, is_certain):
-            return Argument("handle", buffer_param("", "", const), type_name)
-        element, align = cuda_element_type(target)
-        param = buffer_param("", element, const, align, max(size, 0))
-        return Argument("handle", with_struct(param, target, cuda_element_type), type_name)
+    if kind in _ARRAYS:
+        return _clang_pointer(kind, type_, unknown, is_certain)
+    if kind in REFERENCES or kind == POINTER:
+        return _clang_pointer(kind, type_.get_pointee().get_canonical(), unknown, is_certain)
     type_name = _type_name(type_)
     if type_name and not _is_known(type_, unknown, is_certain):
         return Argument("", Param("", "scalar"), type_name)
     element, align = cuda_element_type(type_)
     if not element:
-        size, align = type_.get_size(), type_.get_align()
-        element = f"uint8x{size}" if size > 1 else ""
+        size = type_.get_size()
+        align = type_.get_align()
+        if size > 1:
+            element = f"uint8x{size}"
     param = Param("", "scalar", element, align=align)
     return Argument(element, with_struct(param, type_, cuda_element_type), type_name)
 
 
+def _clang_pointer(kind: int, target: Any, unknown: LocationSet, is_certain: bool) -> Argument:
+    """Return the argument of a pointer, a reference or an array. `target` is the type behind it, or
+    the array's own.
+    """
+    if type_kind(target) in _FUNCTIONS:
+        return Argument("uint64", Param("", "scalar", "uint64"))
+    size = 0
+    # The declared length of ``int x[16]``, or the object of a reference, is the memory that the
+    # kernel requires.
+    if kind in REFERENCES or kind == _FIXED_ARRAY:
+        size = target.get_size()
+    const = target.is_const_qualified()
+    while type_kind(target) in _ARRAYS:
+        target = lane_type(target)
+    type_name = _type_name(target)
+    if type_name and not _is_known(target, unknown, is_certain):
+        return Argument("handle", buffer_param("", "", const), type_name)
+    element, align = cuda_element_type(target)
+    param = buffer_param("", element, const, align, max(size, 0))
+    return Argument("handle", with_struct(param, target, cuda_element_type), type_name)
+
+
 def _type_name(type_: Any) -> str:
     """Return the name of a class or enum that devmod has no type for; "" for other types."""
-    return (
-        ""
-        if type_kind(type_) not in (RECORD, ENUM) or _named_record(type_)
-        else _QUALIFIERS.sub("", type_.spelling)
-    )
+    if type_kind(type_) not in (RECORD, ENUM) or _named_record(type_):
+        return ""
+    return _QUALIFIERS.sub("", type_.spelling)
 
 
 def _is_known(type_: Any, unknown: LocationSet, is_certain: bool) -> bool:
@@ -241,13 +251,17 @@ def mangled_argument(name: str, node: TypeNode) -> Argument:
 
 
 def _node_name(node: TypeNode) -> str:
-    return without_inline(node.text) if node.kind == "name" and not _named(node.text) else ""
+    if node.kind != "name" or _named(node.text):
+        return ""
+    return without_inline(node.text)
 
 
 def _node_type(node: TypeNode) -> str:
     if node.kind in ("pointer", "reference"):
         return "uint64"
-    return _BUILTINS.get(node.text, "") if node.kind == "builtin" else _named(node.text)
+    if node.kind == "builtin":
+        return _BUILTINS.get(node.text, "")
+    return _named(node.text)
 
 
 def buffer_param(name: str, element: str, is_const: bool, align: int = 0, size: int = 0) -> Param:
@@ -284,22 +298,6 @@ _SMALL = (
 )
 #: The type of devmod of each C++ type, by its name.
 DTYPES = {
-    **{
-        prefix + end: dtype + lanes
-        for prefix, dtype in _NUMBERS.items()
-        for end, lanes in _LANES.items()
-    },
-    **{
-        f"{prefix}4_{align}a": f"{dtype}x4"
-        for prefix, dtype in _NUMBERS.items()
-        if "64" in dtype
-        for align in (16, 32)
-    },
-    **{
-        f"__nv_{width}{lanes}_{name}": dtype + lanes
-        for width, name, dtype in _SMALL
-        for lanes in ("", "x2", "x4")
-    },
     "dim3": "uint32x3",
     "__half": "float16",
     "__half2": "float16x2",
@@ -309,3 +307,12 @@ DTYPES = {
     "__nv_fp4x2_e2m1": "uint8",
     "__nv_fp4x4_e2m1": "uint8x2",
 }
+for _prefix, _dtype in _NUMBERS.items():
+    for _end, _lanes in _LANES.items():
+        DTYPES[_prefix + _end] = _dtype + _lanes
+    if "64" in _dtype:
+        DTYPES[f"{_prefix}4_16a"] = f"{_dtype}x4"
+        DTYPES[f"{_prefix}4_32a"] = f"{_dtype}x4"
+for _width, _name, _dtype in _SMALL:
+    for _lanes in ("", "x2", "x4"):
+        DTYPES[f"__nv_{_width}{_lanes}_{_name}"] = _dtype + _lanes
