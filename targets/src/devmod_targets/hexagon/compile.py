@@ -37,24 +37,22 @@ from devmod_targets.authoring.zig import find_zig, library_headers
 
 #: The versions that clang supports.
 ARCHS = (
-    *(
-        "v5",
-        "v55",
-        "v60",
-        "v62",
-        "v65",
-        "v66",
-        "v67",
-        "v67t",
-        "v68",
-        "v69",
-        "v71",
-        "v71t",
-        "v73",
-        "v75",
-        "v79",
-        "v81",
-    ),
+    "v5",
+    "v55",
+    "v60",
+    "v62",
+    "v65",
+    "v66",
+    "v67",
+    "v67t",
+    "v68",
+    "v69",
+    "v71",
+    "v71t",
+    "v73",
+    "v75",
+    "v79",
+    "v81",
 )
 _LANGUAGES = {
     "C": ("c", "gnu17"),
@@ -64,39 +62,34 @@ _LANGUAGES = {
     "assembly": ("assembler", ""),
     "object": ("object", ""),
 }
+#: The keys of `Payload.source` for sources that are kept; the others have none.
+_SOURCE_KEYS = {"LLVM IR": "ir", "LLVM bitcode": "bc", "assembly": "asm"}
 #: No runner has C++'s runtime library: a module that needs it would not load.
 _CPP = ("-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics")
 #: The macros that libc++'s headers need. libc++ without threads and files: a kernel has none. clang
 #: defines _GNU_SOURCE for C++ on Linux.
 _LIBCPP = (
-    *("_GNU_SOURCE", "_LIBCPP_ABI_VERSION=1", "_LIBCPP_ABI_NAMESPACE=__1"),
-    *("_LIBCPP_DISABLE_VISIBILITY_ANNOTATIONS", "_LIBCPP_PSTL_BACKEND_SERIAL"),
+    "_GNU_SOURCE",
+    "_LIBCPP_ABI_VERSION=1",
+    "_LIBCPP_ABI_NAMESPACE=__1",
+    "_LIBCPP_DISABLE_VISIBILITY_ANNOTATIONS",
+    "_LIBCPP_PSTL_BACKEND_SERIAL",
     "_LIBCPP_HARDENING_MODE_DEFAULT=_LIBCPP_HARDENING_MODE_NONE",
     "_LIBCPP_ASSERTION_SEMANTIC_DEFAULT=_LIBCPP_ASSERTION_SEMANTIC_IGNORE",
-    *(
-        f"_LIBCPP_HAS_{each}=1"
-        for each in ("LOCALIZATION", "MUSL_LIBC", "UNICODE", "WIDE_CHARACTERS")
-    ),
-    *(
-        f"_LIBCPP_HAS_{each}=0"
-        for each in (
-            "FILESYSTEM",
-            "MONOTONIC_CLOCK",
-            "RANDOM_DEVICE",
-            "TERMINAL",
-            "THREADS",
-            "TIME_ZONE_DATABASE",
-        )
-    ),
-    *(
-        f"_LIBCPP_HAS_{each}=0"
-        for each in (
-            "THREAD_API_C11",
-            "THREAD_API_EXTERNAL",
-            "THREAD_API_PTHREAD",
-            "THREAD_API_WIN32",
-        )
-    ),
+    "_LIBCPP_HAS_LOCALIZATION=1",
+    "_LIBCPP_HAS_MUSL_LIBC=1",
+    "_LIBCPP_HAS_UNICODE=1",
+    "_LIBCPP_HAS_WIDE_CHARACTERS=1",
+    "_LIBCPP_HAS_FILESYSTEM=0",
+    "_LIBCPP_HAS_MONOTONIC_CLOCK=0",
+    "_LIBCPP_HAS_RANDOM_DEVICE=0",
+    "_LIBCPP_HAS_TERMINAL=0",
+    "_LIBCPP_HAS_THREADS=0",
+    "_LIBCPP_HAS_TIME_ZONE_DATABASE=0",
+    "_LIBCPP_HAS_THREAD_API_C11=0",
+    "_LIBCPP_HAS_THREAD_API_EXTERNAL=0",
+    "_LIBCPP_HAS_THREAD_API_PTHREAD=0",
+    "_LIBCPP_HAS_THREAD_API_WIN32=0",
     "_LIBCPP_HAS_VENDOR_AVAILABILITY_ANNOTATIONS=0",
 )
 #: ld.lld accepts undefined symbols. The runner defines them, or loading raises an error that names
@@ -135,54 +128,45 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     options = clang_options(request, SPEC, standard)
     if language == "object":
         _check_object(request)
-    is_source, key = (
-        language in ("c", "c++"),
-        {"LLVM IR": "ir", "LLVM bitcode": "bc", "assembly": "asm"}.get(request.language),
-    )
-    source: dict[str, str | bytes] = {key: request.text or request.data} if key else {}
+    is_source = language in ("c", "c++")
+    source: dict[str, str | bytes] = {}
+    if request.language in _SOURCE_KEYS:
+        source[_SOURCE_KEYS[request.language]] = request.text or request.data
     if is_source:
-        library = library_headers(
-            find_zig(kind=SPEC.kind, distribution=SPEC.build_distribution), "hexagon"
-        )
-        options = options._replace(
-            toolchain=options.toolchain.with_library(library, is_cpp=language == "c++")
-        )
+        zig = find_zig(kind=SPEC.kind, distribution=SPEC.build_distribution)
+        library = library_headers(zig, "hexagon")
+        toolchain = options.toolchain.with_library(library, is_cpp=language == "c++")
+        options = options._replace(toolchain=toolchain)
+
     with compiler_folder() as folder:
         ending = ending_of(explicit_instances(request.name_expressions))
         build = ClangBuild(
             request, options.toolchain, language, header_files(__package__), folder, ending=ending
         )
         machine = ["-target", "hexagon-unknown-none-elf", f"-m{arch}", "-fPIC"]
-        freestanding = _source_flags(language)
+        flags = [*machine, *_source_flags(language), *options.flags]
         log: list[str] = []
         reports: list[str] = []
         if is_source or language == "ir":
-            source["asm"], log, reports = build.compile(
-                [*machine, *freestanding, *options.flags], options.defines
-            )
+            source["asm"], log, reports = build.compile(flags, options.defines)
         # The assembler needs the options of the processor too, such as -mhvx.
-        code = build.link(
-            [*machine, *(flag for flag in options.flags if flag.startswith("-m"))], _LINK
-        )
-        symbols = exported_functions(code)
-        declared = {info.name for info in (request.fmap or {}).values()}
-        if not symbols or not declared.issubset(symbols):
-            # Hidden functions are functions of the module if the caller declares them, or if there
-            # are no others.
-            code = build.relink(export_hidden(build.object(), declared if symbols else ()), _LINK)
-            symbols = exported_functions(code)
+        processor = [flag for flag in options.flags if flag.startswith("-m")]
+        code, symbols = _link(request, build, [*machine, *processor])
         source["obj"] = build.object()
         if keeps_ir and (is_source or language == "ir"):
-            ir = build.llvm_ir([*machine, *freestanding, *options.flags], options.defines)
+            ir = build.llvm_ir(flags, options.defines)
             bitcode = build.bitcode()
             source.setdefault("ir", ir)
             source.setdefault("bc", bitcode)
-        sources, files = build.sources(), build.files
+        sources = build.sources()
+        files = build.files
+
     _check_arch(request, code)
     if not symbols:
         raise request.error(
             f"the {request.language} source {request.name} defines no function that is not static"
         )
+    readers: list[str] = []
     if is_source:
         reflected, readers, included, warnings = _read_source(
             request, language, options, symbols, code
@@ -191,12 +175,28 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         log += warnings
         fmap = merge_declared(SPEC, reflected, request.fmap)
     else:
-        fmap, readers = _declared_functions(request, symbols), []
+        fmap = _declared_functions(request, symbols)
     check_symbols(request, fmap, symbols, "function", ("export", "exports"))
     warn_caller(request, log, reports)
-    return Payload(
-        "hexagon", code, "so", fmap, source, options.origin(request, readers, sources), files
-    )
+    origin = options.origin(request, readers, sources)
+    return Payload("hexagon", code, "so", fmap, source, origin, files)
+
+
+def _link(
+    request: CompileRequest, build: ClangBuild, machine: Sequence[str]
+) -> tuple[bytes, list[str]]:
+    """Link the object. Return the shared object, and the functions that it exports."""
+    code = build.link(machine, _LINK)
+    symbols = exported_functions(code)
+    declared = {info.name for info in (request.fmap or {}).values()}
+    if symbols and declared.issubset(symbols):
+        return code, symbols
+    # Hidden functions are functions of the module if the caller declares them, or if there are no
+    # others.
+    if not symbols:
+        declared = set()
+    code = build.relink(export_hidden(build.object(), declared), _LINK)
+    return code, exported_functions(code)
 
 
 def _source_flags(language: str) -> list[str]:
@@ -204,11 +204,10 @@ def _source_flags(language: str) -> list[str]:
     if language not in ("c", "c++"):
         return []
     # The runner calls the constructors of .init_array, and without the option clang writes .ctors.
-    return [
-        "-ffreestanding",
-        "-fuse-init-array",
-        *([*_CPP, *(f"-D{each}" for each in _LIBCPP)] if language == "c++" else []),
-    ]
+    flags = ["-ffreestanding", "-fuse-init-array"]
+    if language == "c++":
+        flags += [*_CPP, *(f"-D{each}" for each in _LIBCPP)]
+    return flags
 
 
 def _read_source(
@@ -259,11 +258,10 @@ def _read_source(
         if not declared >= set(symbols):
             raise
         return None, [], {}, []
-    warnings = (
-        [f"the module omits {', '.join(omitted)}: {next(iter(omitted.values()))}"]
-        if omitted
-        else []
-    )
+    warnings = []
+    if omitted:
+        first = next(iter(omitted.values()))
+        warnings.append(f"the module omits {', '.join(omitted)}: {first}")
     return source.with_globals(reflected, code), [source.toolchain], source.files, warnings
 
 
@@ -305,10 +303,8 @@ def _check_object(request: CompileRequest) -> None:
     """Raise CompileError for a source that is not an object for Hexagon: lld would name the files
     of the build.
     """
-    kind, machine = (
-        int.from_bytes(request.data[16:18], "little"),
-        int.from_bytes(request.data[18:20], "little"),
-    )
+    kind = int.from_bytes(request.data[16:18], "little")
+    machine = int.from_bytes(request.data[18:20], "little")
     if request.data[:6] != b"\x7fELF\x01\x01" or (kind, machine) != (1, 164):
         raise request.error(
             f"the object {request.name} is not a relocatable object for Hexagon: expected the output of clang -c -target hexagon"
@@ -319,7 +315,9 @@ def _check_arch(request: CompileRequest, code: bytes) -> None:
     """Raise CompileError for a source that was compiled for a newer core than that of the
     target.
     """
-    actual = SPEC.architecture("so", code) if SPEC.architecture is not None else ""
+    actual = ""
+    if SPEC.architecture is not None:
+        actual = SPEC.architecture("so", code)
     if SPEC.rank is not None and SPEC.rank(actual, request.target.arch) is None:
         raise request.error(
             f"the {request.language} source {request.name} is for {actual}, which does not run on {request.target.arch}; write "
@@ -331,22 +329,24 @@ def _check_arch(request: CompileRequest, code: bytes) -> None:
 # object hides.
 
 
-_SYMBOLS, _FUNCTION, _LOCAL = 2, 2, 0
+_SYMBOLS = 2
+_FUNCTION = 2
+_LOCAL = 0
 #: The place of the visibility in a symbol, its bits, and the values for hidden and for exported
 #: symbols that nothing replaces.
-_OTHER, _VISIBILITY, _HIDDEN, _PROTECTED = 13, 3, (1, 2), 3
+_OTHER = 13
+_VISIBILITY = 3
+_HIDDEN = (1, 2)
+_PROTECTED = 3
 
 
 def exported_functions(code: bytes) -> list[str]:
     """Return the names of the functions in the dynamic symbol table of an ELF file that ld.lld has
     written.
     """
-    return [
-        name
-        for _, name in sorted(
-            (address, name) for address, name, _ in _functions(ElfFile(code), DYNAMIC_SYMBOLS)
-        )
-    ]
+    functions = _functions(ElfFile(code), DYNAMIC_SYMBOLS)
+    by_address = sorted((address, name) for address, name, _ in functions)
+    return [name for _, name in by_address]
 
 
 def export_hidden(code: bytes, names: Collection[str]) -> bytes:
@@ -373,11 +373,12 @@ def _functions(elf: ElfFile, sort: int) -> Iterator[tuple[int, str, memoryview]]
     name, and the bytes from the symbol on.
     """
     for number, (_, kind, _, _, link, _, _) in enumerate(elf.sections()):
-        if kind == sort:
-            table, names = elf.contents(number), bytes(elf.contents(link))
-            for place, (start, info, section, address, _) in enumerate(elf.symbols(table)):
-                if info & 15 == _FUNCTION and info >> 4 != _LOCAL and section:
-                    name = names[start : names.index(b"\0", start)].decode(
-                        "utf-8", "backslashreplace"
-                    )
-                    yield address, name, table[elf.symbol_bytes * place :]
+        if kind != sort:
+            continue
+        table = elf.contents(number)
+        names = bytes(elf.contents(link))
+        for place, (start, info, section, address, _) in enumerate(elf.symbols(table)):
+            if info & 15 == _FUNCTION and info >> 4 != _LOCAL and section:
+                name = names[start : names.index(b"\0", start)]
+                text = name.decode("utf-8", "backslashreplace")
+                yield address, text, table[elf.symbol_bytes * place :]

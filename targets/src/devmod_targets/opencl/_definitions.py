@@ -37,6 +37,8 @@ _STATEMENTS = {
 _CONVERT = re.compile(r"convert_(half|double)(?:2|3|4|8|16)?(?:_(rte|rtz|rtp|rtn))?")
 _ATOMIC = re.compile(r"atom(?:ic)?_(inc|dec|xchg|min|max)")
 _FETCH = re.compile(r"atomic_(fetch_(?:min|max))(?:_explicit)?")
+#: The cast before a conversion to half.
+_WIDENED = {"short": "(float)", "ushort": "(float)", "float": "", "double": ""}
 _COPY = re.compile(r"async_work_group_(strided_)?copy")
 
 
@@ -46,9 +48,10 @@ def define(builtins: Iterable[Builtin]) -> tuple[str, list[str]]:
     unknown: list[str] = []
     for builtin in builtins:
         body = _body(builtin.name, builtin.params, builtin.result)
-        if body is None or any(
-            each.base not in _NUMBERS and each.base not in _OTHERS for each in builtin.params
-        ):
+        has_known_types = all(
+            param.base in _NUMBERS or param.base in _OTHERS for param in builtin.params
+        )
+        if body is None or not has_known_types:
             unknown.append(builtin.name)
         else:
             texts.append(_function(builtin, f"devmod_{len(texts)}", body))
@@ -57,12 +60,11 @@ def define(builtins: Iterable[Builtin]) -> tuple[str, list[str]]:
 
 def _function(builtin: Builtin, function: str, body: str) -> str:
     """Return the definition of a function with a body."""
-    result = builtin.result
-    taken = (
-        ", ".join(f"{_declared(each)} a{index}" for index, each in enumerate(builtin.params))
-        or "void"
-    )
-    type_ = result.spelling if result.base in (*_NUMBERS, "void") else "event_t"
+    params = [f"{_declared(each)} a{index}" for index, each in enumerate(builtin.params)]
+    taken = ", ".join(params) or "void"
+    type_ = "event_t"
+    if builtin.result.base in (*_NUMBERS, "void"):
+        type_ = builtin.result.spelling
     return f'{type_} {function}({taken}) __asm__("{builtin.symbol}");\n{type_} {function}({taken})\n{{\n{body}\n}}'
 
 
@@ -70,7 +72,9 @@ def _declared(type_: Type) -> str:
     name = _OTHERS.get(type_.base, type_.spelling)
     if not type_.space:
         return name
-    return f"volatile {type_.space} {name} *" if type_.atomic else f"{type_.space} {name} *"
+    if type_.atomic:
+        return f"volatile {type_.space} {name} *"
+    return f"{type_.space} {name} *"
 
 
 def _body(name: str, params: Sequence[Type], result: Type) -> str | None:
@@ -81,18 +85,23 @@ def _body(name: str, params: Sequence[Type], result: Type) -> str | None:
         return None
     if match := _CONVERT.fullmatch(name):
         source = params[0]
-        lanes = ["a0"] if source.lanes == 1 else [f"a0.s{index:x}" for index in range(source.lanes)]
-        return f"return ({result.spelling})({', '.join(_convert(each, source.base, match[1], match[2] or '') for each in lanes)});"
+        lanes = ["a0"]
+        if source.lanes > 1:
+            lanes = [f"a0.s{index:x}" for index in range(source.lanes)]
+        numbers = [_convert(lane, source.base, match[1], match[2] or "") for lane in lanes]
+        return f"return ({result.spelling})({', '.join(numbers)});"
     if match := _ATOMIC.fullmatch(name):
         return _atomic(match[1], params[0])
     if match := _FETCH.fullmatch(name):
         return _fetch(match[1], params)
     if match := _COPY.fullmatch(name):
-        stride = "a3" if match[1] else "1"
-        from_, to = (
-            ("i", f"i * {stride}") if params[0].space == "global" else (f"i * {stride}", "i")
-        )
-        loop = f"for (size_t i = devmod_linear(); i < a2; i += devmod_threads()) a0[{to}] = a1[{from_}];"
+        strided = "i * 1"
+        if match[1]:
+            strided = "i * a3"
+        copy = f"a0[i] = a1[{strided}]"
+        if params[0].space == "global":  # the stride is that of the global memory
+            copy = f"a0[{strided}] = a1[i]"
+        loop = f"for (size_t i = devmod_linear(); i < a2; i += devmod_threads()) {copy};"
         return f"{loop}\nreturn a{len(params) - 1};"
     return None
 
@@ -100,26 +109,24 @@ def _body(name: str, params: Sequence[Type], result: Type) -> str | None:
 def _convert(value: str, source: str, target: str, mode: str) -> str:
     """Return the conversion of a number as an expression."""
     number = {"rtz": 1, "rtp": 2, "rtn": 3}.get(mode)
-    exact = (
-        ("char", "uchar", "half")
-        if target == "half"
-        else [each for each in _NUMBERS if each not in ("long", "ulong")]
-    )
-    if number is None or source in exact:
+    wide = ""
+    if target == "half":
+        is_exact = source in ("char", "uchar", "half")
+        wide = _WIDENED.get(source, "(double)")
+    else:
+        is_exact = source in _NUMBERS and source not in ("long", "ulong")
+    if number is None or is_exact:
         return f"({target}){value}"
-    wide = (
-        {"short": "(float)", "ushort": "(float)", "float": "", "double": ""}.get(source, "(double)")
-        if target == "half"
-        else ""
-    )
     return f"devmod_to_{target}({wide}{value}, {number})"
 
 
 def _atomic(operation: str, pointer: Type) -> str:
     """Return the body of an atomic function of OpenCL C 1.x. It has no order."""
     scope = "__ATOMIC_RELAXED, __MEMORY_SCOPE_DEVICE"
-    if operation in ("inc", "dec"):
-        return f"return __scoped_atomic_fetch_{'add' if operation == 'inc' else 'sub'}(a0, 1, {scope});"
+    if operation == "inc":
+        return f"return __scoped_atomic_fetch_add(a0, 1, {scope});"
+    if operation == "dec":
+        return f"return __scoped_atomic_fetch_sub(a0, 1, {scope});"
     if operation != "xchg":
         return f"return __scoped_atomic_fetch_{operation}(a0, a1, {scope});"
     if pointer.base != "float":
@@ -134,8 +141,6 @@ def _fetch(operation: str, params: Sequence[Type]) -> str:
     # LLVM finds the address space of a pointer for accesses that are not volatile.
     call = f"return __scoped_atomic_{operation}(({params[0].space} {params[0].base} *)a0, a1, {{}}, __MEMORY_SCOPE_DEVICE);"
     ordered = call.format("__ATOMIC_SEQ_CST")
-    return (
-        ordered
-        if len(params) == 2
-        else f"if (a2 == __ATOMIC_RELAXED) {call.format('__ATOMIC_RELAXED')}\n{ordered}"
-    )
+    if len(params) == 2:
+        return ordered
+    return f"if (a2 == __ATOMIC_RELAXED) {call.format('__ATOMIC_RELAXED')}\n{ordered}"

@@ -32,10 +32,17 @@ _VERSIONS = ("1.0", "1.4")
 _OWN = re.compile(r"\b(?:async_work_group_\w+|wait_group_events)\b")
 #: The definitions have pointers to any address space, which LLVM replaces when it inlines them. A
 #: device chooses its vectors itself.
-_OUTPUT = [
-    *("-c", "-O2", "-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops"),
-    *("-Xclang", "-mlink-builtin-bitcode", "-Xclang", "definitions.bc"),
-]
+_OUTPUT = (
+    "-c",
+    "-O2",
+    "-fno-vectorize",
+    "-fno-slp-vectorize",
+    "-fno-unroll-loops",
+    "-Xclang",
+    "-mlink-builtin-bitcode",
+    "-Xclang",
+    "definitions.bc",
+)
 _SPACES = {
     "buffer": ("GLOBAL", "CONSTANT"),
     "local": ("LOCAL",),
@@ -70,7 +77,8 @@ def compile_il(
         The source has errors, or calls a function that clang does not compile to SPIR-V.
     """
     program = ClangProgram(request, source, standard)
-    code, warnings = b"", list[str]()
+    code = b""
+    warnings: list[str] = []
     for version in _VERSIONS:
         flags = [f"--target=spirv64v{version}-unknown-unknown"]
         try:
@@ -84,26 +92,29 @@ def compile_il(
         if missing or _OWN.search(source.text):
             code = _define(program, flags, missing)
         module = read_module(code)
-        calls = {
-            _name(module, id_): [_name(module, each) for each in sorted(those)]
-            for id_, those in module.calls.items()
-        }
+        calls = {}
+        for caller, callees in module.calls.items():
+            calls[_name(module, caller)] = [_name(module, callee) for callee in sorted(callees)]
         check_calls(request, source, calls)
         _check_kernels(request, kernels, module)
     except FormatError as error:
         raise request.error(f"clang's SPIR-V of {request.name} {error}") from None
     program.warn(warnings, frames=1)
-    needs = {
-        name
-        for name, feature in FEATURES.items()
-        if not set(feature.spirv).isdisjoint(module.capabilities)
-    }
+    needs = set()
+    for name, feature in FEATURES.items():
+        if not set(feature.spirv).isdisjoint(module.capabilities):
+            needs.add(name)
     kernels = {
         name: each.replace(needs=tuple(sorted({*each.needs, *needs})))
         for name, each in kernels.items()
     }
-    options = (*source.options, *(f"-D{name}={value}" for name, value in source.defines.items()))
-    origin = Origin(str(request.target), f"{program.toolchain}, {reader}", options, source.sources)
+    defines = [f"-D{name}={value}" for name, value in source.defines.items()]
+    origin = Origin(
+        str(request.target),
+        f"{program.toolchain}, {reader}",
+        (*source.options, *defines),
+        source.sources,
+    )
     return Payload(
         "opencl",
         code,
@@ -133,18 +144,15 @@ def _define(program: ClangProgram, flags: Sequence[str], missing: Sequence[str])
     definitions, unknown = define(renamed)
     if unknown:
         name = unknown[0]
-        is_own = next(each for each in builtins if each.name == name).symbol == name
-        what, end = (
-            (f"function {name!r}, which it does not define", "")
-            if is_own
-            else (
-                f"built-in function {name!r} with types for which clang has no SPIR-V",
-                ". Use the source (the target 'opencl')",
-            )
+        problem = (
+            f"built-in function {name!r} with types for which clang has no SPIR-V. "
+            "Use the source (the target 'opencl')"
         )
-        raise request.error(
-            f"{call_place(request, program.source, name)}: error: the program calls the {what}{end}"
-        )
+        # A function of the program has no mangled symbol.
+        if next(each for each in builtins if each.name == name).symbol == name:
+            problem = f"function {name!r}, which it does not define"
+        place = call_place(request, program.source, name)
+        raise request.error(f"{place}: error: the program calls the {problem}")
     files = {"program.ll": text.encode(), "definitions.bc": compile_definitions(definitions, flags)}
     command = [
         "clang",
@@ -176,24 +184,27 @@ def _check_kernels(
     """Raise CompileError if the arguments of a kernel are not those of the SPIR-V."""
     compiled = read_kernels(module)
     for name, kernel in kernels.items():
-        arguments = compiled[name].arguments if name in compiled else ()
-        expected = [
-            (param.kind, argument_bytes(type_) if param.kind == "scalar" else 0)
-            for type_, param in zip(kernel.types, kernel.params, strict=True)
-        ]
-        if len(arguments) != len(expected) or not all(
-            _fits(each, kind, size) for each, (kind, size) in zip(arguments, expected, strict=True)
-        ):
+        arguments: Sequence[KernelArgument] = ()
+        if name in compiled:
+            arguments = compiled[name].arguments
+        if not _agree(kernel, arguments):
             raise request.error(
                 f"{kernel.location}: the arguments of the kernel {name!r} differ in clang's SPIR-V, which has {[*map(tuple, arguments)]}",
                 function=name,
             )
 
 
-def _fits(argument: KernelArgument, kind: str, size: int) -> bool:
-    """Return whether an argument of the SPIR-V is one of a kind in the source, of a size in bytes.
-    A vector of three has four lanes.
+def _agree(kernel: ReflectedFunction, arguments: Sequence[KernelArgument]) -> bool:
+    """Return whether the arguments of the SPIR-V are those of the source. A vector of three has
+    four lanes.
     """
-    return argument.space in _SPACES[kind] and (
-        not size or not argument.size or argument.size in (size, size // 3 * 4)
-    )
+    if len(arguments) != len(kernel.params):
+        return False
+    for argument, type_, param in zip(arguments, kernel.types, kernel.params, strict=True):
+        if argument.space not in _SPACES[param.kind]:
+            return False
+        if param.kind == "scalar" and argument.size:
+            size = argument_bytes(type_)
+            if size and argument.size not in (size, size // 3 * 4):
+                return False
+    return True

@@ -62,7 +62,9 @@ class Type(NamedTuple):
     @property
     def spelling(self) -> str:
         """The type in OpenCL C, without the pointer."""
-        return self.base + (str(self.lanes) if self.lanes > 1 else "")
+        if self.lanes == 1:
+            return self.base
+        return f"{self.base}{self.lanes}"
 
 
 class Builtin(NamedTuple):
@@ -85,12 +87,10 @@ def read_builtins(text: str) -> list[Builtin]:
         if symbol.startswith("llvm."):
             continue
         name, params = _parse(symbol, len(split_arguments(text, match.end()) or ()))
+        result = Type(_LLVM.get(match["result"], match["result"]))
         vector = _RESULT.fullmatch(match["result"])
-        result = (
-            Type(_LLVM[vector[2]], int(vector[1]))
-            if vector
-            else Type(_LLVM.get(match["result"], match["result"]))
-        )
+        if vector:
+            result = Type(_LLVM[vector[2]], int(vector[1]))
         results.append(Builtin(name, params, result, symbol))
     return results
 
@@ -104,9 +104,8 @@ def rename(text: str, builtins: Sequence[Builtin]) -> tuple[str, list[Builtin]]:
     """
     renamed = [each._replace(symbol=each.symbol.replace("_Z", "devmod_", 1)) for each in builtins]
     symbols = {old.symbol: new.symbol for old, new in zip(builtins, renamed, strict=True)}
-    return re.sub(
-        r"@(_Z[\w.$]+)(?=\()", lambda match: f"@{symbols.get(match[1], match[1])}", text
-    ), renamed
+    text = re.sub(r"@(_Z[\w.$]+)(?=\()", lambda match: f"@{symbols.get(match[1], match[1])}", text)
+    return text, renamed
 
 
 def _parse(symbol: str, count: int) -> tuple[str, tuple[Type, ...]]:
@@ -117,7 +116,9 @@ def _parse(symbol: str, count: int) -> tuple[str, tuple[Type, ...]]:
     params: tuple[Type, ...] = ()
     with suppress(UnsupportedName):
         params = _Parser(symbol, at).types()
-    return symbol[start.end() : at], params if len(params) == count else ()
+    if len(params) != count:
+        params = ()
+    return symbol[start.end() : at], params
 
 
 class _Parser(Parser):
@@ -159,8 +160,8 @@ def _type_of(node: TypeNode) -> Type:
         return target._replace(lanes=int(node.text))
     if node.kind == "pointer":
         return target._replace(space=target.space or _SPACES[0])
+    space = target.space
     spaces = re.findall(r"AS(\d)", node.text)
-    space = _SPACES.get(int(spaces[-1]), "") if spaces else ""
-    return target._replace(
-        space=space or target.space, atomic="Atomic" in node.text or target.atomic
-    )
+    if spaces:
+        space = _SPACES.get(int(spaces[-1])) or space
+    return target._replace(space=space, atomic="Atomic" in node.text or target.atomic)

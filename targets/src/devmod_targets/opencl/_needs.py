@@ -45,9 +45,8 @@ _FEATURES = {
             r"\b(?:atom_\w+|atomic_(?:u?long|double|size_t|u?intptr_t|ptrdiff_t)|cl_khr_int64_\w+)\b"
         ),
         ("cl_khr_int64_base_atomics", "cl_khr_int64_extended_atomics"),
-        strict=(
-            "-Werror=incompatible-pointer-types",
-        ),  # atom_add(p, 1) of a long *p is otherwise a call of the function of ints
+        # atom_add(p, 1) of a long *p is otherwise a call of the function of ints.
+        strict=("-Werror=incompatible-pointer-types",),
     ),
     _SUBGROUPS: _Feature(
         re.compile(r"sub_?group"),
@@ -85,18 +84,15 @@ def find_needs(
             continue
         if strict and not parse([*strict])[0]:  # the program itself has no such warning
             arguments += strict
-        names = [
-            *extensions,
-            *(sorted(set(_SUBGROUP_EXTENSION.findall(text))) if feature == _SUBGROUPS else ()),
-        ]
-        has_errors, undeclared, present = parse(
-            [*arguments, "-Xclang", f"-cl-ext={','.join(f'-{name}' for name in names)}"]
-        )
-        # clang knows no vendor's functions, with the feature or without it.
-        is_needed = has_errors or any(
-            name not in calls or (feature == _SUBGROUPS and _SUBGROUP_CALL.search(name) is not None)
-            for name in undeclared
-        )
+        names = list(extensions)
+        if feature == _SUBGROUPS:
+            names += sorted(set(_SUBGROUP_EXTENSION.findall(text)))
+        removed = ",".join(f"-{name}" for name in names)
+        is_needed, undeclared, present = parse([*arguments, "-Xclang", f"-cl-ext={removed}"])
+        for name in undeclared:
+            # clang knows no vendor's functions, with the feature or without it.
+            if name not in calls or (feature == _SUBGROUPS and _SUBGROUP_CALL.search(name)):
+                is_needed = True
         for name, of_kernel in needs.items():
             if is_needed or name not in present:
                 of_kernel.add(feature)

@@ -10,7 +10,7 @@ from devmod_readers.uses import transitive_parts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
     from devmod_targets.authoring.clang import Libclang
@@ -48,36 +48,30 @@ def read_samples(
     functions: dict[str, str] = {}
     takers = []  # other functions have no image to pass on
     for function in definitions:
-        numbers = {
-            str(each.spelling): number
-            for number, each in enumerate(function.get_arguments())
-            if _is_image(each)
-        }
+        numbers = _image_numbers(function)
         if numbers:
             takers.append((function, function.get_usr(), numbers))
     names_of_takers = {function.spelling for function, _, _ in takers}
     for function, identity, numbers in takers:
         functions[identity] = str(function.spelling)
-        parts |= {(identity, number): 0 for number in numbers.values()}
+        for number in numbers.values():
+            parts[identity, number] = 0
         for call in library.descendants(function, (kinds.CALL_EXPR,)):
             access = _ACCESS.fullmatch(call.spelling)
             if not access and call.spelling not in names_of_takers:
                 continue
             callee = call.referenced
-            for position, argument in enumerate(call.get_arguments()):
-                if not _is_image(argument):
-                    continue
-                # An image is always a parameter, in parentheses or not.
-                names = [
-                    each.spelling
-                    for each in (argument, *library.descendants(argument, (kinds.DECL_REF_EXPR,)))
-                ]
-                place = (identity, next((numbers[name] for name in names if name in numbers), -1))
+            for position, number in _images_of(library, call, numbers):
+                place = (identity, number)
                 if access:
                     parts[place] = parts.get(place, 0) | _BITS[access[1]]
                 elif callee is not None:
                     uses.setdefault(place, set()).add((callee.get_usr(), position))
-    if named != {bit for value in parts.values() for bit in _NAMES if value & bit}:
+
+    found = 0
+    for value in parts.values():
+        found |= value
+    if found != sum(named):
         return {}
     reached = transitive_parts(parts, uses)
     return {
@@ -85,6 +79,34 @@ def read_samples(
         for (identity, number), value in reached.items()
         if value in _NAMES
     }
+
+
+def _image_numbers(function: Any) -> dict[str, int]:
+    """Return the numbers of a function's images, by name."""
+    return {
+        str(each.spelling): number
+        for number, each in enumerate(function.get_arguments())
+        if _is_image(each)
+    }
+
+
+def _images_of(library: Libclang, call: Any, numbers: dict[str, int]) -> Iterator[tuple[int, int]]:
+    """Yield the position of each image in a call, and the number of the parameter that it is."""
+    for position, argument in enumerate(call.get_arguments()):
+        if _is_image(argument):
+            yield position, _number_of(library, argument, numbers)
+
+
+def _number_of(library: Libclang, argument: Any, numbers: dict[str, int]) -> int:
+    """Return the number of the parameter that an argument of a call is; -1 if it is none.
+
+    An image is always a parameter, in parentheses or not.
+    """
+    references = library.descendants(argument, (library.cindex.CursorKind.DECL_REF_EXPR,))
+    for each in (argument, *references):
+        if each.spelling in numbers:
+            return numbers[each.spelling]
+    return -1
 
 
 def _is_image(cursor: Any) -> bool:

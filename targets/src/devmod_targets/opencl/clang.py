@@ -58,25 +58,25 @@ def _front_end(
         Whether the text has definitions of the built-in functions of OpenCL C. Otherwise clang
         declares these functions.
     """
-    headers = (_BASE, _DEFINITIONS) if are_definitions else (_BASE,)
-    arguments = ["clang", "--no-default-config", "-x", "cl", *flags]
-    arguments += [
-        *_UNOPTIMIZED,
-        *([] if _EXTERN_INLINE.search(text) else ["-fgnu89-inline"]),
-        *("-cl-no-stdinc", "-nostdinc", "-fno-ident", "-fgnu-keywords"),
-    ]
-    arguments += [
-        "-Xclang",
-        "-cl-ext=" + ",".join(f"+{name}" for name in (*_EXTENSIONS, *_WRITES, *_SUBGROUPS)),
-    ]
-    arguments += [] if are_definitions else ["-Xclang", "-fdeclare-opencl-builtins"]
-    arguments += [part for name in headers for part in ("-include", name)]
+    arguments = ["clang", "--no-default-config", "-x", "cl", *flags, *_UNOPTIMIZED]
+    if not _EXTERN_INLINE.search(text):
+        arguments.append("-fgnu89-inline")
+    arguments += ["-cl-no-stdinc", "-nostdinc", "-fno-ident", "-fgnu-keywords"]
+    extensions = ",".join(f"+{name}" for name in (*_EXTENSIONS, *_WRITES, *_SUBGROUPS))
+    arguments += ["-Xclang", f"-cl-ext={extensions}"]
+    headers = [_BASE]
+    if are_definitions:
+        headers.append(_DEFINITIONS)
+    else:
+        arguments += ["-Xclang", "-fdeclare-opencl-builtins"]
+    files = {}
+    for name in headers:
+        arguments += ["-include", name]
+        files[name] = header_text(__package__, f"headers/{name}").encode()
+    files[_PROGRAM] = text.encode()
     return run_zig(
         [*arguments, *output, _PROGRAM, "-o", "program.out"],
-        {
-            **{name: header_text(__package__, f"headers/{name}").encode() for name in headers},
-            _PROGRAM: text.encode(),
-        },
+        files,
         "program.out",
         kind="opencl",
         distribution="devmod-core[build-opencl-il]",
@@ -115,35 +115,35 @@ class ClangProgram(NamedTuple):
             The program has errors.
         """
         request = self.request
-        standard = [f"-cl-std=CL{self.standard}"] if self.standard else []
-        result = _front_end(
-            self.source.text,
-            [*standard, *flags, *self.source.options],
-            ["-c" if output == "-c" else "-S", *([] if output == "-c" else [output])],
-        )
+        flags = [*flags, *self.source.options]
+        if self.standard:
+            flags.insert(0, f"-cl-std=CL{self.standard}")
+        outputs = ["-c"]
+        if output != "-c":
+            outputs = ["-S", output]
+        result = _front_end(self.source.text, flags, outputs)
         log = re.sub(rf"(?m)^{re.escape(_PROGRAM)}(?=:)", lambda _: request.name, result.log)
+        errors = []
+        warnings = []
+        for match in _DIAGNOSTIC.finditer(log):
+            if match["level"] != "warning":
+                errors.append(f"{match['place']}error: {match['text']}")
+            elif match["place"] and not match["place"].startswith(f"./{_BASE}"):
+                warnings.append(match[0])
         if result.status:
-            errors = [
-                f"{each['place']}error: {each['text']}"
-                for each in _DIAGNOSTIC.finditer(log)
-                if each["level"] != "warning"
-            ]
-            raise compile_error(
-                "opencl", "OpenCL C", errors or [f"clang ended with status {result.status}"], log
-            )
-        warnings = [
-            each[0]
-            for each in _DIAGNOSTIC.finditer(log)
-            if each["level"] == "warning" and each["place"]
-        ]
-        return result.output, [each for each in warnings if not each.startswith(f"./{_BASE}")]
+            if not errors:
+                errors.append(f"clang ended with status {result.status}")
+            raise compile_error("opencl", "OpenCL C", errors, log)
+        return result.output, warnings
 
     def warn(self, warnings: Sequence[str], frames: int = 0) -> None:
         """Issue clang's warnings about the program. `frames` is as in `warn_caller`, from the
         caller of this method.
         """
-        text = "\n".join(["clang has warnings about the OpenCL C source:", *warnings])
-        warn_caller(self.request, [text] if warnings else [], frames=frames + 1)
+        texts = []
+        if warnings:
+            texts.append("\n".join(["clang has warnings about the OpenCL C source:", *warnings]))
+        warn_caller(self.request, texts, frames=frames + 1)
 
     @property
     def toolchain(self) -> str:
@@ -184,8 +184,12 @@ def check_calls(
     names = []
     for symbol in circle:
         mangled = _MANGLED.match(symbol)
-        names.append(symbol[mangled.end() :][: int(mangled[1])] if mangled else symbol)
-    through = f" through {' and '.join(map(repr, names[1:-1]))}" if names[1:-1] else ""
+        if mangled:
+            symbol = symbol[mangled.end() :][: int(mangled[1])]
+        names.append(symbol)
+    through = ""
+    if names[1:-1]:
+        through = f" through {' and '.join(map(repr, names[1:-1]))}"
     raise request.error(
         f"{call_place(request, source, names[0])}: error: the function {names[0]!r} calls itself{through}, and OpenCL C has no recursion: "
         "use a loop"

@@ -10,7 +10,8 @@ import sys
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 from devmod import Param
 from devmod.errors import CompileError, compile_error, condition_hint
@@ -83,9 +84,8 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     if fmt == "il":
         from devmod_targets.opencl._il import compile_il
 
-        kernels, reader, standard = read(
-            request, source, []
-        )  # clang decides here, not the device's compiler
+        # clang decides here, not the device's compiler.
+        kernels, reader, standard = read(request, source, [])
         if not kernels:
             raise request.error(empty_error)
         return compile_il(request, source, kernels, reader, standard)
@@ -172,7 +172,8 @@ _UNSUPPORTED = {"PIPE": "a pipe", "OCLQUEUE": "a queue"}
 _IMAGE = re.compile(r"OCLIMAGE([123])D(ARRAY|BUFFER)?(?:RO|WO|RW)")
 _SUBGROUP = re.compile(r"\bintel_reqd_sub_group_size\((\d+)[uUlL]*\)")
 #: clang's numbers of the address spaces of a kernel's pointers.
-_LOCAL, _CONSTANT = 2, 3
+_LOCAL = 2
+_CONSTANT = 3
 
 
 def read(
@@ -198,27 +199,64 @@ def read(
         The program has errors other than calls of an extension's functions and inline assembly.
     """
     library = load_libclang(SPEC, "OpenCL C")
-    has_standard = any(option.startswith("-cl-std=") for option in source.options)
-    standard = "" if has_standard else "1.2"
-    unit, errors, warnings, calls, reports = _parse(library, request, source, standard)
-    if (errors or warnings) and not has_standard:
-        # The default version of devices is OpenCL C 1.2. A source with fewer errors in 2.0 was
-        # written for 2.0.
-        newer = _parse(library, request, source, "2.0")
-        if (len(newer[1]), len(newer[2])) < (len(errors), len(warnings)):
-            messages.append(
-                _NEWER.format(
-                    name=request.name, why=_LABEL.sub(": ", (errors or warnings)[0], count=1)
-                )
-            )
-            (unit, errors, warnings, calls, reports), standard = newer, "2.0"
-    if calls and not errors:
-        errors = _hidden_errors(library, request, source, standard, calls)
+    program, standard = _parse_in_version(library, request, source, messages)
+    errors = program.errors
+    if program.calls and not errors:
+        errors = _hidden_errors(library, request, source, standard, program.calls)
     if errors:
-        log = "\n".join([*errors, *warnings, *reports])
+        log = "\n".join([*errors, *program.warnings, *program.reports])
         if _NOT_FOUND.search(errors[0]):
             errors[0] += f". {include_hint(request.include)}"
         raise compile_error("opencl", "OpenCL C", errors, log)
+    _check_includes(request, source, program.unit)
+
+    def parse_without(arguments: list[str]) -> tuple[bool, Iterable[str], set[str]]:
+        # The first error decides, unless it may be one of the undeclared functions.
+        if not program.calls:
+            arguments = [*arguments, "-ferror-limit=1"]
+        without = _parse(library, request, source, standard, arguments=arguments)
+        defined = {str(each.spelling) for each in _definitions(library, without.unit)}
+        return bool(without.errors), without.calls, defined
+
+    # A function that devmod does not know may depend on the block, so no kernel is open then.
+    text = source.text
+    if program.warnings:
+        text = ""
+    kernels = _with_written(library, program.unit, _kernels(library, program.unit, text))
+    needs = find_needs(source.text, kernels, program.calls, parse_without)
+    samples = read_samples(library, _definitions(library, program.unit), source.text)
+    for name, kernel in kernels.items():
+        kernels[name] = _with_needs(name, kernel, needs[name], samples)
+        if name in FUNCTIONS:
+            messages.append(_BUILTIN.format(location=kernel.location, name=name))
+    if program.warnings:
+        messages.append("\n".join([_DEVICES_DECIDE, *program.warnings]))
+    if program.reports:
+        messages.append("\n".join([_REPORTS, *program.reports]))
+    return kernels, library.toolchain, standard
+
+
+def _parse_in_version(
+    library: Libclang, request: CompileRequest, source: SelfContainedSource, messages: list[str]
+) -> tuple[_Program, str]:
+    """Return the program and its version of OpenCL C; "" if the options name one."""
+    if any(option.startswith("-cl-std=") for option in source.options):
+        return _parse(library, request, source, ""), ""
+    # The default version of devices is OpenCL C 1.2. A source with fewer errors in 2.0 was written
+    # for 2.0.
+    program = _parse(library, request, source, "1.2")
+    problems = program.errors or program.warnings
+    if problems:
+        newer = _parse(library, request, source, "2.0")
+        if newer.problem_count() < program.problem_count():
+            why = _LABEL.sub(": ", problems[0], count=1)
+            messages.append(_NEWER.format(name=request.name, why=why))
+            return newer, "2.0"
+    return program, "1.2"
+
+
+def _check_includes(request: CompileRequest, source: SelfContainedSource, unit: Any) -> None:
+    """Raise CompileError for an include whose file is not in the source."""
     included_paths = {os.path.realpath(path) for path in source.names}
     for entry in unit.get_includes():
         path = os.path.realpath(str(entry.include))
@@ -228,52 +266,42 @@ def read(
                 f"{location}: the file of this include cannot be embedded in the payload; write #include and its name in quotes"
             )
 
-    def parse_without(arguments: list[str]) -> tuple[bool, Iterable[str], set[str]]:
-        first_error = (
-            () if calls else ("-ferror-limit=1",)
-        )  # it decides, unless it may be one of the undeclared functions
-        without, problems, _, undeclared, _ = _parse(
-            library, request, source, standard, arguments=(*arguments, *first_error)
-        )
-        return (
-            bool(problems),
-            undeclared,
-            {str(each.spelling) for each in _definitions(library, without)},
-        )
 
-    kernels = _kernels(library, unit, "" if warnings else source.text)
-    if any(
-        param.kind == "buffer" and param.access == "r"
-        for each in kernels.values()
-        for param in each.params
-    ):
-        written = written_parameters(library, unit.cursor.get_children())
-        kernels = {
-            name: each.replace(
-                params=[
-                    written_param(param, (name, number), written)
-                    for number, param in enumerate(each.params)
-                ]
-            )
-            for name, each in kernels.items()
-        }
-    needs = find_needs(source.text, kernels, calls, parse_without)
-    samples = read_samples(library, _definitions(library, unit), source.text)
-    kernels = {
-        name: _with_needs(name, kernel, needs[name], samples) for name, kernel in kernels.items()
-    }
-    messages += [
-        _BUILTIN.format(location=each.location, name=name)
-        for name, each in kernels.items()
-        if name in FUNCTIONS
-    ]
-    for title, lines in ((_DEVICES_DECIDE, warnings), (_REPORTS, reports)):
-        messages += ["\n".join([title, *lines])] if lines else []
-    return kernels, library.toolchain, standard
+def _with_written(
+    library: Libclang, unit: Any, kernels: dict[str, ReflectedFunction]
+) -> dict[str, ReflectedFunction]:
+    """Return the kernels with the access of the buffers that they write in spite of const."""
+    params = chain.from_iterable(kernel.params for kernel in kernels.values())
+    if not any(param.kind == "buffer" and param.access == "r" for param in params):
+        return kernels
+    written = written_parameters(library, unit.cursor.get_children())
+    result = {}
+    for name, kernel in kernels.items():
+        own = [
+            written_param(param, (name, number), written)
+            for number, param in enumerate(kernel.params)
+        ]
+        result[name] = kernel.replace(params=own)
+    return result
 
 
 #: The undeclared functions of extensions: each name with the character before each of its calls.
 _Calls = dict[str, list[bytes]]
+
+
+class _Program(NamedTuple):
+    """A parsed program: its translation unit, its errors, the warnings of devmod, the undeclared
+    functions of extensions, and the warnings of clang.
+    """
+
+    unit: Any
+    errors: list[str]
+    warnings: list[str]
+    calls: _Calls
+    reports: list[str]
+
+    def problem_count(self) -> tuple[int, int]:
+        return len(self.errors), len(self.warnings)
 
 
 def _hidden_errors(
@@ -289,13 +317,13 @@ def _hidden_errors(
     The source is parsed again with the functions defined as values. A name that is not where a
     value is expected may be a vendor's keyword with any syntax.
     """
-    values = [
-        name
-        for name, before in calls.items()
-        if all(each and each in _VALUE_PREFIXES for each in before)
-    ]
-    head = "".join(f"#define {name}(...) (0)\n" for name in values)
-    return _parse(library, request, source, standard, head)[1] if head else []
+    head = ""
+    for name, before in calls.items():
+        if all(each and each in _VALUE_PREFIXES for each in before):
+            head += f"#define {name}(...) (0)\n"
+    if not head:
+        return []
+    return _parse(library, request, source, standard, head).errors
 
 
 def _parse(
@@ -305,15 +333,55 @@ def _parse(
     standard: str,
     stand_ins: str = "",
     arguments: Sequence[str] = (),
-) -> tuple[Any, list[str], list[str], _Calls, list[str]]:
-    """Return the translation unit, its errors, the warnings of devmod, the undeclared functions of
-    extensions, and the warnings of clang.
+) -> _Program:
+    """Parse a program.
 
     With `stand_ins`, the definitions of undeclared functions, only syntax errors count, because
     their types are unknown. `arguments` are further arguments of clang.
     """
     main = os.path.join(request.folder or VIRTUAL_FOLDER, request.name)
     defines = os.path.join(VIRTUAL_FOLDER, _DEFINES)
+    head = "".join(f"#define {name} {value}\n" for name, value in source.defines.items())
+    files = [
+        (main, request.text),
+        (os.path.join(VIRTUAL_FOLDER, NAME), header_text(__package__, f"headers/{NAME}")),
+        (defines, head + stand_ins),
+    ]
+    description = f"the OpenCL C source {request.name}"
+    if source.options:
+        description += f" with the options {' '.join(source.options)}"
+    unit = library.parse(
+        main,
+        _arguments(request, source, standard, arguments),
+        files,
+        kind="opencl",
+        description=description,
+    )
+    names = dict(source.names) | {os.path.realpath(main): request.name, defines: "<defines>"}
+    functions = _Bodies(library, unit, source.text, {main: request.text.encode()})
+    program = _Program(unit, [], [], {}, [])
+    for diagnostic in unit.diagnostics:
+        category = diagnostic.category_name
+        if diagnostic.severity < diagnostic.Warning or category == _ASSEMBLY:
+            continue
+        if stand_ins and category not in SYNTAX_CATEGORIES:
+            continue
+        _add_diagnostic(program, diagnostic, source, functions, names)
+        if len(program.errors) == MAX_ERRORS:
+            break
+    for each in functions.assembly():
+        place = f"{_name_of(str(each.file), names)}:{each.line}:{each.column}"
+        program.warnings.append(f"{place}: warning: inline assembly")
+    if "-Werror" in source.options and not program.errors:
+        errors = [_LABEL.sub(": error: ", each, count=1) for each in program.reports]
+        return program._replace(errors=errors, reports=[])
+    return program
+
+
+def _arguments(
+    request: CompileRequest, source: SelfContainedSource, standard: str, further: Sequence[str]
+) -> list[str]:
+    """Return the arguments of clang."""
     arguments = [
         "-x",
         "cl",
@@ -322,84 +390,64 @@ def _parse(
         "-nostdinc",
         "-ferror-limit=0",
         *_COMMON_WARNINGS,
-        *arguments,
+        *further,
+        "-Xclang",
+        "-fdeclare-opencl-builtins",
+        "-Xclang",
+        "-fgnu-keywords",  # `asm` as well as `__asm__`
+        "-isystem",
+        VIRTUAL_FOLDER,
+        "-include",
+        os.path.join(VIRTUAL_FOLDER, _DEFINES),
     ]
-    arguments += ["-Xclang", "-fdeclare-opencl-builtins"]
-    arguments += ["-Xclang", "-fgnu-keywords"]  # `asm` as well as `__asm__`
-    arguments += ["-isystem", VIRTUAL_FOLDER, "-include", defines]
-    arguments += [f"-cl-std=CL{standard}"] if standard else []
-    arguments += [
-        option
-        for option in source.options
-        if option.startswith(_FRONTEND_OPTIONS) or option == "-w"
-    ]
+    if standard:
+        arguments.append(f"-cl-std=CL{standard}")
+    for option in source.options:
+        if option.startswith(_FRONTEND_OPTIONS) or option == "-w":
+            arguments.append(option)
     arguments += [f"-I{folder}" for folder in request.include]
-    files = [
-        (main, request.text),
-        (os.path.join(VIRTUAL_FOLDER, NAME), header_text(__package__, f"headers/{NAME}")),
-        (
-            defines,
-            "".join(f"#define {name} {value}\n" for name, value in source.defines.items())
-            + stand_ins,
-        ),
-    ]
-    with_options = f" with the options {' '.join(source.options)}" if source.options else ""
-    unit = library.parse(
-        main,
-        arguments,
-        files,
-        kind="opencl",
-        description=f"the OpenCL C source {request.name}{with_options}",
-    )
-    names = dict(source.names) | {os.path.realpath(main): request.name, defines: "<defines>"}
+    return arguments
 
-    def name_of(file: str) -> str:
-        return names.get(os.path.realpath(file), os.path.basename(file)) if file else "<options>"
 
-    functions = _Bodies(library, unit, source.text, {main: request.text.encode()})
-    errors: list[str] = []
-    warnings: list[str] = []
-    reports: list[str] = []
-    calls: _Calls = {}
-    for diagnostic in unit.diagnostics:
-        category = diagnostic.category_name
-        if (
-            diagnostic.severity < diagnostic.Warning
-            or category == _ASSEMBLY
-            or (stand_ins and category not in SYNTAX_CATEGORIES)
-        ):
-            continue
-        place = diagnostic.location
-        file = str(place.file) if place.file else ""
-        undeclared = _UNDECLARED.match(diagnostic.spelling)
-        is_extension = undeclared is not None and _EXTENSIONS.fullmatch(undeclared[1]) is not None
-        before = (
-            functions.call(undeclared[1], file, place.offset)
-            if undeclared and is_extension
-            else None
-        )
-        start = f"{name_of(file)}:{place.line}:{place.column}: "
-        if undeclared and before is not None:
-            calls.setdefault(undeclared[1], []).append(before)
-            warnings.append(f"{start}warning: call of the undeclared function {undeclared[1]!r}")
-            continue
-        if diagnostic.severity == diagnostic.Warning:
-            reports.append(f"{start}warning: {diagnostic.spelling}")
-            continue
-        hint = condition_hint(source.text, undeclared[1]) if undeclared else ""
-        vendor = _VENDOR_TYPE.search(diagnostic.spelling)
-        errors.append(
-            f"{start}error: {diagnostic.spelling}{hint or (_OF_A_VENDOR if vendor else '')}"
-        )
-        if len(errors) == MAX_ERRORS:
-            break
-    warnings += [
-        f"{name_of(str(each.file))}:{each.line}:{each.column}: warning: inline assembly"
-        for each in functions.assembly()
-    ]
-    if "-Werror" in source.options and not errors:
-        errors, reports = [_LABEL.sub(": error: ", each, count=1) for each in reports], []
-    return unit, errors, warnings, calls, reports
+def _add_diagnostic(
+    program: _Program,
+    diagnostic: Any,
+    source: SelfContainedSource,
+    functions: _Bodies,
+    names: Mapping[str, str],
+) -> None:
+    """Add a diagnostic of clang to the lists of a program."""
+    place = diagnostic.location
+    file = ""
+    if place.file:
+        file = str(place.file)
+    start = f"{_name_of(file, names)}:{place.line}:{place.column}"
+    hint = ""
+    undeclared = _UNDECLARED.match(diagnostic.spelling)
+    if undeclared:
+        name = undeclared[1]
+        if _EXTENSIONS.fullmatch(name):
+            before = functions.call(name, file, place.offset)
+            if before is not None:
+                program.calls.setdefault(name, []).append(before)
+                program.warnings.append(
+                    f"{start}: warning: call of the undeclared function {name!r}"
+                )
+                return
+        hint = condition_hint(source.text, name)
+    if diagnostic.severity == diagnostic.Warning:
+        program.reports.append(f"{start}: warning: {diagnostic.spelling}")
+        return
+    if not hint and _VENDOR_TYPE.search(diagnostic.spelling):
+        hint = _OF_A_VENDOR
+    program.errors.append(f"{start}: error: {diagnostic.spelling}{hint}")
+
+
+def _name_of(file: str, names: Mapping[str, str]) -> str:
+    """Return the name of a file for messages. `names` has those of the source, by path."""
+    if not file:
+        return "<options>"
+    return names.get(os.path.realpath(file), os.path.basename(file))
 
 
 class _Bodies:
@@ -408,7 +456,10 @@ class _Bodies:
     """
 
     def __init__(self, library: Libclang, unit: Any, text: str, files: dict[str, bytes]) -> None:
-        self._library, self._unit, self._text, self._files = library, unit, text, files
+        self._library = library
+        self._unit = unit
+        self._text = text
+        self._files = files
 
     @cached_property
     def _extents(self) -> dict[str, list[tuple[int, int]]]:
@@ -416,12 +467,12 @@ class _Bodies:
         kinds = self._library.cindex.CursorKind
         extents: dict[str, list[tuple[int, int]]] = {}
         for cursor in self._unit.cursor.get_children():
-            if cursor.kind == kinds.FUNCTION_DECL and cursor.is_definition():
-                for child in cursor.get_children():
-                    if child.kind == kinds.COMPOUND_STMT:
-                        extents.setdefault(str(child.extent.start.file), []).append(
-                            (child.extent.start.offset, child.extent.end.offset)
-                        )
+            if cursor.kind != kinds.FUNCTION_DECL or not cursor.is_definition():
+                continue
+            for child in cursor.get_children():
+                if child.kind == kinds.COMPOUND_STMT:
+                    extent = (child.extent.start.offset, child.extent.end.offset)
+                    extents.setdefault(str(child.extent.start.file), []).append(extent)
         return {file: sorted(found) for file, found in extents.items()}
 
     @cached_property
@@ -445,33 +496,31 @@ class _Bodies:
             with open(file, "rb") as stream:
                 data = self._files[file] = stream.read()
         end = offset + len(name)
-        if data[offset:end] == name.encode():
-            return (
-                data[max(offset - 200, 0) : offset].rstrip()[-1:]
-                if _CALL.match(data, end)
-                else None
-            )
-        return b"" if name in self._called else None
+        if data[offset:end] != name.encode():
+            return b"" if name in self._called else None
+        if not _CALL.match(data, end):
+            return None
+        return data[max(offset - 200, 0) : offset].rstrip()[-1:]
 
     def assembly(self) -> Iterator[Any]:
         """Yield the location of each statement and each declaration of assembly."""
+        if not _ASSEMBLY_WORD.search(self._text):
+            return
         kinds = self._library.cindex.CursorKind
-        if _ASSEMBLY_WORD.search(self._text):
-            for cursor in self._library.descendants(
-                self._unit.cursor, (kinds.ASM_STMT, kinds.UNEXPOSED_DECL)
-            ):
-                if cursor.kind == kinds.ASM_STMT or _ASSEMBLY_WORD.match(
-                    next((str(token.spelling) for token in cursor.get_tokens()), "")
-                ):
-                    yield cursor.location
+        statements = (kinds.ASM_STMT, kinds.UNEXPOSED_DECL)
+        for cursor in self._library.descendants(self._unit.cursor, statements):
+            if cursor.kind == kinds.ASM_STMT:
+                yield cursor.location
+                continue
+            first = next(cursor.get_tokens(), None)
+            if first is not None and _ASSEMBLY_WORD.match(str(first.spelling)):
+                yield cursor.location
 
 
 def _kernels(library: Libclang, unit: Any, text: str) -> dict[str, ReflectedFunction]:
     kernels: dict[str, ReflectedFunction] = {}
-    blocks: dict[str, dict[str, tuple[int, int, int]]] = {
-        "reqd_work_group_size": {},
-        "work_group_size_hint": {},
-    }
+    fixed: dict[str, tuple[int, int, int]] = {}
+    hints: dict[str, tuple[int, int, int]] = {}
     subgroups: dict[str, int] = {}
     for cursor in unit.cursor.get_children():
         if cursor.kind != library.cindex.CursorKind.FUNCTION_DECL:
@@ -480,23 +529,27 @@ def _kernels(library: Libclang, unit: Any, text: str) -> dict[str, ReflectedFunc
         if not re.search(r"\b(?:__)?kernel\b", declaration):
             continue
         # An attribute of a prototype also applies to the definition.
-        for attribute, block in blocks.items():
+        for blocks, attribute in (
+            (fixed, "reqd_work_group_size"),
+            (hints, "work_group_size_hint"),
+        ):
             size = re.search(
                 rf"\b{attribute}\((\d+)[uUlL]*, (\d+)[uUlL]*, (\d+)[uUlL]*\)", declaration
             )
             if size:
-                block[cursor.spelling] = (int(size[1]), int(size[2]), int(size[3]))
+                blocks[cursor.spelling] = (int(size[1]), int(size[2]), int(size[3]))
         subgroup = _SUBGROUP.search(declaration)
         if subgroup:
             subgroups[cursor.spelling] = int(subgroup[1])
         if cursor.is_definition():
             kernels[cursor.spelling] = _kernel(cursor)
-    fixed, hints = blocks.values()
+    # A hint of zero is none.
+    hints = {name: block for name, block in hints.items() if all(block)}
     open_names = open_functions(text)
     return {
         name: kernel.replace(
             block=fixed.get(name),
-            default_block=hints[name] if all(hints.get(name, (0,))) else None,
+            default_block=hints.get(name),
             open_block=name in open_names,
             subgroup=subgroups.get(name) or None,
         )
@@ -517,10 +570,11 @@ def _with_needs(
     """Return a kernel with what the program needs, what its own arguments and attributes need, and
     the samples of its images.
     """
-    params = [
-        param.replace(sample=samples[name, number]) if (name, number) in samples else param
-        for number, param in enumerate(kernel.params)
-    ]
+    params = []
+    for number, param in enumerate(kernel.params):
+        if (name, number) in samples:
+            param = param.replace(sample=samples[name, number])
+        params.append(param)
     if any(param.kind in ("image", "sampler") for param in params):
         needs = needs | {"images"}
     if kernel.subgroup is not None:
@@ -536,7 +590,9 @@ def _kernel(cursor: Any) -> ReflectedFunction:
         try:
             type_name, param = _param(argument)
         except ValueError as error:
-            name = repr(argument.spelling) if argument.spelling else str(index + 1)
+            name = str(index + 1)
+            if argument.spelling:
+                name = repr(argument.spelling)
             raise CompileError(
                 f"{location}: the kernel {cursor.spelling!r} takes {error} as its argument {name}, which devmod does not support",
                 kind="opencl",
@@ -552,29 +608,25 @@ def _param(argument: Any) -> tuple[str, Param]:
     """Return the type for arg_types and the param of one argument. Raise ValueError with the type's
     name if it is not supported.
     """
-    name, type_ = argument.spelling, argument.type.get_canonical()
+    name = argument.spelling
+    type_ = argument.type.get_canonical()
     kind = type_.kind.name
-    if kind == "POINTER" or kind in _ARRAYS:
-        target = type_.get_pointee() if kind == "POINTER" else type_
-        space, const = target.get_address_space(), target.is_const_qualified()
-        while target.kind.name in _ARRAYS:
-            # The address space and const are attributes of the array or of its elements.
-            target = target.element_type
-            space, const = space or target.get_address_space(), const or target.is_const_qualified()
-        element, align = _element_type(target.get_canonical())
+    if kind == "POINTER":
+        return "handle", _pointer_param(name, type_.get_pointee(), 0)
+    if kind in _ARRAYS:
         # ``uint hist[16]`` is a pointer in C; the declared length is the size that the kernel
         # requires.
-        size = type_.get_size() if kind == _ARRAYS[0] else 0
-        if space == _LOCAL:
-            return "handle", Param(name, "local", element, align=align)
-        access = "r" if space == _CONSTANT or const else "rw"
-        param = Param(name, "buffer", element, access, align=align, size=max(size, 0))
-        return "handle", with_struct(param, target, _element_type)
+        size = 0
+        if kind == _ARRAYS[0]:
+            size = max(type_.get_size(), 0)
+        return "handle", _pointer_param(name, type_, size)
     if kind.startswith("OCLIMAGE"):
         image = _IMAGE.fullmatch(kind)
-        shape = (
-            f"{image[1]}d{f'_{image[2].lower()}' if image[2] else ''}" if image else ""
-        )  # "": depth or several samples
+        shape = ""  # depth or several samples
+        if image:
+            shape = f"{image[1]}d"
+            if image[2]:
+                shape += f"_{image[2].lower()}"
         return "handle", Param(name, "image", shape, {"RO": "r", "WO": "w", "RW": "rw"}[kind[-2:]])
     if kind == "OCLSAMPLER":
         return "handle", Param(name, "sampler")
@@ -588,11 +640,33 @@ def _param(argument: Any) -> tuple[str, Param]:
     return element, with_struct(Param(name, "scalar", element, align=align), type_, _element_type)
 
 
+def _pointer_param(name: str, target: Any, size: int) -> Param:
+    """Return the param of a pointer; `size` is that of the memory which the kernel requires."""
+    space = target.get_address_space()
+    const = target.is_const_qualified()
+    while target.kind.name in _ARRAYS:
+        # The address space and const are attributes of the array or of its elements.
+        target = target.element_type
+        space = space or target.get_address_space()
+        const = const or target.is_const_qualified()
+    element, align = _element_type(target.get_canonical())
+    if space == _LOCAL:
+        return Param(name, "local", element, align=align)
+    access = "rw"
+    if space == _CONSTANT or const:
+        access = "r"
+    param = Param(name, "buffer", element, access, align=align, size=size)
+    return with_struct(param, target, _element_type)
+
+
 def _element_type(type_: Any) -> tuple[str, int]:
     """Return the same as `element_type`, with OpenCL's atomic types."""
-    diagnostic, align = element_type(type_)
-    atomic = None if diagnostic else re.search(r"_Atomic\(((?:unsigned )?\w+)\)", type_.spelling)
-    return (_ATOMICS.get(atomic[1], "") if atomic else diagnostic), align
+    dtype, align = element_type(type_)
+    if not dtype:
+        atomic = re.search(r"_Atomic\(((?:unsigned )?\w+)\)", type_.spelling)
+        if atomic:
+            dtype = _ATOMICS.get(atomic[1], "")
+    return dtype, align
 
 
 #: The numbers in OpenCL's atomic types, as libclang prints them. libclang has no type kind for such
