@@ -42,12 +42,7 @@ def compile_ir(request: CompileRequest) -> tuple[Payload, list[str]]:
         raise request.error(
             "defines=, include= and name_expressions= are not supported for LLVM IR, which has no preprocessor"
         )
-    for option in options:
-        if not _OPTIONS.fullmatch(option):
-            raise request.error(
-                f"the option {option!r} is not supported for LLVM IR; expected -O0 to -O3, --cuda-feature=+ptx80 (the version of PTX) or "
-                "-ffp-contract=off"
-            )
+    _check_options(request, options)
     data = request.data or request.text.encode()
     clang = [
         "clang",
@@ -69,16 +64,7 @@ def compile_ir(request: CompileRequest) -> tuple[Payload, list[str]]:
     if not text:
         disassemble = [*clang, "-emit-llvm", "program.ll", "-o", "text.ll"]
         text = _run(request, disassemble, source, "text.ll").output.decode()
-    unresolved = unresolved_function(ptx)
-    if unresolved:
-        hint = ""
-        if unresolved.startswith("__nv_"):
-            hint = " (a function of libdevice: link libdevice into the IR first)"
-        raise request.error(
-            f"{request.name} calls the function {unresolved!r}, which it does not define{hint}",
-            log=ptx,
-        )
-
+    _check_functions(request, ptx)
     entries = read_ptx(ptx)
     binary_kernels = {}
     for symbol, entry in entries.items():
@@ -102,6 +88,28 @@ def compile_ir(request: CompileRequest) -> tuple[Payload, list[str]]:
     if not warnings:
         return payload, []
     return payload, ["\n".join(["clang has warnings about the LLVM IR:", *warnings])]
+
+
+def _check_options(request: CompileRequest, options: Sequence[str]) -> None:
+    for option in options:
+        if not _OPTIONS.fullmatch(option):
+            raise request.error(
+                f"the option {option!r} is not supported for LLVM IR; expected -O0 to -O3, --cuda-feature=+ptx80 (the version of PTX) or "
+                "-ffp-contract=off"
+            )
+
+
+def _check_functions(request: CompileRequest, ptx: str) -> None:
+    """Raise CompileError for a function that the PTX calls and nothing defines."""
+    unresolved = unresolved_function(ptx)
+    if unresolved:
+        hint = ""
+        if unresolved.startswith("__nv_"):
+            hint = " (a function of libdevice: link libdevice into the IR first)"
+        raise request.error(
+            f"{request.name} calls the function {unresolved!r}, which it does not define{hint}",
+            log=ptx,
+        )
 
 
 def _arch(request: CompileRequest) -> str:

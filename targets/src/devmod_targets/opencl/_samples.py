@@ -5,6 +5,8 @@ or uints.
 from __future__ import annotations
 
 import re
+from functools import reduce
+from operator import or_
 
 from devmod_readers.uses import transitive_parts
 
@@ -46,11 +48,7 @@ def read_samples(
     parts: dict[_Place, int] = {}
     uses: dict[_Place, set[_Place]] = {}
     functions: dict[str, str] = {}
-    takers = []  # other functions have no image to pass on
-    for function in definitions:
-        numbers = _image_numbers(function)
-        if numbers:
-            takers.append((function, function.get_usr(), numbers))
+    takers = _with_images(definitions)  # other functions have no image to pass on
     names_of_takers = {function.spelling for function, _, _ in takers}
     for function, identity, numbers in takers:
         functions[identity] = str(function.spelling)
@@ -68,10 +66,7 @@ def read_samples(
                 elif callee is not None:
                     uses.setdefault(place, set()).add((callee.get_usr(), position))
 
-    found = 0
-    for value in parts.values():
-        found |= value
-    if found != sum(named):
+    if reduce(or_, parts.values(), 0) != sum(named):
         return {}
     reached = transitive_parts(parts, uses)
     return {
@@ -79,6 +74,16 @@ def read_samples(
         for (identity, number), value in reached.items()
         if value in _NAMES
     }
+
+
+def _with_images(definitions: Iterable[Any]) -> list[tuple[Any, str, dict[str, int]]]:
+    """Return the functions with images: each with its identity and the numbers of its images."""
+    found = []
+    for function in definitions:
+        numbers = _image_numbers(function)
+        if numbers:
+            found.append((function, function.get_usr(), numbers))
+    return found
 
 
 def _image_numbers(function: Any) -> dict[str, int]:

@@ -21,12 +21,20 @@ _MAX_DEPTH = 8
 #: The limit on the arguments of an entry point, and on the members of all its structs together.
 _MAX_ARGUMENTS = 1024
 _MAX_MEMBERS = 4096
-_SCALARS = {f"{name}{bits}" for name in ("int", "uint") for bits in (8, 16, 32, 64)} | {
+_SCALARS = (
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
     "float16",
     "float32",
     "float64",
     "bool",
-}
+)
 _ACCESS = {None: "r", "read": "r", "readWrite": "rw", "write": "w"}
 _IMAGES = {"texture1D": "1d", "texture2D": "2d", "texture3D": "3d"}
 #: What an argument cannot be, by "kind", "baseShape" or "access" in the reflection, and what to use

@@ -8,7 +8,7 @@ reflection. Both must agree.
 from __future__ import annotations
 
 import re
-from itertools import islice
+from itertools import chain, islice
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -287,10 +287,9 @@ class _Match:
 
     def _check_rest(self) -> None:
         """Raise CompileError if the code has parameters that no argument is, or other threads."""
-        left = [param.name for params in self._params.values() for param in params]
-        left += [block.name for block in self._blocks]
+        left: list[Param | _OwnBlock] = [*chain.from_iterable(self._params.values()), *self._blocks]
         if left:
-            raise self._error(f"the code has {left[0]!r}, which is no parameter")
+            raise self._error(f"the code has {left[0].name!r}, which is no parameter")
         own = self._interface
         threads = self._arguments.threads
         if own.block is None or threads is None or "block_constants" in own.extra:

@@ -263,7 +263,10 @@ class Text:
         """Return a variable for each parameter of the reflection that has a place, with its name
         and its type in the text.
         """
-        placed = [each for each in parameters if "binding" in each or "bindings" in each]
+        placed = []
+        for parameter in parameters:
+            if "binding" in parameter or "bindings" in parameter:
+                placed.append(parameter)
         if len(placed) != len(declared):
             raise strange_text(
                 self._request, f"{len(declared)} parameters, and the source {len(placed)}"

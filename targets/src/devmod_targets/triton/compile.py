@@ -35,10 +35,8 @@ _EXAMPLE = "name_expressions=['add(x: *fp32, out: *fp32, n: i32)']"
 #: The folders of Python's own modules, and of installed packages: their versions stand for their
 #: files.
 _PYTHON = tuple(
-    {
-        os.path.join(os.path.realpath(sysconfig.get_path(name)), "")
-        for name in ("stdlib", "platstdlib")
-    }
+    os.path.join(os.path.realpath(sysconfig.get_path(name)), "")
+    for name in ("stdlib", "platstdlib")
 )
 _PACKAGES = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
 
@@ -72,9 +70,8 @@ def compile(request: CompileRequest, _: Callable[[CompileRequest], Payload]) -> 
     key, name, signature = _read_expression(request)
     options = dict(_read_option(request, option) for option in request.options)
     fmt = payload_format(request.target)
-    import_triton(
-        request.target.kind
-    )  # before the file does, whose error names no package to install
+    # Before the file does, whose error names no package to install.
+    import_triton(request.target.kind)
     with _executed(request) as (module, files):
         function = getattr(module, name, None)
         if function is None:
@@ -88,24 +85,20 @@ def compile(request: CompileRequest, _: Callable[[CompileRequest], Payload]) -> 
             for each, text in request.defines.items()
             if each in names
         }
-        payload = payload_of(
-            compile_kernel(function, signature, constants, options, request.target), fmt
-        )
+        kernel = compile_kernel(function, signature, constants, options, request.target)
+        payload = payload_of(kernel, fmt)
         read = files()
-    own = {request.name: sha256(request.text.encode()).hexdigest()}
-    sources = own | {
-        _name_of(path, [request.folder, *request.include]): digest for path, digest in read.items()
-    }
-    settings = [
-        *request.options,
-        *(f"-D{each}={value}" for each, value in request.defines.items()),
-        *request.name_expressions,
-    ]
+
+    folders = [request.folder, *request.include]
+    sources = {request.name: sha256(request.text.encode()).hexdigest()}
+    for path, digest in read.items():
+        sources[_name_of(path, folders)] = digest
+    defines = [f"-D{each}={value}" for each, value in request.defines.items()]
+    settings = [*request.options, *defines, *request.name_expressions]
     assert payload.origin is not None
     origin = payload.origin.replace(target=str(request.target), options=settings, sources=sources)
-    return payload.replace(
-        fmap={key or each: info for each, info in payload.fmap.items()}, origin=origin, files=read
-    )
+    fmap = {key or each: info for each, info in payload.fmap.items()}
+    return payload.replace(fmap=fmap, origin=origin, files=read)
 
 
 def _read_expression(request: CompileRequest) -> tuple[str, str, dict[str, Any]]:
@@ -114,24 +107,37 @@ def _read_expression(request: CompileRequest) -> tuple[str, str, dict[str, Any]]
     """
     text = request.name_expressions[0]
     match = _EXPRESSION.fullmatch(text.strip())
-    parts = split_arguments(match[3]) if match else None
+    if match:
+        signature = _read_signature(match[3])
+        if signature is not None:
+            return match[1] or "", match[2], signature
+    raise request.error(
+        f"name_expressions= has {text!r}; expected a function with the types of its arguments, as in {_EXAMPLE}"
+    )
+
+
+def _read_signature(text: str) -> dict[str, Any] | None:
+    """Return the types of arguments by name; None if the text is not a list of them."""
+    parts = split_arguments(text)
+    if parts is None:
+        return None
     signature: dict[str, Any] = {}
-    for part in parts or ():
+    for part in parts:
         name, _, type_ = (each.strip() for each in part.partition(":"))
         if not name.isidentifier() or not type_ or name in signature:
-            parts = None
+            return None
         signature[name] = _read_type(type_)
-    if match is None or parts is None:
-        raise request.error(
-            f"name_expressions= has {text!r}; expected a function with the types of its arguments, as in {_EXAMPLE}"
-        )
-    return match[1] or "", match[2], signature
+    return signature
 
 
 def _read_type(text: str) -> Any:
     """Return a type; a tuple of types for one in parentheses."""
-    parts = split_arguments(text, 1) if text.startswith("(") and text.endswith(")") else None
-    return tuple(map(_read_type, parts)) if parts else text
+    if not text.startswith("(") or not text.endswith(")"):
+        return text
+    parts = split_arguments(text, 1)
+    if not parts:
+        return text
+    return tuple(map(_read_type, parts))
 
 
 def _read_option(request: CompileRequest, option: str) -> tuple[str, Any]:
@@ -147,11 +153,13 @@ def _constant(text: str | None, kind: str) -> Any:
     """Return the value of a constant: a number, a word of Python's, a type of triton.language, or a
     text.
     """
-    type_ = _TYPE_NAME.fullmatch(text or "")
+    if text is None:
+        return 1
+    type_ = _TYPE_NAME.fullmatch(text)
     if type_:
         return getattr(import_triton(kind, "triton.language"), type_[1], text)
     try:
-        return ast.literal_eval(text) if text is not None else 1
+        return ast.literal_eval(text)
     except (SyntaxError, ValueError):
         return text
 
@@ -175,11 +183,12 @@ def _executed(request: CompileRequest) -> Iterator[tuple[ModuleType, Callable[[]
     sys.dont_write_bytecode = True
 
     def imported() -> dict[str, str]:
-        return {
-            name: file
-            for name in set(sys.modules) - before
-            if (file := _own_file(sys.modules[name]))
-        }
+        found = {}
+        for name in set(sys.modules) - before:
+            file = _own_file(sys.modules[name])
+            if file:
+                found[name] = file
+        return found
 
     def files() -> dict[str, str]:
         result = {}
@@ -209,23 +218,21 @@ def _executed(request: CompileRequest) -> Iterator[tuple[ModuleType, Callable[[]
 
 def _name_of(path: str, folders: list[str]) -> str:
     """Return a file as its folder contains it; its name alone if it is in none of the folders."""
-    parent = next(
-        (each for each in folders if path.startswith(os.path.join(each, ""))), os.path.dirname(path)
-    )
-    return os.path.relpath(path, parent).replace(os.sep, "/")
+    for folder in folders:
+        if path.startswith(os.path.join(folder, "")):
+            return os.path.relpath(path, folder).replace(os.sep, "/")
+    return os.path.basename(path)
 
 
 def _own_file(module: ModuleType) -> str:
     """Return the file of a module of the user; "" for one of an installed package or of Python."""
     path = os.path.abspath(getattr(module, "__file__", None) or "")
+    if not path.endswith(".py") or not os.path.isfile(path):
+        return ""
     real = os.path.realpath(path)
-    is_own = (
-        path.endswith(".py")
-        and os.path.isfile(path)
-        and not real.startswith(_PYTHON)
-        and not _PACKAGES.search(real)
-    )
-    return path if is_own else ""
+    if real.startswith(_PYTHON) or _PACKAGES.search(real):
+        return ""
+    return path
 
 
 def _place(error: BaseException, folders: list[str], name: str) -> str:
@@ -234,9 +241,7 @@ def _place(error: BaseException, folders: list[str], name: str) -> str:
     """
     if isinstance(error, SyntaxError) and error.filename:
         return f"{os.path.basename(error.filename)}:{error.lineno}"
-    frames = [
-        each
-        for each in traceback.extract_tb(error.__traceback__)
-        if os.path.dirname(each.filename) in folders
-    ]
-    return f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else name
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if os.path.dirname(frame.filename) in folders:
+            return f"{os.path.basename(frame.filename)}:{frame.lineno}"
+    return name

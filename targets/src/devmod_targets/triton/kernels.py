@@ -82,10 +82,8 @@ def compile_kernel(
         architecture is unknown, or Triton refuses the function.
     """
     kind = target.kind
-    compiler, backends = (
-        import_triton(kind, "triton.compiler"),
-        import_triton(kind, "triton.backends.compiler"),
-    )
+    compiler = import_triton(kind, "triton.compiler")
+    backends = import_triton(kind, "triton.backends.compiler")
     jit = _jit_function(function, kind)
     name = str(jit.__name__)
     gpu = backends.GPUTarget(*_processor(target))
@@ -119,15 +117,18 @@ def payload_format(target: Target) -> str:
     CompileError
         The target is of another kind, or has an option that Triton's kernels do not have.
     """
-    formats = {
-        "cuda": ("ptx",) if target.arch.startswith("compute_") else ("cubin", "ptx"),
-        "rocm": ("hsaco",),
-    }.get(target.kind)
-    if formats is None:
+    formats: tuple[str, ...]
+    if target.kind == "rocm":
+        formats = ("hsaco",)
+    elif target.kind != "cuda":
         raise CompileError(
             f"Triton compiles for cuda and rocm, and not for the target {str(target)!r}",
             kind=target.kind,
         )
+    elif target.arch.startswith("compute_"):
+        formats = ("ptx",)
+    else:
+        formats = ("cubin", "ptx")
     options = dict(target.options)
     fmt = options.pop("format", formats[0])
     if options or fmt not in formats:
@@ -170,16 +171,17 @@ def _jit_function(function: Any, kind: str) -> Any:
 
 def _processor(target: Target) -> tuple[str, int | str, int]:
     """Return Triton's backend, its name of the processor, and the threads of a warp."""
-    cuda, amd = _CUDA_ARCH.fullmatch(target.arch), _AMD_ARCH.fullmatch(target.arch)
-    if target.kind == "cuda" and cuda:
-        return "cuda", int(cuda[1]), 32
-    if target.kind == "rocm" and amd:
-        return (
-            "hip",
-            target.arch,
-            64 if len(target.arch) == 6 else 32,
-        )  # gfx90a and gfx942; gfx1030, gfx1100, …
-    expected = "sm_90 or compute_90" if target.kind == "cuda" else "gfx942 or gfx1100"
+    if target.kind == "cuda":
+        expected = "sm_90 or compute_90"
+        cuda = _CUDA_ARCH.fullmatch(target.arch)
+        if cuda:
+            return "cuda", int(cuda[1]), 32
+    else:
+        expected = "gfx942 or gfx1100"
+        if target.kind == "rocm" and _AMD_ARCH.fullmatch(target.arch):
+            if len(target.arch) == 6:  # gfx90a and gfx942
+                return "hip", target.arch, 64
+            return "hip", target.arch, 32
     raise CompileError(
         f"the target {str(target)!r} names no processor of Triton; expected a name such as {expected}",
         kind=target.kind,
@@ -199,10 +201,9 @@ def _arguments(
     """
     for key in (*signature, *constants):
         if key not in jit.arg_names:
-            hint = (
-                did_you_mean(key, jit.arg_names)
-                or f"; its parameters are {list_names(jit.arg_names)}"
-            )
+            hint = did_you_mean(key, jit.arg_names)
+            if not hint:
+                hint = f"; its parameters are {list_names(jit.arg_names)}"
             raise CompileError(
                 f"the Triton function {name!r} has no parameter {key!r}{hint}",
                 kind=kind,
@@ -214,32 +215,32 @@ def _arguments(
     for number, param in enumerate(jit.params):
         key = str(param.name)
         if key in constants:
-            types[key], values[key] = "constexpr", constants[key]
+            types[key] = "constexpr"
+            values[key] = constants[key]
         elif key in signature:
-            type_, _, hint = (
-                signature[key].partition(":")
-                if isinstance(signature[key], str)
-                else (signature[key], "", "")
-            )
+            type_ = signature[key]
+            hint = ""
+            if isinstance(type_, str):
+                type_, _, hint = type_.partition(":")
             if hint and hint not in _HINTS:
                 raise CompileError(
                     f"the type {signature[key]!r} of {key!r} has the hint {hint!r}; expected :16 (a multiple of 16) or :1 (the value 1)",
                     kind=kind,
                     function=name,
                 )
-            types[key] = "constexpr" if hint == "1" else type_
+            types[key] = type_
             if hint == "1":
+                types[key] = "constexpr"
                 values[key] = 1
             elif hint:
                 attributes[number,] = backend.parse_attr("D")
         elif getattr(param, "has_default", param.default is not inspect.Parameter.empty):
-            types[key], values[key] = "constexpr", param.default
+            types[key] = "constexpr"
+            values[key] = param.default
         else:
-            what = (
-                "no value: it is a tl.constexpr"
-                if param.is_constexpr
-                else 'no type, such as "*fp32" or "i32"'
-            )
+            what = 'no type, such as "*fp32" or "i32"'
+            if param.is_constexpr:
+                what = "no value: it is a tl.constexpr"
             raise CompileError(
                 f"the parameter {key!r} of the Triton function {name!r} has {what}",
                 kind=kind,
@@ -276,12 +277,6 @@ def _compile_error(
     """Return the error of a function that Triton refuses, with the place in its file."""
     text = str(error).strip()
     place = _PLACE.match(text)
-    lines = [line for line in text.splitlines() if line.strip()]
-    # Of the assembler's messages, the first one is the reason.
-    reason = next(
-        (line for line in lines if line.startswith("ptxas ")),
-        lines[-1] if place else lines[0] if lines else "",
-    ).strip()
     where = ""
     if place:
         source, first = inspect.getsourcelines(jit.fn)
@@ -289,11 +284,26 @@ def _compile_error(
             (number for number, line in enumerate(source) if line.lstrip().startswith("def ")), 0
         )
         where = f"{os.path.basename(inspect.getfile(jit.fn))}:{first + start + int(place[1]) - 1}: "
-    if not place and not isinstance(error, FormatError):
+    elif not isinstance(error, FormatError):
         where = f"{type(error).__name__}: "
+    reason = _reason(text, has_place=place is not None)
     return CompileError(
         f"the Triton function {name!r} does not compile for {target}: {where}{reason}",
         kind=target.kind,
         function=name,
         log="\n".join(filter(None, (text, printed))),
     )
+
+
+def _reason(text: str, *, has_place: bool) -> str:
+    """Return the line of a message that has the reason: with a place the last one."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    if not lines:
+        return ""
+    # Of the assembler's messages, the first one is the reason.
+    for line in lines:
+        if line.startswith("ptxas "):
+            return line.strip()
+    if has_place:
+        return lines[-1].strip()
+    return lines[0].strip()

@@ -85,9 +85,10 @@ def expand_signature(
     result: list[Slot] = []
     for number, (key, kind) in enumerate(signature.items()):
         if number not in constants:
-            result += _slots(
-                name, key if isinstance(key, str) else f"arg_{key}", kind, bool(descriptors), 0
-            )
+            label = f"arg_{key}"
+            if isinstance(key, str):
+                label = key
+            result += _slots(name, label, kind, bool(descriptors), 0)
         if len(result) > _MAX_ARGUMENTS:
             raise FormatError(
                 f"the Triton kernel {name!r} has more than {_MAX_ARGUMENTS} arguments",
@@ -118,7 +119,8 @@ def _pointer(name: str, label: str, kind: str) -> Slot:
     element = kind[1:]
     access = ""
     if element not in _ELEMENTS and element.startswith("k"):
-        element, access = element[1:], "r"
+        element = element[1:]
+        access = "r"
     if element.startswith("*"):
         return Slot("handle", Param(label, "buffer", "uint64", access), 8)
     if element not in _ELEMENTS:
@@ -136,9 +138,13 @@ def _tensor_map(label: str) -> Slot:
 
 def _descriptor(name: str, label: str, kind: str, has_map: bool) -> Iterator[Slot]:
     match = _DESCRIPTOR.match(kind)
+    if match is None:
+        raise _unsupported(name, label, kind)
+    count = match[2].count(",") + 1
     rank = _INPUT_RANK.search(kind)
-    count = int(rank[1]) if rank else match[2].count(",") + 1 if match else 0
-    if match is None or not 1 <= count <= _MAX_RANK:
+    if rank:
+        count = int(rank[1])
+    if not 1 <= count <= _MAX_RANK:
         raise _unsupported(name, label, kind)
     axes = range(count)
     if has_map:

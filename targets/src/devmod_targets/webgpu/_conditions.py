@@ -24,13 +24,17 @@ def _divide(left: int, right: int) -> int:
     if not right:
         raise ValueError("it divides by zero")
     quotient = abs(left) // abs(right)
-    return quotient if (left < 0) == (right < 0) else -quotient
+    if (left < 0) != (right < 0):
+        return -quotient
+    return quotient
 
 
 def _shift(left: int, right: int, sign: int) -> int:
     if not 0 <= right < 64:
         raise ValueError(f"it shifts by {right}; expected 0 to 63")
-    return left << right if sign > 0 else left >> right
+    if sign > 0:
+        return left << right
+    return left >> right
 
 
 _BINARY: Mapping[str, Callable[[int, int], int]] = {
@@ -91,15 +95,18 @@ class _Evaluator:
         value = self._operand(live=live)
         while _STRENGTH.get(self.next, -1) >= strength:
             operator = self._advance()
-            is_needed = (
-                live and not (operator == "||" and value) and not (operator == "&&" and not value)
-            )
+            is_decided = (operator == "||" and value) or (operator == "&&" and not value)
+            is_needed = live and not is_decided
             right = self.expression(_STRENGTH[operator] + 1, live=is_needed)
-            value = _checked(_BINARY[operator](value, right)) if is_needed else int(bool(value))
+            if is_needed:
+                value = _checked(_BINARY[operator](value, right))
+            else:
+                value = int(bool(value))
         return value
 
     def _advance(self) -> str:
-        word, self.next = self.next, next(self._tokens, "")
+        word = self.next
+        self.next = next(self._tokens, "")
         return word
 
     def _operand(self, *, live: bool) -> int:
@@ -108,23 +115,22 @@ class _Evaluator:
             self._depth += 1
             if self._depth > _MAX_NESTING:
                 raise ValueError(f"it is nested more than {_MAX_NESTING} deep")
-            value = (
-                _checked(_UNARY[word](self._operand(live=live)))
-                if word in _UNARY
-                else self.expression(0, live=live)
-            )
+            if word in _UNARY:
+                value = _checked(_UNARY[word](self._operand(live=live)))
+            else:
+                value = self.expression(0, live=live)
+                if self._advance() != ")":
+                    raise ValueError("a '(' has no ')'")
             self._depth -= 1
-            if word == "(" and self._advance() != ")":
-                raise ValueError("a '(' has no ')'")
             return value
         number = _NUMBER.fullmatch(word)
         if number:
             return _checked(int(number[1], 0))
         if _WORD.fullmatch(word) and word != "defined":
             return int(word == "true")
-        raise ValueError(
-            f"expected an integer, got {word!r}" if word else "expected an integer at its end"
-        )
+        if not word:
+            raise ValueError("expected an integer at its end")
+        raise ValueError(f"expected an integer, got {word!r}")
 
 
 def _checked(value: int) -> int:

@@ -65,8 +65,10 @@ def check(text: str, name: str) -> tuple[str, str]:
     report = _run_command(text, name)
     if report is None:
         report = _run_package(text)
+    if report is None:
+        return _MISSING, ""
     if not report:
-        return _MISSING if report is None else "", ""
+        return "", ""
     from devmod_readers.wgsl import naga_message
 
     message = naga_message(report, name, text)
@@ -87,20 +89,20 @@ def _run_command(text: str, name: str) -> str | None:
         return None
     with temporary_folder() as folder:
         # naga prints its argument, so the argument contains no path.
-        file_name = (
-            os.path.basename(name)
-            if name.endswith(".wgsl") and not name.startswith("-")
-            else "source.wgsl"
-        )
+        file_name = "source.wgsl"
+        if name.endswith(".wgsl") and not name.startswith("-"):
+            file_name = os.path.basename(name)
         with open(os.path.join(folder, file_name), "w", encoding="utf-8", newline="") as file:
             file.write(text)
         completed = _run([program, file_name], folder, "")
-    if completed is None or not completed.returncode:
-        return None if completed is None else ""
+    if completed is None:
+        return None
+    if not completed.returncode:
+        return ""
     log = (completed.stderr + completed.stdout).strip().replace(file_name, name)
-    return (
-        log if "error" in log else None
-    )  # otherwise this is another program, or a version with other arguments
+    if "error" not in log:
+        return None  # this is another program, or a version with other arguments
+    return log
 
 
 def _run_package(text: str) -> str | None:
@@ -111,13 +113,16 @@ def _run_package(text: str) -> str | None:
     be untrusted.
     """
     node = find_program("node")
-    package = find_package() if node else ""
+    if not node:
+        return None
+    package = find_package()
     if not package:
         return None
-    completed = _run(
-        [node, "--input-type=module", "-e", _PROGRAM, package], os.path.dirname(package), text
-    )
-    return None if completed is None or completed.returncode else completed.stdout.strip()
+    command = [node, "--input-type=module", "-e", _PROGRAM, package]
+    completed = _run(command, os.path.dirname(package), text)
+    if completed is None or completed.returncode:
+        return None
+    return completed.stdout.strip()
 
 
 def find_package() -> str:
@@ -126,24 +131,19 @@ def find_package() -> str:
     npm's settings are read here, since asking npm takes 0.1 s in each build. The settings of a
     project are not read: its folder may be untrusted.
     """
+    beside: list[str] = []
     node = find_program("node")
-    beside = [os.path.dirname(path) for path in (node, os.path.realpath(node))] if node else []
+    if node:
+        beside = [os.path.dirname(node), os.path.dirname(os.path.realpath(node))]
     if os.name == "nt":
         beside.append(os.path.join(os.environ.get("APPDATA", ""), "npm"))
     else:
         beside = [*map(os.path.dirname, beside), "/usr/local"]
     user = _npm_variable("userconfig") or os.path.join(os.path.expanduser("~"), ".npmrc")
-    settings = [
-        user,
-        _npm_variable("globalconfig"),
-        *(os.path.join(prefix, "etc", "npmrc") for prefix in beside),
-    ]
-    return next(
-        filter(
-            None, map(_package_in, [_npm_variable("prefix"), *map(_prefix_in, settings), *beside])
-        ),
-        "",
-    )
+    settings = [user, _npm_variable("globalconfig")]
+    settings += [os.path.join(prefix, "etc", "npmrc") for prefix in beside]
+    prefixes = [_npm_variable("prefix"), *map(_prefix_in, settings), *beside]
+    return next(filter(None, map(_package_in, prefixes)), "")
 
 
 def _npm_variable(name: str) -> str:
@@ -157,26 +157,25 @@ def _prefix_in(settings: str) -> str:
     try:
         with open_regular(settings) as file:
             values = _PREFIX.findall(file.read(_MAX_SETTINGS).decode("utf-8", "replace"))
-        return (
-            os.path.expanduser(os.path.expandvars(values[-1].strip().strip("\"'")))
-            if values
-            else ""
-        )
+        if not values:
+            return ""
+        prefix = values[-1].strip().strip("\"'")
+        return os.path.expanduser(os.path.expandvars(prefix))
     except (DevmodError, OSError, ValueError):  # a home folder of "~\0" is a ValueError
         return ""
 
 
 def _package_in(prefix: str) -> str:
     """Return the package in a prefix of npm, or ""."""
-    folder = os.path.join(
-        prefix, *(() if os.name == "nt" else ("lib",)), "node_modules", "naga-wasm"
-    )
-    return (
-        folder
-        if os.path.isabs(prefix)
-        and os.path.isfile(os.path.join(folder, "dist", "wasm", "naga_bg.wasm"))
-        else ""
-    )
+    if not os.path.isabs(prefix):
+        return ""
+    modules = os.path.join(prefix, "lib", "node_modules")
+    if os.name == "nt":
+        modules = os.path.join(prefix, "node_modules")
+    folder = os.path.join(modules, "naga-wasm")
+    if not os.path.isfile(os.path.join(folder, "dist", "wasm", "naga_bg.wasm")):
+        return ""
+    return folder
 
 
 def _run(command: list[str], folder: str, text: str) -> subprocess.CompletedProcess[str] | None:

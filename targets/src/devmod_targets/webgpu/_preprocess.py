@@ -109,7 +109,9 @@ class _Condition:
     __slots__ = ("has_else", "line", "live", "taken")
 
     def __init__(self, line: int, *, live: bool, taken: bool) -> None:
-        self.line, self.live, self.taken = line, live, taken
+        self.line = line
+        self.live = live
+        self.taken = taken
         self.has_else = False
 
 
@@ -144,7 +146,8 @@ class _Preprocessor:
         self._is_changed = False
         self._includes = self._expanded = self._nesting = self._size = 0
         #: The current file and line, for messages; line 0 is that of the defines.
-        self._name, self._line = request.name, 0
+        self._name = request.name
+        self._line = 0
 
     def fix_macros(self) -> None:
         """Keep the macros that are defined now: later directives do not change them."""
@@ -152,17 +155,20 @@ class _Preprocessor:
 
     def text(self) -> str:
         """Return the whole text."""
-        return "".join(self._pieces) if self._is_changed else self._request.text
+        if not self._is_changed:
+            return self._request.text
+        return "".join(self._pieces)
 
     def add_file(self, text: str, name: str, path: str, depth: int) -> None:
         """Add the text of a file, which is included by a name."""
         conditions: list[_Condition] = []
-        self._name, self._line = name, 1
+        self._name = name
+        self._line = 1
         at = 0
         while True:
             end, after = self._find_directive(text, at)
             if end > at:
-                if all(condition.live for condition in conditions[-1:]):
+                if _is_live(conditions):
                     self._add_text(text[at:end])
                 else:
                     self._line += _breaks(text[at:end])
@@ -174,9 +180,7 @@ class _Preprocessor:
             lines = 1 + sum(map(_breaks, tokens))
             self._is_changed = True
             line = self._line
-            if not self._follow_condition(word[1], tokens, conditions) and all(
-                condition.live for condition in conditions[-1:]
-            ):
+            if not self._follow_condition(word[1], tokens, conditions) and _is_live(conditions):
                 if word[1] in ("include", "import"):
                     self._include(word[1], text, word.end(), os.path.dirname(path), depth, tokens)
                     self._name = name
@@ -194,7 +198,9 @@ class _Preprocessor:
 
     @property
     def _location(self) -> str:
-        return f"{self._name}:{self._line}" if self._line else "defines="
+        if not self._line:
+            return "defines="
+        return f"{self._name}:{self._line}"
 
     def _find_directive(self, text: str, at: int) -> tuple[int, int]:
         """Return the start of the line of the next directive, and the position after its ``#``; the
@@ -233,32 +239,38 @@ class _Preprocessor:
             if conditions and not conditions[-1].live:
                 conditions.append(_Condition(self._line, live=False, taken=True))
                 return True
-            is_true = (
-                self._is_true(tokens)
-                if word == "if"
-                else (self._only_name(word, tokens) in self._macros) == (word == "ifdef")
-            )
+            if word == "if":
+                is_true = self._is_true(tokens)
+            else:
+                is_defined = self._only_name(word, tokens) in self._macros
+                is_true = is_defined == (word == "ifdef")
             conditions.append(_Condition(self._line, live=is_true, taken=is_true))
         elif word in ("elif", "else", "endif"):
             if not conditions:
                 raise self._error(f"#{word} without #if")
-            condition = conditions[-1]
-            if word != "endif" and condition.has_else:
-                raise self._error(f"#{word} after the #else of the #if in line {condition.line}")
-            if word == "elif":
-                condition.live = not condition.taken and self._is_true(tokens)
-            else:
-                if not all(map(_is_blank, tokens)):
-                    raise self._error(
-                        f"expected the end of the line after #{word}{'; a further condition is #elif' if word == 'else' else ''}"
-                    )
-                condition.live, condition.has_else = not condition.taken, True
-            condition.taken = condition.taken or condition.live
+            self._follow_branch(word, tokens, conditions[-1])
             if word == "endif":
                 conditions.pop()
         else:
             return False
         return True
+
+    def _follow_branch(self, word: str, tokens: list[str], condition: _Condition) -> None:
+        """Apply ``#elif``, ``#else`` or ``#endif`` of an open condition."""
+        if word != "endif" and condition.has_else:
+            raise self._error(f"#{word} after the #else of the #if in line {condition.line}")
+        if word == "elif":
+            condition.live = not condition.taken and self._is_true(tokens)
+        else:
+            if not all(map(_is_blank, tokens)):
+                hint = ""
+                if word == "else":
+                    hint = "; a further condition is #elif"
+                raise self._error(f"expected the end of the line after #{word}{hint}")
+            condition.live = not condition.taken
+            condition.has_else = True
+        if condition.live:
+            condition.taken = True
 
     def _apply(self, word: str, tokens: list[str]) -> None:
         """Apply a directive other than an include in a branch that is compiled."""
@@ -290,7 +302,9 @@ class _Preprocessor:
         while pending:
             part = pending.pop()
             if part == "defined":
-                name = pending.pop() if pending else ""
+                name = ""
+                if pending:
+                    name = pending.pop()
                 if name == "(" and len(pending) > 1 and pending[-2] == ")":
                     name = pending.pop()
                     pending.pop()
@@ -308,7 +322,7 @@ class _Preprocessor:
     def define(self, tokens: Sequence[str]) -> None:
         """Define a macro by the tokens after ``#define``."""
         tokens = _trimmed([_blank_for(part) for part in tokens])
-        name = tokens[0] if tokens else ""
+        name = next(iter(tokens), "")
         if not _WORD.fullmatch(name) or name == "defined":
             raise self._error(f"expected the name of a macro after #define, got {name!r}")
         parameters = None
@@ -317,12 +331,7 @@ class _Preprocessor:
             if ")" not in tokens:
                 raise self._error(f"the parameters of the macro {name} have no ')'")
             start = tokens.index(")") + 1
-            listed = "".join(tokens[2 : start - 1])
-            parameters = tuple(each.strip() for each in listed.split(",")) if listed.strip() else ()
-            if not all(map(_WORD.fullmatch, parameters)) or len(set(parameters)) < len(parameters):
-                raise self._error(
-                    f"the parameters of the macro {name} are not different names: {listed.strip()!r}"
-                )
+            parameters = self._parameters(name, "".join(tokens[2 : start - 1]).strip())
         elif len(tokens) > 1 and tokens[1] != " ":
             raise self._error(
                 f"expected a blank after the name of the macro {name}, got {tokens[1]!r}"
@@ -336,55 +345,69 @@ class _Preprocessor:
             return  # the caller's value replaces the default in the source
         self._macros[name] = _Macro(name, parameters, body)
 
+    def _parameters(self, name: str, listed: str) -> tuple[str, ...]:
+        """Return the parameters of a macro, from the text in its parentheses."""
+        if not listed:
+            return ()
+        parameters = tuple(each.strip() for each in listed.split(","))
+        if not all(map(_WORD.fullmatch, parameters)) or len(set(parameters)) < len(parameters):
+            raise self._error(
+                f"the parameters of the macro {name} are not different names: {listed!r}"
+            )
+        return parameters
+
     def _include(
         self, word: str, text: str, at: int, folder: str, depth: int, tokens: list[str]
     ) -> None:
         """Add the file of an include, whose word ends at a position of a text."""
-        match = (_FILE if word == "include" else _IMPORTED).match(text, at)
+        pattern = _FILE
+        if word == "import":
+            pattern = _IMPORTED
+        match = pattern.match(text, at)
         if match is None or not all(map(_is_blank, self._directive_tokens(text, match.end())[0])):
             expected = "a name in quotes or in angle brackets"
             if word == "import":
                 expected = f"the name of a file, as in '#import name'. Modules of naga_oil, as in bevy, are not supported. {_NAGA_OIL}"
             raise self._error(f"#{word} {_plain(tokens)[:_MAX_SHOWN]}: expected {expected}")
-        folders = [
-            *([folder] if (word == "import" or match[1] is not None) and folder else ()),
-            *self._request.include,
-        ]
-        names = (
-            [match[1] or match[2]]
-            if word == "include"
-            else [name.decode() for name in import_names(match[1].encode())]
-        )
-        name, path = next(
-            (
-                (name, path)
-                for name in names
-                if (path := self.files.find(name, folders, self._location))
-            ),
-            (names[0], ""),
-        )
-        if not path:
-            raise self.files.missing(name, folders, self._location)
+
+        # A name in angle brackets is not looked for beside the file.
+        folders = list(self._request.include)
+        if folder and match[1] is not None:
+            folders.insert(0, folder)
+        if word == "import":
+            names = [name.decode() for name in import_names(match[1].encode())]
+        else:
+            names = [match[1] or match[2]]
+        name, path = self._find(names, folders)
         if os.path.realpath(path) in self._once:
             return
         self._includes += 1
-        if depth == _MAX_NESTING or self._includes > _MAX_INCLUDES:
-            limit = (
-                f"nested more than {_MAX_NESTING} deep"
-                if depth == _MAX_NESTING
-                else f"more than {_MAX_INCLUDES}"
-            )
+        limit = ""
+        if depth == _MAX_NESTING:
+            limit = f"nested more than {_MAX_NESTING} deep"
+        elif self._includes > _MAX_INCLUDES:
+            limit = f"more than {_MAX_INCLUDES}"
+        if limit:
             raise self._error(
                 f"the includes are {limit}, here by {name!r}. A file that may include itself needs a guard: #ifndef NAME"
             )
         # A file looks beside the name of a link, not beside its target.
         self.add_file(self.files.read(path, name, self._location), name, path, depth + 1)
 
+    def _find(self, names: Sequence[str], folders: Sequence[str]) -> tuple[str, str]:
+        """Return the first name that a file has, and its path. Raise CompileError without one."""
+        for name in names:
+            path = self.files.find(name, folders, self._location)
+            if path:
+                return name, path
+        raise self.files.missing(names[0], folders, self._location)
+
     # -- text
 
     def _add_text(self, text: str) -> None:
         """Add a text without directives, with its macros expanded."""
-        start, lines = self._line, _breaks(text)
+        start = self._line
+        lines = _breaks(text)
         if not self._macros.keys().isdisjoint(_WORD.findall(text)):
             text = _joined(self._expand(self._counted(text)))
             self._is_changed = True
@@ -392,9 +415,12 @@ class _Preprocessor:
         if not text or text.isspace():
             return
         name, line = self._next
-        is_near = name == self._name and line <= start <= line + _MAX_EMPTY
-        self._pieces += ["\n" * (start - line) if is_near else line_marker(start, self._name), text]
-        self._size += len(self._pieces[-2]) + len(text)
+        if name == self._name and line <= start <= line + _MAX_EMPTY:
+            gap = "\n" * (start - line)
+        else:
+            gap = line_marker(start, self._name)
+        self._pieces += [gap, text]
+        self._size += len(gap) + len(text)
         if self._size > _MAX_SIZE:
             raise self._error(f"the source with its includes exceeds {_MAX_SIZE >> 20} MiB")
         self._next = self._name, self._line
@@ -418,8 +444,8 @@ class _Preprocessor:
         result: list[str] = []
         pending: list[str | _End] = [*reversed(argument)]  # what is read again, the next token last
         while (part := self._read(tokens, pending)) is not None:
-            macro = None if isinstance(part, _Final) else self._macros.get(part)
-            if macro is None:
+            macro = self._macros.get(part)
+            if macro is None or isinstance(part, _Final):
                 result.append(part)
             elif macro.name in self._active:
                 result.append(_Final(part))
@@ -460,32 +486,32 @@ class _Preprocessor:
         while (part := self._read(tokens, pending)) is not None and _is_blank(part):
             blanks.append(part)
         if part != "(":
-            pending += [*([] if part is None else [part]), *reversed(blanks)]
+            if part is not None:
+                pending.append(part)
+            pending += reversed(blanks)
             result.append(macro.name)
             return
-        arguments, breaks = self._arguments(macro, tokens, pending, line)
-        breaks = [mark for blank in blanks for mark in _BREAK.findall(blank)] + breaks
+        breaks: list[str] = []
+        for blank in blanks:
+            breaks += _BREAK.findall(blank)
+        arguments = self._arguments(macro, tokens, pending, line, breaks)
         assert macro.parameters is not None
         if not macro.parameters and len(arguments) == 1 and not any(arguments[0]):
             arguments = []
         if len(arguments) != len(macro.parameters):
             self._line = line
-            expected = f"{len(macro.parameters)} argument{'s' * (len(macro.parameters) != 1)}"
-            raise self._error(
-                f"the macro {macro.name} takes {expected}, and this call has {len(arguments)}"
-            )
-        used = frozenset(macro.body)
+            raise self._count_error(macro.name, len(macro.parameters), len(arguments))
         self._nesting += 1
         if self._nesting > _MAX_NESTING:
             self._line = line
             raise self._error(
                 f"the calls of macros are nested more than {_MAX_NESTING} deep, here by {macro.name}"
             )
-        values = {
-            name: ["", *self._expand(iter(()), argument), ""]
-            for name, argument in zip(macro.parameters, arguments, strict=True)
-            if name in used
-        }
+        used = frozenset(macro.body)
+        values = {}
+        for name, argument in zip(macro.parameters, arguments, strict=True):
+            if name in used:
+                values[name] = ["", *self._expand(iter(()), argument), ""]
         self._nesting -= 1
         body: list[str] = []
         for part in macro.body:
@@ -495,17 +521,30 @@ class _Preprocessor:
         pending += breaks  # the lines of the call, after its result
         self._push(pending, macro, body)
 
+    def _count_error(self, name: str, expected: int, count: int) -> CompileError:
+        noun = "arguments"
+        if expected == 1:
+            noun = "argument"
+        return self._error(f"the macro {name} takes {expected} {noun}, and this call has {count}")
+
     def _arguments(
-        self, macro: _Macro, tokens: Iterator[str], pending: list[str | _End], line: int
-    ) -> tuple[list[list[str]], list[str]]:
-        """Return the arguments of a call, and the line breaks in them."""
+        self,
+        macro: _Macro,
+        tokens: Iterator[str],
+        pending: list[str | _End],
+        line: int,
+        breaks: list[str],
+    ) -> list[list[str]]:
+        """Return the arguments of a call, and add the line breaks in them to `breaks`."""
         arguments: list[list[str]] = [[]]
-        breaks: list[str] = []
         depth = 1
         while (part := self._read(tokens, pending)) is not None:
-            depth += (part == "(") - (part == ")")
-            if not depth:
-                return [_trimmed(each) for each in arguments], breaks
+            if part == "(":
+                depth += 1
+            elif part == ")":
+                depth -= 1
+                if not depth:
+                    return [_trimmed(each) for each in arguments]
             if part == "," and depth == 1:
                 arguments.append([])
             elif _is_blank(part):
@@ -526,7 +565,9 @@ def _token(text: str, at: int) -> str:
     """Return the token at a position; "" for a comment without an end."""
     match = _TOKEN.match(text, at)
     assert match is not None
-    return text[at : max(end_of_comment(text, at), at)] if match[0] == "/*" else match[0]
+    if match[0] != "/*":
+        return match[0]
+    return text[at : max(end_of_comment(text, at), at)]
 
 
 def _tokens(text: str) -> Iterator[str]:
@@ -539,12 +580,14 @@ def _tokens(text: str) -> Iterator[str]:
 
 
 def _is_blank(part: str) -> bool:
-    return (
-        not part
-        or part.isspace()
-        or part.startswith(("//", "/*"))
-        or (part[0] == "\\" and len(part) > 1)
-    )
+    if not part or part.isspace() or part.startswith(("//", "/*")):
+        return True
+    return part[0] == "\\" and len(part) > 1
+
+
+def _is_live(conditions: Sequence[_Condition]) -> bool:
+    """Return whether the text inside of these conditions is compiled: the last one decides."""
+    return not conditions or conditions[-1].live
 
 
 def _blank_for(part: str) -> str:
@@ -552,17 +595,22 @@ def _blank_for(part: str) -> str:
 
     one blank for blanks and comments.
     """
-    return " " if part and _is_blank(part) else part
+    if part and _is_blank(part):
+        return " "
+    return part
 
 
 def _trimmed(tokens: list[str]) -> list[str]:
     """Return tokens without the blanks at both ends, and with one blank for several."""
-    result = [
-        part
-        for number, part in enumerate(tokens)
-        if part != " " or tokens[number - 1 : number] != [" "]
-    ]
-    return result[result[:1] == [" "] : len(result) - (result[-1:] == [" "])]
+    result: list[str] = []
+    for part in tokens:
+        # Not before the first token, and not twice.
+        if part == " " and (not result or result[-1] == " "):
+            continue
+        result.append(part)
+    if result and result[-1] == " ":
+        result.pop()
+    return result
 
 
 def _breaks(text: str) -> int:

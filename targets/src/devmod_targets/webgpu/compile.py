@@ -85,19 +85,27 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
             f"the WGSL source {request.name} has no compute entry: mark a function with @compute"
         )
     unvalidated, unsupported = check(source.text, request.name)
-    doubts = [each for each in (unknown_names if unvalidated else "", unsupported) if each]
-    warn_caller(request, [layout_warning] if layout_warning else [], doubts=doubts)
-    if "main" in entries:
-        main = function_name(request, "main", entries.keys() - {"main"})
-        entries = {main if name == "main" else name: each for name, each in entries.items()}
-    fmap = merge_declared(SPEC, entries, request.fmap)
+    warnings = []
+    if layout_warning:
+        warnings.append(layout_warning)
+    doubts = []
+    validator = "naga"
+    if unvalidated:
+        validator = ""
+        if unknown_names:
+            doubts.append(unknown_names)
+    if unsupported:
+        doubts.append(unsupported)
+    warn_caller(request, warnings, doubts=doubts)
+    functions = {}
+    for name, entry in entries.items():
+        if name == "main":
+            name = function_name(request, name, entries.keys() - {name})
+        functions[name] = entry
+    fmap = merge_declared(SPEC, functions, request.fmap)
     code = source.text.encode()
-    origin = Origin(
-        str(request.target),
-        _TOOLCHAIN,
-        [f"-D{name}={value}" for name, value in defines.items()],
-        source.sources,
-    )
+    recorded = [f"-D{name}={value}" for name, value in defines.items()]
+    origin = Origin(str(request.target), _TOOLCHAIN, recorded, source.sources)
     return Payload(
         "webgpu",
         dict.fromkeys(fmap, code),
@@ -106,7 +114,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         {"wgsl": source.text},
         origin,
         files=source.files,
-        validator="" if unvalidated else "naga",
+        validator=validator,
         unvalidated=unvalidated,
     )
 
