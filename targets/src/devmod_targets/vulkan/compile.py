@@ -262,7 +262,7 @@ class Environment(NamedTuple):
     @property
     def tool_name(self) -> str:
         """The name of the environment in the options of spirv-val and spirv-opt."""
-        if self == ("1.1", "1.4"):
+        if (self.vulkan, self.spirv) == ("1.1", "1.4"):
             return "vulkan1.1spv1.4"
         return f"vulkan{self.vulkan}"
 
