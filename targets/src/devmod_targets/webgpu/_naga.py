@@ -159,7 +159,7 @@ def _prefix_in(settings: str) -> str:
             values = _PREFIX.findall(file.read(_MAX_SETTINGS).decode("utf-8", "replace"))
         if not values:
             return ""
-        prefix = values[-1].strip().strip("\"'")
+        prefix: str = values[-1].strip().strip("\"'")
         return os.path.expanduser(os.path.expandvars(prefix))
     except (DevmodError, OSError, ValueError):  # a home folder of "~\0" is a ValueError
         return ""
