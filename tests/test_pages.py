@@ -40,6 +40,8 @@ PAGES = (
     "programs.md",
     "remote.md",
     "rocm.md",
+    "sanitize.md",
+    "test-in-ci.md",
     "trust.md",
 )
 #: Blocks without a mark: what installs devmod, needs files that the page does not make, or another
@@ -62,6 +64,8 @@ NOT_RUN = {
     "programs.md": 0,
     "remote.md": 4,
     "rocm.md": 1,
+    "sanitize.md": 0,
+    "test-in-ci.md": 0,
     "trust.md": 0,
 }
 #: The page shows what happens where this distribution is missing, so the test hides it if it is
