@@ -188,8 +188,12 @@ def test_a_broken_link_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.volume
-def test_the_api_page_has_every_public_name(built: Path) -> None:
-    anchors = Page(built / "api.html").anchors
+def test_the_api_pages_have_every_public_name_once(built: Path) -> None:
+    found = [
+        name for path in built.glob("api-*.html") for name in Page(path).anchors if "." in name
+    ]
+    assert sorted(found) == sorted(set(found))
+    anchors = set(found)
     names = {f"{module.__name__}.{name}" for module in PUBLIC for name in public_names(module)}
     modules = {
         "devmod.__version__",
@@ -386,6 +390,7 @@ def test_the_page_of_errors_has_each_class_with_the_state_after_it() -> None:
 def test_the_index_lists_every_page() -> None:
     index = (DOCS / "index.md").read_text()
     table, _, contents = index.partition("```{toctree}")
+    contents += (DOCS / "api.md").read_text().partition("```{toctree}")[2]
     for name in {path.name for path in DOCS.glob("*.md")} - {"index.md"} | GENERATED.keys():
         assert f"({name})" in table, name
         assert f"\n{name.removesuffix('.md')}\n" in contents, name
