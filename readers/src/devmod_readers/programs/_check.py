@@ -35,7 +35,8 @@ from devmod_readers.programs._model import (
 #: later versions may have.
 RESERVED = ("min", "max", "ceildiv", "stream", "workspace", "constants", "device", "devices")
 #: DLPack's codes of integers, and of booleans. The others of numbers are floats.
-_INTEGERS, _BOOL = (0, 1), 6
+_INTEGERS = (0, 1)
+_BOOL = 6
 #: The types of scalars.
 _SCALARS = (
     *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
@@ -45,7 +46,14 @@ _SCALARS = (
     "bfloat16",
     "bool",
 )
-_NOUNS = {"image": "an image", "sampler": "a sampler", "local": "local memory"}
+_NOUNS = {
+    "scalar": "a number",
+    "uniform": "a number",
+    "buffer": "an array",
+    "image": "an image",
+    "sampler": "a sampler",
+    "local": "local memory",
+}
 
 
 class Candidate(NamedTuple):
@@ -94,18 +102,16 @@ def _error(
     program: Program, problem: _Problem, places: Sequence[str], number: int | None = None
 ) -> FormatError:
     """Return the error for a problem, at a step if there is a number."""
-    place = ""
+    text = f"the program {quote_name(program.name)}"
     if number is not None:
         step = program.steps[number]
-        place = (
-            f", {places[number] if places else f'step {number + 1} ({quote_name(step.kernel)})'}"
-        )
-        place += (
-            f", argument {quote_name(problem.argument)}"
-            if problem.argument in step.arguments
-            else ""
-        )
-    text = f"the program {quote_name(program.name)}{place}: {problem}"
+        if places:
+            text += f", {places[number]}"
+        else:
+            text += f", step {number + 1} ({quote_name(step.kernel)})"
+        if problem.argument in step.arguments:
+            text += f", argument {quote_name(problem.argument)}"
+    text += f": {problem}"
     return FormatError(text, kind="program", function=program.name, argument=problem.argument)
 
 
@@ -131,23 +137,31 @@ def check_names(program: Program, places: Sequence[str] = ()) -> None:
     number: int | None = None
     try:
         names = _check_declarations(program)
-        for comparison, left, right in program.requires:
-            try:
-                _check_bound(program, names, (left, right), "")
-            except _Problem as problem:
-                raise _Problem(
-                    f"requires: '{expression_text(left)} {comparison} {expression_text(right)}': {problem}"
-                ) from None
+        _check_requirements(program, names)
         for number, step in enumerate(program.steps):  # noqa: B007 - the error names it
-            for name, value in step.arguments.items():
-                if type(value) is View:
-                    _check_view(program, value, name)
-                elif not (isinstance(value, str) and value in program.declared):
-                    _check_bound(program, names, (value,), "", name)
-            for word in ("grid", "threads", "block"):
-                _check_bound(program, names, getattr(step, word), f"{word}: ")
+            _check_names_of_step(program, names, step)
     except _Problem as problem:
         raise _error(program, problem, places, number) from None
+
+
+def _check_requirements(program: Program, names: Collection[str]) -> None:
+    for comparison, left, right in program.requires:
+        try:
+            _check_bound(program, names, (left, right), "")
+        except _Problem as problem:
+            raise _Problem(
+                f"requires: '{expression_text(left)} {comparison} {expression_text(right)}': {problem}"
+            ) from None
+
+
+def _check_names_of_step(program: Program, names: Collection[str], step: Step) -> None:
+    for name, value in step.arguments.items():
+        if type(value) is View:
+            _check_view(program, value, name)
+        elif not (isinstance(value, str) and value in program.declared):
+            _check_bound(program, names, (value,), "", name)
+    for word in ("grid", "threads", "block"):
+        _check_bound(program, names, getattr(step, word), f"{word}: ")
 
 
 def _check_declarations(program: Program) -> set[str]:
@@ -159,27 +173,42 @@ def _check_declarations(program: Program) -> set[str]:
     for each in program.declared.values():
         _check_identifier(each.name)
         if isinstance(each, Sampler):
-            if each.filter not in FILTERS or each.address not in ADDRESS_MODES:
-                expected = f"a filter of {list_names(FILTERS)} and an address mode of {list_names(ADDRESS_MODES)}"
-                raise _Problem(
-                    f"the sampler {each.name!r} has {each.filter!r} and {each.address!r}; expected {expected}",
-                    each.name,
-                )
+            _check_sampler(each)
         elif isinstance(each, Scalar):
             _check_default(each)
         else:
             _check_array(each)
             _check_state(program, each)
-            for length in each.shape if each.role in BINDING else ():
-                if not isinstance(length, str):
-                    continue
-                if length in program.declared:
-                    what = f"{length!r} in the shape of {each.name!r} is {_described(program.declared[length])}"
-                    raise _Problem(f"{what}; a length has a name that nothing else has", each.name)
-                _check_identifier(length)
-                names.add(length)
+            if each.role in BINDING:
+                names.update(_lengths(program, each))
     for array in program.arrays():
         _check_bound(program, names, array.shape, f"the shape of {array.name!r}: ", array.name)
+    return names
+
+
+def _check_sampler(sampler: Sampler) -> None:
+    if sampler.filter in FILTERS and sampler.address in ADDRESS_MODES:
+        return
+    expected = (
+        f"a filter of {list_names(FILTERS)} and an address mode of {list_names(ADDRESS_MODES)}"
+    )
+    raise _Problem(
+        f"the sampler {sampler.name!r} has {sampler.filter!r} and {sampler.address!r}; expected {expected}",
+        sampler.name,
+    )
+
+
+def _lengths(program: Program, array: Array) -> list[str]:
+    """Return the names of lengths that the shape of an array binds."""
+    names = []
+    for length in array.shape:
+        if not isinstance(length, str):
+            continue
+        if length in program.declared:
+            what = f"{length!r} in the shape of {array.name!r} is {_described(program.declared[length])}"
+            raise _Problem(f"{what}; a length has a name that nothing else has", array.name)
+        _check_identifier(length)
+        names.append(length)
     return names
 
 
@@ -208,8 +237,10 @@ def _check_view(program: Program, view: View, argument: str) -> None:
 
 
 def _is_number(dtype: tuple[int, int, int]) -> bool:
+    if dtype == (1, 1, 1):
+        return True
     code, bits, lanes = dtype
-    return (lanes == 1 and code != 3 and bits % 8 == 0 and bits > 0) or dtype == (1, 1, 1)
+    return lanes == 1 and code != 3 and bits % 8 == 0 and bits > 0
 
 
 def _check_array(array: Array) -> None:
@@ -241,15 +272,15 @@ def _check_state(program: Program, array: Array) -> None:
             "'state' is the keyword of a call that gives the program its state; take another name",
             "state",
         )
-    first = program.declared.get(array.initial)
-    if array.initial and (
-        array.role != "state"
-        or not isinstance(first, Array)
-        or first.role != "constant"
-        or first[2:4] != array[2:4]
-    ):
+    if array.initial and not _can_begin_as(array, program.declared.get(array.initial)):
         text = f"{array.name!r} cannot begin as {quote_name(array.initial)}: only a state can, as a constant of its type and shape"
         raise _Problem(text, array.name)
+
+
+def _can_begin_as(array: Array, first: Array | Scalar | Sampler | None) -> bool:
+    if array.role != "state" or not isinstance(first, Array):
+        return False
+    return first.role == "constant" and (first.type, first.shape) == (array.type, array.shape)
 
 
 def _check_default(scalar: Scalar) -> None:
@@ -259,9 +290,10 @@ def _check_default(scalar: Scalar) -> None:
             f"a scalar of {scalar.type} cannot be declared; expected an integer, a float or bool",
             scalar.name,
         )
-    if scalar.default is not None and (
-        problem := _number_mismatch(scalar.default, scalar.type, taker="its type is")
-    ):
+    if scalar.default is None:
+        return
+    problem = _number_mismatch(scalar.default, scalar.type, taker="its type is")
+    if problem:
         raise _Problem(f"the default of {scalar.name!r}: {problem}", scalar.name)
 
 
@@ -280,22 +312,29 @@ def _check_bound(
     argument: str = "",
 ) -> None:
     """Check that each name in expressions is that of a length or of an integer scalar."""
-    for name in (name for each in expressions if type(each) is not int for name in names_in(each)):
-        if name in names:
+    for each in expressions:
+        if type(each) is int:
             continue
-        if name in program.declared:
-            text = f"{name!r} is {_described(program.declared[name])}; an expression has lengths and integer scalars"
-        else:
-            text = f"nothing binds {quote_name(name)}: a length has its name alone in the shape of "
-            text += "an input, an update, a state or a constant"
-            text += did_you_mean(name, [*program.declared, *names])
-        raise _Problem(where + text, argument)
+        for name in names_in(each):
+            if name not in names:
+                raise _Problem(where + _unbound(program, names, name), argument)
+
+
+def _unbound(program: Program, names: Collection[str], name: str) -> str:
+    """Return why a name may not stand in an expression."""
+    if name in program.declared:
+        return f"{name!r} is {_described(program.declared[name])}; an expression has lengths and integer scalars"
+    text = f"nothing binds {quote_name(name)}: a length has its name alone in the shape of "
+    text += "an input, an update, a state or a constant"
+    return text + did_you_mean(name, [*program.declared, *names])
 
 
 def _described(each: Array | Scalar | Sampler) -> str:
-    if isinstance(each, Array):
-        return "an image" if each.format else "an array"
-    return f"a scalar of {each.type}" if isinstance(each, Scalar) else "a sampler"
+    if isinstance(each, Scalar):
+        return f"a scalar of {each.type}"
+    if isinstance(each, Sampler):
+        return "a sampler"
+    return "an image" if each.format else "an array"
 
 
 def constant_of(program: Program, array: Array, modules: Iterable[Module]) -> devmod.Array:
@@ -341,28 +380,36 @@ def gradient_of(program: Program, backward: Program | None) -> Gradient:
             raise _Problem(
                 f"backward: the module has no program {quote_name(program.backward)}; make the program of the gradients first"
             )
-        for each in (program, backward):
-            if any(each.arrays("update", "state")):
-                raise _Problem(
-                    f"backward: {each.name!r} has updates or a state, and an operation in place has no gradient"
-                )
-        outputs = [each.name for each in program.arrays("output")]
-        sources = {f"grad_{name}": ("grad", number) for number, name in enumerate(outputs)}
-        sources |= {name: ("output", number) for number, name in enumerate(outputs)}
-        sources |= {each.name: ("input", number) for number, each in enumerate(program.arguments)}
-        results = [each.name for each in backward.arrays("output")]
-        known = [f"grad_{each.name}" for each in program.arrays("input")]
-        unknown = [each.name for each in backward.arguments if each.name not in sources] + [
-            each for each in results if each not in known
-        ]
-        if unknown:
-            expected = (
-                f"expected inputs of {list_names(sources)}, and outputs of {list_names(known)}"
-            )
-            raise _Problem(f"backward: {backward.name!r} has {list_names(unknown)}; {expected}")
+        return _gradient(program, backward)
     except _Problem as problem:
         raise _error(program, problem, ()) from None
-    return Gradient([sources[each.name] for each in backward.arguments], results)
+
+
+def _gradient(program: Program, backward: Program) -> Gradient:
+    for each in (program, backward):
+        if any(each.arrays("update", "state")):
+            raise _Problem(
+                f"backward: {each.name!r} has updates or a state, and an operation in place has no gradient"
+            )
+
+    sources: dict[str, tuple[str, int]] = {}
+    outputs = list(program.arrays("output"))
+    for number, output in enumerate(outputs):
+        sources[f"grad_{output.name}"] = "grad", number
+    for number, output in enumerate(outputs):
+        sources[output.name] = "output", number
+    for number, argument in enumerate(program.arguments):
+        sources[argument.name] = "input", number
+
+    arguments = [each.name for each in backward.arguments]
+    results = [each.name for each in backward.arrays("output")]
+    known = [f"grad_{each.name}" for each in program.arrays("input")]
+    unknown = [name for name in arguments if name not in sources]
+    unknown += [name for name in results if name not in known]
+    if unknown:
+        expected = f"expected inputs of {list_names(sources)}, and outputs of {list_names(known)}"
+        raise _Problem(f"backward: {backward.name!r} has {list_names(unknown)}; {expected}")
+    return Gradient([sources[name] for name in arguments], results)
 
 
 # -- The kernels.
@@ -380,15 +427,15 @@ class _Kernel:
                 f"the kernel has no interface as {candidate.label}, so that its arguments are unknown"
             )
         self.interface: Interface = interface
-        self.has_grid, self._name, self._label = candidate.has_grid, name, candidate.label
+        self.has_grid = candidate.has_grid
+        self._name = name
+        self._label = candidate.label
         found = arguments_of(interface)
         self.form = {each.name: each for each in found}
-        self.needed = {
-            name for name, each in self.form.items() if getattr(each, "default", None) is None
-        }
-        unset = [each.name for each in constants_of(interface) if each.default is None]
+        self.needed = {each.name for each in found if getattr(each, "default", None) is None}
         if len(self.form) < len(found) or "" in self.form:
             raise self.of_kernel(_Problem("the kernel has parameters without a name of their own"))
+        unset = [each.name for each in constants_of(interface) if each.default is None]
         if unset:
             raise self.of_kernel(
                 _Problem(
@@ -399,10 +446,10 @@ class _Kernel:
     def of_kernel(self, problem: _Problem) -> _Problem:
         """Return a problem with the kernel's signature."""
         signature = f"{self._name}{interface_text(self.interface, short=True)}"
-        return _Problem(
-            f"{problem}{'' if str(problem)[-1] == '?' else '.'} As {self._label} it is {signature}",
-            problem.argument,
-        )
+        text = str(problem)
+        if not text.endswith("?"):
+            text += "."
+        return _Problem(f"{text} As {self._label} it is {signature}", problem.argument)
 
 
 def arguments_of(interface: Interface) -> list[Param | Member]:
@@ -412,7 +459,10 @@ def arguments_of(interface: Interface) -> list[Param | Member]:
     result: list[Param | Member] = []
     for param in interface.params:
         members = members_by_value(param)
-        result += members if members and members[0].name else (param,)
+        if members and members[0].name:
+            result += members
+        else:
+            result.append(param)
     return result
 
 
@@ -436,14 +486,7 @@ def check_kernels(
     try:
         for number, step in enumerate(program.steps):  # noqa: B007 - the error names it
             if step.kernel not in known:
-                if not kernels.get(step.kernel):
-                    names = (
-                        f"the kernels are {list_names(kernels)}{did_you_mean(step.kernel, kernels)}"
-                    )
-                    raise _Problem(
-                        f"the module of the kernels has no {quote_name(step.kernel)}: {names}"
-                    )
-                known[step.kernel] = [_Kernel(step.kernel, each) for each in kernels[step.kernel]]
+                known[step.kernel] = _candidates(step.kernel, kernels)
             new: set[str] = set()
             for kernel in known[step.kernel]:
                 try:
@@ -455,19 +498,27 @@ def check_kernels(
         number = None
         used = program.lifetimes()
         for array in program.arrays("output", "temporary"):
-            if array.name not in (by_steps if array.role == "output" else used):
-                raise _Problem(
-                    f"no step {'writes the output' if array.role == 'output' else 'uses the temporary'} {array.name!r}",
-                    array.name,
-                )
+            if array.role == "output":
+                if array.name not in by_steps:
+                    raise _Problem(f"no step writes the output {array.name!r}", array.name)
+            elif array.name not in used:
+                raise _Problem(f"no step uses the temporary {array.name!r}", array.name)
     except _Problem as problem:
         raise _error(program, problem, places, number) from None
+
+
+def _candidates(name: str, kernels: Mapping[str, Sequence[Candidate]]) -> list[_Kernel]:
+    if not kernels.get(name):
+        names = f"the kernels are {list_names(kernels)}{did_you_mean(name, kernels)}"
+        raise _Problem(f"the module of the kernels has no {quote_name(name)}: {names}")
+    return [_Kernel(name, each) for each in kernels[name]]
 
 
 def _check_step(program: Program, step: Step, kernel: _Kernel, written: set[str]) -> set[str]:
     """Check a step for a candidate, and return the names of the arrays that it writes."""
     form = kernel.form
-    accesses: dict[str, list[tuple[str, str]]] = {}
+    #: The arguments that each array is given to.
+    arguments: dict[str, list[str]] = {}
     for name, value in step.arguments.items():
         if name not in form:
             raise _Problem(
@@ -476,41 +527,61 @@ def _check_step(program: Program, step: Step, kernel: _Kernel, written: set[str]
         if problem := mismatch(program, value, form[name]):
             raise _Problem(problem, name)
         if isinstance(value, str) and isinstance(program.declared.get(value), Array):
-            accesses.setdefault(value, []).append((name, getattr(form[name], "access", "") or "rw"))
+            arguments.setdefault(value, []).append(name)
     if missing := kernel.needed - step.arguments.keys():
-        target = next(form[name] for name in form if name in missing)
-        is_local = isinstance(target, Param) and target.kind == "local"
-        advice = ": compile the kernel with local={…}, which gives it a size" if is_local else ""
-        raise _Problem(f"the kernel also takes {quote_name(target.name)}{advice}", target.name)
+        raise _missing(next(form[name] for name in form if name in missing))
     if kernel.has_grid:
         _check_launch(step, kernel.interface)
+    return _check_accesses(program, form, arguments, written)
+
+
+def _check_accesses(
+    program: Program,
+    form: Mapping[str, Param | Member],
+    arguments: Mapping[str, Sequence[str]],
+    written: set[str],
+) -> set[str]:
+    """Check what a kernel does with arrays, each given to some arguments, and return the names of
+    those that it writes.
+    """
     new = set()
-    for value, uses in accesses.items():
+    for value, names in arguments.items():
         array = program.declared[value]
         assert isinstance(array, Array)
-        for name, access in uses:
-            if access == "r":
+        for name in names:
+            if getattr(form[name], "access", "") == "r":
                 if value not in written:
                     raise _Problem(
                         f"the kernel reads {value!r}, which no step before has written", name
                     )
                 continue
             if array.role in ("input", "constant"):
-                what = "an input" if array.role == "input" else "a constant"
-                cast = str(form[name].extra.get("const_cast", ""))
-                fix = (
-                    f"keep const in the cast {quote_name(cast)}, or declare"
-                    if cast
-                    else "declare the parameter const in the kernel, or"
-                )
-                raise _Problem(
-                    f"the kernel may write to it, and {value!r} is {what}: {fix} the array in updates",
-                    name,
-                )
-            if len(uses) > 1:
+                raise _written_input(array, value, form[name])
+            if len(names) > 1:
                 raise _Problem(f"{value!r} is given twice, and the kernel may write to it", name)
             new.add(value)
     return new
+
+
+def _missing(target: Param | Member) -> _Problem:
+    """Return the problem of a step without an argument of its kernel."""
+    text = f"the kernel also takes {quote_name(target.name)}"
+    if isinstance(target, Param) and target.kind == "local":
+        text += ": compile the kernel with local={…}, which gives it a size"
+    return _Problem(text, target.name)
+
+
+def _written_input(array: Array, value: str, target: Param | Member) -> _Problem:
+    """Return the problem of a kernel that may write to an input or a constant."""
+    what = "an input" if array.role == "input" else "a constant"
+    cast = str(target.extra.get("const_cast", ""))
+    fix = "declare the parameter const in the kernel, or"
+    if cast:
+        fix = f"keep const in the cast {quote_name(cast)}, or declare"
+    return _Problem(
+        f"the kernel may write to it, and {value!r} is {what}: {fix} the array in updates",
+        target.name,
+    )
 
 
 def _check_launch(step: Step, interface: Interface) -> None:
@@ -519,55 +590,58 @@ def _check_launch(step: Step, interface: Interface) -> None:
             "the step needs either grid=, the number of blocks, or threads=, the number of threads",
             "grid",
         )
-    block = (*step.block, 1, 1)[:3] if step.block else None
-    if block is not None and interface.block is not None and block != interface.block:
-        raise _Problem(
-            f"the kernel is built for blocks of {interface.block} threads; omit block=", "block"
-        )
-    if block is None and not (interface.block or interface.default_block or interface.open_block):
+    if not step.block:
+        if interface.block or interface.default_block or interface.open_block:
+            return
         advice = "or compile the kernel with block=, which gives it a default"
         raise _Problem(
             f"the step needs block=, the number of threads in a block; give it, {advice}", "block"
+        )
+    block = (*step.block, 1, 1)[:3]
+    if interface.block is not None and block != interface.block:
+        raise _Problem(
+            f"the kernel is built for blocks of {interface.block} threads; omit block=", "block"
         )
 
 
 def mismatch(program: Program, value: Any, target: Param | Member) -> str:
     """Return why a parameter cannot take a value of a step, as a clause; "" if it can."""
-    given = program.declared.get(value) if isinstance(value, str) else None
+    given = None
+    if isinstance(value, str):
+        given = program.declared.get(value)
     if type(value) is View and isinstance(given, Array):
         given = given._replace(name=str(value), type=value.type, shape=(0,))
-    kind = target.kind if isinstance(target, Param) else "scalar"
-    is_address = kind == "scalar" and target.type == "handle"
-    wanted = (
-        "an array"
-        if kind == "buffer" or is_address
-        else "a number"
-        if kind in ("scalar", "uniform")
-        else _NOUNS[kind]
-    )
+    wanted = _noun(target)
     if isinstance(given, Sampler):
-        return "" if kind == "sampler" else f"{value!r} is a sampler, and the kernel takes {wanted}"
-    if isinstance(given, Array):
-        if given.format or kind == "image":
-            return _image_mismatch(given, target, wanted)
-        if is_address:
+        if wanted == "a sampler":
             return ""
-        return (
-            _buffer_mismatch(given, target)
-            if kind == "buffer"
-            else f"{value!r} is an array, and the kernel takes {wanted}"
-        )
+        return f"{value!r} is a sampler, and the kernel takes {wanted}"
+    if isinstance(given, Array):
+        if given.format or wanted == "an image":
+            return _image_mismatch(given, target, wanted)
+        if wanted == "an array":
+            return _buffer_mismatch(given, target)
+        return f"{value!r} is an array, and the kernel takes {wanted}"
     if wanted != "a number":
         return f"{_shown(value)} is a number, and the kernel takes {wanted}"
+
     if target.members or getattr(target, "shape", ()):
         return (
             "the kernel takes a struct, an array or a matrix by value, which a program cannot give"
         )
-    return (
-        _number_mismatch(value, target.type, given.type if given is not None else "")
-        if target.type
-        else ""
-    )
+    if not target.type:
+        return ""
+    given_type = "" if given is None else given.type
+    return _number_mismatch(value, target.type, given_type)
+
+
+def _noun(target: Param | Member) -> str:
+    """Return what a parameter takes."""
+    kind = target.kind if isinstance(target, Param) else "scalar"
+    if kind == "scalar" and target.type == "handle":
+        # The address of an array.
+        return "an array"
+    return _NOUNS[kind]
 
 
 def _number_mismatch(
@@ -577,12 +651,14 @@ def _number_mismatch(
     literal or an integer expression.
     """
     code, _, lanes = parse_dtype(wanted)
-    own = parse_dtype(given)[0] if given else {bool: _BOOL, float: 2}.get(type(value), 0)
+    if given:
+        own, _, _ = parse_dtype(given)
+    else:
+        own = {bool: _BOOL, float: 2}.get(type(value), 0)
     if lanes != 1:
         return f"{_shown(value)} is a number, and {taker} {wanted}"
-    if (own == _BOOL) is not (code == _BOOL) or (code in _INTEGERS and own not in _INTEGERS):
-        what = "a boolean" if own == _BOOL else "an integer" if own in _INTEGERS else "a float"
-        return f"{_shown(value)} is {what}, and {taker} {wanted}"
+    if not _fits(own, code):
+        return f"{_shown(value)} is {_number_noun(own)}, and {taker} {wanted}"
     if type(value) is int and code in _INTEGERS:
         low, high = integer_range(wanted)
         if not low <= value <= high:
@@ -595,14 +671,32 @@ def _number_mismatch(
     return ""
 
 
+def _fits(own: int, code: int) -> bool:
+    """Return whether a number of one code can be one of another. A float takes an integer."""
+    if own == _BOOL or code == _BOOL:
+        return own == code
+    return own in _INTEGERS or code not in _INTEGERS
+
+
+def _number_noun(code: int) -> str:
+    if code == _BOOL:
+        return "a boolean"
+    return "an integer" if code in _INTEGERS else "a float"
+
+
 def integer_range(dtype: str) -> tuple[int, int]:
     """Return the least and the greatest value of a type of integers."""
     code, bits, _ = parse_dtype(dtype)
-    return (0, 2**bits - 1) if code == 1 else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    if code == 1:
+        return 0, 2**bits - 1
+    half = 2 ** (bits - 1)
+    return -half, half - 1
 
 
 def _buffer_mismatch(array: Array, target: Param | Member) -> str:
-    assert isinstance(target, Param)
+    if not isinstance(target, Param) or target.kind != "buffer":
+        # An address has no type.
+        return ""
     shapes = sum(value.startswith("shape") for value in target.pack)
     if shapes and shapes != len(array.shape):
         return f"{array.name!r} has {len(array.shape)} dimensions, and the kernel takes {shapes}"
@@ -625,4 +719,6 @@ def _image_mismatch(image: Array, target: Param | Member, wanted: str) -> str:
 
 
 def _shown(value: Expression | float) -> str:
-    return f"{expression_text(value)!r}" if isinstance(value, (str, tuple)) else repr(value)
+    if isinstance(value, (str, tuple)):
+        value = expression_text(value)
+    return repr(value)

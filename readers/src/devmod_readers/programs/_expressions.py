@@ -35,10 +35,13 @@ COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-#: The greatest depth of an expression, and the most operands of an operator.
-MAX_DEPTH, MAX_OPERANDS = 16, 16
+#: The greatest depth of an expression.
+MAX_DEPTH = 16
+#: The most operands of an operator.
+MAX_OPERANDS = 16
 #: The bounds of each value.
-LEAST, MOST = -(2**63), 2**63 - 1
+LEAST = -(2**63)
+MOST = 2**63 - 1
 
 
 class ExpressionError(ValueError):

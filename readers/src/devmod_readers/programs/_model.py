@@ -16,9 +16,14 @@ if TYPE_CHECKING:
 
     from devmod.backend import ImageFormat
 
-#: The most steps of a program, and arrays, scalars and samplers; the most dimensions of an array;
-#: the most arguments of a step.
-MAX_STEPS, MAX_DECLARED, MAX_RANK, MAX_ARGUMENTS = 65_536, 65_536, 16, 1024
+#: The most steps of a program.
+MAX_STEPS = 65_536
+#: The most arrays, scalars and samplers.
+MAX_DECLARED = 65_536
+#: The most dimensions of an array.
+MAX_RANK = 16
+#: The most arguments of a step.
+MAX_ARGUMENTS = 1024
 #: The most temporaries: each is compared with the others to share their memory.
 MAX_TEMPORARIES = 4096
 #: The formats of Python's struct for floats.
@@ -68,15 +73,15 @@ class Array(NamedTuple):
     @property
     def texel(self) -> ImageFormat | None:
         """The format of an image; None for an array."""
-        return IMAGE_FORMATS[self.format] if self.format else None
+        if not self.format:
+            return None
+        return IMAGE_FORMATS[self.format]
 
     def nbytes(self, lengths: Sequence[int]) -> int:
         """Return its size in bytes for the lengths of its dimensions."""
-        return (
-            math.prod(lengths) * self.texel.texel_bytes
-            if self.texel
-            else array_bytes(parse_dtype(self.type), lengths)
-        )
+        if self.texel:
+            return math.prod(lengths) * self.texel.texel_bytes
+        return array_bytes(parse_dtype(self.type), lengths)
 
 
 class Scalar(NamedTuple):
@@ -97,9 +102,13 @@ class Scalar(NamedTuple):
         """
         if self.type in FLOATS:
             return struct.unpack(FLOATS[self.type], struct.pack(FLOATS[self.type], value))[0]
-        if self.type != "bfloat16" or not math.isfinite(value := float(value)):
+        if self.type != "bfloat16":
             return value
-        last = max(math.frexp(value)[1], -125) - 8  # the exponent of the last of its eight digits
+        value = float(value)
+        if not math.isfinite(value):
+            return value
+        # The exponent of the last of its eight digits.
+        last = max(math.frexp(value)[1], -125) - 8
         return math.copysign(math.ldexp(round(math.ldexp(value, -last)), last), value)
 
 
@@ -173,11 +182,9 @@ class Program(NamedTuple):
 
     def arrays(self, *roles: str) -> Iterator[Array]:
         """Yield the arrays of some roles, or all, in their order."""
-        return (
-            each
-            for each in self.declared.values()
-            if isinstance(each, Array) and (not roles or each.role in roles)
-        )
+        for each in self.declared.values():
+            if isinstance(each, Array) and (not roles or each.role in roles):
+                yield each
 
     @property
     def scalars(self) -> list[Scalar]:
@@ -189,38 +196,47 @@ class Program(NamedTuple):
         """What a call takes, in order: inputs without a default, updates, and scalars with a
         default.
         """
-        given = [
-            each
-            for each in self.declared.values()
-            if isinstance(each, Scalar) or (isinstance(each, Array) and each.role == "input")
-        ]
-        defaults = [each for each in self.scalars if each.default is not None]
-        return [
-            *(each for each in given if getattr(each, "default", None) is None),
-            *self.arrays("update"),
-            *defaults,
-        ]
+        given: list[Array | Scalar] = []
+        defaults = []
+        for each in self.declared.values():
+            if isinstance(each, Scalar) and each.default is not None:
+                defaults.append(each)
+            elif isinstance(each, Scalar) or (isinstance(each, Array) and each.role == "input"):
+                given.append(each)
+        return [*given, *self.arrays("update"), *defaults]
 
     @property
     def size_names(self) -> set[str]:
         """The names of the integer scalars in its expressions, by which its shapes and its launches
         differ.
         """
-        expressions = [length for array in self.arrays() for length in array.shape]
-        expressions += [each for _, *operands in self.requires for each in operands]
+        integers = {each.name for each in self.scalars if each.is_integer}
+        names: set[str] = set()
+        for expression in self._expressions():
+            names.update(names_in(expression))
+        return integers & names
+
+    def _expressions(self) -> Iterator[Expression]:
+        for array in self.arrays():
+            yield from array.shape
+        for _, left, right in self.requires:
+            yield left
+            yield right
         for step in self.steps:
-            expressions += [each for dims in (step.grid, step.threads, step.block) for each in dims]
-            expressions += [each for each in step.arguments.values() if isinstance(each, tuple)]
-        return {each.name for each in self.scalars if each.is_integer} & {
-            name for each in expressions for name in names_in(each)
-        }
+            yield from step.grid
+            yield from step.threads
+            yield from step.block
+            for value in step.arguments.values():
+                if isinstance(value, tuple):
+                    yield value
 
     @property
     def length_names(self) -> list[str]:
         """The names in the shapes of its arrays, without integer scalars."""
-        names = dict.fromkeys(
-            name for array in self.arrays() for length in array.shape for name in names_in(length)
-        )
+        names: dict[str, None] = {}
+        for array in self.arrays():
+            for length in array.shape:
+                names |= dict.fromkeys(names_in(length))
         return [each for each in names if each not in self.declared]
 
     @property
@@ -259,9 +275,8 @@ def bind_lengths(
     """
     result: list[tuple[Array, int, Expression, Any]] = []
     for array, declared, given in shapes:
-        for place, (length, value) in enumerate(
-            zip(declared, given, strict=False)
-        ):  # the call has the error of another rank
+        # The call has the error of another rank.
+        for place, (length, value) in enumerate(zip(declared, given, strict=False)):
             if isinstance(length, str) and length not in values:
                 values[length] = value
             else:

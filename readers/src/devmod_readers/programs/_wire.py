@@ -40,41 +40,42 @@ _DIMS = ("grid", "threads", "block")
 def interface_of(program: Program) -> FunctionInfo:
     """Return the function of a program in a module's fmap."""
     params = [_param(each) for each in program.declared.values()]
-    types = [each.type if each.kind == "scalar" else "handle" for each in params]
-    extra: dict[str, Any] = {
-        "kernels": program.kernels,
-        **({"backward": program.backward} if program.backward else {}),
-    }
+    types = []
+    for param in params:
+        types.append(param.type if param.kind == "scalar" else "handle")
+    extra: dict[str, Any] = {"kernels": program.kernels}
+    if program.backward:
+        extra["backward"] = program.backward
     return FunctionInfo(program.name, types, interface=Interface(params, extra=extra))
 
 
 def _param(each: Array | Scalar | Sampler) -> Param:
     if isinstance(each, Scalar):
-        value = {} if each.default is None else {"value": each.default}
-        return Param(each.name, "scalar", each.type, extra={"role": "input", **value})
+        extra: dict[str, Any] = {"role": "input"}
+        if each.default is not None:
+            extra["value"] = each.default
+        return Param(each.name, "scalar", each.type, extra=extra)
     if isinstance(each, Sampler):
-        return Param(
-            each.name,
-            "sampler",
-            extra={"role": "sampler", "filter": each.filter, "address": each.address},
-        )
-    extra = {
-        "role": each.role,
-        "shape": list(map(_plain, each.shape)),
-        **({"cleared": True} if each.cleared else {}),
-    }
-    extra |= {"initial": each.initial} if each.initial else {}
-    if each.texel is not None:
-        return Param(
-            each.name,
-            "image",
-            "2d",
-            ROLES[each.role],
-            format=each.format,
-            sample=each.texel.sample,
-            extra=extra,
-        )
-    return Param(each.name, "buffer", each.type, ROLES[each.role], extra=extra)
+        extra = {"role": "sampler", "filter": each.filter, "address": each.address}
+        return Param(each.name, "sampler", extra=extra)
+
+    extra = {"role": each.role, "shape": list(map(_plain, each.shape))}
+    if each.cleared:
+        extra["cleared"] = True
+    if each.initial:
+        extra["initial"] = each.initial
+    access = ROLES[each.role]
+    if each.texel is None:
+        return Param(each.name, "buffer", each.type, access, extra=extra)
+    return Param(
+        each.name,
+        "image",
+        "2d",
+        access,
+        format=each.format,
+        sample=each.texel.sample,
+        extra=extra,
+    )
 
 
 # The layout of a program's code: a map.
@@ -88,14 +89,15 @@ def _param(each: Array | Scalar | Sampler) -> Param:
 # and of a step's last map.
 def pack_steps(program: Program) -> bytes:
     """Return the code of a program."""
-    steps = [
-        [
-            step.kernel,
-            {name: _plain(value) for name, value in step.arguments.items()},
-            {name: list(map(_plain, dims)) for name in _DIMS if (dims := getattr(step, name))},
-        ]
-        for step in program.steps
-    ]
+    steps = []
+    for step in program.steps:
+        arguments = {name: _plain(value) for name, value in step.arguments.items()}
+        launch = {}
+        for name in _DIMS:
+            dims = getattr(step, name)
+            if dims:
+                launch[name] = _plain(dims)
+        steps.append([step.kernel, arguments, launch])
     result: bytes = msgpack.packb({"requires": list(map(_plain, program.requires)), "steps": steps})
     return result
 
@@ -103,7 +105,9 @@ def pack_steps(program: Program) -> bytes:
 def _plain(value: Any) -> Any:
     if type(value) is View:
         return ["view", value[:], value.type]
-    return list(map(_plain, value)) if isinstance(value, tuple) else value
+    if isinstance(value, tuple):
+        return list(map(_plain, value))
+    return value
 
 
 def read_program(name: str, info: FunctionInfo, code: Binary) -> Program:
@@ -131,9 +135,9 @@ def read_program(name: str, info: FunctionInfo, code: Binary) -> Program:
     )
     requires, steps = _read_code(reader)
     backward = info.interface.extra.get("backward", "")
-    program = Program(
-        name, declared, requires, steps, backward if isinstance(backward, str) else ""
-    )
+    if not isinstance(backward, str):
+        backward = ""
+    program = Program(name, declared, requires, steps, backward)
     if info.interface.extra.get("kernels") != program.kernels:
         raise FormatError(
             f"the program {quote_name(name)} lists other kernels than its steps launch",
@@ -156,7 +160,10 @@ def _read_declarations(interface: Interface | None) -> dict[str, Array | Scalar 
         if each is None or not _same(param, _param(each)):
             raise ExpressionError(f"the declaration of {quote_name(param.name)} is invalid")
         declared[param.name] = each
-    count = sum(isinstance(each, Array) and each.role == "temporary" for each in declared.values())
+    count = 0
+    for each in declared.values():
+        if isinstance(each, Array) and each.role == "temporary":
+            count += 1
     if count > MAX_TEMPORARIES:
         raise ExpressionError(f"it has {count} temporaries, and the maximum is {MAX_TEMPORARIES}")
     return declared
@@ -168,48 +175,41 @@ def _same(param: Param, expected: Param) -> bool:
 
 
 def _declaration(param: Param) -> Array | Scalar | Sampler | None:
-    role, extra = param.extra.get("role"), param.extra
+    """Return the declaration of a parameter; None if it is invalid."""
+    extra = param.extra
+    role = extra.get("role")
     if param.kind == "scalar":
         value = extra.get("value")
-        return (
-            Scalar(param.name, param.type, value)
-            if role == "input" and type(value) in (bool, int, float, type(None))
-            else None
-        )
+        if role != "input" or type(value) not in (bool, int, float, type(None)):
+            return None
+        return Scalar(param.name, param.type, value)
     if param.kind == "sampler":
-        return (
-            Sampler(param.name, str(extra.get("filter")), str(extra.get("address")))
-            if role == "sampler"
-            else None
-        )
-    shape, cleared, texel = (
-        extra.get("shape"),
-        extra.get("cleared", False),
-        IMAGE_FORMATS.get(param.format),
-    )
-    if not isinstance(role, str) or role not in ROLES or (texel is None) is (param.kind == "image"):
+        if role != "sampler":
+            return None
+        return Sampler(param.name, str(extra.get("filter")), str(extra.get("address")))
+    if not isinstance(role, str) or role not in ROLES:
         return None
-    initial = extra.get("initial", "")
-    if (
-        not isinstance(shape, (list, tuple))
-        or len(shape) > MAX_RANK
-        or type(cleared) is not bool
-        or type(initial) is not str
-    ):
+    return _array(param, role)
+
+
+def _array(param: Param, role: str) -> Array | None:
+    """Return the array or the image of a parameter; None if it is invalid."""
+    texel = IMAGE_FORMATS.get(param.format)
+    if (texel is None) is (param.kind == "image"):
+        return None
+    shape = param.extra.get("shape")
+    cleared = param.extra.get("cleared", False)
+    initial = param.extra.get("initial", "")
+    if not isinstance(shape, (list, tuple)) or len(shape) > MAX_RANK:
+        return None
+    if type(cleared) is not bool or type(initial) is not str:
         return None
     try:
         lengths = tuple(map(read_expression, shape))
     except ExpressionError as error:
         raise ExpressionError(f"the shape of {quote_name(param.name)} {error}") from None
-    return Array(
-        param.name,
-        role,
-        texel.dtype if texel else param.type,
-        lengths,
-        param.format,
-        cleared,
-        initial,
-    )
+    dtype = texel.dtype if texel else param.type
+    return Array(param.name, role, dtype, lengths, param.format, cleared, initial)
 
 
 def _read_code(
@@ -222,9 +222,8 @@ def _read_code(
         reader.field = key = reader.read_key(keys)
         keys[key] = None
         if key == "requires":
-            requires = [
-                _comparison(reader) for _ in range(_count(reader, MAX_STEPS, "comparisons"))
-            ]
+            count = _count(reader, MAX_STEPS, "comparisons")
+            requires = [_comparison(reader) for _ in range(count)]
         elif key == "steps":
             for number in range(_count(reader, MAX_STEPS, "steps")):
                 reader.field = f"step {number + 1}"
@@ -264,11 +263,11 @@ def _step(reader: Reader) -> Step:
     launch: dict[str, Any] = {}
     for _ in range(reader.read_map()):
         key = reader.read_key(launch)
-        launch[key] = (
-            tuple([_integer(reader) for _ in range(_count(reader, 3, "dimensions"))])
-            if key in _DIMS
-            else reader.read_value()
-        )
+        if key in _DIMS:
+            rank = _count(reader, 3, "dimensions")
+            launch[key] = tuple([_integer(reader) for _ in range(rank)])
+        else:
+            launch[key] = reader.read_value()
     return Step(kernel, arguments, *(launch.get(word, ()) for word in _DIMS))
 
 
@@ -281,17 +280,18 @@ def _integer(reader: Reader) -> Expression:
     return result
 
 
+def _is_view(value: Any) -> bool:
+    if type(value) is not list or value[:1] != ["view"]:
+        return False
+    return [type(each) for each in value] == [str, str, str]
+
+
 def _value(reader: Reader, *, views: bool = False) -> Any:
     start = reader.at
     value = reader.read_value()
     if type(value) in (bool, float):
         return value
-    if (
-        views
-        and type(value) is list
-        and value[:1] == ["view"]
-        and [type(each) for each in value] == [str] * 3
-    ):
+    if views and _is_view(value):
         return View(*value[1:])
     try:
         return read_expression(value)

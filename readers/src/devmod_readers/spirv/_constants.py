@@ -7,7 +7,6 @@ from __future__ import annotations
 import operator
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
 
 from devmod.backend import PipelineConstant
 from devmod_readers.spirv._module import SpirvModule, error
@@ -64,39 +63,36 @@ class SpirvConstants:
                 numbers_by_spec_id.setdefault(spec_id[0], []).append(number)
         if len(numbers_by_spec_id) > _MAX_CONSTANTS:
             raise error(f"has more than {_MAX_CONSTANTS} specialization constants")
+
+        self.listed: list[PipelineConstant] = []
+        self.spec_constants: dict[int, Number | None] = {}
         groups = sorted(numbers_by_spec_id.items())
-        self.listed = [
-            _constant(module, numbers, spec_id_, given.get(spec_id_))
-            for spec_id_, numbers in groups
-        ]
-        self.spec_constants = {
-            number: given.get(spec_id_) for spec_id_, numbers in groups for number in numbers
-        }
-        for position, (_, numbers) in enumerate(groups):
+        for position, (spec_id_, numbers) in enumerate(groups):
+            given_value = given.get(spec_id_)
+            self.listed.append(_constant(module, numbers, spec_id_, given_value))
+            self.spec_constants |= dict.fromkeys(numbers, given_value)
             self.sources |= dict.fromkeys(numbers, 1 << position)
+
         for number, (opcode, operands) in module.constants.items():
             given_value = self.spec_constants.get(number)
+            value = None
             if given_value is None:
                 value = _evaluate(module, opcode, operands, self.values)
-            else:
-                value = (
-                    None
-                    if isinstance(given_value, float)
-                    else _fit(module, operands[0], given_value)
-                )
+            elif not isinstance(given_value, float):
+                value = _fit(module, operands[0], given_value)
             if value is not None:
                 self.values[number] = value
             if opcode in (51, 52):
-                self.sources[number] = reduce(
-                    operator.or_,
-                    (self.sources.get(each, 0) for each in _ids(opcode, operands[1:])),
-                    0,
-                )
+                self.sources[number] = 0
+                for each in _ids(opcode, operands[1:]):
+                    self.sources[number] |= self.sources.get(each, 0)
 
     def source(self, number: int) -> int | tuple[int, ...]:
         """Return the source of a number in the form of `ReflectedShader.block_constants`."""
         positions = tuple(bits(self.sources.get(number, 0)))
-        return positions[0] if number in self.spec_constants else positions or -1
+        if number in self.spec_constants:
+            return positions[0]
+        return positions or -1
 
     def is_set(self, number: int) -> bool:
         """Return whether each constant that a number depends on has a value."""
@@ -116,7 +112,8 @@ def _evaluate(
     module: SpirvModule, opcode: int, operands: tuple[int, ...], values: Mapping[int, int]
 ) -> int | None:
     """Return a constant as an integer; None if it is not one, or if it cannot be evaluated."""
-    kind, rest = operands[0], operands[1:]
+    kind = operands[0]
+    rest = operands[1:]
     if opcode in (41, 48):
         return 1
     if opcode in (42, 49):
@@ -128,12 +125,27 @@ def _evaluate(
     if opcode != 52:
         return None
     if rest[0] == _COMPOSITE_EXTRACT:
-        composite, members = module.constants.get(rest[1], (0, ())) if len(rest) == 3 else (0, ())
-        members = members[1:] if composite in (44, 51) else ()
-        result = values.get(members[rest[2]]) if rest[2:] and rest[2] < len(members) else None
+        result = _extracted(module, rest[1:], values)
     else:
         result = _evaluate_operation(module, rest[0], rest[1:], values)
-    return None if result is None else _fit(module, kind, result)
+    if result is None:
+        return None
+    return _fit(module, kind, result)
+
+
+def _extracted(
+    module: SpirvModule, operands: tuple[int, ...], values: Mapping[int, int]
+) -> int | None:
+    """Return a member of a composite constant; None if it is not an integer."""
+    if len(operands) != 2:
+        return None
+    opcode, composite = module.constants.get(operands[0], (0, ()))
+    if opcode not in (44, 51):
+        return None
+    members = composite[1:]
+    if operands[1] >= len(members):
+        return None
+    return values.get(members[operands[1]])
 
 
 def _fit(module: SpirvModule, kind: int, number: int) -> int | None:
@@ -141,7 +153,9 @@ def _fit(module: SpirvModule, kind: int, number: int) -> int | None:
     types.
     """
     bits, signed = _integer_type(module, kind)
-    return _wrapped(number, bits, signed=signed) if bits else None
+    if not bits:
+        return None
+    return _wrapped(number, bits, signed=signed)
 
 
 def _integer_type(module: SpirvModule, kind: int) -> tuple[int, bool]:
@@ -152,13 +166,16 @@ def _integer_type(module: SpirvModule, kind: int) -> tuple[int, bool]:
     opcode, operands = module.types.get(kind, (0, ()))
     if opcode == 20:
         return 8, False
-    bits = operands[0] if opcode == 21 else 0
-    return (bits, bool(operands[1])) if 8 <= bits <= 64 else (0, False)
+    if opcode == 21 and 8 <= operands[0] <= 64:
+        return operands[0], bool(operands[1])
+    return 0, False
 
 
 def _wrapped(number: int, bits: int, *, signed: bool) -> int:
     number &= (1 << bits) - 1
-    return number - (1 << bits) if signed and number >> bits - 1 else number
+    if signed and number >> bits - 1:
+        number -= 1 << bits
+    return number
 
 
 def _evaluate_operation(
@@ -170,35 +187,48 @@ def _evaluate_operation(
     The instruction determines whether its operands are signed. Their types only have the number of
     bits.
     """
-    known = [values.get(operand) for operand in operands]
-    if opcode == _SELECT and len(known) == 3:
-        return None if known[0] is None else known[1] if known[0] else known[2]
-    operation = {1: _UNARY_OPERATIONS, 2: _OPERATIONS}.get(len(known), {}).get(opcode)
+    if opcode == _SELECT and len(operands) == 3:
+        condition = values.get(operands[0])
+        if condition is None:
+            return None
+        return values.get(operands[1] if condition else operands[2])
+    operation = {1: _UNARY_OPERATIONS, 2: _OPERATIONS}.get(len(operands), {}).get(opcode)
     if operation is None:
         return None
+
     numbers: list[int] = []
     bits = 0
-    for operand, value in zip(operands, known, strict=True):
+    for operand in operands:
+        value = values.get(operand)
         if value is None:
             return None
         is_distance = numbers and opcode in _SHIFTS
+        signed = opcode in _SIGNED and not is_distance
         bits_of_operand, _ = _integer_type(module, module.constants[operand][1][0])
-        numbers.append(
-            _wrapped(value, bits_of_operand, signed=opcode in _SIGNED and not is_distance)
-        )
+        numbers.append(_wrapped(value, bits_of_operand, signed=signed))
         bits = bits or bits_of_operand
-    one, other = numbers[0], numbers[-1]
-    if opcode in _DIVISIONS and (not other or (other == -1 and one == -(1 << bits - 1))):
-        return None
-    if opcode in _SHIFTS and other >= bits:
+    if _is_undefined(opcode, numbers, bits):
         return None
     return operation(*numbers)
+
+
+def _is_undefined(opcode: int, numbers: list[int], bits: int) -> bool:
+    """Return whether an operation on integers of some bits has no result."""
+    last = numbers[-1]
+    if opcode in _SHIFTS:
+        return last >= bits
+    if opcode not in _DIVISIONS:
+        return False
+    overflows = last == -1 and numbers[0] == -(1 << bits - 1)
+    return not last or overflows
 
 
 def _divided(one: int, other: int) -> int:
     """Return the quotient truncated towards zero, as in C."""
     quotient = abs(one) // abs(other)
-    return quotient if (one < 0) == (other < 0) else -quotient
+    if (one < 0) != (other < 0):
+        return -quotient
+    return quotient
 
 
 _OPERATIONS: Mapping[int, Callable[..., int]] = {
@@ -258,22 +288,20 @@ def _constant(
     """
     constants = [_one_constant(module, number, spec_id) for number in numbers]
     named = next((each for each in constants if each.name), constants[0])
-    other = next(
-        (each for each in constants if each.type.removeprefix("u") != named.type.removeprefix("u")),
-        None,
-    )
-    if other is not None:
-        raise error(
-            f"has the specialization constant {named.label!r} with the types {named.type} and {other.type}; expected one type"
-        )
-    if (
-        given is None
-        and len(
-            {module.constants[number][1][1:] or module.constants[number][0] for number in numbers}
-        )
-        == 1
-    ):
-        given = named.default
+    for other in constants:
+        # A signed and an unsigned integer of as many bits count as one type.
+        if other.type.removeprefix("u") != named.type.removeprefix("u"):
+            raise error(
+                f"has the specialization constant {named.label!r} with the types {named.type} and {other.type}; expected one type"
+            )
+    if given is None:
+        # A bool has its value in the opcode, and no words.
+        defaults = set()
+        for number in numbers:
+            opcode, operands = module.constants[number]
+            defaults.add(operands[1:] or opcode)
+        if len(defaults) == 1:
+            given = named.default
     return PipelineConstant(named.name, named.type, spec_id, given)
 
 
@@ -283,16 +311,16 @@ def _one_constant(module: SpirvModule, number: int, spec_id: int) -> PipelineCon
     if opcode in (48, 49):
         return PipelineConstant(name, "bool", spec_id, opcode == 48)
     kind, type_ = module.types.get(operands[0], (0, ()))
-    words = sum(word << 32 * index for index, word in enumerate(operands[1:3]))
     bits = type_[0] if type_ else 0
     if kind == 22 and bits in _FLOAT_FORMS and len(type_) == 1:
+        words = sum(word << 32 * index for index, word in enumerate(operands[1:3]))
         data = (words & (1 << bits) - 1).to_bytes(bits // 8, "little")
-        return PipelineConstant(
-            name, f"float{bits}", spec_id, struct.unpack(_FLOAT_FORMS[bits], data)[0]
-        )
+        (default,) = struct.unpack(_FLOAT_FORMS[bits], data)
+        return PipelineConstant(name, f"float{bits}", spec_id, default)
     value = _evaluate(module, opcode, operands, {})
     if kind != 21 or value is None or bits not in (8, 16, 32, 64):
         raise error(
             f"has the specialization constant {name or spec_id!r}, which is neither a number nor a bool"
         )
-    return PipelineConstant(name, f"{'int' if type_[1] else 'uint'}{bits}", spec_id, value)
+    integer = f"int{bits}" if type_[1] else f"uint{bits}"
+    return PipelineConstant(name, integer, spec_id, value)

@@ -11,24 +11,27 @@ from devmod_readers.spirv._module import SpirvModule, error
 
 #: The execution model of kernels.
 KERNEL = 6
-_INT, _FLOAT, _VECTOR, _IMAGE, _SAMPLER, _ARRAY, _STRUCT, _POINTER, _FUNCTION = (
-    21,
-    22,
-    23,
-    25,
-    26,
-    28,
-    30,
-    32,
-    33,
-)
+_INT = 21
+_FLOAT = 22
+_VECTOR = 23
+_IMAGE = 25
+_SAMPLER = 26
+_ARRAY = 28
+_STRUCT = 30
+_POINTER = 32
+_FUNCTION = 33
 _CONSTANT = 43
 #: The storage classes of the pointers of a kernel.
-_UNIFORM_CONSTANT, _WORKGROUP, _CROSS_WORKGROUP, _BY_VALUE = 0, 4, 5, 7
+_UNIFORM_CONSTANT = 0
+_WORKGROUP = 4
+_CROSS_WORKGROUP = 5
+_BY_VALUE = 7
 _SPACES = {_UNIFORM_CONSTANT: "CONSTANT", _WORKGROUP: "LOCAL", _CROSS_WORKGROUP: "GLOBAL"}
 _LOCAL_SIZE = 17
 _IMPORT = 1
-_LINKAGE, _BUILT_IN = 41, 11
+#: Decorations.
+_BUILT_IN = 11
+_LINKAGE = 41
 _DIMENSIONS = {0: "1d", 1: "2d", 2: "3d", 5: "1d_buffer"}
 _ACCESS = ("r", "w", "rw")
 _MOST_BYTES = 1 << 62
@@ -81,15 +84,16 @@ def read_kernels(module: SpirvModule) -> dict[str, SpirvKernel]:
             raise error(f"is damaged: the kernel {entry.name!r} has no function type")
         if len(operands) - 1 > MAX_ARGUMENTS:
             raise error(f"has the kernel {entry.name!r} with more than {MAX_ARGUMENTS} arguments")
-        block = module.modes.get(entry.function, {}).get(_LOCAL_SIZE)
-        if block is not None and len(block) != 3:
-            raise error(
-                f"is damaged: the size of the kernel {entry.name!r} has {len(block)} numbers; expected 3"
-            )
+        block = None
+        size = module.modes.get(entry.function, {}).get(_LOCAL_SIZE)
+        if size is not None:
+            if len(size) != 3:
+                raise error(
+                    f"is damaged: the size of the kernel {entry.name!r} has {len(size)} numbers; expected 3"
+                )
+            block = size[0], size[1], size[2]
         arguments = tuple(_argument(module, sizes, type_) for type_ in operands[1:])
-        kernels[entry.name] = SpirvKernel(
-            arguments, (block[0], block[1], block[2]) if block else None
-        )
+        kernels[entry.name] = SpirvKernel(arguments, block)
     if not kernels:
         raise error("has no OpenCL kernel")
     return kernels
@@ -101,15 +105,13 @@ def read_imports(module: SpirvModule) -> list[str]:
     """
     names = []
     for number, decorations in module.decorations.items():
+        if number not in module.function_types or _BUILT_IN in decorations:
+            continue
         linkage = decorations.get(_LINKAGE, ())
-        if (
-            linkage
-            and linkage[-1] == _IMPORT
-            and _BUILT_IN not in decorations
-            and number in module.function_types
-        ):
-            data = b"".join(word.to_bytes(4, "little") for word in linkage[:-1])
-            names.append(data.partition(b"\0")[0].decode("utf-8", "replace"))
+        if linkage[-1:] != (_IMPORT,):
+            continue
+        data = b"".join(word.to_bytes(4, "little") for word in linkage[:-1])
+        names.append(data.partition(b"\0")[0].decode("utf-8", "replace"))
     return names
 
 
@@ -128,9 +130,12 @@ def _argument(
         return KernelArgument(_SPACES[storage])
     if opcode == _IMAGE:
         shape = _DIMENSIONS.get(operands[1], "")
-        array = "_array" if operands[3] else ""
-        access = _ACCESS[operands[7]] if len(operands) > 7 and operands[7] < len(_ACCESS) else "r"
-        return KernelArgument("GLOBAL", f"image{shape}{array}_t", access)
+        if operands[3]:
+            shape += "_array"
+        access = "r"
+        if len(operands) > 7 and operands[7] < len(_ACCESS):
+            access = _ACCESS[operands[7]]
+        return KernelArgument("GLOBAL", f"image{shape}_t", access)
     if opcode == _SAMPLER:
         return KernelArgument("PRIVATE", "sampler_t")
     return KernelArgument("PRIVATE", size=sizes[type_][0])
@@ -142,24 +147,40 @@ def _sizes(module: SpirvModule) -> dict[int, tuple[int, int]]:
 
     Except for pointers, a type is behind those that it contains, so each is computed once.
     """
-    pointers = {
-        number: (8, 8) for number, (opcode, _) in module.types.items() if opcode == _POINTER
-    }
-    sizes: dict[int, tuple[int, int]] = defaultdict(lambda: (0, 0), pointers)
+    sizes: dict[int, tuple[int, int]] = defaultdict(lambda: (0, 0))
+    for number, (opcode, _) in module.types.items():
+        if opcode == _POINTER:
+            sizes[number] = 8, 8
     for number, (opcode, operands) in module.types.items():
         size, align = sizes[number]
         if opcode in (_INT, _FLOAT):
             size = align = operands[0] // 8
         elif opcode == _VECTOR:
-            size = align = sizes[operands[0]][0] * (4 if operands[1] == 3 else operands[1])
+            lanes = 4 if operands[1] == 3 else operands[1]
+            size = align = sizes[operands[0]][0] * lanes
         elif opcode == _ARRAY:
             size, align = sizes[operands[0]]
-            constant = module.constants.get(operands[1], (0, ()))
-            size *= constant[1][1] if constant[0] == _CONSTANT and len(constant[1]) > 1 else 0
-        elif opcode == _STRUCT and all(sizes[member][0] for member in operands):
-            align = max((sizes[member][1] for member in operands), default=1)
-            for member_size, member_align in map(sizes.__getitem__, operands):
-                size = -(-size // member_align) * member_align + member_size
-            size = -(-size // align) * align
+            size *= _array_length(module, operands[1])
+        elif opcode == _STRUCT:
+            size, align = _struct_size([sizes[member] for member in operands])
         sizes[number] = min(size, _MOST_BYTES), min(align, _MOST_BYTES)
     return sizes
+
+
+def _array_length(module: SpirvModule, number: int) -> int:
+    """Return the value of a constant of at most 32 bits; 0 for others."""
+    opcode, operands = module.constants.get(number, (0, ()))
+    if opcode != _CONSTANT or len(operands) < 2:
+        return 0
+    return operands[1]
+
+
+def _struct_size(members: list[tuple[int, int]]) -> tuple[int, int]:
+    """Return the bytes and the alignment of a struct; zeros if the size of a member is unknown."""
+    if not all(size for size, _ in members):
+        return 0, 0
+    size = 0
+    for member_size, member_align in members:
+        size = -(-size // member_align) * member_align + member_size
+    align = max((member_align for _, member_align in members), default=1)
+    return -(-size // align) * align, align

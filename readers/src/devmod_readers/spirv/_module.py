@@ -65,7 +65,8 @@ _POINTER_OPERANDS: dict[int, tuple[int, int | None]] = {
 }  # fmt: skip
 #: OpImageSampleDref… and OpImageDrefGather.
 _DEPTH_COMPARISONS = frozenset((89, 90, 93, 94, 97))
-_BINDING, _SET = 33, 34
+_BINDING = 33
+_SET = 34
 
 
 class EntryPoint:
@@ -74,12 +75,10 @@ class EntryPoint:
     __slots__ = ("function", "interface", "model", "name")
 
     def __init__(self, model: int, function: int, name: str, interface: Iterable[int]) -> None:
-        self.model, self.function, self.name, self.interface = (
-            model,
-            function,
-            name,
-            frozenset(interface),
-        )
+        self.model = model
+        self.function = function
+        self.name = name
+        self.interface = frozenset(interface)
 
 
 class SpirvModule:
@@ -131,26 +130,28 @@ class SpirvModule:
         """Return the variables that an entry point's functions use, limited from version 1.4 on to
         its declared interface.
         """
-        if (
-            self._used_variables is None
-        ):  # computed once: a thousand entry points may call the same thousands of functions
+        # Computed once: a thousand entry points may call the same thousands of functions.
+        if self._used_variables is None:
             numbers = {variable: index for index, variable in enumerate(self.variables)}
-            own_bits = {
-                function: sum(1 << numbers[variable] for variable in variables)
-                for function, variables in self.uses.items()
-            }
+            own_bits = {}
+            for function, used in self.uses.items():
+                own_bits[function] = sum(1 << numbers[variable] for variable in used)
             self._used_variables = transitive_parts(own_bits, self.calls)
             self._listed = list(self.variables)
-        variables = {
-            self._listed[index] for index in bits(self._used_variables.get(entry.function, 0))
-        }
-        return variables & entry.interface if self.version >= (1, 4) else variables
+        own = self._used_variables.get(entry.function, 0)
+        variables = {self._listed[index] for index in bits(own)}
+        if self.version >= (1, 4):
+            variables &= entry.interface
+        return variables
 
     def place_of(self, variable: int) -> tuple[int, int] | None:
         """Return the (set, binding) of a variable; None if it has no binding."""
         decorations = self.decorations.get(variable, {})
         binding = decorations.get(_BINDING, ())[:1]
-        return ((*decorations.get(_SET, ()), 0)[0], binding[0]) if binding else None
+        if not binding:
+            return None
+        set_ = decorations.get(_SET, ()) or (0,)
+        return set_[0], binding[0]
 
 
 def read_words(data: bytes | memoryview) -> array[int]:
@@ -168,15 +169,16 @@ def read_words(data: bytes | memoryview) -> array[int]:
         raise error("is big-endian; expected little-endian words. Swap the bytes of each word")
     if head != MAGIC:
         raise error(f"begins with 0x{head:08x}; expected SPIR-V's magic number 0x07230203")
-    if len(data) % 4 or len(data) < 20:
-        raise error(
-            f"is truncated: it has {len(data)} bytes; expected {'a multiple of 4' if len(data) % 4 else 'at least 20'}"
-        )
+    if len(data) % 4:
+        raise error(f"is truncated: it has {len(data)} bytes; expected a multiple of 4")
+    if len(data) < 20:
+        raise error(f"is truncated: it has {len(data)} bytes; expected at least 20")
     words = array("I")
     words.frombytes(data)
     if sys.byteorder == "big":
         words.byteswap()
-    major, minor = words[1] >> 16 & 0xFF, words[1] >> 8 & 0xFF
+    major = words[1] >> 16 & 0xFF
+    minor = words[1] >> 8 & 0xFF
     if words[1] & 0xFF0000FF or not major:
         raise error(f"has the invalid version word 0x{words[1]:08x}")
     if (major, minor) > NEWEST:
@@ -208,23 +210,17 @@ def read_module(data: bytes | memoryview) -> SpirvModule:
     words = read_words(data)
     module = SpirvModule()
     module.version = (words[1] >> 16, words[1] >> 8 & 0xFF)
-    debug: set[int] = set()  # the ids of non-semantic instruction sets
+    #: The ids of non-semantic instruction sets.
+    debug: set[int] = set()
     function = 0
-    at, end = 5, len(words)
+    at = 5
+    end = len(words)
     while at < end:
-        length, opcode = words[at] >> 16, words[at] & 0xFFFF
-        if not length or at + length > end:
-            problem = (
-                "the length 0"
-                if not length
-                else f"a length of {length} words, but only {end - at} words remain"
-            )
-            raise error(f"is truncated or damaged: the instruction at word {at} has {problem}")
+        length = words[at] >> 16
+        opcode = words[at] & 0xFFFF
         operands = tuple(words[at + 1 : at + length])
-        if len(operands) < _MIN_OPERANDS.get(opcode, 0):
-            raise error(
-                f"is damaged: the instruction {opcode} at word {at} has {len(operands)} operands; expected at least {_MIN_OPERANDS[opcode]}"
-            )
+        if not length or at + length > end or len(operands) < _MIN_OPERANDS.get(opcode, 0):
+            raise _bad_length(words, at)
         if opcode == 54:
             function = operands[1]
             module.uses.setdefault(function, set())
@@ -242,12 +238,32 @@ def read_module(data: bytes | memoryview) -> SpirvModule:
         at += length
     if function:
         raise error("is truncated: its last function has no end")
+
     called = {entry.function for entry in module.entries}.union(*module.calls.values())
     if not called <= module.uses.keys():
         raise error(f"is truncated: the function {min(called - module.uses.keys())} is missing")
-    if any(opcode in (26, 27) for opcode, _ in module.types.values()):  # a sampler
+    has_sampler = any(opcode in (26, 27) for opcode, _ in module.types.values())
+    if has_sampler:
         module.compares_depth = not _DEPTH_COMPARISONS.isdisjoint(_opcodes(words))
     return module
+
+
+def _bad_length(words: array[int], at: int) -> FormatError:
+    """Return the error of an instruction with too few operands, or that ends outside of the
+    words.
+    """
+    length = words[at] >> 16
+    opcode = words[at] & 0xFFFF
+    remaining = len(words) - at
+    if not length:
+        return error(f"is truncated or damaged: the instruction at word {at} has the length 0")
+    if length > remaining:
+        return error(
+            f"is truncated or damaged: the instruction at word {at} has a length of {length} words, but only {remaining} words remain"
+        )
+    return error(
+        f"is damaged: the instruction {opcode} at word {at} has {length - 1} operands; expected at least {_MIN_OPERANDS[opcode]}"
+    )
 
 
 def _opcodes(words: array[int]) -> Iterator[int]:

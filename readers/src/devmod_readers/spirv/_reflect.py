@@ -22,17 +22,23 @@ from devmod_readers.reflection import (
 from devmod_readers.spirv._constants import SpirvConstants
 from devmod_readers.spirv._module import GL_COMPUTE, MODELS, EntryPoint, SpirvModule, error
 
-_BUFFER_BLOCK, _BUILT_IN, _NON_WRITABLE, _NON_READABLE = 3, 11, 24, 25
+#: Decorations.
+_BUFFER_BLOCK = 3
+_BUILT_IN = 11
+_NON_WRITABLE = 24
+_NON_READABLE = 25
+#: A built-in value.
 _WORKGROUP_SIZE = 25
-_UNIFORM_CONSTANT, _UNIFORM, _WORKGROUP, _PUSH_CONSTANT, _ATOMIC_COUNTER, _STORAGE_BUFFER = (
-    0,
-    2,
-    4,
-    9,
-    10,
-    12,
-)
-_LOCAL_SIZE, _LOCAL_SIZE_ID = 17, 38
+#: Storage classes.
+_UNIFORM_CONSTANT = 0
+_UNIFORM = 2
+_WORKGROUP = 4
+_PUSH_CONSTANT = 9
+_ATOMIC_COUNTER = 10
+_STORAGE_BUFFER = 12
+#: Execution modes.
+_LOCAL_SIZE = 17
+_LOCAL_SIZE_ID = 38
 #: The capability.
 _RAY_QUERY = 4472
 #: The most bytes of shared memory: a file has integers of 64 bits, and a browser exact ones of 53.
@@ -80,17 +86,17 @@ def reflect(
     for entry in entries:
         shader = reader.shader(entry, include_unused=include_unused and len(entries) == 1)
         arguments += len(shader.constants) + len(shader.push)
-        arguments += sum(
-            max(1 + (each.kind == "combined"), len(each.members)) for each in shader.resources
-        )
+        for each in shader.resources:
+            handles = 2 if each.kind == "combined" else 1
+            arguments += max(handles, len(each.members))
         if arguments > MAX_ARGUMENTS:
             raise error(
                 f"has entries with more than {MAX_ARGUMENTS} arguments and constants together; split it"
             )
         shaders.append(shader)
-    if (
-        _RAY_QUERY in module.capabilities
-    ):  # an acceleration structure needs no variable: an address can be converted to one
+
+    # An acceleration structure needs no variable: an address can be converted to one.
+    if _RAY_QUERY in module.capabilities:
         raise error("uses ray queries (the capability RayQueryKHR), which devmod does not support")
     if module.compares_depth:
         raise error(
@@ -113,13 +119,11 @@ def _with_names(
     """Name the constants of the workgroup size, for which compilers write no names."""
     names = {constant.name for constant in constants}
     for axis, source in zip("xyz", sources, strict=False):
-        if (
-            isinstance(source, int)
-            and source >= 0
-            and not constants[source].name
-            and f"local_size_{axis}" not in names
-        ):
-            constants[source] = constants[source].replace(name=f"local_size_{axis}")
+        if not isinstance(source, int) or source < 0:
+            continue
+        name = f"local_size_{axis}"
+        if not constants[source].name and name not in names:
+            constants[source] = constants[source].replace(name=name)
     return constants
 
 
@@ -129,40 +133,39 @@ class _Reader:
     """
 
     def __init__(self, module: SpirvModule, constants: SpirvConstants, location: str) -> None:
-        self._module, self._constants, self._location = module, constants, location
+        self._module = module
+        self._constants = constants
+        self._location = location
         self._layouts = Layouts(module, constants.values, constants.sources)
         self._size = _size_constant(module)
         #: The id of each variable to its position in the module.
         self._order = {number: index for index, number in enumerate(module.variables)}
-        self._resource, self._members, self._marks = (
-            cache(self._read_resource),
-            cache(self._read_members),
-            cache(self._read_marks),
-        )
+        self._resource = cache(self._read_resource)
+        self._members = cache(self._read_members)
+        self._marks = cache(self._read_marks)
         self._described: dict[Layout, tuple[Member, ...]] = {}
 
     def shader(self, entry: EntryPoint, *, include_unused: bool) -> ReflectedShader:
         """Return an entry point with the variables that it uses, or with all."""
         module = self._module
         # In the order of the module.
-        variables = (
-            list(module.variables)
-            if include_unused
-            else sorted(module.used_by(entry), key=self._order.__getitem__)
-        )
+        variables = list(module.variables)
+        if not include_unused:
+            variables = sorted(module.used_by(entry), key=self._order.__getitem__)
+
         resources: list[Resource] = []
         push: tuple[BlockMember, ...] = ()
-        push_size, push_name = 0, ""
+        push_size = 0
+        push_name = ""
         for number in variables:
             pointer, storage = module.variables[number]
             if storage == _PUSH_CONSTANT:
                 if push:
                     raise error(f"has two blocks of push constants in the entry {entry.name!r}")
-                push, end, _ = self._members(self._pointee(pointer))
+                block_type = self._pointee(pointer)
+                push, end, _ = self._members(block_type)
                 push_size = round_up(end, 4)
-                push_name = module.names.get(number, "") or module.names.get(
-                    self._pointee(pointer), ""
-                )
+                push_name = module.names.get(number, "") or module.names.get(block_type, "")
             elif storage in (_UNIFORM_CONSTANT, _UNIFORM, _STORAGE_BUFFER):
                 resources.append(self._resource(number, self._pointee(pointer), storage))
                 if len(resources) > MAX_ARGUMENTS:
@@ -193,50 +196,47 @@ class _Reader:
         """Return the workgroup size, None if unknown, and the source of each of its three
         numbers.
         """
-        modes, numbers, constants = (
-            self._module.modes.get(entry.function, {}),
-            self._size,
-            self._constants,
-        )
+        modes = self._module.modes.get(entry.function, {})
+        constants = self._constants
         # A decorated constant replaces the execution mode.
-        if not numbers and _LOCAL_SIZE_ID in modes:
-            numbers = modes[_LOCAL_SIZE_ID]
+        numbers = self._size or modes.get(_LOCAL_SIZE_ID, ())
         if not numbers:
             size = modes.get(_LOCAL_SIZE, ())
             if len(size) != 3 or not all(size):
                 raise error(f"has the entry {entry.name!r} without a valid workgroup size")
             return (size[0], size[1], size[2]), ()
-        sizes = [
-            constants.values.get(number, 0) if constants.is_set(number) else 0 for number in numbers
-        ]
+
+        sizes: list[int] = []
+        for number in numbers:
+            is_known = constants.is_set(number)
+            sizes.append(constants.values.get(number, 0) if is_known else 0)
         sources = tuple(constants.source(number) for number in numbers)
         if len(sizes) != 3:
             raise error(
                 f"is damaged: the workgroup size of the entry {entry.name!r} is not three numbers"
             )
-        if not all(size > 0 for size in sizes):
-            if all(source == -1 for source in sources):
-                if any(number not in constants.values for number in numbers):
-                    raise error(
-                        f"has the entry {entry.name!r} with a workgroup size that devmod does not evaluate"
-                    )
-                raise error(f"has the entry {entry.name!r} with a workgroup size of {tuple(sizes)}")
+        if min(sizes) > 0:
+            return (sizes[0], sizes[1], sizes[2]), sources
+
+        # A caller may set the constants on which a size depends.
+        if any(source != -1 for source in sources):
             return None, sources
-        return (sizes[0], sizes[1], sizes[2]), sources
+        if any(number not in constants.values for number in numbers):
+            raise error(
+                f"has the entry {entry.name!r} with a workgroup size that devmod does not evaluate"
+            )
+        raise error(f"has the entry {entry.name!r} with a workgroup size of {tuple(sizes)}")
 
     def _workgroup_memory(self, entry: EntryPoint) -> int:
         """Return the bytes of shared memory that an entry point uses. Types of unknown size count
         0.
         """
-        variables = (self._module.variables[number] for number in self._module.used_by(entry))
-        return min(
-            sum(
-                self._sizes[self._pointee(pointer)]
-                for pointer, storage in variables
-                if storage == _WORKGROUP
-            ),
-            _MOST_MEMORY,
-        )
+        size = 0
+        for number in self._module.used_by(entry):
+            pointer, storage = self._module.variables[number]
+            if storage == _WORKGROUP:
+                size += self._sizes[self._pointee(pointer)]
+        return min(size, _MOST_MEMORY)
 
     @cached_property
     def _sizes(self) -> dict[int, int]:
@@ -251,8 +251,10 @@ class _Reader:
                 size = operands[1] * sizes[operands[0]]
             elif opcode == 28:  # arrays
                 size = max(self._constants.values.get(operands[1], 0), 0) * sizes[operands[0]]
-            else:  # structs
-                size = sum(sizes[member] for member in operands) if opcode == 30 else 0
+            elif opcode == 30:  # structs
+                size = sum(sizes[member] for member in operands)
+            else:
+                size = 0
             sizes[number] = min(size, _MOST_MEMORY)
         return sizes
 
@@ -263,7 +265,8 @@ class _Reader:
         return operands[1]
 
     def _read_resource(self, number: int, type_: int, storage: int) -> Resource:
-        module, layouts = self._module, self._layouts
+        module = self._module
+        layouts = self._layouts
         decorations = module.decorations.get(number, {})
         at = module.place_of(number)
         name = module.names.get(number, "") or module.names.get(type_, "")
@@ -284,20 +287,19 @@ class _Reader:
         # A block without a name and with one member gets the member's name.
         if not module.names.get(number) and len(members) == 1 and members[0][0]:
             name = members[0][0]
+
         block = layouts.block(type_)
         readable, writable = self._marks(type_)
         read = _NON_READABLE not in decorations and readable
         written = _NON_WRITABLE not in decorations and writable
-        size, align = layouts.declared_size(type_), block.element_align
+        access = _access(read, written)
+        size = layouts.declared_size(type_)
+        align = block.element_align
+        structs: tuple[Member, ...] = ()
+        if align:
+            structs = self._structs(block)
         return Resource(
-            at,
-            name,
-            "buffer",
-            block.element,
-            _access(read, written),
-            size=size,
-            align=align,
-            structs=self._structs(block) if align else (),
+            at, name, "buffer", block.element, access, size=size, align=align, structs=structs
         )
 
     def _structs(self, block: Layout) -> tuple[Member, ...]:
@@ -315,8 +317,11 @@ class _Reader:
         """Return whether a struct has a readable member, and whether it has a writable one."""
         count = len(self._module.types.get(type_, (0, ()))[1])
         marks = [self._module.member_decorations.get((type_, index), {}) for index in range(count)]
-        readable = not marks or any(_NON_READABLE not in mark for mark in marks)
-        return readable, not marks or any(_NON_WRITABLE not in mark for mark in marks)
+        if not marks:
+            return True, True
+        readable = any(_NON_READABLE not in mark for mark in marks)
+        writable = any(_NON_WRITABLE not in mark for mark in marks)
+        return readable, writable
 
     def _read_members(self, type_: int) -> tuple[tuple[BlockMember, ...], int, int]:
         """Return the members of a block, its size and its alignment."""
@@ -326,107 +331,117 @@ class _Reader:
                 "has a runtime array in a uniform or push-constant block; expected a fixed size"
             )
         fields = self._layouts.members(type_)
-        plain = all(member.type for _, _, member in fields)
-        # An address is a "handle" in a block; in a buffer it is a number.
-        described = (
-            ()
-            if plain
-            else describe_members(
-                fields, lambda of: _member_type(of, "handle" if of.innermost.pointee else "")
-            )
-        )
-        members = tuple(
-            BlockMember(
-                name,
-                "handle" if of.pointee else of.type,
-                at,
-                of.size,
-                fitting(of.align, at),
-                described[number : number + 1],
-                _access(*self._marks(of.pointee)) if of.pointee else "",
-            )
-            for number, (name, at, of) in enumerate(fields)
-        )
-        return members, layout.size, layout.align
+        described: tuple[Member, ...] = ()
+        if not all(member.type for _, _, member in fields):
+            described = describe_members(fields, _block_member_type)
+
+        members = []
+        for number, (name, at, of) in enumerate(fields):
+            dtype = of.type
+            access = ""
+            if of.pointee:
+                dtype = "handle"
+                access = _access(*self._marks(of.pointee))
+            align = fitting(of.align, at)
+            description = described[number : number + 1]
+            members.append(BlockMember(name, dtype, at, of.size, align, description, access))
+        return tuple(members), layout.size, layout.align
 
     def _opaque(
         self, at: tuple[int, int], name: str, type_: int, decorations: Mapping[int, tuple[int, ...]]
     ) -> Resource:
         """Return an image, a sampler, or both in one."""
-
-        def refusal(description: str) -> FormatError:
-            return error(f"has the variable {name!r}, {description}")
-
         opcode, operands = self._module.types.get(type_, (0, ()))
         if opcode == 28 and self._layouts.lengths.get(operands[1]) == 1:
             opcode, operands = self._module.types.get(operands[0], (0, ()))
         if opcode in (28, 29):
-            raise refusal(
-                "an array of bindings, which devmod does not support; use a variable for each, or the layers of one image"
+            raise _refusal(
+                name,
+                "an array of bindings, which devmod does not support; use a variable for each, or the layers of one image",
             )
         if opcode == 26:
             return Resource(at, name, "sampler")
-        combined = opcode == 27
-        if combined:
+        kind = "image"
+        if opcode == 27:
+            kind = "combined"
             opcode, operands = self._module.types.get(operands[0], (0, ()))
         if opcode != 25:
-            description = (
-                "an acceleration structure (for ray queries)"
-                if opcode == 5341
-                else f"of the opcode {opcode}"
-            )
-            raise refusal(f"{description}, which devmod does not support")
-        sampled, dim, depth, arrayed, multisampled, use, format_ = operands[:7]
-        if dim not in _IMAGE_DIMS:
-            raise refusal(
-                _OTHER_DIMS.get(
-                    dim, f"an image of the dimension {dim}, which devmod does not support"
-                )
-            )
-        if multisampled:
-            raise refusal("a multisampled image, which devmod does not support")
-        if depth == 1:
-            raise refusal(
-                "an image for depth comparison, which devmod does not support; compare in the shader"
-            )
-        if format_ not in IMAGE_FORMATS:
-            raise refusal(
-                f"an image of the format {_OTHER_FORMATS.get(format_, format_)}, which devmod does not support"
-            )
-        number, form = self._module.types.get(sampled, (0, ()))
-        sample = {(22, 32): "float", (21, 32, 1): "int", (21, 32, 0): "uint"}.get(
-            (number, *form), ""
-        )
+            description = f"of the opcode {opcode}"
+            if opcode == 5341:
+                description = "an acceleration structure (for ray queries)"
+            raise _refusal(name, f"{description}, which devmod does not support")
+        return self._image(at, name, kind, operands, decorations)
+
+    def _image(
+        self,
+        at: tuple[int, int],
+        name: str,
+        kind: str,
+        operands: tuple[int, ...],
+        decorations: Mapping[int, tuple[int, ...]],
+    ) -> Resource:
+        """Return an image, by the operands of its type."""
+        self._check_image(name, operands)
+        sampled, dim, _, arrayed, _, use, format_ = operands[:7]
+        sample = self._sample_type(sampled)
         if not sample:
-            raise refusal(
-                "an image whose texels are no 32-bit numbers, which devmod does not support"
+            raise _refusal(
+                name, "an image whose texels are no 32-bit numbers, which devmod does not support"
             )
         # 1 is an image that a sampler reads, 2 is a storage image.
-        if use not in (1, 2) or (combined and use == 2) or (dim == 2 and arrayed):
-            raise error(f"is damaged: the type of the image {name!r} is invalid")
         storage = use == 2
-        access = (
-            _access(_NON_READABLE not in decorations, _NON_WRITABLE not in decorations)
-            if storage
-            else "r"
-        )
+        if (not storage and use != 1) or (kind == "combined" and storage) or (dim == 2 and arrayed):
+            raise error(f"is damaged: the type of the image {name!r} is invalid")
+
+        dims = _IMAGE_DIMS[dim]
+        if arrayed:
+            dims += "_array"
+        # Slang gives a texture of integers a format, and Vulkan reads any.
+        access = "r"
+        image_format = ""
+        if storage:
+            access = _access(_NON_READABLE not in decorations, _NON_WRITABLE not in decorations)
+            image_format = IMAGE_FORMATS[format_]
         return Resource(
-            at,
-            name,
-            "combined" if combined else "image",
-            _IMAGE_DIMS[dim] + ("_array" if arrayed else ""),
-            access,
-            format=IMAGE_FORMATS[format_]
-            if storage
-            else "",  # Slang gives a texture of integers a format, and Vulkan reads any
-            sample=sample,
-            storage=storage,
+            at, name, kind, dims, access, format=image_format, sample=sample, storage=storage
         )
+
+    def _check_image(self, name: str, operands: tuple[int, ...]) -> None:
+        """Raise an error if the type of an image is one that devmod does not support."""
+        _, dim, depth, _, multisampled, _, format_ = operands[:7]
+        if dim not in _IMAGE_DIMS:
+            unknown = f"an image of the dimension {dim}, which devmod does not support"
+            raise _refusal(name, _OTHER_DIMS.get(dim, unknown))
+        if multisampled:
+            raise _refusal(name, "a multisampled image, which devmod does not support")
+        if depth == 1:
+            raise _refusal(
+                name,
+                "an image for depth comparison, which devmod does not support; compare in the shader",
+            )
+        if format_ not in IMAGE_FORMATS:
+            other = _OTHER_FORMATS.get(format_, format_)
+            raise _refusal(name, f"an image of the format {other}, which devmod does not support")
+
+    def _sample_type(self, number: int) -> str:
+        """Return the type of an image's texels; "" if they are no 32-bit numbers."""
+        opcode, operands = self._module.types.get(number, (0, ()))
+        return _SAMPLE_TYPES.get((opcode, *operands), "")
+
+
+def _refusal(name: str, description: str) -> FormatError:
+    return error(f"has the variable {name!r}, {description}")
 
 
 def _access(read: bool, written: bool) -> str:
-    # A buffer that is neither readable nor writable is used for its length only.
-    return "rw" if read and written else "w" if written else "r"
+    if not written:
+        # A buffer that is neither readable nor writable is used for its length only.
+        return "r"
+    return "rw" if read else "w"
+
+
+#: The types of an image's texels, by opcode and operands.
+_SAMPLE_TYPES = {(22, 32): "float", (21, 32, 1): "int", (21, 32, 0): "uint"}
 
 
 _IMAGE_DIMS = {0: "1d", 1: "2d", 2: "3d"}
@@ -485,6 +500,13 @@ def _member_type(layout: Layout, dtype: str = "") -> MemberType:
     return MemberType(of.size, dtype or of.type, fields=of.fields, dims=layout.dims)
 
 
+def _block_member_type(layout: Layout) -> MemberType:
+    # An address is a "handle" in a block; in a buffer it is a number.
+    if layout.innermost.pointee:
+        return _member_type(layout, "handle")
+    return _member_type(layout)
+
+
 def _size_constant(module: SpirvModule) -> tuple[int, ...]:
     """Return the ids of the three numbers that are decorated as the workgroup size; () if there are
     none.
@@ -508,7 +530,11 @@ def _size_constant(module: SpirvModule) -> tuple[int, ...]:
 # Three-vectors with a stride of 16 bytes count as contiguous, as in devmod's launch.
 
 
-ARRAY_STRIDE, MATRIX_STRIDE, ROW_MAJOR, OFFSET = 6, 7, 4, 35
+#: Decorations.
+ARRAY_STRIDE = 6
+MATRIX_STRIDE = 7
+ROW_MAJOR = 4
+OFFSET = 35
 _PHYSICAL = 5349
 _MAX_DEPTH = 32
 _LARGEST = 1 << 62
@@ -566,13 +592,11 @@ class Layout:
         element: tuple[str, int] = ("", 0),
         base: str = "",
     ) -> None:
-        self.size, self.align, self.type, self.base, self.runtime_sized = (
-            size,
-            align,
-            type,
-            base,
-            False,
-        )
+        self.size = size
+        self.align = align
+        self.type = type
+        self.base = base
+        self.runtime_sized = False
         self.specialized = False
         self.element, self.element_align = element
         self.dims: tuple[tuple[int, int], ...] = ()
@@ -583,7 +607,8 @@ class Layout:
 
     def add_dimension(self, inner: Layout, count: int, step: int) -> Layout:
         """Make this the layout of `count` elements with a stride of `step` bytes, and return it."""
-        self.dims, self.innermost = ((count, step), *inner.dims), inner.innermost
+        self.dims = ((count, step), *inner.dims)
+        self.innermost = inner.innermost
         return _with_size(self, step * count)
 
 
@@ -593,7 +618,9 @@ def struct_type(size: int, align: int) -> tuple[str, int]:
     """
     if not 0 < size <= _LARGEST_STRUCT:
         return "", 0
-    return (f"uint8x{size}" if size > 1 else "uint8"), align
+    if size == 1:
+        return "uint8", align
+    return f"uint8x{size}", align
 
 
 def round_up(size: int, align: int) -> int:
@@ -615,7 +642,8 @@ class Layouts:
         #: The ids of lengths that depend on specialization constants.
         self._specialized = specialized
         self._layouts: dict[int, Layout] = {}
-        self.members, self.declared_size = cache(self._read_members), cache(self._declared_size)
+        self.members = cache(self._read_members)
+        self.declared_size = cache(self._declared_size)
         self._open: set[int] = set()
 
     def layout(self, number: int) -> Layout:
@@ -627,17 +655,15 @@ class Layouts:
             The type is not allowed in a block, or has no layout.
         """
         layout = self._layouts.get(number)
-        if layout is None:
-            if number in self._open or len(self._open) >= _MAX_DEPTH:
-                problem = (
-                    "contains itself"
-                    if number in self._open
-                    else f"is nested more than {_MAX_DEPTH} levels deep"
-                )
-                raise error(f"has a block of memory that {problem}")
-            self._open.add(number)
-            layout = self._layouts[number] = self._make_layout(number)
-            self._open.discard(number)
+        if layout is not None:
+            return layout
+        if number in self._open:
+            raise error("has a block of memory that contains itself")
+        if len(self._open) >= _MAX_DEPTH:
+            raise error(f"has a block of memory that is nested more than {_MAX_DEPTH} levels deep")
+        self._open.add(number)
+        layout = self._layouts[number] = self._make_layout(number)
+        self._open.discard(number)
         return layout
 
     def block(self, number: int) -> Layout:
@@ -645,8 +671,11 @@ class Layouts:
         or of its only member.
         """
         members = self.members(number)
-        only = members[0] if len(members) == 1 else None
-        return self.layout(number) if only is None or only[1] else only[2]
+        if len(members) == 1:
+            _, offset, only = members[0]
+            if not offset:
+                return only
+        return self.layout(number)
 
     def _declared_size(self, number: int) -> int:
         """Return the bytes of a struct's members without a runtime array; 0 if they depend on a
@@ -675,7 +704,8 @@ class Layouts:
         if opcode in (21, 22):
             return _plain(_scalar(opcode, operands), operands[0] // 8)
         if opcode == 23:
-            one, lanes = self.layout(operands[0]), operands[1]
+            one = self.layout(operands[0])
+            lanes = operands[1]
             if not one.type or "x" in one.type or not 2 <= lanes <= 16:
                 raise error("is damaged: it has an invalid vector")
             return _vector(one.type, one.size, lanes)
@@ -701,15 +731,17 @@ class Layouts:
             raise error("is damaged: it has an array of runtime arrays")
         (step,) = stride
         layout = _strided(inner, step)
-        layout.struct = (
-            inner if inner.fields is not None else inner.struct if step == inner.size else None
-        )
-        layout.specialized = inner.specialized or (
-            opcode == 28 and operands[1] in self._specialized
-        )
+        if inner.fields is not None:
+            layout.struct = inner
+        elif step == inner.size:
+            layout.struct = inner.struct
+        layout.specialized = inner.specialized
         if opcode == 29:
             layout.runtime_sized = True
             return layout
+
+        if operands[1] in self._specialized:
+            layout.specialized = True
         length = self.lengths.get(operands[1], 0)
         if length < 1:
             raise error("has an array of unknown length in a block of memory")
@@ -728,7 +760,8 @@ class Layouts:
             return _with_size(layout, end)
         size = round_up(end, align)
         layout = Layout(0, align, element=struct_type(size, align))
-        layout.fields, layout.struct = members, layout
+        layout.fields = members
+        layout.struct = layout
         layout.specialized = any(layout.specialized for _, _, layout in members)
         return _with_size(layout, size)
 
@@ -737,11 +770,8 @@ class Layouts:
         offset = decorations.get(OFFSET, ())[:1]
         if not offset:
             raise error("has a block of memory whose members have no offsets; expected Offset")
-        return (
-            self._module.member_names.get((number, index), ""),
-            offset[0],
-            self._with_matrices(member, decorations),
-        )
+        name = self._module.member_names.get((number, index), "")
+        return name, offset[0], self._with_matrices(member, decorations)
 
     def _with_matrices(self, number: int, decorations: Mapping[int, tuple[int, ...]]) -> Layout:
         """Return the layout of a member. The decorations of the member apply to a matrix, also to
@@ -758,12 +788,14 @@ class Layouts:
         stride = decorations.get(MATRIX_STRIDE, ())[:1]
         if not stride or not stride[0]:
             raise error("has a matrix without a stride in a block of memory; expected MatrixStride")
-        column, count = self.layout(operands[0]), operands[1]
+        column = self.layout(operands[0])
+        count = operands[1]
         lane, _, lanes = column.type.rpartition("x")
         if not lanes.isdigit() or not 2 <= count <= 4:
             raise error("is damaged: it has an invalid matrix")
         if ROW_MAJOR in decorations:
-            column, count = _vector(lane, column.size // int(lanes), count), int(lanes)
+            column = _vector(lane, column.size // int(lanes), count)
+            count = int(lanes)
         (step,) = stride
         layout = _strided(column, step)
         layout.add_dimension(column, count, step)
@@ -778,10 +810,9 @@ def _plain(name: str, size: int) -> Layout:
 
 def _vector(name: str, size: int, lanes: int) -> Layout:
     vector = f"{name}x{lanes}"
-    return _with_size(
-        Layout(0, size * (4 if lanes == 3 else lanes), type=vector, element=(vector, 0), base=name),
-        size * lanes,
-    )
+    aligned_lanes = 4 if lanes == 3 else lanes
+    layout = Layout(0, size * aligned_lanes, type=vector, element=(vector, 0), base=name)
+    return _with_size(layout, size * lanes)
 
 
 def _with_size(layout: Layout, size: int) -> Layout:
@@ -792,40 +823,37 @@ def _with_size(layout: Layout, size: int) -> Layout:
 
 
 def _scalar(opcode: int, operands: tuple[int, ...]) -> str:
-    if opcode == 21 and operands[0] in (8, 16, 32, 64):
-        return f"{'int' if operands[1] else 'uint'}{operands[0]}"
-    name = (
-        _FLOATS.get((operands[0], operands[1] if len(operands) > 1 else None))
-        if opcode == 22
-        else None
-    )
+    bits = operands[0]
+    name = None
+    if opcode == 22:
+        encoding = operands[1] if len(operands) > 1 else None
+        name = _FLOATS.get((bits, encoding))
+    elif bits in (8, 16, 32, 64):
+        name = f"int{bits}" if operands[1] else f"uint{bits}"
     if name is None:
-        raise error(
-            f"has a number of {operands[0]} bits in an encoding that devmod does not support"
-        )
+        raise error(f"has a number of {bits} bits in an encoding that devmod does not support")
     return name
 
 
 def _strided(inner: Layout, step: int) -> Layout:
     """Return an empty array of elements with a stride."""
-    return Layout(
-        0,
-        fitting(inner.align, step),
-        element=_element_of(inner, step),
-        base=inner.base if step == inner.size else "",
-    )
+    base = inner.base if step == inner.size else ""
+    align = fitting(inner.align, step)
+    return Layout(0, align, element=_element_of(inner, step), base=base)
 
 
 def _element_of(inner: Layout, step: int) -> tuple[str, int]:
     """Return the element type of an array with a stride of `step` bytes."""
     if inner.type:
-        lanes = inner.type.rpartition("x")[2] if "x" in inner.type else ""
-        if step == (inner.align if lanes == "3" else inner.size):
+        padded_size = inner.size
+        if inner.type.endswith("x3"):
+            padded_size = inner.align
+        if step == padded_size:
             return inner.type, 0
         if step == inner.size:
-            return inner.base, 0  # contiguous three-vectors
-        return struct_type(step, fitting(inner.align, step))
-    if step == inner.size and inner.element:
+            # Contiguous three-vectors.
+            return inner.base, 0
+    elif step == inner.size and inner.element:
         return inner.element, inner.element_align
     return struct_type(step, fitting(inner.align, step))
 
@@ -841,7 +869,8 @@ def _common(members: list[tuple[str, int, Layout]]) -> str:
     """Return the scalar type that fills a struct with a runtime array without gaps; "" if there is
     none.
     """
-    at, base = 0, members[0][2].base
+    at = 0
+    base = members[0][2].base
     for _, offset, layout in members:
         if not base or layout.base != base or offset != at:
             return ""

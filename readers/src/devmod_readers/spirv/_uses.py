@@ -9,16 +9,23 @@ from collections.abc import Iterator, Sequence
 
 from devmod_readers.spirv._module import SpirvModule, read_words
 
-_LOAD, _ACCESS_CHAIN, _IN_BOUNDS_ACCESS_CHAIN, _ARRAY_LENGTH, _COPY, _SAMPLED_IMAGE = (
-    61,
-    65,
-    66,
-    68,
-    83,
-    86,
-)
-_EXPLICIT_LOD, _GATHER = 88, 96
-_SHUFFLE, _EXTRACT, _BITCAST, _BUILT_IN = 79, 81, 124, 11
+_LOAD = 61
+_ACCESS_CHAIN = 65
+_IN_BOUNDS_ACCESS_CHAIN = 66
+_ARRAY_LENGTH = 68
+_SHUFFLE = 79
+_EXTRACT = 81
+_COPY = 83
+_SAMPLED_IMAGE = 86
+_EXPLICIT_LOD = 88
+_GATHER = 96
+_BITCAST = 124
+#: The decoration.
+_BUILT_IN = 11
+#: WorkgroupId and GlobalInvocationId.
+_PLACES = (26, 28)
+#: NumWorkgroups and GlobalSize.
+_GRID_SIZES = (24, 31)
 #: The instructions that sample; all but two of them use derivatives or projection.
 _SAMPLING = frozenset((87, _EXPLICIT_LOD, 91, 92, _GATHER))
 #: The image operands Bias, ConstOffset, Offset and ConstOffsets.
@@ -32,7 +39,8 @@ def _instructions(data: bytes | memoryview) -> Iterator[tuple[int, Sequence[int]
     words = read_words(data)
     at = 5
     while at < len(words):
-        length, opcode = words[at] >> 16, words[at] & 0xFFFF
+        length = words[at] >> 16
+        opcode = words[at] & 0xFFFF
         operands = words[at + 1 : at + length]
         at += length
         if len(operands) >= 3:
@@ -51,14 +59,17 @@ def read_lengths(data: bytes | memoryview, module: SpirvModule) -> set[tuple[int
     values = {number: number for number in module.variables}
     result = set()
     for opcode, operands in _instructions(data):
-        if (
-            opcode in (_ACCESS_CHAIN, _IN_BOUNDS_ACCESS_CHAIN, _ARRAY_LENGTH)
-            and operands[2] in values
-        ):
-            values[operands[1]] = values[operands[2]]
-            place = module.place_of(values[operands[2]]) if opcode == _ARRAY_LENGTH else None
-            if place is not None:
-                result.add(place)
+        if opcode not in (_ACCESS_CHAIN, _IN_BOUNDS_ACCESS_CHAIN, _ARRAY_LENGTH):
+            continue
+        if operands[2] not in values:
+            continue
+        variable = values[operands[2]]
+        values[operands[1]] = variable
+        if opcode != _ARRAY_LENGTH:
+            continue
+        place = module.place_of(variable)
+        if place is not None:
+            result.add(place)
     return result
 
 
@@ -74,19 +85,19 @@ def read_axes(data: bytes | memoryview, module: SpirvModule) -> int:
     data, module
         The bytes of the file, and what `read_module` returns for it.
     """
-    built_in = {
-        number: each[_BUILT_IN][0]
-        for number, each in module.decorations.items()
-        if each.get(_BUILT_IN)
-    }
-    values, axes = (
-        {number for number, each in built_in.items() if each in (26, 28)},
-        [0],
-    )  # WorkgroupId, GlobalInvocationId
-    if len(module.entries) != 1 or not {24, 31}.isdisjoint(
-        built_in.values()
-    ):  # NumWorkgroups, GlobalSize
+    if len(module.entries) != 1:
         return 1
+    values = set()
+    for number, decorations in module.decorations.items():
+        built_in = decorations.get(_BUILT_IN, ())[:1]
+        if not built_in:
+            continue
+        if built_in[0] in _GRID_SIZES:
+            return 1
+        if built_in[0] in _PLACES:
+            values.add(number)
+
+    axes = [0]
     for opcode, operands in _instructions(data):
         if operands[2] not in values:
             continue
@@ -94,9 +105,12 @@ def read_axes(data: bytes | memoryview, module: SpirvModule) -> int:
             values.add(operands[1])
         elif opcode in (_ACCESS_CHAIN, _IN_BOUNDS_ACCESS_CHAIN):
             axes += module.constants.get(operands[3], (0, (0, 0)))[1][1:2]
-        elif opcode in (_EXTRACT, _SHUFFLE):
-            axes += operands[3 + (opcode == _SHUFFLE) :]
-    return max(each for each in axes if each < 3) + 1
+        elif opcode == _EXTRACT:
+            axes += operands[3:]
+        elif opcode == _SHUFFLE:
+            # Behind the second of its two vectors.
+            axes += operands[4:]
+    return max(axis for axis in axes if axis < 3) + 1
 
 
 def read_samplings(
@@ -127,17 +141,23 @@ def read_samplings(
             if operands[2] in values:
                 values[operands[1]] = values[operands[2]]
         elif opcode == _SAMPLED_IMAGE and len(operands) > 3:
-            image, sampler = values.get(operands[2]), values.get(operands[3])
+            image = values.get(operands[2])
+            sampler = values.get(operands[3])
             if image and sampler:
                 values[operands[1]] = image[0], sampler[0]
         elif opcode in _SAMPLING and operands[2] in values:
             image_place, sampler_place = map(module.place_of, values[operands[2]])
-            if image_place is not None and sampler_place is not None:
-                offsets = (
-                    operands[4] & _OFFSETS if opcode == _EXPLICIT_LOD and len(operands) > 4 else 0
-                )
-                pair = image_place, sampler_place
-                result[pair] = (
-                    result.get(pair, False) or opcode not in (_EXPLICIT_LOD, _GATHER) or offsets > 0
-                )
+            if image_place is None or sampler_place is None:
+                continue
+            pair = image_place, sampler_place
+            result[pair] = result.get(pair, False) or _needs_normalized(opcode, operands)
     return result
+
+
+def _needs_normalized(opcode: int, operands: Sequence[int]) -> bool:
+    """Return whether an instruction that samples needs a sampler with normalized coordinates."""
+    if opcode == _GATHER:
+        return False
+    if opcode != _EXPLICIT_LOD:
+        return True
+    return len(operands) > 4 and operands[4] & _OFFSETS > 0
