@@ -18,7 +18,10 @@ def end_of_comment(text: str, at: int) -> int:
     """Return the end of the block comment at a position; 0 if it has none. Block comments nest."""
     depth = 0
     for mark in _COMMENT.finditer(text, at):
-        depth += 1 if mark[0] == "/*" else -1
+        if mark[0] == "/*":
+            depth += 1
+        else:
+            depth -= 1
         if not depth:
             return mark.end()
     return 0
@@ -28,7 +31,9 @@ def line_marker(number: int, name: str) -> str:
     """Return the comment that gives the next line of a text the number and the name of the user's
     file, for messages.
     """
-    printable = "".join(
-        character if character.isprintable() and character != '"' else "?" for character in name
-    )
+    printable = ""
+    for character in name:
+        if not character.isprintable() or character == '"':
+            character = "?"
+        printable += character
     return f'//#line {number} "{printable}"\n'

@@ -7,6 +7,7 @@ Compilers recurse on nested constructs, and a stack overflow of naga ends the pr
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from devmod_readers.wgsl._tokens import NUMBER, Source, Token, tokens
 
@@ -16,7 +17,8 @@ MAX_NESTED = 255
 #: The limit on the operators, members and indices of one expression, and on the branches of one if.
 MAX_CHAINED = 2000
 
-_OPEN, _CLOSE = "([{", ")]}"
+_OPEN = "([{"
+_CLOSE = ")]}"
 _OPERATORS = "+-*/%&|^!~.=>"
 
 
@@ -38,75 +40,114 @@ def check_depth(text: str, name: str) -> None:
         contains line and column.
     """
     nested = sum(map(text.count, "([{<"))
-    if (
-        nested <= MAX_NESTED
-        and nested + text.count("else") + sum(map(text.count, _OPERATORS)) <= MAX_CHAINED
-    ):
+    chained = text.count("else") + sum(map(text.count, _OPERATORS))
+    if nested <= MAX_NESTED and nested + chained <= MAX_CHAINED:
         return
     source = Source(text, name)
     found_tokens = tokens(source)
-    # For each open bracket: its operators since the last comma, its "else if", and its "<" that may
-    # open a template list.
-    operators, branches, angles = [0], [0], [0]
-    depth = chain = 0
+    nesting = _Nesting()
     for number, token in enumerate(found_tokens[:-1]):
-        word = token.text
         if token.kind == NUMBER:
             continue
-        if word in _OPEN:
-            if word == "{":  # an expression contains no brace
-                chain -= operators[-1]
-                depth -= angles[-1]
-                operators[-1] = angles[-1] = 0
-            else:
-                operators[-1] += 1
-                chain += 1
-            operators.append(0)
-            branches.append(0)
-            angles.append(0)
-            depth += 1
-        elif word in _CLOSE:
-            if len(operators) > 1:
-                chain -= operators.pop() + branches.pop()
-                depth -= angles.pop() + 1
-        elif word in (",", ";"):
-            chain -= operators[-1]
-            operators[-1] = 0
-            if word == ";":
-                depth -= angles[-1]
-                angles[-1] = 0
-        elif word == "else":
-            more = found_tokens[number + 1].text == "if"
-            chain += 1 if more else -branches[-1]
-            branches[-1] = branches[-1] + 1 if more else 0
-        elif word == "<" and not _joins(found_tokens, number):
-            angles[-1] += 1
-            depth += 1
-        elif word in _OPERATORS or word == "<":
-            if word == ">" and angles[-1]:
-                angles[-1] -= 1
-                depth -= 1
-            operators[-1] += 1
-            chain += 1
-        if depth > MAX_NESTED:
+        nesting.add(found_tokens, number)
+        if nesting.depth > MAX_NESTED:
             raise source.error(
                 token.at,
                 f"brackets are nested more than {MAX_NESTED} levels deep, on which compilers overflow their stack",
             )
-        if depth + chain > MAX_CHAINED:
+        if nesting.depth + nesting.chain > MAX_CHAINED:
             raise source.error(
                 token.at,
                 f"one expression has more than {MAX_CHAINED} operators, on which compilers overflow their stack",
             )
 
 
+class _Nesting:
+    """How deep a compiler recurses at a token.
+
+    Attributes
+    ----------
+    depth, chain : int
+        The open brackets, and the operators and branches of the expressions in them.
+    """
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.chain = 0
+        # For each open bracket: its operators since the last comma, its "else if", and its "<" that
+        # may open a template list.
+        self._operators = [0]
+        self._branches = [0]
+        self._angles = [0]
+
+    def add(self, found_tokens: list[Token], number: int) -> None:
+        """Add the next token, which is not a number."""
+        word = found_tokens[number].text
+        if word in _OPEN:
+            self._open(word)
+        elif word in _CLOSE:
+            self._close()
+        elif word in (",", ";"):
+            self._end_operators()
+            if word == ";":
+                self._end_angles()
+        elif word == "else":
+            self._branch(has_condition=found_tokens[number + 1].text == "if")
+        elif word == "<" and not _joins(found_tokens, number):
+            self._angles[-1] += 1
+            self.depth += 1
+        elif word in _OPERATORS or word == "<":
+            if word == ">" and self._angles[-1]:
+                self._angles[-1] -= 1
+                self.depth -= 1
+            self._operators[-1] += 1
+            self.chain += 1
+
+    def _open(self, bracket: str) -> None:
+        if bracket == "{":
+            # An expression contains no brace.
+            self._end_operators()
+            self._end_angles()
+        else:
+            self._operators[-1] += 1
+            self.chain += 1
+        self._operators.append(0)
+        self._branches.append(0)
+        self._angles.append(0)
+        self.depth += 1
+
+    def _close(self) -> None:
+        if len(self._operators) > 1:
+            self.chain -= self._operators.pop() + self._branches.pop()
+            self.depth -= self._angles.pop() + 1
+
+    def _end_operators(self) -> None:
+        self.chain -= self._operators[-1]
+        self._operators[-1] = 0
+
+    def _end_angles(self) -> None:
+        self.depth -= self._angles[-1]
+        self._angles[-1] = 0
+
+    def _branch(self, *, has_condition: bool) -> None:
+        if has_condition:
+            self.chain += 1
+            self._branches[-1] += 1
+        else:
+            self.chain -= self._branches[-1]
+            self._branches[-1] = 0
+
+
 def _joins(found_tokens: list[Token], number: int) -> bool:
     """Return whether this "<" is a part of "<<" or "<="."""
     at = found_tokens[number].at
-    following, previous = found_tokens[number + 1], found_tokens[number - 1]
-    return (following.at == at + 1 and following.text in ("<", "=")) or (
-        number > 0 and previous.at == at - 1 and previous.text == "<"
-    )
+    following = found_tokens[number + 1]
+    if following.at == at + 1 and following.text in ("<", "="):
+        return True
+    if not number:
+        return False
+    previous = found_tokens[number - 1]
+    return previous.at == at - 1 and previous.text == "<"
 
 
 # -- a report as a message
@@ -136,22 +177,41 @@ def naga_message(report: str, name: str, text: str) -> str:
         The location, the error and its reasons in the first line, then the source line.
     """
     lines = report.splitlines()
-    place = next((number for number, line in enumerate(lines) if _ARROW.match(line)), len(lines))
-    headline = next((line.strip() for line in reversed(lines[:place]) if line.strip()), "")
-    if place == len(lines):
-        reported = [
-            line.strip()
-            for line in lines
-            if line.strip() and not line.strip().startswith("In wgpu")
-        ]
-        reported = [line for line in reported if line not in ("Validation Error", "Caused by:")]
-        first = _HEADLINE.sub("", reported[0]) if reported else "naga reports no reason"
-        return f"{name}: {first}" + "".join(f": {line}" for line in reported[1:3])
-    arrow = _ARROW.match(lines[place])
-    assert arrow is not None
+    following = iter(lines)
+    headline = ""
+    for line in following:
+        arrow = _ARROW.match(line)
+        if arrow:
+            break
+        headline = line.strip() or headline
+    else:
+        return f"{name}: {_reason_without_a_place(lines)}"
+
+    frame, reasons = _frame(following)
+    sentence = ": ".join([_HEADLINE.sub("", headline), *reasons])
+    location = Source(text, name).location_of_line(int(arrow[1]))
+    shown = [line for line in frame if line.strip()][:2]
+    if any(len(line) > _LONGEST_LINE for line in shown):
+        shown = []
+    return "\n".join([f"{location}:{arrow[2]}: {sentence}", *shown])
+
+
+def _reason_without_a_place(lines: list[str]) -> str:
+    reported = []
+    for line in map(str.strip, lines):
+        is_frame = line in ("", "Validation Error", "Caused by:") or line.startswith("In wgpu")
+        if not is_frame:
+            reported.append(line)
+    if not reported:
+        return "naga reports no reason"
+    return ": ".join([_HEADLINE.sub("", reported[0]), *reported[1:3]])
+
+
+def _frame(lines: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return the source lines that naga shows behind its arrow, and the reasons."""
     frame: list[str] = []
     reasons: list[str] = []
-    for line in lines[place + 1 :]:
+    for line in lines:
         inside = re.match(r"\s*(\d*) │(.*)$", line)
         if inside:
             frame.append(f"  {inside[2]}")
@@ -159,10 +219,4 @@ def naga_message(report: str, name: str, text: str) -> str:
             reasons.append(line.lstrip()[2:].removeprefix("note: "))
         elif line.strip().strip("│·"):
             break
-    sentence = ": ".join([_HEADLINE.sub("", headline), *reasons])
-    shown = [line for line in frame if line.strip()][:2]
-    if any(len(line) > _LONGEST_LINE for line in shown):
-        shown = []
-    return "\n".join(
-        [f"{Source(text, name).location_of_line(int(arrow[1]))}:{arrow[2]}: {sentence}", *shown]
-    )
+    return frame, reasons

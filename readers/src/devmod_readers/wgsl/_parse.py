@@ -38,7 +38,16 @@ _OPERATORS = frozenset(
         "!",
         "~",
         "=",
-        *(f"{each}=" for each in ("+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>")),
+        "+=",
+        "-=",
+        "*=",
+        "/=",
+        "%=",
+        "&=",
+        "|=",
+        "^=",
+        "<<=",
+        ">>=",
     )
 )
 #: The keywords that the grammar uses.
@@ -95,7 +104,10 @@ class Declaration:
     def __init__(
         self, kind: str, name: str, at: int, attributes: dict[str, list[Expression]]
     ) -> None:
-        self.kind, self.name, self.at, self.attributes = kind, name, at, attributes
+        self.kind = kind
+        self.name = name
+        self.at = at
+        self.attributes = attributes
         self.words: list[str] = []
         self.type: Expression | None = None
         self.value: Expression | None = None
@@ -159,6 +171,12 @@ class _Parser:
             self._token = self._tokens[self._at]
         return token
 
+    def _word(self) -> str:
+        """Return this token if it is a word, else ""."""
+        if self._token.kind == WORD:
+            return self._token.text
+        return ""
+
     def _is(self, text: str) -> bool:
         return self._token.text == text and self._token.kind != NUMBER
 
@@ -191,8 +209,10 @@ class _Parser:
         return self._advance()
 
     def _fail(self, expected: str, hint: str = "") -> NoReturn:
-        token = "the end of the source" if self._token.kind == END else repr(self._token.text)
-        raise self._source.error(self._token.at, f"expected {expected}, got {token}{hint}")
+        found = repr(self._token.text)
+        if self._token.kind == END:
+            found = "the end of the source"
+        raise self._source.error(self._token.at, f"expected {expected}, got {found}{hint}")
 
     def _enter(self) -> None:
         """Enter a nested construct."""
@@ -219,20 +239,20 @@ class _Parser:
 
     def _operator(self) -> str:
         """Return the longest operator at this position. It has a token for each character."""
-        text, at = "", self._at
+        text = ""
+        at = self._at
         first = self._tokens[at]
         while len(text) < 3:
             token = self._tokens[at]
-            if (
-                token.kind in (WORD, NUMBER, END)
-                or token.template
-                or token.at != first.at + len(text)
-            ):
+            if token.kind in (WORD, NUMBER, END) or token.template:
+                break
+            if token.at != first.at + len(text):
                 break
             longer = text + token.text
             if text and longer not in _OPERATORS:
                 break
-            text, at = longer, at + 1
+            text = longer
+            at += 1
         return text
 
     def _expression(self, least: int = 1) -> Expression:
@@ -240,9 +260,8 @@ class _Parser:
         left = self._unary()
         while True:
             operator = self._operator()
-            if (
-                operator == "--"
-            ):  # a decrement is a statement; in an expression this is a minus before a negation
+            # A decrement is a statement; in an expression this is a minus before a negation.
+            if operator == "--":
                 operator = "-"
             precedence = _PRECEDENCE.get(operator, 0)
             if precedence < least:
@@ -318,13 +337,8 @@ class _Parser:
         if self._token.template and self._accept("<"):
             arguments = self._list(">", self._expression, "a template list")
         if call and self._accept("("):
-            return (
-                "call",
-                name.text,
-                arguments,
-                self._list(")", self._expression, "an argument"),
-                name.at,
-            )
+            call_arguments = self._list(")", self._expression, "an argument")
+            return ("call", name.text, arguments, call_arguments, name.at)
         return ("name", name.text, arguments, name.at)
 
     def _attributes(self) -> dict[str, list[Expression]]:
@@ -394,8 +408,10 @@ class _Parser:
         if self._accept(";"):
             return
         attributes = self._attributes()
-        word = self._token.text if self._token.kind == WORD else ""
-        keyword_statement = getattr(self, f"_{word}_statement", None) if word in _KEYWORDS else None
+        word = self._word()
+        keyword_statement = None
+        if word in _KEYWORDS:
+            keyword_statement = getattr(self, f"_{word}_statement", None)
         if self._is("{"):
             self._block()
         elif keyword_statement is not None:
@@ -476,7 +492,7 @@ class _Parser:
         """Parse a statement that is also allowed in the header of 'for': a variable, a call or an
         assignment.
         """
-        word = self._token.text if self._token.kind == WORD else ""
+        word = self._word()
         if word in ("var", "let", "const"):
             self._advance()
             if word == "var":
@@ -513,17 +529,8 @@ class _Parser:
         while self._token.kind != END:
             if self._accept(";"):
                 continue
-            if self._token.text in ("enable", "requires") and self._token.kind == WORD:
-                word, first = self._advance().text, self._token
-                names = self._list(";", lambda: self._name("an extension's name"), f"{word}")
-                if not names:
-                    raise self._source.error(
-                        first.at, f"expected an extension's name after {word!r}"
-                    )
-                if module.declared:
-                    raise self._source.error(first.at, f"{word!r} must precede all declarations")
-                if word == "enable":
-                    module.enabled |= {name.text: name.at for name in names}
+            if self._word() in ("enable", "requires"):
+                self._extensions(module)
             elif self._accept("diagnostic"):
                 self._skip_brackets()
                 self._expect(";", "a diagnostic directive")
@@ -537,23 +544,35 @@ class _Parser:
                     )
         return module
 
+    def _extensions(self, module: WgslModule) -> None:
+        word = self._advance().text
+        first = self._token
+        names = self._list(";", lambda: self._name("an extension's name"), word)
+        if not names:
+            raise self._source.error(first.at, f"expected an extension's name after {word!r}")
+        if module.declared:
+            raise self._source.error(first.at, f"{word!r} must precede all declarations")
+        if word == "enable":
+            for name in names:
+                module.enabled[name.text] = name.at
+
     def _declaration(self) -> Declaration | None:
         self._uses = {}
         attributes = self._attributes()
-        kind = self._token.text if self._token.kind == WORD else ""
+        kind = self._word()
         if kind == "const_assert":
             self._advance()
             self._const_assert_statement()
             return None
         if kind not in ("var", "const", "override", "alias", "struct", "fn"):
-            hint = (
-                "; 'let' is allowed in functions only, use 'const' at module scope"
-                if kind == "let"
-                else ""
-            )
+            hint = ""
+            if kind == "let":
+                hint = "; 'let' is allowed in functions only, use 'const' at module scope"
             self._fail("a declaration (var, const, override, alias, struct, fn)", hint)
         self._advance()
-        words = self._template_words() if kind == "var" else []
+        words: list[str] = []
+        if kind == "var":
+            words = self._template_words()
         name = self._name(f"a name after {kind!r}")
         declared = Declaration(kind, name.text, name.at, attributes)
         declared.words = words
@@ -567,9 +586,11 @@ class _Parser:
             self._expect("=", "an alias")
             declared.type = self._type()
         else:
-            declared.type = self._type() if self._accept(":") else None
-            declared.value = self._expression() if self._accept("=") else None
-            if kind == "const" and declared.value is None:
+            if self._accept(":"):
+                declared.type = self._type()
+            if self._accept("="):
+                declared.value = self._expression()
+            elif kind == "const":
                 self._fail(f"'=' and a value after the const {name.text!r}")
         if kind not in ("fn", "struct"):
             self._expect(";", f"the {kind} {name.text!r}")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from devmod import Param
+from devmod import Member, Param
 from devmod.backend import FEATURES, PipelineConstant
 from devmod.errors import CompileError, list_names
 from devmod_readers.reflection import (
@@ -20,7 +20,7 @@ from devmod_readers.reflection import (
     reflected_function,
 )
 from devmod_readers.uses import bits, transitive_parts
-from devmod_readers.wgsl._parse import Declaration, WgslModule, parse
+from devmod_readers.wgsl._parse import Declaration, Expression, WgslModule, parse
 from devmod_readers.wgsl._scalars import (
     EXTENSIONS,
     INTEGERS,
@@ -41,6 +41,7 @@ from devmod_readers.wgsl._types import (
     Type,
     Types,
     VariableChecker,
+    round_up,
 )
 from devmod_readers.wgsl._values import Unknown, Values, shown_value
 
@@ -106,9 +107,8 @@ def survey_wgsl(text: str, name: str) -> tuple[dict[str, ReflectedFunction], str
     entries, reader = _read(text, name)
     layout_warning = reader.checker.layout_warning
     if reader.checker.crash is not None:
-        layout_warning = (
-            f"{reader.module.source.location(reader.checker.crash[0])}: {reader.checker.crash[1]}"
-        )
+        at, crash = reader.checker.crash
+        layout_warning = f"{reader.module.source.location(at)}: {crash}"
     return entries, unknown_names(reader.module), layout_warning
 
 
@@ -146,7 +146,8 @@ class _Reader:
 
     def __init__(self, module: WgslModule, constants: Mapping[str, Any] | None) -> None:
         self.module = self._module = module
-        self._source, self._error = module.source, module.source.error
+        self._source = module.source
+        self._error = module.source.error
         self.checker = VariableChecker(module.source)
         self._values = Values(module, constants)
         self._types = Types(module, self._values)
@@ -155,31 +156,25 @@ class _Reader:
         self._arguments = 0
         #: The declarations that an interface depends on: bound variables, workgroup variables and
         #: overrides.
-        self._parts = [
-            each
-            for each in module.declared.values()
-            if each.kind == "override"
-            or (
-                each.kind == "var"
-                and ("binding" in each.attributes or each.words[:1] == ["workgroup"])
-            )
-        ]
-        bits = dict.fromkeys(module.declared, 0) | {
-            each.name: 1 << number for number, each in enumerate(self._parts)
-        }
-        self._used_parts = transitive_parts(
-            bits, {name: each.uses for name, each in module.declared.items()}
-        )
+        self._parts: list[Declaration] = []
+        own_bits = {}
+        for name, each in module.declared.items():
+            own_bits[name] = 0
+            if _is_part(each):
+                own_bits[name] = 1 << len(self._parts)
+                self._parts.append(each)
+        uses = {name: each.uses for name, each in module.declared.items()}
+        self._used_parts = transitive_parts(own_bits, uses)
 
     def entries(self) -> dict[str, ReflectedFunction]:
         self._check_extensions()
         for declared in self._module.declared.values():
             self._check(declared)
-        return {
-            name: self._entry(each)
-            for name, each in self._module.declared.items()
-            if each.kind == "fn" and "compute" in each.attributes
-        }
+        entries = {}
+        for name, each in self._module.declared.items():
+            if each.kind == "fn" and "compute" in each.attributes:
+                entries[name] = self._entry(each)
+        return entries
 
     def _check_extensions(self) -> None:
         declared = self._module.declared
@@ -207,22 +202,21 @@ class _Reader:
             if declared.type is not None:
                 self._types.of(declared.type)
         elif declared.type is not None:
-            of = self._types.of(declared.type)
-            if declared.kind == "var":
-                self._variables[declared.name] = of
-                self.checker.check(declared, of)
-            elif declared.kind == "override" and of.name not in OVERRIDES:
-                raise self._error(
-                    declared.at,
-                    f"the override {declared.name!r} has the type {of.name}; expected bool, i32, u32, f32 or f16",
-                )
-        elif declared.kind == "override" and declared.value is None:
+            self._check_type(declared, self._types.of(declared.type))
+        elif declared.value is None and declared.kind in ("override", "var"):
+            noun = "override" if declared.kind == "override" else "variable"
             raise self._error(
-                declared.at, f"the override {declared.name!r} has neither a type nor a value"
+                declared.at, f"the {noun} {declared.name!r} has neither a type nor a value"
             )
-        elif declared.kind == "var" and declared.value is None:
+
+    def _check_type(self, declared: Declaration, of: Type) -> None:
+        if declared.kind == "var":
+            self._variables[declared.name] = of
+            self.checker.check(declared, of)
+        elif declared.kind == "override" and of.name not in OVERRIDES:
             raise self._error(
-                declared.at, f"the variable {declared.name!r} has neither a type nor a value"
+                declared.at,
+                f"the override {declared.name!r} has the type {of.name}; expected bool, i32, u32, f32 or f16",
             )
 
     # -- one entry
@@ -232,10 +226,9 @@ class _Reader:
         parts = [self._parts[number] for number in bits(self._used_parts[declared.name])]
         constants = self._constants(parts)
         block, sources = self._block(declared, [each.name for each in constants])
-        constants = [
-            each.replace(default=None) if self._values.has_invalid_default(each.name) else each
-            for each in constants
-        ]
+        for number, each in enumerate(constants):
+            if self._values.has_invalid_default(each.name):
+                constants[number] = each.replace(default=None)
         resources, min_sizes = self._resources(declared, parts)
         self._arguments += len(parts) + sum(len(each.members) for each in resources)
         if self._arguments > MAX_ARGUMENTS:
@@ -256,24 +249,24 @@ class _Reader:
             workgroup_memory=self._workgroup_memory(parts),
         )
         entry = reflected_function("webgpu", shader)
+        extra = dict(entry.extra)
         features = [
             WEBGPU_FEATURES[name] for name in self._module.enabled if name in WEBGPU_FEATURES
         ]
-        extra = {**entry.extra, **({"features": features} if features else {})}
-        return entry.replace(
-            params=[with_min_size(param, min_sizes) for param in entry.params], extra=extra
-        )
+        if features:
+            extra["features"] = features
+        params = [with_min_size(param, min_sizes) for param in entry.params]
+        return entry.replace(params=params, extra=extra)
 
     def _workgroup_memory(self, parts: list[Declaration]) -> int:
         """Return the workgroup memory of an entry point in bytes, as WebGPU counts it. Arrays of
         unknown length count 0.
         """
-        types = [
-            self._variables[each.name]
-            for each in parts
-            if each.words[:1] == ["workgroup"] and each.name in self._variables
-        ]
-        return sum(-(-of.size // 16) * 16 for of in types)
+        size = 0
+        for each in parts:
+            if each.words[:1] == ["workgroup"] and each.name in self._variables:
+                size += round_up(self._variables[each.name].size, 16)
+        return size
 
     def _constants(self, parts: list[Declaration]) -> list[PipelineConstant]:
         constants = []
@@ -281,8 +274,9 @@ class _Reader:
         for each in parts:
             if each.kind != "override":
                 continue
-            number = self._types.number(each, "id", 0) if "id" in each.attributes else None
-            if number is not None:
+            number = None
+            if "id" in each.attributes:
+                number = self._types.number(each, "id", 0)
                 if number > 0xFFFF:
                     raise self._error(
                         each.at, f"the @id of {each.name!r} is {number}; expected at most 65535"
@@ -322,32 +316,40 @@ class _Reader:
         sizes: list[int] = []
         sources: list[int | tuple[int, ...]] = []
         is_known = True
-        indexes = {name: index for index, name in enumerate(constants)}
         for each in attribute:
             try:
                 kind, size = self._values.size(each)
             except Unknown:
-                is_known, kind, size = False, "u32", 1
-            if kind not in INTEGERS or not 1 <= size < 2**31:
-                raise self._error(
-                    entry.at,
-                    f"the @workgroup_size of {entry.name!r} contains {shown_value(size)}; expected integers from 1",
-                )
-            names = [self._values.overrides[number] for number in bits(self._values.used_overrides)]
-            override_indexes = sorted(indexes[name] for name in names if name in indexes)
-            direct = (
-                each[0] == "name"
-                and len(override_indexes) == 1
-                and constants[override_indexes[0]] == each[1]
-            )
-            sizes.append(size)
-            sources.append(
-                (override_indexes[0] if direct else tuple(override_indexes))
-                if override_indexes
-                else -1
-            )
+                is_known = False
+            else:
+                if kind not in INTEGERS or not 1 <= size < 2**31:
+                    raise self._error(
+                        entry.at,
+                        f"the @workgroup_size of {entry.name!r} contains {shown_value(size)}; expected integers from 1",
+                    )
+                sizes.append(size)
+            sources.append(self._source_of_size(each, constants))
+
+        sources += [-1] * (3 - len(sources))
+        if not is_known:
+            return None, tuple(sources)
         x, y, z = sizes + [1] * (3 - len(sizes))
-        return (x, y, z) if is_known else None, (*sources, *[-1] * (3 - len(sources)))
+        return (x, y, z), tuple(sources)
+
+    def _source_of_size(
+        self, expression: Expression, constants: list[str]
+    ) -> int | tuple[int, ...]:
+        """Return the source of the size that was evaluated last, in the form of
+        `ReflectedShader.block_constants`.
+        """
+        names = {self._values.overrides[number] for number in bits(self._values.used_overrides)}
+        indexes = tuple(index for index, name in enumerate(constants) if name in names)
+        if not indexes:
+            return -1
+        is_override = expression[0] == "name" and expression[1] == constants[indexes[0]]
+        if is_override and len(indexes) == 1:
+            return indexes[0]
+        return indexes
 
     def _subgroup(self, entry: Declaration) -> int | None:
         """Return the @subgroup_size of an entry point;
@@ -357,16 +359,21 @@ class _Reader:
         arguments = entry.attributes.get("subgroup_size")
         if arguments is None:
             return None
-        try:
-            kind, size = self._values.size(arguments[0]) if len(arguments) == 1 else ("", 0)
-        except Unknown:
-            return None
+        kind = ""
+        size = 0
+        if len(arguments) == 1:
+            try:
+                kind, size = self._values.size(arguments[0])
+            except Unknown:
+                return None
         if kind not in INTEGERS or size < 1 or size & (size - 1):
             raise self._error(
                 entry.at,
                 f"the @subgroup_size of {entry.name!r} is {shown_value(size)}; expected one power of two",
             )
-        return None if self._values.used_overrides else int(size)
+        if self._values.used_overrides:
+            return None
+        return int(size)
 
     def _resources(
         self, entry: Declaration, parts: list[Declaration]
@@ -401,6 +408,13 @@ class _Reader:
         return tuple(resources.values()), min_sizes
 
 
+def _is_part(each: Declaration) -> bool:
+    """Return whether an interface depends on a declaration."""
+    if each.kind == "var":
+        return "binding" in each.attributes or each.words[:1] == ["workgroup"]
+    return each.kind == "override"
+
+
 # -- The bound variables of a WGSL module as arguments: their element types, their members and their
 # sizes.
 
@@ -416,37 +430,38 @@ def read_resource(declared: Declaration, of: Type, at: tuple[int, int]) -> Resou
     if of.kind == SAMPLER:
         return Resource(at, name, "sampler")
     if declared.words[0] == "uniform":
-        parts = (
-            [(member.name, part, offset) for member, part, offset in of.members]
-            if of.kind == STRUCT
-            else [(name, of, 0)]
-        )
-        if of.kind != STRUCT and not _number_type(of):
-            parts = [("", of, 0)]
-        fields = [(label, offset, part) for label, part, offset in parts]
-        described = (
-            ()
-            if all(_number_type(part) for _, part, _ in parts)
-            else describe_members(fields, _member_type)
-        )
-        members = tuple(
-            BlockMember(
-                label,
-                _number_type(part),
-                offset,
-                part.size,
-                part.align,
-                described[number : number + 1],
-            )
-            for number, (label, part, offset) in enumerate(parts)
-        )
+        members = _block_members(name, of)
         return Resource(at, name, "uniform", size=of.size, align=of.align, members=members)
+
     access = "rw" if declared.words[1:] == ["read_write"] else "r"
     element, align = _element(of)
-    structs = describe_members(_fields(of.innermost), _member_type) if align else ()
+    structs: tuple[Member, ...] = ()
+    if align:
+        structs = describe_members(_fields(of.innermost), _member_type)
     return Resource(
         at, name, "buffer", element, access, size=of.declared_size, align=align, structs=structs
     )
+
+
+def _block_members(name: str, of: Type) -> tuple[BlockMember, ...]:
+    """Return the members of a uniform. One that is no struct is its only member."""
+    if of.kind == STRUCT:
+        fields = _fields(of)
+    elif _number_type(of):
+        fields = [(name, 0, of)]
+    else:
+        fields = [("", 0, of)]
+    described: tuple[Member, ...] = ()
+    if not all(_number_type(part) for _, _, part in fields):
+        described = describe_members(fields, _member_type)
+
+    members = []
+    for number, (label, offset, part) in enumerate(fields):
+        description = described[number : number + 1]
+        members.append(
+            BlockMember(label, _number_type(part), offset, part.size, part.align, description)
+        )
+    return tuple(members)
 
 
 def _member_type(of: Type) -> MemberType:
@@ -454,9 +469,8 @@ def _member_type(of: Type) -> MemberType:
     while of.kind in (ARRAY, MATRIX) and of.element is not None:
         dims.append((of.count or 0, of.element.stride))
         of = of.element
-    return MemberType(
-        of.size, _number_type(of), fields=_fields(of) if of.kind == STRUCT else None, dims=dims
-    )
+    fields = _fields(of) if of.kind == STRUCT else None
+    return MemberType(of.size, _number_type(of), fields=fields, dims=dims)
 
 
 def _fields(of: Type) -> list[tuple[str, int, Type]]:
@@ -465,13 +479,15 @@ def _fields(of: Type) -> list[tuple[str, int, Type]]:
 
 def _number_type(of: Type) -> str:
     """Return the type of a scalar or vector; "" for any other type."""
-    return (
-        ""
-        if of.kind not in (SCALAR, VECTOR)
-        else of.dtype
-        if of.lanes == 1
-        else f"{of.dtype}x{of.lanes}"
-    )
+    if of.kind not in (SCALAR, VECTOR):
+        return ""
+    return _with_lanes(of)
+
+
+def _with_lanes(of: Type) -> str:
+    if of.lanes == 1:
+        return of.dtype
+    return f"{of.dtype}x{of.lanes}"
 
 
 def _element(of: Type) -> tuple[str, int]:
@@ -479,17 +495,21 @@ def _element(of: Type) -> tuple[str, int]:
     of = of.innermost
     if of.runtime_sized:
         return of.dtype, 0
-    if of.kind == STRUCT:
-        return (f"uint8x{of.stride}", of.align) if 1 < of.stride <= _LARGEST_STRUCT else ("", 0)
-    return of.dtype if of.lanes == 1 else f"{of.dtype}x{of.lanes}", 0
+    if of.kind != STRUCT:
+        return _with_lanes(of), 0
+    if not 1 < of.stride <= _LARGEST_STRUCT:
+        return "", 0
+    return f"uint8x{of.stride}", of.align
 
 
 def with_min_size(param: Param, min_sizes: Mapping[tuple[int, int], int]) -> Param:
     """Add the minimum binding size to a buffer's param, if it exceeds the default of four bytes."""
-    size = (
-        min_sizes.get(param.at, 0) if param.kind == "buffer" and isinstance(param.at, tuple) else 0
-    )
-    return param if size <= 4 else param.replace(extra={**param.extra, "least": size})
+    if param.kind != "buffer" or not isinstance(param.at, tuple):
+        return param
+    size = min_sizes.get(param.at, 0)
+    if size <= 4:
+        return param
+    return param.replace(extra={**param.extra, "least": size})
 
 
 # -- The predeclared names, to warn about unknown identifiers.
@@ -522,8 +542,10 @@ def unknown_names(module: WgslModule) -> str:
                 unknown.setdefault(name, at)
     if not unknown:
         return ""
-    name, at = next(iter(unknown.items()))
-    more = f", and {list_names(list(unknown)[1:])}" if len(unknown) > 1 else ""
+    (name, at), *others = unknown.items()
+    more = ""
+    if others:
+        more = f", and {list_names([other for other, _ in others])}"
     return (
         f"the WGSL source {module.source.name} uses the unknown name {name!r} at {module.source.location(at)}{more}. It is neither "
         "declared nor predeclared in WGSL: correct it, or ignore this warning for an extension. The receiver's compiler decides"

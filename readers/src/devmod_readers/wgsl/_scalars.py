@@ -28,24 +28,22 @@ class ScalarType:
     def __init__(
         self, name: str, dtype: str, suffix: str, *, struct_format: str = "", extension: str = ""
     ) -> None:
-        self.name, self.dtype, self.suffix, self.struct_format, self.extension = (
-            name,
-            dtype,
-            suffix,
-            struct_format,
-            extension,
-        )
+        self.name = name
+        self.dtype = dtype
+        self.suffix = suffix
+        self.struct_format = struct_format
+        self.extension = extension
         self.size = int(name[1:]) // 8
 
     @property
     def names(self) -> list[str]:
         """Its name, and the short names of its vectors and matrices."""
-        matrices = (
-            [f"mat{columns}x{rows}{self.suffix}" for columns in "234" for rows in "234"]
-            if self.struct_format
-            else []
-        )
-        return [self.name, *(f"vec{lanes}{self.suffix}" for lanes in "234"), *matrices]
+        names = [self.name]
+        names += [f"vec{lanes}{self.suffix}" for lanes in "234"]
+        if self.struct_format:
+            for columns in "234":
+                names += [f"mat{columns}x{rows}{self.suffix}" for rows in "234"]
+        return names
 
 
 SCALARS = {
@@ -60,25 +58,27 @@ SCALARS = {
 #: The types that WGSL does not support, to the suffixes of their numbers.
 UNSUPPORTED = {"i64": "li", "u64": "lu", "f64": "lf"}
 
-SUFFIXES = {scalar.suffix: name for name, scalar in SCALARS.items()}
-FLOAT_SUFFIXES = "".join(scalar.suffix for scalar in SCALARS.values() if scalar.struct_format)
-INTEGER_SUFFIXES = "".join(scalar.suffix for scalar in SCALARS.values() if not scalar.struct_format)
+SUFFIXES: dict[str, str] = {}
+FLOAT_SUFFIXES = ""
+INTEGER_SUFFIXES = ""
 #: Integers with their bits, and floating-point types with their `struct` formats. "int" and "float"
 #: are the abstract types.
-INTEGERS = {"int": 64} | {
-    name: 8 * scalar.size for name, scalar in SCALARS.items() if not scalar.struct_format
-}
-FLOATS = {"float": "<d"} | {
-    name: scalar.struct_format for name, scalar in SCALARS.items() if scalar.struct_format
-}
+INTEGERS = {"int": 64}
+FLOATS = {"float": "<d"}
+#: The types of overrides.
+OVERRIDES = {"bool": "bool"}
+#: The names that require an extension, to that extension.
+EXTENSIONS: dict[str, str] = {}
+for _scalar in SCALARS.values():
+    SUFFIXES[_scalar.suffix] = _scalar.name
+    OVERRIDES[_scalar.name] = _scalar.dtype
+    if _scalar.struct_format:
+        FLOAT_SUFFIXES += _scalar.suffix
+        FLOATS[_scalar.name] = _scalar.struct_format
+    else:
+        INTEGER_SUFFIXES += _scalar.suffix
+        INTEGERS[_scalar.name] = 8 * _scalar.size
+    if _scalar.extension:
+        EXTENSIONS |= dict.fromkeys(_scalar.names, _scalar.extension)
 #: The abstract types to the types that they convert to, in the order of preference.
 CONVERSIONS = {"int": (*list(INTEGERS)[1:], *FLOATS), "float": tuple(FLOATS)[1:]}
-#: The types of overrides.
-OVERRIDES = {"bool": "bool"} | {name: scalar.dtype for name, scalar in SCALARS.items()}
-#: The names that require an extension, to that extension.
-EXTENSIONS = {
-    name: scalar.extension
-    for scalar in SCALARS.values()
-    if scalar.extension
-    for name in scalar.names
-}

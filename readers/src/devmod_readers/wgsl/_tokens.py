@@ -21,7 +21,8 @@ MAX_DEPTH = 127
 
 _SKIP = re.compile(rf"[{BLANKS}]+|//[^{LINE_BREAKS}]*")
 _WORD = re.compile(NAME)
-_FLOAT, _INTEGER = f"[{FLOAT_SUFFIXES}]", f"[{INTEGER_SUFFIXES}]"
+_FLOAT = f"[{FLOAT_SUFFIXES}]"
+_INTEGER = f"[{INTEGER_SUFFIXES}]"
 _LONG = "|".join(UNSUPPORTED.values())
 _NUMBER = re.compile(
     rf"0[xX](?:[0-9a-fA-F]*\.[0-9a-fA-F]+|[0-9a-fA-F]+\.[0-9a-fA-F]*)(?:[pP][+-]?\d+{_FLOAT}?)?"
@@ -38,7 +39,10 @@ _MARKER = re.compile(
 _DIRECTIVE_HINT = "; a directive is the first of its line, and a macro is written as NAME, not as #NAME or #{NAME}"
 _SYMBOLS = frozenset("()[]{}<>,;:.@=!&|^~+-*/%")
 
-WORD, NUMBER, SYMBOL, END = "word", "number", "symbol", "end"
+WORD = "word"
+NUMBER = "number"
+SYMBOL = "symbol"
+END = "end"
 
 
 class Token:
@@ -59,7 +63,9 @@ class Token:
     __slots__ = ("at", "kind", "template", "text")
 
     def __init__(self, kind: str, text: str, at: int) -> None:
-        self.kind, self.text, self.at = kind, text, at
+        self.kind = kind
+        self.text = text
+        self.at = at
         self.template = False
 
 
@@ -74,7 +80,8 @@ class Source:
 
     def _line(self, at: int) -> int:
         """Return the line of a position in the text, from 1."""
-        if self._line_ends is None:  # computed once, because each entry point needs its location
+        # Computed once, because each entry point needs its location.
+        if self._line_ends is None:
             # The line end of Windows is one line end.
             self._line_ends = [
                 match.end() for match in re.finditer(rf"\r\n|[{LINE_BREAKS}]", self.text)
@@ -90,12 +97,15 @@ class Source:
         it.
         """
         if self._markers is None:
-            found = _MARKER.finditer(self.text) if "//#line " in self.text else ()
-            self._markers = [
-                (self._line(match.start()) + 1, int(match[1]), match[2]) for match in found
-            ]
+            self._markers = []
+            if "//#line " in self.text:
+                for match in _MARKER.finditer(self.text):
+                    start = self._line(match.start()) + 1
+                    self._markers.append((start, int(match[1]), match[2]))
         number = bisect_left(self._markers, (line + 1,))
-        start, first, name = self._markers[number - 1] if number else (1, 1, self.name)
+        if not number:
+            return f"{self.name}:{line}"
+        start, first, name = self._markers[number - 1]
         return f"{name}:{first + line - start}"
 
     def column(self, at: int) -> int:
@@ -108,9 +118,8 @@ class Source:
         """
         column = self.column(at)
         start = at - column + 1
-        shown = re.split(rf"[{LINE_BREAKS}]", self.text[start : start + 500], maxsplit=1)[
-            0
-        ].replace("\t", " ")
+        line, *_ = re.split(rf"[{LINE_BREAKS}]", self.text[start : start + 500], maxsplit=1)
+        shown = line.replace("\t", " ")
         log = f"{self.location(at)}:{column}: error: {text}\n  {shown}\n  {' ' * (column - 1)}^"
         return CompileError(
             f"the WGSL source is refused at {self.location(at)}:{column}: {text}",
@@ -134,16 +143,18 @@ def tokens(source: Source) -> list[Token]:
             kind="webgpu",
         )
     found_tokens: list[Token] = []
-    at, end = 0, len(text)
+    at = 0
+    end = len(text)
     while at < end:
         skipped = _SKIP.match(text, at)
         if skipped:
             at = skipped.end()
             continue
         if text.startswith("/*", at):
-            start, at = at, end_of_comment(text, at)
-            if not at:
-                raise source.error(start, "this comment has no end; expected '*/'")
+            end_of_this = end_of_comment(text, at)
+            if not end_of_this:
+                raise source.error(at, "this comment has no end; expected '*/'")
+            at = end_of_this
             continue
         match = _WORD.match(text, at)
         if match and match.group().isidentifier():
@@ -161,10 +172,8 @@ def tokens(source: Source) -> list[Token]:
             at += 1
             continue
         else:
-            raise source.error(
-                at,
-                f"the character {text[at]!r} is not valid in WGSL{_DIRECTIVE_HINT if text[at] == '#' else ''}",
-            )
+            hint = _DIRECTIVE_HINT if text[at] == "#" else ""
+            raise source.error(at, f"the character {text[at]!r} is not valid in WGSL{hint}")
         at = match.end()
     found_tokens.append(Token(END, "", end))
     _mark_templates(found_tokens)
@@ -173,16 +182,16 @@ def tokens(source: Source) -> list[Token]:
 
 def _mark_templates(found_tokens: list[Token]) -> None:
     """Mark the brackets of template lists by the algorithm of the specification."""
+    #: The "<" that may begin a list, each with the depth of the brackets around it.
     candidates: list[tuple[Token, int]] = []
     depth = 0
     at = 0
     while at < len(found_tokens) - 1:
-        token, following = found_tokens[at], found_tokens[at + 1]
-        pair = (
-            token.text + following.text
-            if following.at == token.at + len(token.text)
-            else token.text
-        )
+        token = found_tokens[at]
+        following = found_tokens[at + 1]
+        pair = token.text
+        if following.at == token.at + len(token.text):
+            pair += following.text
         if token.kind == WORD:
             if following.text == "<":
                 at += 1
@@ -194,14 +203,14 @@ def _mark_templates(found_tokens: list[Token]) -> None:
                     at += 1
         elif token.text == ">":
             if candidates and candidates[-1][1] == depth:
-                candidates.pop()[0].template = token.template = True
+                first, _ = candidates.pop()
+                first.template = token.template = True
             elif pair == ">=":
                 at += 1
         elif token.text in ("(", "["):
             depth += 1
         elif token.text in (")", "]"):
-            while candidates and candidates[-1][1] >= depth:
-                candidates.pop()
+            _remove_inner(candidates, depth)
             depth = max(0, depth - 1)
         elif pair in ("!=", "=="):
             at += 1
@@ -209,7 +218,12 @@ def _mark_templates(found_tokens: list[Token]) -> None:
             depth = 0
             candidates.clear()
         elif pair in ("&&", "||"):
-            while candidates and candidates[-1][1] >= depth:
-                candidates.pop()
+            _remove_inner(candidates, depth)
             at += 1
         at += 1
+
+
+def _remove_inner(candidates: list[tuple[Token, int]], depth: int) -> None:
+    """Remove the candidates in brackets of at least a depth."""
+    while candidates and candidates[-1][1] >= depth:
+        candidates.pop()

@@ -14,8 +14,15 @@ from devmod_readers.wgsl._scalars import INTEGER_SUFFIXES, INTEGERS, SCALARS, SU
 from devmod_readers.wgsl._tokens import Source
 from devmod_readers.wgsl._values import Unknown, Values, shown_value
 
-SCALAR, VECTOR, MATRIX, ATOMIC = "scalar", "vector", "matrix", "atomic"
-ARRAY, STRUCT, IMAGE, SAMPLER, OTHER = "array", "struct", "image", "sampler", "other"
+SCALAR = "scalar"
+VECTOR = "vector"
+MATRIX = "matrix"
+ATOMIC = "atomic"
+ARRAY = "array"
+STRUCT = "struct"
+IMAGE = "image"
+SAMPLER = "sampler"
+OTHER = "other"
 
 
 class Type:
@@ -77,14 +84,12 @@ class Type:
     def __init__(
         self, kind: str, name: str, size: int = 0, align: int = 0, dtype: str = "", lanes: int = 1
     ) -> None:
-        self.kind, self.name, self.size, self.align, self.dtype, self.lanes = (
-            kind,
-            name,
-            size,
-            align,
-            dtype,
-            lanes,
-        )
+        self.kind = kind
+        self.name = name
+        self.size = size
+        self.align = align
+        self.dtype = dtype
+        self.lanes = lanes
         self.element: Type | None = None
         self.count: int | None = None
         self.members: list[tuple[Declaration, Type, int]] = []
@@ -108,7 +113,12 @@ class Type:
 
 
 def round_up(number: int, multiple: int) -> int:
-    return -(-number // multiple) * multiple if multiple else number
+    """Return the smallest multiple that is at least a number; the number itself for a multiple
+    of 0.
+    """
+    if not multiple:
+        return number
+    return -(-number // multiple) * multiple
 
 
 #: The types of textures that are images, and those that devmod does not have.
@@ -116,11 +126,15 @@ _SAMPLED = {f"texture_{name}": name for name in ("1d", "2d", "3d", "2d_array")}
 _STORAGE = {f"texture_storage_{name}": name for name in _SAMPLED.values()}
 _OTHER_TEXTURES = frozenset(
     (
-        *("texture_cube", "texture_cube_array", "texture_multisampled_2d", "texture_external"),
-        *(
-            f"texture_depth_{name}"
-            for name in ("2d", "2d_array", "cube", "cube_array", "multisampled_2d")
-        ),
+        "texture_cube",
+        "texture_cube_array",
+        "texture_multisampled_2d",
+        "texture_external",
+        "texture_depth_2d",
+        "texture_depth_2d_array",
+        "texture_depth_cube",
+        "texture_depth_cube_array",
+        "texture_depth_multisampled_2d",
     )
 )
 #: The types of texels, to what a shader reads and writes.
@@ -135,15 +149,13 @@ _LONGEST_NAME = 100
 
 #: The attributes that an array has from its element.
 _FROM_ELEMENT = (
-    *(
-        "host_shareable",
-        "natural_align",
-        "first_misplaced",
-        "two_rows",
-        "nested_two_rows",
-        "override_length",
-        "unshareable_part",
-    ),
+    "host_shareable",
+    "natural_align",
+    "first_misplaced",
+    "two_rows",
+    "nested_two_rows",
+    "override_length",
+    "unshareable_part",
     "innermost",
 )
 
@@ -176,25 +188,26 @@ class Types:
             raise self._error(at, f"expected a type, got the {declared.kind} {name!r}")
         if arguments is not None:
             raise self._error(at, f"the {declared.kind} {name!r} accepts no template list")
-        if name not in self._named:
-            if name in self._busy:
-                raise self._error(declared.at, f"the {declared.kind} {name!r} contains itself")
-            self._busy.add(name)
-            if declared.kind == "alias":
-                assert declared.type is not None
-                type_ = self.of(declared.type)
-            else:
-                type_ = self._struct(declared)
-            self._busy.discard(name)
-            self._named[name] = type_
-        return self._named[name]
+        if name in self._named:
+            return self._named[name]
+
+        if name in self._busy:
+            raise self._error(declared.at, f"the {declared.kind} {name!r} contains itself")
+        self._busy.add(name)
+        if declared.kind == "alias":
+            assert declared.type is not None
+            type_ = self.of(declared.type)
+        else:
+            type_ = self._struct(declared)
+        self._busy.discard(name)
+        self._named[name] = type_
+        return type_
 
     def _predeclared(self, name: str, arguments: list[Expression] | None, at: int) -> Type:
         items = arguments or []
-        if name in SCALARS and arguments is None:
-            scalar = SCALARS[name]
-            return Type(SCALAR, name, scalar.size, scalar.size, scalar.dtype)
-        if name == "bool" and arguments is None:
+        if arguments is None and name in SCALARS:
+            return _scalar(name)
+        if arguments is None and name == "bool":
             return Type(OTHER, name)
         if name in UNSUPPORTED:
             raise self._error(
@@ -204,24 +217,9 @@ class Types:
         if name == "array":
             return self._array(items, at)
         if name == "atomic":
-            of = self._one(name, items, at)
-            if of.kind != SCALAR or of.dtype not in ("int32", "uint32"):
-                raise self._error(at, f"expected atomic<i32> or atomic<u32>, got atomic<{of.name}>")
-            return Type(ATOMIC, f"atomic<{of.name}>", of.size, of.align, of.dtype)
+            return self._atomic(items, at)
         if shape := _SHAPE.fullmatch(name):
-            columns, rows, suffix = shape.groups()
-            if suffix and (arguments is not None or (columns and suffix in INTEGER_SUFFIXES)):
-                raise self._unknown(name, at)
-            of = (
-                self._predeclared(SUFFIXES[suffix], None, at)
-                if suffix
-                else self._one(name, items, at)
-            )
-            return (
-                self._matrix(of, int(columns), int(rows), at)
-                if columns
-                else self._vector(of, int(rows), at)
-            )
+            return self._shaped(shape, arguments, at)
         if name == "ptr":
             return Type(OTHER, name)
         if name in ("sampler", "sampler_comparison"):
@@ -234,19 +232,45 @@ class Types:
             return Type(IMAGE, name)
         raise self._unknown(name, at)
 
+    def _atomic(self, arguments: list[Expression], at: int) -> Type:
+        of = self._one("atomic", arguments, at)
+        if of.kind != SCALAR or of.dtype not in ("int32", "uint32"):
+            raise self._error(at, f"expected atomic<i32> or atomic<u32>, got atomic<{of.name}>")
+        return Type(ATOMIC, f"atomic<{of.name}>", of.size, of.align, of.dtype)
+
+    def _shaped(self, shape: re.Match[str], arguments: list[Expression] | None, at: int) -> Type:
+        """Return a vector or a matrix."""
+        columns, rows, suffix = shape.groups()
+        if not suffix:
+            of = self._one(shape[0], arguments or [], at)
+        elif arguments is not None or (columns and suffix in INTEGER_SUFFIXES):
+            raise self._unknown(shape[0], at)
+        else:
+            of = _scalar(SUFFIXES[suffix])
+        if columns:
+            return self._matrix(of, int(columns), int(rows), at)
+        return self._vector(of, int(rows), at)
+
     def _sampled(self, name: str, arguments: list[Expression], at: int) -> Type:
-        texel = self.of(arguments[0]).name if len(arguments) == 1 else ""
+        texel = ""
+        if len(arguments) == 1:
+            texel = self.of(arguments[0]).name
         if texel not in _SAMPLES:
             raise self._error(
                 at,
                 f"{name} requires the type of its texels, f32, i32 or u32, for example {name}<f32>",
             )
         type_ = Type(IMAGE, f"{name}<{texel}>")
-        type_.image, type_.sample, type_.access = _SAMPLED[name], _SAMPLES[texel], "r"
+        type_.image = _SAMPLED[name]
+        type_.sample = _SAMPLES[texel]
+        type_.access = "r"
         return type_
 
     def _storage(self, name: str, arguments: list[Expression], at: int) -> Type:
-        words = [each[1] if each[0] == "name" and each[2] is None else "" for each in arguments]
+        words = []
+        for each in arguments:
+            is_word = each[0] == "name" and each[2] is None
+            words.append(each[1] if is_word else "")
         if len(words) != 2 or words[1] not in _ACCESS:
             raise self._error(
                 at,
@@ -266,7 +290,9 @@ class Types:
                 f"{found} is not a format of images in devmod; expected one such as rgba8unorm, r32float or rg16uint",
             )
         type_ = Type(IMAGE, f"{name}<{texel}, {access}>")
-        type_.image, type_.format, type_.access = _STORAGE[name], texel, _ACCESS[access]
+        type_.image = _STORAGE[name]
+        type_.format = texel
+        type_.access = _ACCESS[access]
         type_.sample = IMAGE_FORMATS[texel].sample
         return type_
 
@@ -277,10 +303,8 @@ class Types:
 
     def _one(self, name: str, arguments: list[Expression], at: int) -> Type:
         if len(arguments) != 1:
-            raise self._error(
-                at,
-                f"{name} requires one type, for example {name}<{'u32' if name == 'atomic' else 'f32'}>",
-            )
+            example = "u32" if name == "atomic" else "f32"
+            raise self._error(at, f"{name} requires one type, for example {name}<{example}>")
         return self.of(arguments[0])
 
     def _vector(self, of: Type, lanes: int, at: int) -> Type:
@@ -289,24 +313,19 @@ class Types:
             return Type(OTHER, name)
         if of.kind != SCALAR:
             raise self._error(at, f"expected a vector of i32, u32, f32, f16 or bool, got {of.name}")
-        return Type(
-            VECTOR, name, of.size * lanes, of.size * (2 if lanes == 2 else 4), of.dtype, lanes
-        )
+        aligned_lanes = 2 if lanes == 2 else 4
+        return Type(VECTOR, name, of.size * lanes, of.size * aligned_lanes, of.dtype, lanes)
 
     def _matrix(self, of: Type, columns: int, rows: int, at: int) -> Type:
         if not of.dtype.startswith("float"):
             raise self._error(at, f"expected a matrix of f32 or f16, got {of.name}")
         column = self._vector(of, rows, at)
-        type_ = Type(
-            MATRIX,
-            f"mat{columns}x{rows}<{of.name}>",
-            columns * column.stride,
-            column.align,
-            of.dtype,
-        )
+        name = f"mat{columns}x{rows}<{of.name}>"
+        type_ = Type(MATRIX, name, columns * column.stride, column.align, of.dtype)
         type_.lanes = type_.size // of.size
         type_.two_rows = rows == 2
-        type_.element, type_.count = column, columns
+        type_.element = column
+        type_.count = columns
         return type_
 
     def _array(self, arguments: list[Expression], at: int) -> Type:
@@ -318,7 +337,9 @@ class Types:
         element = self.of(arguments[0])
         if element.runtime_sized:
             raise self._error(at, f"the array's element type {element.name} has no fixed size")
-        shown = element.name if len(element.name) <= _LONGEST_NAME else "…"
+        shown = element.name
+        if len(shown) > _LONGEST_NAME:
+            shown = "…"
         type_ = Type(ARRAY, f"array<{shown}>", 0, element.align, element.dtype)
         type_.element = element
         for name in _FROM_ELEMENT:
@@ -327,32 +348,41 @@ class Types:
         if len(arguments) == 1:
             type_.runtime_sized = True
             return type_
-        try:
-            kind, count = self._values.size(arguments[1])
-        except Unknown:
-            kind, count = "int", -1
-        if kind not in INTEGERS or (count < 1 and count != -1):
-            raise self._error(
-                at, f"the length of the array is {shown_value(count)}; expected an integer from 1"
-            )
-        type_.count, type_.name = count, f"array<{shown}, {count if count > 0 else '?'}>"
-        type_.override_length = type_.override_length or count == -1
-        type_.size = max(count, 0) * element.stride
+
+        type_.count = self._length(arguments[1], at)
+        if type_.count < 0:
+            type_.name = f"array<{shown}, ?>"
+            type_.override_length = True
+            return type_
+        type_.name = f"array<{shown}, {type_.count}>"
+        type_.size = type_.count * element.stride
         if type_.size > _MAX_BYTES:
             raise self._error(
                 at, f"the array has {type_.size} bytes; expected at most {_MAX_BYTES}"
             )
-        type_.min_binding_size, type_.declared_size = type_.size or element.stride, type_.size
+        type_.min_binding_size = type_.size or element.stride
+        type_.declared_size = type_.size
         return type_
+
+    def _length(self, expression: Expression, at: int) -> int:
+        """Return the length of an array; -1 if it depends on an override."""
+        try:
+            kind, count = self._values.size(expression)
+        except Unknown:
+            return -1
+        if kind not in INTEGERS or (count < 1 and count != -1):
+            raise self._error(
+                at, f"the length of the array is {shown_value(count)}; expected an integer from 1"
+            )
+        return count
 
     def _struct(self, declared: Declaration) -> Type:
         if not declared.members:
             raise self._error(declared.at, f"the struct {declared.name!r} has no members")
         type_ = Type(STRUCT, declared.name)
-        type_.host_shareable, type_.unshareable_part = True, ""
-        end, align = 0, 1
-        end_of_naga, align_of_naga = 0, 1
-        ignored_align: tuple[Declaration, Type] | None = None
+        type_.host_shareable = True
+        type_.unshareable_part = ""
+        layout = _StructLayout()
         for number, member in enumerate(declared.members):
             assert member.type is not None
             of = self.of(member.type)
@@ -361,65 +391,38 @@ class Types:
                     member.at,
                     f"the member {member.name!r} has no fixed size, which is allowed for the last member only",
                 )
-            own_align = self.number(member, "align", of.align)
-            if of.align and (own_align < 1 or own_align & (own_align - 1) or own_align % of.align):
-                raise self._error(
-                    member.at,
-                    f"the member {member.name!r} has @align({own_align}); expected a power of two that is a multiple of {of.align}",
-                )
-            own_size = self.number(member, "size", of.size)
-            if own_size < of.size:
-                raise self._error(
-                    member.at,
-                    f"the member {member.name!r} has @size({own_size}); expected at least {of.size} for {of.name}",
-                )
-            offset = round_up(end, own_align or 1)
-            naga_align = own_align if "align" in member.attributes else of.natural_align
-            if naga_align < own_align:
-                ignored_align = ignored_align or (member, of)
-            end_of_naga, align_of_naga = (
-                round_up(end_of_naga, naga_align or 1) + own_size,
-                max(align_of_naga, naga_align),
-            )
-            type_.natural_align = max(type_.natural_align, of.natural_align)
-            if ignored_align and end_of_naga != offset + own_size:
-                type_.naga_misplaced = ignored_align
+            align = self._member_align(member, of)
+            size = self._member_size(member, of)
+            offset = layout.add(member, of, align, size)
             type_.members.append((member, of, offset))
-            end, align = offset + own_size, max(align, own_align)
-            type_.host_shareable &= of.host_shareable
-            type_.runtime_sized |= of.runtime_sized
-            type_.two_rows |= of.two_rows
-            type_.override_length |= of.override_length
-            if not of.host_shareable:
-                type_.unshareable_part = type_.unshareable_part or of.unshareable_part
-            if of.kind == STRUCT and of.two_rows and type_.nested_two_rows is None:
-                type_.nested_two_rows = (type_, of)
-            if end > _MAX_BYTES:
+            if layout.end > _MAX_BYTES:
                 raise self._error(
-                    member.at, f"the struct has {end} bytes; expected at most {_MAX_BYTES}"
+                    member.at, f"the struct has {layout.end} bytes; expected at most {_MAX_BYTES}"
                 )
-        type_.size, type_.align = round_up(end, align), align
-        if ignored_align and round_up(end_of_naga, align_of_naga) != type_.size:
-            type_.naga_misplaced = ignored_align
-        inside = [of for _, of, _ in type_.members]
-        type_.nested_two_rows = type_.nested_two_rows or next(
-            (of.nested_two_rows for of in inside if of.nested_two_rows), None
-        )
-        type_.first_misplaced = (
-            type_
-            if type_.naga_misplaced
-            else next((of.first_misplaced for of in inside if of.first_misplaced), None)
-        )
-        _, last, offset = type_.members[-1]
-        type_.min_binding_size = (
-            round_up(offset + last.min_binding_size, type_.align)
-            if type_.runtime_sized
-            else type_.size
-        )
-        type_.declared_size = offset + last.declared_size if type_.runtime_sized else type_.size
-        dtypes = {of.dtype for _, of, _ in type_.members}
-        type_.dtype = dtypes.pop() if len(dtypes) == 1 else ""
+
+        type_.align = layout.align
+        type_.size = round_up(layout.end, layout.align)
+        type_.naga_misplaced = layout.naga_misplaced()
+        _set_from_members(type_)
         return type_
+
+    def _member_align(self, member: Declaration, of: Type) -> int:
+        align = self.number(member, "align", of.align)
+        if of.align and (align < 1 or align & (align - 1) or align % of.align):
+            raise self._error(
+                member.at,
+                f"the member {member.name!r} has @align({align}); expected a power of two that is a multiple of {of.align}",
+            )
+        return align
+
+    def _member_size(self, member: Declaration, of: Type) -> int:
+        size = self.number(member, "size", of.size)
+        if size < of.size:
+            raise self._error(
+                member.at,
+                f"the member {member.name!r} has @size({size}); expected at least {of.size} for {of.name}",
+            )
+        return size
 
     def number(self, declared: Declaration, attribute: str, default: int) -> int:
         """Return the value of an integer attribute such as ``@binding``.
@@ -432,16 +435,92 @@ class Types:
         arguments = declared.attributes.get(attribute)
         if arguments is None:
             return default
-        try:
-            kind, number = self._values.evaluate(arguments[0]) if len(arguments) == 1 else ("", -1)
-        except Unknown:
-            kind, number = "", -1
-        if kind not in INTEGERS or not 0 <= number < 2**31:
-            raise self._error(
-                declared.at,
-                f"the @{attribute} of {declared.name!r} is invalid; expected one constant integer from 0",
-            )
-        return int(number)
+        if len(arguments) == 1:
+            try:
+                kind, number = self._values.evaluate(arguments[0])
+            except Unknown:
+                kind = ""
+            if kind in INTEGERS and 0 <= number < 2**31:
+                return int(number)
+        raise self._error(
+            declared.at,
+            f"the @{attribute} of {declared.name!r} is invalid; expected one constant integer from 0",
+        )
+
+
+def _scalar(name: str) -> Type:
+    scalar = SCALARS[name]
+    return Type(SCALAR, name, scalar.size, scalar.size, scalar.dtype)
+
+
+class _StructLayout:
+    """The places of the members of a struct, in WGSL's layout and in naga's.
+
+    Attributes
+    ----------
+    end, align : int
+        The end of the last member, and the alignment.
+    """
+
+    def __init__(self) -> None:
+        self.end = 0
+        self.align = 1
+        self._end_of_naga = 0
+        self._align_of_naga = 1
+        #: The first member with an alignment that naga ignores.
+        self._ignored_align: tuple[Declaration, Type] | None = None
+        self._naga_differs = False
+
+    def add(self, member: Declaration, of: Type, align: int, size: int) -> int:
+        """Add a member, and return its offset."""
+        naga_align = align if "align" in member.attributes else of.natural_align
+        if naga_align < align:
+            self._ignored_align = self._ignored_align or (member, of)
+        offset = round_up(self.end, align)
+        self.end = offset + size
+        self.align = max(self.align, align)
+        self._end_of_naga = round_up(self._end_of_naga, naga_align) + size
+        self._align_of_naga = max(self._align_of_naga, naga_align)
+        if self._end_of_naga != self.end:
+            self._naga_differs = True
+        return offset
+
+    def naga_misplaced(self) -> tuple[Declaration, Type] | None:
+        """Return the member that causes another layout of naga; None if it has the same."""
+        size = round_up(self.end, self.align)
+        size_of_naga = round_up(self._end_of_naga, self._align_of_naga)
+        if self._naga_differs or size_of_naga != size:
+            return self._ignored_align
+        return None
+
+
+def _set_from_members(type_: Type) -> None:
+    """Set the attributes of a struct that it has from its members."""
+    for _, of, _ in type_.members:
+        type_.natural_align = max(type_.natural_align, of.natural_align)
+        type_.host_shareable &= of.host_shareable
+        type_.runtime_sized |= of.runtime_sized
+        type_.two_rows |= of.two_rows
+        type_.override_length |= of.override_length
+        if not of.host_shareable:
+            type_.unshareable_part = type_.unshareable_part or of.unshareable_part
+        if of.kind == STRUCT and of.two_rows and type_.nested_two_rows is None:
+            type_.nested_two_rows = (type_, of)
+    # A member of the struct itself comes before one of its parts.
+    if type_.naga_misplaced:
+        type_.first_misplaced = type_
+    for _, of, _ in type_.members:
+        type_.nested_two_rows = type_.nested_two_rows or of.nested_two_rows
+        type_.first_misplaced = type_.first_misplaced or of.first_misplaced
+
+    type_.min_binding_size = type_.declared_size = type_.size
+    if type_.runtime_sized:
+        _, last, offset = type_.members[-1]
+        type_.min_binding_size = round_up(offset + last.min_binding_size, type_.align)
+        type_.declared_size = offset + last.declared_size
+    dtypes = {of.dtype for _, of, _ in type_.members}
+    if len(dtypes) == 1:
+        type_.dtype = dtypes.pop()
 
 
 # -- The rules for the variables of a WGSL module: address spaces, bindings, and the memory layout
@@ -476,7 +555,7 @@ class VariableChecker:
         CompileError
             Its address space, access mode, bindings or layout are not valid.
         """
-        problem = self._problem(declared, of)
+        problem = self._space_problem(declared, of) or self._type_problem(declared, of)
         if problem:
             raise self._source.error(declared.at, problem)
         if declared.words[:1] == ["uniform"]:
@@ -484,9 +563,12 @@ class VariableChecker:
         if declared.words[:1] in (["storage"], ["uniform"]):
             self.layout_warning = self.layout_warning or self._layout_warning(of)
 
-    def _problem(self, declared: Declaration, of: Type) -> str:
-        """Return why a variable is not valid; "" if it is."""
-        variable, words = f"the variable {declared.name!r}", declared.words
+    def _space_problem(self, declared: Declaration, of: Type) -> str:
+        """Return why the address space or the binding of a variable is not valid; "" if they
+        are.
+        """
+        variable = f"the variable {declared.name!r}"
+        words = declared.words
         space = words[0] if words else ""
         if space not in _SPACES:
             return f"{variable} has the address space {space!r}; expected storage, uniform, private or workgroup"
@@ -496,33 +578,31 @@ class VariableChecker:
             )
         if any(word not in ("read", "read_write") for word in words[1:]) or len(words) > 2:
             return f"{variable} has the access mode {words[1]!r}; expected read or read_write"
-        bound = space in ("storage", "uniform") or of.kind in (IMAGE, SAMPLER)
-        if space and of.kind in (IMAGE, SAMPLER):
+        has_no_space = of.kind in (IMAGE, SAMPLER)
+        if space and has_no_space:
             return f"{variable} is a {of.name}, which has no address space; write 'var' without one"
-        if not space and not bound:
+        if not space and not has_no_space:
             return f"{variable} has no address space; write for example var<storage, read_write> or var<private>"
-        missing = next(
-            (
-                attribute
-                for attribute in ("group", "binding")
-                if bound and attribute not in declared.attributes
-            ),
-            "",
-        )
-        if missing:
-            return f"{variable} has no @{missing}(…)"
+        if space in ("private", "workgroup"):
+            return ""
+        for attribute in ("group", "binding"):
+            if attribute not in declared.attributes:
+                return f"{variable} has no @{attribute}(…)"
+        return ""
+
+    def _type_problem(self, declared: Declaration, of: Type) -> str:
+        """Return why the type of a variable is not allowed in its address space; "" if it is."""
+        space = declared.words[0] if declared.words else ""
         if space not in ("storage", "uniform"):
             return ""
         if not of.host_shareable:
             hint = "; use u32" if of.unshareable_part == "bool" else ""
-            return f"{variable} contains {of.unshareable_part}, which is not allowed in {space} memory{hint}"
+            return f"the variable {declared.name!r} contains {of.unshareable_part}, which is not allowed in {space} memory{hint}"
         if of.override_length:
             return f"the length of the array {declared.name!r} depends on an override, which is allowed in workgroup memory only"
-        return (
-            self._uniform_problem(f"the uniform {declared.name!r}", of)
-            if space == "uniform"
-            else ""
-        )
+        if space == "storage":
+            return ""
+        return self._uniform_problem(f"the uniform {declared.name!r}", of)
 
     def _check_matrices(self, declared: Declaration, of: Type) -> None:
         # naga 29 replaces these types for SPIR-V, but not in a struct inside another struct.
@@ -583,11 +663,10 @@ def _parts(of: Type, visited: set[Type]) -> Iterator[tuple[Type, int, int | None
         if part.kind == ARRAY and part.element is not None:
             inside.append((part.element, 0, None))
         for number, (_, member, offset) in enumerate(part.members):
-            next_at = (
-                part.members[number + 1][2] - offset
-                if number + 1 < len(part.members) and member.kind == STRUCT
-                else None
-            )
-            inside.append((member, offset, next_at))
+            distance_to_next = None
+            if member.kind == STRUCT and number + 1 < len(part.members):
+                _, _, next_offset = part.members[number + 1]
+                distance_to_next = next_offset - offset
+            inside.append((member, offset, distance_to_next))
         visited.add(part)
         waiting += reversed(inside)

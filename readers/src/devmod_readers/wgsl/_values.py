@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from devmod.errors import CompileError
-from devmod_readers.wgsl._parse import Expression, WgslModule
+from devmod_readers.wgsl._parse import Declaration, Expression, WgslModule
 from devmod_readers.wgsl._scalars import CONVERSIONS, FLOATS, INTEGERS, OVERRIDES, SCALARS, SUFFIXES
 
 #: A type and a Python number. Types are WGSL's names; "int" and "float" are the abstract types. A
@@ -74,22 +74,25 @@ class Values:
             The name is not a constant, or its value is undefined or out of range.
         """
         declared = self._module.declared.get(name)
-        if declared is None or declared.kind not in ("const", "override"):
-            declaration = (
-                f"the {declared.kind} {name!r}" if declared else f"the undeclared name {name!r}"
-            )
-            if declared is None and name in ("true", "false"):
+        if declared is None:
+            if name in ("true", "false"):
                 return ("bool", name == "true")
             raise self._module.source.error(
-                at, f"expected a constant expression, got {declaration}"
+                at, f"expected a constant expression, got the undeclared name {name!r}"
             )
+        if declared.kind not in ("const", "override"):
+            raise self._module.source.error(
+                at, f"expected a constant expression, got the {declared.kind} {name!r}"
+            )
+        # No function of its own: a chain of constants is as long as Python's recursion allows.
         if name not in self._known:
             if name in self._busy:
                 raise self._module.source.error(
                     declared.at, f"the {declared.kind} {name!r} depends on itself"
                 )
             self._busy.add(name)
-            outer, self.used_overrides = self.used_overrides, 0
+            outer = self.used_overrides
+            self.used_overrides = 0
             try:
                 value: Value | None = self._declared(declared)
             except Unknown:
@@ -98,42 +101,49 @@ class Values:
                 raise self._invalid(declared.at) from None
             finally:
                 self._busy.discard(name)
-                mine = self.used_overrides | self._bits.get(name, 0)
+                used = self.used_overrides | self._bits.get(name, 0)
                 self.used_overrides = outer
-            self._known[name] = (value, mine)
-            if mine == self._bits.get(name):
-                self._independent |= mine
-        value, used_overrides = self._known[name]
-        self.used_overrides |= used_overrides
+            self._known[name] = (value, used)
+            if used == self._bits.get(name):
+                self._independent |= used
+        value, used = self._known[name]
+        self.used_overrides |= used
         if value is None:
             raise Unknown
         return value
 
-    def _declared(self, declared: Any) -> Value:
+    def _declared(self, declared: Declaration) -> Value:
         if declared.name in self._override_values:
-            number, kind = self._override_values[declared.name], self.type_of(declared)
-            self.used_overrides = 0  # its default is not used
+            number = self._override_values[declared.name]
+            kind = self.type_of(declared)
+            # Its default is not used.
+            self.used_overrides = 0
             if not kind:
                 raise Unknown
-            return (kind, bool(number)) if kind == "bool" else _converted(("int", number), kind)
+            if kind == "bool":
+                return (kind, bool(number))
+            return _converted(("int", number), kind)
         if declared.value is None:
             raise Unknown
         value = self.evaluate(declared.value)
         if declared.type is None:
-            return _concrete(value) if declared.kind == "override" else value
+            if declared.kind == "override":
+                return _concrete(value)
+            return value
         name, kind = self._predeclared_type(declared.type)
-        return (
-            _composite(kind, value[1])
-            if _is_composite(name) and value[0] == "values"
-            else _converted(value, name)
-        )
+        if value[0] == "values" and _is_composite(name):
+            return _composite(kind, value[1])
+        return _converted(value, name)
 
-    def type_of(self, declared: Any) -> str:
+    def type_of(self, declared: Declaration) -> str:
         """Return the WGSL type of an override; "" if it is unknown."""
         try:
             if declared.type is not None:
-                return self._predeclared_type(declared.type)[0]
-            kind = self.evaluate(declared.value)[0]
+                kind, _ = self._predeclared_type(declared.type)
+                return kind
+            if declared.value is None:
+                return ""
+            kind, _ = self.evaluate(declared.value)
         except Unknown:
             return ""
         return CONVERSIONS.get(kind, (kind,))[0]
@@ -167,8 +177,10 @@ class Values:
         CompileError
             The expression is not constant, or its value is undefined or out of range.
         """
-        form, at = expression[0], expression[-1]
-        outer, self.used_overrides = self.used_overrides, 0
+        form = expression[0]
+        at = expression[-1]
+        outer = self.used_overrides
+        self.used_overrides = 0
         try:
             if form == "number":
                 return _number(expression[1])
@@ -181,18 +193,25 @@ class Values:
             elif form == "call":
                 values = [self.evaluate(each) for each in expression[3]]
                 name, kind = self._predeclared_type(expression)
-                value = (
-                    _construct(name, kind, values) if _is_composite(name) else _call(name, values)
-                )
+                if _is_composite(name):
+                    value = _construct(name, kind, values)
+                else:
+                    value = _call(name, values)
             elif form == "index":
-                value = _item(self.evaluate(expression[1]), self.evaluate(expression[2])[1])
+                whole = self.evaluate(expression[1])
+                _, place = self.evaluate(expression[2])
+                value = _item(whole, place)
             else:
                 value = _item(self.evaluate(expression[1]), _LANES.get(expression[2]))
             return self._concrete(value)
         except (ArithmeticError, ValueError):
             raise self._invalid(at) from None
         finally:
-            self.used_overrides = self.used_overrides | outer if self.used_overrides else outer
+            # An operation on a number of many bits copies it.
+            if self.used_overrides:
+                self.used_overrides |= outer
+            else:
+                self.used_overrides = outer
 
     def _invalid(self, at: int) -> CompileError:
         """Return the error for an expression without a valid value. Raise Unknown if the default of
@@ -236,7 +255,9 @@ class Values:
 
     def _concrete(self, value: Value) -> Value:
         """Return the value of an expression, whose type is abstract only in a const-expression."""
-        return _concrete(value) if self.used_overrides else value
+        if not self.used_overrides:
+            return value
+        return _concrete(value)
 
     def _predeclared_type(self, expression: Expression) -> tuple[str, str]:
         """Return the predeclared name in a type or a call, and the scalar type of its elements; ""
@@ -248,9 +269,15 @@ class Values:
             It is another declared name, or its elements are not scalars.
         """
         name, arguments = self._resolve_alias(expression[1], expression[2])
-        kind = SUFFIXES.get(name[4:], "") if _is_composite(name) and name != "array" else ""
+        kind = ""
+        if _is_composite(name) and name != "array":
+            # The suffix of a vector.
+            kind = SUFFIXES.get(name[4:], "")
         if arguments and not kind:
-            kind = self._resolve_alias(*arguments[0][1:3])[0] if arguments[0][0] == "name" else ""
+            first = arguments[0]
+            if first[0] != "name":
+                raise Unknown
+            kind, _ = self._resolve_alias(first[1], first[2])
             if kind not in OVERRIDES:
                 raise Unknown
         return name, kind
@@ -281,7 +308,7 @@ def _is_composite(name: str) -> bool:
 # gives the same result as one operation of that type.
 
 
-_LANES = {letter: place for letters in ("xyzw", "rgba") for place, letter in enumerate(letters)}
+_LANES = {"x": 0, "y": 1, "z": 2, "w": 3, "r": 0, "g": 1, "b": 2, "a": 3}
 _UNSIGNED = frozenset(name for name in INTEGERS if name[0] == "u")
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
@@ -299,11 +326,26 @@ _FLOAT_OPERATORS = {
     "/": operator.truediv,
     "%": math.fmod,
 }
-#: WGSL truncates a quotient as C does; Python rounds down.
+
+
+def _quotient(dividend: int, divisor: int) -> int:
+    """Return a quotient that is truncated, as in C; Python rounds down."""
+    quotient = abs(dividend) // abs(divisor)
+    if (dividend < 0) != (divisor < 0):
+        return -quotient
+    return quotient
+
+
+def _remainder(dividend: int, divisor: int) -> int:
+    """Return the remainder of a truncated quotient, which has the sign of the dividend."""
+    remainder = abs(dividend) % abs(divisor)
+    return -remainder if dividend < 0 else remainder
+
+
 _INTEGER_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     **_FLOAT_OPERATORS,
-    "/": lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1),
-    "%": lambda a, b: abs(a) % abs(b) * (-1 if a < 0 else 1),
+    "/": _quotient,
+    "%": _remainder,
     "&": operator.and_,
     "|": operator.or_,
     "^": operator.xor,
@@ -338,7 +380,8 @@ def _checked(kind: str, number: Any) -> Value:
             raise OverflowError
     elif kind in FLOATS:
         if kind in SCALARS and float(number) != number:
-            raise Unknown  # a large integer would be rounded twice
+            # A large integer would be rounded twice.
+            raise Unknown
         number = struct.unpack(FLOATS[kind], struct.pack(FLOATS[kind], float(number)))[0]
         if not math.isfinite(number):
             raise OverflowError
@@ -351,21 +394,30 @@ def _number(text: str) -> Value:
     hexadecimal = lower.startswith("0x")
     kind = SUFFIXES.get(lower[-1], "")
     if kind in FLOATS and hexadecimal and "p" not in lower:
-        kind = ""  # the letter is a digit
+        # The letter is a digit.
+        kind = ""
     digits = lower[:-1] if kind else lower
-    if kind in FLOATS or "." in digits or ("p" if hexadecimal else "e") in digits:
-        number = float.fromhex(digits) if hexadecimal else float(digits)
-        if kind and _checked(kind, math.nextafter(number, -math.inf)) != _checked(
-            kind, math.nextafter(number, math.inf)
-        ):
-            raise Unknown  # the text is rounded to double precision first, and some implementations do not do so
-        return _checked(kind or "float", number)
+    exponent = "p" if hexadecimal else "e"
+    if kind in FLOATS or "." in digits or exponent in digits:
+        return _float(digits, kind, hexadecimal=hexadecimal)
     if len(digits) > 40:
         raise OverflowError
     whole = int(digits, 16 if hexadecimal else 10)
     if kind and whole > _range(kind)[1]:
         raise OverflowError
     return _checked(kind or "int", whole)
+
+
+def _float(digits: str, kind: str, *, hexadecimal: bool) -> Value:
+    number = float.fromhex(digits) if hexadecimal else float(digits)
+    if not kind:
+        return _checked("float", number)
+    # The text is rounded to double precision first, and some implementations do not do so.
+    below = _checked(kind, math.nextafter(number, -math.inf))
+    above = _checked(kind, math.nextafter(number, math.inf))
+    if below != above:
+        raise Unknown
+    return _checked(kind, number)
 
 
 def _unary(symbol: str, value: Value) -> Value:
@@ -393,13 +445,17 @@ def _binary(symbol: str, left: Value, right: Value) -> Value:
             raise Unknown
         if not 0 <= right[1] < INTEGERS[left[0]]:
             raise OverflowError
-        return _checked(left[0], left[1] << right[1] if symbol == "<<" else left[1] >> right[1])
+        shift = operator.lshift if symbol == "<<" else operator.rshift
+        return _checked(left[0], shift(left[1], right[1]))
     kind, a, b = _both(left, right)
     if symbol in _COMPARE:
         return ("bool", _COMPARE[symbol](a, b))
-    operators = (
-        _LOGIC if kind == "bool" else _INTEGER_OPERATORS if kind in INTEGERS else _FLOAT_OPERATORS
-    )
+    if kind == "bool":
+        operators: Mapping[str, Callable[[Any, Any], Any]] = _LOGIC
+    elif kind in INTEGERS:
+        operators = _INTEGER_OPERATORS
+    else:
+        operators = _FLOAT_OPERATORS
     if symbol not in operators:
         raise Unknown
     return _checked(kind, operators[symbol](a, b))
@@ -409,24 +465,33 @@ def _call(name: str, values: Sequence[Value]) -> Value:
     """Return the value of a call of a scalar type, or of a predeclared function of which sizes are
     computed.
     """
-    if len(values) == 1 and values[0][0] != "values":
-        kind, number = values[0]
-        if name == "bool":
-            return (name, bool(number))
-        if name in SCALARS:
-            return _checked(
-                name, _truncated(name, number) if name in INTEGERS and kind in FLOATS else number
-            )
-        if name == "abs" and kind != "bool":
-            return _checked(kind, abs(number))
-    elif name in ("min", "max") and len(values) == 2:
+    if len(values) == 1:
+        return _call_of_one(name, values[0])
+    if len(values) == 2 and name in ("min", "max"):
         kind, a, b = _both(*values)
         return (kind, min(a, b) if name == "min" else max(a, b))
-    elif name == "clamp" and len(values) == 3:
+    if len(values) != 3:
+        raise Unknown
+    if name == "clamp":
         return _call("min", [_call("max", values[:2]), values[2]])
-    elif name == "select" and len(values) == 3 and values[2][0] == "bool":
+    if name == "select" and values[2][0] == "bool":
         kind, a, b = _both(values[0], values[1])
         return (kind, b if values[2][1] else a)
+    raise Unknown
+
+
+def _call_of_one(name: str, value: Value) -> Value:
+    kind, number = value
+    if kind == "values":
+        raise Unknown
+    if name == "bool":
+        return (name, bool(number))
+    if name in SCALARS:
+        if name in INTEGERS and kind in FLOATS:
+            number = _truncated(name, number)
+        return _checked(name, number)
+    if name == "abs" and kind != "bool":
+        return _checked(kind, abs(number))
     raise Unknown
 
 
@@ -434,7 +499,9 @@ def _truncated(kind: str, number: float) -> int:
     """Return a floating-point number as an integer of a type."""
     low, high = _range(kind)
     if number > high:
-        raise Unknown  # the result is the limit of the integer, or the next lower number of the floating-point type
+        # The result is the limit of the integer, or the next lower number of the floating-point
+        # type.
+        raise Unknown
     return max(math.trunc(number), low)
 
 
@@ -444,12 +511,21 @@ def _construct(name: str, kind: str, values: Sequence[Value]) -> Value:
     """
     if name != "array":
         lanes = int(name[3])
-        values = [values[0]] * lanes if len(values) == 1 else values
+        if len(values) == 1:
+            values = [values[0]] * lanes
         if len(values) != lanes:
             raise Unknown
-    for value in () if kind else values:
-        kind = _both((kind, 0), (value[0], 0))[0] if kind else value[0]
-    return _composite(kind, values)
+    return _composite(kind or _common_type(values), values)
+
+
+def _common_type(values: Sequence[Value]) -> str:
+    """Return the type to which all of some scalars convert; "" for no scalars."""
+    if not values:
+        return ""
+    kind: str = values[0][0]
+    for other, _ in values[1:]:
+        kind, _, _ = _both((kind, 0), (other, 0))
+    return kind
 
 
 def _composite(kind: str, values: Sequence[Value]) -> Value:
@@ -470,10 +546,15 @@ def _item(value: Value, place: Any) -> Value:
 
 def shown_value(value: Any) -> str:
     """Return a value for a message. Lists may be of any length, so they are not printed."""
-    return "a list of values" if isinstance(value, tuple) else repr(value)
+    if isinstance(value, tuple):
+        return "a list of values"
+    return repr(value)
 
 
 def _range(kind: str) -> tuple[int, int]:
     """Return the least and the greatest value of an integer type."""
     bits = INTEGERS[kind]
-    return (0, (1 << bits) - 1) if kind in _UNSIGNED else (-(1 << bits - 1), (1 << bits - 1) - 1)
+    if kind in _UNSIGNED:
+        return 0, (1 << bits) - 1
+    half = 1 << bits - 1
+    return -half, half - 1
