@@ -23,15 +23,22 @@ if TYPE_CHECKING:
 __all__ = ["read_metallib"]
 
 #: The places of the offsets of the list of functions, and of what follows it.
-_FUNCTIONS, _METADATA = 24, 40
+_FUNCTIONS = 24
+_METADATA = 40
 _KERNEL = b"\2"
 #: The limits on the kernels and nodes together, and on the bytes of a name: all tables may be at
 #: one place.
-_MAX_WORK, _MAX_NAME = 1 << 20, 1 << 10
+_MAX_WORK = 1 << 20
+_MAX_NAME = 1 << 10
 #: The nodes of a function. Those between `_BUFFER` and `_FILLED` are textures, samplers and others;
 #: Metal itself fills in the later ones.
-_MOST_THREADS, _BUFFER, _FILLED, _CONSTANT = 0x1003, 0x40000, 0x41000, 0x80000
-_CONSTANT_SPACE, _THREADGROUP = 2, 3
+_MOST_THREADS = 0x1003
+_BUFFER = 0x40000
+_FILLED = 0x41000
+_CONSTANT = 0x80000
+#: Address spaces.
+_CONSTANT_SPACE = 2
+_THREADGROUP = 3
 _ACCESS = {1: "r", 2: "w", 3: "rw"}
 _SCALARS = {
     "bool": "bool",
@@ -47,11 +54,10 @@ _SCALARS = {
     "float": "float32",
     "bfloat": "bfloat16",
 }
-_TYPES = {
-    name + lanes: dtype + (f"x{lanes}" if lanes else "")
-    for name, dtype in _SCALARS.items()
-    for lanes in ("", "2", "3", "4")
-}
+_TYPES = {**_SCALARS}
+for _name, _dtype in _SCALARS.items():
+    for _lanes in (2, 3, 4):
+        _TYPES[f"{_name}{_lanes}"] = f"{_dtype}x{_lanes}"
 
 
 class _Table(NamedTuple):
@@ -64,36 +70,42 @@ class _Table(NamedTuple):
         """Return the place of a field; 0 if the table does not have it."""
         start = self.at - _number(self.data, self.at, 4, signed=True)
         place = 4 + 2 * number
-        offset = _number(self.data, start + place, 2) if place < _number(self.data, start, 2) else 0
-        return self.at + offset if offset else 0
+        if place >= _number(self.data, start, 2):
+            return 0
+        offset = _number(self.data, start + place, 2)
+        if not offset:
+            return 0
+        return self.at + offset
 
     def number(self, number: int, size: int = 4, default: int = 0) -> int:
         """Return a field that is a number."""
         place = self.field(number)
-        return _number(self.data, place, size) if place else default
+        if not place:
+            return default
+        return _number(self.data, place, size)
 
     def target(self, number: int) -> int:
         """Return the place that a field refers to; 0 if the table does not have it."""
         place = self.field(number)
-        return place and place + _number(self.data, place, 4)
+        if not place:
+            return 0
+        return place + _number(self.data, place, 4)
 
     def text(self, number: int) -> str:
         """Return a field that is a text."""
         place = self.target(number)
-        return (
-            _slice(self.data, place + 4, min(_number(self.data, place, 4), _MAX_NAME)).decode(
-                "utf-8", "replace"
-            )
-            if place
-            else ""
-        )
+        if not place:
+            return ""
+        size = min(_number(self.data, place, 4), _MAX_NAME)
+        return _slice(self.data, place + 4, size).decode("utf-8", "replace")
 
     def tables(self, number: int) -> Iterator[_Table]:
         """Return the tables of a field that is a vector."""
         place = self.target(number)
-        for each in range(
-            place + 4, place + 4 + 4 * (_number(self.data, place, 4) if place else 0), 4
-        ):
+        if not place:
+            return
+        count = _number(self.data, place, 4)
+        for each in range(place + 4, place + 4 + 4 * count, 4):
             yield _Table(self.data, each + _number(self.data, each, 4))
 
 
@@ -110,9 +122,42 @@ def read_metallib(data: bytes) -> dict[str, ReflectedFunction]:
         raise FormatError(
             f"it is no metallib: expected b'MTLB' at its start, got {data[:4]!r}", kind="metal"
         )
-    at = _number(data, _FUNCTIONS, 8)
+    groups, first = _groups(data)
+    functions: dict[str, ReflectedFunction] = {}
+    left = _MAX_WORK
+    for tags in groups:
+        if tags.get(b"TYPE", b"")[:1] != _KERNEL:
+            continue
+        name = tags.get(b"NAME", b"").rstrip(b"\0").decode("utf-8", "replace")
+        functions[name] = ReflectedFunction(name, [""], [Param("", "scalar")])
+        place = 0
+        if first and b"RFLT" in tags:
+            place = first + _number(tags[b"RFLT"], 0, 8) + 4
+        size, start = _reflection(data, place)
+        left -= 1 + size // 256
+        if start > place:
+            root = _Table(data, start + _number(data, start, 4))
+            nodes = []
+            # One more than what is left is enough to know that they are too many.
+            for node, _ in zip(root.tables(1), range(left + 1), strict=False):
+                nodes.append((node.number(0), _Table(data, node.target(1))))
+            left -= len(nodes)
+            functions[name] = _function(name, nodes)
+        if left < 0:
+            raise FormatError(
+                f"the metallib describes more than {_MAX_WORK} arguments", kind="metal"
+            )
+    return functions
+
+
+def _groups(data: bytes) -> tuple[list[dict[bytes, bytes]], int]:
+    """Return the tags of each function, and the place of what Metal's reflection returns; 0
+    without it.
+    """
     groups = []
-    count, at = _number(data, at, 4), at + 4
+    at = _number(data, _FUNCTIONS, 8)
+    count = _number(data, at, 4)
+    at += 4
     for _ in range(count):
         tags, end = _tags(data, at + 4)
         groups.append(tags)
@@ -122,34 +167,23 @@ def read_metallib(data: bytes) -> dict[str, ReflectedFunction]:
                 f"the metallib is damaged: a function ends at byte {at}, and its tags at {end}",
                 kind="metal",
             )
-    lists = (
-        _tags(data, at)[0] if at < _number(data, _METADATA, 8) else {}
-    )  # an older library has no other lists
-    first = _number(lists[b"RLST"], 0, 8) if b"RLST" in lists else 0
-    functions: dict[str, ReflectedFunction] = {}
-    left = _MAX_WORK
-    for tags in groups:
-        if tags.get(b"TYPE", b"")[:1] != _KERNEL:
-            continue
-        name = tags.get(b"NAME", b"").rstrip(b"\0").decode("utf-8", "replace")
-        functions[name] = ReflectedFunction(name, [""], [Param("", "scalar")])
-        place = first + _number(tags[b"RFLT"], 0, 8) + 4 if first and b"RFLT" in tags else 0
-        size = _number(data, place + 4, 4) if place and _slice(data, place, 4) == b"RBUF" else 0
-        start = data.find(b"AIRR", place, place + 64) - 4 if size else -1
-        left -= 1 + size // 256
-        if start > place:
-            root = _Table(data, start + _number(data, start, 4))
-            nodes = [
-                (node.number(0), node.target(1))
-                for node, _ in zip(root.tables(1), range(left + 1), strict=False)
-            ]
-            left -= len(nodes)
-            functions[name] = _function(name, [(kind, _Table(data, at)) for kind, at in nodes])
-        if left < 0:
-            raise FormatError(
-                f"the metallib describes more than {_MAX_WORK} arguments", kind="metal"
-            )
-    return functions
+    if at >= _number(data, _METADATA, 8):
+        # An older library has no other lists.
+        return groups, 0
+    lists, _ = _tags(data, at)
+    if b"RLST" not in lists:
+        return groups, 0
+    return groups, _number(lists[b"RLST"], 0, 8)
+
+
+def _reflection(data: bytes, place: int) -> tuple[int, int]:
+    """Return the size and the start of the FlatBuffer at a place; the start is -1 without one."""
+    if not place or _slice(data, place, 4) != b"RBUF":
+        return 0, -1
+    size = _number(data, place + 4, 4)
+    if not size:
+        return 0, -1
+    return size, data.find(b"AIRR", place, place + 64) - 4
 
 
 def _function(name: str, nodes: list[tuple[int, _Table]]) -> ReflectedFunction:
@@ -158,41 +192,44 @@ def _function(name: str, nodes: list[tuple[int, _Table]]) -> ReflectedFunction:
     for kind, node in nodes:
         if kind == _MOST_THREADS:
             extra["max_total_threads_per_threadgroup"] = node.number(0)
-        elif kind == _CONSTANT and (type_ := _SCALARS.get(node.text(0), "bfloat16")) != "bfloat16":
-            extra.setdefault("constants", []).append(
-                PipelineConstant(node.text(1), type_, node.number(2)).to_dict()
-            )
+        elif kind == _CONSTANT:
+            type_ = _SCALARS.get(node.text(0), "bfloat16")
+            if type_ != "bfloat16":
+                constant = PipelineConstant(node.text(1), type_, node.number(2))
+                extra.setdefault("constants", []).append(constant.to_dict())
         elif kind == _BUFFER and node.number(3, default=1) == 1:
             buffers.append(node)
         elif _BUFFER <= kind < _FILLED:
             return ReflectedFunction(name, [""], [Param("", "scalar")])
     buffers.sort(key=lambda node: (node.number(5, 1, 1) == _THREADGROUP, node.number(2)))
     params = [_param(node) for node in buffers]
-    return ReflectedFunction(
-        name,
-        [each.type if each.kind == "scalar" else "handle" for each in params],
-        params,
-        extra=extra,
-    )
+    types = []
+    for param in params:
+        types.append(param.type if param.kind == "scalar" else "handle")
+    return ReflectedFunction(name, types, params, extra=extra)
 
 
 def _param(node: _Table) -> Param:
-    written, name, index, size, is_object = (
-        node.text(10),
-        node.text(11),
-        node.number(2),
-        node.number(8),
-        node.target(1) > 0,
-    )
-    element = _TYPES.get(written) or (f"uint8x{size}" if size > 1 else "uint8")
-    align = 0 if written in _TYPES else node.number(9)
-    kind = {_CONSTANT_SPACE: "scalar" if is_object else "buffer", _THREADGROUP: "local"}.get(
-        node.number(5, 1, 1), "buffer"
-    )
-    if kind != "buffer":
-        return Param(name, kind, element, at=index, align=align)
+    written = node.text(10)
+    name = node.text(11)
+    index = node.number(2)
+    size = node.number(8)
+    is_object = node.target(1) > 0
+    if written in _TYPES:
+        element = _TYPES[written]
+        align = 0
+    else:
+        element = f"uint8x{size}" if size > 1 else "uint8"
+        align = node.number(9)
+    space = node.number(5, 1, 1)
+    if space == _THREADGROUP:
+        return Param(name, "local", element, at=index, align=align)
+    if space == _CONSTANT_SPACE and is_object:
+        return Param(name, "scalar", element, at=index, align=align)
     access = _ACCESS.get(node.number(4, 1), "rw")
-    return Param(name, kind, element, access, at=index, align=align, size=size if is_object else 0)
+    if not is_object:
+        size = 0
+    return Param(name, "buffer", element, access, at=index, align=align, size=size)
 
 
 def _tags(data: bytes, at: int) -> tuple[dict[bytes, bytes], int]:

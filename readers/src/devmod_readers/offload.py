@@ -30,17 +30,21 @@ from devmod_readers.elf import NO_BITS, ElfFile
 from devmod_readers.nvidia import fatbin_members
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from typing_extensions import Buffer
 
     Entry = tuple[str, memoryview]
+    _Reader = Callable[[memoryview, int, "Limits"], tuple[list[Entry], int]]
 
 __all__ = ["OffloadImage", "is_container", "read_images"]
 
 
-_CUDA, _AMDGPU = 190, 224
-_MAX_IMAGES, _MAX_DEPTH = 4096, 8
+#: Machines of ELF files.
+_CUDA = 190
+_AMDGPU = 224
+_MAX_IMAGES = 4096
+_MAX_DEPTH = 8
 
 
 class OffloadImage(NamedTuple):
@@ -107,7 +111,7 @@ def is_container(data: bytes | memoryview) -> bool:
     """Return whether the bytes begin with the magic of a container of several images. A CUDA fatbin
     and a host's ELF file do not count.
     """
-    return any(bytes(data[: len(magic)]) == magic for magic, _ in _READERS)
+    return _reader_at(memoryview(data), 0) is not None
 
 
 def _expand(name: str, view: memoryview, depth: int, limits: Limits) -> Iterator[OffloadImage]:
@@ -118,25 +122,15 @@ def _expand(name: str, view: memoryview, depth: int, limits: Limits) -> Iterator
         raise FormatError(
             f"the container is invalid: more than {_MAX_DEPTH} containers enclose an image"
         )
-    if not len(view):  # the host's entry of a bundle
+    if not len(view):
+        # The host's entry of a bundle.
         return
-    reader = next(
-        (reader for magic, reader in _READERS if bytes(view[: len(magic)]) == magic), None
-    )
-    form = "" if reader is not None else detect_form(view)
-    if reader is not None:
+    if _reader_at(view, 0) is not None:
         yield from _expand_all(name, view, depth, limits)
-    elif form == "fatbin":
-        for member in fatbin_members(view):
-            if member.compression:
-                limits.unpack(member.size, "the CUDA fatbin")
-            known = member.kind in ("ptx", "cubin")
-            yield OffloadImage(
-                "cuda" if known else "",
-                member.kind if known else "",
-                member.arch,
-                memoryview(member.data),
-            )
+        return
+    form = detect_form(view)
+    if form == "fatbin":
+        yield from _expand_fatbin(view, limits)
     elif form == "elf":
         machine = int.from_bytes(view[18:20], "little")
         if machine == _CUDA:
@@ -145,9 +139,7 @@ def _expand(name: str, view: memoryview, depth: int, limits: Limits) -> Iterator
             yield OffloadImage("rocm", "hsaco", name, view)
         else:
             yield from _expand_host(view, depth, limits)
-    elif (
-        form == "text" and b".version" in bytes(view[:65536]) and b".target" in bytes(view[:65536])
-    ):
+    elif form == "text" and _is_ptx(view):
         yield OffloadImage("cuda", "ptx", name, view)
     elif depth:
         yield OffloadImage("", "", name, view)
@@ -158,14 +150,36 @@ def _expand(name: str, view: memoryview, depth: int, limits: Limits) -> Iterator
         )
 
 
+def _reader_at(view: memoryview, at: int) -> _Reader | None:
+    """Return the reader of the container that begins at a place; None if none does."""
+    for magic, reader in _READERS:
+        if bytes(view[at : at + len(magic)]) == magic:
+            return reader
+    return None
+
+
+def _is_ptx(view: memoryview) -> bool:
+    start = bytes(view[:65536])
+    return b".version" in start and b".target" in start
+
+
+def _expand_fatbin(view: memoryview, limits: Limits) -> Iterator[OffloadImage]:
+    for member in fatbin_members(view):
+        if member.compression:
+            limits.unpack(member.size, "the CUDA fatbin")
+        kind = ""
+        fmt = ""
+        if member.kind in ("ptx", "cubin"):
+            kind = "cuda"
+            fmt = member.kind
+        yield OffloadImage(kind, fmt, member.arch, memoryview(member.data))
+
+
 def _expand_all(name: str, view: memoryview, depth: int, limits: Limits) -> Iterator[OffloadImage]:
     """Yield the images in containers that follow each other, with zeros between them."""
     at = 0
     while at < len(view):
-        reader = next(
-            (reader for magic, reader in _READERS if bytes(view[at : at + len(magic)]) == magic),
-            None,
-        )
+        reader = _reader_at(view, at)
         if reader is None:
             raise FormatError(
                 f"the container is invalid: expected the magic of a container at byte {at}, got {bytes(view[at : at + 8])!r}"
@@ -253,14 +267,20 @@ def device_sections(view: memoryview) -> Iterator[tuple[str, memoryview]]:
 # Sources: the files that LLVM 19 writes, and LLVM's documentation of versions 1 and 3.
 
 
-OFFLOAD_BINARY, BUNDLE, COMPRESSED = b"\x10\xff\x10\xad", b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB"
-_MAX_ENTRIES, _MAX_STRINGS, _MAX_NAME = 4096, 64, 1024
+OFFLOAD_BINARY = b"\x10\xff\x10\xad"
+BUNDLE = b"__CLANG_OFFLOAD_BUNDLE__"
+COMPRESSED = b"CCOB"
+_MAX_ENTRIES = 4096
+_MAX_STRINGS = 64
+_MAX_NAME = 1024
 _NO_ZERO = re.compile(rb"[^\0]")
 #: The limit on the decompressed bytes for each byte of a compressed part.
 RATIO = 1024
 #: The limits on the decompressed bytes of a whole file: these, and so many for each byte; at most 1
 #: GiB.
-_FREE_BYTES, _FILE_RATIO, _MAX_BYTES = 1 << 20, 256, 1 << 30
+_FREE_BYTES = 1 << 20
+_FILE_RATIO = 256
+_MAX_BYTES = 1 << 30
 #: The limit on the bytes of all entries, also of those in entries, for each byte of the file and of
 #: what was decompressed.
 _NESTING = 16
@@ -313,10 +333,10 @@ def read_offload_binary(view: memoryview, at: int, _limits: Limits) -> tuple[lis
     if count > _MAX_STRINGS:
         raise FormatError(f"{what} has {count} strings; expected at most {_MAX_STRINGS}")
     table = part(binary, strings, 16 * count, f"the strings of {what}")
-    texts = {
-        _string(binary, key, what): _string(binary, value, what)
-        for key, value in iter_unpack("<QQ", table)
-    }
+    texts = {}
+    for key, value in iter_unpack("<QQ", table):
+        text = _string(binary, key, what)
+        texts[text] = _string(binary, value, what)
     name = "-".join(filter(None, (texts.get("triple", ""), texts.get("arch", ""))))
     return [(name, part(binary, image, image_size, f"the image of {what}"))], at + size
 
@@ -331,7 +351,8 @@ def read_bundle(view: memoryview, at: int, _limits: Limits) -> tuple[list[Entry]
     if count > _MAX_ENTRIES:
         raise FormatError(f"{what} has {count} entries; expected at most {_MAX_ENTRIES}")
     entries: list[Entry] = []
-    place, end, total = 32, 32, 0
+    place = end = 32
+    total = 0
     for number in range(count):
         which = f"entry {number + 1} of {what}"
         offset, size, length = unpack_from("<QQQ", part(bundle, place, 24, which))
@@ -340,7 +361,8 @@ def read_bundle(view: memoryview, at: int, _limits: Limits) -> tuple[list[Entry]
         name = bytes(part(bundle, place + 24, length, which)).decode("utf-8", "backslashreplace")
         place += 24 + length
         entries.append((name, part(bundle, offset, size, which)))
-        end, total = max(end, place, offset + size), total + size
+        end = max(end, place, offset + size)
+        total += size
     if total > len(bundle):
         raise FormatError(f"{what} is invalid: its entries overlap")
     return entries, at + end
@@ -354,7 +376,9 @@ def read_compressed_bundle(view: memoryview, at: int, limits: Limits) -> tuple[l
         raise FormatError(f"{what} has version {version}; devmod reads versions 1 to 3")
     header = _HEADERS[version]
     *sizes, _ = header.unpack(part(view, at + 8, header.size, what))
-    length, total = sizes[-1], sizes[0] if version > 1 else len(view) - at
+    length = sizes[-1]
+    # Version 1 has no size of the file.
+    total = sizes[0] if version > 1 else len(view) - at
     if total < 8 + header.size:
         raise FormatError(f"{what} is invalid: its size is {total} bytes")
     data = part(view, at, total, what)[8 + header.size :]
@@ -367,16 +391,9 @@ def read_compressed_bundle(view: memoryview, at: int, limits: Limits) -> tuple[l
             f"{what} has the compression method {method}; devmod reads 0 (zlib) and 1 (zstd)"
         )
     limits.unpack(length, what)
-    return [
-        (
-            "",
-            memoryview(
-                decompress_zstd(data, length, what)
-                if method
-                else decompress_zlib(data, length, what)
-            ),
-        )
-    ], at + total
+    decompress = decompress_zstd if method else decompress_zlib
+    contents = memoryview(decompress(data, length, what))
+    return [("", contents)], at + total
 
 
 def part(view: memoryview, start: int, size: int, what: str) -> memoryview:
@@ -401,7 +418,9 @@ def _string(view: memoryview, start: int, what: str) -> str:
 def skip_zeros(view: memoryview, at: int) -> int:
     """Return the place of the next byte that is not zero, or the end."""
     found = _NO_ZERO.search(view, at)
-    return found.start() if found is not None else len(view)
+    if found is None:
+        return len(view)
+    return found.start()
 
 
 # -- AMD's archives of code objects (``.kpack``), which ROCm's libraries have beside them in place
@@ -441,8 +460,31 @@ def read_kpack(
         raise FormatError(
             f"{what} has the compression scheme {_quoted(scheme)}; devmod reads 'none' and 'zstd-per-kernel'"
         )
-    is_compressed = scheme == "zstd-per-kernel"
-    blobs = _frames(archive, table, what) if is_compressed else _plain_blobs(archive, table, what)
+    if scheme == "none":
+        blobs = _plain_blobs(archive, table, what)
+        _check_sizes(entries, blobs, what, is_compressed=False)
+        return [(name, blobs[ordinal]) for name, ordinal, _ in entries], at + end
+
+    frames = _frames(archive, table, what)
+    sizes = _check_sizes(entries, frames, what, is_compressed=True)
+    limits.unpack(sum(sizes.values()), what)
+    images = {}
+    for number, size in sizes.items():
+        which = f"code object {number} of {what}"
+        images[number] = memoryview(decompress_zstd(frames[number], size, which, kind="rocm"))
+    return [(name, images[ordinal]) for name, ordinal, _ in entries], at + end
+
+
+def _check_sizes(
+    entries: list[tuple[str, int, int | None]],
+    blobs: list[memoryview],
+    what: str,
+    *,
+    is_compressed: bool,
+) -> dict[int, int]:
+    """Check the sizes in the table, and return that of each blob that has a name; 0 if it is
+    unknown.
+    """
     sizes: dict[int, int] = {}
     for name, ordinal, size in entries:
         which = f"the code object {quote_name(name)} of {what}"
@@ -450,27 +492,23 @@ def read_kpack(
             raise FormatError(
                 f"{which} has the number {ordinal}; expected a number below {len(blobs)}"
             )
-        if size is None and is_compressed:
-            raise FormatError(f"{which} has no size; expected 'original_size' in the table")
-        if size is not None and (
-            sizes.get(ordinal, size) != size or (not is_compressed and size != len(blobs[ordinal]))
-        ):
+        stored = len(blobs[ordinal])
+        if size is None:
+            if is_compressed:
+                raise FormatError(f"{which} has no size; expected 'original_size' in the table")
+            sizes[ordinal] = 0
+            continue
+        differs = not is_compressed and size != stored
+        if differs or sizes.get(ordinal, size) != size:
             raise FormatError(
-                f"{which} has {size} bytes in the table, and {sizes.get(ordinal, len(blobs[ordinal]))} elsewhere"
+                f"{which} has {size} bytes in the table, and {sizes.get(ordinal, stored)} elsewhere"
             )
-        if is_compressed and size is not None and size > RATIO * len(blobs[ordinal]):
+        if is_compressed and size > RATIO * stored:
             raise FormatError(
-                f"{which} has {size} bytes after decompression of {len(blobs[ordinal])}, which is over the limit"
+                f"{which} has {size} bytes after decompression of {stored}, which is over the limit"
             )
-        sizes[ordinal] = size or 0
-    images = {number: blobs[number] for number in sizes}
-    if is_compressed:
-        limits.unpack(sum(sizes.values()), what)
-        for number, size in sizes.items():
-            images[number] = memoryview(
-                decompress_zstd(blobs[number], size, f"code object {number} of {what}", kind="rocm")
-            )
-    return [(name, images[ordinal]) for name, ordinal, _ in entries], at + end
+        sizes[ordinal] = size
+    return sizes
 
 
 class _Rest:
@@ -522,20 +560,22 @@ def _entries(table: dict[Any, Any], what: str) -> list[tuple[str, int, int | Non
     object.
     """
     entries: list[tuple[str, int, int | None]] = []
+    invalid = FormatError(
+        f"{what} is invalid: expected a map of files, each a map of architectures, each with a number"
+    )
     toc = table.get("toc")
-    files = toc.items() if isinstance(toc, dict) else [("", None)]
-    for file, archs in files:
-        for arch, entry in archs.items() if isinstance(archs, dict) else [("", None)]:
-            ordinal, size = (
-                (entry.get("ordinal"), entry.get("original_size"))
-                if isinstance(entry, dict)
-                else (None, None)
-            )
-            texts = all(isinstance(each, str) and len(each) <= _MAX_NAME for each in (file, arch))
-            if not texts or not _is_count(ordinal) or not (size is None or _is_count(size)):
-                raise FormatError(
-                    f"{what} is invalid: expected a map of files, each a map of architectures, each with a number"
-                )
+    if not isinstance(toc, dict):
+        raise invalid
+    for file, archs in toc.items():
+        if not isinstance(archs, dict):
+            raise invalid
+        for arch, entry in archs.items():
+            if not isinstance(entry, dict) or not _is_name(file) or not _is_name(arch):
+                raise invalid
+            ordinal = entry.get("ordinal")
+            size = entry.get("original_size")
+            if not _is_count(ordinal) or not (size is None or _is_count(size)):
+                raise invalid
             entries.append((f"{arch} {file}", ordinal, size))
             if len(entries) > _MAX_ENTRIES:
                 raise FormatError(f"{what} has more than {_MAX_ENTRIES} code objects")
@@ -543,22 +583,27 @@ def _entries(table: dict[Any, Any], what: str) -> list[tuple[str, int, int | Non
 
 
 def _plain_blobs(archive: memoryview, table: dict[Any, Any], what: str) -> list[memoryview]:
+    invalid = FormatError(
+        f"{what} is invalid: expected a list of blobs, each with an offset and a size"
+    )
     blobs = table.get("blobs")
+    if not isinstance(blobs, list):
+        raise invalid
     results: list[memoryview] = []
-    for blob in blobs if isinstance(blobs, list) else [None]:
-        offset, size = (
-            (blob.get("offset"), blob.get("size")) if isinstance(blob, dict) else (None, None)
-        )
+    for blob in blobs:
+        if not isinstance(blob, dict):
+            raise invalid
+        offset = blob.get("offset")
+        size = blob.get("size")
         if not _is_count(offset) or not _is_count(size):
-            raise FormatError(
-                f"{what} is invalid: expected a list of blobs, each with an offset and a size"
-            )
+            raise invalid
         results.append(part(archive, offset, size, f"blob {len(results)} of {what}"))
     return results
 
 
 def _frames(archive: memoryview, table: dict[Any, Any], what: str) -> list[memoryview]:
-    offset, size = table.get("zstd_offset"), table.get("zstd_size")
+    offset = table.get("zstd_offset")
+    size = table.get("zstd_size")
     if not _is_count(offset) or not _is_count(size):
         raise FormatError(f"{what} is invalid: expected 'zstd_offset' and 'zstd_size' in its table")
     which = f"the compressed part of {what}"
@@ -566,12 +611,18 @@ def _frames(archive: memoryview, table: dict[Any, Any], what: str) -> list[memor
     (count,) = unpack_from("<I", part(data, 0, 4, which))
     if count > _MAX_ENTRIES:
         raise FormatError(f"{which} has {count} frames; expected at most {_MAX_ENTRIES}")
-    frames, at = [], 4
+    frames = []
+    at = 4
     for number in range(count):
-        (length,) = unpack_from("<I", part(data, at, 4, f"frame {number} of {which}"))
-        frames.append(part(data, at + 4, length, f"frame {number} of {which}"))
+        frame = f"frame {number} of {which}"
+        (length,) = unpack_from("<I", part(data, at, 4, frame))
+        frames.append(part(data, at + 4, length, frame))
         at += 4 + length
     return frames
+
+
+def _is_name(value: object) -> TypeGuard[str]:
+    return isinstance(value, str) and len(value) <= _MAX_NAME
 
 
 def _is_count(value: object) -> TypeGuard[int]:
@@ -579,11 +630,13 @@ def _is_count(value: object) -> TypeGuard[int]:
 
 
 def _quoted(value: object) -> str:
-    return quote_name(value) if isinstance(value, str) else type(value).__name__
+    if isinstance(value, str):
+        return quote_name(value)
+    return type(value).__name__
 
 
 #: The reader of each container, by its magic.
-_READERS = (
+_READERS: tuple[tuple[bytes, _Reader], ...] = (
     (OFFLOAD_BINARY, read_offload_binary),
     (BUNDLE, read_bundle),
     (COMPRESSED, read_compressed_bundle),

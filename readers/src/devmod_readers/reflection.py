@@ -123,17 +123,18 @@ def describe_members(
         name, offset, of = field
         type_ = look_up(of)
         members = [describe(each, depth + 1) for each in type_.fields or ()]
-        dims = [*type_.dims, *([] if members or type_.dtype else [(type_.size, 1)])]
-        dtype, size = ("", type_.size) if members else (type_.dtype or "uint8", 0)
-        return Member(
-            name,
-            dtype,
-            offset,
-            members,
-            size,
-            [length for length, _ in dims],
-            [stride for _, stride in dims],
-        )
+        dims = [*type_.dims]
+        dtype = type_.dtype
+        size = 0
+        if members:
+            dtype = ""
+            size = type_.size
+        elif not dtype:
+            dtype = "uint8"
+            dims.append((type_.size, 1))
+        lengths = [length for length, _ in dims]
+        strides = [stride for _, stride in dims]
+        return Member(name, dtype, offset, members, size, lengths, strides)
 
     try:
         return tuple(describe(each, 0) for each in fields)
@@ -163,11 +164,9 @@ def value_members(members: Sequence[Member]) -> tuple[Member, ...]:
     if not members:
         return ()
     (member,) = members
-    return (
-        member.members
-        if member.members and not member.shape
-        else (member.replace(name="", offset=0),)
-    )
+    if member.members and not member.shape:
+        return member.members
+    return (member.replace(name="", offset=0),)
 
 
 # -- A function as a reader found it.
@@ -241,9 +240,8 @@ class ReflectedFunction(Value):
     ) -> None:
         needs = tuple(needs)
         if needs:
-            from devmod.backend import (
-                FEATURES,
-            )  # a runtime that reflects few functions with needs does not load the table
+            # A runtime that reflects few functions with needs does not load the table.
+            from devmod.backend import FEATURES
 
             if unknown := [name for name in needs if name not in FEATURES]:
                 expected = list_names(FEATURES)
@@ -403,90 +401,125 @@ def reflected_function(kind: str, shader: ReflectedShader) -> ReflectedFunction:
     CompileError
         Two variables of different kinds share a binding, or a block is too large for an argument.
     """
-    types: list[str] = []
-    params: list[Param] = []
-    blocks: list[Block] = []
+    arguments = _Arguments(kind, shader)
     for resource in _by_place(kind, shader):
-        if resource.kind == "uniform" and not resource.size:
-            continue  # an empty block
-        if resource.kind in ("image", "sampler", "combined"):
-            found = _image_params(resource)
-            types += ["handle"] * len(found)
-            params += found
-        elif resource.kind != "uniform":
-            types.append("handle")
+        arguments.add(resource)
+    arguments.add_push_constants()
+    return ReflectedFunction(
+        shader.symbol,
+        arguments.types,
+        arguments.params,
+        shader.block,
+        shader.location,
+        blocks=arguments.blocks,
+        extra=_extra(shader),
+        needs=shader.needs,
+        subgroup=shader.subgroup,
+    )
+
+
+class _Arguments:
+    """The arguments of an entry point: their types, their params, and the blocks of scalars."""
+
+    def __init__(self, kind: str, shader: ReflectedShader) -> None:
+        self._kind = kind
+        self._shader = shader
+        self.types: list[str] = []
+        self.params: list[Param] = []
+        self.blocks: list[Block] = []
+
+    def add(self, resource: Resource) -> None:
+        """Add the arguments of a resource."""
+        if resource.kind == "uniform":
+            self._add_uniform(resource)
+        elif resource.kind == "buffer":
             param = Param(
                 resource.name,
-                resource.kind,
+                "buffer",
                 resource.type,
                 resource.access,
                 resource.at,
                 resource.align,
                 resource.size,
             )
-            params.append(with_members(param, resource.structs))
-        elif resource.members and all(member.type for member in resource.members):
-            for member in resource.members:
-                types.append(_number_type(member))
-                params.append(
-                    Param(
-                        member.name,
-                        "scalar",
-                        member.type,
-                        member.access,
-                        (len(blocks), member.offset),
-                    )
-                )
-            # A block that is one scalar has the scalar's name.
-            is_struct = [member.name for member in resource.members] != [resource.name]
-            blocks.append(
-                Block(resource.at, resource.size, name=resource.name if is_struct else "")
-            )
+            self._add("handle", with_members(param, resource.structs))
         else:
-            types.append(_struct(kind, shader, resource.name, resource.size))
-            param = Param(resource.name, "uniform", types[-1], at=resource.at, align=resource.align)
-            params.append(
-                with_members(param, [one for each in resource.members for one in each.layout])
+            for param in _image_params(resource):
+                self._add("handle", param)
+
+    def _add_uniform(self, resource: Resource) -> None:
+        if not resource.size:
+            # An empty block.
+            return
+        if not resource.members or not all(member.type for member in resource.members):
+            type_ = self._struct(resource.name, resource.size)
+            param = Param(resource.name, "uniform", type_, at=resource.at, align=resource.align)
+            layout: list[Member] = []
+            for member in resource.members:
+                layout += member.layout
+            self._add(type_, with_members(param, layout))
+            return
+
+        for member in resource.members:
+            self._add_number(member)
+        name = resource.name
+        if [member.name for member in resource.members] == [name]:
+            # A block that is one scalar has the scalar's name.
+            name = ""
+        self.blocks.append(Block(resource.at, resource.size, name=name))
+
+    def add_push_constants(self) -> None:
+        """Add the members of the push constants."""
+        shader = self._shader
+        for member in shader.push:
+            if member.type:
+                self._add_number(member)
+                continue
+            type_ = self._struct(member.name, member.size)
+            at = (len(self.blocks), member.offset)
+            param = Param(member.name, "scalar", type_, member.access, at, member.align)
+            self._add(type_, with_members(param, value_members(member.layout)))
+        if shader.push:
+            self.blocks.append(Block("push", shader.push_size, name=shader.push_name))
+
+    def _add_number(self, member: BlockMember) -> None:
+        # The address of a buffer is a number in arg_types, where a "handle" is a buffer.
+        type_ = "uint64" if member.type == "handle" else member.type
+        at = (len(self.blocks), member.offset)
+        self._add(type_, Param(member.name, "scalar", member.type, member.access, at))
+
+    def _add(self, type_: str, param: Param) -> None:
+        self.types.append(type_)
+        self.params.append(param)
+
+    def _struct(self, name: str, size: int) -> str:
+        """Return the type of a struct of some bytes."""
+        shader = self._shader
+        if not 0 < size <= _LARGEST_STRUCT:
+            raise CompileError(
+                f"the {self._kind} function {shader.symbol!r} at {shader.location} takes {name!r} of {size} bytes by value; expected 1 to "
+                f"{_LARGEST_STRUCT} bytes. Make it a buffer",
+                kind=self._kind,
+                function=shader.symbol,
+                argument=name,
             )
-    for member in shader.push:
-        types.append(_number_type(member) or _struct(kind, shader, member.name, member.size))
-        at = (len(blocks), member.offset)
-        param = Param(
-            member.name,
-            "scalar",
-            member.type or types[-1],
-            member.access,
-            at,
-            0 if member.type else member.align,
-        )
-        params.append(param if member.type else with_members(param, value_members(member.layout)))
-    if shader.push:
-        blocks.append(Block("push", shader.push_size, name=shader.push_name))
+        if size == 1:
+            return "uint8"
+        return f"uint8x{size}"
+
+
+def _extra(shader: ReflectedShader) -> dict[str, object]:
     extra: dict[str, object] = {}
     if shader.constants:
         extra["constants"] = [constant.to_dict() for constant in shader.constants]
     if any(source != -1 for source in shader.block_constants):
-        extra["block_constants"] = [
-            each if isinstance(each, int) else list(each) for each in shader.block_constants
-        ]
+        sources: list[int | list[int]] = []
+        for source in shader.block_constants:
+            sources.append(source if isinstance(source, int) else list(source))
+        extra["block_constants"] = sources
     if shader.workgroup_memory:
         extra["workgroup_memory"] = shader.workgroup_memory
-    return ReflectedFunction(
-        shader.symbol,
-        types,
-        params,
-        shader.block,
-        shader.location,
-        blocks=blocks,
-        extra=extra,
-        needs=shader.needs,
-        subgroup=shader.subgroup,
-    )
-
-
-def _number_type(member: BlockMember) -> str:
-    """Return the type of a member in arg_types, where a "handle" is a buffer."""
-    return "uint64" if member.type == "handle" else member.type
+    return extra
 
 
 def _image_params(resource: Resource) -> list[Param]:
@@ -514,18 +547,15 @@ def _by_place(kind: str, shader: ReflectedShader) -> Sequence[Resource]:
 
     Buffers at one binding become one argument: a shader may declare several types for one buffer.
     """
-    resource_at: dict[object, Resource] = {}
+    resource_at: dict[Place, Resource] = {}
     for resource in shader.resources:
         other = resource_at.setdefault(resource.at, resource)
         if other is resource:
             continue
         if not is_one_argument(other, resource):
-            is_global = "$Global" in (other.name, resource.name)
-            hint = (
-                ". '$Global' contains HLSL's variables outside of buffers: put them into a cbuffer"
-                if is_global
-                else ""
-            )
+            hint = ""
+            if "$Global" in (other.name, resource.name):
+                hint = ". '$Global' contains HLSL's variables outside of buffers: put them into a cbuffer"
             raise CompileError(
                 f"the {kind} function {shader.symbol!r} at {shader.location} has two variables at the binding {_shown_place(resource.at)}, "
                 f"{other.name!r} and {resource.name!r}, which cannot be one argument; give one of them another binding{hint}",
@@ -533,29 +563,29 @@ def _by_place(kind: str, shader: ReflectedShader) -> Sequence[Resource]:
                 function=shader.symbol,
                 argument=resource.name,
             )
-        same = (other.type, other.align) == (resource.type, resource.align)
-        access = (
-            "".join(letter for letter in "rw" if letter in other.access + resource.access)
-            if other.access and resource.access
-            else ""
-        )
-        size = max(other.size, resource.size)
-        structs = other.structs if same and other.structs == resource.structs else ()
-        type_, align = (other.type, other.align) if same else ("", 0)
-        resource_at[resource.at] = other._replace(
-            type=type_,
-            access=access,
-            size=size,
-            align=align,
-            structs=structs,
-            format=other.format or resource.format,
-        )
-    return [
-        resource_at[place]
-        for place in sorted(
-            resource_at, key=lambda place: place if isinstance(place, tuple) else (place,)
-        )
-    ]
+        resource_at[resource.at] = _merged(other, resource)
+    return [resource_at[place] for place in sorted(resource_at, key=_place_key)]
+
+
+def _merged(one: Resource, other: Resource) -> Resource:
+    """Return the one argument for two resources, without what they do not have in common."""
+    access = ""
+    if one.access and other.access:
+        access = "".join(letter for letter in "rw" if letter in one.access + other.access)
+    merged = one._replace(
+        access=access, size=max(one.size, other.size), format=one.format or other.format
+    )
+    if (one.type, one.align) != (other.type, other.align):
+        return merged._replace(type="", align=0, structs=())
+    if one.structs != other.structs:
+        return merged._replace(structs=())
+    return merged
+
+
+def _place_key(place: Place) -> tuple[Any, ...]:
+    if isinstance(place, tuple):
+        return place
+    return (place,)
 
 
 def is_one_argument(one: Resource, other: Resource) -> bool:
@@ -564,23 +594,14 @@ def is_one_argument(one: Resource, other: Resource) -> bool:
     """
     if one.kind != other.kind or one.kind == "uniform":
         return False
-    same = (one.type, one.sample, one.storage) == (other.type, other.sample, other.storage)
-    return one.kind == "buffer" or (
-        same and (one.format == other.format or not (one.format and other.format))
-    )
+    if one.kind == "buffer":
+        return True
+    if (one.type, one.sample, one.storage) != (other.type, other.sample, other.storage):
+        return False
+    return one.format == other.format or not (one.format and other.format)
 
 
 def _shown_place(at: Place) -> str:
-    return f"(set {at[0]}, binding {at[1]})" if isinstance(at, tuple) else str(at)
-
-
-def _struct(kind: str, shader: ReflectedShader, name: str, size: int) -> str:
-    if not 0 < size <= _LARGEST_STRUCT:
-        raise CompileError(
-            f"the {kind} function {shader.symbol!r} at {shader.location} takes {name!r} of {size} bytes by value; expected 1 to "
-            f"{_LARGEST_STRUCT} bytes. Make it a buffer",
-            kind=kind,
-            function=shader.symbol,
-            argument=name,
-        )
-    return f"uint8x{size}" if size > 1 else "uint8"
+    if isinstance(at, tuple):
+        return f"(set {at[0]}, binding {at[1]})"
+    return str(at)

@@ -41,25 +41,34 @@ _HEADER = 64
 _OVERLAP = "its sections overlap"
 _INFO = 0x70000000
 _PREFIX = ".nv.info."
-_SYMBOLS, _NOBITS = 2, 8
-#: The shared memory of a kernel is in the section of this name. Since sm_90, it contains what the
-#: system reserves.
-_SHARED, _RESERVED = b".nv.shared.", "reserved.0"
-#: `info` and `other` of a symbol as one number, and its section. A kernel's is a function (2, in
-#: bits 0 to 3) with bit 4 of `other`.
-_SYMBOL, _KERNEL = Struct("<4xHH16x"), 0x1002
-_PARAM, _PARAM_V2, _PARAM_BYTES, _PARAM_BANK = 0x17, 0x45, 0x19, 0x0A
-_MAX_BLOCK, _BLOCK, _CLUSTER, _MAX_CLUSTER, _EXPLICIT, _CLUSTER_GRID = (
-    0x05,
-    0x10,
-    0x3D,
-    0x3F,
-    0x3E,
-    0x5B,
-)
+_SYMBOLS = 2
+_NOBITS = 8
+#: The shared memory of a kernel is in the section of this name.
+_SHARED = b".nv.shared."
+#: What the system reserves, in that section since sm_90.
+_RESERVED = "reserved.0"
+#: `info` and `other` of a symbol as one number, and its section.
+_SYMBOL = Struct("<4xHH16x")
+#: The first of both for a kernel: a function (2, in bits 0 to 3) with bit 4 of `other`.
+_KERNEL = 0x1002
+#: Numbers of attributes.
+_PARAM = 0x17
+_PARAM_V2 = 0x45
+_PARAM_BYTES = 0x19
+_PARAM_BANK = 0x0A
+_MAX_BLOCK = 0x05
+_BLOCK = 0x10
+_CLUSTER = 0x3D
+_MAX_CLUSTER = 0x3F
+_EXPLICIT = 0x3E
+_CLUSTER_GRID = 0x5B
+#: The offset of a reference.
 _REFERENCE = 0xFFFF
-#: The head of an attribute, whose u16 is the size of its value in the form 4; and a parameter.
-_ATTRIBUTE, _SIZED, _PLACE = Struct("<BBH"), 4, Struct("<4xHHI")
+#: The head of an attribute, whose u16 is the size of its value in the form `_SIZED`.
+_ATTRIBUTE = Struct("<BBH")
+_SIZED = 4
+#: A parameter.
+_PLACE = Struct("<4xHHI")
 #: The values that are read. Others are flags.
 _VALUES = {
     _PARAM: _PLACE,
@@ -89,10 +98,10 @@ def read_cubin(data: Binary, names: Container[str] | None = None) -> dict[str, K
     """
     kernels = _CubinKernels(data, names)
     memory = kernels.shared_memory()
-    return {
-        name: entry._replace(static_shared_memory=memory.get(name, 0))
-        for name, entry in kernels.items()
-    }
+    entries = {}
+    for name, entry in kernels.items():
+        entries[name] = entry._replace(static_shared_memory=memory.get(name, 0))
+    return entries
 
 
 def index_cubin(data: Binary) -> Mapping[str, KernelEntry]:
@@ -150,8 +159,11 @@ class _CubinKernels(Mapping[str, "KernelEntry"]):
         """
         # This loop is the most of the time in which a module with many kernels is loaded, so it
         # uses local names.
-        find, room, prefix, found = names.find, self._room, _PREFIX.encode(), []
+        find = names.find
+        room = self._room
+        prefix = _PREFIX.encode()
         length = len(prefix)
+        found = []
         for number, (start, kind, _, size, _, info, _) in enumerate(self._file.sections()):
             if kind != _INFO:
                 continue
@@ -163,9 +175,8 @@ class _CubinKernels(Mapping[str, "KernelEntry"]):
                 raise error(_OVERLAP)
             if names.startswith(prefix, start, end):
                 room -= size
-                found.append(
-                    (names[start + length : end].decode("utf-8", "backslashreplace"), number, info)
-                )
+                name = names[start + length : end].decode("utf-8", "backslashreplace")
+                found.append((name, number, info))
         self._room = room
         return found
 
@@ -173,19 +184,24 @@ class _CubinKernels(Mapping[str, "KernelEntry"]):
         """Return the bytes of static shared memory by kernel; empty if the file does not have the
         exact numbers.
         """
-        names, found = bytes(self._file.names()), {}
+        names = bytes(self._file.names())
+        found = {}
         for start, kind, _, size, _, _, _ in self._file.sections():
             if kind == _NOBITS and names.startswith(_SHARED, start):
                 end = names.find(b"\0", start)
                 self._room -= end - start
                 if end < 0 or self._room < 0:
                     raise error(_OVERLAP)
-                found[names[start + len(_SHARED) : end].decode("utf-8", "backslashreplace")] = size
-        return {} if _RESERVED in found else found
+                name = names[start + len(_SHARED) : end].decode("utf-8", "backslashreplace")
+                found[name] = size
+        if _RESERVED in found:
+            return {}
+        return found
 
     def _entries(self) -> set[int]:
         """Return the numbers of the sections with the code of kernels."""
-        kernel, size = _KERNEL, _SYMBOL.size
+        kernel = _KERNEL
+        size = _SYMBOL.size
         found: set[int] = set()
         for number, (_, kind, _, section_bytes, _, _, _) in enumerate(self._file.sections()):
             if kind == _SYMBOLS:
@@ -222,10 +238,12 @@ def _kernel(name: str, contents: bytes) -> KernelEntry:
     at = 0
     while at + 4 <= len(contents):
         form, number, word = _ATTRIBUTE.unpack_from(contents, at)
-        start, size = at + 2, 2
+        start = at + 2
+        size = 2
         at += 4
         if form == _SIZED:
-            start, size = at, word
+            start = at
+            size = word
             at += word
         if at > len(contents):
             raise error(f"the attribute {number:#x} is outside of its section")
@@ -237,18 +255,44 @@ def _kernel(name: str, contents: bytes) -> KernelEntry:
         value = layout.unpack_from(contents, start)
         if layout is _PLACE:
             ordinal, offset, word = value
-            size = word >> 18 if number == _PARAM else word & 0xFFFF
             if ordinal in places:
                 raise error(f"the kernel {name!r} has two parameters of the number {ordinal}")
-            places[ordinal] = ParamPlace(offset, size) if offset != _REFERENCE else ParamPlace(0, 0)
+            if offset == _REFERENCE:
+                places[ordinal] = ParamPlace(0, 0)
+            elif number == _PARAM:
+                places[ordinal] = ParamPlace(offset, word >> 18)
+            else:
+                places[ordinal] = ParamPlace(offset, word & 0xFFFF)
+        elif number == _PARAM_BANK:
+            values[_PARAM_BYTES] = value
         else:
-            values[_PARAM_BYTES if number == _PARAM_BANK else number] = value
+            values[number] = value
+
+    (param_bytes,) = values.get(_PARAM_BYTES, (0,))
+    params = _params(name, places, param_bytes)
+    return KernelEntry(
+        name,
+        params,
+        values.get(_BLOCK),
+        prod(values.get(_MAX_BLOCK, (0,))),
+        values.get(_CLUSTER),
+        values.get(_MAX_CLUSTER, (0,))[0],
+        _EXPLICIT in values,
+        _CLUSTER_GRID in values,
+    )
+
+
+def _params(
+    name: str, places: Mapping[int, ParamPlace], param_bytes: int
+) -> tuple[ParamPlace, ...] | None:
+    """Return the parameters of a kernel in order; None if it has bytes of parameters, and no
+    parameters.
+    """
     if sorted(places) != list(range(len(places))):
         raise error(
             f"the kernel {name!r} has {len(places)} parameters, and their numbers are not 0 to {len(places) - 1}"
         )
     params = tuple(places[ordinal] for ordinal in range(len(places)))
-    param_bytes = values.get(_PARAM_BYTES, (0,))[0]
     end = 0
     for param in params:
         if param.size and param.offset < end:
@@ -260,16 +304,9 @@ def _kernel(name: str, contents: bytes) -> KernelEntry:
         raise error(
             f"the parameters of the kernel {name!r} end at byte {end}, and the kernel has {param_bytes} bytes of parameters"
         )
-    return KernelEntry(
-        name,
-        params if params or not param_bytes else None,
-        values.get(_BLOCK),
-        prod(values.get(_MAX_BLOCK, (0,))),
-        values.get(_CLUSTER),
-        values.get(_MAX_CLUSTER, (0,))[0],
-        _EXPLICIT in values,
-        _CLUSTER_GRID in values,
-    )
+    if param_bytes and not params:
+        return None
+    return params
 
 
 def error(problem: str) -> FormatError:

@@ -110,49 +110,55 @@ def check_declared(info: FunctionInfo, entry: KernelEntry) -> None:
     """
     if entry.params is None:
         return
-    # A texture object contains its sampler, so the argument of the sampler is no parameter.
-    values = info.interface.values if info.interface is not None else ()
-    numbers = [
-        number
-        for number in range(len(info.arg_types))
-        if not values or values[number].kind != "sampler"
-    ]
+    values: Sequence[Param] = ()
+    if info.interface is not None:
+        values = info.interface.values
+    numbers = list(range(len(info.arg_types)))
+    if values:
+        # A texture object contains its sampler, so the argument of the sampler is no parameter.
+        numbers = [number for number in numbers if values[number].kind != "sampler"]
     sizes = [_size(info, values, number) for number in numbers]
-    actual = [place.size for place in entry.params]
     followers = {*follower_numbers(info.interface)}
     behind = [place for place, number in enumerate(numbers) if number in followers]
-    groups = [
-        group.size for group in group_values([(size, size) for size in sizes], behind, actual)
-    ]
-    # A reference to a texture has no bytes in the parameter block.
-    if len(groups) == len(actual) and all(
-        one == other or not other for one, other in zip(groups, actual, strict=True)
-    ):
+    if _agree(sizes, behind, [place.size for place in entry.params]):
         return
-    declared = ", ".join(
-        f"{info.arg_types[number]} ({size} bytes)"
-        for number, size in zip(numbers, sizes, strict=True)
-    )
-    image = ", ".join(
-        f".{place.type} ({place.size} bytes)" if place.type else f"{place.size} bytes"
-        for place in entry.params
-    )
+
+    declared = []
+    for number, size in zip(numbers, sizes, strict=True):
+        declared.append(f"{info.arg_types[number]} ({size} bytes)")
+    image = []
+    for place in entry.params:
+        size_of_place = f"{place.size} bytes"
+        image.append(f".{place.type} ({size_of_place})" if place.type else size_of_place)
     raise FormatError(
-        f"the declared arguments of the cuda kernel {info.name!r} are not those of its image: expected {len(actual)} arguments "
-        f"({image or 'none'}), got {len(sizes)} ({declared or 'none'})",
+        f"the declared arguments of the cuda kernel {info.name!r} are not those of its image: expected {len(image)} arguments "
+        f"({', '.join(image) or 'none'}), got {len(declared)} ({', '.join(declared) or 'none'})",
         kind="cuda",
         function=info.name,
     )
+
+
+def _agree(sizes: Sequence[int], followers: Sequence[int], actual: Sequence[int]) -> bool:
+    """Return whether arguments have the sizes of the parameters of an image."""
+    groups = group_values([(size, size) for size in sizes], followers, actual)
+    if len(groups) != len(actual):
+        return False
+    # A reference to a texture has no bytes in the parameter block.
+    return all(not size or group.size == size for group, size in zip(groups, actual, strict=True))
 
 
 def _size(info: FunctionInfo, values: Sequence[Param], number: int) -> int:
     """Return the bytes of an argument in the parameter block."""
     if info.arg_extra_tags[number : number + 1] == (TENSOR_MAP_TAG,):
         return TENSOR_MAP_BYTES
-    param = values[number] if values else None
     arg_type = info.arg_types[number]
-    if param is not None and param.kind == "local":
+    if not values:
+        if arg_type == "handle":
+            return _POINTER_BYTES
+        return array_bytes(parse_dtype(arg_type))
+    param = values[number]
+    if param.kind == "local":
         return _OFFSET_BYTES
-    if param.kind in ("buffer", "image") if param is not None else arg_type == "handle":
+    if param.kind in ("buffer", "image"):
         return _POINTER_BYTES
-    return array_bytes(parse_dtype((param.type if param is not None else "") or arg_type))
+    return array_bytes(parse_dtype(param.type or arg_type))

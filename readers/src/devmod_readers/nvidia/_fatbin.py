@@ -24,15 +24,22 @@ if TYPE_CHECKING:
 
 
 _MAGIC = 0xBA55ED50
-_HEADER, _MEMBER = 16, 64
+#: The bytes of a header, and the least ones of the header of a member.
+_HEADER = 16
+_MEMBER = 64
 _KINDS = {1: "ptx", 2: "cubin"}
-_LZ4, _ZSTD = 1 << 13, 1 << 15
+#: Flags of a member.
+_LZ4 = 1 << 13
+_ZSTD = 1 << 15
+_ARCHITECTURE = 1 << 20
+_FAMILY = 1 << 21
 _MAX_MEMBERS = 4096
 #: The limit on the bytes of one decompressed member.
 _MAX_BYTES = 1 << 28
 #: The limits on the decompressed bytes of all members: these, and so many for each byte of the
 #: file.
-_FREE_BYTES, _FILE_RATIO = 1 << 20, 256
+_FREE_BYTES = 1 << 20
+_FILE_RATIO = 256
 #: The limits of the formats on decompressed bytes for each byte.
 _RATIOS = {"": 1, "lz4": 256, "zstd": 1 << 15}
 #: A compressed member in messages, and how a fatbin is made without one.
@@ -58,8 +65,11 @@ class FatbinMember:
     def __init__(
         self, kind: str, header_arch: str, compression: str, size: int, stored: memoryview
     ) -> None:
-        self.kind, self.compression, self.size = kind, compression, size
-        self._header_arch, self._stored = header_arch, stored
+        self.kind = kind
+        self.compression = compression
+        self.size = size
+        self._header_arch = header_arch
+        self._stored = stored
 
     @property
     def data(self) -> bytes:
@@ -80,7 +90,9 @@ class FatbinMember:
             data = decompress_zstd(
                 self._stored, self.size, _COMPRESSED, kind="cuda", alternative=_ALTERNATIVE
             )
-        return data.rstrip(b"\0") if self.kind == "ptx" else data
+        if self.kind == "ptx":
+            return data.rstrip(b"\0")
+        return data
 
     @property
     def arch(self) -> str:
@@ -125,7 +137,8 @@ def _members(view: memoryview) -> Iterator[FatbinMember]:
             if count > _MAX_MEMBERS:
                 raise _error(f"it has more than {_MAX_MEMBERS} members")
             member, at = _member(view, at, end)
-            total += member.size if member.compression else 0
+            if member.compression:
+                total += member.size
             if total > _FREE_BYTES + _FILE_RATIO * len(view):
                 raise _error(
                     f"its members have {total} bytes after decompression, which is over the limit"
@@ -141,18 +154,24 @@ def _member(view: memoryview, at: int, end: int) -> tuple[FatbinMember, int]:
     start = at + head
     if head < _MEMBER or start + size > end or compressed > size:
         raise _error(f"the member at byte {at} is outside of its fatbin")
-    compression = "lz4" if flags & _LZ4 else "zstd" if flags & _ZSTD else ""
-    stored = view[start : start + (compressed if compression else size)]
-    length = plain if compression else size
+    compression = ""
+    stored = view[start : start + size]
+    length = size
+    if flags & (_LZ4 | _ZSTD):
+        compression = "lz4" if flags & _LZ4 else "zstd"
+        stored = stored[:compressed]
+        length = plain
     if length > min(_MAX_BYTES, _RATIOS[compression] * max(len(stored), 1)):
         raise _error(
             f"the member at byte {at} has {length} bytes after decompression of {len(stored)}, which is over the limit"
         )
-    letter = "a" if flags >> 20 & 1 else "f" if flags >> 21 & 1 else ""
     name = _KINDS.get(kind, f"type{kind}")
-    return FatbinMember(
-        name, f"{'compute' if kind == 1 else 'sm'}_{number}{letter}", compression, length, stored
-    ), start + size
+    arch = f"compute_{number}" if name == "ptx" else f"sm_{number}"
+    if flags & _ARCHITECTURE:
+        arch += "a"
+    elif flags & _FAMILY:
+        arch += "f"
+    return FatbinMember(name, arch, compression, length, stored), start + size
 
 
 def _error(problem: str) -> FormatError:
@@ -175,7 +194,8 @@ def decompress_block(data: memoryview, size: int) -> bytes:
         The block is damaged, or its output has another size.
     """
     output = bytearray()
-    at, end = 0, len(data)
+    at = 0
+    end = len(data)
     try:
         while at < end:
             token = data[at]
@@ -192,12 +212,11 @@ def decompress_block(data: memoryview, size: int) -> bytes:
             length += 4
             if not 0 < offset <= len(output) or len(output) + length > size:
                 raise IndexError
-            piece = (
-                output[-offset:]
-                if offset <= length
-                else output[-offset : len(output) - offset + length]
-            )
-            output += (piece * (-(-length // len(piece))))[:length]
+            # A match that is longer than its offset repeats.
+            start = len(output) - offset
+            piece = output[start : start + length]
+            repeats = -(-length // len(piece))
+            output += (piece * repeats)[:length]
     except IndexError:
         raise FormatError(
             f"the CUDA fatbin is invalid: a member compressed with LZ4 is damaged at byte {at}",

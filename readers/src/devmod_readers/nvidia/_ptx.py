@@ -46,7 +46,6 @@ _WORD = re.compile(r"\.(\w+)(?:\s+(\w+))?", re.ASCII)
 _DIRECTIVE = re.compile(r"\.(\w+)([^.]*)", re.ASCII)
 #: The bytes of PTX's types. A reference to a texture or surface is not in the parameter block.
 _SIZES = {
-    **{f"{letter}{bits}": bits // 8 for letter in "bsu" for bits in (8, 16, 32, 64)},
     "b128": 16,
     "f16": 2,
     "f16x2": 4,
@@ -58,6 +57,8 @@ _SIZES = {
     "samplerref": 0,
     "surfref": 0,
 }
+for _bits in (8, 16, 32, 64):
+    _SIZES |= dict.fromkeys((f"b{_bits}", f"s{_bits}", f"u{_bits}"), _bits // 8)
 #: CUDA's limit on the parameter block. A greater size in a file is an error, which bounds all
 #: numbers.
 _MAX_BYTES = 1 << 16
@@ -86,41 +87,38 @@ def read_ptx(text: str, names: Container[str] | None = None) -> dict[str, Kernel
     dynamic = set(_DYNAMIC.findall(stripped))
     static = _static_variables(stripped, dynamic)
     words: dict[str, set[str]] = {}
-    headers: dict[str, re.Match[str]] = {}
-    ends: dict[str, int] = {}
+    #: The header of each kernel, and the place of its body.
+    headers: dict[str, tuple[re.Match[str], int]] = {}
     for word, start, opening, end in _definitions(stripped):
-        header = (_FUNCTION if word == ".func" else _HEADER).match(stripped, start, opening)
+        pattern = _FUNCTION if word == ".func" else _HEADER
+        header = pattern.match(stripped, start, opening)
         if word == ".entry":
             if header is None:
                 raise _error(stripped, start, "expected a name and parameters after .entry")
             if header[1] in headers:
                 raise _error(stripped, start, f"the kernel {header[1]!r} is defined twice")
-            headers[header[1]], ends[header[1]] = header, opening
+            headers[header[1]] = header, opening
         if (dynamic or static) and header is not None:
             words[header[1]] = set(_IDENTIFIER.findall(stripped, opening, end))
+
     users = users_of(dynamic, words)
     # The assembler places the variables of a called function, in an order of its own.
-    callers = users_of(
-        {
-            name
-            for name in words.keys() - headers.keys()
-            if not static.keys().isdisjoint(words[name])
-        },
-        words,
-    )
-    return {
-        name: _kernel(
-            stripped,
-            header,
-            stripped[header.end() : ends[name]],
-            name in users,
-            0
-            if name in callers
-            else _end_of([each for each in words.get(name, ()) if each in static], static),
-        )
-        for name, header in headers.items()
-        if names is None or name in names
-    }
+    functions = set()
+    for name in words.keys() - headers.keys():
+        if not static.keys().isdisjoint(words[name]):
+            functions.add(name)
+    callers = users_of(functions, words)
+
+    kernels = {}
+    for name, (header, opening) in headers.items():
+        if names is not None and name not in names:
+            continue
+        static_bytes = 0
+        if name not in callers:
+            static_bytes = _end_of(static.keys() & words.get(name, ()), static)
+        directives = stripped[header.end() : opening]
+        kernels[name] = _kernel(stripped, header, directives, name in users, static_bytes)
+    return kernels
 
 
 def _static_variables(text: str, dynamic: Set[str]) -> dict[str, tuple[int, ParamPlace]]:
@@ -135,7 +133,9 @@ def _static_variables(text: str, dynamic: Set[str]) -> dict[str, tuple[int, Para
             return {}
         if name not in dynamic:
             found[name] = len(found), place
-    return found if len(declarations) == len(_SHARED.findall(text)) else {}
+    if len(declarations) != len(_SHARED.findall(text)):
+        return {}
+    return found
 
 
 def _end_of(names: Iterable[str], places: Mapping[str, tuple[int, ParamPlace]]) -> int:
@@ -150,17 +150,15 @@ def _definitions(text: str) -> Iterator[tuple[str, int, int, int]]:
     """Yield for each kernel and function with a body its directive, the start of its header, and
     the start and end of its body.
     """
-    position, start, word = 0, -1, ""
+    position = 0
+    start = -1
+    word = ""
     while (token := _OUTER.search(text, position)) is not None:
-        mark, position = token[0], token.end()
+        mark = token[0]
+        position = token.end()
         if mark == "{":
-            depth, opening = 1, token.start()
-            while depth:
-                brace = _BRACE.search(text, position)
-                if brace is None:
-                    raise _error(text, opening, "'{' has no matching '}'")
-                depth += 1 if brace[0] == "{" else -1
-                position = brace.end()
+            opening = token.start()
+            position = _end_of_block(text, opening)
             if start >= 0:
                 yield word, start, opening, position
             start = -1
@@ -171,51 +169,40 @@ def _definitions(text: str) -> Iterator[tuple[str, int, int, int]]:
         elif start >= 0:
             raise _error(text, token.start(), f"expected the body of the function before {mark}")
         else:
-            start, word = token.end(), mark
+            start = token.end()
+            word = mark
     if start >= 0:
         raise _error(text, start, "expected the body of the function before the end")
+
+
+def _end_of_block(text: str, opening: int) -> int:
+    """Return the place behind the brace that matches the one at a place."""
+    position = opening + 1
+    depth = 1
+    while depth:
+        brace = _BRACE.search(text, position)
+        if brace is None:
+            raise _error(text, opening, "'{' has no matching '}'")
+        if brace[0] == "{":
+            depth += 1
+        else:
+            depth -= 1
+        position = brace.end()
+    return position
 
 
 def _kernel(
     text: str, header: re.Match[str], directives: str, is_dynamic: bool, static_bytes: int
 ) -> KernelEntry:
-    name, start = header[1], header.start()
-
-    def fail(problem: str) -> FormatError:
-        return _error(text, start, f"the kernel {name!r} has {problem}")
-
-    params, offset = [], 0
-    pieces = header[2].split(",") if header[2] and not header[2].isspace() else []
-    for piece in pieces:
-        param = _param(piece.strip())
-        if param is None:
-            raise fail(f"the invalid parameter {_short(piece)!r}")
-        if param.size:
-            offset = -(-offset // param.align) * param.align
-            param = param._replace(offset=offset)
-            offset += param.size
-        params.append(param)
-        if offset > _MAX_BYTES:
-            raise fail(f"more than {_MAX_BYTES} bytes of parameters")
-    values: dict[str, tuple[int, ...]] = {}
-    if directives.strip() and not directives.lstrip().startswith("."):
-        raise fail(f"{_short(directives)!r} before its body; expected a directive")
-    for directive in _DIRECTIVE.finditer(directives):
-        key, rest = directive[1], directive[2].strip()
-        numbers = [_number(each.strip()) for each in rest.split(",")] if rest else []
-        if key in ("maxntid", "reqntid", "reqnctapercluster", "maxclusterrank"):
-            if not 1 <= len(numbers) <= 3 or any(
-                number is None or not 1 <= number < _MAX_THREADS for number in numbers
-            ):
-                raise fail(
-                    f"the directive .{key} with {_short(rest)!r}; expected up to three numbers of 1 or more"
-                )
-            values[key] = tuple(number for number in numbers if number is not None)
-        else:
-            values[key] = ()
+    name = header[1]
+    try:
+        params = _params(header[2] or "")
+        values = _directives(directives)
+    except _Problem as problem:
+        raise _error(text, header.start(), f"the kernel {name!r} has {problem}") from None
     return KernelEntry(
         name,
-        tuple(params),
+        params,
         _dims(values.get("reqntid")),
         prod(values.get("maxntid", (0,))),
         _dims(values.get("reqnctapercluster")),
@@ -227,19 +214,73 @@ def _kernel(
     )
 
 
+class _Problem(Exception):
+    """What is wrong with a kernel, as a clause."""
+
+
+def _params(text: str) -> tuple[ParamPlace, ...]:
+    """Return the parameters of a kernel with their places."""
+    if not text.strip():
+        return ()
+    params = []
+    offset = 0
+    for piece in text.split(","):
+        param = _param(piece.strip())
+        if param is None:
+            raise _Problem(f"the invalid parameter {_short(piece)!r}")
+        if param.size:
+            offset = -(-offset // param.align) * param.align
+            param = param._replace(offset=offset)
+            offset += param.size
+        params.append(param)
+        if offset > _MAX_BYTES:
+            raise _Problem(f"more than {_MAX_BYTES} bytes of parameters")
+    return tuple(params)
+
+
+def _directives(text: str) -> dict[str, tuple[int, ...]]:
+    """Return the directives before the body of a kernel, with the numbers of those that are
+    read.
+    """
+    if text.strip() and not text.lstrip().startswith("."):
+        raise _Problem(f"{_short(text)!r} before its body; expected a directive")
+    values: dict[str, tuple[int, ...]] = {}
+    for directive in _DIRECTIVE.finditer(text):
+        key = directive[1]
+        values[key] = ()
+        if key not in ("maxntid", "reqntid", "reqnctapercluster", "maxclusterrank"):
+            continue
+        rest = directive[2].strip()
+        numbers = []
+        for each in rest.split(","):
+            number = _number(each.strip())
+            if number is None or not 1 <= number < _MAX_THREADS or len(numbers) == 3:
+                raise _Problem(
+                    f"the directive .{key} with {_short(rest)!r}; expected up to three numbers of 1 or more"
+                )
+            numbers.append(number)
+        values[key] = tuple(numbers)
+    return values
+
+
 def _param(text: str) -> ParamPlace | None:
     """Return the size, alignment and type of a parameter; None if the text is invalid. The offset
     is 0.
     """
-    match = _PARAM.fullmatch(text) if len(text) <= _MAX_DECLARATION else None
+    if len(text) > _MAX_DECLARATION:
+        return None
+    match = _PARAM.fullmatch(text)
     if match is None:
         return None
-    type_, align, pointer = "", 0, False
+    type_ = ""
+    align = 0
+    pointer = False
     for word in _WORD.finditer(match[1]):
         key = word[1]
         if key == "ptr":
             pointer = True
-        elif key == "align" and not pointer:  # after .ptr it is the alignment of the memory
+        elif key == "align" and not pointer:
+            # After .ptr it is the alignment of the memory.
             align = _number(word[2] or "") or 0
             if not 0 < align <= 1024 or align & (align - 1):
                 return None
@@ -247,17 +288,27 @@ def _param(text: str) -> ParamPlace | None:
             type_ = key
     if not type_:
         return None
-    size = natural = _SIZES[type_]
-    for length in match[3].replace("[", " ").replace("]", " ").split():
+    natural = _SIZES[type_]
+    count = _count(match[3])
+    if count is None:
+        return None
+    if not natural:
+        return ParamPlace(0, 0, 0, type_)
+    size = min(natural * count, _MAX_BYTES + 1)
+    return ParamPlace(0, size, align or natural, type_, pointer)
+
+
+def _count(dims: str) -> int | None:
+    """Return the number of elements of an array, at most one more than the most bytes; None if the
+    text is invalid. It is 1 for no array.
+    """
+    total = 1
+    for length in dims.replace("[", " ").replace("]", " ").split():
         count = _number(length)
         if count is None or count > _MAX_BYTES:
             return None
-        size = min(size * count, _MAX_BYTES + 1)
-    return (
-        ParamPlace(0, size, align or natural, type_, pointer)
-        if natural
-        else ParamPlace(0, 0, 0, type_)
-    )
+        total = min(total * count, _MAX_BYTES + 1)
+    return total
 
 
 def _number(text: str) -> int | None:
@@ -266,8 +317,12 @@ def _number(text: str) -> int | None:
     None for other text.
     """
     match = _NUMBER.fullmatch(text)
-    found = zip(match.groups(), (16, 2, 8, 10), strict=True) if match is not None else ()
-    return next((int(digits, base) for digits, base in found if digits), None)
+    if match is None:
+        return None
+    for digits, base in zip(match.groups(), (16, 2, 8, 10), strict=True):
+        if digits:
+            return int(digits, base)
+    return None
 
 
 def _dims(values: tuple[int, ...] | None) -> Dims | None:
@@ -279,7 +334,9 @@ def _dims(values: tuple[int, ...] | None) -> Dims | None:
 
 def _short(text: str) -> str:
     text = " ".join(text[:200].split())
-    return text if len(text) <= 80 else f"{text[:80]}…"
+    if len(text) > 80:
+        return f"{text[:80]}…"
+    return text
 
 
 def _error(text: str, position: int, problem: str) -> FormatError:
