@@ -98,10 +98,13 @@ class CodeObjectKernel(NamedTuple):
         """The size of each argument that a caller passes, and the alignment of its place: at most
         16 bytes.
         """
-        return [
-            (each.size, min(16, each.offset & -each.offset or 16, each.size & -each.size or 1))
-            for each in self.visible_arguments
-        ]
+        places = []
+        for each in self.visible_arguments:
+            # The greatest powers of two that divide both; any divides 0.
+            of_offset = each.offset & -each.offset or 16
+            of_size = each.size & -each.size or 1
+            places.append((each.size, min(16, of_offset, of_size)))
+        return places
 
 
 def read_code_object(code: Binary) -> dict[str, CodeObjectKernel]:
@@ -156,10 +159,7 @@ def find_kernels(code: Binary, names: Iterable[str]) -> set[str]:
 
 def _kernel(entry: Any) -> CodeObjectKernel:
     total = _count(entry[".kernarg_segment_size"])
-    arguments = tuple(
-        ArgumentPlace(_count(each[".offset"]), _count(each[".size"]), _text(each[".value_kind"]))
-        for each in entry.get(".args", [])
-    )
+    arguments = tuple(map(_argument, entry.get(".args", [])))
     if any(each.offset + each.size > total for each in arguments):
         raise ValueError("an argument ends outside the argument buffer")
     block = entry.get(".reqd_workgroup_size")
@@ -174,6 +174,12 @@ def _kernel(entry: Any) -> CodeObjectKernel:
         block,
         _count(entry.get(".max_flat_workgroup_size", 0)),
         _count(entry.get(".wavefront_size", 64)),
+    )
+
+
+def _argument(entry: Any) -> ArgumentPlace:
+    return ArgumentPlace(
+        _count(entry[".offset"]), _count(entry[".size"]), _text(entry[".value_kind"])
     )
 
 
@@ -208,15 +214,21 @@ def _metadata(code: memoryview) -> Iterator[memoryview]:
         total += size
         if total > len(code):
             raise _damaged("its notes overlap")
-        at, end = offset, offset + size
-        while at + 12 <= end:
-            name_size, data_size, type_ = struct.unpack_from("<III", code, at)
-            data = at + 12 + -(-name_size // 4) * 4
-            if data + data_size > end:
-                raise _damaged("a note ends outside its section")
-            if type_ == _METADATA and bytes(code[at + 12 : at + 12 + name_size]) == b"AMDGPU\0":
-                yield code[data : data + data_size]
-            at = data + -(-data_size // 4) * 4
+        yield from _metadata_notes(code[offset : offset + size])
+
+
+def _metadata_notes(notes: memoryview) -> Iterator[memoryview]:
+    """Yield the descriptor of each note with metadata in a section."""
+    at = 0
+    while at + 12 <= len(notes):
+        name_size, data_size, type_ = struct.unpack_from("<III", notes, at)
+        name = at + 12
+        data = name + -(-name_size // 4) * 4
+        if data + data_size > len(notes):
+            raise _damaged("a note ends outside its section")
+        if type_ == _METADATA and bytes(notes[name : name + name_size]) == b"AMDGPU\0":
+            yield notes[data : data + data_size]
+        at = data + -(-data_size // 4) * 4
 
 
 def _damaged(reason: str) -> FormatError:
@@ -274,29 +286,25 @@ def _find_damage(code: memoryview, symbols: list[str]) -> str:
         found = dynamic_symbols(elf, symbols)
     except ValueError as problem:
         return str(problem)
+    executable = [segment for segment in loaded if segment.flags & _EXECUTABLE]
     for symbol in symbols:
         label = f"the kernel {quote_name(symbol.removesuffix('.kd'))}"
         if symbol not in found:
             return f"{label} has no descriptor"
         address, _ = found[symbol]
-        place = next(
-            (
-                each.offset + address - each.address
-                for each in loaded
-                if _contains(each, address, _DESCRIPTOR_BYTES)
-            ),
-            -1,
-        )
-        if place < 0:
+        segment = _segment_of(loaded, address, _DESCRIPTOR_BYTES)
+        if segment is None:
             return f"the descriptor of {label} is outside of the file"
+        place = segment.offset + address - segment.address
         entry = address + int.from_bytes(code[place + 16 : place + 24], "little", signed=True)
-        if entry % _ENTRY_ALIGNMENT or not any(
-            each.flags & _EXECUTABLE and _contains(each, entry, 1) for each in loaded
-        ):
+        if entry % _ENTRY_ALIGNMENT or _segment_of(executable, entry, 1) is None:
             return f"the code of {label} is outside of the file"
     return ""
 
 
-def _contains(segment: Segment, address: int, size: int) -> bool:
-    """Return whether the bytes at an address are in the file's part of a segment."""
-    return segment.address <= address <= segment.address + segment.size - size
+def _segment_of(segments: Iterable[Segment], address: int, size: int) -> Segment | None:
+    """Return the first segment that has the bytes at an address in the file; None without one."""
+    for segment in segments:
+        if segment.address <= address <= segment.address + segment.size - size:
+            return segment
+    return None

@@ -44,7 +44,9 @@ Section = tuple[int, int, int, int, int, int, int]
 Symbol = tuple[int, int, int, int, int]
 
 #: The types of sections: notes, sections that take no bytes of the file, and dynamic symbols.
-NOTES, NO_BITS, DYNAMIC_SYMBOLS = 7, 8, 11
+NOTES = 7
+NO_BITS = 8
+DYNAMIC_SYMBOLS = 11
 #: The type of segments that are loaded.
 LOADED = 1
 
@@ -67,11 +69,10 @@ _FORMATS = {
     2: ("18xH12xQQ6xHHHHH", "II16xQQII8xQ", "IIQQ8xQ16x", "IBxHQQ"),
 }
 #: By the two bytes of the header for the class and the byte order.
-_LAYOUTS = {
-    bytes((wide, order)): [Struct(mark + each) for each in formats]
-    for wide, formats in _FORMATS.items()
-    for order, mark in ((1, "<"), (2, ">"))
-}
+_LAYOUTS: dict[bytes, list[Struct]] = {}
+for _wide, _formats in _FORMATS.items():
+    for _order, _mark in ((1, "<"), (2, ">")):
+        _LAYOUTS[bytes((_wide, _order))] = [Struct(_mark + each) for each in _formats]
 
 
 class ElfFile:
@@ -109,8 +110,10 @@ class ElfFile:
             )
         self._wide = form[0] == 2
         self.machine, segments, sections, *rest, self._names = header.unpack_from(view)
-        self._segments, self._sections = (segments, *rest[:2]), (sections, *rest[2:])
-        self.section_count, self.symbol_bytes = rest[3], self._symbol.size
+        segment_bytes, segment_count, section_bytes, self.section_count = rest
+        self._segments = segments, segment_bytes, segment_count
+        self._sections = sections, section_bytes, self.section_count
+        self.symbol_bytes = self._symbol.size
 
     def sections(self) -> Iterator[Section]:
         """Iterate over the sections."""
@@ -126,7 +129,9 @@ class ElfFile:
 
     def names(self) -> memoryview:
         """Return the names of the sections, each of which ends with a zero byte."""
-        return self.contents(self._names) if self.section_count else memoryview(b"")
+        if not self.section_count:
+            return memoryview(b"")
+        return self.contents(self._names)
 
     def contents(self, number: int) -> memoryview:
         """Return the bytes of a section.
@@ -154,15 +159,12 @@ class ElfFile:
         """Iterate over the symbols in the contents of a section. A part of a symbol at the end is
         ignored.
         """
-        found = self._symbol.iter_unpack(
-            table[: len(table) // self.symbol_bytes * self.symbol_bytes]
-        )
+        whole = len(table) // self.symbol_bytes * self.symbol_bytes
+        found = self._symbol.iter_unpack(table[:whole])
+        if self._wide:
+            return found
         return (
-            found
-            if self._wide
-            else (
-                (name, info, section, address, size) for name, address, size, info, section in found
-            )
+            (name, info, section, address, size) for name, address, size, info, section in found
         )
 
     def _section_table(self) -> memoryview:
@@ -279,6 +281,9 @@ def dynamic_symbols(elf: ElfFile, symbols: Iterable[str]) -> dict[str, tuple[int
         strings = bytes(elf.contents(link))
         for start, _, section, address, size in elf.symbols(elf.contents(number)):
             end = strings.find(b"\0", start, start + longest + 1)
-            if end >= 0 and section != _UNDEFINED and (name := names.get(strings[start:end])):
+            if end < 0 or section == _UNDEFINED:
+                continue
+            name = names.get(strings[start:end])
+            if name:
                 found[name] = (address, size)
     return found

@@ -59,20 +59,25 @@ def group_values(
     while paths:
         first, place, fits, path = paths.pop()
         if first == len(values):
-            fits = fits and place == len(sizes)
-            if fits or closest is None:
+            if fits and place == len(sizes):
+                return _groups(path)
+            if closest is None:
                 closest = _groups(path)
-            if fits:
-                break
-        elif (first, place, fits) not in tried and (fits or closest is None):
-            tried.add((first, place, fits))
-            expected = sizes[place] if place < len(sizes) else 0
-            structs = [*_structs(values, first, numbers, expected)]
-            equal = [group for group in structs if not expected or group.size == expected]
-            paths += [
-                (first + len(group.offsets), place + 1, fits and bool(equal), (group, path))
-                for group in equal or structs[-1:]
-            ]
+            continue
+        is_needed = fits or closest is None
+        if not is_needed or (first, place, fits) in tried:
+            continue
+        tried.add((first, place, fits))
+        expected = sizes[place] if place < len(sizes) else 0
+        groups = [*_structs(values, first, numbers, expected)]
+        if expected and groups[-1].size != expected:
+            # The last one is larger, or smaller than the parameter.
+            *groups, last = groups
+            if not groups:
+                fits = False
+                groups = [last]
+        for group in groups:
+            paths.append((first + len(group.offsets), place + 1, fits, (group, path)))
     return closest or []
 
 
@@ -83,7 +88,9 @@ def _structs(
     larger, or has all followers.
     """
     end, align = values[first]
-    offsets, number, total = [0], first + 1, end
+    offsets = [0]
+    number = first + 1
+    total = end
     while True:
         is_last = total > size or number not in followers
         if is_last or total == size:
@@ -92,7 +99,9 @@ def _structs(
             return
         each, each_align = values[number]
         offsets.append(-(-end // each_align) * each_align)
-        end, align, number = offsets[-1] + each, max(align, each_align), number + 1
+        end = offsets[-1] + each
+        align = max(align, each_align)
+        number += 1
         total = -(-end // align) * align
 
 
@@ -107,8 +116,10 @@ def _groups(path: _Path | None) -> list[Group]:
 def follower_numbers(interface: Interface | None) -> list[int]:
     """Return the numbers of the values that follow another one of the same `devmod.Param.pack`."""
     numbers: list[int] = []
+    if interface is None:
+        return numbers
     start = 0
-    for param in interface.params if interface is not None else ():
+    for param in interface.params:
         count = len(param.pack) or 1
         numbers += range(start + 1, start + count)
         start += count

@@ -107,14 +107,12 @@ def closed_source(kind: str, text: str) -> str:
     # In Metal, as in C++11, a name with an underscore right behind a quotation mark is in a string,
     # or is the suffix of one. The first line may have options.
     first, _, rest = text.partition("\n")
-    words = {
-        *re.findall(r"\w+", first, re.ASCII),
-        *re.findall(r'"_\w*|\w+' if kind == "metal" else r"\w+", rest, re.ASCII),
-    }
+    word = r'"_\w*|\w+' if kind == "metal" else r"\w+"
+    words = {*re.findall(r"\w+", first, re.ASCII), *re.findall(word, rest, re.ASCII)}
     try:
-        return _closed(
-            text, words, *((spec.headers, spec.assembler) if spec is not None else ((), True))
-        )
+        if spec is None:
+            return _closed(text, words, (), assembler=True)
+        return _closed(text, words, spec.headers, assembler=spec.assembler)
     except ValueError as problem:
         article = "an" if kind[0] in "aeiou" else "a"
         message = (
@@ -123,25 +121,26 @@ def closed_source(kind: str, text: str) -> str:
         raise FormatError(message, kind=kind) from None
 
 
-def _closed(text: str, words: set[str], headers: tuple[str, ...], assembler: bool) -> str:
+def _closed(text: str, words: set[str], headers: tuple[str, ...], *, assembler: bool) -> str:
     """Return the result of `closed_source`, from the text and its words. ValueError has the reason
     why the text is refused.
     """
     _check(text, words)
+    found = [*_INCLUDE.finditer(text), *_QUERY.finditer(text)]
     if assembler:
         _check_made(words, *_ASM_WORDS[2:])
-    found = [
-        *_INCLUDE.finditer(text),
-        *_QUERY.finditer(text),
-        *(_ASM.finditer(text) if assembler else ()),
-    ]
-    pieces, end, defines = [], 0, {}
+        found += _ASM.finditer(text)
+    pieces: list[str] = []
+    defines: dict[str, str] = {}
     has_header = False
+    end = 0
     for match in sorted(found, key=re.Match.start):
-        if match.start() < end:  # the keyword __volatile__ of assembly
+        if match.start() < end:
+            # The keyword __volatile__ of assembly.
             continue
         pieces.append(text[end : match.start()])
-        new, end = match[0], match.end()
+        new = match[0]
+        end = match.end()
         if match.re is _ASM:
             new, end = _closed_assembly(text, match)
         elif _is_header(text, match, headers):
@@ -153,38 +152,45 @@ def _closed(text: str, words: set[str], headers: tuple[str, ...], assembler: boo
             new = _NO_INCLUDE + "\\\n" * len(re.findall(r"\r\n|\n|\r", new))
         pieces.append(new)
     if any(piece.startswith("__asm__") for piece in pieces):
-        if (
-            "weakref" in text
-        ):  # it gives a symbol any name, which an operand brings into the assembly
-            raise ValueError(
-                "has inline assembly and the attribute weakref, which may bring a directive. Leave the attribute out"
-            )
-        if _made(words, *_SYMBOL_WORDS):
-            defines |= dict.fromkeys(
-                _SYMBOL_WORDS, '"devmod: the operator ## makes no name of a symbol"'
-            )
-    if assembler and (
-        "##" in text.replace("%:", "#") or (has_header and _made(words, *_ASM_WORDS[:2]))
-    ):
+        defines |= _symbol_defines(text, words)
+    if assembler:
         # The operator could make one of these keywords, which headers use: without their parts in
         # the text, its headers stay as they are.
-        defines |= dict.fromkeys(
-            _ASM_WORDS[:2], '"devmod: the operator ## makes no keyword of assembly"'
+        has_operator = "##" in text.replace("%:", "#")
+        if has_operator or (has_header and _made(words, *_ASM_WORDS[:2])):
+            defines |= dict.fromkeys(
+                _ASM_WORDS[:2], '"devmod: the operator ## makes no keyword of assembly"'
+            )
+    closed = "".join(pieces) + text[end:]
+    if not defines:
+        return closed
+    head = "".join(f"#define {name} {value}\n" for name, value in defines.items())
+    return head + "#line 1\n" + closed
+
+
+def _symbol_defines(text: str, words: set[str]) -> dict[str, str]:
+    """Return the macros for a text with inline assembly, with which no name of a symbol can be
+    made.
+    """
+    if "weakref" in text:
+        # It gives a symbol any name, which an operand brings into the assembly.
+        raise ValueError(
+            "has inline assembly and the attribute weakref, which may bring a directive. Leave the attribute out"
         )
-    head = "".join(
-        f"#define {name} {value}\n" for name, value in defines.items()
-    ) + "#line 1\n" * bool(defines)
-    return head + "".join(pieces) + text[end:]
+    if not _made(words, *_SYMBOL_WORDS):
+        return {}
+    return dict.fromkeys(_SYMBOL_WORDS, '"devmod: the operator ## makes no name of a symbol"')
 
 
 def _is_header(text: str, match: re.Match[str], headers: tuple[str, ...]) -> bool:
     """Return whether an include or a query has the plain form, and names a header of the
     compiler.
     """
-    plain = re.compile(_PLAIN_QUERY if match.re is _QUERY else _PLAIN_INCLUDE, re.ASCII).match(
-        text, match.start()
-    )
-    name = (plain[1] or plain[2]) if plain is not None else "/"
+    pattern = _PLAIN_QUERY if match.re is _QUERY else _PLAIN_INCLUDE
+    plain = re.compile(pattern, re.ASCII).match(text, match.start())
+    if plain is None:
+        return False
+    name = plain[1] or plain[2]
     return name.startswith(headers) and not name.startswith("/") and ".." not in name.split("/")
 
 
@@ -194,12 +200,11 @@ def _check(text: str, words: set[str]) -> None:
         raise ValueError(
             "has a word or an operator in two lines or with a trigraph. Write it in one line, with its own characters"
         )
-    option = re.search(
-        rf"{_QUERY.pattern}|{_ASM.pattern}|_Pragma",
-        text.partition("\n")[0] if text.startswith(OPTIONS_LINE) else "",
-    )
-    if option:
-        raise ValueError(f"has an option with {option[0]}. Leave it out")
+    if text.startswith(OPTIONS_LINE):
+        options, _, _ = text.partition("\n")
+        option = re.search(rf"{_QUERY.pattern}|{_ASM.pattern}|_Pragma", options)
+        if option:
+            raise ValueError(f"has an option with {option[0]}. Leave it out")
     _check_made(words, *_QUERIES, "_Pragma")
     pragma = _PRAGMA.search(text)
     if pragma is None and _MADE_PRAGMA.search(text):
@@ -236,7 +241,8 @@ def _closed_assembly(text: str, match: re.Match[str]) -> tuple[str, int]:
     """Return what replaces a keyword of assembly, with the assembly's text if it is plain, and
     where that ends.
     """
-    if match[0] == "__volatile__":  # a macro of this name could bring text
+    if match[0] == "__volatile__":
+        # A macro of this name could bring text.
         return "volatile", match.end()
     plain = re.compile(_PLAIN_ASM, re.ASCII).match(text, match.start())
     if plain is None or any(pattern.search(plain[3]) for pattern in (_ASM, _INCLUDE, _QUERY)):
@@ -245,13 +251,13 @@ def _closed_assembly(text: str, match: re.Match[str]) -> tuple[str, int]:
                 f'has inline assembly in another form than {match[0]} volatile("text" "text" : ...). Write its text in plain strings there'
             )
         return _NO_ASM, match.end()
-    part = re.search(
-        _DIRECTIVE, "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', plain[3])), re.IGNORECASE
-    )
+    assembly = "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', plain[3]))
+    part = re.search(_DIRECTIVE, assembly, re.IGNORECASE)
     if part:
         raise ValueError(
             f"has inline assembly with {part[0]!r}, where a directive that reads a file may begin. Use assembly without it"
         )
-    statement = f"__asm__{plain[1]}{'__volatile__' if plain[2] else ''}{plain[3]}"
+    keyword = "__volatile__" if plain[2] else ""
+    statement = f"__asm__{plain[1]}{keyword}{plain[3]}"
     # One line for the compiler, also at the end of a directive.
     return re.sub(r"(\r\n?|\n)", r" \\\1", re.sub(r"\\(\s)", r"\1", statement)), plain.end()

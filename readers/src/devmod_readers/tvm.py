@@ -112,12 +112,8 @@ class TvmReader(Reader):
             self.field = f"{path}, launch_param_tags"
             tags = [self.read_str() for _ in range(self.read_count(8))]
             self.field = f"{path}, arg_extra_tags"
-            fmap[key] = FunctionInfo(
-                name,
-                types,
-                tags,
-                [self.read_number(4, signed=True) for _ in range(self.read_count(4))],
-            )
+            extra_tags = [self.read_number(4, signed=True) for _ in range(self.read_count(4))]
+            fmap[key] = FunctionInfo(name, types, tags, extra_tags)
         return fmap
 
     def read_shaders(self) -> dict[str, memoryview]:
@@ -163,10 +159,13 @@ class TvmReader(Reader):
 
     def _read_tensor(self) -> Tensor:
         start = self.at
-        magic, reserved = self.read_number(8), self.read_number(8)
+        magic = self.read_number(8)
+        reserved = self.read_number(8)
         if magic != _TENSOR_MAGIC or reserved:
             raise self.error("a tensor does not begin with TVM's magic number and a zero", start)
-        device, _ = self.read_number(4, signed=True), self.read_number(4, signed=True)
+        device = self.read_number(4, signed=True)
+        # The index of the device.
+        self.read_number(4, signed=True)
         if device != _CPU:
             raise self.error(f"a tensor has the device type {device}, expected 1 (CPU)", start)
         dimensions = self.read_number(4, signed=True)
@@ -177,9 +176,10 @@ class TvmReader(Reader):
         if any(length < 0 for length in shape):
             raise self.error(f"the shape {tuple(shape)} has a negative length", start)
         size = self.read_number(8)
-        if size != array_bytes(dtype, shape):
+        expected = array_bytes(dtype, shape)
+        if size != expected:
             raise self.error(
-                f"{size} bytes for {dtype_name(dtype)} of shape {tuple(shape)}, which takes {array_bytes(dtype, shape)}",
+                f"{size} bytes for {dtype_name(dtype)} of shape {tuple(shape)}, which takes {expected}",
                 start,
             )
         return dtype, shape, self.read(size)
@@ -331,11 +331,9 @@ def _runnable_code(
 def _with_function_lines(fmap: Mapping[str, FunctionInfo], code: bytes) -> bytes:
     """Return OpenCL C with a part for each function; unchanged if it has them."""
     problem = ""
-    there = [
-        part.partition(b"\n")[0].decode("utf-8", "replace") for part in code.split(_DELIMITER)[1:]
-    ]
+    there = [_first_line(part) for part in code.split(_DELIMITER)[1:]]
     if code.startswith(_OPTIONS):
-        options = code.partition(b"\n")[0][len(_OPTIONS) :].decode("utf-8", "replace").strip()
+        options = _first_line(code[len(_OPTIONS) :]).strip()
         problem = (
             f"it is built with the options {options!r}, and TVM builds OpenCL C without options"
         )
@@ -347,12 +345,17 @@ def _with_function_lines(fmap: Mapping[str, FunctionInfo], code: bytes) -> bytes
         raise FormatError(f"TVM cannot run the opencl module: {problem}", kind="opencl")
     if there:
         return code
-    body = code if code.endswith(b"\n") else code + b"\n"
-    if (
-        len(fmap) > 1
-    ):  # devmod builds all parts as one program again, which must define each name once
+    body = code
+    if not body.endswith(b"\n"):
+        body += b"\n"
+    # devmod builds all parts as one program again, which must define each name once.
+    if len(fmap) > 1:
         body = b"#ifndef " + _GUARD + b"\n#define " + _GUARD + b"\n" + body + b"#endif\n"
     return b"".join(_DELIMITER + name.encode() + b"\n" + body for name in fmap)
+
+
+def _first_line(text: bytes) -> str:
+    return text.partition(b"\n")[0].decode("utf-8", "replace")
 
 
 def _check(spec: TargetSpec, name: str, info: FunctionInfo) -> None:
@@ -372,19 +375,10 @@ def _check(spec: TargetSpec, name: str, info: FunctionInfo) -> None:
 
 
 def _tag_problem(kind: str, info: FunctionInfo) -> str:
-    of_webgpu = next(
-        (
-            tag
-            for tag in info.launch_param_tags
-            if tag.startswith(WRITE_ACCESS_TAG) and kind != "webgpu"
-        ),
-        None,
-    )
-    return (
-        f"its launch tag {of_webgpu!r} is one of webgpu modules"
-        if of_webgpu is not None
-        else tag_problem(info.launch_param_tags)
-    )
+    for tag in info.launch_param_tags:
+        if tag.startswith(WRITE_ACCESS_TAG) and kind != "webgpu":
+            return f"its launch tag {tag!r} is one of webgpu modules"
+    return tag_problem(info.launch_param_tags)
 
 
 def _argument_problem(spec: TargetSpec, info: FunctionInfo) -> str:
@@ -393,7 +387,8 @@ def _argument_problem(spec: TargetSpec, info: FunctionInfo) -> str:
         if text != "handle":
             if text not in _SCALARS:
                 return f"its argument {number} is a {text}; TVM passes buffers and {', '.join(_SCALARS)}"
-            scalar_at = number if scalar_at is None else scalar_at
+            if scalar_at is None:
+                scalar_at = number
         elif scalar_at is not None and spec.shader_map:
             return (
                 f"its argument {number} is a buffer after the scalar argument {scalar_at}; TVM expects buffers first in a "
@@ -410,24 +405,30 @@ def _interface_problem(kind: str, info: FunctionInfo, interface: Interface) -> s
         return (
             "it takes its arguments like a C function, and TVM uses its packed calling convention"
         )
-    packed = next((param for param in interface.params if param.pack), None)
-    if packed is not None:
-        return f"its argument {packed.name!r} is several values of the kernel; TVM passes the address of an array alone"
+    for param in interface.params:
+        if param.pack:
+            return f"its argument {param.name!r} is several values of the kernel; TVM passes the address of an array alone"
     for param, text in zip(interface.params, info.arg_types, strict=True):
-        if param.kind != ("buffer" if text == "handle" else "scalar"):
+        expected = "buffer" if text == "handle" else "scalar"
+        if param.kind != expected:
             return f"its argument {param.name!r} is of the kind {param.kind}; TVM supports buffers and scalars"
+    return _place_problem(kind, info, interface)
+
+
+def _place_problem(kind: str, info: FunctionInfo, interface: Interface) -> str:
+    """Return how the places of buffers and scalars differ from those of TVM's functions; "" if
+    they do not.
+    """
     buffers = [param for param in interface.params if param.kind == "buffer"]
     scalars = [param for param in interface.params if param.kind == "scalar"]
     if kind == "webgpu" and _count_write_flags(info) != len(buffers):
         return f"it has no launch tag paramWriteAccess for its {len(buffers)} buffers"
     if kind in ("metal", "vulkan", "webgpu"):
         return _placement_problem(kind, interface, buffers, scalars)
-    moved = next((param for param in interface.params if param.at is not None), None)
-    return (
-        f"its argument {moved.name!r} has the place {moved.at}; TVM supports arguments in order alone"
-        if moved
-        else ""
-    )
+    for param in interface.params:
+        if param.at is not None:
+            return f"its argument {param.name!r} has the place {param.at}; TVM supports arguments in order alone"
+    return ""
 
 
 def _placement_problem(
@@ -438,10 +439,12 @@ def _placement_problem(
     """
     behind = len(buffers)
     for number, param in enumerate(buffers):
-        if param.at != (number if kind == "metal" else (0, number)):
+        place = number if kind == "metal" else (0, number)
+        if param.at != place:
             return f"its buffer {param.name!r} is at {param.at}; TVM binds it at {number}"
+    slot_bytes = 4 if kind == "webgpu" else 8
     for number, param in enumerate(scalars):
-        slot = number * (4 if kind == "webgpu" else 8)
+        slot = number * slot_bytes
         if param.at != (0, slot):
             return f"its scalar {param.name!r} is at {param.at}; TVM writes it to byte {slot} of the only block"
     places = {"metal": (behind,), "webgpu": ((0, behind),), "vulkan": ("push", (0, behind))}[kind]
@@ -457,7 +460,6 @@ def _count_write_flags(info: FunctionInfo) -> int | None:
     """
     for tag in info.launch_param_tags:
         if tag.startswith(WRITE_ACCESS_TAG):
-            return len(
-                [digit for digit in tag[len(WRITE_ACCESS_TAG) :].strip("[]").split(",") if digit]
-            )
+            digits = tag[len(WRITE_ACCESS_TAG) :].strip("[]").split(",")
+            return len([digit for digit in digits if digit])
     return None

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from devmod_readers.elf import ElfFile
 
 _ELF = b"\x7fELF"
-_SYMBOLS, _DYNAMIC_SYMBOLS = 2, 11
+_SYMBOLS = 2
+_DYNAMIC_SYMBOLS = 11
 _OBJECT = 1
 #: A variable's declaration in PTX, and not an instruction such as ``ld.global``.
 _PTX = re.compile(
@@ -36,7 +37,8 @@ def variable_name(symbol: str) -> str:
     start = _MANGLED.match(symbol)
     if start is None:
         return symbol
-    parts, at = [], start.end()
+    parts = []
+    at = start.end()
     while (length := _PART.match(symbol, at)) is not None:
         at = length.end() + int(length[1])
         part = symbol[length.end() : at]
@@ -44,8 +46,12 @@ def variable_name(symbol: str) -> str:
             parts.append(part)
         if not start[1]:
             break
-    is_whole = symbol[at:] == ("E" if start[1] else "") and all(map(_IDENTIFIER.fullmatch, parts))
-    return "::".join(parts) if parts and is_whole else symbol
+    expected_end = "E" if start[1] else ""
+    if not parts or symbol[at:] != expected_end:
+        return symbol
+    if not all(map(_IDENTIFIER.fullmatch, parts)):
+        return symbol
+    return "::".join(parts)
 
 
 def read_variables(code: bytes) -> dict[str, str]:
@@ -57,20 +63,22 @@ def read_variables(code: bytes) -> dict[str, str]:
     code
         PTX, or an ELF file.
     """
-    symbols = (
-        _elf_symbols(code)
-        if code[:4] == _ELF
-        else (match[1].decode() for match in _PTX.finditer(code))
-    )
+    symbols = _elf_symbols(code) if code[:4] == _ELF else _ptx_symbols(code)
     found: dict[str, str] = {}
     try:
         for symbol in symbols:
             found.setdefault(variable_name(symbol), symbol)
             if len(found) == _MAX_VARIABLES:
                 break
-    except ValueError:  # a table is outside of the file
+    except ValueError:
+        # A table is outside of the file.
         return {}
     return found
+
+
+def _ptx_symbols(code: bytes) -> Iterator[str]:
+    for match in _PTX.finditer(code):
+        yield match[1].decode()
 
 
 def _elf_symbols(code: bytes) -> Iterator[str]:
@@ -79,14 +87,14 @@ def _elf_symbols(code: bytes) -> Iterator[str]:
     for kind in (_SYMBOLS, _DYNAMIC_SYMBOLS):
         if kind not in kinds:
             continue
-        number = kinds.index(kind)  # a file has one table of each kind
+        # A file has one table of each kind.
+        number = kinds.index(kind)
         names = bytes(elf.contents(elf.section(number)[4]))
         for start, info, place, _, size in elf.symbols(elf.contents(number)):
             if info & 15 != _OBJECT or not place or not size:
                 continue
-            name = names[start : max(names.find(b"\0", start, start + _MAX_NAME), start)].decode(
-                "utf-8", "replace"
-            )
+            end = max(names.find(b"\0", start, start + _MAX_NAME), start)
+            name = names[start:end].decode("utf-8", "replace")
             # A kernel's descriptor of AMD is also an object, with the name k.kd. Those of the
             # compiler begin with two underscores.
             if _IDENTIFIER.fullmatch(name) and not name.startswith("__"):

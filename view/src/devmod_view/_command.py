@@ -11,6 +11,10 @@ import click
 
 from devmod.commands import debug_option
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from devmod import Module
+
 
 @click.command(
     "view",
@@ -46,26 +50,25 @@ def command(file: Path, port: int, no_open: bool) -> None:
     from devmod_view._page import page
     from devmod_view._serve import Server
 
-    is_stdin = str(file) == STDIN
-    module = (
-        devmod.loads(standard_input()) if is_stdin else devmod.load(file)
-    )  # an error in the file is shown here, and not in a page
-    served = Path("stdin.devmod") if is_stdin else file.resolve()
-    with temporary_folder() as folder:
+    # An error in the file is shown here, and not in a page.
+    if str(file) == STDIN:
+        module = devmod.loads(standard_input())
+        served = Path("stdin.devmod")
+        title = "standard input"
+        is_copied = True
+    else:
+        module = devmod.load(file)
+        served = file.resolve()
+        title = str(file)
         # Browsers cannot decompress zstd. Under a policy the bytes that were checked are served,
         # whatever the file has become.
-        if (
-            is_stdin
-            or policies()
-            or any(
-                each.origin is not None and "compression" in each.origin.extra
-                for each in walk(module)
-            )
-        ):
+        is_copied = bool(policies()) or any(map(_is_compressed, walk(module)))
+    with temporary_folder() as folder:
+        if is_copied:
             served = Path(folder, served.name)
             devmod.save(module, served, compress="none")
         server = Server(served, page(), port, secrets.token_urlsafe(16))
-        echo(f"{'standard input' if is_stdin else file} is shown at {server.url}")
+        echo(f"{title} is shown at {server.url}")
         echo("Ctrl-C ends it.")
         if not no_open:
             import webbrowser
@@ -78,3 +81,7 @@ def command(file: Path, port: int, no_open: bool) -> None:
             pass
         finally:
             server.server_close()
+
+
+def _is_compressed(module: Module) -> bool:
+    return module.origin is not None and "compression" in module.origin.extra

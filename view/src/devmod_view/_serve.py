@@ -75,15 +75,15 @@ class Server(ThreadingHTTPServer):
     """
 
     daemon_threads = True
-    request_queue_size = (
-        128  # with the default of 5, the system delays some of a browser's connections by seconds
-    )
-    allow_reuse_address = (
-        os.name == "posix"
-    )  # on other systems it would let two programs share one port
+    # With the default of 5, the system delays some of a browser's connections by seconds.
+    request_queue_size = 128
+    # On other systems it would let two programs share one port.
+    allow_reuse_address = os.name == "posix"
 
     def __init__(self, file: Path, page: Mapping[str, Path], port: int, secret: str) -> None:
-        self.file, self.page, self.secret = file, page, secret
+        self.file = file
+        self.page = page
+        self.secret = secret
         self._free = threading.BoundedSemaphore(_MOST_CONNECTIONS)
         self.bundle = _SharedFile(open_regular(file))
         try:
@@ -106,7 +106,8 @@ class Server(ThreadingHTTPServer):
         network.
         """
         socketserver.TCPServer.server_bind(self)
-        self.server_name, self.server_port = "127.0.0.1", self.server_address[1]
+        self.server_name = "127.0.0.1"
+        self.server_port = self.server_address[1]
 
     def server_close(self) -> None:
         """Close the socket and the bundle."""
@@ -178,20 +179,15 @@ class _Handler(BaseHTTPRequestHandler):
         the object `Server.file`.
         """
         parts = path.split("/")
-        if (
-            len(parts) < 3
-            or parts[0]
-            or not compare_digest(parts[1].encode(), self.server.secret.encode())
-        ):
+        if len(parts) < 3 or parts[0]:
+            return None
+        if not compare_digest(parts[1].encode(), self.server.secret.encode()):
             return None
         rest = parts[2:]
         if rest[0] == "file":
-            return (
-                self.server.file
-                if len(rest) == 2
-                and unquote_to_bytes(rest[1]) == os.fsencode(self.server.file.name)
-                else None
-            )
+            if len(rest) != 2 or unquote_to_bytes(rest[1]) != os.fsencode(self.server.file.name):
+                return None
+            return self.server.file
         if rest == [""]:
             rest = ["index.html"]
         if not all(map(_NAME.fullmatch, rest)):
@@ -200,13 +196,18 @@ class _Handler(BaseHTTPRequestHandler):
             base = self.server.page.get("/".join(rest[:count]))
             if base is not None:
                 place = base.joinpath(*rest[count:])
-                return place if place.suffix in _TYPES else None
+                if place.suffix not in _TYPES:
+                    return None
+                return place
         return None
 
     def _send(self, file: _SharedFile, content_type: str) -> None:
         status = file.status()
-        size, tag = status.st_size, f'"{status.st_ino:x}-{status.st_size:x}-{status.st_mtime_ns:x}"'
-        span = self._range(size) if self.headers.get("If-Range") in (None, tag) else None
+        size = status.st_size
+        tag = f'"{status.st_ino:x}-{size:x}-{status.st_mtime_ns:x}"'
+        span = None
+        if self.headers.get("If-Range") in (None, tag):
+            span = self._range(size)
         if span is not None and span[0] >= span[1]:
             self._head(
                 HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE,
@@ -220,9 +221,11 @@ class _Handler(BaseHTTPRequestHandler):
             "Accept-Ranges": "bytes",
             "ETag": tag,
         }
+        http_status = HTTPStatus.OK
         if span is not None:
+            http_status = HTTPStatus.PARTIAL_CONTENT
             headers["Content-Range"] = f"bytes {first}-{end - 1}/{size}"
-        self._head(HTTPStatus.OK if span is None else HTTPStatus.PARTIAL_CONTENT, headers)
+        self._head(http_status, headers)
         if self.command == "HEAD":
             return
         while first < end:
@@ -245,7 +248,8 @@ class _Handler(BaseHTTPRequestHandler):
             return (max(0, size - int(last)), size)
         if last and int(last) < int(first):
             return None
-        return (int(first), min(size, int(last) + 1) if last else size)
+        end = min(size, int(last) + 1) if last else size
+        return (int(first), end)
 
     def _refuse(self, status: HTTPStatus, text: str) -> None:
         body = f"{text}\n".encode()
@@ -265,9 +269,8 @@ class _SharedFile:
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        self._lock = (
-            threading.Lock()
-        )  # a file has one position, and os.pread is not available on all systems
+        # A file has one position, and os.pread is not available on all systems.
+        self._lock = threading.Lock()
 
     def status(self) -> os.stat_result:
         return os.fstat(self._file.fileno())

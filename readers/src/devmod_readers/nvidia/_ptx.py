@@ -251,7 +251,7 @@ def _directives(text: str) -> dict[str, tuple[int, ...]]:
         if key not in ("maxntid", "reqntid", "reqnctapercluster", "maxclusterrank"):
             continue
         rest = directive[2].strip()
-        numbers = []
+        numbers: list[int] = []
         for each in rest.split(","):
             number = _number(each.strip())
             if number is None or not 1 <= number < _MAX_THREADS or len(numbers) == 3:

@@ -45,11 +45,12 @@ def split_options(text: str, kind: str = "") -> tuple[tuple[str, ...], str]:
         return (), text
     options = tuple(text.partition("\n")[0][len(OPTIONS_LINE) :].split())
     for option in options:
-        problem = option_problem(option) if not option.startswith("-D") else ""
+        if option.startswith("-D"):
+            continue
+        problem, _, _ = option_problem(option).partition(";")
         if problem:
             raise FormatError(
-                f"the source's first line has the option {option!r}, which {problem.partition(';')[0]}",
-                kind=kind,
+                f"the source's first line has the option {option!r}, which {problem}", kind=kind
             )
     return options, text
 
@@ -58,8 +59,6 @@ def option_problem(option: str) -> str:
     """Return why a payload must not have an option that is no define; "" if it may have it."""
     if option.startswith(_PATH_OPTIONS) or option == "-o" or not {"/", "\\"}.isdisjoint(option):
         return "names a path; a payload is complete in itself, and its receiver has no such path. Folders of includes go into include="
-    return (
-        "is no option and no value of one"
-        if not option.startswith("-") and not option.isalnum()
-        else ""
-    )
+    if not option.startswith("-") and not option.isalnum():
+        return "is no option and no value of one"
+    return ""

@@ -96,37 +96,39 @@ def check_options(options: Iterable[str], *, is_nvcc: bool = False) -> None:
     `is_nvcc`: also nvcc's own are in it.
     """
     for option in options:
-        if is_supported(option) or (
-            is_nvcc and (_LANGUAGE.fullmatch(option) or _LEVEL.fullmatch(option))
-        ):
+        if is_supported(option):
             continue
-        if _ARCH.match(option):
-            problem = "names an architecture; name it in the target, such as 'cuda -arch=sm_90'"
-        elif _RELOCATABLE.match(option):
-            problem = "makes code that a linker must finish; a module is loaded as it is"
-        elif _FILES.match(option):
-            problem = "reads or writes files, or gives no code"
-        elif f"{option}=".startswith(
-            tuple(
-                f"{dash}{name}=" for dash in ("-", "--") for name in (*_VALUES, *_SWITCHES.split())
-            )
-        ):
-            problem = (
-                f"has no value that is supported; write it in one word, as in {_example(option)}"
-            )
-        elif _NVCC.fullmatch(option):
-            problem = "is nvcc's, and NVRTC lacks it: it compiles and optimizes the code of the device alone. Leave it out"
-            if is_nvcc:
-                problem = "is for the code or the compiler of the host, or for files; a payload has the code of the device. Leave it out"
-            elif _LANGUAGE.fullmatch(option):
-                problem += ", or compile with nvcc, as in 'cuda -arch=sm_90 -compiler=nvcc'"
-            if not is_nvcc and option.endswith("expt-relaxed-constexpr"):
-                problem += (
-                    ". -default-device makes functions without __device__ functions of the device"
-                )
-        else:
-            problem = "is not supported; expected an option of NVRTC such as -std=c++20, --use_fast_math or --maxrregcount=32"
+        if is_nvcc and (_LANGUAGE.fullmatch(option) or _LEVEL.fullmatch(option)):
+            continue
+        problem = _problem(option, is_nvcc=is_nvcc)
         raise CompileError(f"the cuda option {option!r} {problem}", kind="cuda")
+
+
+def _problem(option: str, *, is_nvcc: bool) -> str:
+    """Return why an option is not accepted."""
+    if _ARCH.match(option):
+        return "names an architecture; name it in the target, such as 'cuda -arch=sm_90'"
+    if _RELOCATABLE.match(option):
+        return "makes code that a linker must finish; a module is loaded as it is"
+    if _FILES.match(option):
+        return "reads or writes files, or gives no code"
+    if _takes_value(option):
+        return f"has no value that is supported; write it in one word, as in {_example(option)}"
+    if not _NVCC.fullmatch(option):
+        return "is not supported; expected an option of NVRTC such as -std=c++20, --use_fast_math or --maxrregcount=32"
+    if is_nvcc:
+        return "is for the code or the compiler of the host, or for files; a payload has the code of the device. Leave it out"
+    problem = "is nvcc's, and NVRTC lacks it: it compiles and optimizes the code of the device alone. Leave it out"
+    if _LANGUAGE.fullmatch(option):
+        problem += ", or compile with nvcc, as in 'cuda -arch=sm_90 -compiler=nvcc'"
+    if option.endswith("expt-relaxed-constexpr"):
+        problem += ". -default-device makes functions without __device__ functions of the device"
+    return problem
+
+
+def _takes_value(option: str) -> bool:
+    given, _, _ = option.partition("=")
+    return any(given in (f"-{name}", f"--{name}") for name in (*_VALUES, *_SWITCHES.split()))
 
 
 def _example(option: str) -> str:

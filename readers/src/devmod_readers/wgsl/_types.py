@@ -374,7 +374,7 @@ class Types:
             raise self._error(
                 at, f"the length of the array is {shown_value(count)}; expected an integer from 1"
             )
-        return count
+        return int(count)
 
     def _struct(self, declared: Declaration) -> Type:
         if not declared.members:
