@@ -104,11 +104,14 @@ __attribute__((intel_reqd_sub_group_size(SIZE))) __kernel void size(__global uin
 """
 #: The types of scalars: kernels store a scalar of each.
 _SCALARS = {
-    **{
-        f"{u}{name}": f"{u}int{bits}"
-        for name, bits in (("char", 8), ("short", 16), ("int", 32), ("long", 64))
-        for u in ("", "u")
-    },
+    "char": "int8",
+    "uchar": "uint8",
+    "short": "int16",
+    "ushort": "uint16",
+    "int": "int32",
+    "uint": "uint32",
+    "long": "int64",
+    "ulong": "uint64",
     "float": "float32",
 }
 _TAGS = ("blockIdx.x", "threadIdx.x")
@@ -117,30 +120,23 @@ _FLAT = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y")
 
 def _image_functions() -> dict[str, FunctionInfo]:
     """Return the functions of `_IMAGES`."""
-    sampler, places = Param("source_sampler", "sampler"), Param("places", "buffer", "float32", "r")
+    sampler = Param("source_sampler", "sampler")
+    places = Param("places", "buffer", "float32", "r")
     result = Param("result", "buffer", "float32x4", "w")
-    signatures = {
-        f"sample_{type_}": [
-            Param("source", "image", type_, "r", sample="float"),
-            sampler,
-            places,
-            result,
-        ]
-        for type_ in ("1d", "2d", "3d")
-    } | {
-        f"write_{name}": [Param("destination", "image", "2d", "w", sample=sample)]
-        for name, sample in (("floats", "float"), ("integers", "uint"))
-    }
-    return {
-        name: FunctionInfo(
-            name,
-            ["handle"] * len(params),
-            GRID_TAGS,
-            (),
-            Interface(params, open_block=True, needs=["images"]),
-        )
-        for name, params in signatures.items()
-    }
+    signatures: dict[str, list[Param]] = {}
+    for type_ in ("1d", "2d", "3d"):
+        source = Param("source", "image", type_, "r", sample="float")
+        signatures[f"sample_{type_}"] = [source, sampler, places, result]
+    for name, sample in (("floats", "float"), ("integers", "uint")):
+        destination = Param("destination", "image", "2d", "w", sample=sample)
+        signatures[f"write_{name}"] = [destination]
+
+    functions = {}
+    for name, params in signatures.items():
+        interface = Interface(params, open_block=True, needs=["images"])
+        types = ["handle"] * len(params)
+        functions[name] = FunctionInfo(name, types, GRID_TAGS, (), interface)
+    return functions
 
 
 def _shift(x: Any, parameters: tuple[int, int], _scratch: Local) -> None:

@@ -129,9 +129,8 @@ def finish(queue: Any, device: OpenCLDevice) -> None:
         The driver reports an error.
     """
     check_driver("opencl")
-    markers: list[
-        Any
-    ] = []  # a queue has no state; made where it is asked for, and so not while Python ends
+    # A queue has no state. The marker is made where it is asked for, and so not while Python ends.
+    markers: list[Any] = []
 
     def is_done() -> bool:
         if not markers:
@@ -225,23 +224,27 @@ class OpenCLDevice(Device):
                 handle.version,
             )
         )
-        #: PoCL allocates at the first use of a buffer, and ends the process there if it has no
-        #: memory. With this flag it allocates at once.
-        is_cpu = handle.type & cl.device_type.CPU
-        self.buffer_flags = cl.mem_flags.READ_WRITE | (cl.mem_flags.ALLOC_HOST_PTR if is_cpu else 0)
+        self.buffer_flags: Any = cl.mem_flags.READ_WRITE
         #: The seconds for which a wait asks whether it is over. A thread that waits in the driver
         #: of a CPU executes kernels meanwhile.
-        self.short_wait = 10e-6 if is_cpu else None
+        self.short_wait = None
+        if handle.type & cl.device_type.CPU:
+            self.short_wait = 10e-6
+            # PoCL allocates at the first use of a buffer, and ends the process there if it has no
+            # memory. With this flag it allocates at once.
+            self.buffer_flags |= cl.mem_flags.ALLOC_HOST_PTR
         self._upload_flags = self.buffer_flags | cl.mem_flags.COPY_HOST_PTR
         self._max_bytes = handle.max_mem_alloc_size
-        is_intel = self.platform == INTEL_CPU
         if handle.host_unified_memory:
-            # With PoCL, a load of a vector that begins elsewhere ends the process. Intel's runtime
-            # copies such an array, once.
-            self.in_place_unit = 1 if is_intel else handle.mem_base_addr_align // 8
-            # The bytes from which on a map takes less time than two copies. Those of PoCL take a
-            # fifth of Intel's.
-            self.in_place_from = 64 << 10 if is_intel else 256 << 10
+            # With PoCL, a load of a vector that begins elsewhere ends the process.
+            self.in_place_unit = handle.mem_base_addr_align // 8
+            # The bytes from which on a map takes less time than two copies.
+            self.in_place_from = 256 << 10
+            if self.platform == INTEL_CPU:
+                # Intel's runtime copies such an array, once. Its copies take five times as long as
+                # PoCL's.
+                self.in_place_unit = 1
+                self.in_place_from = 64 << 10
         self._once = Once()
         self._context: Any = None
         self._number = count()
@@ -311,7 +314,9 @@ class OpenCLDevice(Device):
                 f"it does not support the format {fmt!r}, a vendor's binary for its FPGAs. Install that vendor's OpenCL platform, or use "
                 "the source (format 'cl')"
             )
-        return None if fmt == "clbin" or fmt in _VENDORS else ""
+        if fmt == "clbin" or fmt in _VENDORS:
+            return None
+        return ""
 
     @property
     def context(self) -> Any:
@@ -320,11 +325,9 @@ class OpenCLDevice(Device):
         """
 
         check_driver("opencl")
-        return (
-            self._context
-            if self._context is not None
-            else self._once.get("context", self._create_context)
-        )
+        if self._context is not None:
+            return self._context
+        return self._once.get("context", self._create_context)
 
     def _create_context(self) -> Any:
         try:
@@ -386,7 +389,9 @@ class OpenCLDevice(Device):
         return self._create_buffer(data.nbytes, self._upload_flags, data)
 
     def use_in_place(self, data: memoryview, address: int, *, written: bool) -> Any:
-        flags = cl.mem_flags.READ_WRITE if written else cl.mem_flags.READ_ONLY
+        flags = cl.mem_flags.READ_ONLY
+        if written:
+            flags = cl.mem_flags.READ_WRITE
         try:
             return cl.Buffer(self.context, flags | cl.mem_flags.USE_HOST_PTR, data.nbytes, data)
         except _driver.Error:
@@ -427,7 +432,9 @@ class OpenCLDevice(Device):
 
     def place(self, memory: Any) -> tuple[int, int]:
         whole = memory.associated_memobject  # of a sub-buffer
-        return (memory.int_ptr, 0) if whole is None else (whole.int_ptr, memory.offset)
+        if whole is None:
+            return memory.int_ptr, 0
+        return whole.int_ptr, memory.offset
 
     def clear(self, memory: Any, nbytes: int, stream: OpenCLStream) -> None:
         try:
@@ -443,7 +450,8 @@ class OpenCLDevice(Device):
             raise self._copy_error(f"{self} cannot fill {nbytes} bytes", error, memory) from error
 
     def copy(self, source: Any, target: Any, nbytes: int, stream: OpenCLStream) -> None:
-        (source, start), (target, offset) = _place(source), _place(target)
+        source, start = _place(source)
+        target, offset = _place(target)
         try:
             cl.enqueue_copy(
                 _queue(stream),
@@ -561,7 +569,9 @@ def _queue(stream: OpenCLStream) -> Any:
 
 def _place(memory: Any) -> tuple[Any, int]:
     """Return the buffer of a memory object, and the first byte in it."""
-    return (memory.buffer, memory.offset) if type(memory) is Region else (memory, 0)
+    if type(memory) is Region:
+        return memory.buffer, memory.offset
+    return memory, 0
 
 
 def devices() -> list[OpenCLDevice]:
@@ -605,8 +615,9 @@ def _keep_in_child() -> None:
     """Never delete an event: in a forked child the deletion would wait for threads of the parent,
     or for a lock that they had.
     """
-    copies = [
-        event for device in (devices() if "devices" in _once else ()) for event in device._copies
-    ]
-    for each in (*copies, *(each for each in gc.get_objects() if type(each) is OpenCLEvent)):
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(each))
+    events = [each for each in gc.get_objects() if type(each) is OpenCLEvent]
+    if "devices" in _once:
+        for device in devices():
+            events += device._copies
+    for event in events:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(event))

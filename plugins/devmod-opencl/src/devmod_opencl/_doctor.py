@@ -32,28 +32,38 @@ def _drivers() -> Iterator[Attempt]:
     is a place without a driver.
     """
     chosen = next((value for value in map(os.environ.get, LOADER_VARIABLES) if value), "")
-    places = chosen.split(os.pathsep) if chosen else [_VENDORS]
+    places = [_VENDORS]
+    if chosen:
+        places = chosen.split(os.pathsep)
     if os.path.isdir(places[0]) or not chosen:
-        with suppress(ImportError, ValueError):
-            spec = find_spec("pyopencl")  # the loader of its wheels reads this folder too
-            places += [
-                os.path.join(folder, ".libs")
-                for folder in (spec.submodule_search_locations if spec else None) or ()
-            ]
+        places += _loader_folders()
     for place in places:
-        files = (
-            sorted(glob(os.path.join(escape(place), "*.icd")))
-            if os.path.isdir(place)
-            else [place]
-            if os.path.exists(place)
-            else []
-        )
+        files = _files_of(place)
         if not files:
             yield Attempt(os.path.abspath(place))
         for file in files:
             yield from open_library([_library_of(file)])
-    if not chosen:
-        yield from open_library([library_path()] if library_path() else [])
+    if not chosen and (path := library_path()):
+        yield from open_library([path])
+
+
+def _loader_folders() -> list[str]:
+    """Return the folder that the loader of pyopencl's wheels reads too."""
+    with suppress(ImportError, ValueError):
+        spec = find_spec("pyopencl")
+        if spec is not None:
+            folders = spec.submodule_search_locations or ()
+            return [os.path.join(folder, ".libs") for folder in folders]
+    return []
+
+
+def _files_of(place: str) -> list[str]:
+    """Return the `.icd` files of a folder, or a file itself."""
+    if os.path.isdir(place):
+        return sorted(glob(os.path.join(escape(place), "*.icd")))
+    if os.path.exists(place):
+        return [place]
+    return []
 
 
 def _library_of(file: str) -> str:
@@ -63,4 +73,6 @@ def _library_of(file: str) -> str:
     with open(file, encoding="utf-8", errors="replace") as lines:
         name = lines.read(_LONGEST).partition("\n")[0].strip()
     beside = os.path.join(os.path.dirname(file), name)  # PoCL's wheel
-    return beside if os.path.exists(beside) else name
+    if os.path.exists(beside):
+        return beside
+    return name

@@ -34,9 +34,8 @@ try:
     call_uninterrupted(import_module, "pyopencl")  # an interrupt of its import ends the process
     import pyopencl as cl
     from pyopencl import Error  # the base class of the driver's errors
-except (
-    ImportError
-) as error:  # pyopencl's wheels contain the OpenCL loader, and the extra pocl a device on the CPU
+except ImportError as error:
+    # pyopencl's wheels contain the OpenCL loader, and the extra pocl a device on the CPU.
     repair = pip_install("--force-reinstall", "pyopencl[pocl]")
     raise driver_import_error(
         error, "opencl", "OpenCL", "pyopencl", distribution=_WITH_POCL, repair=repair
@@ -111,10 +110,11 @@ def list_devices() -> list[Any]:
             problems.append(f"{platform.name}: {code_name(error)}")
     if not devices:
         names = [str(platform.name) for platform in platforms]
-        why = (
-            "; ".join(problems)
-            or f"the platform{'s' * (len(names) > 1)} {', '.join(names)} {'have' if len(names) > 1 else 'has'} none"
-        )
+        why = f"the platform {', '.join(names)} has none"
+        if problems:
+            why = "; ".join(problems)
+        elif len(names) > 1:
+            why = f"the platforms {', '.join(names)} have none"
         if POCL in names:
             why += " (PoCL has none if it cannot write its cache: set POCL_CACHE_DIR to a writable folder)"
         raise DeviceNotFoundError(NO_DEVICE.format(why=why), kind="opencl")
@@ -149,12 +149,13 @@ def _platforms() -> list[Any]:
     try:
         platforms = cl.get_platforms()
     except Error as error:
-        platforms, failure = [], error
+        platforms = []
+        failure = error
     # A process cannot open two versions of Intel's runtime.
-    if all(platform.name.strip() != INTEL_CPU for platform in platforms) and (
-        address := open_platform()
-    ):
-        platforms.append(cl.Platform.from_int_ptr(address, retain=False))
+    if all(platform.name.strip() != INTEL_CPU for platform in platforms):
+        address = open_platform()
+        if address:
+            platforms.append(cl.Platform.from_int_ptr(address, retain=False))
     if failure is not None and not platforms:
         why = f"the OpenCL loader has no platform ({code_name(failure)})"
         raise DeviceNotFoundError(NO_DEVICE.format(why=why), kind="opencl") from failure
@@ -244,7 +245,9 @@ def build_il(context: Any, device: Any, code: bytes) -> Any:
         program = cl._cl._create_program_with_il(context, code)
         _build(program, device, "")
     except Error as error:
-        log = build_log(program, device) if program is not None else ""
+        log = ""
+        if program is not None:
+            log = build_log(program, device)
         raise _refusal(device, "the SPIR-V", error, log) from error
     return program
 
@@ -276,11 +279,11 @@ def _build(program: Any, device: Any, options: str) -> None:
     program._build(options=options.encode(), devices=[device])
     log = build_log(program, device)
     if _WARNING.search(log):
+        text = ""
         # pyopencl prints the same text for all logs without this variable.
-        has_log = environment_text("PYOPENCL_COMPILER_OUTPUT")
-        _warn_once(
-            f"{device.name.strip()} has built a program with warnings:\n{log}" if has_log else ""
-        )
+        if environment_text("PYOPENCL_COMPILER_OUTPUT"):
+            text = f"{device.name.strip()} has built a program with warnings:\n{log}"
+        _warn_once(text)
 
 
 def binary_of(program: Any) -> bytes:
@@ -326,7 +329,8 @@ def arguments_of(program: Any, name: str) -> list[list[str]]:
     The address space is "GLOBAL", "CONSTANT", "LOCAL" or "PRIVATE" (by value). The access is "r",
     "w" or "rw" for an image, else "". The list is empty if the driver has no such information.
     """
-    info, qualifier = cl.kernel_arg_info, cl.kernel_arg_access_qualifier
+    info = cl.kernel_arg_info
+    qualifier = cl.kernel_arg_access_qualifier
     accesses: dict[object, str] = {
         qualifier.READ_ONLY: "r",
         qualifier.WRITE_ONLY: "w",
@@ -339,14 +343,13 @@ def arguments_of(program: Any, name: str) -> list[list[str]]:
     }
     try:
         kernel = create_kernel(program, name)
-        return [
-            [
-                spaces.get(kernel.get_arg_info(number, info.ADDRESS_QUALIFIER), ""),
-                str(kernel.get_arg_info(number, info.TYPE_NAME)),
-                accesses.get(kernel.get_arg_info(number, info.ACCESS_QUALIFIER), ""),
-            ]
-            for number in range(kernel.num_args)
-        ]
+        arguments = []
+        for number in range(kernel.num_args):
+            space = spaces.get(kernel.get_arg_info(number, info.ADDRESS_QUALIFIER), "")
+            type_name = str(kernel.get_arg_info(number, info.TYPE_NAME))
+            access = accesses.get(kernel.get_arg_info(number, info.ACCESS_QUALIFIER), "")
+            arguments.append([space, type_name, access])
+        return arguments
     except Error:
         return []
 
@@ -398,17 +401,21 @@ def subgroup_sizes(device: Any) -> tuple[int, ...]:
     """
     if "cl_intel_required_subgroup_size" not in device.extensions.split():
         return ()
-    sizes, nbytes = (ctypes.c_size_t * 64)(), ctypes.c_size_t()
     get_info = _loader_function("clGetDeviceInfo")
     if get_info is None:
         return ()
-    pointer, number, size = (
+    sizes = (ctypes.c_size_t * 64)()
+    nbytes = ctypes.c_size_t()
+    failed = get_info(
         ctypes.c_void_p(device.int_ptr),
         ctypes.c_uint(_SUBGROUP_SIZES),
         ctypes.c_size_t(ctypes.sizeof(sizes)),
+        sizes,
+        ctypes.byref(nbytes),
     )
-    failed = get_info(pointer, number, size, sizes, ctypes.byref(nbytes))
-    return () if failed else tuple(sizes[: nbytes.value // ctypes.sizeof(ctypes.c_size_t)])
+    if failed:
+        return ()
+    return tuple(sizes[: nbytes.value // ctypes.sizeof(ctypes.c_size_t)])
 
 
 def build_log(program: Any, device: Any) -> str:
@@ -422,4 +429,6 @@ def build_log(program: Any, device: Any) -> str:
 def first_errors(log: str, code: str) -> str:
     """Return the first lines of a build log that contain an error, for a message."""
     lines = [line.strip() for line in log.splitlines() if _ERROR_LINE.search(line)][:3]
-    return "\n  ".join(["", *lines]) if lines else f"{code}: {log[:200]}"
+    if not lines:
+        return f"{code}: {log[:200]}"
+    return "\n  ".join(["", *lines])

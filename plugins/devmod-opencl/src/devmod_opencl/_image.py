@@ -19,7 +19,9 @@ def _channel_type(format: ImageFormat) -> str:  # noqa: A002 - the name in the i
     "r32uint".
     """
     if format.encoding == "float":
-        return "HALF_FLOAT" if format.bits == 16 else "FLOAT"
+        if format.bits == 16:
+            return "HALF_FLOAT"
+        return "FLOAT"
     return f"{ {'uint': 'UNSIGNED', 'sint': 'SIGNED'}.get(format.encoding, format.encoding.upper()) }_INT{format.bits}"
 
 
@@ -56,7 +58,9 @@ class OpenCLImage(Image):
     def type(self) -> str:
         """Its type; "1d_buffer" for pyopencl's image over a buffer."""
         handle: Any = self.handle
-        return "1d_buffer" if handle.type == _OBJECTS["1d_buffer"] else super().type
+        if handle.type == _OBJECTS["1d_buffer"]:
+            return "1d_buffer"
+        return super().type
 
 
 def supported_formats(device: Any, flags: str, type: str) -> frozenset[str]:  # noqa: A002 - the name in the interface
@@ -121,18 +125,18 @@ def _check_image(device: Any, image: Image) -> None:
             kind="opencl",
             argument="shape",
         )
-    prefix = "image3d_max_" if len(image.shape) == 3 else "image2d_max_"
-    names = [prefix + each for each in ("width", "height", "depth")[: len(image.shape)]] + [
-        "image_max_array_size"
-    ]
+    prefix = "image2d_max_"
+    if len(image.shape) == 3:
+        prefix = "image3d_max_"
+    names = [prefix + each for each in ("width", "height", "depth")[: len(image.shape)]]
+    names.append("image_max_array_size")
     check_extent(image, [(name, getattr(handle, name)) for name in names])
     formats = device.image_formats("READ_WRITE", image.type)
     if image.format not in formats:
-        similar = [
-            name
-            for name, each in IMAGE_FORMATS.items()
-            if each.dtype == image.texel.dtype and name in formats
-        ]
+        similar = []
+        for name, each in IMAGE_FORMATS.items():
+            if each.dtype == image.texel.dtype and name in formats:
+                similar.append(name)
         raise image.format_error(
             f"clGetSupportedImageFormats does not list it for the type {image.type}; of {image.texel.dtype} it lists: "
             f"{', '.join(similar) or 'none'}"
@@ -146,22 +150,28 @@ def _region(image: Image) -> tuple[int, int, int]:
     """Return the lengths of a whole image as in the driver's copies, which count layers behind the
     other dimensions.
     """
-    x, y, z = (*image.shape, *([image.layers] if image.layers else []), 1, 1)[:3]
+    lengths = [*image.shape]
+    if image.layers:
+        lengths.append(image.layers)
+    x, y, z = (*lengths, 1, 1)[:3]
     return x, y, z
 
 
 def copy(image: Image, data: memoryview, stream: Any, *, write: bool) -> None:
     """Copy the host's bytes, which have no padding, to an image or back, and wait."""
     check_driver("opencl")
-    enqueue: Any = cl._cl._enqueue_write_image if write else cl._cl._enqueue_read_image
+    enqueue: Any = cl._cl._enqueue_read_image
+    way = "from"
+    if write:
+        enqueue = cl._cl._enqueue_write_image
+        way = "to"
     try:
         enqueue(stream.queue, image.handle, (0, 0, 0), _region(image), data, is_blocking=True)
     except _driver.Error as error:
         if _driver.is_memory_error(error):
             raise image.device.memory_error(image.nbytes, _driver.code_name(error)) from error
         raise driver_error(
-            f"a copy of {data.nbytes} bytes {'to' if write else 'from'} an image on {image.device} failed",
-            error,
+            f"a copy of {data.nbytes} bytes {way} an image on {image.device} failed", error
         ) from error
 
 
@@ -194,24 +204,23 @@ def adopt_image(value: Any, device: Any) -> Image:
             f"is a pyopencl Image of a format that devmod does not support ({value.format})"
         )
     lengths = (value.width, value.height, value.depth)[: int(type_[0])]
-    layers = value.get_image_info(cl.image_info.ARRAY_SIZE) if type_.endswith("_array") else 0
+    layers = 0
+    if type_.endswith("_array"):
+        layers = value.get_image_info(cl.image_info.ARRAY_SIZE)
     return OpenCLImage(device, lengths, name, layers, value, value.flags)
 
 
 def adopt_sampler(value: Any, device: Any) -> Sampler:
     """Return the sampler over a Sampler of pyopencl, which is in the device's context."""
-    address = next(
-        (
-            name
-            for name, mode in _ADDRESSES.items()
-            if value.addressing_mode == getattr(cl.addressing_mode, mode)
-        ),
-        "clamp",
-    )
-    linear = value.filter_mode == cl.filter_mode.LINEAR
-    return Sampler(
-        device, "linear" if linear else "nearest", address, bool(value.normalized_coords), value
-    )
+    address = "clamp"
+    for name, mode in _ADDRESSES.items():
+        if value.addressing_mode == getattr(cl.addressing_mode, mode):
+            address = name
+            break
+    filter_name = "nearest"
+    if value.filter_mode == cl.filter_mode.LINEAR:
+        filter_name = "linear"
+    return Sampler(device, filter_name, address, bool(value.normalized_coords), value)
 
 
 def check_images(
@@ -223,40 +232,38 @@ def check_images(
     unknown.
     """
     readable = []
+    is_linear = False
     for number, image in images.items():
         if isinstance(image, Sampler):
+            is_linear |= image.filter == "linear"
             continue
-        handle: Any = image.handle
         type_name, access = arguments[number]
-        if type_name and type_name != image_type_name(image.type):
-            hint = (
-                "; pass a pyopencl.Image over a buffer"
-                if type_name == image_type_name("1d_buffer")
-                else ""
-            )
-            return (
-                number,
-                f"is an image of type {image.type}, and the kernel takes {type_name}{hint}",
-            )
-        if "w" in access and handle.flags & cl.mem_flags.READ_ONLY:
-            return (
-                number,
-                "is read-only, and the kernel may write to it; pass an image that kernels may write to",
-            )
-        if "r" in access and handle.flags & cl.mem_flags.WRITE_ONLY:
-            return (
-                number,
-                "is write-only, and the kernel may read it; pass an image that kernels may read",
-            )
+        problem = _image_problem(image, type_name, access)
+        if problem:
+            return number, problem
         if "r" in access:
             readable.append((number, image))
-    is_linear = any(
-        isinstance(each, Sampler) and each.filter == "linear" for each in images.values()
-    )
     if is_linear and readable and all(each.texel.sample != "float" for _, each in readable):
         number, image = readable[0]
         return number, image.filter_mismatch("OpenCL filters no integers")
     return None
+
+
+def _image_problem(image: Image, type_name: str, access: str) -> str:
+    """Return why a kernel cannot take an image, as the end of a sentence; "" if it can."""
+    handle: Any = image.handle
+    if type_name and type_name != image_type_name(image.type):
+        problem = f"is an image of type {image.type}, and the kernel takes {type_name}"
+        if type_name == image_type_name("1d_buffer"):
+            problem += "; pass a pyopencl.Image over a buffer"
+        return problem
+    if "w" in access and handle.flags & cl.mem_flags.READ_ONLY:
+        return (
+            "is read-only, and the kernel may write to it; pass an image that kernels may write to"
+        )
+    if "r" in access and handle.flags & cl.mem_flags.WRITE_ONLY:
+        return "is write-only, and the kernel may read it; pass an image that kernels may read"
+    return ""
 
 
 def image_type_name(type: str) -> str:  # noqa: A002 - the name in the interface

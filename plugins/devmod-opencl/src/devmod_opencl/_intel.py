@@ -19,7 +19,8 @@ from importlib import metadata
 INTEL_CPU = "Intel(R) OpenCL"
 #: The variables that choose the drivers of OpenCL loaders.
 LOADER_VARIABLES = ("OCL_ICD_VENDORS", "OCL_ICD_FILENAMES", "OPENCL_VENDOR_PATH")
-_DISTRIBUTION, _LIBRARY = "intel-opencl-rt", "libintelocl.so"
+_DISTRIBUTION = "intel-opencl-rt"
+_LIBRARY = "libintelocl.so"
 #: CL_ICD2_TAG_KHR, which a driver has in its table if its loader must initialize each platform.
 _NEEDS_LOADER = int.from_bytes(b"OPENCL31", "big")
 
@@ -31,12 +32,12 @@ def open_platform() -> int:
     if any(os.environ.get(name) for name in LOADER_VARIABLES):
         return 0
     path = library_path()
+    if not path:
+        return 0
     try:
         # Its folder has the libraries that it needs.
-        find = ctypes.CDLL(path).clGetExtensionFunctionAddress if path else None
+        find = ctypes.CDLL(path).clGetExtensionFunctionAddress
     except (OSError, AttributeError):
-        find = None
-    if find is None:
         return 0
     find.restype = ctypes.c_void_p
     address = find(b"clIcdGetPlatformIDsKHR")
@@ -48,7 +49,9 @@ def open_platform() -> int:
     )(address)
     if list_platforms(1, ctypes.byref(platform), None) or not platform.value:
         return 0
-    return 0 if needs_loader(platform.value) else platform.value
+    if needs_loader(platform.value):
+        return 0
+    return platform.value
 
 
 def library_path() -> str:

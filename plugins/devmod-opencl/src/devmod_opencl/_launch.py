@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from devmod import Device, FunctionInfo, Stream
+    from devmod import Device, FunctionInfo, Param, Stream
     from devmod_readers.spirv import SpirvKernel
     from devmod_runtime import Argument, Image, Sampler
 
@@ -94,9 +94,10 @@ class OpenCLPrograms(Builds):
         super().__init__(fmt, code, constants)
         if self.text:
             self.check_options()
-        self._functions = (
-            {} if functions is None else functions
-        )  # not `or`, which would count functions that nothing needs
+        # Not `or`, which would count functions that nothing needs.
+        if functions is None:
+            functions = {}
+        self._functions = functions
         self._built = Once()
         self._arguments: dict[OpenCLDevice, Mapping[str, Sequence[Sequence[str]]]] = {}
 
@@ -122,18 +123,15 @@ class OpenCLPrograms(Builds):
         program = self.get(device)
         if self.fmt == "il":  # drivers have no information about the arguments of SPIR-V
             kernel = self._il_kernels.get(name)
-            return (
-                [[each.space, each.type, each.access] for each in kernel.arguments]
-                if kernel
-                else ()
-            )
+            if kernel is None:
+                return ()
+            return [[each.space, each.type, each.access] for each in kernel.arguments]
         if not self.text:
             return ()
         if device in self._arguments:
             return self._arguments[device].get(name, ())
-        return call_uninterrupted(
-            _driver.arguments_of, program, name
-        )  # an interrupt of pyopencl 2025.1 ends the process
+        # An interrupt of pyopencl 2025.1 ends the process.
+        return call_uninterrupted(_driver.arguments_of, program, name)
 
     @cached_property
     def _il_kernels(self) -> Mapping[str, SpirvKernel]:
@@ -228,31 +226,19 @@ class OpenCLKernel(Kernel):
                 f"the opencl kernel {info.name!r} takes {count} arguments, and the payload's fmap has {len(info.arg_types)}",
                 kind="opencl",
             )
-        params = info.interface.params if info.interface is not None else ()
+        params: Sequence[Param] = ()
+        if info.interface is not None:
+            params = info.interface.params
         kinds = [param.kind for param in params] or list(info.arg_types)
         spaces = programs.arguments(device, info.name)
         # A number in place of a pointer may have its size. The driver would use it as an address
         # and crash. An image, a sampler and a pointer have the same size too.
-        for number, (kind, (space, type_name, access)) in enumerate(
-            zip(kinds, spaces, strict=False)
-        ):
-            image_type = params[number].type if kind == "image" else ""
-            if not _is_compatible(kind, image_type, space, type_name, access):
-                arg_type = (
-                    info.arg_types[number] if kind == "scalar" else f"{kind} {image_type}".strip()
-                )
-                takes = (
-                    "an image"
-                    if _image_type(type_name) or access
-                    else "a sampler"
-                    if type_name == _SAMPLER
-                    else _SPACES[space]
-                )
-                raise FormatError(
-                    f"the opencl kernel {info.name!r} takes {takes} ({type_name}) as argument {number + 1}, and the payload's fmap has "
-                    f"{arg_type}",
-                    kind="opencl",
-                )
+        for number, (kind, space) in enumerate(zip(kinds, spaces, strict=False)):
+            image_type = ""
+            if kind == "image":
+                image_type = params[number].type
+            _check_argument(info, number, kind, image_type, space)
+
         # Kernel objects that no call is using. Only one thread sets the arguments of one; list.pop
         # and list.append are atomic.
         self._free = [handle]
@@ -260,19 +246,21 @@ class OpenCLKernel(Kernel):
         self._scalars = tuple(number for number, kind in enumerate(kinds) if kind not in _OBJECTS)
         #: The arguments that are images or samplers.
         self._images = [number for number, kind in enumerate(kinds) if kind in ("image", "sampler")]
-        self._image_arguments = {
-            number: (_image_type(spaces[number][1]), spaces[number][2])
-            if spaces
-            else ("", param.access or "rw")
-            for number, param in enumerate(params)
-            if param.kind == "image"
-        }
+        self._image_arguments: dict[int, tuple[str, str]] = {}
+        for number, param in enumerate(params):
+            if param.kind != "image":
+                continue
+            if spaces:
+                _, type_name, access = spaces[number]
+                self._image_arguments[number] = (_image_type(type_name), access)
+            else:
+                self._image_arguments[number] = ("", param.access or "rw")
         # Without an interface, any pointer may be __local. The driver may have the address spaces.
-        self._pointers = [
-            (number, spaces[number][0] == "LOCAL")
-            for number, kind in enumerate(kinds)
-            if kind == "handle" and spaces
-        ]
+        self._pointers: list[tuple[int, bool]] = []
+        for number, kind in enumerate(kinds):
+            if kind == "handle" and spaces:
+                self._pointers.append((number, spaces[number][0] == "LOCAL"))
+
         group = cl.kernel_work_group_info
         self._max_threads = min(
             device.limits["max_work_group_size"],
@@ -283,7 +271,9 @@ class OpenCLKernel(Kernel):
         )
         required = tuple(handle.get_work_group_info(group.COMPILE_WORK_GROUP_SIZE, device.handle))
         #: The block that the kernel requires; None if it runs with every block.
-        self.required_block = required if any(required) else None
+        self.required_block = None
+        if any(required):
+            self.required_block = required
 
     def _new(self) -> Any:
         try:
@@ -296,12 +286,13 @@ class OpenCLKernel(Kernel):
             ) from error
         except _driver.Error as error:
             names = _driver.kernel_names(self._program)
-            is_renamed = f"_cl_{self._name}" in names  # by the macros of PoCL's headers
+            advice = ""
+            # The macros of PoCL's headers rename such a kernel.
+            if f"_cl_{self._name}" in names:
+                advice = ". OpenCL C has a built-in function of that name: rename the kernel"
             raise FormatError(
                 f"the built opencl program has no kernel {self._name!r}, which the payload's fmap names; it has: "
-                f"{', '.join(names) or 'none'}"
-                f"{'. OpenCL C has a built-in function of that name: rename the kernel' if is_renamed else ''}"
-                f"{condition_hint(self._text or '', self._name)}",
+                f"{', '.join(names) or 'none'}{advice}{condition_hint(self._text or '', self._name)}",
                 kind="opencl",
             ) from error
 
@@ -316,11 +307,9 @@ class OpenCLKernel(Kernel):
                     f"its max_work_item_sizes[{axis}] is {limit}, got block={launch.block}",
                 )
         if x * y * z > self._max_threads:
-            name = (
-                "max_work_group_size"
-                if self._max_threads == limits["max_work_group_size"]
-                else "CL_KERNEL_WORK_GROUP_SIZE"
-            )
+            name = "CL_KERNEL_WORK_GROUP_SIZE"
+            if self._max_threads == limits["max_work_group_size"]:
+                name = "max_work_group_size"
             raise self._device.invalid_launch(
                 self._name,
                 f"its {name} is {self._max_threads}, and block={launch.block} has {x * y * z} threads",
@@ -344,7 +333,11 @@ class OpenCLKernel(Kernel):
         if prod(size) >= 1 << bits:
             raise self._device.invalid_launch(self._name, f"{problem} {prod(size)} threads in all")
         # Unused dimensions slow the driver down.
-        dimensions = 3 if size[2] > 1 else 2 if size[1] > 1 else 1
+        dimensions = 1
+        if size[2] > 1:
+            dimensions = 3
+        elif size[1] > 1:
+            dimensions = 2
         return size[:dimensions], launch.block[:dimensions]
 
     def preferred_block(self) -> tuple[int, int]:
@@ -353,11 +346,9 @@ class OpenCLKernel(Kernel):
 
     def check_local(self, sizes: Sequence[int]) -> str:
         limit = self._device.limits["local_mem_size"]
-        return (
-            f"its local_mem_size is {limit}, got devmod.Local arguments of {sum(sizes)} bytes"
-            if sum(sizes) > limit
-            else ""
-        )
+        if sum(sizes) <= limit:
+            return ""
+        return f"its local_mem_size is {limit}, got devmod.Local arguments of {sum(sizes)} bytes"
 
     def caller(self, stream: OpenCLStream, shape: Any) -> Callable[[Sequence[Any]], None]:
         make_call = _call_maker(self._objects, self._scalars)
@@ -400,11 +391,8 @@ class OpenCLKernel(Kernel):
         def new() -> tuple[Any, tuple[Any, ...], memoryview]:
             memory = memoryview(bytearray(ends[-1]))
             parts = [memory[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-            return (
-                self._new(),
-                tuple(chain.from_iterable(zip(self._scalars, parts, strict=True))),
-                memory,
-            )
+            pairs = zip(self._scalars, parts, strict=True)
+            return self._new(), tuple(chain.from_iterable(pairs)), memory
 
         make_call = _call_maker(self._objects, None)
         return make_call(
@@ -456,9 +444,10 @@ class OpenCLKernel(Kernel):
         values = self._with_handles(values)
         handle = self._new()
         try:
-            handle._set_arg_multi(
-                tuple(each for number in self._objects for each in (number, values[number]))
-            )
+            pairs: list[Any] = []
+            for number in self._objects:
+                pairs += (number, values[number])
+            handle._set_arg_multi(tuple(pairs))
             for number in self._scalars:
                 handle._set_arg_buf(number, values[number])
         except _driver.Error as error:
@@ -468,11 +457,9 @@ class OpenCLKernel(Kernel):
     def _check_pointers(self, values: Sequence[Any]) -> None:
         for number, local in self._pointers:
             if (type(values[number]) is cl.LocalMemory) is not local:
-                problem = (
-                    "an array, and the kernel takes shared memory of a block: pass devmod.Local(nbytes)"
-                    if local
-                    else "a Local, and the kernel takes an array"
-                )
+                problem = "a Local, and the kernel takes an array"
+                if local:
+                    problem = "an array, and the kernel takes shared memory of a block: pass devmod.Local(nbytes)"
                 raise ArgumentError(
                     f"the opencl function {self._name!r}: argument {number + 1} is {problem}",
                     kind="opencl",
@@ -502,7 +489,34 @@ def _image_type(type_name: str) -> str:
     of a typedef.
     """
     match = _IMAGE.search(type_name)
-    return match[0] if match else ""
+    if match is None:
+        return ""
+    return match[0]
+
+
+def _check_argument(
+    info: FunctionInfo, number: int, kind: str, image_type: str, space: Sequence[str]
+) -> None:
+    """Raise FormatError if an argument cannot be what the driver has: `space` is the address space,
+    the type and the access.
+    """
+    address_space, type_name, access = space
+    if _is_compatible(kind, image_type, address_space, type_name, access):
+        return
+    arg_type = f"{kind} {image_type}".strip()
+    if kind == "scalar":
+        arg_type = info.arg_types[number]
+    if _image_type(type_name) or access:
+        takes = "an image"
+    elif type_name == _SAMPLER:
+        takes = "a sampler"
+    else:
+        takes = _SPACES[address_space]
+    raise FormatError(
+        f"the opencl kernel {info.name!r} takes {takes} ({type_name}) as argument {number + 1}, and the payload's fmap has "
+        f"{arg_type}",
+        kind="opencl",
+    )
 
 
 def _is_compatible(kind: str, image_type: str, space: str, type_name: str, access: str) -> bool:
@@ -526,7 +540,9 @@ def _is_compatible(kind: str, image_type: str, space: str, type_name: str, acces
         return space != "PRIVATE"
     if kind == "buffer":
         return space in ("GLOBAL", "CONSTANT")
-    return space == ("LOCAL" if kind == "local" else "PRIVATE")
+    if kind == "local":
+        return space == "LOCAL"
+    return space == "PRIVATE"
 
 
 @lru_cache(256)
@@ -544,35 +560,40 @@ def _call_maker(
     scalars
         Those that are bytes; None for the function of `plain_caller`, which packs numbers.
     """
-    is_plain = scalars is None
-    pairs = "".join(
-        f"{number}, values[{place if is_plain else number}], "
-        for place, number in enumerate(objects)
-    )
-    lines = [
-        "def make(queue, size, block, free, new, enqueue, Error, explain, pack_into=None):",
-        "  take, give = free.pop, free.append",  # atomic: only one thread sets the arguments of one kernel object
-        f"  def call(values{', numbers' * is_plain}):",
-        f"    try: {'handle, parts, memory = ' * is_plain}item = take()",
-        f"    except IndexError: {'handle, parts, memory = ' * is_plain}item = new()",
-    ]
-    if (
-        is_plain
-    ):  # what the `__index__` of a value raises: `KernelCall` converts the value, or names it
-        lines += [
+    if scalars is None:
+        parameters = "values, numbers"
+        taken = "handle, parts, memory = item"
+        handle = "handle"
+        # What the `__index__` of a value raises: `KernelCall` converts the value, or names it.
+        packing = [
             "    try: pack_into(memory, 0, *numbers)",
             "    except Exception:",
             "      give(item)",
             "      return NotImplemented",
         ]
-    handle = "handle" if is_plain else "item"
-    lines += ["    try:", *([f"      {handle}._set_arg_multi(({pairs}))"] * bool(objects))]
-    lines += (
-        ["      handle._set_arg_buf_multi(parts)"]
-        if is_plain
-        else [f"      item._set_arg_buf({each}, values[{each}])" for each in scalars or ()]
-    )
-    lines += [
+        # A plain call has the memory of the arrays alone.
+        pairs = [f"{number}, values[{place}], " for place, number in enumerate(objects)]
+        setters = ["      handle._set_arg_buf_multi(parts)"]
+    else:
+        parameters = "values"
+        taken = "item"
+        handle = "item"
+        packing = []
+        pairs = [f"{number}, values[{number}], " for number in objects]
+        setters = [f"      item._set_arg_buf({each}, values[{each}])" for each in scalars]
+    if objects:
+        setters.insert(0, f"      {handle}._set_arg_multi(({''.join(pairs)}))")
+
+    lines = [
+        "def make(queue, size, block, free, new, enqueue, Error, explain, pack_into=None):",
+        # Atomic: only one thread sets the arguments of one kernel object.
+        "  take, give = free.pop, free.append",
+        f"  def call({parameters}):",
+        f"    try: {taken} = take()",
+        f"    except IndexError: {taken} = new()",
+        *packing,
+        "    try:",
+        *setters,
         # With all arguments: nanobind fills in defaults slowly.
         f"      enqueue(queue, {handle}, size, block, None, None, False, False)",
         "    except Error as error: raise explain(error) from error",
@@ -600,19 +621,19 @@ class OpenCLLauncher(BuildLauncher):
 
     def default_device(self) -> Device:
         # Each device takes a source, and asking takes time at each call.
-        return devices()[0] if self.builds.text else device_of_call(devices(), self.format)
+        if self.builds.text:
+            return devices()[0]
+        return device_of_call(devices(), self.format)
 
     def packs_numbers(self, arguments: Sequence[Argument]) -> bool:
-        numbers = [each for each in arguments if each.plain_packer is not None]
-        others = [each for each in arguments if each.plain_packer is None]
-        # Without an interface, a pointer may be __local, which the function of `caller` checks.
-        return len(numbers) >= _MANY and all(
-            each.kind == "buffer"
-            and not each.size
-            and not each.accepts_local
-            and not each.is_padded
-            for each in others
-        )
+        numbers = 0
+        for each in arguments:
+            if each.plain_packer is not None:
+                numbers += 1
+            # Without an interface, a pointer may be __local, which the function of `caller` checks.
+            elif each.kind != "buffer" or each.size or each.accepts_local or each.is_padded:
+                return False
+        return numbers >= _MANY
 
     def kernel(self, device: OpenCLDevice) -> OpenCLKernel:
         return OpenCLKernel(self.info, self.builds, device)
@@ -630,11 +651,9 @@ class OpenCLLauncher(BuildLauncher):
             from devmod_opencl._image import adopt_image, adopt_sampler
 
             device = device_of(value)
-            return (
-                adopt_image(value, device)
-                if isinstance(value, cl.Image)
-                else adopt_sampler(value, device)
-            ), None
+            if isinstance(value, cl.Image):
+                return adopt_image(value, device), None
+            return adopt_sampler(value, device), None
         if isinstance(value, cl.MemoryObjectHolder):
             raise ConversionError(
                 f"is a pyopencl {type(value).__name__}; expected a buffer, an image or a pyopencl.array.Array"
@@ -678,7 +697,9 @@ def _adopt_array(array: Any) -> tuple[DeviceArray, Stream | None]:
     if array.events:
         cl.wait_for_events(array.events)
     result = DeviceArray(device, memory, array.shape, dtype, array, read_only=_is_read_only(memory))
-    return result, device.stream_over(queue) if queue is not None else None
+    if queue is None:
+        return result, None
+    return result, device.stream_over(queue)
 
 
 def _is_read_only(memory: Any) -> bool:

@@ -60,11 +60,9 @@ def _links() -> bool:
 
     # PoCL looks into relative folders too, which `find_program` leaves out, and without PATH it
     # finds no linker.
-    linker = (
-        find_program("ld")
-        if all(map(os.path.isabs, os.environ.get("PATH", "").split(os.pathsep)))
-        else ""
-    )
+    if not all(map(os.path.isabs, os.environ.get("PATH", "").split(os.pathsep))):
+        return False
+    linker = find_program("ld")
     folders = [f"-L{folder}" for folder in glob("/usr/lib*/gcc/*/*/")]
     if not linker or not folders:
         return False  # PoCL may find others
@@ -99,10 +97,11 @@ def _runs_kernel(device: OpenCLDevice) -> bool:
     except FormatError:
         return False
     if code:
-        reason = next(
-            (line for line in log.splitlines() if "error:" in line or line.startswith("/")),
-            log.strip()[-200:],
-        )
+        reason = log.strip()[-200:]
+        for line in log.splitlines():
+            if "error:" in line or line.startswith("/"):
+                reason = line
+                break
         raise ToolchainNotFoundError(
             f"{device} cannot run kernels: PoCL runs the system's linker (ld), which needs gcc's library, and the process that tried "
             f"it {describe_exit(code).replace('ends', 'ended', 1)} ({reason}). Install gcc (Debian, Ubuntu: apt-get install gcc; "

@@ -76,9 +76,11 @@ def _cache_folder() -> str:
     environment = os.environ.get
     if folder := environment("POCL_CACHE_DIR"):
         return os.path.abspath(folder)
-    if folder := environment("XDG_CACHE_HOME") or (
-        (home := environment("HOME")) and os.path.join(home, ".cache")
-    ):
+    folder = environment("XDG_CACHE_HOME")
+    home = environment("HOME")
+    if home and not folder:
+        folder = os.path.join(home, ".cache")
+    if folder:
         return os.path.join(folder, "pocl", "kcache")
     return "/tmp/pocl/kcache"  # noqa: S108 - PoCL's
 
@@ -124,7 +126,9 @@ def _name_pointer(record: int) -> int:
                 return b""
 
         def text(address: int) -> bytes:
-            return read(address, 64).partition(b"\0")[0] if address > _RECORD else b""
+            if address <= _RECORD:
+                return b""
+            return read(address, 64).partition(b"\0")[0]
 
         words = read(record, _RECORD)
         pointers = [

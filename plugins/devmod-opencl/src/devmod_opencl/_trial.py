@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 #: The seconds after which the process is ended.
 TIMEOUT = 120.0
 #: What the process reports: the binary is built; a kernel is about to run; all kernels were run.
-BUILT, RUNS, DONE = "built", "runs", "done"
+BUILT = "built"
+RUNS = "runs"
+DONE = "done"
 _CACHE = DiskCache("opencl")
 #: The cached result for a binary that the process has built.
 _PASSED = b"done"
@@ -62,15 +64,15 @@ def try_binary(
     """
     if not TRIAL.is_enabled:
         return
-    request = {
-        "device": device.identity,
-        **({"il": True} if is_il else {}),
-        # Only for PoCL: other drivers' binaries are machine code, which is not compiled when it
-        # first runs.
-        "kernels": [[info.name, _arguments(info)] for info in functions]
-        if device.platform == _driver.POCL
-        else [],
-    }
+    # Only for PoCL: other drivers' binaries are machine code, which is not compiled when it first
+    # runs.
+    kernels = []
+    if device.platform == _driver.POCL:
+        kernels = [[info.name, _arguments(info)] for info in functions]
+    request: dict[str, object] = {"device": device.identity}
+    if is_il:
+        request["il"] = True
+    request["kernels"] = kernels
     key = _CACHE.key("trial 1", json.dumps(request), binary)
     if _CACHE.read(key) == _PASSED:
         return
@@ -80,9 +82,11 @@ def try_binary(
         # machine code.
         valid = code == 0 or (reports[-1:] == [RUNS] and bool(machine_code(folder)))
     if not valid:
-        subject = f"the opencl {'SPIR-V' if is_il else 'binary'} of {len(binary)} bytes"
+        payload = "binary"
+        if is_il:
+            payload = "SPIR-V"
         raise FormatError(
-            f"{subject} is damaged: the process that built it for {device} crashed (exit status {code}). "
+            f"the opencl {payload} of {len(binary)} bytes is damaged: the process that built it for {device} crashed (exit status {code}). "
             "That was another process, so this one continues. Get the file again from its origin, or use the OpenCL C source "
             "(format 'cl')",
             kind="opencl",
@@ -98,9 +102,8 @@ def run_trial(
     """
     # What PoCL unpacks from a damaged binary must not enter the user's PoCL cache.
     environment = {**os.environ, "POCL_CACHE_DIR": folder}
-    if (
-        "PATH" in environment
-    ):  # PoCL must find no linker in the current folder, and without PATH it finds none
+    # PoCL must find no linker in the current folder, and without PATH it finds none.
+    if "PATH" in environment:
         environment["PATH"] = os.pathsep.join(filter(os.path.isabs, os.get_exec_path()))
     try:
         worker = Worker(
@@ -128,24 +131,21 @@ def machine_code(folder: str) -> list[str]:
 
     The folder "0-0-0" has the code for any size, which is always part of a binary.
     """
-    return [
-        os.path.join(parent, name)
-        for parent, _, files in os.walk(folder)
-        if os.path.basename(parent) != "0-0-0"
-        for name in files
-        if name.endswith(".so")
-    ]
+    found = []
+    for parent, _, files in os.walk(folder):
+        if os.path.basename(parent) == "0-0-0":
+            continue
+        found += [os.path.join(parent, name) for name in files if name.endswith(".so")]
+    return found
 
 
 def _arguments(info: FunctionInfo) -> list[str]:
     """Return the kind of each argument, or the size of a scalar in bytes. Kernels with images or
     samplers are not run.
     """
-    kinds = (
-        [param.kind for param in info.interface.params]
-        if info.interface is not None
-        else [""] * len(info.arg_types)
-    )
+    kinds = [""] * len(info.arg_types)
+    if info.interface is not None:
+        kinds = [param.kind for param in info.interface.params]
     return [_argument(kind, dtype) for kind, dtype in zip(kinds, info.arg_types, strict=True)]
 
 
@@ -156,7 +156,9 @@ def _argument(kind: str, dtype: str) -> str:
         return "buffer"
     code, bits, lanes = parse_dtype(dtype)
     # A vector of three in OpenCL has the size of four; bytes may be a struct of any size.
-    return str(array_bytes((code, bits, 4 if lanes == 3 and bits > 8 else lanes)))
+    if lanes == 3 and bits > 8:
+        lanes = 4
+    return str(array_bytes((code, bits, lanes)))
 
 
 def _failure(why: str) -> FormatError:
@@ -166,7 +168,8 @@ def _failure(why: str) -> FormatError:
 # -- In the other process: it builds a binary or a source, and runs each kernel on zeros.
 
 
-_BUFFER_BYTES, _LOCAL_BYTES = 1 << 20, 4096
+_BUFFER_BYTES = 1 << 20
+_LOCAL_BYTES = 4096
 #: The threads of a block, unless the kernel fixes them: enough for the driver to vectorize.
 _THREADS = 64
 
@@ -220,7 +223,9 @@ def _try_kernel(
         kernel.get_work_group_info(cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, device.handle)
     )
     largest = kernel.get_work_group_info(cl.kernel_work_group_info.WORK_GROUP_SIZE, device.handle)
-    block = required if any(required) else (min(_THREADS, largest), 1, 1)
+    block = (min(_THREADS, largest), 1, 1)
+    if any(required):
+        block = required
     queue = device.default_stream.queue
     buffers = []
     for number, argument in enumerate(arguments):
