@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 #: The number of groups, the largest binding and the largest block in any WebGPU implementation. The
 #: numbers in a file are checked against them.
-_MAX_GROUPS, _MAX_BINDING, _MAX_BLOCK = 8, 65535, 1 << 20
+_MAX_GROUPS = 8
+_MAX_BINDING = 65535
+_MAX_BLOCK = 1 << 20
 _BUFFERS = ("uniform", "storage", "read-only-storage")
 #: WebGPU's names of what a shader reads from a texture, and of the access to a storage texture.
 _SAMPLE_TYPES = {"float": "float", "int": "sint", "uint": "uint"}
@@ -57,13 +59,11 @@ class Binding:
         options: Mapping[str, str] | None = None,
     ) -> None:
         self.group, self.number = place
-        self.type, self.least, self.argument, self.block, self.options = (
-            type,
-            least,
-            argument,
-            block,
-            options or {},
-        )
+        self.type = type
+        self.least = least
+        self.argument = argument
+        self.block = block
+        self.options = options or {}
 
     def layout(self, *, filters: bool) -> tuple[int, str, dict[str, Any]]:
         """Return the binding number, and the member of the layout with its options.
@@ -75,14 +75,10 @@ class Binding:
         if self.type == "sampler":
             options["type"] = "filtering" if filters else "non-filtering"
         elif self.type in _BUFFERS:
-            return (
-                self.number,
-                "buffer",
-                {
-                    "type": self.type,
-                    "min_binding_size": -(-self.least // 4) * 4 if self.type != "uniform" else 0,
-                },
-            )
+            size = 0
+            if self.type != "uniform":
+                size = -(-self.least // 4) * 4
+            return self.number, "buffer", {"type": self.type, "min_binding_size": size}
         elif not filters and self.is_float:
             options["sample_type"] = "unfilterable-float"
         return self.number, self.type, options
@@ -130,45 +126,28 @@ class Bindings:
         self.listed: list[Binding] = []
         writes = iter(write_access(info))
         for number, param in enumerate(interface.params):
+            subject = f"argument {number + 1} {param.name!r}"
             if param.kind == "buffer":
-                written = next(writes, True)
-                place = self._place(param.at, f"argument {number + 1} {param.name!r}")
-                mode = param.access or access.get(place) or ("rw" if written else "r")
-                least = param.extra.get("least", 4 if param.type else 0)
-                if type(least) is not int or not 0 <= least < 2**53:
-                    raise self._interface_error(
-                        f"argument {number + 1} {param.name!r} has the least size {least!r}, expected a number of bytes"
-                    )
-                self.listed.append(
-                    Binding(place, "read-only-storage" if mode == "r" else "storage", least, number)
-                )
+                is_written = next(writes, True)
+                self.listed.append(self._buffer(param, number, access, is_written))
             elif param.kind == "uniform":
-                self.listed.append(
-                    Binding(
-                        self._place(param.at, f"argument {number + 1} {param.name!r}"),
-                        "uniform",
-                        0,
-                        number,
-                    )
-                )
+                place = self._place(param.at, subject)
+                self.listed.append(Binding(place, "uniform", argument=number))
             elif param.kind in ("image", "sampler"):
                 self.listed.append(self._image(param, number))
             elif param.kind == "local":
                 raise self._interface_error(
-                    f"argument {number + 1} {param.name!r} is of kind local, which WGSL does not support"
+                    f"{subject} is of kind local, which WGSL does not support"
                 )
-            elif param.kind == "scalar" and not (
-                isinstance(param.at, tuple) and param.at[0] < len(interface.blocks)
-            ):
-                raise self._interface_error(
-                    f"argument {number + 1} {param.name!r} has the place {param.at!r}, which is in no block"
-                )
+            elif param.kind == "scalar":
+                is_in_block = isinstance(param.at, tuple) and param.at[0] < len(interface.blocks)
+                if not is_in_block:
+                    raise self._interface_error(
+                        f"{subject} has the place {param.at!r}, which is in no block"
+                    )
         for number, block in enumerate(interface.blocks):
-            self.listed.append(
-                Binding(
-                    self._place(block.at, f"block {number}"), "uniform", block.size, block=number
-                )
-            )
+            place = self._place(block.at, f"block {number}")
+            self.listed.append(Binding(place, "uniform", block.size, block=number))
             if not 0 < block.size <= _MAX_BLOCK:
                 raise self._interface_error(
                     f"block {number} has {block.size} bytes, expected 1 to {_MAX_BLOCK}"
@@ -183,6 +162,28 @@ class Bindings:
         #: Packs a call's values into the bytes of each block.
         self.pack: Callable[[Sequence[Any]], tuple[bytes, ...]] = block_packer(interface)
 
+    def _buffer(
+        self,
+        param: Param,
+        number: int,
+        access: Mapping[tuple[int, int], str],
+        is_written: bool,
+    ) -> Binding:
+        subject = f"argument {number + 1} {param.name!r}"
+        place = self._place(param.at, subject)
+        mode = param.access or access.get(place)
+        if not mode and not is_written:
+            mode = "r"
+        least = param.extra.get("least", 4 if param.type else 0)
+        if type(least) is not int or not 0 <= least < 2**53:
+            raise self._interface_error(
+                f"{subject} has the least size {least!r}, expected a number of bytes"
+            )
+        type_ = "storage"
+        if mode == "r":
+            type_ = "read-only-storage"
+        return Binding(place, type_, least, number)
+
     def _image(self, param: Param, number: int) -> Binding:
         from devmod.backend import IMAGE_FORMATS
 
@@ -190,7 +191,8 @@ class Bindings:
         place = self._place(param.at, subject)
         if param.kind == "sampler":
             return Binding(place, "sampler", argument=number)
-        sample_type, access = _SAMPLE_TYPES.get(param.sample), ACCESSES.get(param.access)
+        sample_type = _SAMPLE_TYPES.get(param.sample)
+        access = ACCESSES.get(param.access)
         view = {"view_dimension": param.type.replace("_", "-")}
         if param.type not in ("1d", "2d", "3d", "2d_array") or sample_type is None:
             raise self._interface_error(
@@ -262,16 +264,11 @@ def tvm_interface(
                 kind="webgpu",
                 function=name,
             )
-    access = (
-        {
-            param.at: param.access
-            for param in shader.params
-            if isinstance(param.at, tuple) and param.access
-        }
-        if shader
-        else {}
-    )
     blocks = [Block((0, buffers), 4 * scalars + 4)]
-    return Interface(
-        params, blocks, shader.block if shader else None, dict(shader.extra) if shader else {}
-    ), access
+    access: dict[tuple[int, int], str] = {}
+    if shader is None:
+        return Interface(params, blocks), access
+    for param in shader.params:
+        if isinstance(param.at, tuple) and param.access:
+            access[param.at] = param.access
+    return Interface(params, blocks, shader.block, dict(shader.extra)), access

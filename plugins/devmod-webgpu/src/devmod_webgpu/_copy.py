@@ -41,7 +41,9 @@ class Region:
     map_state = "unmapped"
 
     def __init__(self, buffer: Any, offset: int, nbytes: int, *, is_last: bool) -> None:
-        self.buffer, self.offset, self.nbytes = buffer, offset, nbytes
+        self.buffer = buffer
+        self.offset = offset
+        self.nbytes = nbytes
         self.size = -(-nbytes // 4) * 4
         self.splits_a_word = (offset + nbytes) % 4 > 0 and not is_last
         self.resource = {"buffer": buffer, "offset": offset, "size": self.size}
@@ -69,10 +71,10 @@ class Staging:
 
     def give(self, buffer: Any) -> None:
         """Keep a buffer for other copies, unless there are enough."""
-        if (
-            buffer.size <= _LARGEST_KEPT
-            and len(free := self._free.setdefault(buffer.size, [])) < _MOST_KEPT
-        ):
+        if buffer.size > _LARGEST_KEPT:
+            return
+        free = self._free.setdefault(buffer.size, [])
+        if len(free) < _MOST_KEPT:
             free.append(buffer)
 
 
@@ -82,7 +84,10 @@ class Download:
     __slots__ = ("_buffers", "_once", "_out", "_skip", "_staging")
 
     def __init__(self, staging: Staging, buffer: Any, skip: int, out: memoryview) -> None:
-        self._staging, self._buffers, self._skip, self._out = staging, [buffer], skip, out
+        self._staging = staging
+        self._buffers = [buffer]
+        self._skip = skip
+        self._out = out
         self._once = Once()
 
     def finish(self) -> None:
@@ -162,7 +167,8 @@ def copy(gpu: Any, source: Any, target: Any, nbytes: int, usage: int) -> bool:
     """Queue a copy within the device. Return False if it would begin or end within a word of other
     arrays.
     """
-    (first, start), (second, offset) = place_of(source), place_of(target)
+    first, start = place_of(source)
+    second, offset = place_of(target)
     # A copy of the rest of the source's last word would give the target's padding elements of
     # another array.
     if (
@@ -175,7 +181,8 @@ def copy(gpu: Any, source: Any, target: Any, nbytes: int, usage: int) -> bool:
     if first is second:  # WebGPU forbids a copy within one buffer
         between = gpu.create_buffer(size=size, usage=usage)
         _submit(gpu, first, start, between, 0, size)
-        first, start = between, 0
+        first = between
+        start = 0
     _submit(gpu, first, start, second, offset, size)
     return True
 
@@ -188,4 +195,6 @@ def _submit(gpu: Any, source: Any, start: int, target: Any, offset: int, size: i
 
 def place_of(memory: Any) -> tuple[Any, int]:
     """Return the buffer of a memory object, and the first byte in it."""
-    return (memory.buffer, memory.offset) if type(memory) is Region else (memory, 0)
+    if type(memory) is Region:
+        return memory.buffer, memory.offset
+    return memory, 0

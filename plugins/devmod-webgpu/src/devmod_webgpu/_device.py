@@ -88,7 +88,9 @@ class WebGPUDevice(Device):
         self.summary = str(adapter.summary)
         self.features: frozenset[str] = _driver.features_of(adapter)
         size = _driver.subgroup_size_of(adapter)
-        self.subgroup_sizes = () if size is None else (size,)
+        self.subgroup_sizes = ()
+        if size is not None:
+            self.subgroup_sizes = (size,)
         limits = _driver.limits_of(adapter)
         self.limits = {**limits, "view_alignment": limits["minStorageBufferOffsetAlignment"]}
         self._once = Once()
@@ -104,7 +106,9 @@ class WebGPUDevice(Device):
 
     @property
     def capabilities(self) -> Capabilities:
-        chooses = "" if "subgroup-size-control" in self.features else "and {} chooses the size"
+        chooses = "and {} chooses the size"
+        if "subgroup-size-control" in self.features:
+            chooses = ""
         return Capabilities(
             self, _LIMITS, subgroup_problem=chooses, image_problem=self.storage_problem
         )
@@ -184,7 +188,9 @@ class WebGPUDevice(Device):
 
     def owns(self, memory: Any) -> bool:
         """Return whether `allocate` returned this memory, or the buffer that it is a part of."""
-        return (memory.buffer if type(memory) is _copy.Region else memory) in self._own
+        if type(memory) is _copy.Region:
+            return memory.buffer in self._own
+        return memory in self._own
 
     def uniform(self, size: int) -> Any:
         """Return a buffer for a block of scalars of `size` bytes."""
@@ -277,7 +283,9 @@ class WebGPUDevice(Device):
     def image_problem(self, format: str, access: str) -> str:  # noqa: A002 - the base class's name
         # With "r" the kernel reads a texture, or a storage texture: the kernel is then built with
         # its layout.
-        return self.storage_problem(format, access) if "w" in access else ""
+        if "w" not in access:
+            return ""
+        return self.storage_problem(format, access)
 
     def storage_problem(self, format: str, access: str) -> str:  # noqa: A002 - as above
         """Return why the device has no storage textures of a format and an access, as a clause; ""
@@ -345,11 +353,9 @@ def devices() -> list[WebGPUDevice]:
         open_driver("webgpu", _keep_in_child)
         return [WebGPUDevice(adapter, index) for index, adapter in enumerate(_driver.adapters())]
 
-    return (
-        _once.get("devices", find)
-        if "devices" in _once
-        else call_uninterrupted(_once.get, "devices", find)
-    )
+    if "devices" in _once:
+        return _once.get("devices", find)
+    return call_uninterrupted(_once.get, "devices", find)
 
 
 # -- forks
@@ -401,9 +407,8 @@ class WebGPUStream(Stream):
 
     def _end_batch(self) -> None:
         """Submit the gathered launches, if the outermost batch has ended."""
-        if (
-            not self.batches and self.device.gpu
-        ):  # its error in a forked child, and while the interpreter shuts down
+        # `gpu` raises its error in a forked child, and while the interpreter shuts down.
+        if not self.batches and self.device.gpu:
             _driver.end_submissions()
 
     def synchronize(self) -> None:

@@ -23,24 +23,18 @@ def devmod_doctor() -> list[tuple[str, str, str]]:
     may not open.
     """
     spec = find_spec("wgpu")
-    folders = [
-        os.path.join(folder, "resources")
-        for folder in (spec.submodule_search_locations if spec else None) or ()
-    ]
+    folders: list[str] = []
+    if spec is not None and spec.submodule_search_locations:
+        for folder in spec.submodule_search_locations:
+            folders.append(os.path.join(folder, "resources"))
+    files: list[str] = []
     chosen = os.environ.get(_VARIABLE, "").strip()
-    files = (
-        [chosen]
-        if chosen
-        else [
-            file
-            for folder in folders
-            for file in sorted(glob(os.path.join(escape(folder), "*wgpu_native*.*")))
-        ]
-    )
-    native = open_library(files) or [Attempt(folder) for folder in folders]
-    row = (
-        driver_row(native, open_library(["libvulkan.so.1"]))
-        if sys.platform == "linux"
-        else driver_row(native)
-    )
-    return [row, *permission_rows(RENDER_NODES)]
+    if chosen:
+        files.append(chosen)
+    else:
+        for folder in folders:
+            files += sorted(glob(os.path.join(escape(folder), "*wgpu_native*.*")))
+    drivers = [open_library(files) or [Attempt(folder) for folder in folders]]
+    if sys.platform == "linux":
+        drivers.append(open_library(["libvulkan.so.1"]))
+    return [driver_row(*drivers), *permission_rows(RENDER_NODES)]

@@ -127,9 +127,10 @@ def adapters() -> list[Any]:
 
     def rank(adapter: Any) -> tuple[bool, int]:
         kind = adapter.info["adapter_type"]
-        return bool(preferred) and preferred not in adapter.summary, _TYPES.index(
-            kind
-        ) if kind in _TYPES else 2
+        place = _TYPES.index("Unknown")
+        if kind in _TYPES:
+            place = _TYPES.index(kind)
+        return bool(preferred) and preferred not in adapter.summary, place
 
     return sorted(result, key=rank)
 
@@ -185,23 +186,23 @@ def subgroup_size_of(adapter: Any) -> int | None:
     """
     info = adapter.info
     # wgpu 0.32 misspells the first part.
-    least, most = (
-        info.get(f"subgroup_{end}_size") or info.get(f"stackgroup_{end}_size")
-        for end in ("min", "max")
-    )
-    return int(least) if least and least == most else None
+    least = info.get("subgroup_min_size") or info.get("stackgroup_min_size")
+    most = info.get("subgroup_max_size") or info.get("stackgroup_max_size")
+    if not least or least != most:
+        return None
+    return int(least)
 
 
 def limits_of(adapter: Any) -> dict[str, int]:
     """Return the limits that apply to launches and to images, as WebGPU names them."""
     limits = {}
     for name, value in sorted(adapter.limits.items()):
-        first, *rest = name.split("-")
-        if "color" not in name and "vertex" not in name and "inter-stage" not in name:
-            limits[
-                first
-                + "".join(part.upper() if part[0].isdigit() else part.capitalize() for part in rest)
-            ] = int(value)
+        if "color" in name or "vertex" in name or "inter-stage" in name:
+            continue
+        webgpu_name, *rest = name.split("-")
+        for part in rest:
+            webgpu_name += part.upper() if part[0].isdigit() else part.capitalize()
+        limits[webgpu_name] = int(value)
     return limits
 
 
@@ -227,9 +228,8 @@ def gather(entry: Dispatch | Clear, batches: Collection[object]) -> None:
     end of the stream's batches.
     """
     _submissions.append(entry)
-    if (
-        not batches or len(_submissions) >= _MOST_TOGETHER
-    ):  # another thread may have ended the batch
+    # Another thread may have ended the batch.
+    if not batches or len(_submissions) >= _MOST_TOGETHER:
         end_submissions()
 
 
@@ -243,11 +243,11 @@ def end_submissions() -> None:
 
 def _submit_all() -> None:
     with _submissions_lock:
-        left = len(
-            _submissions
-        )  # not until it is empty: other threads may add launches all the time
+        # Not until it is empty: other threads may add launches all the time.
+        left = len(_submissions)
         while left:
-            entry, done = _submissions[0], 1
+            entry = _submissions[0]
+            done = 1
             try:
                 if isinstance(entry, (Dispatch, Clear)):
                     together = [entry]
@@ -272,7 +272,9 @@ def _submit_together(entries: Sequence[Dispatch | Clear]) -> None:
     """Submit launches of one device as one compute pass, in which WebGPU orders them. Fills are
     between two passes.
     """
-    device, run, pipeline = entries[0].device, None, None
+    device = entries[0].device
+    run = None
+    pipeline = None
     try:
         encoder = device.create_command_encoder()
         for each in entries:
@@ -296,9 +298,8 @@ def _submit_together(entries: Sequence[Dispatch | Clear]) -> None:
     except Error as error:
         if len(entries) == 1:
             raise entries[0].error(error) from error
-        for each in (
-            entries
-        ):  # as without a batch: those before the one that fails run, and the error names that one
+        # As without a batch: those before the one that fails run, and the error names that one.
+        for each in entries:
             _submit_together([each])
         return
     device.queue.submit([commands])
@@ -355,7 +356,9 @@ def timestamp_period(queue: Any) -> float:
         from wgpu.backends.wgpu_native import lib
 
         period = float(lib.wgpuQueueGetTimestampPeriod(queue._internal))
-    return period if period > 0 else 1.0
+    if period <= 0:
+        return 1.0
+    return period
 
 
 def pass_times(query: Any, last: int | None = None) -> Any:
@@ -363,20 +366,18 @@ def pass_times(query: Any, last: int | None = None) -> Any:
 
     its start is query 0, and its end `last`.
     """
-    end = {} if last is None else {"end_of_pass_write_index": last}
-    return {"query_set": query, "beginning_of_pass_write_index": 0, **end}
+    times = {"query_set": query, "beginning_of_pass_write_index": 0}
+    if last is not None:
+        times["end_of_pass_write_index"] = last
+    return times
 
 
 def describe_error(error: BaseException) -> str:
     """Return wgpu's message on one line, without its headings."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    content = [
-        line
-        for line in lines
-        if line
-        and line not in ("Validation Error", "Caused by:")
-        and not line.startswith("In wgpu")
-    ]
+    content = []
+    for line in map(str.strip, str(error).splitlines()):
+        if line not in ("", "Validation Error", "Caused by:") and not line.startswith("In wgpu"):
+            content.append(line)
     return "; ".join(content[:4]) or type(error).__name__
 
 

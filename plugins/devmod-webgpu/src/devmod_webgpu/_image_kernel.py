@@ -35,12 +35,13 @@ class ImageKernel(WebGPUKernel):
         samplers = [each for each in self._images if each.type == "sampler"]
         textures = [each for each in self._images if each.type == "texture"]
         floats = [each for each in textures if each.is_float]
-        is_fixed = (not samplers or len(floats) == len(textures)) and (
-            not floats or self._has_filterable
-        )
         #: The samplers and textures on which the layouts depend; empty for one pipeline.
-        self._filtered: list[Binding] = [] if is_fixed else samplers + floats
-        return [] if is_fixed else [each.argument for each in samplers]
+        self._filtered: list[Binding] = []
+        reads_integers = len(floats) < len(textures)
+        if (samplers and reads_integers) or (floats and not self._has_filterable):
+            self._filtered = samplers + floats
+            return [each.argument for each in samplers]
+        return []
 
     def _built(self, values: Any) -> Built:
         if not self._filtered:
@@ -61,10 +62,10 @@ class ImageKernel(WebGPUKernel):
             image = images[each.argument]
             if not isinstance(image, Image):
                 continue
-            if isinstance(image, AdoptedImage) and (
-                problem := image.problem(is_storage=each.type == "storage_texture")
-            ):
-                return each.argument, problem
+            if isinstance(image, AdoptedImage):
+                problem = image.problem(is_storage=each.type == "storage_texture")
+                if problem:
+                    return each.argument, problem
             other = first.setdefault(image.memory, each)
             if other is not each and (each.writes or other.writes):
                 return each.argument, (
@@ -74,20 +75,16 @@ class ImageKernel(WebGPUKernel):
         try:
             self._built(images)
         except FormatError as error:
-            filtering = [
-                each
-                for each in self._filtered
-                if each.type == "sampler" and self._can_filter(images[each.argument])
-            ]
+            samplers = [each for each in self._filtered if each.type == "sampler"]
+            filtering = [each for each in samplers if self._can_filter(images[each.argument])]
             if not filtering:
                 raise
             reason = _driver.describe_error(error.__cause__ or error).rpartition("; ")[2]
-            lacking = (
-                "" if self._has_filterable else f"; {self._device} lacks the feature {_FILTERABLE}"
-            )
+            if not self._has_filterable:
+                reason += f"; {self._device} lacks the feature {_FILTERABLE}"
             return (
                 filtering[0].argument,
-                f"filters, and the shader reads an image with it that cannot be filtered: {reason}{lacking}",
+                f"filters, and the shader reads an image with it that cannot be filtered: {reason}",
             )
         return None
 
@@ -99,8 +96,9 @@ class ImageKernel(WebGPUKernel):
     def _check_adopted(self, values: Sequence[Any], reason: str) -> None:
         for each in self._images:
             value = values[each.argument]
-            is_foreign = (
-                not value.filter if isinstance(value, Sampler) else isinstance(value, AdoptedImage)
-            )
+            if isinstance(value, Sampler):
+                is_foreign = not value.filter
+            else:
+                is_foreign = isinstance(value, AdoptedImage)
             if is_foreign and (f"inding {each.number} " in f"{reason} " or len(self._images) == 1):
                 raise self._invalid_argument(each, f"cannot be bound: {reason}")

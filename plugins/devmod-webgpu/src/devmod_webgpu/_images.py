@@ -31,7 +31,8 @@ def create(gpu: Any, image: Image, *, is_storage: bool) -> Any:
     """Return the view of a new texture. Raise ArgumentError or DeviceMemoryError if the device
     cannot make it.
     """
-    device, dimensions = image.device, len(image.shape)
+    device = image.device
+    dimensions = len(image.shape)
     if image.layers and dimensions == 1:
         raise ArgumentError(
             "image: WebGPU has no arrays of 1-D images; use a 2-D image with a row for each layer",
@@ -41,12 +42,15 @@ def create(gpu: Any, image: Image, *, is_storage: bool) -> Any:
     names = [f"maxTextureDimension{dimensions}D"] * dimensions
     check_extent(image, [(name, device.limits[name]) for name in (*names, "maxTextureArrayLayers")])
     width, height, depth = image.extent
+    usage = _USAGE
+    if is_storage:
+        usage |= wgpu.TextureUsage.STORAGE_BINDING
     try:
         texture = gpu.create_texture(
             size=(width, height, image.layers or depth),
             dimension=f"{dimensions}d",
             format=image.format,
-            usage=_USAGE | (wgpu.TextureUsage.STORAGE_BINDING if is_storage else 0),
+            usage=usage,
         )
         return texture.create_view(dimension=image.type.replace("_", "-"))
     except KeyError as error:  # wgpu-py before 0.30, whose library lacks some formats
@@ -111,7 +115,8 @@ def _boxes(image: Image, row: int, most: int) -> Iterator[tuple[int, int, int, i
 def write(gpu: Any, image: Image, data: memoryview, most: int) -> None:
     """Copy bytes to an image. The caller may change `data` when this returns."""
     _driver.end_submissions()
-    row, start = image.row_bytes, 0
+    row = image.row_bytes
+    start = 0
     for y, z, height, depth in _boxes(image, row, most):
         end = start + row * height * depth
         gpu.queue.write_texture(
@@ -165,16 +170,14 @@ class AdoptedImage(Image):
     def __init__(self, device: Device, texture: Any, view: Any) -> None:
         self.is_view = view is not None
         dimensions = int(texture.dimension[0])
-        layers = (
-            texture.depth_or_array_layers
-            if dimensions == 2 and texture.depth_or_array_layers > 1
-            else 0
-        )
+        layers = 0
+        if dimensions == 2 and texture.depth_or_array_layers > 1:
+            layers = texture.depth_or_array_layers
         usage = texture.usage, texture.mip_level_count, self.is_view
         super().__init__(device, texture.size[:dimensions], texture.format, layers, usage=usage)
-        self.handle = (
-            view if self.is_view else texture.create_view(dimension=self.type.replace("_", "-"))
-        )
+        if view is None:
+            view = texture.create_view(dimension=self.type.replace("_", "-"))
+        self.handle = view
 
     @property
     def memory(self) -> Any:
@@ -183,20 +186,21 @@ class AdoptedImage(Image):
         the texture, or the view where it may be a part of it.
         """
         texture = _texture(self)
-        return (
-            self.handle
-            if self.is_view and texture.mip_level_count * texture.depth_or_array_layers > 1
-            else texture
-        )
+        if self.is_view and texture.mip_level_count * texture.depth_or_array_layers > 1:
+            return self.handle
+        return texture
 
     def mismatch(self, param: Param, taker: str = "kernel") -> str:
-        return "" if self.is_view else super().mismatch(param, taker)
+        if self.is_view:
+            return ""
+        return super().mismatch(param, taker)
 
     def problem(self, *, is_storage: bool) -> str:
         """Return why the texture cannot be bound as a storage texture, or as another, as the end of
         a sentence; "" if it can.
         """
-        texture, name = _texture(self), "STORAGE_BINDING" if is_storage else "TEXTURE_BINDING"
+        texture = _texture(self)
+        name = "STORAGE_BINDING" if is_storage else "TEXTURE_BINDING"
         if not texture.usage & getattr(wgpu.TextureUsage, name):
             return f"is a wgpu.GPUTexture without TextureUsage.{name}; create it with that usage"
         if is_storage and not self.is_view and texture.mip_level_count > 1:
@@ -219,7 +223,11 @@ def adopt(device: Device, value: Any) -> Image | Sampler:
     if isinstance(value, wgpu.GPUSampler):
         return Sampler(device, "", "", normalized=True, handle=value)
     is_view = isinstance(value, wgpu.GPUTextureView)
-    texture = value.texture if is_view else value
+    texture = value
+    view = None
+    if is_view:
+        texture = value.texture
+        view = value
     what = f"is a wgpu.{type(value).__name__}"
     if texture.sample_count > 1:
         raise ConversionError(f"{what} with {texture.sample_count} samples, expected one")
@@ -228,7 +236,7 @@ def adopt(device: Device, value: Any) -> Image | Sampler:
             f"{what} of {texture.format}, which is not a format of devmod's images; pass a view with such a format"
         )
     try:
-        return AdoptedImage(device, texture, value if is_view else None)
+        return AdoptedImage(device, texture, view)
     except _driver.Error as error:
         raise ConversionError(
             f"{what} that cannot be used: {_driver.describe_error(error)}"

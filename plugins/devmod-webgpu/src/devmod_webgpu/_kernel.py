@@ -52,7 +52,9 @@ class WebGPUKernel(Kernel):
         device: WebGPUDevice,
         constants: Mapping[str, bool | int | float] | None,
     ) -> None:
-        self._name, self._device, self._bindings = name, device, bindings
+        self._name = name
+        self._device = device
+        self._bindings = bindings
         self._invalid_launch = partial(device.invalid_launch, name)
         self._interface = interface
         self._blocks = [each for each in bindings.listed if each.type == "uniform"]
@@ -115,11 +117,8 @@ class WebGPUKernel(Kernel):
                 if not group
             }
             return Built(pipeline, layouts, empty)
-        except (
-            _driver.Error,
-            OverflowError,
-            UnicodeError,
-        ) as error:  # the other two: names and numbers that cffi cannot convert
+        # The last two are for names and numbers that cffi cannot convert.
+        except (_driver.Error, OverflowError, UnicodeError) as error:
             if _driver.is_lost(error):
                 raise launch_error(
                     f"the webgpu function {self._name!r} cannot be built", self._device, error
@@ -137,10 +136,8 @@ class WebGPUKernel(Kernel):
         """Return the dispatched blocks in x, y and z, and the bytes of TVM's packGridDimX."""
         x, y, z = launch.grid
         most = self._device.limits["maxComputeWorkgroupsPerDimension"]
-        pack, limit = (
-            b"",
-            f"its maxComputeWorkgroupsPerDimension is {most}, but grid={launch.grid} has more blocks in",
-        )
+        limit = f"its maxComputeWorkgroupsPerDimension is {most}, but grid={launch.grid} has more blocks in"
+        pack = b""
         if self._bindings.folded:
             if z > 1:
                 raise self._invalid_launch(
@@ -148,15 +145,15 @@ class WebGPUKernel(Kernel):
                 )
             # As TVM's runtime does: halve x until it fits, so that few blocks are idle.
             while x > _FOLD:
-                x, z = -(-x // 2), z * 2
+                x = -(-x // 2)
+                z = z * 2
             if z > most:
                 raise self._invalid_launch(f"{limit} x than fit into x and z")
             pack = (launch.grid[0] - 1).to_bytes(4, "little")
         for axis, count in zip("xyz", (x, y, z), strict=True):
             if count > most:
-                raise self._invalid_launch(
-                    f"{limit} {axis}", "" if self._bindings.folded else "grid"
-                )
+                argument = "" if self._bindings.folded else "grid"
+                raise self._invalid_launch(f"{limit} {axis}", argument)
         # As in devmod-vulkan: these CPU devices multiply the three numbers in 32 bits.
         if launch.blocks >= 1 << 32 and self._device.name.startswith(("llvmpipe", "SwiftShader")):
             name = self._device.name.partition(" ")[0]
@@ -168,8 +165,11 @@ class WebGPUKernel(Kernel):
     # -- launching
 
     def caller(self, stream: WebGPUStream, shape: Any) -> Callable[[Sequence[Any]], None]:
-        gpu, (x, y, z, pack) = stream.gpu, shape
-        free, error_type, batches = self._free, _driver.Error, stream.batches
+        gpu = stream.gpu
+        x, y, z, pack = shape
+        free = self._free
+        error_type = _driver.Error
+        batches = stream.batches
 
         def call(values: Sequence[Any]) -> None:
             try:
@@ -205,7 +205,8 @@ class WebGPUKernel(Kernel):
     def prepare(
         self, stream: WebGPUStream, shape: Any, values: Sequence[Any]
     ) -> Callable[[], object]:
-        gpu, (x, y, z, pack) = stream.gpu, shape
+        gpu = stream.gpu
+        x, y, z, pack = shape
         error_type = _driver.Error
         uniforms: list[list[Any]] = []
         try:
@@ -216,9 +217,14 @@ class WebGPUKernel(Kernel):
             raise self._launch_error(error) from error
         # The caller may destroy or map its own buffers and textures. Binding them raises;
         # submitting them would end the process.
-        rebound = None if self._owns(values) else tuple(values)
-        encode, submit, pipeline = gpu.create_command_encoder, _driver.submit, built.pipeline
-        batches, gather = stream.batches, _driver.gather
+        rebound = None
+        if not self._owns(values):
+            rebound = tuple(values)
+        encode = gpu.create_command_encoder
+        submit = _driver.submit
+        pipeline = built.pipeline
+        batches = stream.batches
+        gather = _driver.gather
         dispatch = _driver.Dispatch(gpu, pipeline, groups, (x, y, z), self._launch_error, [], None)
 
         def launch() -> None:
@@ -226,7 +232,9 @@ class WebGPUKernel(Kernel):
                 gather(dispatch, batches)
                 return
             try:
-                current = groups if rebound is None else self._groups(built, uniforms, rebound)
+                current = groups
+                if rebound is not None:
+                    current = self._groups(built, uniforms, rebound)
                 encoder = encode()
                 run = encoder.begin_compute_pass()
                 run.set_pipeline(pipeline)
@@ -241,7 +249,8 @@ class WebGPUKernel(Kernel):
         return launch
 
     def time(self, stream: WebGPUStream, shape: Any, values: Sequence[Any]) -> float:
-        gpu, (x, y, z, pack) = stream.gpu, shape
+        gpu = stream.gpu
+        x, y, z, pack = shape
         device = self._device
         uniforms: list[list[Any]] = []
         try:
@@ -279,7 +288,10 @@ class WebGPUKernel(Kernel):
             return
         blocks = self._bindings.pack(values)
         for number, each in enumerate(self._blocks):
-            data = values[each.argument] if each.block < 0 else blocks[each.block]
+            if each.block < 0:
+                data = values[each.argument]
+            else:
+                data = blocks[each.block]
             if pack:
                 data = data[:-4] + pack
             if number == len(uniforms):
@@ -304,14 +316,14 @@ class WebGPUKernel(Kernel):
             memory = values[each.argument]
             if memory.size < each.least or memory.map_state != "unmapped":
                 self._check_buffer(each, memory)
-                memory = self._device.allocate(
-                    each.least
-                )  # for an empty array, whose one word is too small
+                # For an empty array, whose one word is too small.
+                memory = self._device.allocate(each.least)
             root = memory
             if type(memory) is Region:
                 if memory.splits_a_word:
                     self.check_buffers(values)
-                root, memory = memory.buffer, memory.resource
+                root = memory.buffer
+                memory = memory.resource
             bound.add(root)
             entries[each.group].append({"binding": each.number, "resource": memory})
         for each in self._images:
@@ -321,16 +333,14 @@ class WebGPUKernel(Kernel):
         if self._is_mixed and len(bound) < len(self._buffers):
             self.check_buffers(values)
         create = self._device.gpu.create_bind_group
+        groups: list[tuple[int, Any]] = []
         try:
-            return [
-                (
-                    number,
-                    create(layout=built.layouts[number], entries=items)
-                    if items
-                    else built.empty[number],
-                )
-                for number, items in enumerate(entries)
-            ]
+            for number, items in enumerate(entries):
+                if items:
+                    groups.append((number, create(layout=built.layouts[number], entries=items)))
+                else:
+                    groups.append((number, built.empty[number]))
+            return groups
         except _driver.Error as error:
             try:
                 self.check_buffers(values)
@@ -375,11 +385,9 @@ class WebGPUKernel(Kernel):
 
     def _label(self, binding: Binding) -> str:
         name = self._interface.params[binding.argument].name
-        return (
-            f"argument {binding.argument + 1} {name!r}"
-            if name
-            else f"argument {binding.argument + 1}"
-        )
+        if not name:
+            return f"argument {binding.argument + 1}"
+        return f"argument {binding.argument + 1} {name!r}"
 
     def check_buffers(self, values: Sequence[Any]) -> None:
         first: dict[int, Binding] = {}
@@ -388,12 +396,16 @@ class WebGPUKernel(Kernel):
             self._check_buffer(each, memory)
             # WebGPU forbids a buffer that one dispatch binds as read-only and as writable.
             is_view = type(memory) is Region
-            other = first.setdefault(id(memory.buffer if is_view else memory), each)
+            if is_view:
+                memory = memory.buffer
+            other = first.setdefault(id(memory), each)
             if other.type != each.type:
-                views = is_view or type(values[other.argument]) is Region
+                relation = "the same buffer"
+                if is_view or type(values[other.argument]) is Region:
+                    relation = "views of one buffer"
                 raise self._invalid_argument(
                     each,
-                    f"and {self._label(other)} are {'views of one buffer' if views else 'the same buffer'}, and the shader declares one of "
+                    f"and {self._label(other)} are {relation}, and the shader declares one of "
                     "them as read-only. WebGPU forbids this in one launch; pass a copy for one of them",
                 )
 

@@ -33,7 +33,9 @@ _LENGTHS = re.compile(rf"\barrayLength{_BLANK}\({_BLANK}(?:&{_BLANK}(\w+))?")
 
 def key_of(constant: Any) -> str:
     """Return the name under which WebGPU sets a constant."""
-    return constant.name if constant.id is None else str(constant.id)
+    if constant.id is None:
+        return constant.name  # type: ignore[no-any-return]
+    return str(constant.id)
 
 
 class WebGPULauncher(Launcher):
@@ -54,13 +56,11 @@ class WebGPULauncher(Launcher):
         reflected: Mapping[str, ReflectedFunction],
         compile_text: Compile,
     ) -> None:
-        self._name, self._info, self._text, self._reflected, self._compile = (
-            name,
-            info,
-            text,
-            reflected,
-            compile_text,
-        )
+        self._name = name
+        self._info = info
+        self._text = text
+        self._reflected = reflected
+        self._compile = compile_text
         #: The constants that are set: by their names in the source, and by the names that WebGPU
         #: uses.
         self._values: dict[str, bool | int | float] = {}
@@ -72,12 +72,9 @@ class WebGPULauncher(Launcher):
             return
         self.interface = info.interface
         block = info.interface.block
-        if (
-            block is not None
-            and shader is not None
-            and shader.block is not None
-            and block != shader.block
-        ):
+        if block is None or shader is None:
+            return
+        if shader.block not in (None, block):
             raise FormatError(
                 f"the WGSL of the webgpu function {name!r} is built for blocks of {shader.block} threads, but the payload's fmap gives "
                 f"{block}",
@@ -87,11 +84,8 @@ class WebGPULauncher(Launcher):
 
     @property
     def unset_constants(self) -> Sequence[PipelineConstant]:
-        return [
-            each
-            for each in constants_of(self.interface)
-            if each.default is None and key_of(each) not in self._constants
-        ]
+        required = [each for each in constants_of(self.interface) if each.default is None]
+        return [each for each in required if key_of(each) not in self._constants]
 
     def default_device(self) -> Device:
         return devices()[0]
@@ -99,9 +93,9 @@ class WebGPULauncher(Launcher):
     def lengths_read(self) -> Collection[int]:
         names = set(_LENGTHS.findall(self._text))
         # The names of the source: those of the arguments may differ.
-        places = {
-            param.name: param.at for shader in self._reflected.values() for param in shader.params
-        }
+        places: dict[str, Any] = {}
+        for shader in self._reflected.values():
+            places |= {param.name: param.at for param in shader.params}
         buffers = [
             number for number, param in enumerate(self.interface.params) if param.kind == "buffer"
         ]
@@ -112,7 +106,9 @@ class WebGPULauncher(Launcher):
 
     def kernel(self, device: WebGPUDevice) -> WebGPUKernel:
         bindings = Bindings(self._name, self._info, self.interface, self._access)
-        constants = None if self.unset_constants else self._constants
+        constants = None
+        if not self.unset_constants:
+            constants = self._constants
         kernel_type = WebGPUKernel
         if any(param.kind in ("image", "sampler") for param in self.interface.params):
             from devmod_webgpu._image_kernel import ImageKernel
@@ -153,15 +149,12 @@ class WebGPULauncher(Launcher):
                     f"with these constants, {error}", next(iter(constants), "")
                 ) from error
             shader = None  # the constants are not the cause; the device's compiler decides
-        memory = (
-            {"workgroup_memory": shader.extra.get("workgroup_memory", 0)}
-            if shader is not None
-            else {}
-        )
-        block = shader.block if shader is not None else None
-        launcher.interface = self.interface.replace(
-            block=block, extra={**self.interface.extra, **memory}
-        )
+        block = None
+        extra = {**self.interface.extra}
+        if shader is not None:
+            block = shader.block
+            extra["workgroup_memory"] = shader.extra.get("workgroup_memory", 0)
+        launcher.interface = self.interface.replace(block=block, extra=extra)
         return launcher
 
     def _error(self, text: str, argument: str) -> ArgumentError:
@@ -185,14 +178,9 @@ class WebGPULauncher(Launcher):
 
     def adopt_stream(self, value: object) -> Stream | None:
         if isinstance(value, wgpu.GPUQueue):
-            return next(
-                (
-                    device.default_stream
-                    for device in devices()
-                    if device.opened and device.gpu.queue is value
-                ),
-                None,
-            )
+            for device in devices():
+                if device.opened and device.gpu.queue is value:
+                    return device.default_stream
         return None
 
 
@@ -200,7 +188,9 @@ def _device_of(value: Any) -> WebGPUDevice:
     """Return the device of an object of wgpu. Raise ConversionError if devmod did not open it."""
     device = next((each for each in devices() if each.opened and each.gpu is value._device), None)
     if device is None:
-        hint = ", or pass its content as a NumPy array" if isinstance(value, wgpu.GPUBuffer) else ""
+        hint = ""
+        if isinstance(value, wgpu.GPUBuffer):
+            hint = ", or pass its content as a NumPy array"
         raise ConversionError(
             f"is a wgpu.{type(value).__name__} of a GPUDevice that devmod did not open; create it on devmod.device('webgpu').gpu{hint}"
         )

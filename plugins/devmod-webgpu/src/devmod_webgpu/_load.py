@@ -65,9 +65,9 @@ def _parse_types(ffi: Any) -> None:
     names = {*ffi.list_types()[0], *_BASIC_TYPES}
     keys: list[str] = []
     fields: list[str] = []
-    for text in sorted(
-        {*_texts(), *(f"{name} *" for name in _texts() if name in names)} - {*cache, "void"}
-    ):
+    texts = _texts()
+    pointers = {f"{name} *" for name in texts & names}
+    for text in sorted((texts | pointers) - {*cache, "void"}):
         form = _FORM.fullmatch(text)
         if form is not None and form["name"] in names:
             field = f"f{len(keys)}"
@@ -82,18 +82,20 @@ def _parse_types(ffi: Any) -> None:
     if cache[keys[0]] == (expected, False):
         ffi.cdef(f"{_STRUCT} {{ {' '.join(fields)} }};")
         for key, (_, field) in zip(keys, ffi.typeof(_STRUCT).fields, strict=True):
-            cache[key] = (field.type.item if key.endswith("[]") else field.type, "(" in key)
+            type_ = field.type
+            if key.endswith("[]"):
+                type_ = type_.item
+            cache[key] = (type_, "(" in key)
 
 
 def _texts() -> set[str]:
     """Return the text constants of wgpu's code."""
     codes: deque[CodeType] = deque()
     for name, module in sys.modules.copy().items():
-        read = (
-            getattr(getattr(module, "__loader__", None), "get_code", None)
-            if name.startswith(_PACKAGE)
-            else None
-        )
+        if not name.startswith(_PACKAGE):
+            continue
+        loader = getattr(module, "__loader__", None)
+        read = getattr(loader, "get_code", None)
         if read is not None:
             codes.append(read(name))
     texts = set()

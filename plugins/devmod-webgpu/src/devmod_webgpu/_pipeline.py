@@ -56,11 +56,9 @@ def make_shader(gpu: Any, text: str) -> Any:
         return gpu.create_shader_module(code=text)
     except _driver.Error as error:
         # naga 29 has the operations of subgroups, and refuses the directive.
-        plain = (
-            _without_subgroups(text)
-            if "`subgroups` enable-extension is not yet supported" in str(error)
-            else text
-        )
+        plain = text
+        if "`subgroups` enable-extension is not yet supported" in str(error):
+            plain = _without_subgroups(text)
         if plain == text:
             raise
         return gpu.create_shader_module(code=plain)
@@ -76,7 +74,9 @@ def _without_subgroups(text: str) -> str:
 
     def shorten(match: re.Match[str]) -> str:
         names = re.sub(r"\bsubgroups\b\s*,?", blank, match[1])
-        return f"enable{names};" if names.strip() else blank(match)
+        if not names.strip():
+            return blank(match)
+        return f"enable{names};"
 
     return re.sub(r"\benable\b([\w\s,]*);", shorten, text)
 
@@ -93,10 +93,10 @@ def build_pipeline(
     OverflowError, UnicodeError
         cffi cannot convert a name or a number.
     """
-    layouts = [
-        gpu.create_bind_group_layout(entries=[_entry(*binding) for binding in bindings])
-        for bindings in groups
-    ]
+    layouts = []
+    for bindings in groups:
+        entries = [_entry(*binding) for binding in bindings]
+        layouts.append(gpu.create_bind_group_layout(entries=entries))
     layout = gpu.create_pipeline_layout(bind_group_layouts=layouts)
     stage = {
         "module": shader,

@@ -46,7 +46,9 @@ class _Process(Worker):
     def compile(self, request: Mapping[str, Any]) -> dict[str, str] | None:
         """Send a request and return its answer; None if the process has ended, or took too long."""
         self.is_ready = self.is_ready or self.answer(TIMEOUT) is not None
-        return self.ask(request, TIMEOUT) if self.is_ready else None
+        if not self.is_ready:
+            return None
+        return self.ask(request, TIMEOUT)  # type: ignore[no-any-return]
 
 
 #: The processes that wait for the next shader.
@@ -92,16 +94,15 @@ def try_shader(
         return
     stored = _CACHE.read(key)
     if stored != _PASSED:
-        printed = (
-            stored[len(_CRASHED) :].decode("utf-8", "replace")
-            if stored and stored.startswith(_CRASHED)
-            else None
-        )
-        if printed is None:
+        printed = None
+        if stored and stored.startswith(_CRASHED):
+            printed = stored[len(_CRASHED) :].decode("utf-8", "replace")
+        else:
             printed = _try(device, name, request)
-            _CACHE.write(
-                key, _PASSED if printed is None else _CRASHED + printed.encode("utf-8", "replace")
-            )
+            result = _PASSED
+            if printed is not None:
+                result = _CRASHED + printed.encode("utf-8", "replace")
+            _CACHE.write(key, result)
         if printed is not None:
             raise _crash_error(device, name, printed)
     _tried.add(key)
@@ -109,7 +110,9 @@ def try_shader(
 
 def _crash_error(device: WebGPUDevice, name: str, printed: str) -> CompileError:
     panic = next((line.strip() for line in printed.splitlines() if "panicked at" in line), "")
-    detail = f" ({panic})" if panic else ""
+    detail = ""
+    if panic:
+        detail = f" ({panic})"
     return CompileError(
         f"the webgpu shader of {name!r} crashes wgpu or the driver of {device}{detail}. A separate process compiled it first, so this "
         "process is not affected. Change the shader: use simpler expressions, or avoid the construct that the log names",
@@ -137,7 +140,8 @@ def _try(device: WebGPUDevice, name: str, request: Mapping[str, Any]) -> str | N
                     raise _trial_error(name, answer["problem"])
                 return answer["lost"]
             process.kill()
-            code, printed = process.process.wait(), process.printed
+            code = process.process.wait()
+            printed = process.printed
         if code == 0 or (idle and (was_killed(code) or not process.is_ready)):
             continue  # an idle process ends after a while
         if not process.is_ready:
