@@ -30,11 +30,9 @@ from timing import FIGURES
 
 #: The distributions beside which a benchmark measures devmod, or on which it runs, by the
 #: benchmark's name.
-_OPENCL, _VULKAN, _WEBGPU = (
-    ("pyopencl", "pocl-binary-distribution", "intel-opencl-rt"),
-    ("vulkan",),
-    ("wgpu",),
-)
+_OPENCL = ("pyopencl", "pocl-binary-distribution", "intel-opencl-rt")
+_VULKAN = ("vulkan",)
+_WEBGPU = ("wgpu",)
 PEERS: dict[str, Sequence[str]] = {
     "build": ("slangpy",),
     "cold_source": _OPENCL,
@@ -85,11 +83,10 @@ def add_run(run: dict[str, Any], earlier: dict[str, Any]) -> dict[str, Any]:
     """
     if any(run[key] != earlier.get(key) for key in ("commit", "date", "machine", "peers")):
         return run
-    before = {
-        (row["what"], row["of"]): row.get("runs", [row["ratio"]])
-        for row in earlier["figures"]
-        if "ratio" in row
-    }
+    before = {}
+    for row in earlier["figures"]:
+        if "ratio" in row:
+            before[row["what"], row["of"]] = row.get("runs", [row["ratio"]])
     for row in run["figures"]:
         if "ratio" in row and (ratios := before.get((row["what"], row["of"]))):
             row["runs"] = [*ratios, row["ratio"]]
@@ -98,12 +95,11 @@ def add_run(run: dict[str, Any], earlier: dict[str, Any]) -> dict[str, Any]:
 
 def main(names: list[str]) -> int:
     """Run the benchmarks, print the table and write the file; return the exit code."""
-    files = [
-        path
-        for path in sorted(Path(__file__).parent.glob("bench_*.py"))
-        if not names or any(name in path.stem for name in names)
-    ]
-    failed, rows = [], []
+    files = sorted(Path(__file__).parent.glob("bench_*.py"))
+    if names:
+        files = [path for path in files if any(name in path.stem for name in names)]
+    failed = []
+    rows = []
     commit = subprocess.run(
         ["git", "rev-parse", "HEAD"],
         cwd=OUT.parent.parent,
@@ -111,15 +107,17 @@ def main(names: list[str]) -> int:
         text=True,
         check=False,
     ).stdout.strip()
-    written = json.loads(OUT.read_text(encoding="utf-8")) if OUT.exists() else {}
+    written = {}
+    if OUT.exists():
+        written = json.loads(OUT.read_text(encoding="utf-8"))
     for path in files:
         print(f"\n== {path.name}", flush=True)
         with tempfile.TemporaryDirectory() as folder:
             figures = Path(folder, "figures")
             figures.touch()
-            if subprocess.run(
-                [sys.executable, path], env=os.environ | {FIGURES: str(figures)}, check=False
-            ).returncode:
+            environment = os.environ | {FIGURES: str(figures)}
+            process = subprocess.run([sys.executable, path], env=environment, check=False)
+            if process.returncode:
                 failed.append(path.name)
             found = [json.loads(line) for line in figures.read_text(encoding="utf-8").splitlines()]
         if found:
@@ -135,21 +133,26 @@ def main(names: list[str]) -> int:
         rows += [row for row in found if "ratio" in row]
     OUT.parent.mkdir(exist_ok=True)
     OUT.write_text(json.dumps(written, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    print_table(rows)
+    if failed:
+        print(f"\nFailed: {', '.join(failed)}")
+    else:
+        print("\nAll within the bounds.")
+    return int(bool(failed))
+
+
+def print_table(rows: list[dict[str, Any]]) -> None:
+    """Print the ratios, with those of earlier runs."""
     width = max((len(row["what"]) for row in rows), default=0)
     print(f"\n{'':{width}}  {'ratio':>7} {'most':>6}")
     for row in rows:
-        over = "  over" if row["ratio"] > row["most"] else ""
+        line = f"{row['what']:{width}}  {row['ratio']:7.3g} {row['most']:6g}  of {row['of']}"
+        if row["ratio"] > row["most"]:
+            line += "  over"
         runs = row.get("runs", [])
-        spread = (
-            f"  {len(runs)} runs: {min(runs):.3g}, {median(runs):.3g}, {max(runs):.3g}"
-            if runs
-            else ""
-        )
-        print(
-            f"{row['what']:{width}}  {row['ratio']:7.3g} {row['most']:6g}  of {row['of']}{over}{spread}"
-        )
-    print("\n" + (f"Failed: {', '.join(failed)}" if failed else "All within the bounds."))
-    return int(bool(failed))
+        if runs:
+            line += f"  {len(runs)} runs: {min(runs):.3g}, {median(runs):.3g}, {max(runs):.3g}"
+        print(line)
 
 
 if __name__ == "__main__":

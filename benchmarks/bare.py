@@ -107,7 +107,8 @@ class PyOpenCL:
         self._kernel.set_scalar_arg_dtypes([None, None, np.int32])
 
     def __call__(self, x: Array, y: Array, n: int, grid: int) -> None:
-        cl, flags = self._cl, self._cl.mem_flags
+        cl = self._cl
+        flags = self._cl.mem_flags
         source = cl.Buffer(self._context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=x)
         result = cl.Buffer(self._context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=y)
         self._kernel(self._queue, (grid * BLOCK,), (BLOCK,), source, result, n)
@@ -138,7 +139,8 @@ class Wgpu:
 
     def _buffers(self, size: int) -> tuple[Any, Any, Any, Any]:
         """Return the buffers of a call, and the bind group with them."""
-        usage, device = self._wgpu.BufferUsage, self.device
+        usage = self._wgpu.BufferUsage
+        device = self.device
         source = device.create_buffer(size=size, usage=usage.STORAGE | usage.COPY_DST)
         result = device.create_buffer(
             size=size, usage=usage.STORAGE | usage.COPY_DST | usage.COPY_SRC
@@ -184,7 +186,8 @@ class WgpuReused(Wgpu):
     _size = 0
 
     def __call__(self, x: Array, y: Array, n: int, grid: int) -> None:
-        queue, usage = self.device.queue, self._wgpu.BufferUsage
+        queue = self.device.queue
+        usage = self._wgpu.BufferUsage
         if self._size != x.nbytes:
             self._size = x.nbytes
             self._kept = self._buffers(x.nbytes)
@@ -300,7 +303,8 @@ class Vulkan:
         self._size = 0
 
     def _make_buffers(self, size: int) -> None:
-        vk, device = self._vk, self._device
+        vk = self._vk
+        device = self._device
         self._size = size
         types = vk.vkGetPhysicalDeviceMemoryProperties(self._physical).memoryTypes
         wanted = (
@@ -338,7 +342,8 @@ class Vulkan:
             vk.vkUpdateDescriptorSets(device, 1, [write], 0, None)
 
     def __call__(self, x: Array, y: Array, n: int, grid: int) -> None:
-        vk, commands = self._vk, self._commands
+        vk = self._vk
+        commands = self._commands
         if self._size != x.nbytes:
             self._make_buffers(x.nbytes)
         source, result = self._mapped

@@ -157,7 +157,8 @@ def command(*arguments: object, env: dict[str, str]) -> tuple[float, float]:
     """Run devmod in a new process, and return the milliseconds that it takes: on the clock, and of
     the processors.
     """
-    before, began = cpu_time(), time.perf_counter()
+    before = cpu_time()
+    began = time.perf_counter()
     subprocess.run(
         [sys.executable, "-m", "devmod", *map(str, arguments)],
         env=env,
@@ -201,7 +202,8 @@ def cold(folder: Path, workers: int, env: dict[str, str]) -> tuple[float, float,
         "import sys, devmod; r = devmod.build(sys.argv[1], workers=int(sys.argv[2]));"
         "r.raise_for_failures(); print(sum(each.seconds for each in r.results))"
     )
-    before, began = cpu_time(), time.perf_counter()
+    before = cpu_time()
+    began = time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-c", program, folder, str(workers)],
         env=env,
@@ -221,7 +223,8 @@ def local(kernels: int, workers: int, rounds: int, targets: list[str]) -> bool:
         env = os.environ | {"DEVMOD_CACHE_DIR": str(Path(place, "cache"))}
         command("plugins", env=env)  # the index of entry points
         wall, compiles, whole = cold(folder, workers, env)
-        ratio, had = wall / (compiles / workers), whole / (wall * workers)
+        ratio = wall / (compiles / workers)
+        had = whole / (wall * workers)
         print(
             f"{kernels} kernels for {len(targets)} kinds, {workers} workers: {wall:.1f} s; the compiles' CPU time {compiles:.1f} s"
         )
@@ -244,7 +247,8 @@ def local(kernels: int, workers: int, rounds: int, targets: list[str]) -> bool:
         for suffix, target in zip(SOURCES, TARGETS, strict=True):
             if target not in targets:
                 continue
-            times, alone = [], []
+            times = []
+            alone = []
             for number in range(rounds):
                 source = folder / f"{TOUCHED}.{suffix}"
                 source.write_text(source.read_text() + f"// {number}\n")
@@ -261,7 +265,8 @@ def local(kernels: int, workers: int, rounds: int, targets: list[str]) -> bool:
                     )
                 )
                 times.append(command("build", folder, "-q", env=env))
-            (build, build_cpu), (one, one_cpu) = fastest(times), fastest(alone)
+            build, build_cpu = fastest(times)
+            one, one_cpu = fastest(alone)
             ratio = build / (unchanged + one)
             print(
                 f"one {suffix} kernel touched: {build:.0f} ms, devmod compile of it alone: {one:.0f} ms,"
@@ -311,10 +316,12 @@ def shader(compiler: str, workers: int, rounds: int) -> bool:
         env = os.environ | {"DEVMOD_CACHE_DIR": str(Path(place, "cache"))}
         command("build", folder, "-q", "-j", workers, env=env)
         source = folder / f"{TOUCHED}.comp"
-        bare, times = [], []
+        bare = []
+        times = []
         for number in range(2 * rounds):
             source.write_text(source.read_text() + f"// {number}\n")
-            before, began = cpu_time(), time.perf_counter()
+            before = cpu_time()
+            began = time.perf_counter()
             for tool in (
                 (
                     "glslangValidator",
@@ -340,7 +347,8 @@ def shader(compiler: str, workers: int, rounds: int) -> bool:
                 subprocess.run(tool, cwd=place, check=True, stdout=subprocess.DEVNULL)
             bare.append(((time.perf_counter() - began) * 1e3, (cpu_time() - before) * 1e3))
             times.append(command("build", folder, "-q", env=env))
-    (build, build_cpu), (tools, tools_cpu) = fastest(times), fastest(bare)
+    build, build_cpu = fastest(times)
+    tools, tools_cpu = fastest(bare)
     ratio = build / tools
     print(
         f"one comp kernel of 100 touched, by {compiler}: {build:.0f} ms, glslang, spirv-val and spirv-opt by hand: {tools:.0f} ms,"

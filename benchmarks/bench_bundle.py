@@ -17,13 +17,13 @@ import argparse
 import hashlib
 import os
 import random
-import statistics
 import sys
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
-from timing import check, in_new_process, start_of_python, timed
+from timing import check, in_new_process, medians_of, start_of_python, timed
 
 import devmod
 from devmod import Interface, Param
@@ -34,7 +34,10 @@ else:
     from backports import zstd
 
 #: The first is of the start of Python.
-MAX_OPEN, MAX_RATIO, MAX_MEMORY, MAX_ZSTD = 1.5, 1.5, 60.0, 1.2
+MAX_OPEN = 1.5
+MAX_RATIO = 1.5
+MAX_MEMORY = 60.0
+MAX_ZSTD = 1.2
 
 OPEN = """
 import sys, time
@@ -82,15 +85,13 @@ def bench_open(
     folder: Path, size: int, functions: int, *, imports: bool = False
 ) -> tuple[list[str], list[str]]:
     """Open the file of many functions. With `imports`, one of its modules imports constants."""
-    path, chunk = folder / "many.devmod", random.Random(1).randbytes(1 << 20)
+    path = folder / "many.devmod"
+    chunk = random.Random(1).randbytes(1 << 20)
     part = size // functions
-    modules = [
-        module(
-            number.to_bytes(8, "little") + chunk[number % 1000 : number % 1000 + part],
-            f"kernel_{number}",
-        )
-        for number in range(functions)
-    ]
+    modules = []
+    for number in range(functions):
+        code = number.to_bytes(8, "little") + chunk[number % 1000 : number % 1000 + part]
+        modules.append(module(code, f"kernel_{number}"))
     if imports:
         modules[77].import_module(
             devmod.const_loader({"weights": chunk[:1000]}, {"load_weights": ["weights"]})
@@ -145,10 +146,9 @@ def bench_join(folder: Path, size: int, rounds: int) -> tuple[list[str], list[st
         devmod.save(devmod.bundle(*halves), names[-1])
     small = folder / "small.devmod"
     devmod.save(module(b"", "f"), small)
-    raw, joined = folder / "raw", folder / "joined.devmod"
-    times: dict[str, list[float]] = {
-        name: [] for name in ("raw write", "SHA-256 pass", "devmod bundle")
-    }
+    raw = folder / "raw"
+    joined = folder / "joined.devmod"
+    times: dict[str, list[float]] = defaultdict(list)
     memory = []
     for _ in range(rounds):
         raw.unlink(missing_ok=True)
@@ -162,12 +162,11 @@ def bench_join(folder: Path, size: int, rounds: int) -> tuple[list[str], list[st
     base = in_new_process(JOIN, folder / "base.devmod", small, processes=3)[1]
     for path in (*names, joined):
         path.unlink()
-    medians = {name: statistics.median(each) for name, each in times.items()}
+    medians = medians_of(times)
     bound = max(medians["raw write"], medians["SHA-256 pass"])
     lines = [f"joining two files of {size / 2e6:.0f} MB"]
-    lines += [
-        f"{'  ' + name:44}{took:8.0f} ms   {took / bound:5.2f}" for name, took in medians.items()
-    ]
+    for name, took in medians.items():
+        lines.append(f"{'  ' + name:44}{took:8.0f} ms   {took / bound:5.2f}")
     lines.append(
         f"{'  peak memory of the process':44}{max(memory):8.1f} MiB   (a small file: {base:.1f} MiB)"
     )
@@ -179,8 +178,11 @@ def bench_join(folder: Path, size: int, rounds: int) -> tuple[list[str], list[st
         of="the slower of a raw write and a SHA-256 pass",
     )
     large = check("memory of devmod bundle", max(memory), MAX_MEMORY, of="MiB")
-    bad = [f"joining took {ratio:.2f} of the slower part; {MAX_RATIO} is the bound"] if slow else []
-    bad += [f"joining took {max(memory):.0f} MiB; {MAX_MEMORY} is the bound"] if large else []
+    bad = []
+    if slow:
+        bad.append(f"joining took {ratio:.2f} of the slower part; {MAX_RATIO} is the bound")
+    if large:
+        bad.append(f"joining took {max(memory):.0f} MiB; {MAX_MEMORY} is the bound")
     return lines, bad
 
 
@@ -192,7 +194,8 @@ def bench_zstd(rounds: int) -> tuple[list[str], list[str]]:
     made = module(data, "f")
     wire = made.save_to_bytes()
     frame = zstd.compress(wire, 3)
-    packed, plain = devmod.dumps(made, compress="zstd"), devmod.dumps(made)
+    packed = devmod.dumps(made, compress="zstd")
+    plain = devmod.dumps(made)
     bounded: dict[int, int] = {zstd.DecompressionParameter.window_log_max: 27}
     work: dict[str, Callable[[], object]] = {
         "libzstd compress": lambda: zstd.compress(wire, 3),
@@ -204,15 +207,16 @@ def bench_zstd(rounds: int) -> tuple[list[str], list[str]]:
         "load, compressed": lambda: devmod.loads(packed).verify(),  # type: ignore[attr-defined]
         "load": lambda: devmod.loads(plain).verify(),  # type: ignore[attr-defined]
     }
-    times: dict[str, list[float]] = {name: [] for name in work}
+    best: dict[str, float] = {}
     for _ in range(rounds):
         for name, each in work.items():
-            times[name].append(timed(each))
-    best = {name: min(each) for name, each in times.items()}
+            took = timed(each)
+            best[name] = min(best.get(name, took), took)
     lines = [
         f"compression of {len(wire) / 1e6:.0f} MB to {len(frame) / 1e6:.0f} MB (best of {rounds} rounds in turns)"
     ]
-    lines += [f"{'  ' + name:44}{took:8.0f} ms" for name, took in best.items()]
+    for name, took in best.items():
+        lines.append(f"{'  ' + name:44}{took:8.0f} ms")
     bad = []
     for name, library_name in (("save", "libzstd compress"), ("load", "libzstd decompress")):
         ratio = (best[f"{name}, compressed"] - best[name]) / best[library_name]
@@ -220,11 +224,10 @@ def bench_zstd(rounds: int) -> tuple[list[str], list[str]]:
         exceeded = check(
             f"what zstd adds to a {name}", ratio, MAX_ZSTD, of="the library's own time"
         )
-        bad += (
-            [f"zstd adds {ratio:.2f} of the library's time to a {name}; {MAX_ZSTD} is the bound"]
-            if exceeded
-            else []
-        )
+        if exceeded:
+            bad.append(
+                f"zstd adds {ratio:.2f} of the library's time to a {name}; {MAX_ZSTD} is the bound"
+            )
     return lines, bad
 
 
@@ -243,7 +246,8 @@ def main() -> int:
     os.environ["DEVMOD_COMPILE_FORCE_FALLBACK"] = "1"
     failed: list[str] = []
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
-        folder, size = Path(name), options.megabytes * 1_000_000
+        folder = Path(name)
+        size = options.megabytes * 1_000_000
         for lines, bad in (
             bench_open(folder, size, options.functions),
             bench_open(folder, options.functions * 1000, options.functions, imports=True),

@@ -83,7 +83,8 @@ def compare(kernels: int, rounds: int, folder: Path) -> bool:
 
     Return whether a bound is exceeded.
     """
-    source, packed = folder / f"{kernels}.cl", folder / f"{kernels}.devmod"
+    source = folder / f"{kernels}.cl"
+    packed = folder / f"{kernels}.devmod"
     source.write_text(
         "".join(KERNEL.format(n=number, rounds=number % 29 + 2) for number in range(kernels))
     )

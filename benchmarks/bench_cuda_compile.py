@@ -33,7 +33,9 @@ from vendor_driver import ADD, VendorDriver
 DRIVER = VendorDriver("cuda")
 #: The most time of devmod.compile without the signature, of NVRTC alone; with it, of nvcc alone; of
 #: the cached compiler, of Python's start.
-MOST_RATIO, MOST_NVCC, MOST_CACHED = 1.1, 1.2, 0.22
+MOST_RATIO = 1.1
+MOST_NVCC = 1.2
+MOST_CACHED = 0.22
 MATMUL = """
 #define TILE 16
 extern "C" __global__ void matmul(const float *a, const float *b, float *c, int n)
@@ -99,7 +101,8 @@ def measure_compile(text: str, rounds: int) -> tuple[float, float, float, float]
     from devmod_targets.cuda import compile as compiler
     from devmod_targets.cuda.signatures.reader import read_functions
 
-    reading, rows = 0.0, []
+    reading = 0.0
+    rows = []
 
     def read_timed(*arguments: Any) -> Any:
         nonlocal reading
@@ -114,9 +117,8 @@ def measure_compile(text: str, rounds: int) -> tuple[float, float, float, float]
             bare = timed(lambda: compile_bare(text))
             whole = timed(lambda: devmod.compile(text, "cuda -arch=sm_90"))
             rows.append((bare, whole - reading, reading, (whole - reading) / bare))
-    bare, rest, signature, ratio = (
-        statistics.median(column) for column in zip(*rows[1:], strict=True)
-    )  # the first warms up
+    # The first warms up.
+    bare, rest, signature, ratio = map(statistics.median, zip(*rows[1:], strict=True))
     return bare, rest, signature, ratio
 
 
@@ -137,14 +139,12 @@ def measure_nvcc(rounds: int) -> tuple[float, float]:
             str(Path(folder, "program.cubin")),
             str(source),
         ]
-        rows = [
-            (
-                timed(lambda: subprocess.run(command, check=True)),
-                timed(lambda: devmod.compile(source, "cuda -arch=sm_90 -compiler=nvcc")),
-            )
-            for _ in range(rounds + 1)
-        ]
-    bare, own = (min(column) for column in zip(*rows[1:], strict=True))  # the first warms up
+        rows = []
+        for _ in range(rounds + 1):
+            bare = timed(lambda: subprocess.run(command, check=True))
+            own = timed(lambda: devmod.compile(source, "cuda -arch=sm_90 -compiler=nvcc"))
+            rows.append((bare, own))
+    bare, own = map(min, zip(*rows[1:], strict=True))  # the first warms up
     return bare, own
 
 
@@ -166,14 +166,12 @@ def measure_receiver(rounds: int) -> tuple[float, float, float, float]:
     first = timed(lambda: load(source))
     # Processor time of this thread: the stand-in driver's interpreter and other processes do not
     # count.
-    rows = [
-        [
-            *(timed(partial(load, module), time.thread_time) for module in (source, ptx)),
-            process_time(),
-        ]
-        for _ in range(rounds)
-    ]
-    cached, alone, start = (statistics.median(column) for column in zip(*rows, strict=True))
+    rows = []
+    for _ in range(rounds):
+        cached = timed(partial(load, source), time.thread_time)
+        alone = timed(partial(load, ptx), time.thread_time)
+        rows.append((cached, alone, process_time()))
+    cached, alone, start = map(statistics.median, zip(*rows, strict=True))
     return first, cached, alone, start
 
 

@@ -26,7 +26,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import bare
 from timing import check, each_kind
@@ -82,13 +85,19 @@ LISTING = "from devmod_runtime.tools.devices import listing; listing({kind!r})"
 def programs(kind: str, folder: Path, rows: int) -> tuple[str, str]:
     """Return the programs with devmod and with the bare package."""
     module = devmod.compile(EXAMPLES / SOURCES[kind], kind)
-    path, source = folder / f"{kind}.devmod", folder / f"{kind}.source"
+    path = folder / f"{kind}.devmod"
+    source = folder / f"{kind}.source"
     devmod.save(module, path)
-    code = module.code["softmax"] if kind != "opencl" else module.code  # type: ignore[attr-defined]
-    source.write_bytes(
-        bytes(code)[12:] if kind == "vulkan" else bytes(code)
-    )  # devmod's payload has a flag and a length before the SPIR-V
-    peer, entry = bare.PEERS[kind][0].__name__, module.functions["softmax"].name
+    code: Any = module.code  # type: ignore[attr-defined]
+    if kind != "opencl":
+        code = code["softmax"]
+    code = bytes(code)
+    # devmod's payload has a flag and a length before the SPIR-V.
+    if kind == "vulkan":
+        code = code[12:]
+    source.write_bytes(code)
+    peer = bare.PEERS[kind][0].__name__
+    entry = module.functions["softmax"].name
     theirs = THEIRS.format(
         rows=rows, folder=str(Path(__file__).parent), path=str(source), peer=peer, entry=entry
     )
@@ -100,11 +109,13 @@ def measure(program: str, caches: Path) -> tuple[float, float]:
     folders = {variable: str(caches / name) for variable, name in CACHES.items()}
     for folder in folders.values():
         os.makedirs(folder, mode=0o700, exist_ok=True)
-    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    start = time.perf_counter()
     subprocess.run(
         [sys.executable, "-c", program], env=os.environ | folders, cwd=caches, check=True
     )
-    took, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    took = time.perf_counter() - start
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return took, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
@@ -112,14 +123,14 @@ def compare(kind: str, folder: Path, rounds: int, rows: int) -> bool:
     """Measure one kind and print its lines. Return whether a bound is exceeded."""
     if kind == "opencl":
         bare.share_device(folder)
-    ours, theirs = programs(kind, folder, rows)
+    own_program, bare_program = programs(kind, folder, rows)
     package = bare.PEERS[kind][1]
-    contenders = [("devmod", ours), (package, theirs)]
+    contenders = [("devmod", own_program), (package, bare_program)]
     times: dict[tuple[str, bool], list[tuple[float, float]]] = {}
     for round_ in range(rounds + 1):
-        turns = [
-            (name, program, is_warm) for name, program in contenders for is_warm in (False, True)
-        ]
+        turns = []
+        for name, program in contenders:
+            turns += [(name, program, False), (name, program, True)]
         random.Random(round_).shuffle(turns)
         for name, program, is_warm in turns:
             caches = folder / f"{kind}-{name}-{'warm' if is_warm else 'empty'}"
@@ -130,10 +141,8 @@ def compare(kind: str, folder: Path, rounds: int, rows: int) -> bool:
                 times.setdefault((name, is_warm), []).append(figures)
     failed = False
     for is_warm, most in zip((False, True), MOST[kind], strict=True):
-        (ours, our_work), (theirs, their_work) = (
-            [statistics.quantiles(each, n=4)[0] for each in zip(*times[name, is_warm], strict=True)]
-            for name in ("devmod", package)
-        )
+        ours, our_work = map(lower_quartile, zip(*times["devmod", is_warm], strict=True))
+        theirs, their_work = map(lower_quartile, zip(*times[package, is_warm], strict=True))
         what = f"{kind}, new process to its first softmax, caches {'warm' if is_warm else 'empty'}"
         over = most is not None and check(what, ours / theirs, most, of=f"{package} alone")
         failed |= over
@@ -146,6 +155,11 @@ def compare(kind: str, folder: Path, rounds: int, rows: int) -> bool:
     return failed
 
 
+def lower_quartile(times: Sequence[float]) -> float:
+    """Return the lower quartile of some times."""
+    return statistics.quantiles(times, n=4)[0]
+
+
 def compare_devices(folder: Path, rounds: int) -> bool:
     """Measure `devmod devices` and each kind alone, and print a line. Return whether the bound is
     exceeded.
@@ -154,13 +168,12 @@ def compare_devices(folder: Path, rounds: int) -> bool:
         "": COMMAND,
         **{kind: LISTING.format(kind=kind) for kind in devmod.registered("devmod.device")},
     }
-    times: dict[str, list[float]] = {name: [] for name in contenders}
+    times: dict[str, list[float]] = defaultdict(list)
     for _ in range(rounds + 1):
         for name, program in contenders.items():
             times[name].append(measure(program, folder)[0])
-    command, *alone = (
-        statistics.quantiles(each[1:], n=4)[0] for each in times.values()
-    )  # the first fills the caches
+    # The first fills the caches.
+    command, *alone = (lower_quartile(each[1:]) for each in times.values())
     ratio = command / max(alone)
     print(
         f"devmod devices {command * 1e3:.0f} ms, its slowest kind alone {max(alone) * 1e3:.0f} ms, {ratio:.2f} (at most {MOST_DEVICES})"

@@ -21,23 +21,24 @@ import statistics
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from timing import check, each_kind, note, record
+from timing import check, each_kind, medians_of, note, record
 
 import devmod
 
-N, MOST, WARM_UP = 64, 5, 200
+N = 64
+MOST = 5
+WARM_UP = 200
 SOURCE = "kernel void add_one(global const float *x, global float *y) { size_t i = get_global_id(0); y[i] = x[i] + 1; }"
 TABLE = "A call of a program with CPU tensors of PyTorch"
-PROGRAM, EMPTY, EXTENSION = (
-    "the program with NumPy arrays",
-    "torch.empty_like",
-    "an extension in C++, without a launch",
-)
+PROGRAM = "the program with NumPy arrays"
+EMPTY = "torch.empty_like"
+EXTENSION = "an extension in C++, without a launch"
 #: They launch nothing, and are measured after a launch.
 ALONE = (EMPTY, EXTENSION)
 CPP = """
@@ -53,11 +54,9 @@ at::Tensor inc(const at::Tensor &x) {
 TORCH_LIBRARY(in_cpp, m) { m.def("inc(Tensor x) -> Tensor"); }
 TORCH_LIBRARY_IMPL(in_cpp, CPU, m) { m.impl("inc", inc); }
 """
-OPERATION, BY_HAND, AS_THEY_ARE = (
-    "devmod_frameworks.torch",
-    "torch.library.custom_op by hand",
-    "the program with the tensors as they are",
-)
+OPERATION = "devmod_frameworks.torch"
+BY_HAND = "torch.library.custom_op by hand"
+AS_THEY_ARE = "the program with the tensors as they are"
 
 
 def contenders(kind: str, folder: Path) -> dict[str, Callable[[], object]]:
@@ -72,7 +71,8 @@ def contenders(kind: str, folder: Path) -> dict[str, Callable[[], object]]:
     )
     devmod.save(module, folder / "inc.devmod")
     module = devmod.load(folder / "inc.devmod")
-    program, operation = module["inc"], devmod_frameworks.torch.register(module, "bench").inc
+    program = module["inc"]
+    operation = devmod_frameworks.torch.register(module, "bench").inc
 
     @torch.library.custom_op("by_hand::inc", mutates_args=(), schema="(Tensor x) -> Tensor")  # type: ignore[untyped-decorator]
     def by_hand(x: Any) -> Any:
@@ -81,7 +81,9 @@ def contenders(kind: str, folder: Path) -> dict[str, Callable[[], object]]:
         return y
 
     extension = build_extension(folder)
-    array, tensor, out = np.ones(N, np.float32), torch.ones(N), torch.empty(N)
+    array = np.ones(N, np.float32)
+    tensor = torch.ones(N)
+    out = torch.empty(N)
     for call in (operation, by_hand, extension):
         np.testing.assert_array_equal(call(tensor).numpy(), program(array))
     return {
@@ -109,7 +111,8 @@ def build_extension(folder: Path) -> Any:
     import torch
     from torch.utils.cpp_extension import include_paths, library_paths
 
-    source, library = folder / "inc.cpp", folder / "inc.so"
+    source = folder / "inc.cpp"
+    library = folder / "inc.so"
     source.write_text(CPP)
     paths = [*(f"-I{each}" for each in include_paths()), *(f"-L{each}" for each in library_paths())]
     abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"
@@ -135,7 +138,7 @@ def build_extension(folder: Path) -> Any:
 def measure(kind: str, folder: Path, rounds: int) -> bool:
     """Print the times, and return whether the cost of the operation is over its bound."""
     calls = contenders(kind, folder)
-    times: dict[str, list[float]] = {name: [] for name in calls}
+    times: dict[str, list[float]] = defaultdict(list)
     order = [*calls]
     numbers = random.Random(0)
     for number in range(rounds + WARM_UP):
@@ -148,19 +151,15 @@ def measure(kind: str, folder: Path, rounds: int) -> bool:
                 _, began, _, ended = result  # type: ignore[misc]
             if number >= WARM_UP:
                 times[name].append((ended - began) * 1e6)
-    medians = {name: statistics.median(each) for name, each in times.items()}
-    costs = {
-        name: statistics.median(
-            one - other for one, other in zip(times[name], times[PROGRAM], strict=True)
-        )
-        for name in (OPERATION, BY_HAND, AS_THEY_ARE)
-    }
+    medians = medians_of(times)
+    costs = {}
+    for name in (OPERATION, BY_HAND, AS_THEY_ARE):
+        pairs = zip(times[name], times[PROGRAM], strict=True)
+        costs[name] = statistics.median(one - other for one, other in pairs)
     for name, median in medians.items():
-        cost = (
-            f", {costs[name]:.1f} above the program, {costs[name] / medians[EMPTY]:.2f} of empty_like"
-            if name in costs
-            else ""
-        )
+        cost = ""
+        if name in costs:
+            cost = f", {costs[name]:.1f} above the program, {costs[name] / medians[EMPTY]:.2f} of empty_like"
         print(f"{kind}: {name:42} {median:7.1f} µs{cost}")
         record(TABLE, name, median, "µs")
     return check(

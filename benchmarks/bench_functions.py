@@ -33,7 +33,11 @@ from devmod import FunctionInfo, Interface, Module, Param
 
 #: Of safetensors' time; of the time for a tenth of the functions; of a start of Python; of a pass
 #: of SHA-256, without and with a copy. The copy needs a second idle core.
-MAX_SAVE, MAX_GROWTH, MAX_LIST, MAX_READ, MAX_COPY = 4.0, 1.5, 1.5, 1.05, 1.25
+MAX_SAVE = 4.0
+MAX_GROWTH = 1.5
+MAX_LIST = 1.5
+MAX_READ = 1.05
+MAX_COPY = 1.25
 #: How many functions one module has at most in a row of the table.
 MOST = 100_000
 PAYLOAD = 50_000_000
@@ -74,26 +78,24 @@ SCALARS = ["ne00", "ne01", "ne10", "nb01", "nb02", "ncols_dst", "nrows_x", "stri
 def function(number: int) -> tuple[str, FunctionInfo]:
     """Return the name and the signature of a function."""
     name = f"{OPERATIONS[number % 10]}_{TYPES[number // 10 % 15]}_{number}"
-    params = [
-        Param(each, "buffer", element, "rw" if each == "dst" else "r")
-        for each, element in BUFFERS[: 2 + number % 3]
-    ]
-    params += [Param(each, "scalar", "int32") for each in SCALARS[: 2 + number // 3 % 7]]
-    return name, FunctionInfo(
-        name,
-        ["handle" if each.kind == "buffer" else each.type for each in params],
-        interface=Interface(params),
-    )
+    params = []
+    types = []
+    for each, element in BUFFERS[: 2 + number % 3]:
+        access = "rw" if each == "dst" else "r"
+        params.append(Param(each, "buffer", element, access))
+        types.append("handle")
+    for each in SCALARS[: 2 + number // 3 % 7]:
+        params.append(Param(each, "scalar", "int32"))
+        types.append("int32")
+    return name, FunctionInfo(name, types, interface=Interface(params))
 
 
 def separate(functions: dict[str, FunctionInfo], codes: list[bytes]) -> Module:
     """Return a bundle with a module for each function."""
-    return devmod.bundle(
-        *(
-            devmod.create_with_fallback("cuda", code, "cubin", {name: info})
-            for (name, info), code in zip(functions.items(), codes, strict=True)
-        )
-    )
+    modules = []
+    for (name, info), code in zip(functions.items(), codes, strict=True):
+        modules.append(devmod.create_with_fallback("cuda", code, "cubin", {name: info}))
+    return devmod.bundle(*modules)
 
 
 def together(functions: dict[str, FunctionInfo], codes: list[bytes]) -> Module:
@@ -121,15 +123,14 @@ def measure(count: int, rounds: int, folder: Path) -> dict[str, float]:
     rng = random.Random(count)
     codes = [rng.randbytes(1000) for _ in range(count)]
     functions = dict(map(function, range(count)))
-    a_module_each, one_module = separate(functions, codes), together(functions, codes)
+    a_module_each = separate(functions, codes)
+    one_module = together(functions, codes)
     tensors = {
         name: np.frombuffer(code, np.uint8) for name, code in zip(functions, codes, strict=True)
     }
-    several, single, peer = (
-        folder / "several.devmod",
-        folder / "single.devmod",
-        folder / "tensors.safetensors",
-    )
+    several = folder / "several.devmod"
+    single = folder / "single.devmod"
+    peer = folder / "tensors.safetensors"
     name = list(functions)[count // 2]
 
     def list_tensors() -> int:

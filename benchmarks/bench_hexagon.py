@@ -18,18 +18,18 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgpack  # type: ignore[import-untyped]
 import numpy as np
-from timing import check
+from timing import check, medians_of
 
 import devmod
 
@@ -43,7 +43,8 @@ MOST_COMPILE = 1.25
 #: The most time of a call and of one in a batch, of a bare round trip. That takes 15 µs where Linux
 #: puts both processes on one core, and 50 µs on two. A thread of devmod's own writes its requests,
 #: so a call takes 80 µs in both cases.
-MOST_CALL, MOST_IN_BATCH = 6.0, 0.6
+MOST_CALL = 6.0
+MOST_IN_BATCH = 0.6
 #: The most time of a copy through shared memory, of NumPy's copy.
 MOST_COPY = 1.7
 
@@ -88,13 +89,13 @@ def compile_without_devmod(folder: str) -> None:
 
 def median(contenders: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
     """Return the median seconds of each contender. Each round runs all of them."""
-    times: dict[str, list[float]] = {name: [] for name in contenders}
+    times: dict[str, list[float]] = defaultdict(list)
     for _ in range(rounds):
         for name, work in contenders.items():
             start = time.perf_counter()
             work()
             times[name].append(time.perf_counter() - start)
-    return {name: statistics.median(each) for name, each in times.items()}
+    return medians_of(times)
 
 
 def main() -> int:
@@ -148,7 +149,9 @@ def main() -> int:
         device.synchronize()
 
     host = np.ones(SIZE, "uint8")
-    array, back, other = device.from_numpy(host), np.ones(SIZE, "uint8"), np.ones(SIZE, "uint8")
+    array = device.from_numpy(host)
+    back = np.ones(SIZE, "uint8")
+    other = np.ones(SIZE, "uint8")
     runner = start_runner(device.arch)
     bare = {"bare": bare_exchange(runner, 1), "bare batch": bare_exchange(runner, 1000)}
     calls = median({**bare, "round trip": round_trip, "batch": batch}, max(rounds * 10, 10))
@@ -216,7 +219,8 @@ def bare_exchange(runner: Any, requests: int) -> Callable[[], object]:
 
     The pipes hold 1,000 of them.
     """
-    into, out = runner._transport._writer.fileno(), runner._transport._reader.fileno()
+    into = runner._transport._writer.fileno()
+    out = runner._transport._reader.fileno()
     request = msgpack.packb(["clock", 1])
     frames = (len(request).to_bytes(4, "little") + request) * requests
 

@@ -20,6 +20,7 @@ import random
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -77,12 +78,10 @@ MOST_PLACED = 1.3
 #: The sizes of arrays that a device with the host's memory uses where they are, and the most of a
 #: call with copies by hand.
 LARGE = (1 << 20, 16 << 20)
-COPIED, PLACED, PLAIN, EMPTY = (
-    "with copies by hand",
-    "in place by hand",
-    "NumPy's arrays",
-    "arrays of devmod.empty",
-)
+COPIED = "with copies by hand"
+PLACED = "in place by hand"
+PLAIN = "NumPy's arrays"
+EMPTY = "arrays of devmod.empty"
 MOST_LARGE = {
     ("Intel(R) OpenCL", EMPTY): {1 << 20: 0.3, 16 << 20: 0.2},
     ("Intel(R) OpenCL", PLAIN): {1 << 20: 0.7, 16 << 20: 0.6},
@@ -110,10 +109,12 @@ def contenders(kind: str, size: int) -> dict[str, Callable[[], None]]:
         package: peer_type,
         **({"wgpu, reused": bare.WgpuReused} if kind == "webgpu" else {}),
     }
-    x, y = np.ones(n, np.float32), np.zeros(n, np.float32)
+    x = np.ones(n, np.float32)
+    y = np.zeros(n, np.float32)
     calls: dict[str, Callable[[], Any]] = {"devmod": lambda: function(x, y, n, grid=grid)}
     for name, make in peer_types.items():
-        peer, result = make(code, module.functions["add"].name), np.zeros(n, np.float32)
+        peer = make(code, module.functions["add"].name)
+        result = np.zeros(n, np.float32)
         calls[name] = partial(peer, x, result, n, grid)
         for call in (calls["devmod"], calls[name]):
             y[:] = result[:] = 0
@@ -127,7 +128,8 @@ class Exporter:
     """An array of a library that has DLPack alone."""
 
     def __init__(self, array: Any) -> None:
-        self.__dlpack__, self.__dlpack_device__ = array.__dlpack__, array.__dlpack_device__
+        self.__dlpack__ = array.__dlpack__
+        self.__dlpack_device__ = array.__dlpack_device__
 
 
 def other_arrays(index: int, size: int) -> dict[str, Callable[[], None]]:
@@ -137,7 +139,8 @@ def other_arrays(index: int, size: int) -> dict[str, Callable[[], None]]:
     source = SOURCES["opencl"].replace("__attribute__((reqd_work_group_size(64, 1, 1))) ", "")
     function = devmod.compile(source, "opencl")["add"].on(devmod.device("opencl", index))
     n = size // 4
-    x, y = np.ones(n, np.float32), np.zeros(n, np.float32)
+    x = np.ones(n, np.float32)
+    y = np.zeros(n, np.float32)
     pairs: dict[str, tuple[Any, Any]] = {
         "NumPy": (x, y),
         "buffers": (x.data, y.data),
@@ -156,7 +159,9 @@ def large_arrays(device: Any, size: int) -> dict[str, Callable[[], None]]:
     """
     import pyopencl as cl
 
-    n, flags, queue = size // 4, cl.mem_flags, device.default_stream.queue
+    n = size // 4
+    flags = cl.mem_flags
+    queue = device.default_stream.queue
     function = devmod.compile(SOURCES["opencl"], "opencl")["add"].on(device)
     function.open(device)  # devmod names a processor that PoCL does not know
     kernel = cl.Kernel(cl.Program(device.context, SOURCES["opencl"]).build(), "add")
@@ -165,7 +170,8 @@ def large_arrays(device: Any, size: int) -> dict[str, Callable[[], None]]:
         EMPTY: (devmod.empty(n, "f4"), devmod.empty(n, "f4")),
     }
     x, y = pairs[EMPTY]
-    x[:], y[:] = 1, 0
+    x[:] = 1
+    y[:] = 0
 
     def by_hand(how: int) -> Any:
         source = cl.Buffer(device.context, flags.READ_ONLY | how, hostbuf=x)
@@ -206,10 +212,8 @@ def compare_large_arrays(rounds: int) -> bool:
                 ),
                 (EMPTY, PLACED, MOST_PLACED),
             ):
-                what, ratio = (
-                    f"opencl:{device.index} ({platform}), a call of {size >> 20} MB, {name}",
-                    results[name] / results[peer],
-                )
+                what = f"opencl:{device.index} ({platform}), a call of {size >> 20} MB, {name}"
+                ratio = results[name] / results[peer]
                 over = most is not None and check(what, ratio, most, of=f"the call {peer}")
                 missed |= over
                 bound = "" if most is None else f" (at most {most:g}){'  over' * over}"
@@ -246,7 +250,7 @@ def compare_arrays(rounds: int) -> bool:
 
 def least(calls: dict[str, Callable[[], None]], rounds: int) -> dict[str, float]:
     """Return the least time of each call in µs."""
-    times: dict[str, list[float]] = {name: [] for name in calls}
+    times: dict[str, list[float]] = defaultdict(list)
     repeats = 3  # few, so that some rounds find the machine without other work
     order = list(calls)
     for round_ in range(rounds):

@@ -15,6 +15,7 @@ import argparse
 import importlib.util
 import subprocess
 import sys
+from collections import defaultdict
 
 from timing import check, process_time
 
@@ -47,7 +48,7 @@ def main() -> int:
     programs = {"bare Python": "pass"} | {
         name: f"import {name}" for name in named if importlib.util.find_spec(name) is not None
     }
-    durations: dict[str, list[float]] = {name: [] for name in programs}
+    durations: dict[str, list[float]] = defaultdict(list)
     for round_ in range(options.processes + 2):
         for name, program in programs.items():
             took = process_time(program)

@@ -23,22 +23,24 @@ import argparse
 import ctypes
 import json
 import os
-import statistics
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable
 
 import numpy as np
-from timing import check, record
+from timing import check, medians_of, record
 from vendor_driver import ADD, VendorDriver
 
 DRIVER = VendorDriver("cuda")
 N = 64
-UNIT, ADDRESSES = "cuda.core, launch with buffers", "cuda.core, launch with addresses as ints"
+UNIT = "cuda.core, launch with buffers"
+ADDRESSES = "cuda.core, launch with addresses as ints"
 DIRECT = "cuda.bindings, arguments packed before"
 CUPY = "CuPy, RawKernel"
-PREPARED, GENERAL = "devmod, prepared", "devmod, general call"
+PREPARED = "devmod, prepared"
+GENERAL = "devmod, general call"
 DRIVERS = ("ctypes", "pycuda")
 #: What a contender is compared with, if not with cuda.core's launch: that takes its arguments anew.
 PEERS = {PREPARED: DIRECT}
@@ -55,7 +57,10 @@ def contenders() -> tuple[dict[str, Loop], Callable[[], None]]:
     module = DRIVER.add_kernel()
     device = devmod.device("cuda")
     function = module["add"]
-    a, b, c = (device.from_numpy(np.ones(N, "float32")) for _ in range(3))
+    ones = np.ones(N, "float32")
+    a = device.from_numpy(ones)
+    b = device.from_numpy(ones)
+    c = device.from_numpy(ones)
     prepared = function.bind(a, b, c, N, grid=1, block=N)
     from cuda.bindings import driver
     from cuda.core import Device, LaunchConfig, ObjectCode, launch
@@ -67,8 +72,12 @@ def contenders() -> tuple[dict[str, Loop], Callable[[], None]]:
     kernel = load(bytes(module.code)).get_kernel("add")
     config = LaunchConfig(grid=1, block=N)
     count = np.int32(N)
-    u, v, w = (core.allocate(4 * N, stream=stream) for _ in range(3))
-    x, y, z = (int(each.handle) for each in (u, v, w))
+    u = core.allocate(4 * N, stream=stream)
+    v = core.allocate(4 * N, stream=stream)
+    w = core.allocate(4 * N, stream=stream)
+    x = int(u.handle)
+    y = int(v.handle)
+    z = int(w.handle)
 
     # A loop of its own for each, as a program would write it.
     def call_core(launches: int) -> None:
@@ -81,11 +90,9 @@ def contenders() -> tuple[dict[str, Loop], Callable[[], None]]:
 
     values = (*(ctypes.c_void_p(each) for each in (x, y, z)), ctypes.c_int(N))
     packed = (ctypes.c_void_p * 4)(*map(ctypes.addressof, values))
-    handle, queue, addresses = (
-        driver.CUfunction(int(kernel.handle)),
-        driver.CUstream(int(stream.handle)),
-        ctypes.addressof(packed),
-    )
+    handle = driver.CUfunction(int(kernel.handle))
+    queue = driver.CUstream(int(stream.handle))
+    addresses = ctypes.addressof(packed)
 
     def call_bindings(launches: int, _: object = (packed, values)) -> None:  # the driver reads them
         for _ in range(launches):
@@ -139,7 +146,7 @@ def measure(rounds: int, launches: int) -> dict[str, float]:
     """Return the microseconds of one launch of each contender."""
     DRIVER.launch_nothing()
     loops, wait = contenders()
-    times: dict[str, list[float]] = {name: [] for name in loops}
+    times: dict[str, list[float]] = defaultdict(list)
     for number in range(rounds + 2):
         for name, loop in loops.items():
             began = time.perf_counter()
@@ -148,7 +155,7 @@ def measure(rounds: int, launches: int) -> dict[str, float]:
             wait()
             if number >= 2:  # the first two warm up
                 times[name].append(elapsed / launches * 1e6)
-    return {name: statistics.median(each) for name, each in times.items()}
+    return medians_of(times)
 
 
 def main() -> int:
@@ -191,7 +198,8 @@ def main() -> int:
         print(f"with {driver}")
         for name, median in medians.items():
             peer = PEERS.get(name, UNIT)
-            ratio, most = median / medians[peer], bounds.get(name)
+            ratio = median / medians[peer]
+            most = bounds.get(name)
             record(f"A CUDA launch {DRIVER.place()}", name, median, "µs", column=f"with {driver}")
             is_over = most is not None and check(
                 f"CUDA with {driver}, {name}", ratio, most, of=peer

@@ -26,19 +26,23 @@ import argparse
 import statistics
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyopencl as cl
-from timing import check
+from timing import check, medians_of
 
 import devmod
 
 N = 64
-PYOPENCL, ENQUEUE = "pyopencl, kernel(queue, …)", "pyopencl, enqueue_nd_range_kernel"
-PREPARED, GENERAL, KEYWORDS = "devmod, prepared", "devmod, general call", "devmod, call by keywords"
+PYOPENCL = "pyopencl, kernel(queue, …)"
+ENQUEUE = "pyopencl, enqueue_nd_range_kernel"
+PREPARED = "devmod, prepared"
+GENERAL = "devmod, general call"
+KEYWORDS = "devmod, call by keywords"
 #: For each number of arguments: the buffers, 64-bit offsets, ints and floats, and the most that the
 #: general call and that by keywords take. On one machine the general call took 1.2 to 1.35 of
 #: pyopencl's and that by keywords 1.2 to 1.5; another one has a tenth more.
@@ -74,12 +78,15 @@ class Contenders(NamedTuple):
 
 def params_of(buffers: int, offsets: int, sizes: int, floats: int) -> list[tuple[str, str]]:
     """Return the type and the name of each parameter."""
-    names = [("global const float *", f"src{number}") for number in range(buffers - 1)] + [
-        ("global float *", "dst")
-    ]
-    names += [("ulong ", f"offset{number}") for number in range(offsets)]
-    names += [("int ", f"ne{number // 4}{number % 4}") for number in range(sizes)]
-    return names + [("float ", f"scale{number}") for number in range(floats)]
+    params = _numbered("global const float *", "src", buffers - 1)
+    params.append(("global float *", "dst"))
+    params += _numbered("ulong ", "offset", offsets)
+    params += [("int ", f"ne{number // 4}{number % 4}") for number in range(sizes)]
+    return params + _numbered("float ", "scale", floats)
+
+
+def _numbered(type_name: str, name: str, count: int) -> list[tuple[str, str]]:
+    return [(type_name, f"{name}{number}") for number in range(count)]
 
 
 def call_loop(
@@ -89,7 +96,9 @@ def call_loop(
     # `call(*arguments)` would pass a tuple that exists already.
     names = [f"a{number}" for number in range(len(arguments))]
     given = ", ".join([*names, *(f"{name}=k[{name!r}]" for name in keywords)])
-    unpack = f"{''.join(f'{name}, ' for name in names)}= arguments" if names else "pass"
+    unpack = "pass"
+    if names:
+        unpack = f"{', '.join(names)}, = arguments"
     text = (
         f"def loop(launches):\n    {unpack}\n    for _ in range(launches):\n        call({given})\n"
     )
@@ -108,11 +117,11 @@ def contenders(shape: tuple[int, int, int, int]) -> Contenders:
     function: Any = devmod.compile(source, "opencl")["kernel_op"]
     device: Any = devmod.device("opencl")
     buffers, offsets, sizes, floats = shape
-    numbers = (
-        [8 * each for each in range(offsets)]
-        + [3 + each for each in range(sizes)]
-        + [0.5 + each for each in range(floats)]
-    )
+    numbers = [
+        *range(0, 8 * offsets, 8),
+        *range(3, 3 + sizes),
+        *(0.5 + each for each in range(floats)),
+    ]
     ours = [*(device.from_numpy(np.ones(N, np.float32)) for _ in range(buffers)), *numbers]
     prepared = function.bind(*ours, grid=1, block=N)
 
@@ -176,13 +185,13 @@ def launches_of(arguments: int, rounds: int, launches: int) -> bool:
     """
     shape, general, keywords = SHAPES[arguments]
     measured = contenders(shape)
-    durations: dict[str, list[float]] = {name: [] for name in measured.loops}
+    durations: dict[str, list[float]] = defaultdict(list)
     for round_ in range(rounds + 2):
         for name, (queue, loop) in measured.loops.items():
             took = launch_time(queue, loop, launches)
             if round_ >= 2:  # the first two warm up
                 durations[name].append(took)
-    medians = {name: statistics.median(times) for name, times in durations.items()}
+    medians = medians_of(durations)
     missed = False
     print(f"\n{f'{arguments} arguments':<32} {'µs':>7} {'ratio':>6} {'most':>5}")
     rows = (
@@ -214,7 +223,8 @@ def recording_of(arguments: int, rounds: int, launches: int) -> bool:
     for name in (PREPARED, GENERAL):
         queue, loop = measured.loops[name]
         peer = ENQUEUE if name == PREPARED else PYOPENCL
-        added, units = [], []
+        added = []
+        units = []
         for _ in range(rounds):
             units.append(launch_time(*measured.loops[peer], launches))
             alone = launch_time(queue, loop, launches)
@@ -266,30 +276,31 @@ def threads_of(rounds: int, launches: int) -> bool:
     device: Any = devmod.device("opencl")
     context = cl.Context([device.handle])
     buffers = [cl.Buffer(context, cl.mem_flags.READ_WRITE, 4 * N) for _ in range(shape[0])]
-    streams = [device.stream() for _ in range(max(THREADS))]
-    queues = [cl.CommandQueue(context) for _ in streams]
-    kernels = [kernel_of(context, source, shape) for _ in streams]
-    ours = [
-        call_loop(function, arguments, {"grid": 1, "block": N, "stream": stream})
-        for stream in streams
-    ]
-    theirs = [
-        call_loop(kernel, [queue, (N,), (N,), *buffers, *arguments[shape[0] :]], {})
-        for kernel, queue in zip(kernels, queues, strict=True)
-    ]
+    our_queues = []
+    their_queues = []
+    ours = []
+    theirs = []
+    for _ in range(max(THREADS)):
+        stream = device.stream()
+        our_queues.append(stream.queue)
+        ours.append(call_loop(function, arguments, {"grid": 1, "block": N, "stream": stream}))
+        queue = cl.CommandQueue(context)
+        kernel = kernel_of(context, source, shape)
+        given = [queue, (N,), (N,), *buffers, *arguments[shape[0] :]]
+        their_queues.append(queue)
+        theirs.append(call_loop(kernel, given, {}))
     missed = False
     print(f"\n{'threads':<28} {'pyopencl':>9} {'devmod':>9}  launches in a µs")
     for threads in THREADS:
         figures: dict[str, list[float]] = {"pyopencl": [], "devmod": []}
         for round_ in range(rounds + 1):
-            their = throughput(threads, launches, queues[:threads], theirs[:threads])
-            our = throughput(
-                threads, launches, [stream.queue for stream in streams[:threads]], ours[:threads]
-            )
+            their = throughput(threads, launches, their_queues[:threads], theirs[:threads])
+            our = throughput(threads, launches, our_queues[:threads], ours[:threads])
             if round_:
                 figures["pyopencl"].append(their)
                 figures["devmod"].append(our)
-        their, our = (statistics.median(each) for each in figures.values())
+        their = statistics.median(figures["pyopencl"])
+        our = statistics.median(figures["devmod"])
         over = check(
             f"OpenCL, pyopencl's launches in a µs from {threads} threads",
             their / our,
@@ -311,12 +322,13 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=101)
     parser.add_argument("--launches", type=int, default=100)
     options = parser.parse_args()
-    missed = [launches_of(arguments, options.rounds, options.launches) for arguments in SHAPES]
-    missed += [
-        recording_of(arguments, options.rounds, options.launches) for arguments in (4, 8, 16)
-    ]
-    missed.append(threads_of(max(options.rounds // 5, 3), 5 * options.launches))
-    return int(any(missed))
+    missed = False
+    for arguments in SHAPES:
+        missed |= launches_of(arguments, options.rounds, options.launches)
+    for arguments in (4, 8, 16):
+        missed |= recording_of(arguments, options.rounds, options.launches)
+    missed |= threads_of(max(options.rounds // 5, 3), 5 * options.launches)
+    return int(missed)
 
 
 if __name__ == "__main__":

@@ -13,15 +13,15 @@ from __future__ import annotations
 
 import argparse
 import os
-import statistics
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from timing import check, record
+from timing import check, medians_of, record
 
 import devmod
 
@@ -35,7 +35,8 @@ layout(set = 0, binding = 2) buffer C { float c[]; };
 layout(push_constant) uniform Push { int n; };
 void main() { uint i = gl_GlobalInvocationID.x; if (i < n) c[i] = a[i] + b[i]; }
 """
-N, MANY = 64, 64
+N = 64
+MANY = 64
 
 
 class ByHand:
@@ -170,7 +171,8 @@ class ByHand:
         )
         buffer = vk.vkAllocateCommandBuffers(self.device, expected)[0]
         vk.vkBeginCommandBuffer(buffer, vk.VkCommandBufferBeginInfo(flags=flags))
-        compute, stage = vk.VK_PIPELINE_BIND_POINT_COMPUTE, vk.VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT
+        compute = vk.VK_PIPELINE_BIND_POINT_COMPUTE
+        stage = vk.VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT
         for _ in range(launches):
             vk.vkCmdBindPipeline(buffer, compute, self.pipeline)
             vk.vkCmdBindDescriptorSets(buffer, compute, self.layout, 0, 1, [set_], 0, None)
@@ -223,7 +225,10 @@ def contenders() -> dict[str, Callable[[], None]]:
     module = devmod.compile(SOURCE, "vulkan", name="add", language="GLSL")
     function = module["add"]
     device = devmod.device("vulkan")
-    a, b, c = (device.from_numpy(np.ones(N, "float32")) for _ in range(3))
+    ones = np.ones(N, "float32")
+    a = device.from_numpy(ones)
+    b = device.from_numpy(ones)
+    c = device.from_numpy(ones)
     stream = device.default_stream
     prepared = function.bind(a, b, c, N, grid=1)
     prepared_many = [function.bind(a, b, c, N, grid=1) for _ in range(MANY)]
@@ -276,7 +281,7 @@ def main() -> int:
     except (devmod.DeviceNotFoundError, devmod.ToolchainNotFoundError) as error:
         print(f"vulkan: not measured: {error}")
         return 0
-    durations: dict[str, list[float]] = {name: [] for name in result}
+    durations: dict[str, list[float]] = defaultdict(list)
     for round_ in range(options.rounds + 5):
         for name, run in result.items():
             if (
@@ -287,7 +292,7 @@ def main() -> int:
             run()
             if round_ >= 5:  # the first ones warm up
                 durations[name].append((time.perf_counter() - start) * 1e6)
-    medians = {name: statistics.median(times) for name, times in durations.items()}
+    medians = medians_of(durations)
     for name, median in medians.items():
         print(f"{name:<38} {median:9.1f} µs")
         record("A Vulkan launch, waited for", name, median, "µs")

@@ -20,16 +20,16 @@ from __future__ import annotations
 import argparse
 import os
 import random
-import statistics
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
-from timing import check
+from timing import check, medians_of
 
 import devmod
 
@@ -50,7 +50,8 @@ fn add(@builtin(global_invocation_id) id: vec3u) {
 N = 64
 BARE = "wgpu, everything prepared"
 NEW_GROUP = "wgpu, new bind group"
-BARE_PASS, NEW_GROUPS_PASS = f"{BARE}, in one pass", "wgpu, new bind groups, in one pass"
+BARE_PASS = f"{BARE}, in one pass"
+NEW_GROUPS_PASS = "wgpu, new bind groups, in one pass"
 #: The most that the ratio of a contender's time to another's may be, and that other contender.
 MOST = {
     "devmod, prepared": (1.1, BARE),
@@ -69,7 +70,10 @@ def contenders() -> tuple[devmod.Device, dict[str, Callable[[int], None]]]:
     import wgpu
 
     function = devmod.compile(SOURCE, "webgpu")["add"]
-    a, b, c = (device.from_numpy(np.ones(N, "float32")) for _ in range(3))
+    ones = np.ones(N, "float32")
+    a = device.from_numpy(ones)
+    b = device.from_numpy(ones)
+    c = device.from_numpy(ones)
     prepared = function.bind(a, b, c, N, grid=1)
 
     gpu = device.gpu
@@ -199,7 +203,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         os.environ.setdefault("XDG_RUNTIME_DIR", folder)  # Mesa prints a warning without it
         device, result = contenders()
-        durations: dict[str, list[float]] = {name: [] for name in result}
+        durations: dict[str, list[float]] = defaultdict(list)
         order = list(result)
         for round_ in range(options.rounds + 2):
             # The order changes a time by a tenth: a contender finds wgpu's queue and caches as the
@@ -209,7 +213,7 @@ def main() -> int:
                 took = launch_time(device, result[name], options.launches)
                 if round_ >= 2:  # the first two warm up
                     durations[name].append(took)
-    medians = {name: statistics.median(times) for name, times in durations.items()}
+    medians = medians_of(durations)
     missed = False
     print(f"{'launch':<34} {'µs':>7}  ratios   on {device.name}")
     for name, median in medians.items():

@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -25,7 +24,7 @@ from typing import Any
 
 import fsspec  # type: ignore[import-untyped]
 import msgpack  # type: ignore[import-untyped]
-from timing import check, record
+from timing import check, medians_of, record
 
 import devmod
 
@@ -128,7 +127,8 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=15)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        large, small = Path(folder, "large.devmod"), Path(folder, "small.devmod")
+        large = Path(folder, "large.devmod")
+        small = Path(folder, "small.devmod")
         chosen = write_sparse(large, options.candidates, options.megabytes * 1_000_000)
         write_sparse(small, 1, 0)
         header = large.open("rb").read(1 << 20)
@@ -186,7 +186,7 @@ def main() -> int:
                 ),
             )
         print()
-        medians = {name: statistics.median(each) for name, each in times.items()}
+        medians = medians_of(times)
         for name, took in medians.items():
             print(f"{name:48}{took:9.1f} ms{took / medians['the ranges alone']:9.2f}")
             record("One module of a bundle of 1 GB at a URL", name, took, "ms")

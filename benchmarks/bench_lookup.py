@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from pathlib import Path
 
 from timing import check, record
@@ -60,7 +61,7 @@ import time
 start = time.perf_counter()
 import importlib.metadata
 began = time.perf_counter()
-(entry,) = importlib.metadata.entry_points(group="devmod.load_from_bytes", name="bench")
+entry, = importlib.metadata.entry_points(group="devmod.load_from_bytes", name="bench")
 entry.load()
 took = time.perf_counter() - began
 once = time.perf_counter()
@@ -89,7 +90,8 @@ def load(data):
 """
 #: The bounds as parts of the first look-up of importlib.metadata: a first look-up, by the number of
 #: distributions, and a second one.
-FIRST, SECOND = {1000: 0.17, 2000: 0.11}, 0.00003
+FIRST = {1000: 0.17, 2000: 0.11}
+SECOND = 0.00003
 
 
 def write_distribution(folder: Path, name: str, entry_points: str) -> None:
@@ -149,7 +151,7 @@ def quartiles(
         "PYTHONDONTWRITEBYTECODE",
     ):
         environment.pop(name, None)
-    rows: dict[str, list[list[float]]] = {name: [] for name in programs}
+    rows: dict[str, list[list[float]]] = defaultdict(list)
     for _ in range(processes + 2):
         for name, program in programs.items():
             process = subprocess.run(
@@ -171,7 +173,8 @@ def measure(count: int, processes: int, base: Path) -> dict[str, list[float]]:
     """Return the figures of all contenders with a folder of `count` distributions, in
     milliseconds.
     """
-    folder, cache = make_folder(count, base), base / f"cache-{count}"
+    folder = make_folder(count, base)
+    cache = base / f"cache-{count}"
     time.sleep(2.1)  # a folder that has just changed is not indexed
     programs = {
         "hit": HIT,

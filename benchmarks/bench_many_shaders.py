@@ -21,7 +21,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from timing import check, process_time
@@ -77,36 +77,36 @@ def text_of(kind: str, number: int, a: int, b: int) -> str:
     scalars = [
         f"{WORDS[(number + each + 7) % 16]}_{number}_s{each}" for each in range(number // 5 % 4)
     ]
-    values = {
-        "name": f"k{number}",
-        "a": a,
-        "b": b,
-        "comment": f"// The layer {number} of a model.\n" * (number % 23),
-        "last": extra + 1,
-    }
+    shader = GLSL
+    buffer = "layout(std430, binding = {place}) readonly buffer B{place} {{ float {name}[]; }};"
+    scalar = "int {name};"
+    between = " "
+    number_term = " + float({name})"
     if kind == "webgpu":
-        return WGSL.format(
-            buffers="\n".join(
-                f"@group(0) @binding({place}) var<storage, read> {name}: array<f32>;"
-                for place, name in enumerate(names, 1)
-            ),
-            scalars=", ".join(f"{name}: i32" for name in scalars),
-            terms="".join(
-                [f" + {name}[i]" for name in names]
-                + [f" + f32(arguments.{name})" for name in scalars]
-            ),
-            **values,
-        )
-    return GLSL.format(
-        buffers="\n".join(
-            f"layout(std430, binding = {place}) readonly buffer B{place} {{ float {name}[]; }};"
-            for place, name in enumerate(names, 1)
-        ),
-        scalars=" ".join(f"int {name};" for name in scalars),
-        terms="".join(
-            [f" + {name}[i]" for name in names] + [f" + float({name})" for name in scalars]
-        ),
-        **values,
+        shader = WGSL
+        buffer = "@group(0) @binding({place}) var<storage, read> {name}: array<f32>;"
+        scalar = "{name}: i32"
+        between = ", "
+        number_term = " + f32(arguments.{name})"
+
+    buffers = []
+    declarations = []
+    terms = ""
+    for place, name in enumerate(names, 1):
+        buffers.append(buffer.format(place=place, name=name))
+        terms += f" + {name}[i]"
+    for name in scalars:
+        declarations.append(scalar.format(name=name))
+        terms += number_term.format(name=name)
+    return shader.format(
+        buffers="\n".join(buffers),
+        scalars=between.join(declarations),
+        terms=terms,
+        name=f"k{number}",
+        a=a,
+        b=b,
+        comment=f"// The layer {number} of a model.\n" * (number % 23),
+        last=extra + 1,
     )
 
 
@@ -119,7 +119,8 @@ def make(kind: str, count: int, folder: Path) -> list[Shader]:
     """
     if kind == "webgpu":
         return [compiled(folder, kind, number, number % 37 + 2, number) for number in range(count)]
-    marker, other = 12345, 54321
+    marker = 12345
+    other = 54321
     signatures = [compiled(folder, kind, number, marker, other) for number in range(SIGNATURES)]
     shaders = []
     for number in range(count):
@@ -130,14 +131,11 @@ def make(kind: str, count: int, folder: Path) -> list[Shader]:
             words[at] = np.float32(new).view(np.uint32)
         interface = first.info.interface
         assert interface is not None
-        params = [
-            param
-            if param.name in ("x", "n")
-            else devmod.Param.from_dict(
-                param.to_dict() | {"name": f"{WORDS[number % 16]}_{number}_{at}"}
-            )
-            for at, param in enumerate(interface.params)
-        ]
+        params = list(interface.params)
+        for place, param in enumerate(params):
+            if param.name not in ("x", "n"):
+                renamed = param.to_dict() | {"name": f"{WORDS[number % 16]}_{number}_{place}"}
+                params[place] = devmod.Param.from_dict(renamed)
         info = devmod.FunctionInfo(
             first.info.name,
             first.info.arg_types,
@@ -155,9 +153,13 @@ def make(kind: str, count: int, folder: Path) -> list[Shader]:
 
 def compiled(folder: Path, kind: str, number: int, a: int, b: int) -> Shader:
     """Return a shader that `devmod.compile` made of a file of its own."""
-    path = folder / f"k{number}.{'wgsl' if kind == 'webgpu' else 'comp'}"
+    path = folder / f"k{number}.comp"
+    defines: dict[str, int] | None = {"LAYER": number}
+    if kind == "webgpu":
+        path = folder / f"k{number}.wgsl"
+        defines = None
     path.write_text(text_of(kind, number, a, b), encoding="utf-8")
-    module = devmod.compile(path, kind, defines=None if kind == "webgpu" else {"LAYER": number})
+    module = devmod.compile(path, kind, defines=defines)
     ((name, info),) = module.functions.items()
     assert module.origin is not None
     return Shader(name, bytes(module.code[name]), info, module.origin)  # type: ignore[attr-defined]
@@ -166,34 +168,53 @@ def compiled(folder: Path, kind: str, number: int, a: int, b: int) -> Shader:
 def write(path: Path, kind: str, shaders: Sequence[Shader], *, one_module: bool) -> None:
     """Write a file with one module of all shaders, or with one module for each."""
     fmt = {"vulkan": "spv", "webgpu": "wgsl"}[kind]
+    groups: list[Sequence[Shader]] = [[shader] for shader in shaders]
+    if one_module:
+        groups = [shaders]
     modules = []
-    for group in [shaders] if one_module else [[shader] for shader in shaders]:
-        module = devmod.create_with_fallback(
-            kind,
-            {each.name: each.code for each in group},
-            fmt,
-            {each.name: each.info for each in group},
-        )
-        sources = {name: digest for each in group for name, digest in each.origin.sources.items()}
+    for group in groups:
+        codes = {}
+        infos = {}
+        sources: dict[str, str] = {}
+        for each in group:
+            codes[each.name] = each.code
+            infos[each.name] = each.info
+            sources |= each.origin.sources
+        module = devmod.create_with_fallback(kind, codes, fmt, infos)
         first = group[0].origin
+        # As devmod.compile does.
         module.__dict__["_devmod_origin"] = devmod.Origin(
             first.target, first.toolchain, first.options, sources
-        )  # as devmod.compile does
+        )
         modules.append(module)
-    devmod.save(devmod.bundle(*modules) if len(modules) > 1 else modules[0], path)
+    whole = modules[0]
+    if len(modules) > 1:
+        whole = devmod.bundle(*modules)
+    devmod.save(whole, path)
 
 
 def first_call(path: Path, name: str) -> tuple[float, float]:
     """Return the milliseconds from the file to the result, and those of the processor in this
     thread.
     """
-    x, zeros = np.ones(64, np.float32), np.zeros(64, np.float32)
+    x = np.ones(64, np.float32)
+    zeros = np.zeros(64, np.float32)
     params = devmod.load(path).functions[name].interface.params  # type: ignore[union-attr]
-    values = {"x": x, "n": 64}
-    arguments = [values.get(param.name, zeros if param.kind == "buffer" else 0) for param in params]
-    start, busy = time.perf_counter(), time.thread_time()
+    arguments: list[Any] = []
+    for param in params:
+        if param.name == "x":
+            arguments.append(x)
+        elif param.name == "n":
+            arguments.append(64)
+        elif param.kind == "buffer":
+            arguments.append(zeros)
+        else:
+            arguments.append(0)
+    start = time.perf_counter()
+    busy = time.thread_time()
     devmod.load(path)[name](*arguments, grid=1)
-    seconds, busy = time.perf_counter() - start, time.thread_time() - busy
+    seconds = time.perf_counter() - start
+    busy = time.thread_time() - busy
     number = int(name[1:])
     assert x[0] == number % 37 + 2 + number, f"{name} gave {x[0]}"
     return seconds * 1e3, busy * 1e3

@@ -21,13 +21,14 @@ import statistics
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from timing import check, record
+from timing import check, medians_of, record
 
 import devmod
 
@@ -67,15 +68,17 @@ def models(device: str) -> dict[str, tuple[Any, Any]]:
             device=device,
         ).realize()
 
-    first, second, third = weight(512, 784), weight(512, 512), weight(10, 512)
-    one, two, last = weight(32, 1, 5, 5), weight(64, 32, 3, 3), weight(10, 6400)
-    table, layers = (
-        weight(512, 64),
-        [
-            {name: weight(64, 64 * (4 if name == "up" else 1)) for name in ("q", "k", "v", "up")}
-            for _ in range(2)
-        ],
-    )
+    first = weight(512, 784)
+    second = weight(512, 512)
+    third = weight(10, 512)
+    one = weight(32, 1, 5, 5)
+    two = weight(64, 32, 3, 3)
+    last = weight(10, 6400)
+    table = weight(512, 64)
+    layers = []
+    for _ in range(2):
+        layer = {"q": weight(64, 64), "k": weight(64, 64), "v": weight(64, 64)}
+        layers.append(layer | {"up": weight(64, 256)})
     down = [weight(256, 64) for _ in layers]
 
     def perceptron(x: Any) -> Any:
@@ -84,11 +87,15 @@ def models(device: str) -> dict[str, tuple[Any, Any]]:
     def convolutions(x: Any) -> Any:
         return x.conv2d(one).relu().max_pool2d(2).conv2d(two).relu().flatten(1) @ last.T
 
+    def heads(x: Any) -> Any:
+        return x.reshape(1, 16, 4, 16).transpose(1, 2)
+
     def transformer(tokens: Any) -> Any:
         x = table[tokens]
         for layer, back in zip(layers, down, strict=True):
-            q, k, v = (x.layernorm() @ layer[name] for name in ("q", "k", "v"))
-            q, k, v = (each.reshape(1, 16, 4, 16).transpose(1, 2) for each in (q, k, v))
+            q = heads(x.layernorm() @ layer["q"])
+            k = heads(x.layernorm() @ layer["k"])
+            v = heads(x.layernorm() @ layer["v"])
             x = x + q.scaled_dot_product_attention(k, v, is_causal=True).transpose(1, 2).reshape(
                 1, 16, 64
             )
@@ -127,13 +134,15 @@ def beside_the_jit(rounds: int) -> bool:
     own: Any = Device[place]
     failed = False
     for label, (fn, x) in models(place).items():
-        jit, tensor = TinyJit(partial(realized, fn)), Tensor(x, device=place).realize()
+        jit = TinyJit(partial(realized, fn))
+        tensor = Tensor(x, device=place).realize()
         expected = [jit(tensor) for _ in range(3)][-1].numpy()
         with tinygrad.cpu():
             exported, example = models_on_cpu(label)
             module = tinygrad.export(exported, example, targets="opencl", name=label)
         f: Any = devmod.loads(devmod.dumps(module))[label].on(device)
-        array, out = device.from_numpy(x), device.empty(expected.shape, "float32")
+        array = device.from_numpy(x)
+        out = device.empty(expected.shape, "float32")
         f(array, y=out)
         np.testing.assert_allclose(out.numpy(), expected, rtol=0, atol=1e-4 * abs(expected).max())
         launch = f.bind(array, y=out)
@@ -142,7 +151,7 @@ def beside_the_jit(rounds: int) -> bool:
             "a call": (partial(f, array, y=out), device.synchronize),
             "a prepared launch": (launch, device.synchronize),
         }
-        times: dict[str, list[float]] = {each: [] for each in runs}
+        times: dict[str, list[float]] = defaultdict(list)
         for _ in range(rounds):
             for each, (run, wait) in runs.items():
                 run()  # the first one after another context's takes up to three times as long
@@ -151,7 +160,7 @@ def beside_the_jit(rounds: int) -> bool:
                 run()
                 wait()
                 times[each].append(time.perf_counter() - began)
-        medians = {each: statistics.median(values) for each, values in times.items()}
+        medians = medians_of(times)
         for each, bound in BOUNDS.items():
             failed |= check(
                 f"{label}, {each}",

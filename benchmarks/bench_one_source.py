@@ -26,6 +26,7 @@ import resource
 import statistics
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -105,7 +106,8 @@ class Recorder:
         self.library = ""
         self.request: dict[str, Any] = {}
         self.text = b""
-        compile_slang, ask = entry.compile, _library.ask_library
+        compile_slang = entry.compile
+        ask = _library.ask_library
 
         def recording(request: Any, compiler: Any) -> Any:
             def compile_recorded(own: Any) -> Any:
@@ -124,14 +126,18 @@ class Recorder:
             **named: Any,
         ) -> Any:
             if start["module"].endswith("_slang_process"):
-                self.library, self.request, self.text = start["library"], {**request}, data
+                self.library = start["library"]
+                self.request = {**request}
+                self.text = data
             return ask(kind, subject, advice, start, request, data, **named)
 
-        entry.compile, _library.ask_library = recording, ask_recorded  # type: ignore[assignment]
+        entry.compile = recording
+        _library.ask_library = ask_recorded  # type: ignore[assignment]
         try:
             devmod.compile(source, target)
         finally:
-            entry.compile, _library.ask_library = compile_slang, ask
+            entry.compile = compile_slang
+            _library.ask_library = ask
 
     def read(self) -> None:
         """Call the kind's own compiler as devmod did."""
@@ -141,7 +147,7 @@ class Recorder:
 
 def in_turns(contenders: dict[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
     """Return the figures of each contender. Each round has all of them."""
-    figures: dict[str, list[float]] = {name: [] for name in contenders}
+    figures: dict[str, list[float]] = defaultdict(list)
     for _ in range(rounds):
         for name, figure in contenders.items():
             figures[name].append(figure())
@@ -184,9 +190,7 @@ def slang(
     )
     rows = list(zip(*figures.values(), strict=True))
     ratio = statistics.median(whole / in_turn for _, _, in_turn, whole in rows)
-    alone, reading, in_turn, whole = (
-        statistics.median(column) for column in zip(*rows, strict=True)
-    )
+    alone, reading, in_turn, whole = map(statistics.median, figures.values())
     is_over = check(
         f"Slang to {target.partition(' ')[0]}: {example}",
         ratio,
@@ -246,7 +250,8 @@ def empty_kernel() -> None:
 
 def opencl(rounds: int, compiles: int) -> bool:
     """Measure OpenCL C to SPIR-V. Return whether its figure exceeds its bound."""
-    source, target = EXAMPLES / "opencl" / "softmax.cl", "opencl -format=il"
+    source = EXAMPLES / "opencl" / "softmax.cl"
+    target = "opencl -format=il"
 
     def several(work: Callable[[], object]) -> float:
         return cost(lambda: [work() for _ in range(compiles)]) / compiles
@@ -282,7 +287,8 @@ def main() -> int:
     )
     options = parser.parse_args()
     kinds = options.kinds.split(",")
-    over, session = False, dict[str, Any]()
+    over = False
+    session = dict[str, Any]()
     print(
         f"{'processor time, ms':<32} {'Slang':>6} {'reading':>8} {'both':>6} {'devmod':>7} {'ratio':>6} {'most':>5}"
     )

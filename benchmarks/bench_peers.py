@@ -171,7 +171,8 @@ def bench_first_result(names: list[str], folder: Path, rounds: int) -> None:
                     )
     print(f"\n{'first result in a new process, ms':36}{'cold':>9}{'warm':>9}")
     for name in names:
-        cold, warm = min(times["cold", name]), min(times["warm", name])
+        cold = min(times["cold", name])
+        warm = min(times["warm", name])
         print(f"{name:36}{cold:9.0f}{warm:9.0f}")
         record("First result in a new process", name, cold, "ms", column="caches empty")
         record("First result in a new process", name, warm, "ms", column="caches warm")
@@ -180,11 +181,10 @@ def bench_first_result(names: list[str], folder: Path, rounds: int) -> None:
 def bench_import(names: list[str], rounds: int) -> None:
     """Measure imports."""
     times: dict[str, list[float]] = {}
-    projects = {
-        each: module
-        for each, module in IMPORTS.items()
-        if any(name.startswith(each) for name in names)
-    }
+    projects: dict[str, str] = {}
+    for project in IMPORTS:
+        if any(name.startswith(project) for name in names):
+            projects[project] = IMPORTS[project]
     for round_ in range(rounds + 1):
         bare = process_time()
         for name, module in projects.items():
@@ -207,11 +207,10 @@ def bench_size() -> None:
         for wheel in wheels.build(Path(folder)):
             zipfile.ZipFile(wheel).extractall(unpacked)
         for name, distributions in DISTRIBUTIONS.items():
-            places = (
-                [unpacked, *site.getsitepackages()]
-                if name.startswith("devmod")
-                else [str(next(PEERS.glob("lib/*/site-packages")))]
-            )
+            if name.startswith("devmod"):
+                places = [unpacked, *site.getsitepackages()]
+            else:
+                places = [str(next(PEERS.glob("lib/*/site-packages")))]
             size = sum(size_of(each) for each in with_requirements(distributions, places)) / 1e6
             print(f"{name:36}{size:9.1f}")
             record("Installed size", name, size, "MB")
@@ -221,7 +220,9 @@ def with_requirements(
     names: Iterable[str], places: list[str]
 ) -> list[importlib.metadata.Distribution]:
     """Return distributions with those that they require, without NumPy."""
-    left, seen, found = list(names), {"numpy"}, []
+    left = list(names)
+    seen = {"numpy"}
+    found = []
     while left:
         name = re.sub(r"[-_.]+", "-", left.pop()).lower()
         if name in seen:
@@ -240,12 +241,12 @@ def with_requirements(
 
 def size_of(distribution: importlib.metadata.Distribution) -> int:
     """Return the bytes of a distribution's files."""
-    paths = [
-        Path(str(distribution.locate_file(file)))
-        for file in distribution.files or ()
-        if file.suffix != ".pyc"
-    ]
-    return sum(path.stat().st_size for path in paths if path.is_file())
+    nbytes = 0
+    for file in distribution.files or ():
+        path = Path(str(distribution.locate_file(file)))
+        if file.suffix != ".pyc" and path.is_file():
+            nbytes += path.stat().st_size
+    return nbytes
 
 
 class Worker:
@@ -319,7 +320,11 @@ def bench_calls(names: list[str], folder: Path, rounds: int) -> None:
 
 def human(size: int) -> str:
     """Return a size for a person."""
-    return f"{size >> 20} MiB" if size >> 20 else f"{size >> 10} KiB" if size >> 10 else f"{size} B"
+    if size >= 1 << 20:
+        return f"{size >> 20} MiB"
+    if size >= 1 << 10:
+        return f"{size >> 10} KiB"
+    return f"{size} B"
 
 
 def versions() -> str:

@@ -35,6 +35,7 @@ import sys
 import tempfile
 import time
 import tomllib
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import pairwise
@@ -44,15 +45,20 @@ from typing import Any
 os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
 
 import numpy as np
-from timing import check, each_kind, in_new_process, note, timed
+from timing import check, each_kind, in_new_process, medians_of, note, timed
 
 import devmod
 
 KINDS = "opencl,vulkan,webgpu,hexagon"
-N, BLOCKS, LAUNCHES = 1024, 5, 20
+N = 1024
+BLOCKS = 5
+LAUNCHES = 20
 #: The bounds of a bound program, of the batch of the commit before programs.
 MOST_OF_BEFORE = {"opencl": 1.05, "vulkan": 0.85, "webgpu": 0.65, "hexagon": 1.05}
-MOST_OF_BATCH, MOST_NEW_SHAPES, MOST_FIRST, MOST_MEMORY = 1.05, 1.5, 1.05, 1.25
+MOST_OF_BATCH = 1.05
+MOST_NEW_SHAPES = 1.5
+MOST_FIRST = 1.05
+MOST_MEMORY = 1.25
 #: The bounds of a general call. On Hexagon nine tenths of the time are the emulator's. On OpenCL's
 #: CPUs the device is busy from the first launch to the last, so the time has what a program does
 #: before the first one, and not what it saves after that: 0.92 on an idle machine.
@@ -118,18 +124,24 @@ def kernels_of(kind: str) -> devmod.Module:
         return devmod.compile(OPENCL, kind, block=64)
     if kind == "hexagon":
         return devmod.compile(HEXAGON, f"{kind} -arch={devmod.device(kind).arch}", language="C")
-    if kind == "vulkan":
-        return devmod.bundle(
-            *[devmod.compile(glsl(name), kind, name=name, language="GLSL") for name in SHADERS]
-        )
-    return devmod.bundle(*[devmod.compile(wgsl(name), kind, language="WGSL") for name in SHADERS])
+    modules = []
+    for name in SHADERS:
+        if kind == "vulkan":
+            modules.append(devmod.compile(glsl(name), kind, name=name, language="GLSL"))
+        else:
+            modules.append(devmod.compile(wgsl(name), kind, language="WGSL"))
+    return devmod.bundle(*modules)
 
 
 def chain() -> list[tuple[str, dict[str, str]]]:
     """Return the kernel and the arrays of each launch. The last one writes y."""
-    result, current = [], "x"
+    result = []
+    current = "x"
     for number in range(BLOCKS):
-        square, scaled, sum_, following = (f"{each}{number}" for each in "stuh")
+        square = f"s{number}"
+        scaled = f"t{number}"
+        sum_ = f"u{number}"
+        following = f"h{number}"
         result += [
             ("square", {"a": current, "y": square}),
             ("scale", {"a": square, "y": scaled}),
@@ -179,22 +191,31 @@ class ByHand:
     """
 
     def __init__(self, kernels: Any, device: Any, most: int) -> None:
-        self.device, self.stream = device, device.default_stream
+        self.device = device
+        self.stream = device.default_stream
         self._threads = device.kind != "hexagon"
-        one, two, even, odd = (device.empty(most, "float32") for _ in range(4))
+        one = device.empty(most, "float32")
+        two = device.empty(most, "float32")
+        even = device.empty(most, "float32")
+        odd = device.empty(most, "float32")
         #: The function, the arrays by name or in order, and whether it takes the factor.
         self._launches: list[tuple[Any, list[Any], bool]] = []
         places = {"s": one, "t": two, "u": one}
         for kernel, names in chain():
-            arrays = [
-                (even, odd)[int(each[1:]) % 2] if each[0] == "h" else places.get(each[0], each)
-                for each in names.values()
-            ]
+            arrays = []
+            for each in names.values():
+                if each[0] != "h":
+                    arrays.append(places.get(each[0], each))
+                elif int(each[1:]) % 2:
+                    arrays.append(odd)
+                else:
+                    arrays.append(even)
             self._launches.append((kernels[kernel], arrays, kernel == "scale"))
 
     def prepare(self, x: Any, weight: Any, y: Any, factor: float) -> Callable[[], None]:
         """Return a function that launches the prepared chain in a batch, and waits."""
-        n, named = x.shape[0], {"x": x, "weight": weight, "y": y}
+        n = x.shape[0]
+        named = {"x": x, "weight": weight, "y": y}
         threads = {"threads": n} if self._threads else {}
         launches = []
         for function, arrays, scaled in self._launches:
@@ -236,17 +257,20 @@ def contenders(kind: str, file: Path, rounds: int) -> dict[str, Callable[[], obj
     """Return the functions to measure by name, which wait for the device."""
     module = devmod.load(file)
     device: Any = devmod.device(kind)
-    program, hand = module["chain"], ByHand(module, device, N)
-    host, factor = np.linspace(0, 0.1, N, dtype=np.float32), 0.5
-    x, weight, y = (
-        device.from_numpy(host),
-        device.from_numpy(host[::-1].copy()),
-        device.empty(N, "float32"),
-    )
+    program = module["chain"]
+    hand = ByHand(module, device, N)
+    host = np.linspace(0, 0.1, N, dtype=np.float32)
+    factor = 0.5
+    x = device.from_numpy(host)
+    weight = device.from_numpy(host[::-1].copy())
+    y = device.empty(N, "float32")
     bound = program.bind(x, weight, y=y)
     wanted = expected(host, host[::-1], factor)
-    lengths = [N - 1 - number for number in range(min(rounds + WARM_UP, N - 1))] * 2
-    shorter = [(x[:length], weight[:length]) for length in lengths]
+    shorter = []
+    for _ in range(2):
+        for number in range(min(rounds + WARM_UP, N - 1)):
+            length = N - 1 - number
+            shorter.append((x[:length], weight[:length]))
     new = {"program": iter(shorter), "hand": iter(shorter)}
     wait = device.default_stream.synchronize
 
@@ -284,13 +308,20 @@ def contenders(kind: str, file: Path, rounds: int) -> dict[str, Callable[[], obj
     return result
 
 
-BATCH, BOUND = "20 prepared launches in a batch", "bound program"
-CALLS, BATCHED, CALL = "20 general calls", "20 general calls in a batch", "program, general call"
-NEW_CALLS, NEW_CALL = "20 general calls, new shapes", "program, new shapes"
+BATCH = "20 prepared launches in a batch"
+BOUND = "bound program"
+CALLS = "20 general calls"
+BATCHED = "20 general calls in a batch"
+CALL = "program, general call"
+NEW_CALLS = "20 general calls, new shapes"
+NEW_CALL = "program, new shapes"
 BEFORE = "20 prepared launches in a batch, before"
-FIRST_CALL, FIRST_BY_HAND = "load and first call", "load and first call by hand"
+FIRST_CALL = "load and first call"
+FIRST_BY_HAND = "load and first call by hand"
 BOUND_NOW = "bound program, alone in a process"
-WARM_UP, TURN, PAIRS = 5, 25, 5
+WARM_UP = 5
+TURN = 25
+PAIRS = 5
 CLOCKS = {"wall": time.perf_counter, "processor": time.process_time}
 
 #: Load a file and print the milliseconds of processor time until the result, from the imports on.
@@ -348,7 +379,8 @@ def memory_of_random_programs() -> None:
     ratios = []
     for _ in range(200):
         steps = numbers.randint(2, 100)
-        sizes, lifetimes = {}, {}
+        sizes = {}
+        lifetimes = {}
         for number in range(numbers.randint(2, 60)):
             first = numbers.randrange(steps)
             sizes[str(number)] = numbers.randint(1, 1 << 20)
@@ -363,11 +395,14 @@ def memory_ratio(sizes: Mapping[str, int], lifetimes: Mapping[str, tuple[int, in
     """Return the bytes of the buffers of temporaries, of the largest set that is alive at once."""
     from devmod_runtime._program.temporaries import share
 
-    alive = max(
-        sum(sizes[name] for name, (first, last) in lifetimes.items() if first <= step <= last)
-        for step, _ in lifetimes.values()
-    )
-    return sum(share(sizes, lifetimes)[1]) / alive
+    most = 0
+    for step, _ in lifetimes.values():
+        alive = 0
+        for name, (first, last) in lifetimes.items():
+            if first <= step <= last:
+                alive += sizes[name]
+        most = max(most, alive)
+    return sum(share(sizes, lifetimes)[1]) / most
 
 
 def report_memory(
@@ -415,10 +450,8 @@ class Transformer:
         module = add_model(devmod.load(built.output), config, random_weights(config))
         self.program: Any = module["step"]
         self.device: Any = self.program.device
-        self.stream, self.lengths = (
-            self.device.default_stream,
-            {"context": config.context, "prompt": 5},
-        )
+        self.stream = self.device.default_stream
+        self.lengths = {"context": config.context, "prompt": 5}
         self.text: dict[str, Any] = new_text(self.program, config, (1, 5, 25, 125, 625))
         self.new_logits = partial(self.device.empty, config.vocabulary, "float32")
         self.bound = self.program.bind(**self.text, logits=self.new_logits())
@@ -443,26 +476,21 @@ class Transformer:
             values = [
                 step.value(given, shapes.values, arrays, self.text) for _, given in step.arguments
             ]
-            words = (
-                dict(zip(("grid", "block", "threads"), step.dims(shapes.values), strict=True))
-                if kind != "hexagon"
-                else {}
-            )
-            self.launches.append(
-                (
-                    step.function,
-                    values,
-                    {word: each for word, each in words.items() if each is not None},
-                )
-            )
+            extent = {}
+            if kind != "hexagon":
+                dims = step.dims(shapes.values)
+                words = zip(("grid", "block", "threads"), dims, strict=True)
+                extent = {word: each for word, each in words if each is not None}
+            self.launches.append((step.function, values, extent))
 
     def prepare(self) -> list[Any]:
         """Return the prepared launches."""
         logits = self.new_logits()
-        return [
-            function.bind(*(logits if each is None else each for each in values), **extent)
-            for function, values, extent in self.launches
-        ]
+        prepared = []
+        for function, values, extent in self.launches:
+            arguments = [logits if each is None else each for each in values]
+            prepared.append(function.bind(*arguments, **extent))
+        return prepared
 
     def launch(self) -> Any:
         """Launch by general calls, and return the new logits."""
@@ -495,17 +523,18 @@ def transformer(kind: str, folder: Path, rounds: int) -> bool:
         with model.stream.batch():
             model.launch()
 
-    what, (batch_name, calls, in_batch) = (
-        f"{kind}, transformer",
-        (each.replace("20", "76") for each in (BATCH, CALLS, BATCHED)),
-    )
+    what = f"{kind}, transformer"
+    batch_name = BATCH.replace("20", "76")
+    calls = CALLS.replace("20", "76")
+    in_batch = BATCHED.replace("20", "76")
     works = {
         batch_name: batch,
         BOUND: model.bound,
         calls: model.launch,
         CALL: lambda: model.program(**model.text),
     }
-    works |= {in_batch: batch_of_calls} if kind in BATCHING else {}
+    if kind in BATCHING:
+        works[in_batch] = batch_of_calls
     medians = in_turns({name: partial(model.timed, run) for name, run in works.items()}, rounds)
     show(what, medians)
     failed = report(what, BOUND, medians, batch_name, MOST_OF_BATCH)
@@ -579,7 +608,8 @@ def count(kind: str) -> int:
     before = {name: driver.calls(name) for name in driver.functions}
     bound()
     made = {name: driver.calls(name) - number for name, number in before.items()}
-    graphs, launches = made.pop("launch_graph"), made.pop("launch")
+    graphs = made.pop("launch_graph")
+    launches = made.pop("launch")
     print(
         json.dumps(
             {
@@ -624,7 +654,8 @@ def serve(kind: str, file: str, clock: str) -> int:
     device: Any = devmod.device(kind)
     x, weight, y = (device.from_numpy(np.zeros(N, np.float32)) for _ in range(3))
     if "chain" in module:
-        bound, wait = module["chain"].bind(x, weight, y=y), device.default_stream.synchronize
+        bound = module["chain"].bind(x, weight, y=y)
+        wait = device.default_stream.synchronize
 
         def run() -> None:
             bound()
@@ -670,7 +701,7 @@ def in_turns(works: Mapping[str, Callable[[], float]], rounds: int) -> dict[str,
     """Return the median of each contender over the rounds. Each round runs all of them, in an order
     of its own.
     """
-    durations: dict[str, list[float]] = {name: [] for name in works}
+    durations: dict[str, list[float]] = defaultdict(list)
     order = list(works)
     for round_ in range(rounds + WARM_UP):
         random.shuffle(order)
@@ -678,7 +709,7 @@ def in_turns(works: Mapping[str, Callable[[], float]], rounds: int) -> dict[str,
             took = works[name]()
             if round_ >= WARM_UP:
                 durations[name].append(took)
-    return {name: statistics.median(times) for name, times in durations.items()}
+    return medians_of(durations)
 
 
 def against_before(
@@ -699,13 +730,14 @@ def against_before(
             results[name].append(median)
         for process in processes.values():
             process.end()
-    return {name: statistics.median(times) for name, times in results.items()}
+    return medians_of(results)
 
 
 def measure(kind: str, folder: Path, rounds: int, before: str, clock: str) -> bool:
     """Measure a kind, print its figures, and return whether one is over its bound."""
     kernels = kernels_of(kind)
-    file, plain = folder / f"{kind}.devmod", folder / f"{kind}-kernels.devmod"
+    file = folder / f"{kind}.devmod"
+    plain = folder / f"{kind}-kernels.devmod"
     devmod.save(program_of(kernels), file)
     devmod.save(kernels, plain)
 

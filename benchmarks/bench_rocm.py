@@ -21,18 +21,18 @@ import ctypes
 import importlib.util
 import json
 import os
-import statistics
 import struct
 import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from timing import check, record
+from timing import check, medians_of, record
 from vendor_driver import ROOT, VendorDriver
 
 import devmod
@@ -42,12 +42,17 @@ SOURCES = ("softmax.hip", "matmul.hip", "gaussian_blur.hip")
 TARGET = "rocm -arch=gfx1100"
 #: The bounds: the ratio to clang and lld alone, with the signatures, and the ratio to the driver's
 #: direct call.
-MOST_COMPILE, MOST_PREPARED = 1.35, 1.2
+MOST_COMPILE = 1.35
+MOST_PREPARED = 1.2
 N = 64
-BARE, PREPARED, GENERAL = "the driver, bare and packed", "devmod, prepared", "devmod, general call"
+BARE = "the driver, bare and packed"
+PREPARED = "devmod, prepared"
+GENERAL = "devmod, general call"
 #: The marks in the last argument of hipModuleLaunchKernel: a pointer to the parameters, a pointer
 #: to their size, the end.
-_POINTER, _SIZE, _END = 1, 2, 3
+_POINTER = 1
+_SIZE = 2
+_END = 3
 
 
 def compile_bare(source: Path, folder: str) -> None:
@@ -116,14 +121,14 @@ def medians(contenders: dict[str, Callable[[], object]], rounds: int) -> dict[st
     """Return the median seconds of each contender. Each round runs all of them, and the first two
     rounds warm up.
     """
-    times: dict[str, list[float]] = {name: [] for name in contenders}
+    times: dict[str, list[float]] = defaultdict(list)
     for number in range(rounds + 2):
         for name, work in contenders.items():
             start = time.perf_counter()
             work()
             if number >= 2:
                 times[name].append(time.perf_counter() - start)
-    return {name: statistics.median(each) for name, each in times.items()}
+    return medians_of(times)
 
 
 def measure_compile(rounds: int) -> bool:
@@ -184,13 +189,17 @@ class BareLaunch:
         from devmod_rocm._device import open_library
 
         library = open_library()
-        module, function = ctypes.c_void_p(), ctypes.c_void_p()
+        module = ctypes.c_void_p()
+        function = ctypes.c_void_p()
         assert library.hipModuleLoadData(ctypes.byref(module), code) == 0
         assert library.hipModuleGetFunction(ctypes.byref(function), module, b"add") == 0
         call = library.hipModuleLaunchKernel
-        pointer, number = ctypes.c_void_p, ctypes.c_uint
+        pointer = ctypes.c_void_p
+        number = ctypes.c_uint
         call.argtypes = [pointer, *[number] * 7, pointer, pointer, pointer]
-        handle, stream, extra = function.value, self._stream, ctypes.addressof(self._extra)
+        handle = function.value
+        stream = self._stream
+        extra = ctypes.addressof(self._extra)
 
         def loop(launches: int) -> None:
             for _ in range(launches):
@@ -222,7 +231,7 @@ def measure_launches(rounds: int, launches: int) -> dict[str, float]:
             function(a, b, c, N, grid=1, block=N)
 
     contenders = {BARE: lambda: bare.loop(launches), PREPARED: call_prepared, GENERAL: call_devmod}
-    times: dict[str, list[float]] = {name: [] for name in contenders}
+    times: dict[str, list[float]] = defaultdict(list)
     for number in range(rounds + 2):
         for name, work in contenders.items():
             start = time.perf_counter()
@@ -231,7 +240,7 @@ def measure_launches(rounds: int, launches: int) -> dict[str, float]:
             device.synchronize()
             if number >= 2:
                 times[name].append(elapsed / launches * 1e6)
-    return {name: statistics.median(each) for name, each in times.items()}
+    return medians_of(times)
 
 
 def print_launches(rounds: int, launches: int) -> bool:
@@ -255,7 +264,8 @@ def print_launches(rounds: int, launches: int) -> bool:
     ).stdout
     figures = json.loads(output)
     for name, figure in figures.items():
-        ratio, most = figure / figures[BARE], MOST_PREPARED if name == PREPARED else None
+        ratio = figure / figures[BARE]
+        most = MOST_PREPARED if name == PREPARED else None
         is_over = most is not None and check(f"ROCm, {name}", ratio, most, of=BARE)
         over |= is_over
         record(f"A ROCm launch {DRIVER.place()}", name, figure, "µs")

@@ -14,13 +14,13 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
-import statistics
 import sys
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
-from timing import check, in_new_process, start_of_python, timed
+from timing import check, in_new_process, medians_of, start_of_python, timed
 
 import devmod
 
@@ -28,7 +28,8 @@ MAX_RATIO = 1.5
 #: The first open of a process, with its imports, and a later one, as parts of the start of Python.
 #: The imports read bytecode, and the start is half C, so the part varies by the machine: it was
 #: 0.302 on one.
-MAX_FIRST_OPEN, MAX_OPEN = 0.35, 0.02
+MAX_FIRST_OPEN = 0.35
+MAX_OPEN = 0.02
 MAX_EXTRA_MIB = 16
 
 PEAK = """
@@ -94,7 +95,8 @@ def main() -> int:
         "cuda", code, "cubin", {"f": devmod.FunctionInfo("f", ["handle"])}
     )
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        raw, bundle = Path(folder, "raw"), Path(folder, "k.devmod")
+        raw = Path(folder, "raw")
+        bundle = Path(folder, "k.devmod")
 
         def write_and_hash() -> None:
             write_raw(raw, code)
@@ -106,13 +108,13 @@ def main() -> int:
             "devmod.save": lambda: devmod.save(module, bundle),
             "write, then hash": write_and_hash,
         }
-        times: dict[str, list[float]] = {name: [] for name in work}
+        times: dict[str, list[float]] = defaultdict(list)
         for _ in range(options.rounds):
             for name, each in work.items():
                 raw.unlink(missing_ok=True)
                 bundle.unlink(missing_ok=True)
                 times[name].append(timed(each))
-        medians = {name: statistics.median(each) for name, each in times.items()}
+        medians = medians_of(times)
         bound = max(medians["raw write"], medians["SHA-256 pass"])
         print(f"{options.megabytes} MB, median of {options.rounds} rounds in turns\n")
         print(f"{'':24}{'ms':>10}{'ratio':>10}")
@@ -120,9 +122,9 @@ def main() -> int:
             print(f"{name:24}{took:10.1f}{took / bound:10.2f}")
         ratio = medians["devmod.save"] / bound
         devmod.save(module, bundle)
-        (extra_save, _, _) = in_new_process(PEAK_SAVE, Path(folder, "peak"), len(code))
+        extra_save, _, _ = in_new_process(PEAK_SAVE, Path(folder, "peak"), len(code))
         in_new_process(PEAK_OPEN, bundle)  # it writes the bytecode cache
-        (extra_open, first, again) = in_new_process(PEAK_OPEN, bundle, processes=9)
+        extra_open, first, again = in_new_process(PEAK_OPEN, bundle, processes=9)
         start = start_of_python()
     print(f"\n{'start of Python':36}{start:8.2f} ms")
     print(
@@ -131,42 +133,21 @@ def main() -> int:
     print(f"{'open, again':36}{again:8.2f} ms  {again / start:.3f} of it, at most {MAX_OPEN}")
     print(f"{'peak memory of saving, above payload':36}{extra_save:8.1f} MiB")
     print(f"{'peak memory of opening':36}{extra_open:8.1f} MiB")
-    failed = [
-        text
-        for text, bad in (
-            (
-                f"saving took {ratio:.2f} of the slower part; {MAX_RATIO} is the bound",
-                check(
-                    "save of a large bundle",
-                    ratio,
-                    MAX_RATIO,
-                    of="the slower of a raw write and a SHA-256 pass",
-                ),
-            ),
-            (
-                f"opening took {first:.2f} ms the first time; {MAX_FIRST_OPEN * start:.2f} is the bound",
-                check(
-                    "first open in a process, with its imports",
-                    first / start,
-                    MAX_FIRST_OPEN,
-                    of="starts of Python",
-                ),
-            ),
-            (
-                f"opening took {again:.2f} ms; {MAX_OPEN * start:.2f} is the bound",
-                check("a later open", again / start, MAX_OPEN, of="starts of Python"),
-            ),
-            (
-                f"saving took {extra_save:.0f} MiB; {MAX_EXTRA_MIB} is the bound",
-                check("memory of a save, above the payload", extra_save, MAX_EXTRA_MIB, of="MiB"),
-            ),
-            (
-                f"opening took {extra_open:.0f} MiB; {MAX_EXTRA_MIB} is the bound",
-                check("memory of an open", extra_open, MAX_EXTRA_MIB, of="MiB"),
-            ),
+    failed = []
+    peer = "the slower of a raw write and a SHA-256 pass"
+    if check("save of a large bundle", ratio, MAX_RATIO, of=peer):
+        failed.append(f"saving took {ratio:.2f} of the slower part; {MAX_RATIO} is the bound")
+    what = "first open in a process, with its imports"
+    if check(what, first / start, MAX_FIRST_OPEN, of="starts of Python"):
+        failed.append(
+            f"opening took {first:.2f} ms the first time; {MAX_FIRST_OPEN * start:.2f} is the bound"
         )
-        if bad
-    ]
+    if check("a later open", again / start, MAX_OPEN, of="starts of Python"):
+        failed.append(f"opening took {again:.2f} ms; {MAX_OPEN * start:.2f} is the bound")
+    if check("memory of a save, above the payload", extra_save, MAX_EXTRA_MIB, of="MiB"):
+        failed.append(f"saving took {extra_save:.0f} MiB; {MAX_EXTRA_MIB} is the bound")
+    if check("memory of an open", extra_open, MAX_EXTRA_MIB, of="MiB"):
+        failed.append(f"opening took {extra_open:.0f} MiB; {MAX_EXTRA_MIB} is the bound")
     print("\n" + ("\n".join(failed) or "All within the bounds."))
     return 1 if failed else 0
 

@@ -115,7 +115,8 @@ CASES: dict[str, tuple[Any, Any, list[Any]]] = {
 
 def measure(rounds: int, checks: str = "") -> dict[str, float]:
     """Return the milliseconds of a launch of each kernel, with the checks that are named."""
-    machine, result = Machine(), {}
+    machine = Machine()
+    result = {}
     sanitizer = Sanitizer(machine.arena)
     module = machine.load(
         compile_program(SOURCE, "k.cu", ["--gpu-architecture=compute_90", "-lineinfo"])

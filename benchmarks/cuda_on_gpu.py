@@ -149,7 +149,8 @@ def measure_processes(rounds: int) -> tuple[float, float | str, float | str]:
         ours = statistics.median(run(DEVMOD.format(path=str(path))) for _ in range(rounds))
         if find_spec("cupy") is None:
             return ours, "CuPy is not installed", "CuPy is not installed"
-        cold, variables = [], {}
+        cold = []
+        variables = {}
         try:
             for number in range(rounds):
                 variables = {

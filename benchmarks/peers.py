@@ -27,7 +27,8 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 Functions = dict[str, Callable[[Any, Any], Any]]
 #: A turn makes calls for so many seconds, and at least so many calls.
-SECONDS, CALLS = 0.03, 3
+SECONDS = 0.03
+CALLS = 3
 #: The bytes of each array.
 SIZES = (64, 4 << 10, 64 << 10, 1 << 20, 16 << 20)
 #: The longest row of softmax's matrix.
@@ -155,7 +156,8 @@ def pyopencl(_: str, __: Path) -> Functions:
         return buffers[place, size]
 
     def axpy(x: Any, y: Any) -> Any:
-        a, b = buffer(0, x.nbytes), buffer(1, y.nbytes)
+        a = buffer(0, x.nbytes)
+        b = buffer(1, y.nbytes)
         cl.enqueue_copy(queue, a, x, is_blocking=False)
         cl.enqueue_copy(queue, b, y, is_blocking=False)
         kernel("axpy", [None, None, np.float32, np.uint32])(
@@ -165,7 +167,8 @@ def pyopencl(_: str, __: Path) -> Functions:
         return y
 
     def softmax(x: Any, y: Any) -> Any:
-        a, b = buffer(0, x.nbytes), buffer(1, y.nbytes)
+        a = buffer(0, x.nbytes)
+        b = buffer(1, y.nbytes)
         cl.enqueue_copy(queue, a, x, is_blocking=False)
         kernel("softmax", [None, None, np.int32])(
             queue, (64 * x.shape[0],), (64,), a, b, x.shape[1]
@@ -193,7 +196,8 @@ def numba(parallel: str, _: Path) -> Functions:
         @numba.njit(parallel=True, cache=True)
         def softmax(x: Any, y: Any) -> Any:
             for row in numba.prange(x.shape[0]):
-                highest, total = x[row].max(), np.float32(0)
+                highest = x[row].max()
+                total = np.float32(0)
                 for i in range(x.shape[1]):
                     y[row, i] = np.exp(x[row, i] - highest)
                     total += y[row, i]
@@ -212,7 +216,8 @@ def numba(parallel: str, _: Path) -> Functions:
         @numba.njit(cache=True)
         def softmax(x: Any, y: Any) -> Any:
             for row in range(x.shape[0]):
-                highest, total = x[row].max(), np.float32(0)
+                highest = x[row].max()
+                total = np.float32(0)
                 for i in range(x.shape[1]):
                     y[row, i] = np.exp(x[row, i] - highest)
                     total += y[row, i]
@@ -365,7 +370,8 @@ def copy_to_host(array: Any) -> Any:
     """
     from iree.runtime import BufferUsage, HalFence, MemoryType
 
-    device, view = array._device, array._buffer_view
+    device = array._device
+    view = array._buffer_view
     source = view.get_buffer()
     staging = device.allocator.allocate_buffer(
         memory_type=int(MemoryType.HOST_LOCAL | MemoryType.DEVICE_VISIBLE),
@@ -409,7 +415,8 @@ CONTENDERS = {
 def arrays(job: str, size: int) -> tuple[Any, Any, Any]:
     """Return both arguments of a job, of so many bytes each, and the expected result."""
     random = np.random.default_rng(1)
-    x, y = random.random(size // 4, np.float32), random.random(size // 4, np.float32)
+    x = random.random(size // 4, np.float32)
+    y = random.random(size // 4, np.float32)
     if job == "axpy":
         return x, y, y + np.float32(0.5) * x
     x = x.reshape(-1, min(COLUMNS, x.size))
@@ -433,7 +440,9 @@ def turn(call: Callable[[Any, Any], Any], job: str, size: int) -> float:
 
 def main() -> None:
     """Do what the command line names."""
-    do, name, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+    do = sys.argv[1]
+    name = sys.argv[2]
+    folder = Path(sys.argv[3])
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # some projects print lines of their own
     contender = CONTENDERS[name]

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -48,16 +48,16 @@ def start_of_python() -> float:
 def in_new_process(script: str, *arguments: object, processes: int = 1) -> list[float]:
     """Return the numbers that a script prints, each the median of several processes."""
     command = [sys.executable, "-c", script, *map(str, arguments)]
-    printed = [
-        subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        for _ in range(processes)
-    ]
-    return [
-        statistics.median(numbers)
-        for numbers in zip(
-            *([float(word) for word in each.split()] for each in printed), strict=True
-        )
-    ]
+    rows = []
+    for _ in range(processes):
+        process = subprocess.run(command, capture_output=True, text=True, check=True)
+        rows.append([float(word) for word in process.stdout.split()])
+    return [statistics.median(numbers) for numbers in zip(*rows, strict=True)]
+
+
+def medians_of(times: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """Return the median of each contender's times."""
+    return {name: statistics.median(each) for name, each in times.items()}
 
 
 def each_kind(kinds: str, compare: Callable[[str, Path], bool]) -> bool:

@@ -40,12 +40,12 @@ class VendorDriver:
             str(ROOT / folder)
             for folder in (f"plugins/devmod-{kind}/tests", "tests/vendors", "simulators/standins")
         ]
-        self._kind, self._vendor = kind, getattr(import_module(f"standin_{kind}"), kind.upper())
-        self.on_hardware, self.missing_driver = (
-            self._vendor.on_hardware,
-            self._vendor.missing_driver,
-        )
-        self.functions, self.calls = self._vendor.functions, self._vendor.calls
+        self._kind = kind
+        self._vendor = getattr(import_module(f"standin_{kind}"), kind.upper())
+        self.on_hardware = self._vendor.on_hardware
+        self.missing_driver = self._vendor.missing_driver
+        self.functions = self._vendor.functions
+        self.calls = self._vendor.calls
 
     def environment(self, driver: str = "ctypes") -> dict[str, str]:
         """Return the environment of a process that opens the driver with ctypes, or with pycuda."""
