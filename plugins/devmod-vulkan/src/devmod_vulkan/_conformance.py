@@ -39,7 +39,8 @@ def _buffers(*buffers: tuple[str, str, str]) -> list[Param]:
 
 
 def _linear_info() -> dict[str, FunctionInfo]:
-    a, n = Param("a", "scalar", "float32", at=(0, 0)), Param("n", "scalar", "int32", at=(0, 4))
+    a = Param("a", "scalar", "float32", at=(0, 0))
+    n = Param("n", "scalar", "int32", at=(0, 4))
     axpy = Interface(
         [*_buffers(("x", "float32", "r"), ("y", "float32", "rw")), a, n],
         [Block("push", 8)],

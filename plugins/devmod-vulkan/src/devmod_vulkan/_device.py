@@ -116,11 +116,9 @@ class VulkanDevice(Device):
         from devmod.backend import IMAGE_FORMATS
         from devmod_vulkan import _images
 
-        return (
-            _images.problem_of(self, self.physical, format, (_images.STORAGE,))
-            if format in IMAGE_FORMATS
-            else ""
-        )
+        if format not in IMAGE_FORMATS:
+            return ""
+        return _images.problem_of(self, self.physical, format, (_images.STORAGE,))
 
     @property
     def default_stream(self) -> VulkanStream:
@@ -214,7 +212,9 @@ class VulkanDevice(Device):
         memory.used = True
         # Vulkan fills whole words, as pieces of memory are. Behind a part of a piece the word may
         # have other elements.
-        size = nbytes // 4 * 4 if isinstance(memory._token, type(memory)) else -(-nbytes // 4) * 4
+        size = -(-nbytes // 4) * 4
+        if isinstance(memory._token, type(memory)):
+            size = nbytes // 4 * 4
         if size:
             _submit(
                 stream,
@@ -274,7 +274,9 @@ class VulkanDevice(Device):
         from devmod_vulkan import _images
 
         self.logical.check_open()
-        features = (_images.STORAGE,) if "w" in access else (_images.SAMPLED, _images.STORAGE)
+        features: tuple[str, ...] = (_images.SAMPLED, _images.STORAGE)
+        if "w" in access:
+            features = (_images.STORAGE,)
         return _images.problem_of(self, self.physical, format, features)
 
     def slice(self, memory: Memory, offset: int, nbytes: int) -> Memory:
@@ -319,7 +321,9 @@ def preferred_first(devices: list[Physical]) -> list[Physical]:
     if not preferred:
         return devices
     if preferred.isascii() and preferred.isdigit():
-        matching = devices[int(preferred) : int(preferred) + 1] if len(preferred) < 6 else []
+        matching = []
+        if len(preferred) < 6:
+            matching = devices[int(preferred) : int(preferred) + 1]
     else:
         matching = [each for each in devices if preferred.lower() in each.name.lower()]
     if not matching:
@@ -441,7 +445,8 @@ def _submit_image_copy(
     """
     from devmod_vulkan import _images
 
-    calls, handle = stream.logical.calls, image.handle
+    calls = stream.logical.calls
+    handle = image.handle
     regions = array("VkBufferImageCopy", list(_images.regions(image, start, size, staged.offset)))
 
     def copy_regions(commands: Any) -> None:
@@ -507,7 +512,8 @@ class VulkanStream(Stream):
         self.device = device
         self.logical = logical
         self.number, queue = logical.next_queue()
-        self._queue, self._lock = queue.handle, queue.lock
+        self._queue = queue.handle
+        self._lock = queue.lock
         self._submit = logical.calls.vkQueueSubmit
         self._validating = logical.validating
         self.semaphore, self._value = logical.take_semaphore()
@@ -623,7 +629,8 @@ class VulkanStream(Stream):
 
         The caller must hold the queue's lock.
         """
-        handles, recorders = [], []
+        handles = []
+        recorders = []
         for can_record, group in groupby(self._gathered, lambda each: each[0] is not None):
             sequence = list(group)
             if not can_record or (len(sequence) == 1 and sequence[0][1] is not None):
@@ -642,7 +649,8 @@ class VulkanStream(Stream):
     def _flush(self) -> None:
         """Submit what is gathered. The caller must hold the queue's lock."""
         self.logical.check_open()
-        commands, waits = self._gathered, self._waits
+        commands = self._gathered
+        waits = self._waits
         special = bool(self.batches)
         if not commands and not waits:
             self._special = special
@@ -662,19 +670,19 @@ class VulkanStream(Stream):
         )
         stages = array("VkPipelineStageFlags", [_ALL_STAGES] * len(waits))
         semaphores = array("VkSemaphore", [semaphore for semaphore, _, _ in waits])
-        info.pNext, info.waitSemaphoreCount, info.pWaitSemaphores, info.pWaitDstStageMask = (
-            timeline,
-            len(waits),
-            semaphores,
-            stages,
-        )
+        info.pNext = timeline
+        info.waitSemaphoreCount = len(waits)
+        info.pWaitSemaphores = semaphores
+        info.pWaitDstStageMask = stages
         value = self._value + 1
         entries = [(value, resources, release) for _, _, resources, release in commands]
         entries.append((value, (recorders, [stream for _, _, stream in waits]), None))
         # As in `submit`: no calls from here to the submission.
         self._cell[0] = value
         self.pending += entries
-        self._gathered, self._waits, self._special = [], [], special
+        self._gathered = []
+        self._waits = []
+        self._special = special
         self._value = value
         code = self._submit(self._queue, 1, info, ffi.NULL)
         if code:
@@ -711,13 +719,15 @@ class VulkanStream(Stream):
             for call in make(side):
                 call()
             with side._lock:
-                gathered, side._gathered = side._gathered, []
+                gathered = side._gathered
+                side._gathered = []
         records = [record for record, _, _, _ in gathered if record is not None]
         if len(records) < len(gathered):  # a timestamp has a command buffer of its own
             return super().prepare(make)
         recorder = self.logical.commands.recorder()
         recorder.record(self.logical, REUSABLE, records)
-        barrier, handle = self.logical.calls.vkCmdPipelineBarrier, recorder.handle
+        barrier = self.logical.calls.vkCmdPipelineBarrier
+        handle = recorder.handle
 
         def record_again(commands: Any) -> None:
             for number, record in enumerate(records):
@@ -830,7 +840,8 @@ class VulkanStream(Stream):
                 f"{self.device} does not support timestamps, so a launch cannot be timed",
                 kind="vulkan",
             )
-        before, after = self.logical.commands.timer(), self.logical.commands.timer()
+        before = self.logical.commands.timer()
+        after = self.logical.commands.timer()
         with self.batch():  # it makes one submission of the three at its end
             self.submit(None, before.handle, before)
             self.gather(record, resources)

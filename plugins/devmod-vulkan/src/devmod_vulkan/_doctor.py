@@ -5,7 +5,7 @@ drivers.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from glob import escape, glob
 
 from pluggy import HookimplMarker
@@ -23,25 +23,29 @@ def devmod_doctor() -> list[tuple[str, str, str]]:
     """Return where the loader and the manifests of its drivers were looked for, and the devices
     that the user may not open.
     """
-    loader = open_library(_LOADERS)
-    return [
-        driver_row(loader, _manifests()) if os.name == "posix" else driver_row(loader),
-        *permission_rows(RENDER_NODES),
-    ]
+    parts: list[Iterable[Attempt]] = [open_library(_LOADERS)]
+    if os.name == "posix":
+        parts.append(_manifests())
+    return [driver_row(*parts), *permission_rows(RENDER_NODES)]
 
 
 def _manifests() -> Iterator[Attempt]:
     """Yield each place where the loader looks for manifests. One without a manifest is a place
     without a driver.
     """
-    chosen = next((value for value in map(os.environ.get, _VARIABLES) if value), "")
-    for place in chosen.split(os.pathsep) if chosen else _folders():
-        is_found = (
-            glob(os.path.join(escape(place), "*.json"))
-            if os.path.isdir(place)
-            else os.path.exists(place)
-        )
-        yield Attempt(os.path.abspath(place), place if is_found else None)
+    places = _folders()
+    chosen = next(filter(None, map(os.environ.get, _VARIABLES)), None)
+    if chosen:
+        places = chosen.split(os.pathsep)
+    for place in places:
+        if os.path.isdir(place):
+            is_found = bool(glob(os.path.join(escape(place), "*.json")))
+        else:
+            is_found = os.path.exists(place)
+        found = None
+        if is_found:
+            found = place
+        yield Attempt(os.path.abspath(place), found)
 
 
 def _folders() -> list[str]:

@@ -74,7 +74,10 @@ def make(name: str, **fields: Any) -> Any:
     """Return a new struct as a pointer, with its sType set. The struct keeps the values of its
     fields alive.
     """
-    struct = ffi.new(f"{name} *") if name not in _ADDED else _new_added(name)
+    if name in _ADDED:
+        struct = _new_added(name)
+    else:
+        struct = ffi.new(f"{name} *")
     kind = _structure_types.get(name.removeprefix("Vk").upper())
     if kind is not None:
         struct.sType = kind
@@ -106,8 +109,10 @@ def array(name: str, items: list[Any]) -> Any:
     """Return a new array of handles, numbers or structs. Structs are passed as the pointers that
     `make` returns.
     """
-    is_struct = ffi.typeof(name).kind == "struct"
-    cells = ffi.new(f"{name}[]", [item[0] for item in items] if is_struct else items)
+    values = items
+    if ffi.typeof(name).kind == "struct":
+        values = [item[0] for item in items]
+    cells = ffi.new(f"{name}[]", values)
     _referents[ref(cells, _referents.pop)] = items
     return cells
 
@@ -229,7 +234,9 @@ def _make_instance() -> Instance:
         newest = version[0]
     else:
         newest = _NEWEST | 0xFFF
-    extensions, layers, messenger = [_PORTABILITY], [], None
+    extensions = [_PORTABILITY]
+    layers: list[str] = []
+    messenger = None
     if validating():
         if _LAYER not in enumerate_all(
             lib.vkEnumerateInstanceLayerProperties,
@@ -258,23 +265,19 @@ def _make_instance() -> Instance:
             "VkApplicationInfo", pEngineName=ffi.new("char[]", b"devmod"), apiVersion=newest
         ),
         enabledLayerCount=len(layers),
-        ppEnabledLayerNames=array("char *", [ffi.new("char[]", name.encode()) for name in layers]),
+        ppEnabledLayerNames=_texts(layers),
         enabledExtensionCount=len(extensions),
-        ppEnabledExtensionNames=array(
-            "char *", [ffi.new("char[]", name.encode()) for name in extensions]
-        ),
-        pNext=messenger if messenger is not None else ffi.NULL,
+        ppEnabledExtensionNames=_texts(extensions),
+        pNext=messenger or ffi.NULL,
     )
     out = ffi.new("VkInstance *")
     code = lib.vkCreateInstance(info, ffi.NULL, out)
     if code == vk.VK_ERROR_EXTENSION_NOT_PRESENT:
         # An older loader, which lists all devices. To ask for the extensions first would load and
         # unload every driver once more.
-        info.flags, info.enabledExtensionCount, info.ppEnabledExtensionNames = (
-            0,
-            len(extensions) - 1,
-            info.ppEnabledExtensionNames + 1,
-        )
+        info.flags = 0
+        info.enabledExtensionCount = len(extensions) - 1
+        info.ppEnabledExtensionNames += 1
         code = lib.vkCreateInstance(info, ffi.NULL, out)
     if code:
         raise DeviceNotFoundError(
@@ -283,6 +286,11 @@ def _make_instance() -> Instance:
     created = Instance(out[0], newest, messenger)
     atexit.register(created.close)  # devices register later, so they are closed first
     return created
+
+
+def _texts(names: list[str]) -> Any:
+    """Return a new array of texts."""
+    return array("char *", [ffi.new("char[]", name.encode()) for name in names])
 
 
 def enumerate_all(
@@ -332,12 +340,12 @@ def _on_message(_severity: int, kind: int, data: Any, _user: Any) -> int:
         kind == vk.VK_DEBUG_UTILS_MESSAGE_TYPE_PERFORMANCE_BIT_EXT
         and data.messageIdNumber == _COPY_LAYOUT
     )
-    if not is_setting and not is_layout:
-        _messages.append(
-            ffi.string(data.pMessage).decode("utf-8", "replace")
-            if data.pMessage != ffi.NULL
-            else "a message without text"
-        )
+    if is_setting or is_layout:
+        return 0
+    text = "a message without text"
+    if data.pMessage != ffi.NULL:
+        text = ffi.string(data.pMessage).decode("utf-8", "replace")
+    _messages.append(text)
     return 0
 
 

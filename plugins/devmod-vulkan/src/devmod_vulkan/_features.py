@@ -6,6 +6,8 @@ refused. This file uses no driver.
 
 from __future__ import annotations
 
+from itertools import chain
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -110,9 +112,7 @@ STRUCTURES: dict[str, tuple[str, tuple[int, int] | str]] = {
 }
 
 #: All features that are enabled if the device has them.
-REQUESTED = tuple(
-    sorted({*WITHOUT_CAPABILITY, *(feature for needed in NEEDS.values() for feature in needed)})
-)
+REQUESTED = tuple(sorted({*WITHOUT_CAPABILITY, *chain.from_iterable(NEEDS.values())}))
 
 
 def has(capability: int, features: Collection[str]) -> bool:
@@ -126,12 +126,11 @@ def needs_met(features: Collection[str]) -> frozenset[str]:
     """
     from devmod.backend import FEATURES
 
-    met = {
-        name
-        for name, feature in FEATURES.items()
-        if any(has(capability, features) for capability in feature.spirv)
-    }
-    return frozenset(("images", "image_writes_3d", *met))
+    met = {"images", "image_writes_3d"}
+    for name, feature in FEATURES.items():
+        if any(has(capability, features) for capability in feature.spirv):
+            met.add(name)
+    return frozenset(met)
 
 
 def missing_feature(capability: int) -> str:
@@ -145,12 +144,10 @@ def missing_feature(capability: int) -> str:
 
 def newest_spirv(version: tuple[int, int]) -> tuple[int, int]:
     """Return the newest SPIR-V version that a Vulkan version supports."""
-    return (
-        (1, 6)
-        if version >= (1, 3)
-        else (1, 5)
-        if version >= (1, 2)
-        else (1, 3)
-        if version >= (1, 1)
-        else (1, 0)
-    )
+    if version >= (1, 3):
+        return (1, 6)
+    if version >= (1, 2):
+        return (1, 5)
+    if version >= (1, 1):
+        return (1, 3)
+    return (1, 0)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from devmod.backend import IMAGE_FORMATS
 from devmod_runtime import Image, Sampler, check_extent
 from devmod_vulkan._driver import error_name, ffi, instance, make, vk
-from devmod_vulkan._memory import LOCAL, VISIBLE, find_type
+from devmod_vulkan._memory import LOCAL, VISIBLE, find_type, usable_types
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,11 +20,9 @@ if TYPE_CHECKING:
     from devmod_vulkan._shader import Shader
 
 GENERAL = vk.VK_IMAGE_LAYOUT_GENERAL
-SAMPLED, STORAGE, LINEAR = (
-    "VK_FORMAT_FEATURE_SAMPLED_IMAGE_BIT",
-    "VK_FORMAT_FEATURE_STORAGE_IMAGE_BIT",
-    "VK_FORMAT_FEATURE_SAMPLED_IMAGE_FILTER_LINEAR_BIT",
-)
+SAMPLED = "VK_FORMAT_FEATURE_SAMPLED_IMAGE_BIT"
+STORAGE = "VK_FORMAT_FEATURE_STORAGE_IMAGE_BIT"
+LINEAR = "VK_FORMAT_FEATURE_SAMPLED_IMAGE_FILTER_LINEAR_BIT"
 _TYPES = ("1D", "2D", "3D")
 _COLOR = vk.VK_IMAGE_ASPECT_COLOR_BIT
 _ADDRESS_MODES = {
@@ -39,12 +37,10 @@ def vulkan_format(name: str) -> int:
     """Return the VkFormat of a format of `IMAGE_FORMATS`: VK_FORMAT_R8G8_UNORM of "rg8unorm"."""
     each = IMAGE_FORMATS[name]
     channels = "".join(f"{channel.upper()}{each.bits}" for channel in each.order)
-    return int(
-        getattr(
-            vk,
-            f"VK_FORMAT_{channels}_{'SFLOAT' if each.encoding == 'float' else each.encoding.upper()}",
-        )
-    )
+    encoding = each.encoding.upper()
+    if encoding == "FLOAT":
+        encoding = "SFLOAT"
+    return int(getattr(vk, f"VK_FORMAT_{channels}_{encoding}"))
 
 
 def problem_of(device: Device, physical: Physical, format: str, features: tuple[str, ...]) -> str:  # noqa: A002 - WebGPU's word
@@ -58,11 +54,9 @@ def problem_of(device: Device, physical: Physical, format: str, features: tuple[
             physical.handle, vulkan_format(format), out
         )
         bits = physical.format_features[format] = int(out.optimalTilingFeatures)
-    return (
-        ""
-        if any(bits & getattr(vk, name) for name in features)
-        else f"{device} does not have {' or '.join(features)} for this format"
-    )
+    if any(bits & getattr(vk, name) for name in features):
+        return ""
+    return f"{device} does not have {' or '.join(features)} for this format"
 
 
 class DeviceImage:
@@ -79,12 +73,10 @@ class DeviceImage:
     def __init__(self, logical: Logical, image: Image) -> None:
         logical.check_open()
         limits = logical.physical.limits
-        sides = [
-            (name, limits[name])
-            for name in [f"maxImageDimension{len(image.shape)}D"] * len(image.shape)
-            + ["maxImageArrayLayers"]
-        ]
-        check_extent(image, sides)
+        dimensions = len(image.shape)
+        names = [f"maxImageDimension{dimensions}D"] * dimensions
+        names.append("maxImageArrayLayers")
+        check_extent(image, [(name, limits[name]) for name in names])
         info = _image_info(logical, image)
         logical.destroy_ended()
         #: What is destroyed, and freed then, when this object is collected.
@@ -96,10 +88,7 @@ class DeviceImage:
         requirements = ffi.new("VkMemoryRequirements *")
         logical.calls.vkGetImageMemoryRequirements(logical.handle, self.image, requirements)
         # Vulkan guarantees an image a type of memory that is local to the device.
-        types = [
-            (flags if requirements.memoryTypeBits >> number & 1 else 0, size)
-            for number, (flags, size) in enumerate(logical.physical.memory_types)
-        ]
+        types = usable_types(logical.physical.memory_types, requirements.memoryTypeBits)
         heap = logical.image_heap(find_type(types, (LOCAL, VISIBLE), (LOCAL, 0)))
         piece = heap.allocate(
             requirements.size + max(0, requirements.alignment - logical.physical.alignment)
@@ -110,13 +99,13 @@ class DeviceImage:
             logical.handle, self.image, piece.device_memory, offset
         )
         logical.check(code, "failed in vkBindImageMemory")
+        view_type = f"VK_IMAGE_VIEW_TYPE_{_TYPES[dimensions - 1]}"
+        if image.layers:
+            view_type += "_ARRAY"
         info = make(
             "VkImageViewCreateInfo",
             image=self.image,
-            viewType=getattr(
-                vk,
-                f"VK_IMAGE_VIEW_TYPE_{_TYPES[len(image.shape) - 1]}{'_ARRAY' if image.layers else ''}",
-            ),
+            viewType=getattr(vk, view_type),
             format=info.format,
             subresourceRange=_range(image)[0],
         )
@@ -134,7 +123,8 @@ def _image_info(logical: Logical, image: Image) -> Any:
     DeviceMemoryError
         The driver has no image of that many bytes.
     """
-    device, physical = logical.device, logical.physical
+    device = logical.device
+    physical = logical.physical
     problem = problem_of(device, physical, image.format, (SAMPLED, STORAGE))
     if problem:
         raise image.format_error(problem)
@@ -183,7 +173,9 @@ def create_sampler(logical: Logical, sampler: Sampler) -> Any:
     """
     logical.check_open()
     mode = _ADDRESS_MODES[sampler.address]
-    texels = vk.VK_FILTER_LINEAR if sampler.filter == "linear" else vk.VK_FILTER_NEAREST
+    texels = vk.VK_FILTER_NEAREST
+    if sampler.filter == "linear":
+        texels = vk.VK_FILTER_LINEAR
     info = make(
         "VkSamplerCreateInfo",
         magFilter=texels,
@@ -221,40 +213,66 @@ def unfit_image(
     images
         The images and samplers, by the numbers of their arguments.
     """
-
-    def problem_with(image: Image, feature: str) -> str:
-        return problem_of(device, physical, image.format, (feature,))
-
     for at, number, _ in places:
         image = images.get(number)
-        if isinstance(image, Image) and (
-            problem := problem_with(image, STORAGE if shader.images[at].storage else SAMPLED)
-        ):
-            return number, f"is an image of {image.format}: {problem}"
+        if isinstance(image, Image):
+            problem = _format_problem(device, physical, image, shader.images[at].storage)
+            if problem:
+                return number, problem
+
     samplers = [each for each in images.values() if isinstance(each, Sampler)]
     if all(each.filter == "nearest" and each.normalized for each in samplers):
         return None  # as most calls: the instructions of the shader are not read
-    numbers = {at: (image, sampler) for at, image, sampler in places}
-    for (image_at, sampler_at), needs_normalized in shader.samplings.items():
-        if image_at not in numbers or sampler_at not in numbers:
-            continue  # another entry point samples there
-        image_number, sampler_number = numbers[image_at][0], numbers[sampler_at][1]
-        image, sampler = images.get(image_number), images.get(sampler_number)
+    for image_number, sampler_number, needs_normalized in _samplings(shader, places):
+        image = images.get(image_number)
+        sampler = images.get(sampler_number)
         if not isinstance(image, Image) or not isinstance(sampler, Sampler):
             continue
-        if sampler.filter == "linear" and (problem := problem_with(image, LINEAR)):
-            return image_number, image.filter_mismatch(problem)
-        problem = ""
-        if not sampler.normalized and image.type not in ("1d", "2d"):
-            problem = f"the kernel samples an image of type {image.type}"
-        elif not sampler.normalized and needs_normalized:
-            problem = "the kernel samples with an offset or a projection"
-        if problem:
-            return (
-                sampler_number,
-                f"is a sampler with normalized=False, and {problem}, for which Vulkan requires normalized coordinates",
-            )
+        if sampler.filter == "linear":
+            problem = problem_of(device, physical, image.format, (LINEAR,))
+            if problem:
+                return image_number, image.filter_mismatch(problem)
+        if not sampler.normalized:
+            problem = _coordinates_problem(image, needs_normalized)
+            if problem:
+                return sampler_number, problem
     return None
+
+
+def _samplings(
+    shader: Shader, places: Sequence[tuple[tuple[int, int], int, int]]
+) -> Iterator[tuple[int, int, bool]]:
+    """Yield the numbers of each image and sampler that the shader uses together, and whether it
+    needs normalized coordinates there.
+    """
+    image_numbers = {at: number for at, number, _ in places}
+    sampler_numbers = {at: number for at, _, number in places}
+    for (image_at, sampler_at), needs_normalized in shader.samplings.items():
+        # Else another entry point samples there.
+        if image_at in image_numbers and sampler_at in sampler_numbers:
+            yield image_numbers[image_at], sampler_numbers[sampler_at], needs_normalized
+
+
+def _format_problem(device: Device, physical: Physical, image: Image, is_storage: bool) -> str:
+    """Return why a shader cannot use an image; "" if it can."""
+    feature = SAMPLED
+    if is_storage:
+        feature = STORAGE
+    problem = problem_of(device, physical, image.format, (feature,))
+    if not problem:
+        return ""
+    return f"is an image of {image.format}: {problem}"
+
+
+def _coordinates_problem(image: Image, needs_normalized: bool) -> str:
+    """Return why a shader cannot sample an image at texels; "" if it can."""
+    if image.type not in ("1d", "2d"):
+        problem = f"the kernel samples an image of type {image.type}"
+    elif needs_normalized:
+        problem = "the kernel samples with an offset or a projection"
+    else:
+        return ""
+    return f"is a sampler with normalized=False, and {problem}, for which Vulkan requires normalized coordinates"
 
 
 # -- The commands that fill and copy an image.
@@ -294,26 +312,36 @@ def regions(image: Image, start: int, size: int, offset: int) -> Iterator[Any]:
     """
     width, height, _ = image.extent
     row = image.row_bytes
-    first, count = start // row, size // row
+    first = start // row
+    count = size // row
     while count:
-        number, y = divmod(first, height)  # the number of the layer or of the slice of a 3-D image
-        rows, slices = (
-            (min(height - y, count), 1) if y or count < height else (height, count // height)
-        )
-        layer, z = (number, 0) if image.layers else (0, number)
+        # The number of the layer, or of the slice of a 3-D image.
+        number, y = divmod(first, height)
+        rows = height
+        slices = count // height
+        if y or count < height:
+            rows = min(height - y, count)
+            slices = 1
+        layers = {"aspectMask": _COLOR, "baseArrayLayer": 0, "layerCount": 1}
+        place = {"y": y}
+        extent = {"width": width, "height": rows, "depth": 1}
+        if image.layers:
+            layers["baseArrayLayer"] = number
+            layers["layerCount"] = slices
+        else:
+            place["z"] = number
+            extent["depth"] = slices
         yield make(
             "VkBufferImageCopy",
             bufferOffset=offset,
-            imageSubresource={
-                "aspectMask": _COLOR,
-                "baseArrayLayer": layer,
-                "layerCount": slices if image.layers else 1,
-            },
-            imageOffset={"y": y, "z": z},
-            imageExtent={"width": width, "height": rows, "depth": 1 if image.layers else slices},
+            imageSubresource=layers,
+            imageOffset=place,
+            imageExtent=extent,
         )
         taken = rows * slices
-        first, count, offset = first + taken, count - taken, offset + taken * row
+        first += taken
+        count -= taken
+        offset += taken * row
 
 
 def _range(image: Image) -> Any:

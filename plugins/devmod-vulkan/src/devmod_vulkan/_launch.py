@@ -52,7 +52,9 @@ class VulkanLauncher(Launcher):
             each.constant.id: each for each in constants if each.constant.id is not None
         }
         self._values = {number: each.value for number, each in self._constants.items()}
-        reflected = shader.reflect(self._values) if self._values else shader.reflected
+        reflected = shader.reflected
+        if self._values:
+            reflected = shader.reflect(self._values)
         # The constants may be in the size of the block and of shared memory.
         extra = {**shader.interface.extra, "workgroup_memory": reflected.workgroup_memory}
         self.interface = shader.interface.replace(block=reflected.block, extra=extra)
@@ -134,15 +136,14 @@ class VulkanKernel(Kernel):
         self._pipeline.check_sizes(values)
 
     def caller(self, stream: VulkanStream, shape: Any) -> Callable[[Sequence[Any]], None]:
-        pipeline, submit, submission, number = (
-            self._pipeline,
-            stream.submit,
-            stream.submission,
-            stream.number,
-        )
-        batches, gather = stream.batches, stream.gather
-        free = self._free
-        take, give = free.pop, free.append
+        pipeline = self._pipeline
+        submit = stream.submit
+        submission = stream.submission
+        number = stream.number
+        batches = stream.batches
+        gather = stream.gather
+        take = self._free.pop
+        give = self._free.append
 
         def release(resources: tuple[Launchable, Sequence[Any]]) -> None:
             give(resources[0])
@@ -158,7 +159,8 @@ class VulkanKernel(Kernel):
                 return
             launchable.record(ONE_TIME, shape, values)
             if launchable.stream_number != number:
-                launchable.stream_number, launchable.info = number, submission([launchable.handle])
+                launchable.info = submission([launchable.handle])
+                launchable.stream_number = number
             submit(launchable.info, launchable.handle, (launchable, values), release)
 
         return call

@@ -27,6 +27,7 @@ from devmod_vulkan._memory import (
     Block,
     Memory,
     find_type,
+    usable_types,
 )
 
 TYPE_CHECKING = False
@@ -152,20 +153,13 @@ class Logical:
         return out[0]
 
     def _choose_memory(self) -> None:
-        bits = self._memory_bits()
-        # Memory types that the buffers cannot use get no flags.
-        types = [
-            (flags if bits >> number & 1 else 0, size)
-            for number, (flags, size) in enumerate(self.physical.memory_types)
-        ]
+        types = usable_types(self.physical.memory_types, self._memory_bits())
         mappable = VISIBLE | COHERENT
-        local = (
-            find_type(types, (LOCAL | mappable | CACHED, 0)) if self.physical.shares_memory else 0
-        )
-        self.direct = (
-            self.physical.shares_memory
-            and types[local][0] & (mappable | CACHED) == mappable | CACHED
-        )
+        local = 0
+        self.direct = False
+        if self.physical.shares_memory:
+            local = find_type(types, (LOCAL | mappable | CACHED, 0))
+            self.direct = types[local][0] & (mappable | CACHED) == mappable | CACHED
         if not self.direct:
             local = find_type(types, (LOCAL, VISIBLE), (LOCAL, 0), (mappable, 0))
         self.local = Heap(self, local, mapped=self.direct, addresses=self._has_addresses)
@@ -262,9 +256,10 @@ class Logical:
         """
         self.sweep()
         number = next(self._number)
-        return number, self.queues[
-            0 if number == 0 or len(self.queues) == 1 else 1 + (number - 1) % (len(self.queues) - 1)
-        ]
+        others = self.queues[1:]
+        if number == 0 or not others:
+            return number, self.queues[0]
+        return number, others[(number - 1) % len(others)]
 
     def take_semaphore(self) -> tuple[Any, int]:
         """Return a timeline semaphore that no stream uses, and its value."""
@@ -430,7 +425,8 @@ class Heap:
         self._logical = logical
         self._kind = kind
         self._mapped = mapped
-        self._buffers, self._addresses = buffers, addresses
+        self._buffers = buffers
+        self._addresses = addresses
         self._align = logical.physical.alignment
         self._block_size = max(1 << 20, min(_BLOCK, logical.physical.memory_types[kind][1] >> 4))
         self._lock = fork_safe(RLock())
@@ -466,7 +462,9 @@ class Heap:
             self._enter()
             memory = self._find(size, nbytes)
             self._changing = False
-        return memory if memory is not None else self._grow(size, nbytes)
+        if memory is None:
+            return self._grow(size, nbytes)
+        return memory
 
     def close(self) -> None:
         """Free all memory."""
@@ -495,14 +493,15 @@ class Heap:
 
     def _grow(self, size: int, nbytes: int) -> Memory:
         code = 0
+        block_size = self._block_size
+        if size > block_size // 2:
+            block_size = size
         for attempt in range(2):
             with self._lock:
                 self._enter()
                 memory = self._find(size, nbytes)  # another thread may have freed memory
                 if memory is None:
-                    code, block = self._make(
-                        size if size > self._block_size // 2 else self._block_size
-                    )
+                    code, block = self._make(block_size)
                     if block is not None:
                         memory = block.take(size, nbytes, self._ended.append)
                 self._changing = False
@@ -559,9 +558,11 @@ class Heap:
         return 0, block
 
     def _open(self, block: Block) -> int:
-        calls, device = self._logical.calls, self._logical.handle
+        calls = self._logical.calls
+        device = self._logical.handle
         code: int = 0
-        size, address = block.size, ffi.new("void **")
+        size = block.size
+        address = ffi.new("void **")
         if self._buffers:
             info = make(
                 "VkBufferCreateInfo", size=block.size, usage=USAGE | ADDRESS_USAGE * self._addresses
@@ -572,9 +573,9 @@ class Heap:
             requirements = ffi.new("VkMemoryRequirements *")
             calls.vkGetBufferMemoryRequirements(device, block.buffer, requirements)
             size = requirements.size
-        flags = (
-            make("VkMemoryAllocateFlagsInfo", flags=ADDRESS_FLAG) if self._addresses else ffi.NULL
-        )
+        flags = ffi.NULL
+        if self._addresses:
+            flags = make("VkMemoryAllocateFlagsInfo", flags=ADDRESS_FLAG)
         info = make(
             "VkMemoryAllocateInfo", pNext=flags, allocationSize=size, memoryTypeIndex=self._kind
         )
@@ -599,14 +600,16 @@ class Heap:
         self.blocks.remove(block)
 
     def _destroy(self, block: Block) -> None:
-        calls, device = self._logical.calls, self._logical.handle
+        calls = self._logical.calls
+        device = self._logical.handle
         for destroy, cell in (
             (calls.vkDestroyBuffer, block.buffer_cell),
             (calls.vkFreeMemory, block.memory_cell),
         ):
-            # Interrupts land only where a call returns, so none lands between the two lines. No
+            # Interrupts land only where a call returns, so none lands between these lines. No
             # handle is destroyed twice.
-            handle, cell[0] = cell[0], ffi.NULL
+            handle = cell[0]
+            cell[0] = ffi.NULL
             destroy(device, handle, ffi.NULL)
 
 
@@ -666,7 +669,8 @@ class Recorder:
 
     def __init__(self, commands: CommandBuffer, pool: Pool) -> None:
         self.commands = commands
-        self.handle, self.lock = commands.handle, commands.lock
+        self.handle = commands.handle
+        self.lock = commands.lock
         self._token = pool.lend(self, commands)
 
     def record(
@@ -690,7 +694,8 @@ class Recorder:
         LaunchError
             The driver fails.
         """
-        calls, handle = logical.calls, self.handle
+        calls = logical.calls
+        handle = self.handle
         with self.lock:
             self.commands.recording = True
             logical.check(calls.vkBeginCommandBuffer(handle, begin), "cannot record commands")
@@ -738,17 +743,17 @@ class CommandPools:
                 commands = pool.take()
         except IndexError:
             lock = fork_safe(Lock())
-            commands, *others = [
-                CommandBuffer(handle, lock)
-                for handle in self._command_buffers(_RECORDERS, resettable=True)
-            ]
+            handles = self._command_buffers(_RECORDERS, resettable=True)
+            commands, *others = [CommandBuffer(handle, lock) for handle in handles]
             pool.add(others)
         return Recorder(commands, pool)
 
     def _command_buffers(self, number: int, *, resettable: bool = False) -> list[Any]:
         """Return new command buffers, in a pool of their own."""
         logical = self._logical
-        flags = vk.VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT if resettable else 0
+        flags = 0
+        if resettable:
+            flags = vk.VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT
         info = make(
             "VkCommandPoolCreateInfo", queueFamilyIndex=logical.physical.queue_family, flags=flags
         )
@@ -775,7 +780,9 @@ class CommandPools:
             "VkQueryPoolCreateInfo", queryType=vk.VK_QUERY_TYPE_TIMESTAMP, queryCount=_TIMERS
         )
         pool = self._logical.create_owned("vkCreateQueryPool", "VkQueryPool", info)
-        slots, begin, calls = [], make("VkCommandBufferBeginInfo"), self._logical.calls
+        slots = []
+        begin = make("VkCommandBufferBeginInfo")
+        calls = self._logical.calls
         for number, handle in enumerate(self._command_buffers(_TIMERS)):
             self._logical.check(calls.vkBeginCommandBuffer(handle, begin), "cannot record commands")
             calls.vkCmdResetQueryPool(handle, pool, number, 1)
@@ -808,7 +815,8 @@ class Waiter:
             pSemaphores=ffi.new("VkSemaphore *", semaphore),
             pValues=self._cell,
         )
-        self._wait, self._device = logical.calls.vkWaitSemaphores, logical.handle
+        self._wait = logical.calls.vkWaitSemaphores
+        self._device = logical.handle
 
     def wait(self, value: int) -> None:
         """Wait until the semaphore has `value`.

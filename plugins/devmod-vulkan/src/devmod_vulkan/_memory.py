@@ -58,7 +58,9 @@ class Memory:
         self.buffer = block.buffer
         self.offset = offset
         self.nbytes = nbytes
-        self.address = block.address + offset if block.address else 0
+        self.address = 0
+        if block.address:
+            self.address = block.address + offset
         self.used = False
 
     @property
@@ -70,7 +72,9 @@ class Memory:
         it has none.
         """
         self.used = True
-        return self._block.device_address + self.offset if self._block.device_address else 0
+        if not self._block.device_address:
+            return 0
+        return self._block.device_address + self.offset
 
     def part(self, offset: int, nbytes: int) -> Memory:
         """Return a part, which keeps this piece in use. Queued commands may access either from now
@@ -127,9 +131,10 @@ class Block:
         """
         for number, (offset, free) in enumerate(self.free):
             if free >= size:
-                self.free[number : number + 1] = (
-                    [(offset + size, free - size)] if free > size else []
-                )
+                if free > size:
+                    self.free[number] = (offset + size, free - size)
+                else:
+                    del self.free[number]
                 memory = Memory(self, offset, nbytes)
                 lease = lend(memory, (self, offset, size), ended)
                 memory._token = lease.token
@@ -149,7 +154,8 @@ class Block:
             last += 1
         if first and sum(self.free[first - 1]) == offset:
             first -= 1
-            offset, size = self.free[first][0], self.free[first][1] + size
+            offset = self.free[first][0]
+            size += self.free[first][1]
         self.free[first:last] = [(offset, size)]
 
     def rebuild(self) -> None:
@@ -157,7 +163,8 @@ class Block:
         for offset, lease in list(self.leases.items()):
             if lease.expired:
                 del self.leases[offset]
-        free, start = [], 0
+        free = []
+        start = 0
         for offset, lease in sorted(self.leases.items()):
             if offset > start:
                 free.append((start, offset - start))
@@ -165,6 +172,17 @@ class Block:
         if start < self.size:
             free.append((start, self.size - start))
         self.free = free
+
+
+def usable_types(types: list[tuple[int, int]], bits: int) -> list[tuple[int, int]]:
+    """Return the memory types of a device: without flags for each that lacks its bit in `bits`."""
+    usable = []
+    for number, (flags, size) in enumerate(types):
+        if bits >> number & 1:
+            usable.append((flags, size))
+        else:
+            usable.append((0, size))
+    return usable
 
 
 def find_type(types: list[tuple[int, int]], *choices: tuple[int, int]) -> int:

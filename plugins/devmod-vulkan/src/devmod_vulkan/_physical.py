@@ -125,9 +125,10 @@ class Physical:
         properties = base.properties
         self.version = _version(min(properties.apiVersion, newest))
         has_sizing = self.version >= (1, 3) or _features.SUBGROUP_SIZE_CONTROL in self.extensions
-        sizes = make(
-            "VkPhysicalDeviceMaintenance3Properties", pNext=sizing if has_sizing else controls
-        )
+        chain = controls
+        if has_sizing:
+            chain = sizing
+        sizes = make("VkPhysicalDeviceMaintenance3Properties", pNext=chain)
         if self.version >= OLDEST:
             base.pNext = sizes
             calls.vkGetPhysicalDeviceProperties2(handle, base)
@@ -166,16 +167,16 @@ class Physical:
         self.identity = "\n".join(
             (self.name, self.driver_version, str(number), self.cache_header.hex())
         )
-        self._operations = (
-            subgroup.supportedOperations
-            if subgroup.supportedStages & vk.VK_SHADER_STAGE_COMPUTE_BIT
-            else 0
-        )
+        self._operations = 0
+        if subgroup.supportedStages & vk.VK_SHADER_STAGE_COMPUTE_BIT:
+            self._operations = subgroup.supportedOperations
         self._controls = controls
         self.format_features: dict[str, int] = {}
         self._read_memory()
         self._read_queues()
-        self.features = self._read_features() if self.version >= OLDEST else frozenset()
+        self.features: frozenset[str] = frozenset()
+        if self.version >= OLDEST:
+            self.features = self._read_features()
         self.subgroup_sizes: tuple[int, ...] = ()
         has_control = not self.features.isdisjoint(
             ("13.subgroupSizeControl", "sizes.subgroupSizeControl")
@@ -191,13 +192,10 @@ class Physical:
     def _read_memory(self) -> None:
         memory = ffi.new("VkPhysicalDeviceMemoryProperties *")
         self._calls.vkGetPhysicalDeviceMemoryProperties(self.handle, memory)
-        self.memory_types = [
-            (
-                memory.memoryTypes[number].propertyFlags,
-                memory.memoryHeaps[memory.memoryTypes[number].heapIndex].size,
-            )
-            for number in range(memory.memoryTypeCount)
-        ]
+        self.memory_types: list[tuple[int, int]] = []
+        for number in range(memory.memoryTypeCount):
+            kind = memory.memoryTypes[number]
+            self.memory_types.append((kind.propertyFlags, memory.memoryHeaps[kind.heapIndex].size))
         local = vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
         self.memory = max((size for flags, size in self.memory_types if flags & local), default=0)
 
@@ -215,7 +213,9 @@ class Physical:
         sizes = [
             int(heaps[number].size) for number in range(properties.memoryProperties.memoryHeapCount)
         ]
-        heap = sizes.index(self.memory) if self.memory in sizes else 0
+        heap = 0
+        if self.memory in sizes:
+            heap = sizes.index(self.memory)
         return max(int(budget.heapBudget[heap]) - int(budget.heapUsage[heap]), 0)
 
     def _read_queues(self) -> None:
@@ -228,14 +228,19 @@ class Physical:
             self.handle,
             read=lambda each: (each.queueFlags, each.queueCount, each.timestampValidBits),
         )
-        ranks = [
-            (bits > 0, not flags & vk.VK_QUEUE_GRAPHICS_BIT, -number)
-            for number, (flags, _, bits) in enumerate(families)
-            if flags & vk.VK_QUEUE_COMPUTE_BIT
-        ]
-        self.queue_family = -max(ranks)[2] if ranks else -1
-        _, queues, bits = families[self.queue_family] if ranks else (0, 0, 0)
-        self.queue_count, self.timestamp_bits = int(queues), int(bits)
+        ranks = []
+        for number, (flags, _, bits) in enumerate(families):
+            if flags & vk.VK_QUEUE_COMPUTE_BIT:
+                has_graphics = bool(flags & vk.VK_QUEUE_GRAPHICS_BIT)
+                ranks.append((bits > 0, not has_graphics, -number))
+        self.queue_family = -1
+        self.queue_count = 0
+        self.timestamp_bits = 0
+        if ranks:
+            self.queue_family = -max(ranks)[2]
+            _, queues, bits = families[self.queue_family]
+            self.queue_count = int(queues)
+            self.timestamp_bits = int(bits)
 
     def _read_features(self) -> frozenset[str]:
         chain = self.feature_chain(None)
@@ -252,7 +257,14 @@ class Physical:
             return bool(getattr(self._controls, field))
         if struct not in chain:
             return False
-        return bool(getattr(chain[struct].features if struct == "10" else chain[struct], field))
+        return bool(getattr(self._fields(chain, struct), field))
+
+    @staticmethod
+    def _fields(chain: dict[str, Any], struct: str) -> Any:
+        """Return the structure with the features of a part of a chain."""
+        if struct == "10":
+            return chain[struct].features
+        return chain[struct]
 
     def feature_chain(self, wanted: frozenset[str] | None) -> dict[str, Any]:
         """Return Vulkan's linked feature structures, "10" first, with the features in `wanted`
@@ -267,7 +279,7 @@ class Physical:
         for feature in wanted or ():
             owner, _, field = feature.partition(".")
             if owner in chain:
-                setattr(chain[owner].features if owner == "10" else chain[owner], field, 1)
+                setattr(self._fields(chain, owner), field, 1)
         return chain
 
     def _has(self, structure: str, needs: tuple[int, int] | str) -> bool:

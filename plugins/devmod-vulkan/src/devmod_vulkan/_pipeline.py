@@ -65,17 +65,15 @@ class Places:
             for number, param in enumerate(interface.params)
             if param.kind == "scalar" and param.type == "handle"
         ]
-        self.push, self.push_size = -1, 0
+        self.push = -1
+        self.push_size = 0
         opaque: dict[tuple[Any, str], int] = {}
         for number, param in enumerate(interface.params):
-            if param.kind in ("buffer", "uniform"):
-                place = self._place(
-                    shader, param.at, STORAGE if param.kind == "buffer" else UNIFORM
-                )
-                if param.kind == "buffer":
-                    self.buffers.append((number, place))
-                else:
-                    self.uniforms.append((False, number, bytes_of(param.type), place))
+            if param.kind == "buffer":
+                self.buffers.append((number, self._place(shader, param.at, STORAGE)))
+            elif param.kind == "uniform":
+                place = self._place(shader, param.at, UNIFORM)
+                self.uniforms.append((False, number, bytes_of(param.type), place))
             elif (
                 param.kind in ("image", "sampler")
                 and opaque.setdefault((param.at, param.kind), number) != number
@@ -83,24 +81,25 @@ class Places:
                 raise self._error(shader, param.at, "which another argument uses")
         # An image that the shader does not use has no descriptor, whose type would be unknown.
         for at, resource in shader.images.items():
-            self._place(shader, at, STORAGE_IMAGE if resource.storage else _TYPES[resource.kind])
+            kind = _TYPES[resource.kind]
+            if resource.storage:
+                kind = STORAGE_IMAGE
+            self._place(shader, at, kind)
             self.images.append((at, opaque.get((at, "image"), -1), opaque.get((at, "sampler"), -1)))
         for number, block in enumerate(interface.blocks):
             if block.at == "push":
-                self.push, self.push_size = number, -(-block.size // 4) * 4
+                self.push = number
+                self.push_size = -(-block.size // 4) * 4
             else:
-                self.uniforms.append(
-                    (True, number, block.size, self._place(shader, block.at, UNIFORM))
-                )
+                place = self._place(shader, block.at, UNIFORM)
+                self.uniforms.append((True, number, block.size, place))
         self.sets = max((number for number, _ in self.bindings), default=-1) + 1
 
     def _place(self, shader: Shader, at: Any, kind: int) -> tuple[int, int]:
-        if not isinstance(at, tuple) or max(at) > 0xFFFF or at in self.bindings:
-            raise self._error(
-                shader,
-                at,
-                "which another argument uses" if at in self.bindings else "expected (set, binding)",
-            )
+        if at in self.bindings:
+            raise self._error(shader, at, "which another argument uses")
+        if not isinstance(at, tuple) or max(at) > 0xFFFF:
+            raise self._error(shader, at, "expected (set, binding)")
         self.bindings[at] = kind
         return at
 
@@ -114,7 +113,8 @@ class Places:
 
 _STAGE = vk.VK_SHADER_STAGE_COMPUTE_BIT
 #: The number of launches that descriptor sets are allocated for: first a few, then more.
-_FEW, _MANY = 4, 64
+_FEW = 4
+_MANY = 64
 _FORM = "pipeline cache"
 _PIPELINES = DiskCache("vulkan")
 
@@ -142,9 +142,12 @@ class Pipeline:
     ) -> None:
         self.logical = logical
         self.places = places = Places(shader)
-        self.name, self._params = shader.name, shader.interface.params
+        self.name = shader.name
+        self._params = shader.interface.params
         self.most_bytes = logical.physical.limits["maxStorageBufferRange"]
-        self.pack = block_packer(shader.interface) if shader.interface.blocks else None
+        self.pack = None
+        if shader.interface.blocks:
+            self.pack = block_packer(shader.interface)
         align = logical.physical.alignment
         #: For each uniform buffer: its content as in `Places.uniforms`, the offset in the launch's
         #: uniform memory, the size.
@@ -205,7 +208,8 @@ class Pipeline:
         return self._own("vkCreateDescriptorSetLayout", "VkDescriptorSetLayout", info)
 
     def _build(self, shader: Shader, constants: Sequence[tuple[int, bytes]]) -> Any:
-        logical, calls = self.logical, self.logical.calls
+        logical = self.logical
+        calls = logical.calls
         words = ffi.new("uint32_t[]", len(shader.words) // 4)
         ffi.memmove(words, shader.words, len(shader.words))
         module = logical.create(
@@ -220,14 +224,15 @@ class Pipeline:
         )
         cache, known = self._cache(key)
         try:
-            stage = make(
-                "VkPipelineShaderStageCreateInfo",
-                pNext=make(
+            subgroup_size = ffi.NULL
+            if subgroup:
+                subgroup_size = make(
                     "VkPipelineShaderStageRequiredSubgroupSizeCreateInfo",
                     requiredSubgroupSize=subgroup,
                 )
-                if subgroup
-                else ffi.NULL,
+            stage = make(
+                "VkPipelineShaderStageCreateInfo",
+                pNext=subgroup_size,
                 stage=_STAGE,
                 module=module,
                 pName=ffi.new("char[]", shader.entry.encode()),
@@ -264,15 +269,16 @@ class Pipeline:
         logical = self.logical
         known = _PIPELINES.read(key) or b""
         if known[:32] != logical.physical.cache_header:
-            known = (
-                b""  # from another driver, though the key is right: some drivers crash on such data
-            )
+            # From another driver, though the key is right: some drivers crash on such data.
+            known = b""
         data = ffi.new("char[]", max(len(known), 1))
         ffi.memmove(data, known, len(known))
         out = ffi.new("VkPipelineCache *")
         info = make("VkPipelineCacheCreateInfo", initialDataSize=len(known), pInitialData=data)
         code = logical.calls.vkCreatePipelineCache(logical.handle, info, ffi.NULL, out)
-        return (out[0] if code == 0 else ffi.NULL), known
+        if code:
+            return ffi.NULL, known
+        return out[0], known
 
     def _store(self, key: str, cache: Any, old_data: bytes) -> None:
         logical = self.logical
@@ -296,7 +302,10 @@ class Pipeline:
         try:
             sets = self._sets.take()
         except IndexError:
-            sets, *others = self._make_sets(_MANY if self._set_count else _FEW)
+            number = _FEW
+            if self._set_count:
+                number = _MANY
+            sets, *others = self._make_sets(number)
             self._set_count += 1 + len(others)
             self._sets.add(others)
         return sets, self._sets.lend(user, sets)
@@ -334,7 +343,8 @@ class Pipeline:
 def _specialization(constants: Sequence[tuple[int, bytes]]) -> Any:
     if not constants:
         return ffi.NULL
-    entries, data = [], b""
+    entries = []
+    data = b""
     for number, value in constants:
         entries.append(
             make("VkSpecializationMapEntry", constantID=number, offset=len(data), size=len(value))
@@ -385,16 +395,16 @@ class Launchable:
     def __init__(self, pipeline: Pipeline) -> None:
         self._sets: Any = None
         self._pipeline = pipeline
-        places, logical = pipeline.places, pipeline.logical
+        places = pipeline.places
         self._recorder: Recorder | None = None
         self.handle: Any = None
         #: The VkSubmitInfo for the stream of that number. It does not reference the stream, which
         #: references this until it is done.
         self.info: Any = None
         self.stream_number = -1
-        self._uniforms = (
-            logical.staging.allocate(pipeline.uniform_bytes) if pipeline.uniforms else None
-        )
+        self._uniforms: Memory | None = None
+        if pipeline.uniforms:
+            self._uniforms = pipeline.logical.staging.allocate(pipeline.uniform_bytes)
         number = len(places.bindings)
         if not number:
             return
@@ -416,10 +426,10 @@ class Launchable:
         for index, (*_, offset, size) in enumerate(pipeline.uniforms, len(places.buffers)):
             assert self._uniforms is not None
             entry = self._infos[index]
-            entry.buffer, entry.offset = self._uniforms.buffer, self._uniforms.offset + offset
-            entry.range = (
-                -(-size // 4) * 4
-            )  # Mesa's CPU device reads whole words, and gets 0 for one that is not all in the range
+            entry.buffer = self._uniforms.buffer
+            entry.offset = self._uniforms.offset + offset
+            # Mesa's CPU device reads whole words, and gets 0 for one that is not all in the range.
+            entry.range = -(-size // 4) * 4
 
     def _write(self, at: tuple[int, int], kind: int, **info: Any) -> Any:
         """Return the VkWriteDescriptorSet of a binding."""
@@ -472,7 +482,8 @@ class Launchable:
             An array exceeds the device's maxStorageBufferRange.
         """
         pipeline = self._pipeline
-        places, logical = pipeline.places, pipeline.logical
+        places = pipeline.places
+        logical = pipeline.logical
         logical.check_open()
         for index, (number, _) in enumerate(places.buffers):
             memory = values[number]
@@ -480,7 +491,9 @@ class Launchable:
                 pipeline.check_sizes(values)
             memory.used = True
             entry = self._infos[index]
-            entry.buffer, entry.offset, entry.range = memory.buffer, memory.offset, memory.nbytes
+            entry.buffer = memory.buffer
+            entry.offset = memory.offset
+            entry.range = memory.nbytes
         for index, (_, image, sampler) in enumerate(places.images):
             entry = self._image_infos[index]
             if image >= 0:
@@ -492,9 +505,14 @@ class Launchable:
             for number in places.addresses:
                 if type(values[number]) is Memory:
                     values[number] = values[number].take_address().to_bytes(8, "little")
-        blocks = pipeline.pack(values) if pipeline.pack is not None else ()
+        blocks: Sequence[bytes] = ()
+        if pipeline.pack is not None:
+            blocks = pipeline.pack(values)
         for is_block, number, offset, size in pipeline.uniforms:
-            data = blocks[number] if is_block else values[number]
+            if is_block:
+                data = blocks[number]
+            else:
+                data = values[number]
             assert self._uniforms is not None
             ffi.memmove(
                 ffi.cast("char *", self._uniforms.address + offset), data, min(size, len(data))
@@ -504,12 +522,15 @@ class Launchable:
                 logical.handle, len(places.bindings), self._writes, 0, ffi.NULL
             )
         self._grid = grid
-        self._push = blocks[places.push].ljust(places.push_size, b"\0") if places.push >= 0 else b""
+        self._push = b""
+        if places.push >= 0:
+            self._push = blocks[places.push].ljust(places.push_size, b"\0")
 
     def dispatch(self, handle: Any) -> None:
         """Record the commands of the launch into a VkCommandBuffer."""
         pipeline = self._pipeline
-        places, calls = pipeline.places, pipeline.logical.calls
+        places = pipeline.places
+        calls = pipeline.logical.calls
         calls.vkCmdBindPipeline(handle, _COMPUTE, pipeline.handle)
         if self._sets is not None:
             calls.vkCmdBindDescriptorSets(

@@ -32,12 +32,14 @@ _USES_UNIFORM = 1
 #: In SPIR-V: the opcode of pointer types.
 _POINTER = 32
 #: The capability PhysicalStorageBufferAddresses, and the storage class of its pointers.
-_ADDRESSES, _PHYSICAL = 5347, 5349
+_ADDRESSES = 5347
+_PHYSICAL = 5349
 #: The opcodes of variables, and of values that come from several branches.
-_VARIABLE, _PHI = 59, 245
-#: The kinds of resources that have no bytes, and the last one in a message.
+_VARIABLE = 59
+_PHI = 245
+#: The kinds of resources that have no bytes, and those with another text in a message.
 _OPAQUE = ("image", "sampler", "combined")
-_COMBINED = "image with a sampler"
+_KIND_TEXTS = {"image": "an image", "combined": "an image with a sampler"}
 #: The bytes of a scalar of a function without an interface.
 _SCALAR = 8
 
@@ -87,7 +89,8 @@ class Shader:
         except FormatError as error:
             raise self._shader_error(str(error)) from None
         self.module = module
-        self.version, self.capabilities = module.version, module.capabilities
+        self.version = module.version
+        self.capabilities = module.capabilities
         entries = [entry.name for entry in module.entries if entry.model == GL_COMPUTE]
         if entries and info.name not in entries:
             raise self._shader_error(
@@ -110,11 +113,11 @@ class Shader:
     def lengths_read(self) -> set[int]:
         """Return the numbers of the buffers whose run-time length the shader uses."""
         places = read_lengths(self.words, self.module)
-        return {
-            number
-            for number, param in enumerate(self.interface.params)
-            if param.kind == "buffer" and param.at in places
-        }
+        numbers = set()
+        for number, param in enumerate(self.interface.params):
+            if param.kind == "buffer" and param.at in places:
+                numbers.add(number)
+        return numbers
 
     def _used_images(self, reflected: ReflectedShader) -> dict[Any, Resource]:
         """Return the images and samplers by place. Raise FormatError if two variables of one place
@@ -138,20 +141,22 @@ class Shader:
         """
         params = list(self.interface.params)
         for number, param in enumerate(params):
-            resource = self.images.get(param.at) if param.kind == "image" else None
+            if param.kind != "image":
+                continue
+            resource = self.images.get(param.at)
             if resource is None or resource.kind == "sampler":
                 continue
             for field in ("type", "format", "sample"):
-                given, needed = getattr(param, field), getattr(resource, field)
+                given = getattr(param, field)
+                needed = getattr(resource, field)
                 if given != needed and given and (needed or field != "format"):
                     at = _place_text(resource.at)
                     raise self._shader_error(
                         f"has an image of the {field} {needed!r} at {at}, {resource.name!r}, but the payload's fmap gives {given!r}"
                     )
-            type_, format_ = resource.type, param.format or resource.format
             params[number] = param.replace(
-                type=type_,
-                format=format_,
+                type=resource.type,
+                format=param.format or resource.format,
                 sample=resource.sample,
                 access=param.access or resource.access,
             )
@@ -226,44 +231,50 @@ class Shader:
         """Raise FormatError if the shader uses a resource that the fmap does not give, since the
         driver would access invalid memory.
         """
-        values: dict[object, str] = {}
-        sizes: dict[object, int] = {}
-        for param in self.interface.params:
-            if param.kind != "scalar":
-                values[param.at] = (
-                    "combined"
-                    if {values.get(param.at), param.kind} == {"image", "sampler"}
-                    else param.kind
-                )
-                sizes[param.at] = bytes_of(param.type)
+        self._compare_resources(reflected)
+        push = 0
         for each in self.interface.blocks:
-            values[each.at] = "uniform"
-            sizes[each.at] = each.size
-        for resource in reflected.resources:
-            kind = values.get(resource.at, "nothing")
-            at = _place_text(resource.at)
-            if kind != resource.kind:
-                has, gives = (
-                    _COMBINED if each == "combined" else each for each in (resource.kind, kind)
-                )
-                article = "an" if has.startswith("image") else "a"
-                raise self._shader_error(
-                    f"has {article} {has} at {at}, {resource.name!r}, but the payload's fmap has {gives} there"
-                )
-            if resource.kind == "uniform" and sizes[resource.at] < resource.size:
-                raise self._shader_error(
-                    f"has a uniform of {resource.size} bytes at {at}, {resource.name!r}, but the payload's fmap gives {sizes[resource.at]}"
-                )
-        push = next((block.size for block in self.interface.blocks if block.at == "push"), 0)
+            if each.at == "push":
+                push = each.size
         if reflected.push_size > push:
             raise self._shader_error(
                 f"has {reflected.push_size} bytes of push constants, but the payload's fmap gives {push}"
             )
-        block = info.interface.block if info.interface is not None else None
+        block = None
+        if info.interface is not None:
+            block = info.interface.block
         if block is not None and reflected.block is not None and block != reflected.block:
             raise self._shader_error(
                 f"is built for blocks of {reflected.block} threads, but the payload's fmap gives {block}"
             )
+
+    def _compare_resources(self, reflected: ReflectedShader) -> None:
+        kinds: dict[object, str] = {}
+        sizes: dict[object, int] = {}
+        for param in self.interface.params:
+            if param.kind == "scalar":
+                continue
+            kind = param.kind
+            if {kinds.get(param.at), kind} == {"image", "sampler"}:
+                kind = "combined"
+            kinds[param.at] = kind
+            sizes[param.at] = bytes_of(param.type)
+        for block in self.interface.blocks:
+            kinds[block.at] = "uniform"
+            sizes[block.at] = block.size
+        for resource in reflected.resources:
+            given = kinds.get(resource.at, "nothing")
+            at = _place_text(resource.at)
+            if given != resource.kind:
+                has = _KIND_TEXTS.get(resource.kind, f"a {resource.kind}")
+                gives = _KIND_TEXTS.get(given, given).removeprefix("an ")
+                raise self._shader_error(
+                    f"has {has} at {at}, {resource.name!r}, but the payload's fmap has {gives} there"
+                )
+            if given == "uniform" and sizes[resource.at] < resource.size:
+                raise self._shader_error(
+                    f"has a uniform of {resource.size} bytes at {at}, {resource.name!r}, but the payload's fmap gives {sizes[resource.at]}"
+                )
 
     def stores_addresses(self) -> bool:
         """Return whether a variable of a function, or a value that comes from several branches, is
@@ -304,17 +315,24 @@ class Shader:
 
 
 def _place_text(at: object) -> str:
-    return "(set {}, binding {})".format(*at) if isinstance(at, tuple) else str(at)
+    if isinstance(at, tuple):
+        return "(set {}, binding {})".format(*at)
+    return str(at)
 
 
 def bytes_of(type_: str) -> int:
     """Return the bytes of a uniform of type "uint8" or "uint8xN"; 0 for other types."""
+    if type_ == "uint8":
+        return 1
     base, _, count = type_.rpartition("x")
-    return int(count) if base == "uint8" else int(type_ == "uint8")
+    if base != "uint8":
+        return 0
+    return int(count)
 
 
 def _unpack(name: str, value: bytes | memoryview) -> tuple[int, bytes]:
-    flag, number = int.from_bytes(value[:4], "little"), int.from_bytes(value[4:12], "little")
+    flag = int.from_bytes(value[:4], "little")
+    number = int.from_bytes(value[4:12], "little")
     if len(value) < 12 or len(value) != 12 + 4 * number:
         raise FormatError(
             f"the shader of the vulkan function {name!r} is damaged: expected a flag of 4 bytes, a number of words in 8 bytes and that "
@@ -337,32 +355,42 @@ def _complete_interface(
     """
     known = info.interface
     if known is None:
-        params = [
-            Param("", "buffer") if declared == "handle" else Param("", "scalar", declared)
-            for declared in info.arg_types
-        ]
-    else:
-        params = list(known.params)
-    blocks = list(known.blocks) if known is not None else []
+        known = Interface([_undeclared_param(each) for each in info.arg_types])
+    params = list(known.params)
+    blocks = list(known.blocks)
     buffers = scalars = 0
     for number, param in enumerate(params):
         if param.at is None and param.kind == "scalar":
-            type_ = param.type or info.arg_types[number]
-            if "x" in type_.replace("complex", "") or type_ == "complex128":
-                raise FormatError(
-                    f"the payload of the vulkan function {name!r} gives no place for argument {number + 1} of type {type_}. Without a "
-                    f"place, expected a single number of at most {_SCALAR} bytes; compile the function with an interface",
-                    kind="vulkan",
-                    function=name,
-                )
+            _check_scalar(name, number, param.type or info.arg_types[number])
             params[number] = param.replace(at=(len(blocks), _SCALAR * scalars))
             scalars += 1
         elif param.at is None:
             params[number] = param.replace(at=(0, buffers))
         buffers += param.kind != "scalar"
     if scalars:
-        blocks.append(Block((0, buffers) if flag & _USES_UNIFORM else "push", _SCALAR * scalars))
-    known = known or Interface()
+        at: Any = "push"
+        if flag & _USES_UNIFORM:
+            at = (0, buffers)
+        blocks.append(Block(at, _SCALAR * scalars))
+    extra = known.extra
     constants = [constant.to_dict() for constant in reflected.constants]
-    extra = {"constants": constants, **known.extra} if constants else known.extra
+    if constants:
+        extra = {"constants": constants, **extra}
     return known.replace(params=params, blocks=blocks, block=reflected.block, extra=extra)
+
+
+def _undeclared_param(arg_type: str) -> Param:
+    if arg_type == "handle":
+        return Param("", "buffer")
+    return Param("", "scalar", arg_type)
+
+
+def _check_scalar(name: str, number: int, type_: str) -> None:
+    """Raise FormatError for an argument without a place that TVM's rule has no place for."""
+    if "x" in type_.replace("complex", "") or type_ == "complex128":
+        raise FormatError(
+            f"the payload of the vulkan function {name!r} gives no place for argument {number + 1} of type {type_}. Without a "
+            f"place, expected a single number of at most {_SCALAR} bytes; compile the function with an interface",
+            kind="vulkan",
+            function=name,
+        )
