@@ -580,7 +580,7 @@ def _program_arguments(
     _check_names(function, given, params, names)
     lengths = {name: sizes[name] for name in names if name in sizes}
     values: dict[str, Any] = {}
-    #: The text of an array without its shape; "" for an argument that is not given.
+    # The text of an array without its shape; "" for an argument that is not given.
     made: dict[str, str] = {}
     for name, value in given.items():
         if name in names:
