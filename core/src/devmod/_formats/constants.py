@@ -30,7 +30,8 @@ class ConstantForm:
     """
 
     def __init__(self, wire: Sequence[Binary] | None, parts: Sequence[int]) -> None:
-        self.wire, self.parts = wire, parts
+        self.wire = wire
+        self.parts = parts
 
 
 class ConstantPlan:
@@ -98,4 +99,4 @@ def _digest(module: Module, form: ConstantForm) -> bytes:
         return sha256_of_parts(form.wire)
     assert isinstance(module, StoredModule)
     entry = module.entry
-    return entry.digest if entry.unpacked is None else entry.unpacked[1]
+    return entry.stored_digest

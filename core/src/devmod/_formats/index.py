@@ -52,7 +52,8 @@ COMPRESSED = "zstd"
 COMPRESSION = "compression"
 #: The limits on compressed bytes: n bytes unpack to ``n * MAX_RATIO`` bytes, and those of a whole
 #: file to ``FREE_UNPACKED`` more.
-FREE_UNPACKED, MAX_RATIO = 1 << 20, 256
+FREE_UNPACKED = 1 << 20
+MAX_RATIO = 256
 
 
 class Entry:
@@ -94,7 +95,16 @@ class Entry:
     @property
     def stored_size(self) -> int:
         """The size of the bytes without their repeats, decompressed."""
-        return self.size if self.unpacked is None else self.unpacked[0]
+        if self.unpacked is None:
+            return self.size
+        return self.unpacked[0]
+
+    @property
+    def stored_digest(self) -> bytes:
+        """The SHA-256 of the bytes without their repeats, decompressed."""
+        if self.unpacked is None:
+            return self.digest
+        return self.unpacked[1]
 
 
 def aligned(offset: int) -> int:
@@ -193,7 +203,8 @@ def head_length(data: memoryview, place: str) -> int:
         raise FormatError(
             f"{place} is cut short: {len(data)} bytes, and the header alone takes {HEADER}"
         )
-    number, length = int.from_bytes(data[8:12], "little"), int.from_bytes(data[12:16], "little")
+    number = int.from_bytes(data[8:12], "little")
+    length = int.from_bytes(data[12:16], "little")
     if number > NUMBER:
         raise FormatError(
             f"{place} is in version {number - NUMBER + 1} of the .devmod format, and this devmod reads version 1: "
@@ -249,7 +260,9 @@ def read_origin(page: bytes, entry: Entry, number: int, subject: str) -> Origin:
     from devmod._values.origin import Origin
 
     reader = Reader(page, subject)
-    reader.within, reader.field, reader.at = f"modules, {number}", "origin", entry.origin_at
+    reader.within = f"modules, {number}"
+    reader.field = "origin"
+    reader.at = entry.origin_at
     fields = reader.read_map_object()
     try:
         return Origin.from_dict(fields)
@@ -259,27 +272,33 @@ def read_origin(page: bytes, entry: Entry, number: int, subject: str) -> Origin:
 
 def read_entry(reader: Reader, number: int) -> Entry:
     """Read a module. Its offset is 0 if it has bytes."""
-    reader.within, reader.field = f"modules, {number}", ""
+    reader.within = f"modules, {number}"
+    reader.field = ""
     start = reader.at
     fields = reader.read_fields(_FIELDS)
     kind = fields.get("kind", "")
     bare = kind in (BUNDLE, LIBRARY)
     if not bare and not is_valid_name(kind):
         raise reader.error("no kind, or one that is not of the form [a-z][a-z0-9_]{0,31}", start)
-    if bare or not all(key in fields for key in _LOCATION):
-        located = [key for key in _OF_BYTES if key in fields]
-        if not bare or located:
-            article = "no" if bare else "a"
-            raise reader.error(
-                f"a module of kind {kind!r} has {article} size and sha256; found: {', '.join(located) or 'none'}",
-                start,
-            )
-    if len(digest := fields.get("sha256", NO_DIGEST)) != 32:
+    if bare:
+        if not fields.keys().isdisjoint(_OF_BYTES):
+            raise reader.error(_location_problem(fields, kind, "no"), start)
+    elif "size" not in fields or "sha256" not in fields:
+        raise reader.error(_location_problem(fields, kind, "a"), start)
+    digest = fields.get("sha256", NO_DIGEST)
+    if len(digest) != 32:
         raise reader.error(f"a sha256 of {len(digest)} bytes", start)
     if fields.get("parts") and kind != CONSTANTS:
         raise reader.error(f"a module of kind {kind!r} has parts, which only constants have", start)
     made = {_ATTRIBUTES[key]: value for key, value in fields.items() if key in _ATTRIBUTES}
-    return Entry(offset=None if bare else 0, **made)
+    if not bare:
+        made["offset"] = 0
+    return Entry(**made)
+
+
+def _location_problem(fields: Mapping[str, Any], kind: str, article: str) -> str:
+    found = [key for key in _OF_BYTES if key in fields]
+    return f"a module of kind {kind!r} has {article} size and sha256; found: {', '.join(found) or 'none'}"
 
 
 def read_sources(reader: Reader, number: int) -> Entry:
@@ -294,7 +313,8 @@ def read_part(reader: Reader, number: int) -> Entry:
 
 def _read_other(reader: Reader, number: int, key: str, role: str) -> Entry:
     """Read an entry that is no module, of the array `key` of a page."""
-    reader.within, reader.field = f"{key}, {number}", ""
+    reader.within = f"{key}, {number}"
+    reader.field = ""
     start = reader.at
     fields = reader.read_fields(_SOURCE_FIELDS)
     for each in _LOCATION:
@@ -316,7 +336,8 @@ def _read_unpacked(reader: Reader) -> tuple[int, bytes]:
     """Read the size and the digest of the bytes that zstd compressed."""
     start = reader.at
     if reader.read_array() == 2:
-        size, digest = read_size(reader), bytes(reader.read_bin())
+        size = read_size(reader)
+        digest = bytes(reader.read_bin())
         if len(digest) == 32:
             return size, digest
     raise reader.error("expected an array of a size and a SHA-256", start)
@@ -337,8 +358,8 @@ def read_numbers(reader: Reader) -> tuple[int, ...]:
     return reader.read_numbers(2**32 - 1)
 
 
-def _read_texts(reader: Reader) -> tuple[str, ...]:
-    return tuple([reader.read_str() for _ in range(reader.read_array())])
+def _read_repeats(reader: Reader) -> Repeats:
+    return [reader.read_numbers(2**63 - 1) for _ in range(reader.read_array())]
 
 
 def _skip_origin(reader: Reader) -> int:
@@ -356,7 +377,10 @@ def fields_of(
     """Return the fields of a map for `Reader.read_fields`: for the key as devmod writes it, the key
     and the reader of its value.
     """
-    return {bytes((0xA0 | len(key),)) + key.encode(): (key, read) for key, read in readers.items()}
+    fields: dict[bytes, tuple[str, Callable[[Reader], Any]]] = {}
+    for key, read in readers.items():
+        fields[bytes((0xA0 | len(key),)) + key.encode()] = (key, read)
+    return fields
 
 
 #: The fields of a module.
@@ -365,18 +389,16 @@ _FIELDS = fields_of(
         "kind": Reader.read_str,
         "imports": read_numbers,
         "format": Reader.read_str,
-        "functions": _read_texts,
+        "functions": Reader.read_texts,
         "variant": Reader.read_str,
         "rank": read_number,
-        "features": _read_texts,
+        "features": Reader.read_texts,
         "origin": _skip_origin,
         "size": read_size,
         "sha256": Reader.read_bin,
         "shift": lambda reader: reader.read_int(0, MAX_SHIFT),
         COMPRESSED: _read_unpacked,
-        "repeats": lambda reader: [
-            reader.read_numbers(2**63 - 1) for _ in range(reader.read_array())
-        ],
+        "repeats": _read_repeats,
         "sources": read_number,
         "parts": read_numbers,
     }
@@ -397,7 +419,9 @@ def candidates_of(
     """Return the numbers of `BundleModule.candidates`. `imports_of` returns the imports of a
     bundle, and None for another module.
     """
-    pending, seen, results = [*roots][::-1], set[int](), list[int]()
+    pending = [*roots][::-1]
+    seen: set[int] = set()
+    results: list[int] = []
     while pending:
         number = pending.pop()
         if number not in seen:
@@ -440,10 +464,10 @@ def check_tree(
     height = heights.get(number, 0)
     if not height and len(path) < MAX_DEPTH:
         below = path | {number}
-        height = heights[number] = 1 + max(
-            (check_tree(each, imports_of, heights, place, below) for each in imports_of(number)),
-            default=0,
-        )
+        height = 1
+        for each in imports_of(number):
+            height = max(height, 1 + check_tree(each, imports_of, heights, place, below))
+        heights[number] = height
     if not height or len(path) + height > MAX_DEPTH:
         raise FormatError(
             f"the index of {place}: module {number} is more than {MAX_DEPTH} imports deep"
@@ -464,11 +488,15 @@ def check_blob(entry: Entry, number: int, place: str, unpacking: Unpacking) -> N
     """Check that the bytes of an entry unpack to an allowed size, and their repeats."""
     if entry.features:  # they may give both another meaning, and nothing of the bytes is used
         return
-    subject = f"module {number} ({entry.kind})"
-    if not entry.kind:
-        subject = "a part" if entry.role == PART else "sources"
+    if entry.role == PART:
+        subject = "a part"
+    elif not entry.kind:
+        subject = "sources"
+    else:
+        subject = f"module {number} ({entry.kind})"
     subject = f"the index of {place}: the bytes of {subject}"
-    size, unpacked = entry.size, entry.stored_size
+    size = entry.size
+    unpacked = entry.stored_size
     if entry.unpacked is not None and not unpacking.add(size, unpacked):
         raise FormatError(
             f"{subject} unpack from {size} to {unpacked} bytes; the limit is {unpacking.free + size * MAX_RATIO}"

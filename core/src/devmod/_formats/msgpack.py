@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 MAX_DEPTH = 32
 #: The limit on arrays and maps in values of any type: a fixed number, and one more for so many
 #: bytes of the data. An empty map takes one byte in the file and 64 in memory.
-FREE_CONTAINERS, BYTES_A_CONTAINER = 1024, 8
+FREE_CONTAINERS = 1024
+BYTES_A_CONTAINER = 8
 
 _STR = {0xD9: 1, 0xDA: 2, 0xDB: 4}
 _BIN = {0xC4: 1, 0xC5: 2, 0xC6: 4}
@@ -69,38 +70,44 @@ class Reader:
         self, data: memoryview | bytes, subject: str, kind: str = "", *, size: int | None = None
     ) -> None:
         self.data: Any = data
-        self.subject, self.kind = subject, kind
+        self.subject = subject
+        self.kind = kind
         self.within = ""
         self.field = ""
         self.at = 0
         self.base = 0
         self._end = len(data)
-        self.size = self._end if size is None else size
+        if size is None:
+            size = self._end
+        self.size = size
         self._room = FREE_CONTAINERS + self.size // BYTES_A_CONTAINER
 
     def error(self, problem: str, at: int | None = None) -> FormatError:
         """Return the error that names the field and the offset."""
-        field = ", ".join(filter(None, (self.within, self.field)))
-        return FormatError(
-            f"{self.subject}: {field}{': ' if field else ''}{problem}, at byte {self.base + (self.at if at is None else at)}",
-            kind=self.kind,
-        )
+        if at is None:
+            at = self.at
+        where = ", ".join(filter(None, (self.within, self.field)))
+        if where:
+            problem = f"{where}: {problem}"
+        return FormatError(f"{self.subject}: {problem}, at byte {self.base + at}", kind=self.kind)
 
     def finish(self) -> None:
         """Raise FormatError if bytes follow the last object."""
         self.field = ""
         trailing = len(self.data) - self.at
+        if trailing == 1:
+            raise self.error("1 more byte follows the last field")
         if trailing:
-            raise self.error(
-                f"{trailing} more {'byte follows' if trailing == 1 else 'bytes follow'} the last field"
-            )
+            raise self.error(f"{trailing} more bytes follow the last field")
 
     # -- one object of a known type
 
     def read_str(self) -> str:
         """Read a string."""
         at = self.at
-        mark = self.data[at] if at < self._end else 0
+        mark = 0
+        if at < self._end:
+            mark = self.data[at]
         end = at + mark - 0x9F
         if 0xA0 <= mark <= 0xBF and end <= self._end:
             # Nearly every string in a file is this short, and an index of 1,000 modules has 10,000
@@ -147,18 +154,24 @@ class Reader:
     def read_int(self, low: int, high: int) -> int:
         """Read an integer between two bounds, both included."""
         start = at = self.at
-        mark = self.data[at] if at < self._end else 0xC1
+        mark = 0xC1
+        if at < self._end:
+            mark = self.data[at]
         size = _UINT.get(mark, 8)
         if size < 8 and at + size < self._end:
             # Nearly every integer in a file is of this form, and an index of 1,000 modules has
             # 3,000 of them.
-            value = int.from_bytes(self.data[at + 1 : at + 1 + size], "big") if size else mark
+            value = mark
+            if size:
+                value = int.from_bytes(self.data[at + 1 : at + 1 + size], "big")
             if low <= value <= high:
                 self.at = at + 1 + size
                 return value
         mark = self._mark()
-        if mark <= 0x7F or mark >= 0xE0:
-            value = mark if mark <= 0x7F else mark - 0x100
+        if mark <= 0x7F:
+            value = mark
+        elif mark >= 0xE0:
+            value = mark - 0x100
         elif mark in _INT:
             size, signed = _INT[mark]
             value = self._number(size, signed=signed)
@@ -175,7 +188,22 @@ class Reader:
         if part.isascii() and high >= 0x7F:  # each is one byte
             self.at += count
             return tuple(part)
-        return tuple([self.read_int(0, high) for _ in range(count)])
+        numbers: list[int] = []
+        data = self.data
+        end = self._end
+        for _ in range(count):
+            at = self.at
+            if at + 2 < end and data[at] == 0xCD and high >= 0xFFFF:
+                # Nearly every number of a record in an index of 10,000 modules is of this form.
+                numbers.append(data[at + 1] << 8 | data[at + 2])
+                self.at = at + 3
+            else:
+                numbers.append(self.read_int(0, high))
+        return tuple(numbers)
+
+    def read_texts(self) -> tuple[str, ...]:
+        """Read an array of strings."""
+        return tuple([self.read_str() for _ in range(self.read_array())])
 
     def read_key(self, taken: Any) -> str:
         """Read a key of a map. `taken` is the map so far, which must not have the key."""
@@ -194,18 +222,23 @@ class Reader:
         The values of other keys are read by `read_value`.
         """
         fields: dict[str, Any] = {}
-        data, end = self.data, self._end
+        data = self.data
+        end = self._end
         for _ in range(self.read_map()):
             at = self.at
-            known = readers.get(data[at : at + data[at] - 0x9F]) if at < end else None
+            known = None
+            if at < end:
+                known = readers.get(data[at : at + data[at] - 0x9F])
             if known is not None and known[0] not in fields:
                 key, read = known
                 self.at = at + data[at] - 0x9F
             else:
                 self.field = ""
                 key = self.read_key(fields)
-                known = next((each for each in readers.values() if each[0] == key), None)
-                read = known[1] if known is not None else Reader.read_value
+                read = Reader.read_value
+                for each in readers.values():
+                    if each[0] == key:
+                        read = each[1]
             self.field = key
             fields[key] = read(self)
         self.field = ""
@@ -284,7 +317,8 @@ class Reader:
             exceeded: `at` is then unchanged, and reading the objects raises the error, except that
             of `most`, for which the result is -1.
         """
-        data, at = self.data, self.at
+        data = self.data
+        at = self.at
         pending = values = count
         containers = 0
         try:
@@ -354,7 +388,9 @@ class Reader:
     def _float(self) -> float:
         import struct
 
-        form = ">f" if self._mark() == 0xCA else ">d"
+        form = ">d"
+        if self._mark() == 0xCA:
+            form = ">f"
         return float(struct.unpack(form, self.take(struct.calcsize(form)))[0])
 
     def _count(self, expected: str, short: int, long: Mapping[int, int], size: int) -> int:
@@ -405,7 +441,9 @@ _NAMES = {
 
 def _name(mark: int) -> str:
     """Return the name of the type of an object with such a first byte."""
-    return "the byte 0xC1, which msgpack does not use" if mark == 0xC1 else _NAMES[_TYPES[mark]]
+    if mark == 0xC1:
+        return "the byte 0xC1, which msgpack does not use"
+    return _NAMES[_TYPES[mark]]
 
 
 #: The size of an object without parts, with its first byte, if that byte alone gives the size; else

@@ -66,6 +66,7 @@ class Page:
         "names",
         "owners",
         "size",
+        "stop",
         "variants",
     )
 
@@ -81,13 +82,19 @@ class Page:
         name: bytes | None,
     ) -> None:
         #: The number of its first record, and of its records.
-        self.first, self.count = first, count
+        self.first = first
+        self.count = count
         #: Its place in the file.
-        self.at, self.size, self.digest = at, size, digest
+        self.at = at
+        self.size = size
+        self.digest = digest
         #: The place of the bytes of its records, from the start of the first record of the file.
-        self.blobs, self.end = blobs, end
-        #: The name from which on it has the names; None: it has no names.
+        self.blobs = blobs
+        self.end = end
+        #: The names from which on and up to which it has the names. The first one is None for a
+        #: page without names, and the second one for the last page with some.
         self.name = name
+        self.stop: bytes | None = None
         self.data = b""
         self.entries: list[Entry] = []
         #: By name the candidates of other pages: of each its number, its rank, and the position of
@@ -97,6 +104,13 @@ class Page:
         self.calls: Any = None
         #: The numbers of its candidates by the names of their functions, which `Index.find` fills.
         self.owners: dict[str, list[int]] = {}
+
+    def has_name(self, name: str) -> bool:
+        """Return whether it is the page of a name."""
+        key = name.encode("utf-8", "surrogatepass")
+        if self.name is None or key < self.name:
+            return False
+        return self.stop is None or key < self.stop
 
     def others(self, name: str) -> Iterator[tuple[int, Claim]]:
         """Yield the candidates of other pages that have a function, with what the page says of
@@ -139,18 +153,7 @@ class Index:
         self._nodes = 0
         #: By number what pages of names have said of candidates of other pages, with the names.
         self._claims: dict[int, tuple[Claim, set[str]]] = {}
-        reader = Reader(bytes(head), f"the index of {place}")
-        keys: dict[str, Callable[[Reader], Any]] = {
-            "candidates": read_number,
-            "roots": _index.read_numbers,
-            "pages": _read_pages,
-            "sections": _read_sections,
-        }
-        fields = reader.read_fields(fields_of(keys))
-        reader.finish()
-        for key in ("candidates", "pages"):
-            if key not in fields:
-                raise FormatError(f"the index of {place} has no {key}")
+        fields = self._read_head(head)
         self.candidates: int = fields["candidates"]
         self.pages: list[Page] = fields["pages"]
         last = self.pages[-1]
@@ -158,6 +161,8 @@ class Index:
         self.count = last.first + last.count
         self._firsts = [page.first for page in self.pages]
         self._names = [page.name for page in self.pages if page.name is not None]
+        for page, stop in zip(self.pages, self._names[1:], strict=False):
+            page.stop = stop
         at = _index.HEADER + len(head)
         for page in self.pages:
             page.at += at
@@ -175,18 +180,14 @@ class Index:
         #: Reads pages and records.
         self.read = _checked(read, place, self.end, total)
         if 0 <= size != total:
-            problem = (
-                f"is cut short: {size} bytes"
-                if size < total
-                else f"has {size - total} bytes more than its index describes"
-            )
+            problem = f"has {size - total} bytes more than its index describes"
+            if size < total:
+                problem = f"is cut short: {size} bytes"
             raise FormatError(f"{place} {problem}; expected are {total}")
+
         #: The numbers of the roots; None: they are the candidates.
         self._roots: tuple[int, ...] | None = fields.get("roots")
-        if not (self.candidates if self._roots is None else self._roots):
-            raise FormatError(f"the index of {place} has no root")
-        if self._roots is not None and len(set(self._roots)) != len(self._roots):
-            raise FormatError(f"the index of {place} names a root twice")
+        self._check_roots()
         if len(self.pages) == 1 or self.root is not None:  # one root needs its whole tree
             self.entries()
 
@@ -232,8 +233,10 @@ class Index:
         if page is None:
             return []
         own = self._owners(self._load(page)).get(name, ())
-        numbers: dict[int | None, int] = {self.entry(number).rank: number for number in own}
         count = len(own)
+        numbers: dict[int | None, int] = {}
+        for number in own:
+            numbers[self.entry(number).rank] = number
         for number, claim in page.others(name):
             self._agree(number < self.count and self._page_of(number) is not page)
             known, names = self._claims.setdefault(number, (claim, set()))
@@ -257,17 +260,22 @@ class Index:
     def calls(self, name: str) -> object:
         """Return what the page of a function says of its calls; None if it says nothing."""
         page = self._page_with(name)
-        calls = None if page is None else self._load(page).calls
-        return calls.get(name) if isinstance(calls, dict) else None
+        if page is None:
+            return None
+        calls = self._load(page).calls
+        if not isinstance(calls, dict):
+            return None
+        return calls.get(name)
 
     def names(self) -> list[str]:
         """Return the names of the candidates' functions, in the order of the candidates. The pages
         are not compared with each other.
         """
         self._read_pages(self.pages)
-        rows = sorted(
-            [row for page in self.pages for row in self._rows(page)], key=lambda row: row[0]
-        )
+        rows: list[tuple[int, Sequence[str]]] = []
+        for page in self.pages:
+            rows += self._rows(page)
+        rows.sort(key=lambda row: row[0])
         return list(dict.fromkeys([name for _, names in rows for name in names]))
 
     def check_names(self) -> None:
@@ -285,15 +293,46 @@ class Index:
     def root(self) -> int | None:
         """The number of the only root; None if there are several."""
         if self._roots is None:
-            return 0 if self.candidates == 1 else None
-        return self._roots[0] if len(self._roots) == 1 else None
+            if self.candidates == 1:
+                return 0
+        elif len(self._roots) == 1:
+            return self._roots[0]
+        return None
 
     def roots(self) -> Sequence[int]:
         """Return the numbers of the roots. It reads the whole index."""
-        ranked = self._in_order(self.entries())
-        return ranked if self._roots is None else self._roots
+        entries = self.entries()
+        if self._roots is None:
+            return self._in_order(entries)
+        return self._roots
 
     # -- inside
+
+    def _read_head(self, head: memoryview) -> dict[str, Any]:
+        reader = Reader(bytes(head), self._subject)
+        keys: dict[str, Callable[[Reader], Any]] = {
+            "candidates": read_number,
+            "roots": _index.read_numbers,
+            "pages": _read_pages,
+            "sections": _read_sections,
+        }
+        fields = reader.read_fields(fields_of(keys))
+        reader.finish()
+        for key in ("candidates", "pages"):
+            if key not in fields:
+                raise FormatError(f"{self._subject} has no {key}")
+        return fields
+
+    def _check_roots(self) -> None:
+        roots = self._roots
+        if roots is None:
+            if not self.candidates:
+                raise FormatError(f"{self._subject} has no root")
+            return
+        if not roots:
+            raise FormatError(f"{self._subject} has no root")
+        if len(set(roots)) != len(roots):
+            raise FormatError(f"{self._subject} names a root twice")
 
     @property
     def _subject(self) -> str:
@@ -316,46 +355,31 @@ class Index:
     def _page_with(self, name: str) -> Page | None:
         """Return the page that has a name, if one has it."""
         at = bisect_right(self._names, name.encode("utf-8", "surrogatepass"))
-        return self.pages[at - 1] if at else None
+        if not at:
+            return None
+        return self.pages[at - 1]
 
     def _owners(self, page: Page) -> dict[str, list[int]]:
         if not page.owners:
             owners: dict[str, list[int]] = {}
             for number, entry in enumerate(self._load(page).entries, page.first):
-                for name in dict.fromkeys(entry.functions if entry.rank is not None else ()):
-                    owners.setdefault(name, []).append(number)
+                if entry.rank is not None:
+                    for name in dict.fromkeys(entry.functions):
+                        owners.setdefault(name, []).append(number)
             page.owners = owners
         return page.owners
 
     def _rows(self, page: Page) -> list[tuple[int, Sequence[str]]]:
-        """Return the rank and the names of each candidate of a page, which msgpack's own code
-        decodes if it is small.
-        """
-        from msgpack import unpackb  # type: ignore[import-untyped]
-
+        """Return the rank and the names of each candidate of a page."""
         if not page.entries and page.size <= _SMALL:
-            try:
-                found = unpackb(page.data).get("modules", ())
-                rows = [
-                    (each["rank"], each["functions"])
-                    for each in found
-                    if "rank" in each and "functions" in each
-                ]
-                "".join([name for _, names in rows for name in names])
-                sum(rank for rank, _ in rows)
+            rows = _rows_of(page.data)
+            if rows is not None:
                 return rows
-            except (
-                ValueError,
-                TypeError,
-                AttributeError,
-                KeyError,
-            ):  # the strict reader raises the error
-                pass
-        return [
-            (entry.rank, entry.functions)
-            for entry in self._load(page).entries
-            if entry.rank is not None
-        ]
+        rows = []
+        for entry in self._load(page).entries:
+            if entry.rank is not None:
+                rows.append((entry.rank, entry.functions))
+        return rows
 
     def _read_pages(self, pages: Sequence[Page]) -> None:
         """Read those of some pages in a row that were not read. From a server, they are one
@@ -378,6 +402,8 @@ class Index:
         page.data = data
 
     def _load(self, page: Page) -> Page:
+        if page.entries:  # it is complete
+            return page
         return self._once.get(page.at, lambda: self._decode(page))
 
     def _decode(self, page: Page) -> Page:
@@ -402,6 +428,26 @@ class Index:
             raise FormatError(
                 f"{self._subject}: a page has {len(entries)} records, and the head says {page.count}"
             )
+        self._place_entries(page, entries)
+        page.names = fields.get("names", {})
+        page.variants = fields.get("variants", ())
+        page.calls = fields.get("calls")
+        if len(self.pages) > 1 or page.name is None:
+            self._check_place(page, entries)
+        count = len(page.variants)
+        for numbers in page.names.values():
+            if len(numbers) % 3 or max(numbers[2::3], default=0) >= count:
+                raise FormatError(
+                    f"{self._subject}: the names of a page have another number of integers than "
+                    "three for each candidate, or a position beyond its variants"
+                )
+        page.entries = entries
+        return page
+
+    def _place_entries(self, page: Page, entries: Sequence[Entry]) -> None:
+        """Compute the offsets of the bytes of records, and check that they end where the head
+        says.
+        """
         end = page.blobs
         for number, entry in enumerate(entries, page.first):
             if entry.offset is not None:
@@ -414,54 +460,65 @@ class Index:
             raise FormatError(
                 f"{self._subject}: the records of a page have {end - page.blobs} bytes, and the head says {page.end - page.blobs}"
             )
-        page.names = fields.get("names", {})
-        page.variants = fields.get("variants", ())
-        page.calls = fields.get("calls")
-        if len(self.pages) > 1 or page.name is None:
-            self._check_place(page, entries)
-        for numbers in page.names.values():
-            if len(numbers) % 3 or max(numbers[2::3], default=0) >= len(page.variants):
-                raise FormatError(
-                    f"{self._subject}: the names of a page have another number of integers than "
-                    "three for each candidate, or a position beyond its variants"
-                )
-        page.entries = entries
-        return page
 
     def _check_place(self, page: Page, entries: Sequence[Entry]) -> None:
         """Check that a page has one of the names of each of its candidates, and its other names."""
-        self._agree(all(self._page_with(name) is page for name in page.names))
+        for name in page.names:
+            self._agree(page.has_name(name))
         for entry in entries:
             if entry.rank is not None and entry.functions:
-                self._agree(any(self._page_with(name) is page for name in entry.functions))
+                self._agree(any(map(page.has_name, entry.functions)))
 
     def _read_all(self) -> list[Entry]:
         self._read_pages(self.pages)
-        entries = [entry for page in self.pages for entry in self._load(page).entries]
-        modules = [entry for entry in entries if entry.kind]
-        _index.check_nodes(sum(entry.offset is None for entry in modules), len(modules), self.place)
+        entries: list[Entry] = []
+        for page in self.pages:
+            entries += self._load(page).entries
+        self._check_trees(entries)
+        sources: set[int] = set()
+        parts: set[int] = set()
+        for entry in entries:
+            if entry.sources is not None:
+                sources.add(entry.sources)
+            parts.update(entry.parts)
+        self._check_used(entries, SOURCES, sources)
+        self._check_used(entries, PART, parts)
+        if len(self.pages) > 1 or self.pages[0].names:
+            self._check_names(entries)
+        return entries
+
+    def _check_trees(self, entries: Sequence[Entry]) -> None:
+        """Check the trees below the roots, the ranks of the candidates, and that each module is one
+        or is imported.
+        """
+        modules = bare = 0
+        for entry in entries:
+            if entry.kind:
+                modules += 1
+                bare += entry.offset is None
+        _index.check_nodes(bare, modules, self.place)
+
         candidates = self._in_order(entries)
-        ranks = [entries[number].rank for number in candidates]
-        roots = candidates if self._roots is None else self._roots
+        roots: Sequence[int] = candidates
+        if self._roots is not None:
+            roots = self._roots
         for number in roots:
             check_tree(number, lambda each: self.entry(each).imports, self._heights, self.place)
-        walked = _index.candidates_of(
-            roots,
-            lambda each: entries[each].imports if entries[each].kind == _index.BUNDLE else None,
-        )
-        self._agree(
-            len(ranks) == self.candidates and ranks == [*range(len(ranks))] and walked == candidates
-        )
+
+        def imports_of(number: int) -> Sequence[int] | None:
+            entry = entries[number]
+            if entry.kind == _index.BUNDLE:
+                return entry.imports
+            return None
+
+        ranks = [entries[number].rank for number in candidates]
+        self._agree(len(ranks) == self.candidates and ranks == [*range(len(ranks))])
+        self._agree(_index.candidates_of(roots, imports_of) == candidates)
         for number, entry in enumerate(entries):
             if entry.kind and number not in self._heights:
                 raise FormatError(
                     f"{self._subject}: module {number} is neither a candidate nor imported"
                 )
-        self._check_used(entries, SOURCES, {each.sources for each in entries} - {None})
-        self._check_used(entries, PART, {number for each in entries for number in each.parts})
-        if len(self.pages) > 1 or self.pages[0].names:
-            self._check_names(entries)
-        return entries
 
     def _check_used(self, entries: Sequence[Entry], role: str, used: set[int]) -> None:
         """Check that modules name records of a role, and each of them."""
@@ -473,23 +530,45 @@ class Index:
 
     def _check_names(self, entries: Sequence[Entry]) -> None:
         """Check that pages say of candidates of other pages what these have."""
-        others: dict[str, list[tuple[int, Claim]]] = {}
-        said: dict[str, list[tuple[int, Claim]]] = {}
+        #: By name the numbers of the candidates in pages of other names, in their order.
+        expected: dict[str, list[int]] = {}
         for page in self.pages:
-            for name, numbers in self._owners(page).items():
-                if self._page_with(name) is not page:
-                    claims = [(number, _claim_of(entries[number])) for number in numbers]
-                    others.setdefault(name, []).extend(claims)
-            for name in page.names:
-                said[name] = sorted(page.others(name))
-        self._agree(said == {name: sorted(claims) for name, claims in others.items()})
+            for number, entry in enumerate(page.entries, page.first):
+                if entry.rank is not None:
+                    for name in dict.fromkeys(entry.functions):
+                        if not page.has_name(name):
+                            expected.setdefault(name, []).append(number)
+        for page in self.pages:
+            for name, numbers in page.names.items():
+                self._agree(sorted(numbers[::3]) == expected.pop(name, None))
+                for number, claim in page.others(name):
+                    if claim != _claim_of(entries[number]):
+                        self._agree(False)
+        self._agree(not expected)
 
     @staticmethod
     def _in_order(entries: Sequence[Entry]) -> list[int]:
-        ranks = [
-            (entry.rank, number) for number, entry in enumerate(entries) if entry.rank is not None
-        ]
+        ranks: list[tuple[int, int]] = []
+        for number, entry in enumerate(entries):
+            if entry.rank is not None:
+                ranks.append((entry.rank, number))
         return [number for _, number in sorted(ranks)]
+
+
+def _rows_of(data: bytes) -> list[tuple[int, Sequence[str]]] | None:
+    """Return the rows of a page by msgpack's own code; None if the strict reader must read it."""
+    from msgpack import unpackb  # type: ignore[import-untyped]
+
+    rows: list[tuple[int, Sequence[str]]] = []
+    try:
+        for each in unpackb(data).get("modules", ()):
+            if "rank" in each and "functions" in each:
+                rows.append((each["rank"], each["functions"]))
+        "".join([name for _, names in rows for name in names])
+        sum([rank for rank, _ in rows])
+    except (ValueError, TypeError, AttributeError, KeyError):  # the strict reader raises the error
+        return None
+    return rows
 
 
 def _checked(read: Read, place: str, pages_end: int, size: int) -> ReadParts:
@@ -598,18 +677,16 @@ def _read_pages(reader: Reader) -> list[Page]:
     first = at = end = 0
     name: bytes | None = b""
     for number in range(reader.read_array()):
-        reader.within, reader.field, start = f"pages, {number}", "", reader.at
+        reader.within = f"pages, {number}"
+        reader.field = ""
+        start = reader.at
         items = reader.read_array()
-        count, size = read_number(reader), reader.read_int(1, _index.MAX_INDEX)
-        length, digest = _index.read_size(reader), bytes(reader.read_bin())
+        count = read_number(reader)
+        size = reader.read_int(1, _index.MAX_INDEX)
+        length = _index.read_size(reader)
+        digest = bytes(reader.read_bin())
         if items == 6 and name is not None:
-            before, kept = name, reader.read_int(0, len(name))
-            name = before[:kept] + bytes(reader.read_bin())
-            if name <= before if number else name:
-                raise reader.error(
-                    "its first name is not behind that of the page before, or is not empty for the first page",
-                    start,
-                )
+            name = _read_first_name(reader, name, number, start)
         elif items == 4:
             name = None
         else:
@@ -621,11 +698,29 @@ def _read_pages(reader: Reader) -> list[Page]:
             raise reader.error(
                 f"a SHA-256 of {len(digest)} bytes, or {count} records in {size} bytes", start
             )
-        start = aligned(end) if length else end
-        end = start + length
-        pages.append(Page(first, count, at, size, start, end, digest, name))
-        first, at = first + count, at + size
+        blobs = end
+        if length:
+            blobs = aligned(end)
+        end = blobs + length
+        pages.append(Page(first, count, at, size, blobs, end, digest, name))
+        first += count
+        at += size
     reader.within = ""
     if not pages:
         raise reader.error("expected at least one page")
     return pages
+
+
+def _read_first_name(reader: Reader, before: bytes, number: int, start: int) -> bytes:
+    """Read the name from which on a page has the names. `before` is that of the page before."""
+    kept = reader.read_int(0, len(before))
+    name = before[:kept] + bytes(reader.read_bin())
+    is_valid = name > before
+    if not number:
+        is_valid = not name
+    if not is_valid:
+        raise reader.error(
+            "its first name is not behind that of the page before, or is not empty for the first page",
+            start,
+        )
+    return name

@@ -46,8 +46,11 @@ class StoredPart:
         subject: str,
         kind: str,
     ) -> None:
-        self._find, self._number, self._read = find, number, read
-        self._subject, self._kind = subject, kind
+        self._find = find
+        self._number = number
+        self._read = read
+        self._subject = subject
+        self._kind = kind
 
     @property
     def entry(self) -> Entry:
@@ -61,7 +64,7 @@ class StoredPart:
     def digest(self) -> bytes:
         """The SHA-256 of the constant."""
         entry = self.entry
-        return entry.digest if entry.unpacked is None else entry.unpacked[1]
+        return entry.stored_digest
 
     def data(self) -> memoryview:
         """Return the constant, after a check of its digest."""
@@ -114,7 +117,10 @@ def find_equal(parts: Sequence[StoredPart | Binary]) -> list[tuple[int, bytes]]:
     digests = [b""] * len(parts)
     by_size: dict[int, list[int]] = {}
     for number, part in enumerate(parts):
-        size = len(part) if not isinstance(part, StoredPart) else part.entry.stored_size
+        if isinstance(part, StoredPart):
+            size = part.entry.stored_size
+        else:
+            size = len(part)
         by_size.setdefault(size, []).append(number)
     for group in by_size.values():
         if len(group) > 1:
@@ -123,7 +129,10 @@ def find_equal(parts: Sequence[StoredPart | Binary]) -> list[tuple[int, bytes]]:
     first: dict[bytes, int] = {}
     result: list[tuple[int, bytes]] = []
     for number, digest in enumerate(digests):
-        result.append((first.setdefault(digest, number) if digest else number, digest))
+        equal = number
+        if digest:
+            equal = first.setdefault(digest, number)
+        result.append((equal, digest))
     return result
 
 
@@ -141,7 +150,11 @@ def _like_another(parts: Sequence[StoredPart | Binary], group: Sequence[int]) ->
         if isinstance(part, StoredPart):
             return group
         by_sample.setdefault(_sample(part), []).append(number)
-    return [number for alike in by_sample.values() if len(alike) > 1 for number in alike]
+    numbers: list[int] = []
+    for alike in by_sample.values():
+        if len(alike) > 1:
+            numbers += alike
+    return numbers
 
 
 def _sample(data: Binary) -> bytes:

@@ -46,7 +46,8 @@ def encode(
     """
     parts: list[Binary] = []
     head = bytearray()
-    kind, pack = spec.kind, packer(spec.kind)
+    kind = spec.kind
+    pack = packer(kind)
     for field in spec.fields:
         if field == "fmt":
             head += pack(fmt, f"the format of the {kind} module")
@@ -71,13 +72,18 @@ def share_shaders(spec: TargetSpec, parts: Sequence[Binary]) -> tuple[Sequence[B
 
     `parts` are those of `encode`, or one part.
     """
+    pieces = parts
     try:
-        shared, repeats = share(parts if len(parts) > 1 else _payload_parts(spec, flat(parts[0])))
+        if len(parts) == 1:
+            pieces = _payload_parts(spec, flat(parts[0]))
+        shared, repeats = share(pieces)
         if repeats:
             decode(spec, b"".join(shared), repeats)  # the parts of a class of a plugin may be any
     except FormatError:  # the runtime raises the error at the first use
         return parts, ()
-    return (shared, repeats) if repeats else (parts, ())
+    if not repeats:
+        return parts, ()
+    return shared, repeats
 
 
 def payload_offset(spec: TargetSpec, parts: Sequence[Binary]) -> int:
@@ -90,7 +96,9 @@ def payload_offset(spec: TargetSpec, parts: Sequence[Binary]) -> int:
             parts = _payload_parts(spec, flat(parts[0]))
     except FormatError:  # the runtime raises the error at the first use
         return 0
-    return len(parts[0]) if len(parts) == 2 else 0
+    if len(parts) != 2:
+        return 0
+    return len(parts[0])
 
 
 def _payload_parts(spec: TargetSpec, data: memoryview) -> Sequence[Binary]:
@@ -102,13 +110,18 @@ def _payload_parts(spec: TargetSpec, data: memoryview) -> Sequence[Binary]:
         if field != "code":
             reader.skip()
             continue
-        for _ in range(reader.read_map() if spec.shader_map else 1):
+        count = 1
+        if spec.shader_map:
+            count = reader.read_map()
+        for _ in range(count):
             if spec.shader_map:
                 reader.read_str()
             payload = reader.read_bin()
             parts += [data[end : reader.at - len(payload)], payload]
             end = reader.at
-    return [*parts, data[end:]] if end < len(data) else parts
+    if end < len(data):
+        parts.append(data[end:])
+    return parts
 
 
 # The layout: the fields in the order of the kind's TargetSpec.fields, each one msgpack object. Most
@@ -207,18 +220,18 @@ def array_header(count: int, short: int = 0x90, long: int = 0xDC) -> bytes:
     """
     if count < 16:
         return bytes((short | count,))
-    return (
-        bytes((long,)) + count.to_bytes(2, "big")
-        if count <= 0xFFFF
-        else bytes((long + 1,)) + count.to_bytes(4, "big")
-    )
+    if count <= 0xFFFF:
+        return bytes((long,)) + count.to_bytes(2, "big")
+    return bytes((long + 1,)) + count.to_bytes(4, "big")
 
 
 def binary_head_size(size: int) -> int:
     """Return the number of bytes before a binary of `size` bytes, as devmod writes it."""
     if size <= 0xFF:
         return 2
-    return 3 if size <= 0xFFFF else 5
+    if size <= 0xFFFF:
+        return 3
+    return 5
 
 
 def append_binary(
@@ -243,34 +256,36 @@ def _pack_fmap(
     fmap: Mapping[str, FunctionInfo], kind: str, pack: Callable[[object, str], bytes]
 ) -> bytes:
     subject = f"the fmap of the {kind} module"
-
-    parts, has_extra = [map_header(len(fmap))], False
+    parts = [map_header(len(fmap))]
+    has_extra = False
     for name, info in fmap.items():
         key = info.arg_types, info.launch_param_tags, info.arg_extra_tags
-        if (middle := _middles.get(key)) is None:
-            middle = b"".join(
-                [pack(each, subject) for each in ([*map(parse_dtype, info.arg_types)], *key[1:])]
-            )
+        middle = _middles.get(key)
+        if middle is None:
+            types = [*map(parse_dtype, info.arg_types)]
+            middle = b"".join([pack(each, subject) for each in (types, *key[1:])])
             if len(_middles) < 4096:
                 _middles[key] = middle
-        parts += (
-            pack(name, subject),
-            b"\x94" if (interface := info.interface) is None else b"\x95",
-            pack(info.name, subject),
-            middle,
-        )
-        if interface is not None:
+        interface = info.interface
+        if interface is None:
+            parts += (pack(name, subject), b"\x94", pack(info.name, subject), middle)
+        else:
+            parts += (pack(name, subject), b"\x95", pack(info.name, subject), middle)
             parts.append(pack(interface.to_dict(), subject))
-            has_extra = (
-                has_extra
-                or bool(interface.extra)
-                or any(map(_EXTRA, interface.params))
-                or any(map(_EXTRA, interface.blocks))
-            )
+            has_extra = has_extra or _has_extra(interface)
     packed = b"".join(parts)
     if has_extra:  # msgpack's packer accepts some values that `Reader` refuses
         dict(_read_fmap(Reader(memoryview(packed), f"{subject} cannot be written", kind)))
     return packed
+
+
+def _has_extra(interface: Interface) -> bool:
+    """Return whether an interface has keys that devmod does not know."""
+    return (
+        bool(interface.extra)
+        or any(map(_EXTRA, interface.params))
+        or any(map(_EXTRA, interface.blocks))
+    )
 
 
 # -- reading
@@ -298,12 +313,11 @@ class StoredFunctions(Mapping[str, FunctionInfo]):
     __slots__ = ("_base", "_data", "_decoded", "_kind", "_places", "_size", "_subject")
 
     def __init__(self, reader: Reader, start: int, places: dict[str, int]) -> None:
-        self._data, self._subject, self._kind = (
-            bytes(reader.data[start : reader.at]),
-            reader.subject,
-            reader.kind,
-        )
-        self._base, self._size = start, reader.size
+        self._data = bytes(reader.data[start : reader.at])
+        self._subject = reader.subject
+        self._kind = reader.kind
+        self._base = start
+        self._size = reader.size
         self._places = places
         self._decoded: dict[str, FunctionInfo] = {}
 
@@ -324,7 +338,8 @@ class StoredFunctions(Mapping[str, FunctionInfo]):
         """Decode a function, and do not keep the result."""
         # The limits hold for all functions together: they were checked with the framing.
         reader = Reader(self._data, self._subject, self._kind, size=self._size)
-        reader.base, reader.at = self._base, self._places[name] - self._base
+        reader.base = self._base
+        reader.at = self._places[name] - self._base
         return _read_info(reader, f"fmap of {quote_name(name)}")
 
     def __contains__(self, name: object) -> bool:
@@ -359,7 +374,8 @@ def _read_fmap(reader: Reader) -> StoredFunctions:
 
 
 def _read_info(reader: Reader, subject: str) -> FunctionInfo:
-    start, reader.field = reader.at, subject
+    start = reader.at
+    reader.field = subject
     count = reader.read_array()
     if count not in (4, 5):
         raise reader.error(f"expected an array of 4 or 5, found one of {count}", start)
@@ -368,15 +384,18 @@ def _read_info(reader: Reader, subject: str) -> FunctionInfo:
     reader.field = f"{subject}, arg_types"
     types = [dtype_name(read_dtype(reader)) for _ in range(reader.read_array())]
     reader.field = f"{subject}, launch_param_tags"
-    tags = [reader.read_str() for _ in range(reader.read_array())]
+    tags = reader.read_texts()
     reader.field = f"{subject}, arg_extra_tags"
     extra = [reader.read_int(-(2**31), 2**31 - 1) for _ in range(reader.read_array())]
     reader.field = f"{subject}, interface"
-    fields = reader.read_map_object() if count == 5 else None
+    fields: dict[str, object] | None = None
+    if count == 5:
+        fields = reader.read_map_object()
+    interface = None
     try:
-        return FunctionInfo(
-            symbol, types, tags, extra, None if fields is None else Interface.from_dict(fields)
-        )
+        if fields is not None:
+            interface = Interface.from_dict(fields)
+        return FunctionInfo(symbol, types, tags, extra, interface)
     except FormatError as error:
         raise reader.error(str(error), start) from None
 
