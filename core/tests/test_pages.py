@@ -18,7 +18,7 @@ from work import work
 
 import devmod
 from devmod._formats.index import MAX_BARE
-from devmod._formats.save import MAX_SINGLE, PAGE_SIZE
+from devmod._formats.index_writer import MAX_SINGLE, PAGE_SIZE
 
 pytestmark = pytest.mark.once  # the bytes of an index, and the work to read it
 

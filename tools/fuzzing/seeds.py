@@ -156,7 +156,7 @@ def lookups() -> list[bytes]:
     """
     import devmod
 
-    format_save: Any = import_module("devmod._formats.save")
+    writer: Any = import_module("devmod._formats.index_writer")
     info = [
         {name: devmod.FunctionInfo(name, ["handle"]) for name in names}
         for names in (("f",), ("g", "größe"), ("f", "h"), ("i",))
@@ -166,8 +166,8 @@ def lookups() -> list[bytes]:
         devmod.create_with_fallback("webgpu", dict.fromkeys(each, b"@compute"), "wgsl", each)
         for each in info
     ]
-    before = format_save.MAX_SINGLE, format_save.PAGE_SIZE
-    format_save.MAX_SINGLE, format_save.PAGE_SIZE = 1, 150
+    before = writer.MAX_SINGLE, writer.PAGE_SIZE
+    writer.MAX_SINGLE, writer.PAGE_SIZE = 1, 150
     try:
         files = [devmod.dumps(devmod.bundle(*each, mixed=True)) for each in (modules, shaders)]
         modules[0].import_module(devmod.bundle(*shaders[:2], mixed=True))
@@ -179,7 +179,7 @@ def lookups() -> list[bytes]:
             ),
         ]
     finally:
-        format_save.MAX_SINGLE, format_save.PAGE_SIZE = before
+        writer.MAX_SINGLE, writer.PAGE_SIZE = before
 
 
 def includes() -> list[bytes]:
