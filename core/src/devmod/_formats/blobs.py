@@ -124,9 +124,12 @@ def too_many_values(result: Binary, size: int) -> int:
     """
     left = most = FREE_VALUES + size
     reader = Reader(result, "")
+    if len(result) <= most:
+        return 0
     # The reader of the fields, of which a kind has at most three, raises the error for other bytes.
-    for _ in range(3 if len(result) > most else 0):
-        if not 0 <= (values := reader.skip(most=left)) <= left:
+    for _ in range(3):
+        values = reader.skip(most=left)
+        if not 0 <= values <= left:
             return most
         left -= values
     return 0
@@ -157,10 +160,14 @@ def pack_sources(module: Module) -> bytes:
     from devmod._plugins.specs import find_spec
 
     source = dict(module.source)
-    spec = find_spec(module.kind) if source else None
+    if not source:
+        return b""
+    spec = find_spec(module.kind)
     if spec is not None and module.format in spec.text_formats:
         source.pop(module.format, None)
-    return pack(source, f"the sources of the {module.kind} module") if source else b""
+    if not source:
+        return b""
+    return pack(source, f"the sources of the {module.kind} module")
 
 
 def read_sources(data: memoryview, subject: str, kind: str) -> Source:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from devmod._formats.pages import Read
+    from devmod._values.code import Binary
 
 
 def bundle(*modules: Module, mixed: bool = False) -> Module:
@@ -217,8 +218,11 @@ def _load(
         from devmod._formats.ranges import read_head_of
 
         return tree_of(*read_head_of(path, signature, package, **options), prefer)
-    name, paths = file_name(path), policies()
-    source = absolute(name) if paths else name
+    name = file_name(path)
+    paths = policies()
+    source = name
+    if paths:
+        source = absolute(name)
     if paths and signature is None:
         signature = read_signature(lambda: open_regular(f"{name}.sig"))
     data = map_file(name, hint="For bytes in memory there is devmod.loads")
@@ -314,17 +318,11 @@ def _open(
     package: str = "",
     signature: bytes | None = None,
 ) -> Module:
-    end = HEADER + head_length(data, place)
-    head = FileHead(
-        bytes(data[:end]) if paths else data[:end],
-        place,
-        source,
-        len(data),
-        package,
-        signature,
-        paths,
-    )
+    head_data: Binary = data[: HEADER + head_length(data, place)]
     # Under a policy, what is hashed is what is used, also if the file changes.
+    if paths:
+        head_data = bytes(head_data)
+    head = FileHead(head_data, place, source, len(data), package, signature, paths)
     return tree_of(head, len(data), data_parts(data, copied=bool(paths)), prefer)
 
 

@@ -35,10 +35,14 @@ def read_head_of(
 
     The parameters and errors are those of `load`. `package` is that of `FileHead`.
     """
-    source = _url_source(path, options) if isinstance(path, str) else _object_source(path)
+    if isinstance(path, str):
+        source = _url_source(path, options)
+    else:
+        source = _object_source(path)
     paths = policies()
-    place, first = source.place, source.head()
-    head, length = first, head_length(memoryview(first), place)
+    place = source.place
+    head = first = source.head()
+    length = head_length(memoryview(first), place)
     if HEADER + length > len(head):
         head = head[:HEADER] + bytes(source.read(HEADER, [(length, head[16:HEADER])], 0)[0])
 
@@ -98,8 +102,11 @@ class _FileSource:
 
     def __init__(self, file: Any, name: str, resource: Any = None) -> None:
         self.place = repr(name)
-        self.address = MEMORY if resource is None else absolute(name)
-        self._file, self._resource = file, resource
+        self.address = MEMORY
+        if resource is not None:
+            self.address = absolute(name)
+        self._file = file
+        self._resource = resource
         self._lock = Lock()
         try:
             self.size = file.seek(0, os.SEEK_END)

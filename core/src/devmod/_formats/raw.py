@@ -90,7 +90,9 @@ def write_payload(
             f"{name!r} cannot contain {fmt!r}: its suffix is that of a bundle; devmod.save writes one",
             kind=spec.kind,
         )
-    owner = spec if suffix in spec.suffixes else spec_of_suffix(suffix)
+    owner: TargetSpec | None = spec
+    if suffix not in spec.suffixes:
+        owner = spec_of_suffix(suffix)
     if owner is not None and owner.suffixes[suffix] != fmt:
         raise FormatError(
             f"{name!r} cannot contain {fmt!r}: its suffix is that of {owner.suffixes[suffix]!r}",
@@ -99,17 +101,12 @@ def write_payload(
     metadata: dict[str, Any] = {
         "func_info": {key: function_to_json(info) for key, info in fmap.items()}
     }
+    binary = code
     if isinstance(code, Mapping):
-        if len(code) != 1:
-            raise FormatError(
-                f"the {spec.kind} module has {len(code)} shaders, and a {fmt!r} file holds one; use devmod.save",
-                kind=spec.kind,
-            )
-        ((entry, binary),) = code.items()
+        entry, binary = _only_shader(spec, fmt, code)
         if [*fmap] != [entry]:
             metadata["shader"] = entry
-    else:
-        binary = code
+    assert not isinstance(binary, Mapping)
     if spec.pack is not None:
         binary = spec.pack(binary)
     beside = metadata_path(name)
@@ -119,16 +116,37 @@ def write_payload(
             f"{beside!r} is a symbolic link, and the metadata is written beside the payload; remove it",
             kind=spec.kind,
         )
+    _write_both(name, binary, beside, _encode_metadata(spec, metadata))
+
+
+def _only_shader(spec: TargetSpec, fmt: str, shaders: Mapping[str, Binary]) -> tuple[str, Binary]:
+    """Return the name and the code of the shader of a module that has one."""
+    if len(shaders) != 1:
+        raise FormatError(
+            f"the {spec.kind} module has {len(shaders)} shaders, and a {fmt!r} file holds one; use devmod.save",
+            kind=spec.kind,
+        )
+    (shader,) = shaders.items()
+    return shader
+
+
+def _encode_metadata(spec: TargetSpec, metadata: dict[str, Any]) -> bytes:
     import json
 
     try:
-        text = f"{json.dumps(metadata, ensure_ascii=False, allow_nan=False, indent=2)}\n".encode()
+        text = json.dumps(metadata, ensure_ascii=False, allow_nan=False, indent=2)
+        return f"{text}\n".encode()
     except (TypeError, ValueError, RecursionError) as error:  # UnicodeEncodeError is a ValueError
         raise FormatError(
             f"the metadata of the {spec.kind} functions cannot be written as JSON: {error}; use devmod.save",
             kind=spec.kind,
         ) from None
-    is_new, is_moved = not os.path.exists(beside), False
+
+
+def _write_both(name: str, binary: Binary, beside: str, text: bytes) -> None:
+    """Write a payload, and its metadata beside it. Neither is changed if the other cannot be."""
+    is_new = not os.path.exists(beside)
+    is_moved = False
     try:
         with replacing(name, size=len(binary)) as payload:
             payload.write(binary)
@@ -166,12 +184,9 @@ def read_payload(
     try:
         text = _read_bounded(beside)
     except FileNotFoundError:
-        is_source = os.path.splitext(path)[1][1:].lower() in spec.languages
-        compiles = (
-            f"; devmod.compile(pathlib.Path({path!r}), {spec.kind!r}) compiles a source"
-            if is_source
-            else ""
-        )
+        compiles = ""
+        if os.path.splitext(path)[1][1:].lower() in spec.languages:
+            compiles = f"; devmod.compile(pathlib.Path({path!r}), {spec.kind!r}) compiles a source"
         raise FormatError(
             f"{path!r} has no metadata file: expected {beside!r}, which describes its functions. "
             f"Module.write_to_file writes both{compiles}",
@@ -209,7 +224,10 @@ def _refuse_clash(path: str, fmap: Mapping[str, FunctionInfo]) -> None:
         raise FormatError(
             f"{path!r} already exists and is not a metadata file ({error}); move it"
         ) from error
-    differ = [name for name in {**there, **fmap} if not _same(there.get(name), fmap.get(name))]
+    differ: list[str] = []
+    for name in {**there, **fmap}:
+        if not _same(there.get(name), fmap.get(name)):
+            differ.append(name)
     if differ:
         raise FormatError(
             f"{path!r} already exists and describes other functions; different: {list_names(differ)}. Choose another name"
@@ -240,8 +258,12 @@ def _read_bounded(path: str) -> bytes:
 
 def function_to_json(info: FunctionInfo) -> dict[str, Any]:
     """Return a function as a metadata file has it, in JSON's types."""
-    interface = {"interface": info.interface.to_dict()} if info.interface is not None else {}
-    return {"name": info.name} | {name: list(getattr(info, name)) for name in _LISTS} | interface
+    fields: dict[str, Any] = {"name": info.name}
+    for name in _LISTS:
+        fields[name] = list(getattr(info, name))
+    if info.interface is not None:
+        fields["interface"] = info.interface.to_dict()
+    return fields
 
 
 def _read_metadata(text: str | bytes) -> tuple[dict[str, FunctionInfo], str]:
@@ -270,13 +292,15 @@ def _functions(infos: dict[str, Any]) -> Iterator[tuple[str, FunctionInfo]]:
                 f"the metadata of the function {key!r} has launch_param_tags, and other {_OLDER_TAGS}"
             )
         lists = {name: fields.get(name, []) for name in _LISTS}
-        wrong = [name for name, value in lists.items() if not isinstance(value, list)]
-        if "name" not in fields or "arg_types" not in fields or wrong:
+        are_lists = all(isinstance(value, list) for value in lists.values())
+        if "name" not in fields or "arg_types" not in fields or not are_lists:
             raise FormatError(
                 f"the metadata of the function {key!r} has no name, no arg_types, or a field that is not a list"
             )
+        interface = None
         try:
-            interface = Interface.from_dict(fields["interface"]) if "interface" in fields else None
+            if "interface" in fields:
+                interface = Interface.from_dict(fields["interface"])
             yield key, FunctionInfo(fields["name"], **lists, interface=interface)
         except FormatError as error:
             raise FormatError(f"the metadata of the function {key!r}: {error}") from error

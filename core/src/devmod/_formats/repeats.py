@@ -40,7 +40,8 @@ def check_repeats(repeats: Repeats, size: int, stored: int, subject: str) -> Non
     FormatError
         They are invalid, or add too many bytes. The message begins with `subject`.
     """
-    end, positions = 0, set[int]()
+    end = 0
+    positions: set[int] = set()
     for each in repeats:
         if len(each) < 3:
             raise FormatError(f"{subject} have a repeat without a position")
@@ -66,12 +67,15 @@ def check_repeats(repeats: Repeats, size: int, stored: int, subject: str) -> Non
 
 def expand(data: memoryview, repeats: Repeats) -> list[memoryview]:
     """Return a module's bytes, in parts that share memory, from those in the file."""
-    ranges = [data[start : start + length] for start, length, *_ in repeats]
-    parts, at = [], 0
-    for position, number in sorted(
-        (position, number) for number, each in enumerate(repeats) for position in each[2:]
-    ):
-        parts += [data[at:position], ranges[number]]
+    inserted: list[tuple[int, memoryview]] = []
+    for start, length, *positions in repeats:
+        part = data[start : start + length]
+        inserted += [(position, part) for position in positions]
+    inserted.sort(key=lambda each: each[0])  # no two have one position
+    parts: list[memoryview] = []
+    at = 0
+    for position, part in inserted:
+        parts += (data[at:position], part)
         at = position
     return [*parts, data[at:]]
 
@@ -98,7 +102,9 @@ def share(parts: Sequence[Binary]) -> tuple[Sequence[Binary], Repeats]:
         kept.append(part)
         at += len(part)
     repeats = [group for group in groups if len(group) > 2]
-    return (kept, repeats) if repeated_size(repeats) >= _MIN_SAVED else (parts, ())
+    if repeated_size(repeats) < _MIN_SAVED:
+        return parts, ()
+    return kept, repeats
 
 
 def read_shaders(reader: Reader, repeats: Repeats) -> Mapping[str, memoryview]:
@@ -109,14 +115,15 @@ def read_shaders(reader: Reader, repeats: Repeats) -> Mapping[str, memoryview]:
     FormatError
         A repeat is not a whole shader of the map.
     """
-    ranges = {
-        position: (start, length) for start, length, *positions in repeats for position in positions
-    }
+    ranges: dict[int, tuple[int, int]] = {}
+    for start, length, *positions in repeats:
+        ranges |= dict.fromkeys(positions, (start, length))
     stored: dict[int, memoryview] = {}
     shaders: dict[str, memoryview] = {}
     for _ in range(reader.read_map()):
         name = reader.read_key(shaders)
-        size, at = reader.read_bin_head(), reader.at
+        size = reader.read_bin_head()
+        at = reader.at
         if at not in ranges:
             shaders[name] = stored[at] = reader.take(size)
             continue

@@ -36,7 +36,9 @@ class StoredBundle(BundleModule):
 
     @property
     def _owners(self) -> Mapping[str, Module]:
-        return super()._owners if "_devmod_imports" in self.__dict__ else _Owners(self.tree)
+        if "_devmod_imports" in self.__dict__:
+            return super()._owners
+        return _Owners(self.tree)
 
     def _owners_of(self, name: str, query_imports: bool = False) -> list[Module]:
         # The pages find no functions of imports.
@@ -54,7 +56,9 @@ class _Owners(Mapping[str, Module]):
         self._tree = tree
 
     def __getitem__(self, name: str) -> Module:
-        modules = self._tree.find(name) if isinstance(name, str) else []
+        modules: list[Module] = []
+        if isinstance(name, str):
+            modules = self._tree.find(name)
         if not modules:
             self._tree.index.check_names()
             raise KeyError(name)

@@ -23,7 +23,9 @@ class Tree:
     """The modules of an open file, which are made when they are needed. They do not refer to it."""
 
     def __init__(self, index: Index, head: FileHead, prefer: tuple[str, ...]) -> None:
-        self.index, self._head, self._prefer = index, head, prefer
+        self.index = index
+        self._head = head
+        self._prefer = prefer
         self._made = Once()
         read = index.read  # the modules do not refer to the index
         self._read = lambda at, size, digest: read(at, [(size, digest)])[0]

@@ -31,7 +31,8 @@ VARIABLE = "DEVMOD_TRUST"
 MEMORY = "memory"
 #: A file of signatures is read up to one byte more: the checker refuses it then.
 MAX_SIGNATURE = 1 << 20
-_HOOK, _CHECKER = "devmod_verify", "devmod-trust"
+_HOOK = "devmod_verify"
+_CHECKER = "devmod-trust"
 #: Held while DEVMOD_TRUST is extended.
 _lock: Any = RLock()
 
@@ -114,7 +115,9 @@ class FileHead:
         signature: bytes | None,
         paths: tuple[str, ...],
     ) -> None:
-        self.data, self.place, self.paths = data, place, paths
+        self.data = data
+        self.place = place
+        self.paths = paths
         self._question: dict[str, Any] = {
             "place": source,
             "package": package,
