@@ -8,6 +8,7 @@ It ends with a line of figures, or with AssertionError where a promise is broken
 
 from __future__ import annotations
 
+import _imp
 import gc
 import random
 import signal
@@ -317,6 +318,17 @@ class Storm:
         entry.value, entry.doubtful = entry.value + 1, entry.doubtful - 1
 
 
+def release_import_lock() -> None:
+    """Release Python's lock of imports, which it leaves held if an interrupt lands between the
+    acquisition and the ``try`` of importlib: other threads would wait for it forever.
+    """
+    while _imp.lock_held():
+        try:
+            _imp.release_lock()
+        except RuntimeError:  # another thread imports
+            return
+
+
 def run(kind: str, seed: int, interrupts: int) -> str:
     """Run until so many interrupts have landed, and check what is left."""
     storm = Storm(kind, seed)
@@ -363,7 +375,7 @@ def run(kind: str, seed: int, interrupts: int) -> str:
             )
             repeat()
         except KeyboardInterrupt:
-            pass
+            release_import_lock()
         except BaseException:
             armed = False
             storm.ended.set()
