@@ -17,8 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from devmod._formats.order import Order
-    from devmod._formats.save import Record
+    from devmod._values.code import Binary
 
+    #: The bytes of a record in parts, or a function that returns them: those that must be read or
+    #: decompressed are not kept.
+    Parts = Sequence[Binary] | Callable[[], Sequence[Binary]]
+    #: A record as the file has it, the size of its bytes, these, and how many bytes behind a
+    #: multiple of 64 they begin.
+    Record = tuple[bytes, int, Parts, int]
     #: Returns a value as msgpack has it; the second argument is its name in messages.
     Pack = Callable[[object, str], bytes]
 

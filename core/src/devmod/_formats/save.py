@@ -42,23 +42,18 @@ if TYPE_CHECKING:
     from typing import IO, Any, BinaryIO
 
     from devmod._formats.constants import ConstantForm
+    from devmod._formats.index_writer import Parts, Record
     from devmod._formats.repeats import Repeats
     from devmod._modules.agreement import Agreement
     from devmod._values.code import Binary
     from devmod._values.spec import TargetSpec
 
-    #: The bytes of a record in parts, or a function that returns them: those that must be read or
-    #: decompressed are not kept.
-    Parts = Sequence[Binary] | Callable[[], Sequence[Binary]]
     #: The fields of a record in the order of the file.
     Fields = dict[str, Any]
     #: The size and the digest to which compressed bytes unpack, and a function that returns the
     #: result. None: they are not compressed.
     Unpacked = tuple[int, bytes] | None
     Unpack = Callable[[], Binary] | None
-    #: A record as the file has it, the size of its bytes, these, and how many bytes behind a
-    #: multiple of 64 they begin.
-    Record = tuple[bytes, int, Parts, int]
     #: The size of the bytes of a record, their digest, to what they unpack, and the bytes.
     Location = tuple[int, bytes, Unpacked, Parts]
     #: The variant of a module, the repeats in its bytes, how many bytes behind a multiple of 64
