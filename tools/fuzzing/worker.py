@@ -152,9 +152,10 @@ def warm_up(reader: Reader, current: Current, executions: int = ENDLESS) -> None
     """Read the first seeds without limits. The imports and drivers of their first use are then in
     no input's time and memory.
     """
-    if reader.native:  # its memory has no limit
-        return
-    for data in first_seeds(reader, executions):
+    seeds = first_seeds(reader, executions)
+    if reader.native:  # its memory has no limit, but its program may be built at the first use
+        seeds = seeds[:1]
+    for data in seeds:
         current.set(data)
         with suppress(Exception):  # the seeds are read again, and then any error is a finding
             reader.read(data)
