@@ -532,7 +532,7 @@ def need_opencl() -> None:
         pytest.skip("no OpenCL device is here")
 
 
-@pytest.mark.row("R47")
+@pytest.mark.row("R47", "R53")
 def test_an_operator_that_tinygrad_computes_wrongly_is_named(tmp_path: Path) -> None:
     """All devices compute what tinygrad does on the CPU: only another program shows the mistake."""
     plant(
@@ -595,6 +595,7 @@ def test_a_device_whose_compiler_aborts_is_not_checked(tmp_path: Path) -> None:
     assert Path("small.devmod").exists()
 
 
+@pytest.mark.row("R53")
 @pytest.mark.parametrize(
     ("code", "problem"),
     [
@@ -622,6 +623,7 @@ def test_a_reference_that_fails(tmp_path: Path, code: str, problem: str) -> None
     assert lines == [f"not compared with another program: {'; '.join(problems)}"]
 
 
+@pytest.mark.row("R53")
 def test_onnxruntime_is_advised_where_it_is_missing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -634,7 +636,7 @@ def test_onnxruntime_is_advised_where_it_is_missing(
     assert reference.problem == f"to compare with onnxruntime: {advice}"
 
 
-@pytest.mark.row("R47")
+@pytest.mark.row("R47", "R53")
 def test_results_whose_nodes_are_right_may_differ_in_sum(tmp_path: Path) -> None:
     """Where no node alone is wrong, many have enlarged the last digits: 1e8 times here."""
     nodes = [

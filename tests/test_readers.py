@@ -90,6 +90,31 @@ def test_the_end_of_a_range(name: str, reader: str) -> None:
     assert refused_by((GOLDEN / "bad" / name).read_bytes(), reader)
 
 
+@pytest.mark.parametrize("names", [("fc.w", {"scale": "00"}), ("", {}), (7, ["scale"])])
+def test_names_of_a_model_are_ignored(names: tuple[Any, Any], reader: str) -> None:
+    """Also where they are not what a program has."""
+    original, folded = names
+    kernel = devmod.FunctionInfo(
+        "k", ["handle"], interface=devmod.Interface([devmod.Param("y", "buffer", "float32", "rw")])
+    )
+    kernels = devmod.create_with_fallback("opencl", b"k", "cl", {"k": kernel})
+    constants = devmod.const_loader({"w": b"abc"}, {})
+    roles = {"y": {"role": "update"}, "w": {"role": "constant", "original": original}}
+    params = [
+        devmod.Param("y", "buffer", "float32", "rw", extra={**roles["y"], "shape": ["n"]}),
+        devmod.Param("w", "buffer", "uint8", "r", extra={**roles["w"], "shape": [3]}),
+    ]
+    interface = devmod.Interface(params, extra={"kernels": ["k"], "folded": folded})
+    info = devmod.FunctionInfo("p", ["handle"] * 2, interface=interface)
+    steps = msgpack.packb({"steps": [["k", {"y": "y"}, {"threads": ["n"]}]]})
+    program = devmod.create_with_fallback("program", {"p": steps}, "steps1", {"p": info})
+    node = devmod.bundle(kernels)
+    for each in (node, constants):
+        program.import_module(each)
+    data = devmod.dumps(devmod.bundle(program, node, constants, mixed=True))
+    assert not refused_by(data, reader)
+
+
 def look_up_in_python(data: bytes, name: str) -> list[int] | str:
     """Return the candidates of a function, after a look at their records; or the error."""
     index: Any = devmod.loads(data).tree.index  # type: ignore[attr-defined]

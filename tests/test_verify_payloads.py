@@ -53,6 +53,9 @@ SOUND: dict[tuple[str, str], Callable[[], Any]] = {
 }
 
 
+pytestmark = pytest.mark.row("R54")
+
+
 @pytest.fixture(autouse=True)
 def fallback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")

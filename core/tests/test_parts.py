@@ -14,7 +14,7 @@ from stored import pages_of
 import devmod
 from devmod._formats.parts import MIN_PART
 
-pytestmark = pytest.mark.row("R20", "R41")
+pytestmark = pytest.mark.row("R20", "R41", "R51")
 
 LARGE = np.arange(MIN_PART // 4, dtype=np.float32)
 OTHER = -1 - LARGE

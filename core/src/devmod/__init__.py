@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from devmod._modules.explain import Explanation as Explanation
     from devmod._modules.explain import explain as explain
     from devmod._modules.module import Module as Module
+    from devmod._modules.replace import replace_constants as replace_constants
     from devmod._plugins.devices import device as device
     from devmod._plugins.devices import devices as devices
     from devmod._plugins.registry import register as register
@@ -106,6 +107,7 @@ _NAMES = {
     "_modules.create": "create create_with_fallback load_from_bytes load_from_file",
     "_modules.explain": "Explanation explain",
     "_modules.module": "Module",
+    "_modules.replace": "replace_constants",
     "_plugins.devices": "device devices",
     "_plugins.registry": "register registered",
     "_values.info": "Block FunctionInfo Interface",

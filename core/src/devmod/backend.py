@@ -12,6 +12,7 @@ from devmod import _resolve
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod._arrays.elements import dtype_name_of as dtype_name_of
+    from devmod._arrays.host_array import HostArray as HostArray
     from devmod._formats.blobs import COMPRESS_LEVELS as COMPRESS_LEVELS
     from devmod._formats.bundle_file import loads_own as loads_own
     from devmod._formats.index import HEADER as HEADER
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from devmod._formats.trust import policies as policies
     from devmod._formats.trust import read_signature as read_signature
     from devmod._formats.wire import decode as decode
+    from devmod._modules.const_loader import constant_identity as constant_identity
     from devmod._modules.create import create_own as create_own
     from devmod._modules.create import load_stored as load_stored
     from devmod._modules.fallback import FallbackModule as FallbackModule
@@ -97,6 +99,7 @@ if TYPE_CHECKING:
 #: The names of each module.
 _NAMES = {
     "_arrays.elements": "dtype_name_of",
+    "_arrays.host_array": "HostArray",
     "_formats.blobs": "COMPRESS_LEVELS",
     "_formats.bundle_file": "loads_own",
     "_formats.index": "HEADER",
@@ -104,6 +107,7 @@ _NAMES = {
     "_formats.raw": "function_to_json read_payload",
     "_formats.trust": "MAX_SIGNATURE check_raw check_raw_file policies read_signature",
     "_formats.wire": "decode",
+    "_modules.const_loader": "constant_identity",
     "_modules.create": "create_own load_stored",
     "_modules.module": "BINARY_SERIALIZABLE RUNNABLE walk",
     "_modules.fallback": "FallbackModule",

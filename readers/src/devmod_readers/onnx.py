@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 from collections import Counter
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from devmod.backend import open_regular
+from devmod.backend import HostArray, open_regular
 from devmod.errors import (
     ArgumentError,
     CompileError,
@@ -24,11 +24,11 @@ from devmod.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import numpy as np
 
-__all__ = ["Constant", "Dim", "Model", "Node", "Range", "read_model"]
+__all__ = ["Constant", "Dim", "Model", "Node", "Range", "read_constants", "read_model"]
 
 #: What protobuf takes, and the most nodes, initializers and inputs.
 MAX_BYTES, MAX_NODES = (1 << 31) - 1, 100_000
@@ -53,6 +53,7 @@ _PLAIN, _GRAPHS = (1, 2, 3, 6, 7, 8), (5, 10)
 #: Operators on tensors whose names have the words of other values.
 _TENSOR_OPERATORS = ("OptionalGetElement", "OptionalHasElement", "ReverseSequence")
 _STORED = {"bool": "uint8", "bfloat16": "uint16"}
+Result = TypeVar("Result")
 #: A length, its range, or all lengths of an input.
 Dim = int | tuple[int, int] | list[int | tuple[int, int]]
 
@@ -72,6 +73,13 @@ class Constant(NamedTuple):
 
     type: str
     array: np.ndarray[Any, Any]
+
+    @property
+    def value(self) -> Any:
+        """The elements as an array of their type."""
+        if self.type != "bfloat16":
+            return self.array
+        return HostArray(self.array.tobytes(), self.array.shape, self.type)
 
 
 class Node(NamedTuple):
@@ -137,6 +145,19 @@ def read_model(path: str | os.PathLike[str], dims: Mapping[str, Dim]) -> Model:
     ToolchainNotFoundError
         The package `onnx` is not installed.
     """
+    return _read(path, lambda model, files: _model(model, files, dims))
+
+
+def read_constants(path: str | os.PathLike[str]) -> dict[str, Constant]:
+    """Read the constants of a model alone, by name.
+
+    Raises as `read_model`.
+    """
+    return _read(path, _constants)
+
+
+def _read(path: str | os.PathLike[str], read: Callable[[Any, _Files], Result]) -> Result:
+    """Return what `read` returns for the model in a file. Its errors get the name of the file."""
     try:
         import onnx
         from google.protobuf.message import DecodeError
@@ -152,7 +173,9 @@ def read_model(path: str | os.PathLike[str], dims: Mapping[str, Dim]) -> Model:
             raise ValueError(
                 f"the file has {size} bytes, more than {MAX_BYTES}; store its constants as external data"
             )
-        return _model(onnx.ModelProto.FromString(data), _Files(os.path.dirname(name)), dims)
+        model = onnx.ModelProto.FromString(data)
+        _check_names(model.graph)
+        return read(model, _Files(os.path.dirname(name)))
     except DecodeError as error:
         raise FormatError(f"{name}: this is no model of ONNX, or it is damaged: {error}") from None
     except _UnsupportedError as error:
@@ -163,10 +186,8 @@ def read_model(path: str | os.PathLike[str], dims: Mapping[str, Dim]) -> Model:
         raise FormatError(f"{name}: {error}") from None
 
 
-def _model(model: Any, files: _Files, dims: Mapping[str, Dim]) -> Model:
-    from onnx.defs import onnx_opset_version
-
-    graph, notes = model.graph, list[str]()
+def _check_names(graph: Any) -> None:
+    """Raise an error if there are too many nodes or values, or several of one name."""
     for what, values in (
         ("nodes", graph.node),
         ("initializers", graph.initializer),
@@ -174,15 +195,39 @@ def _model(model: Any, files: _Files, dims: Mapping[str, Dim]) -> Model:
     ):
         if len(values) > MAX_NODES:
             raise ValueError(f"the graph has {len(values)} {what}, more than {MAX_NODES}")
-        for name, count in Counter(each.name for each in values if what != "nodes").most_common(1):
+        if what == "nodes":
+            continue
+        for name, count in Counter(each.name for each in values).most_common(1):
             if count > 1:
                 raise ValueError(f"{count} of the {what} have the name {quote_name(name)}")
     if graph.sparse_initializer:
         raise _UnsupportedError("the graph has sparse initializers, which no program has")
-    constants = {
+
+
+def _initializers(graph: Any, files: _Files) -> dict[str, Constant]:
+    return {
         each.name: _tensor(each, f"the initializer {quote_name(each.name)}", files)
         for each in graph.initializer
     }
+
+
+def _constants(model: Any, files: _Files) -> dict[str, Constant]:
+    result = _initializers(model.graph, files)
+    for each in model.graph.node:
+        if each.op_type == "Constant" and each.output:
+            what = _described(each)
+            for one in each.attribute:
+                if one.name == "value":
+                    result[each.output[0]] = _attribute(one, what, files)
+    return result
+
+
+def _model(model: Any, files: _Files, dims: Mapping[str, Dim]) -> Model:
+    from onnx.defs import onnx_opset_version
+
+    graph = model.graph
+    notes: list[str] = []
+    constants = _initializers(graph, files)
     values = [each for each in graph.input if each.name not in constants]
     read = _Inputs(values, dims, notes)
     inputs = read.result
@@ -200,10 +245,8 @@ def _model(model: Any, files: _Files, dims: Mapping[str, Dim]) -> Model:
     functions = {(_domain(each.domain), each.name) for each in model.functions}
     known, nodes = {"", *constants, *inputs}, list[Node]()
     for each in graph.node:
-        domain, what = (
-            _domain(each.domain),
-            f"{each.op_type} (output {quote_name(next(iter(each.output), ''))})",
-        )
+        domain = _domain(each.domain)
+        what = _described(each)
         if (domain, each.op_type) in functions:
             raise _UnsupportedError(
                 f"{what} is a function of the model; write the model with onnx.inliner.inline_local_functions first"
@@ -255,6 +298,10 @@ def _model(model: Any, files: _Files, dims: Mapping[str, Dim]) -> Model:
             else "the graph has no output"
         )
     return Model(inputs, outputs, tuple(nodes), constants, tuple(notes), tuple(read.chosen))
+
+
+def _described(node: Any) -> str:
+    return f"{node.op_type} (output {quote_name(next(iter(node.output), ''))})"
 
 
 def _domain(name: str) -> str:

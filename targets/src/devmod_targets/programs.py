@@ -79,8 +79,13 @@ def make_program(
     steps: Iterable[str | Step],
     declared: Mapping[str, Iterable[str]],
     backward: str | None = None,
+    originals: Mapping[str, str] | None = None,
+    folded: Mapping[str, str] | None = None,
 ) -> Module:
-    """Make a program: see `devmod.program`. `declared` has its declarations by their key."""
+    """Make a program: see `devmod.program`. `declared` has its declarations by their key. Of a
+    model, `originals` has the names of its constants there by their names here, and `folded` those
+    that are in kernels, as `Program` has them.
+    """
 
     def fail(key: str, number: int, text: str) -> None:
         is_step = key == "steps"
@@ -89,6 +94,10 @@ def make_program(
         )
 
     program = parse_program(name, steps, declared, backward or "", fail)
+    for own, original in (originals or {}).items():
+        array: Any = program.declared[own]
+        program.declared[own] = array._replace(original=original)
+    program = program._replace(folded=folded or {})
     parts = Parts(name, module)
     parts.add(program)
     if program.backward:

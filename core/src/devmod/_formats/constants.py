@@ -91,7 +91,8 @@ def _split(module: Module) -> tuple[Sequence[Binary] | None, Sequence[StoredPart
             return wire, ()
     assert isinstance(constants, ConstLoaderModule)
     pieces, tensors = constants.file_parts(MIN_PART)
-    return pieces, [flat(each.data) for each in tensors]
+    # Those of an open file are read when the new file is written.
+    return pieces, [each.part or flat(each.data) for each in tensors]
 
 
 def _digest(module: Module, form: ConstantForm) -> bytes:

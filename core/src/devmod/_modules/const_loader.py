@@ -10,6 +10,7 @@ from devmod._formats import wire as _wire
 from devmod._formats.msgpack import Reader
 from devmod._modules.module import Module, owner_of
 from devmod._util.buffers import flat, read_only_view
+from devmod._util.digest import sha256_of
 from devmod._values.dtypes import STRUCT_FORMATS, DType, array_bytes, dtype_name, parse_dtype
 from devmod._values.info import FunctionInfo
 from devmod.errors import (
@@ -52,14 +53,21 @@ class ConstantTensor:
         Its type and its shape.
     data
         Its bytes, or a function that reads them at their first use.
+    part
+        The part of an open file that has its bytes; None if there is none.
     """
 
-    __slots__ = ("_data", "dtype", "shape")
+    __slots__ = ("_data", "dtype", "part", "shape")
 
     def __init__(
-        self, dtype: DType, shape: tuple[int, ...], data: Binary | Callable[[], Binary]
+        self,
+        dtype: DType,
+        shape: tuple[int, ...],
+        data: Binary | Callable[[], Binary],
+        part: StoredPart | None = None,
     ) -> None:
         self.dtype, self.shape = dtype, shape
+        self.part = part
         self._data = data
 
     @property
@@ -74,6 +82,17 @@ class ConstantTensor:
     def nbytes(self) -> int:
         """The number of bytes, which are not read."""
         return array_bytes(self.dtype, self.shape)
+
+    @property
+    def form(self) -> str:
+        """The type and the shape: ``float32[3, 4]``."""
+        return f"{dtype_name(self.dtype)}{[*self.shape]}"
+
+    @property
+    def identity(self) -> str:
+        """The form, a space, and the SHA-256 of the bytes. Those of a part are not read."""
+        digest = sha256_of(self.data) if self.part is None else self.part.digest
+        return f"{self.form} {digest.hex()}"
 
 
 class ConstLoaderModule(Module):
@@ -232,9 +251,9 @@ def const_loader(tensors: Mapping[str, Any], by_symbol: Mapping[str, Iterable[st
         A name is not a string, a value is not a host array, or an init symbol names a constant that
         does not exist.
     """
-    constants = {name: _constant(name, tensor) for name, tensor in _items(tensors, "tensors")}
+    constants = {name: as_constant(name, tensor) for name, tensor in items_of(tensors, "tensors")}
     symbols: dict[str, tuple[str, ...]] = {}
-    for symbol, names in _items(by_symbol, "by_symbol"):
+    for symbol, names in items_of(by_symbol, "by_symbol"):
         subject = f"const_loader: the init symbol {symbol!r} takes a sequence of names"
         if isinstance(names, str) or not hasattr(names, "__iter__"):
             raise FormatError(f"{subject}, not {type(names).__name__}", kind=KIND)
@@ -327,7 +346,8 @@ def _read_constant(
     if parts and not reader.is_at_bin():
         part = parts[reader.read_int(0, len(parts) - 1)]
         subject = f"{reader.subject}: constant {quote_name(name)}"
-        return ConstantTensor(dtype, shape, partial(_read_part, part, dtype, shape, subject)), at
+        read = partial(_read_part, part, dtype, shape, subject)
+        return ConstantTensor(dtype, shape, read, part), at
     data = reader.read_bin()
     if problem := _size_problem(len(data), dtype, shape):
         raise reader.error(problem, at)
@@ -368,7 +388,7 @@ def _encode(
 # -- from arrays
 
 
-def _items(values: Mapping[str, Any], subject: str) -> list[tuple[str, Any]]:
+def items_of(values: Mapping[str, Any], subject: str) -> list[tuple[str, Any]]:
     if not hasattr(values, "items"):
         raise FormatError(
             f"const_loader: {subject} is a map of names, not {type(values).__name__}", kind=KIND
@@ -382,7 +402,15 @@ def _items(values: Mapping[str, Any], subject: str) -> list[tuple[str, Any]]:
     return items
 
 
-def _constant(name: str, tensor: Any) -> ConstantTensor:
+def constant_identity(name: str, tensor: Any) -> str:
+    """Return what tells a constant of a model from others: its type, its shape, and the SHA-256 of
+    its elements, as in ``float32[3, 4] 5f70bf…``.
+    """
+    return as_constant(name, tensor).identity
+
+
+def as_constant(name: str, tensor: Any) -> ConstantTensor:
+    """Return the constant of a host array. FormatError if it is none."""
     from devmod._arrays.array import Array
     from devmod._arrays.host_array import HostArray
 

@@ -73,6 +73,17 @@ class StoredModule(Module):
         self._read, self.place, self._head = read, place, head
         self._devmod_origin, self._find = read_origin, find
 
+    def copy(self) -> StoredModule:
+        """Return a module of the same bytes without imports. Nothing of it is loaded."""
+        return StoredModule(
+            self.entry,
+            self._read,
+            self.place,
+            read_origin=self._devmod_origin,
+            find=self._find,
+            head=self._head,
+        )
+
     # -- properties
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from devmod.backend import IMAGE_FORMATS, array_bytes, parse_dtype
@@ -11,7 +12,7 @@ from devmod_readers.programs._expressions import Expression, names_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Self
 
     from devmod.backend import ImageFormat
@@ -60,6 +61,9 @@ class Array(NamedTuple):
         temporary.
     initial
         The constant with the first values of a state; "" for zeros.
+    original
+        The name of a constant in the model from which the program was made; "" if its value was
+        computed then, None if it is its name here.
     """
 
     name: str
@@ -69,6 +73,7 @@ class Array(NamedTuple):
     format: str = ""
     cleared: bool = False
     initial: str = ""
+    original: str | None = None
 
     @property
     def texel(self) -> ImageFormat | None:
@@ -172,6 +177,9 @@ class Program(NamedTuple):
         Its launches.
     backward
         The name of the program of the gradients; "" without one.
+    folded
+        The digests of constants of the model whose values are in kernels or in computed constants,
+        by their names in the model.
     """
 
     name: str
@@ -179,6 +187,7 @@ class Program(NamedTuple):
     requires: tuple[tuple[str, Expression, Expression], ...]
     steps: tuple[Step, ...]
     backward: str = ""
+    folded: Mapping[str, str] = MappingProxyType({})
 
     def arrays(self, *roles: str) -> Iterator[Array]:
         """Yield the arrays of some roles, or all, in their order."""

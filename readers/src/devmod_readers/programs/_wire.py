@@ -46,6 +46,8 @@ def interface_of(program: Program) -> FunctionInfo:
     extra: dict[str, Any] = {"kernels": program.kernels}
     if program.backward:
         extra["backward"] = program.backward
+    if program.folded:
+        extra["folded"] = dict(program.folded)
     return FunctionInfo(program.name, types, interface=Interface(params, extra=extra))
 
 
@@ -64,6 +66,8 @@ def _param(each: Array | Scalar | Sampler) -> Param:
         extra["cleared"] = True
     if each.initial:
         extra["initial"] = each.initial
+    if each.original is not None:
+        extra["original"] = each.original
     access = ROLES[each.role]
     if each.texel is None:
         return Param(each.name, "buffer", each.type, access, extra=extra)
@@ -209,7 +213,11 @@ def _array(param: Param, role: str) -> Array | None:
     except ExpressionError as error:
         raise ExpressionError(f"the shape of {quote_name(param.name)} {error}") from None
     dtype = texel.dtype if texel else param.type
-    return Array(param.name, role, dtype, lengths, param.format, cleared, initial)
+    array = Array(param.name, role, dtype, lengths, param.format, cleared, initial)
+    original = param.extra.get("original")
+    if isinstance(original, str):
+        array = array._replace(original=original)
+    return array
 
 
 def _read_code(

@@ -18,12 +18,13 @@ import click
 import devmod
 from devmod import errors
 from devmod.backend import open_regular, temporary_folder
-from devmod.commands import complete_kind, debug_option, echo, progress
-from devmod.errors import CompileError, DevmodError, describe_error
+from devmod.commands import complete_kind, debug_option, echo, progress, size
+from devmod.errors import ArgumentError, CompileError, DevmodError, describe_error
 from devmod.worker import Worker, answer_writer
 from devmod_readers.programs import RESERVED
 from devmod_targets._writable import check_writable, noting_interrupts
 from devmod_targets.interop import tinygrad
+from devmod_targets.weights import read_weights
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,15 +43,15 @@ Examples:
   devmod onnx ranker.onnx -t opencl --dim batch=1 --dim rows=1..64     # a call chooses rows
   devmod onnx boxes.onnx -t opencl --dim x=1,3,640,640                 # all lengths of the input x
   devmod onnx boxes.onnx -t opencl --inputs x=page.npy                 # its lengths, and the check by it
+  devmod onnx --weights tuned.safetensors ranker.devmod -o tuned.devmod # no compiler is needed
 """,
 )
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path())
 @click.option(
     "-t",
     "--target",
     "targets",
     multiple=True,
-    required=True,
     metavar="TARGET",
     shell_complete=complete_kind("devmod.targets"),
     help='A target, such as opencl or "cuda -arch=compute_80", one for each kind.',
@@ -60,7 +61,13 @@ Examples:
     "--output",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="The file to write. [default: the model's name with .devmod, in this folder]",
+    help="The file to write. [default: the name of the model, or of the weights, with .devmod, in this folder]",
+)
+@click.option(
+    "--weights",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Write FILE, the .devmod file of a model or its URL, with the constants of another file: .safetensors or .onnx.",
 )
 @click.option("--name", help="The name of the program. [default: the model's stem]")
 @click.option(
@@ -87,9 +94,10 @@ Examples:
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing if there is no error.")
 @debug_option
 def command(
-    file: Path,
+    file: str,
     targets: tuple[str, ...],
     output: Path | None,
+    weights: Path | None,
     name: str | None,
     dims: tuple[str, ...],
     inputs: tuple[str, ...],
@@ -102,6 +110,53 @@ def command(
     tinygrad's results on the CPU are compared with those of onnxruntime, or else of onnx.reference,
     and those of each device of the targets with tinygrad's. If they differ, nothing is written.
     """
+    if weights is not None:
+        if targets or name or dims or inputs:
+            raise click.UsageError(
+                "--weights gives a .devmod file other constants: it takes no --target, --name, --dim and --inputs"
+            )
+        _replace(file, weights, output or Path(f"{weights.stem}.devmod"), quiet)
+        return
+    if not targets:
+        raise click.UsageError("Missing option '-t' / '--target'.")
+    _make(Path(file), targets, output, name, dims, inputs, is_checked, quiet)
+
+
+def _replace(file: str, weights: Path, output: Path, quiet: bool) -> None:
+    """Write a file with the constants of another one."""
+    _check_output(output, file)
+    values = read_weights(weights)
+    with noting_interrupts(output):
+        module = devmod.load(file)
+        try:
+            module = devmod.replace_constants(module, values)
+        except ArgumentError as error:
+            text = str(error).removeprefix("replace_constants: ")
+            raise ArgumentError(f"{weights} does not fit {file}: {text}") from None
+        devmod.save(module, output)
+    if not quiet:
+        written = size(output.stat().st_size)
+        echo(f"{output}: {written}, with the constants of {weights}; its results were not compared")
+
+
+def _check_output(output: Path, source: str) -> None:
+    """Raise an error if a file cannot be written, or is the one that is read."""
+    if output.exists() and os.path.exists(source) and output.samefile(source):
+        raise click.UsageError(f"{output} is the model; writing to it would overwrite it")
+    check_writable(output)
+
+
+def _make(
+    file: Path,
+    targets: tuple[str, ...],
+    output: Path | None,
+    name: str | None,
+    dims: tuple[str, ...],
+    inputs: tuple[str, ...],
+    is_checked: bool,
+    quiet: bool,
+) -> None:
+    """Write the program of a model."""
     name = name or re.sub(r"\W|^(?=\d)", "_", file.stem, flags=re.ASCII)
     if not name.isidentifier() or iskeyword(name):
         raise click.UsageError(
@@ -112,15 +167,13 @@ def command(
         notes.append(f"the program is _{name}, since {name} is reserved for calls and expressions")
         name = f"_{name}"
     output = output or Path(f"{name}.devmod")
-    if output.exists() and file.exists() and output.samefile(file):
-        raise click.UsageError(f"{output} is the model; writing to it would overwrite it")
     for each in dims:
         if not _DIM.fullmatch(each):
             raise click.UsageError(
                 f"--dim {each}: expected a length, such as batch=1, rows=1..64 or x=1,3,48,192"
             )
     open_regular(file).close()
-    check_writable(output)
+    _check_output(output, str(file))
     request = {
         "model": str(file),
         "targets": targets,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from devmod_targets.build.manifest import Constants, ConstantsFile
 
 #: The element types of safetensors.
-_SAFETENSORS = {
+SAFETENSORS_TYPES = {
     "F64": "float64",
     "F32": "float32",
     "F16": "float16",
@@ -242,10 +242,10 @@ def _safetensors_entry(
     code: Any = fields.get("dtype")
     shape: Any = fields.get("shape")
     offsets: Any = fields.get("data_offsets")
-    dtype = _SAFETENSORS.get(code) if isinstance(code, str) else None
+    dtype = SAFETENSORS_TYPES.get(code) if isinstance(code, str) else None
     if dtype is None:
         raise FormatError(
-            f"{subject} has elements of the type {_short(code)}; expected one of {', '.join(_SAFETENSORS)}"
+            f"{subject} has elements of the type {_short(code)}; expected one of {', '.join(SAFETENSORS_TYPES)}"
         )
     if not _are_counts(shape) or len(shape) > 64:
         raise FormatError(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import devmod
 from devmod import Origin, Target
-from devmod.backend import create_own
+from devmod.backend import HostArray, constant_identity, create_own
 from devmod.errors import (
     ArgumentError,
     CompileError,
@@ -27,6 +27,7 @@ from devmod.errors import (
 )
 from devmod.worker import answers
 from devmod_targets._executables import version
+from devmod_targets.programs import make_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -57,6 +58,7 @@ def export(
     names: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
     constants: Mapping[str, Any] | None = None,
+    folded: Mapping[str, str] | None = None,
     report: Callable[[str], object] | None = None,
 ) -> devmod.Module:
     """Return a module with a program that computes what a function of Tensors computes.
@@ -85,6 +87,9 @@ def export(
     constants
         Tensors that the function uses, by the names that the file gives them. Default: the names of
         `get_state_dict`, or of variables.
+    folded
+        The `devmod.backend.constant_identity` of numbers, and of constants whose values the
+        function has read: `devmod.replace_constants` refuses other values of them.
     report
         A function that gets lines of text: the names that differ in the program, and the progress.
 
@@ -136,7 +141,7 @@ def export(
             if limit not in recordings:
                 with settings(MAX_KERNEL_BUFFERS=limit):
                     recordings[limit] = record(fn, given, outputs, constants or {})
-            plans.append(_Plan(name, target, recordings[limit]))
+            plans.append(_Plan(name, target, recordings[limit], folded or {}))
         _render(plans, report)
     for text, own in plans[0].recording.names.renamed.items():  # those of each kind
         report(f"{text!r} is {own} in the program")
@@ -218,7 +223,9 @@ def _named(fn: Any, inputs: Sequence[Any], names: Sequence[str] | None) -> dict[
 class _Plan:
     """The kernels and the steps of one kind."""
 
-    def __init__(self, name: str, target: Target, recording: Recording) -> None:
+    def __init__(
+        self, name: str, target: Target, recording: Recording, folded: Mapping[str, str]
+    ) -> None:
         from tinygrad import dtypes
         from tinygrad.uop.ops import Ops
 
@@ -226,12 +233,16 @@ class _Plan:
         from devmod_targets.tinygrad.render import KINDS
 
         self.name, self.target, self.recording = name, target, recording
+        #: The digests of constants whose values the function has read, by their names.
+        self._read = folded
         self.kernels: dict[bytes, str] = {}  # by the key of the tree
         self.items: list[list[str]] = []
         self.rendered: dict[str, dict[str, Any]] = {}
         self._arrays = {each.buffer: each for each in (*recording.inputs, *recording.outputs)}
         self._declared: dict[str, Any] = {"temporaries": [], "constants": [], "states": []}
         self._data: dict[str, Any] = {}
+        #: The names in the model of constants, by their names in the program.
+        self._originals: dict[str, str] = {}
         missing = _MISSING.get(target.kind, ())
         arch = (
             re.sub(r"\Acompute", "sm", target.arch.split(",")[0])
@@ -312,22 +323,38 @@ class _Plan:
         }
         if self._data:
             module = devmod.bundle(module, devmod.const_loader(self._data, {}), mixed=True)
-        return devmod.program(
-            self.name,
-            module,
-            inputs=[
+        declared = {
+            "inputs": [
                 *(each.text for each in recording.inputs if each.buffer not in written),
                 *(f"{each}: int32" for each in recording.variables if each not in lengths),
             ],
-            outputs=[each.text for each in recording.outputs],
-            updates=[each.text for each in recording.inputs if each.buffer in written],
-            requires=[
+            "outputs": [each.text for each in recording.outputs],
+            "updates": [each.text for each in recording.inputs if each.buffer in written],
+            "requires": [
                 f"{int(each.vmin)} <= {name} <= {int(each.vmax)}"
                 for name, each in recording.variables.items()
             ],
-            steps=steps,
             **self._declared,
+        }
+        return make_program(
+            self.name,
+            module,
+            steps,
+            declared,
+            originals=self._originals,
+            folded=self._folded(),
         )
+
+    def _folded(self) -> dict[str, str]:
+        """Return the digests of what the function has from outside and is no constant of the
+        program that may get another value.
+        """
+        result = {**self._read}
+        free = {self._originals.get(name, name) for name in self._data}
+        for array in self.recording.held.values():
+            if array.original not in ("", *free, *result):
+                result[array.original] = constant_identity(array.original, _values(array))
+        return dict(sorted(result.items()))
 
     def _argument(self, buffer: Any, dtype: str) -> str:
         """Return a step's argument: an array, seen as the kernel's type of elements."""
@@ -348,21 +375,30 @@ class _Plan:
                 array = Array(buffer, label, dtype_of(buffer.dtype), (buffer.max_numel(),))
             self._arrays[buffer], text = array, array.text
             if role != "temporaries":
-                values, constant = buffer.buffer.numpy(), array
-                if array.dtype == "bfloat16":  # NumPy has no such type; tinygrad gives its bytes
-                    self._arrays[buffer] = array = constant = array._replace(dtype="uint16")
-                    values, text = values.view("uint16"), array.text
-                values = values.reshape(array.shape)
+                is_zero = not buffer.buffer.numpy().any()
+                constant = array
                 if role == "states":
                     constant = array._replace(
-                        name=recording.names.take(f"{array.name}_0") if values.any() else "0"
+                        name="0" if is_zero else recording.names.take(f"{array.name}_0")
                     )
-                    self._declared["constants"] += [constant.text] if values.any() else []
+                    if not is_zero:
+                        self._declared["constants"].append(constant.text)
                     text += f" = {constant.name}"
                 if constant.name != "0":
-                    self._data[constant.name] = values
+                    self._data[constant.name] = _values(array)
+                    self._set_original(constant)
             self._declared[role].append(text)
         return array.name if dtype == array.dtype else f"{array.name}.view({dtype})"
+
+    def _set_original(self, array: Any) -> None:
+        """Record the name of a constant in the model: "" if it is computed, or if others are
+        computed from it.
+        """
+        original = array.original
+        if array.buffer in self.recording.fixed or original in self._read:
+            original = ""
+        if original != array.name:
+            self._originals[array.name] = original
 
     def _compile(self) -> devmod.Module:
         """Return the module of the kernels: of one source, or for kinds that compile each kernel by
@@ -398,6 +434,14 @@ class _Plan:
             str(self.target), f"tinygrad {_VERSION}, {origin.toolchain if origin else ''}"
         )
         return module
+
+
+def _values(array: Any) -> Any:
+    """Return the elements of an array of a recording."""
+    values = array.buffer.buffer.numpy()
+    if array.dtype == "bfloat16":  # NumPy has no such type; tinygrad gives its bytes
+        return HostArray(values.tobytes(), array.shape, array.dtype)
+    return values.reshape(array.shape)
 
 
 def _text(kernels: Mapping[str, Mapping[str, Any]]) -> str:

@@ -20,7 +20,7 @@ from tinygrad.nn.onnx import (
 )
 
 import devmod
-from devmod.backend import expression_text, walk
+from devmod.backend import constant_identity, expression_text, walk
 from devmod.commands import size
 from devmod.errors import (
     ArgumentError,
@@ -75,12 +75,15 @@ class Runner(OnnxRunner):  # type: ignore[misc]
     ----------
     constants
         The model's constants by name.
+    read
+        The operations of tensors whose values a trial has read.
     """
 
     def __init__(self, model: Model) -> None:
         _check_nodes(model)
         self.constants = {name: _tensor(*each) for name, each in model.constants.items()}
         Tensor.realize(Tensor.zeros(1), *(each for each in self.constants.values() if each.shape))
+        self.read = set[UOp]()
         self._init_from_graph({"node": [], "initializer": [], "input": [], "output": []})
         self.onnx_ops = OPERATORS
         self._names, self._nodes = model.outputs, model.nodes
@@ -219,6 +222,7 @@ class Runner(OnnxRunner):  # type: ignore[misc]
                 raise CompileError(
                     f"a shape or an option is computed from a length that a call chooses{_ADVICE}"
                 )
+            self.read |= tensor.uop.toposort().keys()
             return read(tensor)
 
         Tensor._buffer = checked
@@ -351,6 +355,7 @@ def export(
         name=request["name"],
         names=list(example),
         constants={name: each for name, each in runner.constants.items() if each.shape},
+        folded=_folded(model, runner),
         report=report,
     )
     _add_options(module, [f"{each}=1" for each in model.chosen])
@@ -366,6 +371,22 @@ def export(
         lines.append("not checked: --no-check")
     call = f"devmod.load({json.dumps(request['file'])})[{json.dumps(request['name'])}]({', '.join(own)})"
     return [*lines, f"{', '.join(outputs)} = {call}"], list(model.notes)
+
+
+def _folded(model: Model, runner: Runner) -> dict[str, str]:
+    """Return the digests of the constants that may not get other values: numbers, which stand in
+    kernels, what a trial has read, and integers by which a kernel divides.
+    """
+    divisors = {
+        name for node in model.nodes if node.operator in _DIVISIONS for name in node.inputs[1:]
+    }
+    result = {}
+    for name, each in model.constants.items():
+        is_divisor = name in divisors and "int" in each.type
+        has_buffer = each.array.shape and each.array.size
+        if is_divisor or not has_buffer or runner.constants[name].uop.base in runner.read:
+            result[name] = constant_identity(name, each.value)
+    return result
 
 
 def _add_options(module: devmod.Module, lengths: list[str]) -> None:

@@ -131,12 +131,15 @@ def _run_clang(command: Sequence[str], input: bytes) -> bytes:  # noqa: A002 - t
 
 
 class Array(NamedTuple):
-    """An array of the program, in which a buffer of tinygrad is."""
+    """An array of the program, in which a buffer of tinygrad is. `original` is the name of a tensor
+    that has the elements of the buffer in their order, as the function has it; "" for another.
+    """
 
     buffer: UOp
     name: str
     dtype: str
     shape: tuple[Any, ...]
+    original: str = ""
 
     @property
     def text(self) -> str:
@@ -163,6 +166,8 @@ class Recording(NamedTuple):
         The integer inputs by name, also those that are lengths.
     names
         The names in use.
+    fixed
+        The buffers whose values other constants were computed from.
     """
 
     calls: list[UOp]
@@ -172,21 +177,25 @@ class Recording(NamedTuple):
     states: set[UOp]
     variables: dict[str, UOp]
     names: Names
+    fixed: set[UOp]
 
 
 class Names(set[str]):
-    """The names of a program's arrays and numbers. `renamed` has those that are not as given."""
+    """The names of a program's arrays and numbers. `renamed` has those that are not as given, and
+    `exact` those that only arrays of these names may have.
+    """
 
     def __init__(self, names: Iterable[str]) -> None:
         super().__init__(map(identifier, names))
         self.renamed = {each: identifier(each) for each in names if each not in self}
+        self.exact = set[str]()
 
     def take(self, text: str) -> str:
         """Return a name like the text that is an identifier, and that nothing else has."""
         name = identifier(text)
         result = name
         number = 1
-        while result in self:
+        while result in self or (result != text and result in self.exact):
             number += 1
             result = f"{name}_{number}"
         self.add(result)
@@ -237,6 +246,8 @@ def record(
     bound = {each.expr: each for side in sides for each in side.variables()}
     variables = {identifier(name): each for name, each in bound.items()}
     names = Names(bound)
+    before = {**constants, **_held_tensors(fn)}
+    names.exact.update(inputs, before)
     fresh = {
         name: _fresh(each) if isinstance(each, Tensor) else each for name, each in inputs.items()
     }
@@ -245,7 +256,6 @@ def record(
         for name, each in fresh.items()
         if isinstance(each, Tensor)
     ]
-    before = {**constants, **_held_tensors(fn)}
     if others := [name for name, each in before.items() if each.device != "CPU"]:
         raise ArgumentError(
             f"tensors are on another device than tinygrad's CPU: {list_names(others)}. Move them: t.to('CPU')",
@@ -277,6 +287,7 @@ def record(
             "have. Make them an input, or realize such a tensor before the export",
             argument="fn",
         )
+    names.exact.update(results, held)
     made = [_array(flat[name], names.take(name), each.shape) for name, each in results.items()]
     named: dict[UOp, Array] = {}
     for name, each in held.items():
@@ -287,12 +298,15 @@ def record(
             and all(buffer is not array.buffer for array in own)
         ):
             shape = each.shape if each.numel() == buffer.max_numel() else (buffer.max_numel(),)
-            named[buffer] = Array(buffer, names.take(name), dtype_of(each.dtype), tuple(shape))
+            original = name if _is_whole(each) else ""
+            dtype = dtype_of(each.dtype)
+            named[buffer] = Array(buffer, names.take(name), dtype, tuple(shape), original)
     once, kept, states = _split(
         calls, {each.buffer for each in own}, {each.buffer for each in made}, named
     )
     realize.run_linear(UOp(Ops.LINEAR, src=tuple(once)))
-    return Recording(kept, own, made, named, states, variables, names)
+    fixed = {buffer for call in once for buffer in effects(call)[1]}
+    return Recording(kept, own, made, named, states, variables, names, fixed)
 
 
 def _split(
@@ -398,6 +412,14 @@ def buffer_of(tensor: Tensor) -> UOp:
     while result.op in (Ops.AFTER, Ops.SHRINK, Ops.RESHAPE):
         result = result.src[0].base
     return result
+
+
+def _is_whole(tensor: Tensor) -> bool:
+    """Return whether a tensor has the elements of its buffer in their order."""
+    result = tensor.uop
+    while result.op in (Ops.AFTER, Ops.RESHAPE):
+        result = result.src[0]
+    return result.op is Ops.BUFFER
 
 
 def dtype_of(dtype: Any) -> str:

@@ -1,0 +1,177 @@
+"""Replacing the constants of a module by name (R51). The kernels stay, so no compiler is needed.
+
+A program has the names of the model beside its declarations: `original` of a constant is its name
+there, "" if it was computed when the program was made. `folded` has the identities of the values
+that are in kernels or in computed constants.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from devmod._formats.bundle_file import dumps, loads_own
+from devmod._modules.bundle import BundleModule
+from devmod._modules.const_loader import KIND, ConstLoaderModule, as_constant, items_of
+from devmod._modules.module import LibraryModule, Module, ordered, walk
+from devmod._modules.stored import StoredModule
+from devmod._values.info import Interface
+from devmod.errors import ArgumentError, did_you_mean, list_names
+from devmod.targets import PROGRAM
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from devmod._modules.const_loader import ConstantTensor
+
+    #: The constants of a name of the model, each as its own name and the constants beside it:
+    #: programs of several kinds may have one each.
+    Places = dict[str, list[tuple[str, dict[str, ConstantTensor]]]]
+
+#: The classes of which a tree has copies. Others are read from bytes first.
+_COPIED = (StoredModule, BundleModule, ConstLoaderModule, LibraryModule)
+
+
+def replace_constants(
+    module: Module, values: Mapping[str, Any], *, partial: bool = False
+) -> Module:
+    """Return a module with other values of its constants. The kernels stay as they are, and no
+    compiler is needed.
+
+    Parameters
+    ----------
+    module
+        The module, such as a program of a model. It does not change. Of a file, the constants that
+        are replaced are not read.
+    values
+        Name to host array, as for `const_loader`, of the type and the shape of the constant. The
+        name is that of the model from which the program was made, such as "encoder.weight".
+    partial
+        Whether the other constants keep their values.
+
+    Returns
+    -------
+    Module
+        The module with the new values. `devmod.save` writes it.
+
+    Raises
+    ------
+    ArgumentError
+        Values are missing, or have unknown names, or another type or shape than their constants; or
+        a value is in kernels, or in a constant that was computed from it, and the new one is
+        another. The message lists the names.
+    FormatError
+        A value is not a host array, or a module is damaged.
+    """
+    given = {name: as_constant(name, value) for name, value in items_of(values, "values")}
+    if not all(isinstance(each, _COPIED) for each in walk(module)):
+        module = loads_own(dumps(module, with_sources=True))
+    loaders = {id(each): _loaded(each) for each in walk(module) if each.kind == KIND}
+    tensors = {key: {**each.tensors} for key, each in loaders.items()}
+    places, folded = _names(module, tensors)
+    _check(given, places, folded, partial)
+    for name, value in given.items():
+        for own, constants in places.get(name, ()):
+            constants[own] = value
+    changed: dict[int, Module] = {
+        key: ConstLoaderModule(tensors[key], each.by_symbol) for key, each in loaders.items()
+    }
+    return _rebuilt(module, changed)
+
+
+def _loaded(module: Any) -> Any:
+    return module._real() if isinstance(module, StoredModule) else module
+
+
+def _names(
+    root: Module, tensors: Mapping[int, dict[str, ConstantTensor]]
+) -> tuple[Places, dict[str, set[str]]]:
+    """Return the places of the constants by the names of the model, and what is folded. `tensors`
+    has the constants by the identities of their modules.
+    """
+    originals: dict[tuple[int, str], str] = {}
+    folded: dict[str, set[str]] = {}
+    for module in walk(root):
+        if module.kind != PROGRAM:
+            continue
+        for info in module.functions.values():
+            interface = info.interface or Interface(())
+            for param in interface.params:
+                name = param.extra.get("original")
+                if isinstance(name, str):
+                    originals.update({(id(each), param.name): name for each in module.imports})
+            found = interface.extra.get("folded")
+            if isinstance(found, dict):
+                for name, identity in found.items():
+                    folded.setdefault(name, set()).add(str(identity))
+    places: Places = {}
+    for key, constants in tensors.items():
+        for own in constants:
+            name = originals.get((key, own), own)
+            if name:
+                places.setdefault(name, []).append((own, constants))
+    return places, folded
+
+
+def _check(
+    given: Mapping[str, ConstantTensor],
+    places: Places,
+    folded: Mapping[str, set[str]],
+    partial: bool,
+) -> None:
+    """Raise ArgumentError for values that constants cannot get."""
+    missing = sorted(places.keys() - given.keys())
+    unknown = sorted(given.keys() - places.keys() - folded.keys())
+    misfits, ambiguous, fixed = list[str](), list[str](), list[str]()
+    example = advice = ""
+    for name, value in sorted(given.items()):
+        known = [constants[own] for own, constants in places.get(name, ())]
+        if name in folded and folded[name] != {value.identity}:
+            fixed.append(name)
+        if len(known) > 1 and len({each.identity for each in known}) > 1:
+            ambiguous.append(name)
+        elif known and known[0].form != value.form:
+            misfits.append(name)
+            example = f" ({name!r} is {known[0].form}, and its value is {value.form})"
+    if unknown:
+        advice = did_you_mean(unknown[0], [*places, *folded])
+    problems = [
+        ("other types or shapes are given for ", misfits, example),
+        (
+            "replace the constants of each program before the programs are bundled, since several with different values have the name ",
+            ambiguous,
+            "",
+        ),
+        (
+            "make the file from the model again, since kernels or computed constants have another value of ",
+            fixed,
+            "",
+        ),
+        ("no constant has the name ", unknown, advice),
+    ]
+    if not partial:
+        problems.insert(0, ("values are missing for ", missing, ""))
+    texts = [f"{text}{list_names(names)}{more}" for text, names, more in problems if names]
+    if texts:
+        raise ArgumentError(f"replace_constants: {'; '.join(texts)}", argument="values")
+
+
+def _rebuilt(root: Module, changed: dict[int, Module]) -> Module:
+    """Return a tree with other modules in the place of some. Their importers are copies."""
+    for module, imports in reversed(ordered([root])):  # imports before their importers
+        below = tuple([changed.get(id(each), each) for each in imports])
+        if id(module) not in changed:
+            if below == imports:
+                continue
+            changed[id(module)] = _copy(module)
+        changed[id(module)].__dict__["_devmod_imports"] = below
+    return changed.get(id(root), root)
+
+
+def _copy(module: Module) -> Module:
+    if isinstance(module, StoredModule):
+        return module.copy()
+    if isinstance(module, BundleModule):
+        node = BundleModule((), module._prefer)
+        node.find_agreement = module.find_agreement
+        return node
+    return LibraryModule()
