@@ -18,6 +18,7 @@ from tinygrad.nn.onnx import (
     OpSetId,
     required_input_python_consts,
 )
+from tinygrad.uop.ops import Ops
 
 import devmod
 from devmod.backend import constant_identity, expression_text, walk
@@ -76,7 +77,7 @@ class Runner(OnnxRunner):  # type: ignore[misc]
     constants
         The model's constants by name.
     read
-        The operations of tensors whose values a trial has read.
+        The buffers whose values a trial has read.
     """
 
     def __init__(self, model: Model) -> None:
@@ -222,7 +223,7 @@ class Runner(OnnxRunner):  # type: ignore[misc]
                 raise CompileError(
                     f"a shape or an option is computed from a length that a call chooses{_ADVICE}"
                 )
-            self.read |= tensor.uop.toposort().keys()
+            self.read |= {each for each in tensor.uop.toposort() if each.op is Ops.BUFFER}
             return read(tensor)
 
         Tensor._buffer = checked
