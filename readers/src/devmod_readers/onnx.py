@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["Constant", "Dim", "Model", "Node", "Range", "read_constants", "read_model"]
 
 #: What protobuf takes, and the most nodes, initializers and inputs.
-MAX_BYTES, MAX_NODES = (1 << 31) - 1, 100_000
+MAX_BYTES = (1 << 31) - 1
+MAX_NODES = 100_000
 #: The element types by ONNX's numbers.
 TYPES = {
     1: "float32",
@@ -49,7 +50,8 @@ TYPES = {
     16: "bfloat16",
 }
 #: The types of attributes by ONNX's numbers: numbers and texts, of which one or many; graphs.
-_PLAIN, _GRAPHS = (1, 2, 3, 6, 7, 8), (5, 10)
+_PLAIN = (1, 2, 3, 6, 7, 8)
+_GRAPHS = (5, 10)
 #: Operators on tensors whose names have the words of other values.
 _TENSOR_OPERATORS = ("OptionalGetElement", "OptionalHasElement", "ReverseSequence")
 _STORED = {"bool": "uint8", "bfloat16": "uint16"}
@@ -107,7 +109,7 @@ class Model(NamedTuple):
     notes
         Sentences about what the file leaves open and this reader has chosen.
     chosen
-        The names of lengths that are 1 since nobody has chosen them.
+        The names of lengths that are 1 because the caller gave none.
     """
 
     inputs: dict[str, tuple[str, tuple[int | Range, ...]]]
@@ -223,81 +225,130 @@ def _constants(model: Any, files: _Files) -> dict[str, Constant]:
 
 
 def _model(model: Any, files: _Files, dims: Mapping[str, Dim]) -> Model:
-    from onnx.defs import onnx_opset_version
-
     graph = model.graph
     notes: list[str] = []
     constants = _initializers(graph, files)
-    values = [each for each in graph.input if each.name not in constants]
-    read = _Inputs(values, dims, notes)
+    read = _Inputs([each for each in graph.input if each.name not in constants], dims, notes)
     inputs = read.result
-    for name, (dtype, shape) in [*inputs.items()]:
-        if 0 in shape:
-            sides = [side.high if isinstance(side, Range) else side for side in shape]
-            constants[name] = _empty(dtype, tuple(sides))
-            del inputs[name]
-            notes.append(f"the input {quote_name(name)} has no elements, and no call gives it")
-    versions = {_domain(each.domain): each.version for each in model.opset_import}
-    if versions.get("", 0) > (newest := onnx_opset_version()):
+    _move_empty(inputs, constants, notes)
+    nodes = _Nodes(model, files, constants, inputs)
+    if nodes.version > nodes.newest:
         notes.append(
-            f"its operators are of version {versions['']}, and the package onnx knows {newest}: newer rules are not followed"
+            f"its operators are of version {nodes.version}, and the package onnx knows {nodes.newest}: newer rules are not followed"
         )
-    functions = {(_domain(each.domain), each.name) for each in model.functions}
-    known, nodes = {"", *constants, *inputs}, list[Node]()
     for each in graph.node:
-        domain = _domain(each.domain)
-        what = _described(each)
-        if (domain, each.op_type) in functions:
+        nodes.add(each)
+
+    outputs = tuple(dict.fromkeys(each.name for each in graph.output))
+    for name in outputs:
+        if name not in nodes.known:
+            raise ValueError(f"no node has the output {quote_name(name)} of the graph")
+    if not outputs or "" in outputs:
+        raise ValueError("the graph has no output")
+    return Model(inputs, outputs, tuple(nodes.result), constants, tuple(notes), tuple(read.chosen))
+
+
+def _move_empty(
+    inputs: dict[str, tuple[str, tuple[int | Range, ...]]],
+    constants: dict[str, Constant],
+    notes: list[str],
+) -> None:
+    """Make constants of the inputs without elements."""
+    for name, (dtype, shape) in [*inputs.items()]:
+        if 0 not in shape:
+            continue
+        sides = []
+        for side in shape:
+            sides.append(side.high if isinstance(side, Range) else side)
+        constants[name] = _empty(dtype, tuple(sides))
+        del inputs[name]
+        notes.append(f"the input {quote_name(name)} has no elements, and no call gives it")
+
+
+class _Nodes:
+    """The nodes of a model.
+
+    Parameters
+    ----------
+    model, files
+        The model, and the files beside it.
+    constants
+        The initializers, to which the values of nodes `Constant` are added.
+    inputs
+        The inputs by name.
+
+    Attributes
+    ----------
+    result
+        The nodes that were added.
+    known
+        The names of all values before the next node.
+    version, newest
+        The version of ONNX's own operators in the model, and that of the package.
+    """
+
+    def __init__(
+        self, model: Any, files: _Files, constants: dict[str, Constant], inputs: Mapping[str, Any]
+    ) -> None:
+        from onnx.defs import onnx_opset_version
+
+        self._files = files
+        self._constants = constants
+        self._versions = {_domain(each.domain): each.version for each in model.opset_import}
+        self._functions = {(_domain(each.domain), each.name) for each in model.functions}
+        self.newest = onnx_opset_version()
+        self.version = self._versions.get("", 0)
+        self.known = {"", *constants, *inputs}
+        self.result: list[Node] = []
+
+    def add(self, node: Any) -> None:
+        """Add a node. Raise an error if no program has it, or it uses a name before its value."""
+        what = _described(node)
+        self._check(node, what)
+        attributes = {}
+        for each in node.attribute:
+            # Before version 6, a node could name inputs whose memory it may use.
+            if each.name != "consumed_inputs":
+                attributes[each.name] = _attribute(each, what, self._files)
+        if node.op_type == "Constant" and "value" in attributes and node.output:
+            self._constants[node.output[0]] = attributes["value"]
+        else:
+            domain = _domain(node.domain)
+            names = tuple(node.input), tuple(node.output)
+            version = self._versions[domain]
+            self.result.append(Node(node.op_type, domain, version, *names, attributes))
+        self._bind(node, what)
+
+    def _check(self, node: Any, what: str) -> None:
+        domain = _domain(node.domain)
+        if (domain, node.op_type) in self._functions:
             raise _UnsupportedError(
                 f"{what} is a function of the model; write the model with onnx.inliner.inline_local_functions first"
             )
-        if domain not in versions:
+        if domain not in self._versions:
             raise ValueError(
                 f"{what}: the model imports no version of the operators of {domain or 'ai.onnx'}"
             )
-        if each.device_configurations:
+        if node.device_configurations:
             raise _UnsupportedError(f"{what} is for several devices, and a program runs on one")
-        words = ("Sequence", "Optional", "String")
-        if each.op_type not in _TENSOR_OPERATORS and any(word in each.op_type for word in words):
+        if node.op_type in _TENSOR_OPERATORS:
+            return
+        if any(word in node.op_type for word in ("Sequence", "Optional", "String")):
             raise _UnsupportedError(f"{what}: no program has sequences, optional values or strings")
-        # Before version 6, a node could name inputs whose memory it may use.
-        attributes = {
-            one.name: _attribute(one, what, files)
-            for one in each.attribute
-            if one.name != "consumed_inputs"
-        }
-        if each.op_type == "Constant" and "value" in attributes and each.output:
-            constants[each.output[0]] = attributes["value"]
-        else:
-            nodes.append(
-                Node(
-                    each.op_type,
-                    domain,
-                    versions[domain],
-                    tuple(each.input),
-                    tuple(each.output),
-                    attributes,
+
+    def _bind(self, node: Any, what: str) -> None:
+        """Check the names of the inputs, and make those of the outputs known."""
+        for name in node.input:
+            if name not in self.known:
+                raise ValueError(
+                    f"{what}: no input, initializer or earlier node has the name of its input {quote_name(name)}"
                 )
-            )
-        if unknown := next((name for name in each.input if name not in known), ""):
-            raise ValueError(
-                f"{what}: no input, initializer or earlier node has the name of its input {quote_name(unknown)}"
-            )
-        for name in filter(None, each.output):
-            if name in known:
+        for name in filter(None, node.output):
+            if name in self.known:
                 raise ValueError(
                     f"{what}: another value has the name of its output {quote_name(name)}"
                 )
-            known.add(name)
-    outputs = tuple(dict.fromkeys(each.name for each in graph.output))
-    if not outputs or not known.issuperset(outputs) or "" in outputs:
-        missing = next((name for name in outputs if name not in known), "")
-        raise ValueError(
-            f"no node has the output {quote_name(missing)} of the graph"
-            if missing
-            else "the graph has no output"
-        )
-    return Model(inputs, outputs, tuple(nodes), constants, tuple(notes), tuple(read.chosen))
+            self.known.add(name)
 
 
 def _described(node: Any) -> str:
@@ -305,7 +356,9 @@ def _described(node: Any) -> str:
 
 
 def _domain(name: str) -> str:
-    return "" if name == "ai.onnx" else name
+    if name == "ai.onnx":
+        return ""
+    return name
 
 
 def _attribute(attribute: Any, what: str, files: _Files) -> Any:
@@ -315,15 +368,21 @@ def _attribute(attribute: Any, what: str, files: _Files) -> Any:
     what = f"{what}: the attribute {quote_name(attribute.name)}"
     if attribute.type == 4:
         return _tensor(attribute.t, what, files)
+    if attribute.type in _GRAPHS:
+        raise _UnsupportedError(f"{what} is control flow")
     if attribute.type not in _PLAIN:
-        raise _UnsupportedError(
-            f"{what} is {'control flow' if attribute.type in _GRAPHS else 'of no type that nodes have'}"
-        )
-    value, many = get_attribute_value(attribute), attribute.type > 5
-    plain = tuple(
-        each.decode() if isinstance(each, bytes) else each for each in (value if many else [value])
-    )
-    return plain if many else plain[0]
+        raise _UnsupportedError(f"{what} is of no type that nodes have")
+    value = get_attribute_value(attribute)
+    if attribute.type > 5:
+        return tuple(map(_plain, value))
+    return _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    """Return a number or a text of an attribute."""
+    if isinstance(value, bytes):
+        return value.decode()
+    return value
 
 
 def _type(number: int, what: str) -> str:
@@ -339,7 +398,8 @@ def _tensor(tensor: Any, what: str, files: _Files) -> Constant:
     import numpy as np
     from onnx.numpy_helper import to_array
 
-    dtype, dims = _type(tensor.data_type, what), tuple(tensor.dims)
+    dtype = _type(tensor.data_type, what)
+    dims = tuple(tensor.dims)
     stored = np.dtype(_STORED.get(dtype, dtype)).newbyteorder("<")
     size = prod(dims) * stored.itemsize
     try:
@@ -355,14 +415,19 @@ def _tensor(tensor: Any, what: str, files: _Files) -> Constant:
             result = to_array(tensor).view(stored)
     except (ValueError, TypeError, OverflowError) as error:
         raise ValueError(f"{what}, {dtype}{list(dims)!s:.200}: {error}") from None
-    return Constant(dtype, result != 0 if dtype == "bool" else result)
+    if dtype == "bool":
+        result = result != 0
+    return Constant(dtype, result)
 
 
 def _empty(dtype: str, shape: tuple[int, ...]) -> Constant:
     """Return a constant without elements."""
     import numpy as np
 
-    return Constant(dtype, np.empty(shape, _STORED.get(dtype, dtype) if dtype != "bool" else dtype))
+    stored = dtype
+    if dtype != "bool":
+        stored = _STORED.get(dtype, dtype)
+    return Constant(dtype, np.empty(shape, stored))
 
 
 class _Files:
@@ -377,19 +442,8 @@ class _Files:
         """Return the bytes of a constant. Constants with the same bytes share them; no file gives
         more bytes than it has.
         """
-        values = {each.key: each.value for each in entries}
-        location = values.get("location", "")
-        numbers = [values.get("offset", "0"), values.get("length", str(size))]
-        if not location or not all(
-            each.isascii() and each.isdigit() and len(each) < 19 for each in numbers
-        ):
-            raise ValueError(
-                f"its external data is not described by a location, an offset and a length: {values!r:.300}"
-            )
-        path, (offset, length) = (
-            os.path.realpath(os.path.join(self.folder, location)),
-            map(int, numbers),
-        )
+        location, offset, length = _place(entries, size)
+        path = os.path.realpath(os.path.join(self.folder, location))
         if os.path.isabs(location) or os.path.commonpath((self.folder, path)) != self.folder:
             raise ValueError(
                 f"its external data is in {quote_name(location)}, which is not below the model's folder; copy it there"
@@ -399,25 +453,47 @@ class _Files:
         part = (path, offset, size)
         if part not in self.parts:
             try:
-                with open_regular(path) as file:
-                    there = os.fstat(file.fileno()).st_size
-                    self.taken[path] = self.taken.get(path, 0) + size
-                    if offset + size > there or self.taken[path] > there:
-                        raise ValueError(
-                            f"{quote_name(location)} has {there} bytes, and constants of more are said to be in it"
-                        )
-                    file.seek(offset)
-                    self.parts[part] = file.read(size)
+                self.parts[part] = self._read(path, offset, size, location)
             except OSError as error:
                 raise ValueError(
                     f"its external data in {quote_name(location)} cannot be read: {error.strerror}"
                 ) from None
         return self.parts[part]
 
+    def _read(self, path: str, offset: int, size: int, location: str) -> bytes:
+        with open_regular(path) as file:
+            there = os.fstat(file.fileno()).st_size
+            self.taken[path] = self.taken.get(path, 0) + size
+            if offset + size > there or self.taken[path] > there:
+                raise ValueError(
+                    f"{quote_name(location)} has {there} bytes, and constants of more are said to be in it"
+                )
+            file.seek(offset)
+            return file.read(size)
+
+
+def _place(entries: Any, size: int) -> tuple[str, int, int]:
+    """Return the location, the offset and the length of external data. `size` is the length that is
+    expected.
+    """
+    values = {each.key: each.value for each in entries}
+    location = values.get("location", "")
+    numbers = [values.get("offset", "0"), values.get("length", str(size))]
+    if not location or not all(map(_is_number, numbers)):
+        raise ValueError(
+            f"its external data is not described by a location, an offset and a length: {values!r:.300}"
+        )
+    offset, length = map(int, numbers)
+    return location, offset, length
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 19
+
 
 class _Inputs:
     """The element types and the shapes of inputs. `notes` gets sentences about them, and `chosen`
-    the lengths that are 1 since nobody has chosen them.
+    the lengths that are 1 because the caller gave none.
     """
 
     def __init__(self, values: Sequence[Any], dims: Mapping[str, Dim], notes: list[str]) -> None:
@@ -466,7 +542,9 @@ class _Inputs:
         self.known.add(value.name)
         result = []
         for axis, (fixed, label) in enumerate(lengths):
-            given = whole[axis] if whole else None
+            given = None
+            if whole:
+                given = whole[axis]
             result.append(self._length(value.name, axis, fixed, label, given))
         return _type(kind.tensor_type.elem_type, what), tuple(result)
 
@@ -489,11 +567,15 @@ class _Inputs:
         if (fixed and value != fixed) or not least <= low <= high < 1 << 31:
             expected = fixed or "a length of 1 or more, or a range of them"
             raise ArgumentError(f"{what}, axis {axis}: expected {expected}, got {value}")
-        return Range(key, low, high) if least else low
+        if least:
+            return Range(key, low, high)
+        return low
 
     def _open(self, what: str, axis: int, label: str, place: str) -> int:
-        """Return 1 for a length that is open and that nobody has chosen."""
-        option = label if label.replace(".", "_").isidentifier() else place
+        """Return 1 for a length that is open and that the caller did not give."""
+        option = place
+        if label.replace(".", "_").isidentifier():
+            option = label
         if axis:
             self.missing.append(f"--dim {option}=N")
         else:
