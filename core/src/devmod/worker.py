@@ -36,7 +36,7 @@ _MAX_PRINTED = 1 << 14
 _MAX_ANSWER = 1 << 30
 #: The seconds that the end of a killed process may take. A driver of the system may delay it for
 #: ever.
-_END_TIMEOUT = 0.5
+_END_TIMEOUT = 5.0
 
 #: The code of a process that kills its process group when its input ends.
 _GUARD = "import os, signal; os.read(0, 1); os.killpg(0, signal.SIGKILL)"
