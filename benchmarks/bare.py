@@ -68,14 +68,12 @@ def opencl_device(cl: Any) -> Any:
     """Return devmod's OpenCL device in pyopencl."""
     import warnings
 
-    warnings.filterwarnings(
-        "ignore", category=cl.CompilerWarning
-    )  # Intel's compiler writes a log of each build
+    # Intel's compiler writes a log of each build.
+    warnings.filterwarnings("ignore", category=cl.CompilerWarning)
     platforms = {each.name.strip(): each for each in cl.get_platforms()}
     device = platforms[os.environ[PLATFORM]].get_devices()[0]
-    if (
-        "DEVMOD_OPENCL_POCL_CPU" in os.environ
-    ):  # a processor that PoCL does not know (docs/opencl.md)
+    # A processor that PoCL does not know (docs/opencl.md).
+    if "DEVMOD_OPENCL_POCL_CPU" in os.environ:
         from devmod_opencl._pocl import name_processor
 
         name_processor(device)

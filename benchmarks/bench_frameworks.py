@@ -21,7 +21,6 @@ import statistics
 import subprocess
 import sys
 import time
-from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -138,7 +137,7 @@ def build_extension(folder: Path) -> Any:
 def measure(kind: str, folder: Path, rounds: int) -> bool:
     """Print the times, and return whether the cost of the operation is over its bound."""
     calls = contenders(kind, folder)
-    times: dict[str, list[float]] = defaultdict(list)
+    times: dict[str, list[float]] = {name: [] for name in calls}
     order = [*calls]
     numbers = random.Random(0)
     for number in range(rounds + WARM_UP):

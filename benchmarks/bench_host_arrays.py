@@ -20,7 +20,6 @@ import random
 import sys
 import tempfile
 import time
-from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -250,7 +249,7 @@ def compare_arrays(rounds: int) -> bool:
 
 def least(calls: dict[str, Callable[[], None]], rounds: int) -> dict[str, float]:
     """Return the least time of each call in µs."""
-    times: dict[str, list[float]] = defaultdict(list)
+    times: dict[str, list[float]] = {name: [] for name in calls}
     repeats = 3  # few, so that some rounds find the machine without other work
     order = list(calls)
     for round_ in range(rounds):

@@ -16,7 +16,6 @@ import os
 import sys
 import tempfile
 import time
-from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -281,12 +280,11 @@ def main() -> int:
     except (devmod.DeviceNotFoundError, devmod.ToolchainNotFoundError) as error:
         print(f"vulkan: not measured: {error}")
         return 0
-    durations: dict[str, list[float]] = defaultdict(list)
+    durations: dict[str, list[float]] = {name: [] for name in result}
     for round_ in range(options.rounds + 5):
         for name, run in result.items():
-            if (
-                "64" in name and round_ % 4
-            ):  # 64 launches take long, and a quarter of the rounds is enough for a median
+            # 64 launches take long, and a quarter of the rounds is enough for a median.
+            if "64" in name and round_ % 4:
                 continue
             start = time.perf_counter()
             run()

@@ -23,7 +23,6 @@ import random
 import sys
 import tempfile
 import time
-from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -56,10 +55,8 @@ NEW_GROUPS_PASS = "wgpu, new bind groups, in one pass"
 MOST = {
     "devmod, prepared": (1.1, BARE),
     "devmod, general call": (1.1, NEW_GROUP),
-    "devmod, prepared, in a batch": (
-        1.9,
-        BARE_PASS,
-    ),  # 5 µs of 3.3: a launch is gathered, and encoded at the end
+    # 5 µs of 3.3: a launch is gathered, and encoded at the end.
+    "devmod, prepared, in a batch": (1.9, BARE_PASS),
     "devmod, general, in a batch": (1.45, NEW_GROUPS_PASS),
 }
 
@@ -203,7 +200,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         os.environ.setdefault("XDG_RUNTIME_DIR", folder)  # Mesa prints a warning without it
         device, result = contenders()
-        durations: dict[str, list[float]] = defaultdict(list)
+        durations: dict[str, list[float]] = {name: [] for name in result}
         order = list(result)
         for round_ in range(options.rounds + 2):
             # The order changes a time by a tenth: a contender finds wgpu's queue and caches as the

@@ -35,7 +35,6 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import pairwise
@@ -701,7 +700,7 @@ def in_turns(works: Mapping[str, Callable[[], float]], rounds: int) -> dict[str,
     """Return the median of each contender over the rounds. Each round runs all of them, in an order
     of its own.
     """
-    durations: dict[str, list[float]] = defaultdict(list)
+    durations: dict[str, list[float]] = {name: [] for name in works}
     order = list(works)
     for round_ in range(rounds + WARM_UP):
         random.shuffle(order)

@@ -246,21 +246,8 @@ class OpenCLKernel(Kernel):
         self._scalars = tuple(number for number, kind in enumerate(kinds) if kind not in _OBJECTS)
         #: The arguments that are images or samplers.
         self._images = [number for number, kind in enumerate(kinds) if kind in ("image", "sampler")]
-        self._image_arguments: dict[int, tuple[str, str]] = {}
-        for number, param in enumerate(params):
-            if param.kind != "image":
-                continue
-            if spaces:
-                _, type_name, access = spaces[number]
-                self._image_arguments[number] = (_image_type(type_name), access)
-            else:
-                self._image_arguments[number] = ("", param.access or "rw")
-        # Without an interface, any pointer may be __local. The driver may have the address spaces.
-        self._pointers: list[tuple[int, bool]] = []
-        for number, kind in enumerate(kinds):
-            if kind == "handle" and spaces:
-                self._pointers.append((number, spaces[number][0] == "LOCAL"))
-
+        self._image_arguments = _image_arguments(params, spaces)
+        self._pointers = _pointers(kinds, spaces)
         group = cl.kernel_work_group_info
         self._max_threads = min(
             device.limits["max_work_group_size"],
@@ -517,6 +504,34 @@ def _check_argument(
         f"{arg_type}",
         kind="opencl",
     )
+
+
+def _image_arguments(
+    params: Sequence[Param], spaces: Sequence[Sequence[str]]
+) -> dict[int, tuple[str, str]]:
+    """Return OpenCL C's type and the access of each image. The type is "" if the driver has none of
+    `spaces`.
+    """
+    result: dict[int, tuple[str, str]] = {}
+    for number, param in enumerate(params):
+        if param.kind != "image":
+            continue
+        if spaces:
+            _, type_name, access = spaces[number]
+            result[number] = (_image_type(type_name), access)
+        else:
+            result[number] = ("", param.access or "rw")
+    return result
+
+
+def _pointers(kinds: Sequence[str], spaces: Sequence[Sequence[str]]) -> list[tuple[int, bool]]:
+    """Return the pointers of a kernel without an interface, each with whether it is __local. The
+    list is empty if the driver has no address spaces.
+    """
+    if not spaces:
+        return []
+    numbers = [number for number, kind in enumerate(kinds) if kind == "handle"]
+    return [(number, spaces[number][0] == "LOCAL") for number in numbers]
 
 
 def _is_compatible(kind: str, image_type: str, space: str, type_name: str, access: str) -> bool:

@@ -59,9 +59,8 @@ class WebGPUModule(RuntimeModule):
                 f"the webgpu shader {entry!r} has no compute entry point: expected a function with @compute",
                 kind="webgpu",
             )
-        self.once(
-            ("for naga", text), lambda: check_for_naga(text, entry)
-        )  # equal texts may be several objects
+        # Equal texts may be several objects.
+        self.once(("for naga", text), lambda: check_for_naga(text, entry))
         return text
 
     def reflected(self, text: str) -> dict[str, ReflectedFunction]:
