@@ -43,14 +43,11 @@ if TYPE_CHECKING:
     #: The functions of candidates.
     Functions = Mapping[Module, Mapping[str, FunctionInfo]]
 
-_CLASSES = {
-    0: "integer",
-    1: "integer",
-    3: "address",
-    6: "bool",
-}  # DLPack's codes; the others of numbers are floats
+#: By DLPack's codes. The other codes of numbers are floats.
+_CLASSES = {0: "integer", 1: "integer", 3: "address", 6: "bool"}
 #: The number of rows and of characters of a cell in an error.
-_MAX_ROWS, _MAX_CELL = 32, 60
+_MAX_ROWS = 32
+_MAX_CELL = 60
 #: The number of pairs of signatures in an error.
 _MAX_TABLES = 8
 #: The bytes of different functions of one name that are compared. Those of a hostile file may
@@ -81,7 +78,8 @@ def agreement(name: str, candidates: Sequence[Module]) -> Agreement | None:
     """Return what the candidates of a function have in common; None if fewer than two are
     comparable, or they do not agree.
     """
-    return _agreement(_interfaces(name, {each: functions_of(each) for each in candidates}))
+    functions = {each: functions_of(each) for each in candidates}
+    return _agreement(_interfaces(name, functions))
 
 
 def functions_of(module: Module) -> Mapping[str, FunctionInfo]:
@@ -100,12 +98,15 @@ def _agreement(interfaces: Mapping[Module, Interface]) -> Agreement | None:
     different = _different(interfaces)
     flattened = _flattened_names(different)
     forms = [_form(interface, flattened) for interface in different]
-    if any(form.keys() != forms[0].keys() for form in forms) or not all(
-        _all_agree(form[name] for form in forms) for name in forms[0]
-    ):
+    names = list(forms[0])
+    if any(form.keys() != forms[0].keys() for form in forms):
         return None
-    same_order = all(list(form) == list(forms[0]) for form in forms[1:])
-    return Agreement(flattened, "" if same_order else _ORDERS)
+    for name in names:
+        if not _all_agree(form[name] for form in forms):
+            return None
+    if all(list(form) == names for form in forms):
+        return Agreement(flattened, "")
+    return Agreement(flattened, _ORDERS)
 
 
 # In the index of a file: a map of function to array, of whether the orders differ and the names of
@@ -113,22 +114,27 @@ def _agreement(interfaces: Mapping[Module, Interface]) -> Agreement | None:
 # bytes of one candidate.
 def pack_agreements(agreements: Mapping[str, Agreement]) -> dict[str, list[object]]:
     """Return the agreements for an index."""
-    return {
-        name: [bool(each.keywords_only), *sorted(each.flattened)]
-        for name, each in agreements.items()
-    }
+    packed: dict[str, list[object]] = {}
+    for name, each in agreements.items():
+        packed[name] = [bool(each.keywords_only), *sorted(each.flattened)]
+    return packed
 
 
 def read_agreement(value: object) -> Agreement | None:
     """Return the agreement of one function in an index; None if there is none."""
-    if isinstance(value, list) and value and all(isinstance(each, str) for each in value[1:]):
-        return Agreement(frozenset(value[1:]), _ORDERS if value[0] else "")
-    return None
+    if not isinstance(value, list) or not value:
+        return None
+    differs, *flattened = value
+    if not all(isinstance(each, str) for each in flattened):
+        return None
+    return Agreement(frozenset(flattened), _ORDERS if differs else "")
 
 
 def has_names(interface: Interface | None) -> bool:
     """Return whether the parameters are known, and each has a name of its own."""
-    names = [param.name for param in interface.params] if interface is not None else [""]
+    if interface is None:
+        return False
+    names = [param.name for param in interface.params]
     return all(names) and len(set(names)) == len(names)
 
 
@@ -145,26 +151,35 @@ def common_signature(name: str, functions: Functions) -> str:
     interfaces = _different(by_module)
     forms = [_form(interface, common.flattened) for interface in interfaces]
     parts = [_common_text([form[each] for form in forms]) for each in forms[0]]
-    defaults = {
-        param.name: parameter_text(param)
-        for interface in interfaces
-        for param in interface.params
-        if param.default is not None
-    }
-    if common.keywords_only or defaults:
-        parts.insert(0 if common.keywords_only else len(parts), "*")
-    owners = [
-        {block.name for block in each.blocks}
-        | common.flattened & {param.name for param in each.params}
-        for each in interfaces
-    ]
+    defaults = {}
+    for interface in interfaces:
+        for param in interface.params:
+            if param.default is not None:
+                defaults[param.name] = parameter_text(param)
+    if common.keywords_only:
+        parts.insert(0, "*")
+    elif defaults:
+        parts.append("*")
+
+    text = f"{name}({', '.join([*parts, *defaults.values()])})"
+    records = _common_records(interfaces, common.flattened) - {"", *forms[0]}
+    if records:
+        text += f" record {', '.join(sorted(records))}"
     blocks = {block_text(interface) for interface in interfaces}
-    records = sorted(set.intersection(*owners) - {"", *forms[0]})
-    texts = [
-        f"record {', '.join(records)}" if records else "",
-        blocks.pop() if len(blocks) == 1 else "",
-    ]
-    return " ".join(filter(None, (f"{name}({', '.join([*parts, *defaults.values()])})", *texts)))
+    if len(blocks) == 1:
+        text += f" {blocks.pop()}".rstrip()  # "" without a block
+    return text
+
+
+def _common_records(interfaces: Sequence[Interface], flattened: frozenset[str]) -> set[str]:
+    """Return the names of the records that each interface takes: its blocks, and its flattened
+    structs.
+    """
+    names = []
+    for interface in interfaces:
+        own = {block.name for block in interface.blocks}
+        names.append(own | flattened & {param.name for param in interface.params})
+    return set.intersection(*names)
 
 
 def shared_functions(modules: Sequence[Module]) -> Iterator[tuple[str, Functions]]:
@@ -173,16 +188,19 @@ def shared_functions(modules: Sequence[Module]) -> Iterator[tuple[str, Functions
     """
     owners: dict[str, list[Module]] = {}
     for candidate in walk(*modules, enter=holds_candidates):
-        for name in () if holds_candidates(candidate) else candidate:
+        if holds_candidates(candidate):
+            continue
+        for name in candidate:
             owners.setdefault(name, []).append(candidate)
     functions: dict[Module, Mapping[str, FunctionInfo]] = {}
     for name, several in owners.items():
-        for each in several if len(several) > 1 else ():
+        if len(several) == 1:
+            continue
+        for each in several:
             if each not in functions:
                 functions[each] = functions_of(each)
                 release(each)
-        if len(several) > 1:
-            yield name, {each: functions[each] for each in several}
+        yield name, {each: functions[each] for each in several}
 
 
 def agreements(modules: Sequence[Module], *, check: bool = False) -> dict[str, Agreement]:
@@ -200,36 +218,58 @@ def agreements(modules: Sequence[Module], *, check: bool = False) -> dict[str, A
         for name, functions in shared_functions(modules):
             interfaces = _interfaces(name, functions)
             common = _agreement(interfaces)
-            if common is not None and (common.keywords_only or common.flattened):
+            if common is None and len(interfaces) > 1:
+                if nodes is None:
+                    nodes = kernel_nodes(modules)
+                mismatched = _mismatched(interfaces, nodes)
+                if mismatched:
+                    mismatches[name] = mismatched
+            elif common is not None and (common.keywords_only or common.flattened):
                 results[name] = common
-            elif common is None and len(interfaces) > 1:
-                nodes = kernel_nodes(modules) if nodes is None else nodes
-                for group in by_node(interfaces, nodes):
-                    own = {each: interfaces[each] for each in group}
-                    mismatches |= {name: own} if len(own) > 1 and _agreement(own) is None else {}
-            block = _common_block(interfaces.values()) if check else None
-            kinds = tuple(
-                dict.fromkeys(
-                    module.kind
-                    for module, each in interfaces.items()
-                    if block and _needs_block(module, each)
-                )
-            )
-            if kinds:
-                without.setdefault((kinds, block), []).append(name)
+            if check:
+                block = _common_block(interfaces.values())
+                kinds = _kinds_without_block(interfaces) if block else ()
+                if kinds:
+                    without.setdefault((kinds, block), []).append(name)
         if check and mismatches:
             raise _mismatch_error(mismatches)
     if without:
-        import warnings
-
-        for (kinds, size), names in without.items():
-            text = f"a call of {list_names(names)} needs block= on {list_names(kinds)} alone: the other candidates have blocks of {size}. "
-            warnings.warn(
-                escape(f"{text}Compile it with this block: {_block_hint(names, size)}"),
-                UserWarning,
-                stacklevel=3,
-            )
+        _warn_of_blocks(without)
     return results
+
+
+def _mismatched(
+    interfaces: Mapping[Module, Interface], nodes: Mapping[Module, Module]
+) -> Mapping[Module, Interface]:
+    """Return the candidates of a function that must agree and do not; none if there are none."""
+    mismatched: Mapping[Module, Interface] = {}
+    for group in by_node(interfaces, nodes):
+        own = {each: interfaces[each] for each in group}
+        if len(own) > 1 and _agreement(own) is None:
+            mismatched = own
+    return mismatched
+
+
+def _kinds_without_block(interfaces: Mapping[Module, Interface]) -> tuple[str, ...]:
+    """Return the kinds of the candidates whose call must give a block."""
+    kinds: dict[str, None] = {}
+    for module, interface in interfaces.items():
+        if _needs_block(module, interface):
+            kinds[module.kind] = None
+    return tuple(kinds)
+
+
+def _warn_of_blocks(without: Mapping[tuple[tuple[str, ...], object], list[str]]) -> None:
+    """Warn of functions whose call must give a block, by the kinds and the block of the others."""
+    import warnings
+
+    for (kinds, size), names in without.items():
+        text = f"a call of {list_names(names)} needs block= on {list_names(kinds)} alone: the other candidates have blocks of {size}. "
+        warnings.warn(
+            escape(f"{text}Compile it with this block: {_block_hint(names, size)}"),
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 def _block_hint(names: Sequence[str], size: object) -> str:
@@ -246,19 +286,18 @@ def kernel_nodes(modules: Iterable[Module]) -> dict[Module, Module]:
     """Return the node of each kernel's candidate that programs import. They find their kernels
     there: others of these names may differ.
     """
-    imported = [
-        node
-        for each in walk(*modules)
-        if each.kind == PROGRAM
-        for node in each.imports
-        if holds_candidates(node)
-    ]
-    return {
-        each: node
-        for node in reversed(imported)
-        for each in walk(node, enter=holds_candidates)
-        if not holds_candidates(each)
-    }
+    imported: list[Module] = []
+    for module in walk(*modules):
+        if module.kind == PROGRAM:
+            imported += filter(holds_candidates, module.imports)
+
+    nodes = {}
+    # A candidate that several nodes have is of the first one.
+    for node in reversed(imported):
+        for each in walk(node, enter=holds_candidates):
+            if not holds_candidates(each):
+                nodes[each] = node
+    return nodes
 
 
 def by_node(candidates: Iterable[Module], nodes: Mapping[Module, Module]) -> list[list[Module]]:
@@ -275,82 +314,98 @@ def common_block(name: str, candidates: Sequence[Module]) -> int | tuple[int, ..
     """Return the block that all candidates of a function with a fixed or a default block have, as a
     call gives it; None without one.
     """
-    return _common_block(
-        _interfaces(name, {each: functions_of(each) for each in candidates}).values()
-    )
+    functions = {each: functions_of(each) for each in candidates}
+    return _common_block(_interfaces(name, functions).values())
 
 
 def _common_block(interfaces: Iterable[Interface]) -> int | tuple[int, ...] | None:
     blocks = {each.block or each.default_block for each in interfaces} - {None}
-    x, y, z = blocks.pop() or (0, 0, 0) if len(blocks) == 1 else (0, 0, 0)
-    return None if 0 in (x, y, z) else (x, y, z) if z != 1 else (x, y) if y != 1 else x
+    if len(blocks) != 1:
+        return None
+    x, y, z = blocks.pop() or (0, 0, 0)
+    if 0 in (x, y, z):  # the caller chooses a dimension
+        return None
+    if z != 1:
+        return x, y, z
+    if y != 1:
+        return x, y
+    return x
 
 
 def _needs_block(module: Module, interface: Interface) -> bool:
     """Return whether a call of the candidate must give its block."""
     spec = find_spec(module.kind)
-    return (
-        spec is not None
-        and spec.has_grid
-        and not (interface.block or interface.default_block or interface.open_block)
-    )
+    if spec is None or not spec.has_grid:
+        return False
+    return not (interface.block or interface.default_block or interface.open_block)
 
 
 def _mismatch_error(mismatches: Mapping[str, Mapping[Module, Interface]]) -> FormatError:
     """Return the error for functions whose candidates take different arguments."""
     tables: list[str] = []
-    locals_: dict[str, None] = {}
+    hints: dict[str, None] = {}
     for name, interfaces in mismatches.items():
-        flattened = _flattened_names(list(interfaces.values()))
-        forms = [(module, _form(interface, flattened)) for module, interface in interfaces.items()]
-        # The first one that another one differs from: one whose type or format is unknown may agree
-        # with all.
-        first, form = next(
-            each for each in forms if any(_differences(each[1], other) for _, other in forms)
-        )
-        others = [each for each in forms if each[0] is not first]
-        title = f"{quote_name(name)}:\n" if len(mismatches) > 1 else ""
-        different = {
-            tuple(map(_text, other.values())): (module, other)
-            for module, other in reversed(others)
-            if _differences(form, other)
-        }
-        for module, other in reversed(different.values()):
-            tables.append(
-                title + _table(describe_candidate(first), form, describe_candidate(module), other)
-            )
-            locals_ |= dict.fromkeys(
-                _local_text(name, each)
-                for each in (form | other).values()
-                if each.name not in form.keys() & other.keys()
-            )
-    names = (
-        f"function {quote_name(next(iter(mismatches)))}"
-        if len(mismatches) == 1
-        else f"functions {list_names(mismatches)}"
-    )
-    more = f"\nand {len(tables) - _MAX_TABLES} more" if len(tables) > _MAX_TABLES else ""
-    hints = list(filter(None, locals_))[:_MAX_TABLES]
-    hint = (
-        f"\nOr give parameters of local memory a default size, and calls omit them: {', '.join(hints)}"
-        if hints
-        else ""
-    )
+        title = ""
+        if len(mismatches) > 1:
+            title = f"{quote_name(name)}:\n"
+        first, form, others = _differing_forms(interfaces)
+        for module, other in others:
+            table = _table(describe_candidate(first), form, describe_candidate(module), other)
+            tables.append(title + table)
+            hints |= dict.fromkeys(_local_hints(name, form, other))
+
+    names = f"functions {list_names(mismatches)}"
+    if len(mismatches) == 1:
+        names = f"function {quote_name(next(iter(mismatches)))}"
+    text = "\n".join(tables[:_MAX_TABLES])
+    if len(tables) > _MAX_TABLES:
+        text += f"\nand {len(tables) - _MAX_TABLES} more"
+    if hints:
+        shown = ", ".join(list(hints)[:_MAX_TABLES])
+        text += f"\nOr give parameters of local memory a default size, and calls omit them: {shown}"
     return FormatError(
         f"the candidates of the bundle take different arguments in the {names}. Give them the same names and types, or use mixed=True and "
-        f"call each by its own signature:\n{chr(10).join(tables[:_MAX_TABLES])}{more}{hint}",
+        f"call each by its own signature:\n{text}",
         kind="bundle",
         function=next(iter(mismatches)),
     )
 
 
-def _local_text(function: str, param: Param | Member) -> str:
-    """Return the argument of `devmod.compile` that gives a parameter of local memory a default
-    size; "" for another parameter.
+def _differing_forms(
+    interfaces: Mapping[Module, Interface],
+) -> tuple[Module, Form, list[tuple[Module, Form]]]:
+    """Return the first candidate that another one differs from, its form, and the candidates that
+    differ from it: one for each form.
     """
-    if not isinstance(param, Param) or param.kind != "local":
-        return ""
-    size = array_bytes(parse_dtype(param.type)) if param.type else 4
+    flattened = _flattened_names(list(interfaces.values()))
+    forms = {module: _form(interface, flattened) for module, interface in interfaces.items()}
+    # Not simply the first candidate: one whose type or format is unknown may agree with all.
+    first = next(
+        each for each in forms if any(_differences(forms[each], other) for other in forms.values())
+    )
+    form = forms[first]
+    others = {}
+    # Of equal forms, that of the first candidate is shown.
+    for module, other in reversed(forms.items()):
+        if _differences(form, other):
+            others[tuple(map(_text, other.values()))] = (module, other)
+    return first, form, list(reversed(others.values()))
+
+
+def _local_hints(name: str, first: Form, second: Form) -> Iterator[str]:
+    """Yield how a compile gives local memory that only one form has a default size."""
+    for each in (first | second).values():
+        if each.name in first and each.name in second:
+            continue
+        if isinstance(each, Param) and each.kind == "local":
+            yield _local_text(name, each)
+
+
+def _local_text(function: str, param: Param) -> str:
+    """Return the argument of `devmod.compile` that gives local memory a default size."""
+    size = 4
+    if param.type:
+        size = array_bytes(parse_dtype(param.type))
     return (
         f"devmod.compile(…, local={{{function!r}: {{{param.name!r}: Local(per_thread={size})}}}})"
     )
@@ -366,7 +421,9 @@ def _interfaces(name: str, functions: Functions) -> dict[Module, Interface]:
     with shared_scan():
         for candidate, infos in functions.items():
             try:
-                if isinstance(infos, StoredFunctions):
+                if not isinstance(infos, StoredFunctions):
+                    interface = infos[name].interface
+                else:
                     packed = infos.packed(name)
                     if packed not in decoded:
                         size += len(packed)
@@ -374,8 +431,6 @@ def _interfaces(name: str, functions: Functions) -> dict[Module, Interface]:
                             return {}
                         decoded[packed] = infos.read(name).interface
                     interface = decoded[packed]
-                else:
-                    interface = infos[name].interface
             except (DevmodError, KeyError):  # a damaged function: the first use raises the error
                 continue
             if interface is not None and has_names(interface):
@@ -392,21 +447,23 @@ def _flattened_names(interfaces: Sequence[Interface]) -> frozenset[str]:
     """Return the names of the structs that another interface has neither as a parameter nor as a
     member of one.
     """
-    names = [
-        {
-            name
-            for param in each.params
-            for name in (param.name, *(member.name for member in members_by_value(param)))
-        }
-        for each in interfaces
-    ]
-    everywhere = set.intersection(*names)
-    return frozenset(
-        param.name
-        for interface in interfaces
-        for param in interface.params
-        if members_by_value(param) and not is_value(param.members) and param.name not in everywhere
-    )
+    everywhere = set.intersection(*map(_all_names, interfaces))
+    flattened = set()
+    for interface in interfaces:
+        for param in interface.params:
+            is_struct = bool(members_by_value(param)) and not is_value(param.members)
+            if is_struct and param.name not in everywhere:
+                flattened.add(param.name)
+    return frozenset(flattened)
+
+
+def _all_names(interface: Interface) -> set[str]:
+    """Return the names of the parameters, and of the members of structs by value."""
+    names = set()
+    for param in interface.params:
+        names.add(param.name)
+        names |= {member.name for member in members_by_value(param)}
+    return names
 
 
 def _form(interface: Interface, flattened: frozenset[str]) -> Form:
@@ -414,32 +471,41 @@ def _form(interface: Interface, flattened: frozenset[str]) -> Form:
     members' names are not unique.
     """
     params = [param for param in interface.params if param.default is None]
-    if any(
-        "role" in param.extra for param in params
-    ):  # a program, whose shapes and order are those of a call by position too
-        arguments = [
-            param for param in params if param.extra.get("role") in ("input", "update", "output")
-        ]
-        return {
-            param.name: param.replace(extra={**param.extra, "place": place})
-            for place, param in enumerate(arguments, 1)
-        }
-    flat = [
-        each
-        for param in params
-        for each in ((members_by_value(param) if param.name in flattened else ()) or (param,))
-    ]
-    form: Form = {each.name: each for each in flat}
-    return form if len(form) == len(flat) else {param.name: param for param in params}
+    if any("role" in param.extra for param in params):
+        return _program_form(params)
+
+    flat: list[Param | Member] = []
+    for param in params:
+        members = members_by_value(param)
+        if members and param.name in flattened:
+            flat += members
+        else:
+            flat.append(param)
+    form = {each.name: each for each in flat}
+    if len(form) < len(flat):
+        return {param.name: param for param in params}
+    return form
+
+
+def _program_form(params: Sequence[Param]) -> Form:
+    """Return the parameters of a program's call. A call by position has their shapes and their
+    order too.
+    """
+    form: Form = {}
+    for param in params:
+        if param.extra.get("role") in ("input", "update", "output"):
+            form[param.name] = param.replace(extra={**param.extra, "place": len(form) + 1})
+    return form
 
 
 def _differences(first: Form, second: Form) -> list[str]:
     """Return the names of the parameters that are missing in one form, or have other types."""
-    return [
-        name
-        for name in first | second
-        if name not in first or name not in second or not _agree(first[name], second[name])
-    ]
+    names = []
+    for name in first | second:
+        in_both = name in first and name in second
+        if not in_both or not _agree(first[name], second[name]):
+            names.append(name)
+    return names
 
 
 def _all_agree(params: Iterable[Param | Member]) -> bool:
@@ -450,26 +516,27 @@ def _all_agree(params: Iterable[Param | Member]) -> bool:
     for param in params:
         if not all(_agree(each, param) for each in known.values()):
             return False
-        known.setdefault(
-            (_class_of(_value_of(param)), _format_of(param), bool(param.members)), param
-        )
+        key = (_class_of(_value_of(param)), _format_of(param), bool(param.members))
+        known.setdefault(key, param)
     return True
 
 
 def _agree(first: Param | Member, second: Param | Member) -> bool:
     """Return whether one value fits two parameters."""
-    if any(
-        getattr(first, "extra", {}).get(key) != getattr(second, "extra", {}).get(key)
-        for key in ("role", "shape", "value", "place")
-    ):
+    extra = getattr(first, "extra", {})
+    other_extra = getattr(second, "extra", {})
+    for key in ("role", "shape", "value", "place"):
+        if extra.get(key) != other_extra.get(key):
+            return False
+
+    first = _value_of(first)
+    second = _value_of(second)
+    kind, *one = _class_of(first)
+    other_kind, *other = _class_of(second)
+    if kind != other_kind or (one and other and one != other):
         return False
-    first, second = _value_of(first), _value_of(second)
-    (kind, *one), (other_kind, *other) = _class_of(first), _class_of(second)
-    if (
-        kind != other_kind
-        or (one and other and one != other)
-        or len({_format_of(first), _format_of(second)} - {""}) > 1
-    ):
+    formats = {_format_of(first), _format_of(second)} - {""}
+    if len(formats) > 1:
         return False
     if one != other:  # one type is unknown
         return True
@@ -481,44 +548,59 @@ def _agree(first: Param | Member, second: Param | Member) -> bool:
 
 def _format_of(param: Param | Member) -> str:
     """Return the format of an image; "" if images of several formats fit."""
-    return param.format if isinstance(param, Param) else ""
+    if isinstance(param, Param):
+        return param.format
+    return ""
 
 
 def _value_of(param: Param | Member) -> Param | Member:
     """Return the parameter; for an array or a matrix by value, its description."""
-    return param.members[0] if isinstance(param, Param) and is_value(param.members) else param
+    if isinstance(param, Param) and is_value(param.members):
+        return param.members[0]
+    return param
 
 
 def _class_of(param: Param | Member) -> tuple[Any, ...]:
     """Return the kind of a parameter and what two of them must have in common; the kind alone if
     the type is unknown.
     """
-    shape = () if isinstance(param, Param) else param.shape
-    if param.type == "handle" and not shape and getattr(param, "kind", "scalar") == "scalar":
-        return ("buffer",)  # an address: a device array is a value for both
-    if isinstance(param, Param) and param.kind not in ("buffer", "scalar", "uniform"):
-        return (
-            (param.kind, param.type, param.sample)
-            if param.kind == "image" and param.type and param.sample
-            else (param.kind,)
-        )
-    is_struct = (
-        isinstance(param, Param)
-        and param.type.startswith("uint8x")
-        and (param.align > 0 or param.kind == "uniform")
-    )
-    if isinstance(param, Param) and param.kind == "buffer":
-        if not param.type:
+    if not isinstance(param, Param):
+        if param.type == "handle" and not param.shape:
             return ("buffer",)
-        code, bits, lanes = parse_dtype(param.type)
-        # Three lanes have the memory of four, so that an array for single elements has other
-        # places.
-        return (
-            ("buffer", f"structs of {lanes} bytes")
-            if is_struct
-            else ("buffer", dtype_name((code, bits, 3 if lanes == 3 else 1)))
-        )
-    if is_struct or param.members:
+        return _class_of_value(param, param.shape)
+
+    # An address: a device array is a value for both.
+    if param.type == "handle" and param.kind == "scalar":
+        return ("buffer",)
+    if param.kind == "image" and param.type and param.sample:
+        return (param.kind, param.type, param.sample)
+    if param.kind not in ("buffer", "scalar", "uniform"):
+        return (param.kind,)
+    if param.kind == "buffer":
+        return _class_of_buffer(param)
+    if _is_struct(param):
+        return ("value", "struct", ())
+    return _class_of_value(param, ())
+
+
+def _is_struct(param: Param) -> bool:
+    return param.type.startswith("uint8x") and (param.align > 0 or param.kind == "uniform")
+
+
+def _class_of_buffer(param: Param) -> tuple[Any, ...]:
+    if not param.type:
+        return ("buffer",)
+    code, bits, lanes = parse_dtype(param.type)
+    if _is_struct(param):
+        return ("buffer", f"structs of {lanes} bytes")
+    # Three lanes have the memory of four, so that an array for single elements has other places.
+    if lanes != 3:
+        lanes = 1
+    return ("buffer", dtype_name((code, bits, lanes)))
+
+
+def _class_of_value(param: Param | Member, shape: tuple[int, ...]) -> tuple[Any, ...]:
+    if param.members:
         return ("value", "struct", shape)
     if not param.type:
         return ("value",)
@@ -533,27 +615,34 @@ def _common_text(params: Sequence[Param | Member]) -> str:
     texts = list(dict.fromkeys(map(_text, params)))
     if len(texts) == 1:
         return texts[0]
+    name = params[0].name
     kind, *details = max(map(_class_of, map(_value_of, params)), key=len)
-    access = "".join(
-        letter for letter in "rw" if any(letter in getattr(each, "access", "") for each in params)
-    )
+    access = ""
+    for letter in "rw":
+        if any(letter in getattr(each, "access", "") for each in params):
+            access += letter
     if kind == "buffer":
-        return f"{params[0].name}: {details[0] if details else 'void'}* {access}".rstrip()
+        element = details[0] if details else "void"
+        return f"{name}: {element}* {access}".rstrip()
     if kind == "image":
         formats = {_format_of(each) for each in params} - {""}
-        return f"{params[0].name}: {' '.join(filter(None, ('image', *details[:1], *(formats or details[1:]), access)))}"
+        words = ["image", *details[:1], *(formats or details[1:]), access]
+        return f"{name}: {' '.join(filter(None, words))}"
     if not details:
         return texts[0]
-    lanes = f"x{details[1]}" if details[0] != "struct" and details[1] != 1 else ""
-    return (
-        f"{params[0].name}: {details[0]}{lanes}{''.join(f'[{length}]' for length in details[-1])}"
-    )
+    type_ = details[0]
+    if type_ != "struct" and details[1] != 1:
+        type_ += f"x{details[1]}"
+    lengths = "".join(f"[{length}]" for length in details[-1])
+    return f"{name}: {type_}{lengths}"
 
 
 def _text(param: Param | Member) -> str:
-    if isinstance(param, Param) and "place" in param.extra:
+    if not isinstance(param, Param):
+        return member_text(param)
+    if "place" in param.extra:
         return f"{param.extra['place']}. {declaration_text(param)}"
-    return parameter_text(param) if isinstance(param, Param) else member_text(param)
+    return parameter_text(param)
 
 
 def _table(left: str, first: Form, right: str, second: Form) -> str:
@@ -561,19 +650,18 @@ def _table(left: str, first: Form, right: str, second: Form) -> str:
     differ.
     """
     differing = _differences(first, second)
-    names = list(first | second) if len(first | second) <= _MAX_ROWS else differing
+    names = list(first | second)
+    if len(names) > _MAX_ROWS:
+        names = differing
     rows = [(left, right, "")]
     for name in names[:_MAX_ROWS]:
-        rows.append(
-            (
-                _cell(first.get(name)),
-                _cell(second.get(name)),
-                "  <- differs" if name in differing else "",
-            )
-        )
-    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+        mark = "  <- differs" if name in differing else ""
+        rows.append((_cell(first.get(name)), _cell(second.get(name)), mark))
+
+    width = max(len(one) for one, _, _ in rows)
+    other_width = max(len(other) for _, other, _ in rows)
     lines = [
-        f"  {one:<{widths[0]}}  {other:<{widths[1]}}{mark}".rstrip() for one, other, mark in rows
+        f"  {one:<{width}}  {other:<{other_width}}{mark}".rstrip() for one, other, mark in rows
     ]
     if len(names) > _MAX_ROWS:
         lines.append(f"  and {len(names) - _MAX_ROWS} more")
@@ -584,4 +672,6 @@ def _cell(param: Param | Member | None) -> str:
     if param is None:
         return "-"
     text = _text(param)
-    return escape_line(text if len(text) <= _MAX_CELL else f"{text[: _MAX_CELL - 1]}…")
+    if len(text) > _MAX_CELL:
+        text = f"{text[: _MAX_CELL - 1]}…"
+    return escape_line(text)
