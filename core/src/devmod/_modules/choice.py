@@ -114,11 +114,10 @@ def choose(
         if result is None:
             has_runnable = True
             continue
-        skipped = "".join(
-            f"; skipped {describe_candidate(each)} ({problem})"
-            for each, problem in notes[:MAX_LISTED]
-        )
-        debug(f"{name!r} of the bundle resolves to {describe_candidate(module)}: {reason}{skipped}")
+        text = f"{name!r} of the bundle resolves to {describe_candidate(module)}: {reason}"
+        for each, problem in notes[:MAX_LISTED]:
+            text += f"; skipped {describe_candidate(each)} ({problem})"
+        debug(text)
         return result
     if has_runnable:
         raise FunctionNotFoundError(
@@ -137,7 +136,9 @@ def interface_of(module: Module, name: str) -> Interface | None:
         info = module.functions.get(name)
     except DevmodError:
         return None
-    return info.interface if info is not None else None
+    if info is None:
+        return None
+    return info.interface
 
 
 def verdicts(
@@ -165,11 +166,16 @@ def verdicts(
         Returns the interface of a candidate's function.
     """
     for kind, group in _by_kind(owners, prefer).items():
-        problems = [(each, _not_runnable(each, device)) for each in group]
-        yield from [
-            (each, None, False, problem) for each, problem in problems if problem is not None
-        ]
-        if usable := [each for each, problem in problems if problem is None]:
+        usable = []
+        refused: list[Verdict] = []
+        for each in group:
+            problem = _not_runnable(each, device)
+            if problem is None:
+                usable.append(each)
+            else:
+                refused.append((each, None, False, problem))
+        yield from refused
+        if usable:
             yield from kind_verdicts(name, module, kind, usable, device, read)
 
 
@@ -199,7 +205,8 @@ def program_verdicts(
     FormatError
         A module imports no kernels, or two of its imports have one of the program.
     """
-    read = cache(read) if read is not None else None  # each kind asks
+    if read is not None:
+        read = cache(read)  # each kind asks
     usable: list[Module] = []
     for program in programs:
         newer = _needs_newer(program, is_chosen=True)
@@ -207,37 +214,43 @@ def program_verdicts(
             usable.append(program)
         else:
             yield program, PROGRAM, None, {}, newer
-    programs = usable
-    bundles: list[Any] = [
-        each for program in programs for each in program.imports if holds_candidates(each)
-    ]
-    groups = [
-        {kernel: _by_kind(owners, ()) for kernel, owners in program_kernels(name, program).items()}
-        for program in programs
-    ]
-    order = bundles[0].order if bundles else ()
-    for kind in dict.fromkeys(
-        (*order, *(kind for each in groups for group in each.values() for kind in group))
-    ):
-        for program, candidates in zip(programs, groups, strict=True):
+
+    groups = []
+    for program in usable:
+        kernels = program_kernels(name, program)
+        groups.append({kernel: _by_kind(owners, ()) for kernel, owners in kernels.items()})
+    for kind in _kinds_of_programs(usable, groups):
+        for program, candidates in zip(usable, groups, strict=True):
             if not any(kind in group for group in candidates.values()):
                 continue
+            of_kind = {kernel: group.get(kind, ()) for kernel, group in candidates.items()}
             try:
-                groups_of_kind = {
-                    kernel: group.get(kind, ()) for kernel, group in candidates.items()
-                }
-                found, kernels = _program_on(name, program, groups_of_kind, kind, device, read)
-                yield (
-                    program,
-                    kind,
-                    found,
-                    kernels,
-                    f"each kernel has a candidate that fits {found}",
-                )
+                fitting, chosen = _program_on(name, program, of_kind, kind, device, read)
             except FormatError:
                 raise
             except DevmodError as error:
                 yield program, kind, None, {}, error
+                continue
+            why = f"each kernel has a candidate that fits {fitting}"
+            yield program, kind, fitting, chosen, why
+
+
+def _kinds_of_programs(
+    programs: Sequence[Module], groups: Sequence[Mapping[str, Mapping[str, object]]]
+) -> Iterator[str]:
+    """Yield the kinds of the kernels in the order in which they are tried: that of the first bundle
+    that a program imports, then that of the file.
+    """
+    kinds: dict[str, None] = {}
+    bundles: list[Any] = []
+    for program in programs:
+        bundles += filter(holds_candidates, program.imports)
+    if bundles:
+        kinds |= dict.fromkeys(bundles[0].order)
+    for kernels in groups:
+        for group in kernels.values():
+            kinds |= dict.fromkeys(group)
+    yield from kinds
 
 
 def _program_on(
@@ -253,27 +266,13 @@ def _program_on(
     """
     if device is not None and device.kind != kind:
         raise DeviceNotFoundError(f"it is for {kind}", kind=kind)
-    problem = _not_runnable(program, device)
-    if problem is not None:
-        raise problem
-    interface = interface_of(program, name)
-    if interface is not None and interface.needs:
-        upgrade = pip_install("--upgrade devmod-core devmod-runtime")
-        raise DeviceNotFoundError(
-            f"it needs {list_names(interface.needs)}, which a newer devmod-runtime has: {upgrade}",
-            kind=kind,
-        )
-    for kernel, group in groups.items():
-        problems = [_not_runnable(each, device) for each in group]
-        if not problems:
-            raise DeviceNotFoundError(
-                f"its kernel {quote_name(kernel)} has no candidate of this kind", kind=kind
-            )
-        if (problem := problems[0]) is not None and None not in problems:
-            raise problem
-    devices = considered_devices(program, kind) if device is None else [device]
+    _check_runnable(name, program, groups, kind, device)
+    devices: Sequence[Any] | None = [device]
+    if device is None:
+        devices = considered_devices(program, kind)
     if devices is None:
         raise DeviceNotFoundError("its runtime lists no devices", kind=kind)
+
     unfit: dict[str, None] = {}
     for each in devices:
         kernels: dict[str, Iterator[Module]] = {}
@@ -285,15 +284,44 @@ def _program_on(
             if first is None:
                 unfit[f"its kernel {quote_name(kernel)}: {reasons[-1]}"] = None
                 break
-            kernels[kernel] = chain(
-                (first,), fitting
-            )  # the interfaces behind the first are read if it cannot be built
+            # The interfaces behind the first are read if it cannot be built.
+            kernels[kernel] = chain((first,), fitting)
             interfaces[kernel] = interface_of(first, kernel)
         else:
-            if not (lacking := _lacking(name, program, interfaces, each, read)):
+            lacking = _lacking(name, program, interfaces, each, read)
+            if not lacking:
                 return each, kernels
             unfit[f"it {lacking}"] = None
     raise DeviceNotFoundError("; ".join(unfit), kind=kind)
+
+
+def _check_runnable(
+    name: str,
+    program: Module,
+    groups: Mapping[str, Sequence[Module]],
+    kind: str,
+    device: Device | None,
+) -> None:
+    """Raise the error if the program, or each candidate of a kernel, has no runtime here."""
+    problem = _not_runnable(program, device)
+    if problem is not None:
+        raise problem
+    interface = interface_of(program, name)
+    if interface is not None and interface.needs:
+        upgrade = pip_install("--upgrade devmod-core devmod-runtime")
+        raise DeviceNotFoundError(
+            f"it needs {list_names(interface.needs)}, which a newer devmod-runtime has: {upgrade}",
+            kind=kind,
+        )
+    for kernel, group in groups.items():
+        if not group:
+            raise DeviceNotFoundError(
+                f"its kernel {quote_name(kernel)} has no candidate of this kind", kind=kind
+            )
+        problems = [_not_runnable(each, device) for each in group]
+        first = problems[0]
+        if first is not None and None not in problems:
+            raise first
 
 
 def _lacking(
@@ -328,8 +356,10 @@ def program_kernels(name: str, program: Module) -> dict[str, list[Module]]:
     """Return the candidates of each kernel of a program. Raise FormatError if there are none, or
     several imports have one.
     """
-    info = program.functions[name]
-    names: Any = info.interface.extra.get("kernels") if info.interface is not None else None
+    interface = program.functions[name].interface
+    names: Any = None
+    if interface is not None:
+        names = interface.extra.get("kernels")
     if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
         raise FormatError(
             f"the program {quote_name(name)} has no list of its kernels",
@@ -344,19 +374,24 @@ def program_kernels(name: str, program: Module) -> dict[str, list[Module]]:
             kind=PROGRAM,
             function=name,
         )
+
     result: dict[str, list[Module]] = {kernel: [] for kernel in names}
     owners: dict[str, set[int]] = {kernel: set() for kernel in names}
     for number, owner in enumerate(imports):
-        for module in owner.candidates if holds_candidates(owner) else (owner,):
+        candidates = owner.candidates if holds_candidates(owner) else (owner,)
+        for module in candidates:
             for kernel in result.keys() & module.function_names:
                 result[kernel].append(module)
                 owners[kernel].add(number)
     for kernel, numbers in owners.items():
-        if len(numbers) != 1:
-            problem = f"{quote_name(kernel)}, which {'no import' if not numbers else 'more than one import'} of its module has"
-            raise FormatError(
-                f"the program {quote_name(name)} launches {problem}", kind=PROGRAM, function=name
-            )
+        if len(numbers) == 1:
+            continue
+        who = "more than one import" if numbers else "no import"
+        raise FormatError(
+            f"the program {quote_name(name)} launches {quote_name(kernel)}, which {who} of its module has",
+            kind=PROGRAM,
+            function=name,
+        )
     return result
 
 
@@ -369,7 +404,8 @@ def _by_kind(owners: Sequence[Module], prefer: tuple[str, ...]) -> dict[str, lis
     groups: dict[str, list[Module]] = {}
     for module in owners:
         groups.setdefault(module.kind, []).append(module)
-    return {kind: groups[kind] for kind in dict.fromkeys((*prefer, *groups)) if kind in groups}
+    order = dict.fromkeys((*prefer, *groups))
+    return {kind: groups[kind] for kind in order if kind in groups}
 
 
 def kind_verdicts(
@@ -383,15 +419,17 @@ def kind_verdicts(
     """Yield the candidates of one kind with a runtime: those that fit no device first, then the
     others, best first.
     """
+    devices: Sequence[Any] | None = [target_device]
     try:
-        devices = considered_devices(owner, kind) if target_device is None else [target_device]
+        if target_device is None:
+            devices = considered_devices(owner, kind)
         spec = find_spec(kind)
     except FormatError:
         raise  # DEVMOD_DEVICE is invalid
     except DevmodError as error:
-        yield from ((module, None, False, error) for module in usable)
+        for module in usable:
+            yield module, None, False, error
         return
-    rank, described = spec.rank if spec is not None else None, _is_described(target_device)
     if devices is None:
         for module in usable:
             newer = _needs_newer(module, is_chosen=True)
@@ -400,55 +438,99 @@ def kind_verdicts(
             else:
                 yield module, None, True, "its runtime is installed"
         return
-    archs = ", ".join(
-        dict.fromkeys(str(getattr(device, "arch", "")) or "unknown" for device in devices)
-    )
-    lacking: dict[Module, DevmodError] = {}
 
-    def verdict(module: Module) -> Verdict:
-        newer = _needs_newer(module, is_chosen=True)
-        if newer is not None:
-            lacking[module] = newer
-            return refusal(module)
-        if problem := fits(
-            requirements(read(module, name), module.format), getattr(device, "capabilities", None)
-        ):
-            lacking[module] = DeviceNotFoundError(problem, kind=kind)
-            return refusal(module)
-        # Behind the colon stand features, of which Vulkan has fifty.
-        text = (
-            "simulated " * getattr(device, "is_simulated", False) + f"{kind} device {device.index}"
-        )
-        text += (
-            f", {arch.partition(':')[0] or 'of unknown architecture'}" if rank is not None else ""
-        )
-        is_default = device is not target_device and device is devices[0]
-        return module, device, is_default, f"it fits {device if described else text}"
-
-    def refusal(module: Module) -> Verdict:
-        variant = variant_of(module)
-        unfit = (
-            f"{device} does not run {variant}"
-            if described
-            else f"no {kind} device fits {variant}; there is: {archs}"
-        )
-        return module, None, False, lacking.get(module) or DeviceNotFoundError(unfit, kind=kind)
-
+    rank = None
+    if spec is not None:
+        rank = spec.rank
+    judge = _Judge(name, kind, devices, target_device, rank, read)
     for device in devices:
-        arch = str(getattr(device, "arch", ""))
-        ranks = {
-            module: number for module in usable if (number := _rank(rank, module, arch)) is not None
-        }
-        ranked = sorted(ranks, key=lambda each: -ranks[each])
+        ranked = judge.ranked(usable, device)
         # The interfaces behind that of the best are read if the caller goes on: a file at a URL
         # would fetch each.
-        for number, module in enumerate(ranked, 1):
-            if (best := verdict(module))[1] is not None:
-                yield from (refusal(each) for each in usable if each not in ranked[number - 1 :])
-                yield best
-                yield from map(verdict, ranked[number:])
-                return
-    yield from map(refusal, usable)
+        for number, module in enumerate(ranked):
+            best = judge.verdict(module, device)
+            if best[1] is None:
+                continue
+            for each in usable:
+                if each not in ranked[number:]:
+                    yield judge.refusal(each)
+            yield best
+            for each in ranked[number + 1 :]:
+                yield judge.verdict(each, device)
+            return
+    for module in usable:
+        yield judge.refusal(module)
+
+
+class _Judge:
+    """The verdicts on the candidates of a kind that lists its devices."""
+
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        devices: Sequence[Any],
+        target_device: Device | None,
+        rank: Any,
+        read: Reader,
+    ) -> None:
+        self._name = name
+        self._kind = kind
+        self._devices = devices
+        self._target = target_device
+        self._rank = rank
+        self._read = read
+        #: What the device that was asked about last lacks for a candidate.
+        self._lacking: dict[Module, DevmodError] = {}
+
+    def ranked(self, usable: Sequence[Module], device: Any) -> list[Module]:
+        """Return the candidates whose variant fits a device, best first."""
+        arch = str(getattr(device, "arch", ""))
+        ranks = {}
+        for module in usable:
+            number = _rank(self._rank, module, arch)
+            if number is not None:
+                ranks[module] = number
+        return sorted(ranks, key=lambda each: -ranks[each])
+
+    def verdict(self, module: Module, device: Any) -> Verdict:
+        """Return the verdict on a candidate whose variant fits a device."""
+        newer = _needs_newer(module, is_chosen=True)
+        if newer is not None:
+            self._lacking[module] = newer
+            return self.refusal(module)
+        needed = requirements(self._read(module, self._name), module.format)
+        problem = fits(needed, getattr(device, "capabilities", None))
+        if problem:
+            self._lacking[module] = DeviceNotFoundError(problem, kind=self._kind)
+            return self.refusal(module)
+        is_default = device is not self._target and device is self._devices[0]
+        return module, device, is_default, f"it fits {self._text(device)}"
+
+    def _text(self, device: Any) -> str:
+        if _is_described(self._target):
+            return str(device)
+        text = f"{self._kind} device {device.index}"
+        if getattr(device, "is_simulated", False):
+            text = f"simulated {text}"
+        if self._rank is not None:
+            # Behind the colon stand features, of which Vulkan has fifty.
+            arch = str(getattr(device, "arch", "")).partition(":")[0]
+            text += f", {arch or 'of unknown architecture'}"
+        return text
+
+    def refusal(self, module: Module) -> Verdict:
+        """Return the verdict on a candidate that fits no device."""
+        lacking = self._lacking.get(module)
+        if lacking is not None:
+            return module, None, False, lacking
+        variant = variant_of(module)
+        if _is_described(self._target):
+            unfit = f"{self._target} does not run {variant}"
+        else:
+            archs = [str(getattr(each, "arch", "")) or "unknown" for each in self._devices]
+            unfit = f"no {self._kind} device fits {variant}; there is: {', '.join(dict.fromkeys(archs))}"
+        return module, None, False, DeviceNotFoundError(unfit, kind=self._kind)
 
 
 def _not_runnable(module: Module, device: object) -> DevmodError | None:
@@ -464,18 +546,19 @@ def _not_runnable(module: Module, device: object) -> DevmodError | None:
 def runtime_problem(module: Module) -> DevmodError | None:
     """Return the reason why a module cannot run; None if it may."""
     if isinstance(module, FallbackModule):
+        text = f"a fallback, made while {module.cause}"
         spec = find_spec(module.kind)
-        hint = f"; {spec.install}" if spec and not module.excluded else ""
-        return RuntimeNotLinkedError(
-            f"a fallback, made while {module.cause}{hint}", kind=module.kind
-        )
-    if isinstance(module, StoredModule) and not registry.is_claimed(
-        "devmod.load_from_bytes", module.kind
-    ):
-        try:
-            lookup("devmod.load_from_bytes", module.kind)
-        except DevmodError as error:
-            return error
+        if spec and not module.excluded:
+            text += f"; {spec.install}"
+        return RuntimeNotLinkedError(text, kind=module.kind)
+    if not isinstance(module, StoredModule):
+        return None
+    if registry.is_claimed("devmod.load_from_bytes", module.kind):
+        return None
+    try:
+        lookup("devmod.load_from_bytes", module.kind)
+    except DevmodError as error:
+        return error
     return None
 
 
@@ -518,42 +601,47 @@ def considered_devices(module: Module, kind: str) -> Sequence[Any] | None:
         raise DeviceNotFoundError(
             f"the {kind} runtime is installed, and there is no {kind} device", kind=kind
         )
-    return (
-        devices
-        if holds_candidates(module) or module.kind == PROGRAM
-        else [device_of_call(devices, module.format)]
-    )
+    if holds_candidates(module) or module.kind == PROGRAM:
+        return devices
+    return [device_of_call(devices, module.format)]
 
 
 def _rank(rank: Any, module: Module, arch: str) -> int | None:
     """Return the rank of a module's variant for a device, or None if it does not fit. An unknown
     variant ranks below all that fit.
     """
-    variant = variant_of(module) if rank is not None else ""
+    if rank is None:
+        return -1
+    variant = variant_of(module)
     if not variant:
         return -1
     ranks = [rank(part, arch) for part in parts_of(variant)]
-    return None if None in ranks else max(0, min(ranks))
+    if None in ranks:
+        return None
+    lowest: int = min(ranks)
+    return max(0, lowest)
 
 
 def _no_candidate(name: str, notes: Sequence[tuple[Module, DevmodError]]) -> DevmodError:
     """Return the error that lists the problem of each candidate."""
     seen: set[str] = set()
-    lines = [
-        f"\n  {number}. {describe_candidate(module)}: {shorten_repeat(str(problem), seen)}"
-        for number, (module, problem) in enumerate(notes[:MAX_LISTED], 1)
-    ]
-    more = f"\n  and {len(notes) - MAX_LISTED} more" if len(notes) > MAX_LISTED else ""
-    text = f"no candidate of the bundle can run {name!r} here:{''.join(lines)}{more}"
-    family = next(
-        (each for each in UNAVAILABLE if any(isinstance(problem, each) for _, problem in notes)),
-        DevmodError,
-    )
+    text = f"no candidate of the bundle can run {name!r} here:"
+    for number, (module, problem) in enumerate(notes[:MAX_LISTED], 1):
+        text += f"\n  {number}. {describe_candidate(module)}: {shorten_repeat(str(problem), seen)}"
+    if len(notes) > MAX_LISTED:
+        text += f"\n  and {len(notes) - MAX_LISTED} more"
+
+    problems = [problem for _, problem in notes]
+    family: type[DevmodError] = DevmodError
+    for each in UNAVAILABLE:
+        if any(isinstance(problem, each) for problem in problems):
+            family = each
+            break
     error = family(text, kind="bundle", function=name)
     # A broken plugin has a traceback for its author. The text has the others' reasons.
-    error.__cause__ = next(
-        (problem for _, problem in notes if isinstance(problem, PluginError)), None
-    )
+    broken = [problem for problem in problems if isinstance(problem, PluginError)]
+    if broken:
+        error.__cause__ = broken[0]
     return error
 
 
@@ -564,4 +652,9 @@ def describe_candidate(module: Module) -> str:
 
 def candidate_name(kind: str, fmt: str, variant: str) -> str:
     """Return a kind, a format and a variant as text, such as ``cuda/cubin for sm_90``."""
-    return f"{kind}{'/' + fmt if fmt else ''}{' for ' + variant if variant else ''}"
+    text = kind
+    if fmt:
+        text += f"/{fmt}"
+    if variant:
+        text += f" for {variant}"
+    return text

@@ -95,7 +95,8 @@ class Explanation:
     """
 
     def __init__(self, device: str, functions: Mapping[str, tuple[Candidate, ...]]) -> None:
-        self.device, self.functions = device, functions
+        self.device = device
+        self.functions = functions
 
     def best(self, name: str) -> Candidate | None:
         """Return the candidate that a call of a function gets; None if none can run.
@@ -108,16 +109,16 @@ class Explanation:
         if name not in self.functions:
             raise function_not_found("explained", name, self.functions)
         first = self.functions[name][0]
-        return first if first.outcome != "refused" else None
+        if first.outcome == "refused":
+            return None
+        return first
 
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation as plain data."""
-        return {
-            "device": self.device,
-            "functions": {
-                name: [each._asdict() for each in all_] for name, all_ in self.functions.items()
-            },
-        }
+        functions = {}
+        for name, candidates in self.functions.items():
+            functions[name] = [each._asdict() for each in candidates]
+        return {"device": self.device, "functions": functions}
 
     def __str__(self) -> str:
         lines = []
@@ -125,12 +126,11 @@ class Explanation:
         for name, candidates in self.functions.items():
             lines.append(f"{name} on {self.device or 'this machine'}:")
             width = max(len(each.name) for each in candidates)
-            for each in candidates:  # what a machine lacks is the same for each function
-                text = (
-                    shorten_repeat(each.text, seen)
-                    if each.reason in ("not installed", "no device")
-                    else each.text
-                )
+            for each in candidates:
+                text = each.text
+                # What a machine lacks is the same for each function.
+                if each.reason in ("not installed", "no device"):
+                    text = shorten_repeat(text, seen)
                 lines.append(f"  {each.outcome:<8} {each.name:<{width}}  {text}")
         return "\n".join(map(escape_line, lines))
 
@@ -143,7 +143,9 @@ class _Described:
     is_described = True
 
     def __init__(self, kind: str, arch: str) -> None:
-        self.kind, self.arch, self.index = kind, arch, arch
+        self.kind = kind
+        self.arch = arch
+        self.index = arch
 
     def __str__(self) -> str:
         return devices.device_label(self)
@@ -177,8 +179,11 @@ def explain(
     DevmodError
         As for `devmod.device`, if `device` names a device of this machine.
     """
-    target: Any = _parse(device) if isinstance(device, str) else device
-    if not (target is None or (hasattr(target, "kind") and hasattr(target, "index"))):
+    target: Any = device
+    if isinstance(device, str):
+        target = _parse(device)
+    is_device = hasattr(target, "kind") and hasattr(target, "index")
+    if target is not None and not is_device:
         raise ArgumentError(
             f"explain: expected a device or its name such as 'cuda:0', got {type(target).__name__}",
             argument="device",
@@ -190,28 +195,32 @@ def explain(
                 owners.setdefault(each, owner)
         if name is not None and name not in owners:
             raise function_not_found(module.kind, name, list(owners))
-        functions = {
-            each: tuple(_candidates(owners[each], each, target))
-            for each in (owners if name is None else [name])
-        }
-        return Explanation("" if target is None else devices.device_label(target), functions)
+        names = owners if name is None else [name]
+        functions = {each: tuple(_candidates(owners[each], each, target)) for each in names}
+        label = ""
+        if target is not None:
+            label = devices.device_label(target)
+        return Explanation(label, functions)
 
 
 def _candidates(owner: Module, name: str, device: Any) -> Iterator[Candidate]:
     """Yield the candidates of a function of `owner`, in the order of `Explanation.functions`."""
-    owners, prefer = [owner], tuple[str, ...]()
+    owners = [owner]
+    prefer: tuple[str, ...] = ()
     if isinstance(owner, BundleModule):
-        owners, prefer = (
-            [each for each in owner.candidates if name in each.function_names],
-            owner.order,
-        )
+        owners = [each for each in owner.candidates if name in each.function_names]
+        prefer = owner.order
     if owners[0].kind == PROGRAM:
         yield from _of_program([each for each in owners if each.kind == PROGRAM], name, device)
         return
-    fitting = [each for each in owners if device is None or each.kind == device.kind]
-    refused = [
-        (each, "other kind", f"it is for {each.kind}") for each in owners if each not in fitting
-    ]
+
+    fitting = []
+    refused = []
+    for each in owners:
+        if device is None or each.kind == device.kind:
+            fitting.append(each)
+        else:
+            refused.append((each, "other kind", f"it is for {each.kind}"))
     outcome = "best"
 
     def is_unread(module: Module) -> bool:
@@ -221,25 +230,26 @@ def _candidates(owner: Module, name: str, device: Any) -> Iterator[Candidate]:
         return outcome == "fits" and isinstance(module, StoredModule) and module.is_remote
 
     def read(module: Module, name: str) -> Interface | None:
-        return None if is_unread(module) else interface_of(module, name)
+        if is_unread(module):
+            return None
+        return interface_of(module, name)
 
     for each, fits, _, why in verdicts(name, owner, fitting, prefer, device, read=read):
         if isinstance(why, DevmodError):
             refused.append((each, _reason(why), str(why)))
             continue
-        label = "" if fits is None else devices.device_label(fits)
+        label = ""
+        if fits is not None:
+            label = devices.device_label(fits)
+        problem = ""
         # The architecture alone of a described device is compared.
         capabilities = getattr(fits, "capabilities", None)
-        problem = (
-            _unknown(each, name, is_unread(each), capabilities) if capabilities is not None else ""
-        )
-        yield _candidate(
-            each,
-            "unknown" if problem else outcome,
-            label,
-            "",
-            f"{label} decides: {problem}" if problem else why,
-        )
+        if capabilities is not None:
+            problem = _unknown(each, name, is_unread(each), capabilities)
+        if problem:
+            yield _candidate(each, "unknown", label, "", f"{label} decides: {problem}")
+        else:
+            yield _candidate(each, outcome, label, "", why)
         outcome = "fits"
     for each, reason, text in refused:
         yield _candidate(each, "refused", "", reason, text)
@@ -247,7 +257,8 @@ def _candidates(owner: Module, name: str, device: Any) -> Iterator[Candidate]:
 
 def _of_program(programs: Sequence[Module], name: str, device: Any) -> Iterator[Candidate]:
     """Yield a candidate for each kind of a program's kernels, those that can run first."""
-    outcome, refused = "best", []
+    outcome = "best"
+    refused = []
     for _, kind, fits, _, why in program_verdicts(name, programs, device, read=read_program):
         if isinstance(why, DevmodError):
             reason = _reason(why)
@@ -261,18 +272,18 @@ def _of_program(programs: Sequence[Module], name: str, device: Any) -> Iterator[
 
 
 def _reason(error: DevmodError) -> str:
-    return next((reason for family, reason in _REASONS if isinstance(error, family)), "broken")
+    for family, reason in _REASONS:
+        if isinstance(error, family):
+            return reason
+    return "broken"
 
 
 def _unknown(module: Module, name: str, is_unread: bool, capabilities: Capabilities) -> str:
-    """Return why it is unknown what a function needs of a device, as a clause;
-
-    "" if it is known.
+    """Return why it is unknown what a function needs of a device, as a clause; "" if it is
+    known.
     """
-    if (
-        capabilities.format_problem is not None
-        and capabilities.format_problem(module.format) is None
-    ):
+    problem = capabilities.format_problem
+    if problem is not None and problem(module.format) is None:
         return f"a payload of format {module.format!r} is for some devices, and only a driver knows whether its own is one of them"
     if is_unread:
         return "what the function needs moves with its payload, which a call does not get"
@@ -280,19 +291,16 @@ def _unknown(module: Module, name: str, is_unread: bool, capabilities: Capabilit
         info = module.functions.get(name)
     except DevmodError as error:  # the first use raises it
         return f"what the function needs cannot be read: {error}"
-    return (
-        ""
-        if info is not None and info.interface is not None
-        else "the function has no interface, so only its payload has what it needs"
-    )
+    if info is None or info.interface is None:
+        return "the function has no interface, so only its payload has what it needs"
+    return ""
 
 
 def _candidate(module: Module, outcome: str, device: str, reason: str, text: str) -> Candidate:
     spec = find_spec(module.kind)
     compiles = spec is not None and module.format in spec.text_formats
-    text += (
-        "; a compiler there builds it before its first launch" if compiles and not reason else ""
-    )
+    if compiles and not reason:
+        text += "; a compiler there builds it before its first launch"
     return Candidate(
         module.kind, module.format, variant_of(module), outcome, compiles, device, reason, text
     )
