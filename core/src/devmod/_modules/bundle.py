@@ -168,9 +168,8 @@ class BundleModule(Module):
         from devmod._modules.agreement import common_signature, functions_of
 
         candidates = [each for each in self.candidates if name in each.function_names]
-        return common_signature(
-            name, {each: functions_of(each) for each in candidates}
-        ) or super()._signature_of(name)
+        functions = {each: functions_of(each) for each in candidates}
+        return common_signature(name, functions) or super()._signature_of(name)
 
     def save_to_bytes(self) -> bytes:
         """Raise FormatError: a bundle is saved as a whole file."""
@@ -190,11 +189,10 @@ class BundleModule(Module):
         there is none.
         """
         candidates = self.candidates
-        owners = (
-            list(owners_of(name, *candidates))
-            if query_imports
-            else [each for each in candidates if name in each.function_names]
-        )
+        if query_imports:
+            owners = list(owners_of(name, *candidates))
+        else:
+            owners = [each for each in candidates if name in each.function_names]
         if not owners:
             raise function_not_found("bundle", name, self.function_names)
         return owners
@@ -211,35 +209,32 @@ class BundleModule(Module):
         """
 
         def get(module: Module, fitting_device: Device | None) -> Any:
-            return (
-                module.get_function(name)
-                if fitting_device is None
-                else module._function_on(name, fitting_device)
-            )
+            if fitting_device is None:
+                return module.get_function(name)
+            return module._function_on(name, fitting_device)
 
         if owners[0].kind == PROGRAM:
             return self._choose_program(name, owners, device)
-        from devmod._modules.agreement import agreement, common_block, has_names
+        from devmod._modules.agreement import Agreement, agreement, common_block, has_names
         from devmod._modules.choice import choose, describe_candidate
 
-        fitting = (
-            owners if device is None else [each for each in owners if each.kind == device.kind]
-        )
+        fitting = owners
+        if device is not None:
+            fitting = [each for each in owners if each.kind == device.kind]
         function = choose(name, self, fitting, prefer, get, device)
         replace = getattr(function, "replace", None)
         if replace is None:  # a backend may have functions of its own, and a const_loader has
             return function
-        # Without names, the arguments can only be given in the candidate's own order.
         common = None
+        # Without names, the arguments can only be given in the candidate's own order.
         if has_names(function.info.interface):
-            common = (
-                agreement(name, owners)
-                if self.find_agreement is None
-                else self.find_agreement(name)
-            )
+            find = self.find_agreement
+            common = agreement(name, owners) if find is None else find(name)
+        if common is None:
+            common = Agreement(frozenset(), "")
         return replace(
-            keywords_only=common.keywords_only if common is not None else "",
-            flattened=common.flattened if common is not None else frozenset(),
+            keywords_only=common.keywords_only,
+            flattened=common.flattened,
             resolve=lambda device: self._choose_on(name, owners, device),
             find_devices=lambda: _fitting_devices(name, owners),
             variants=lambda: [describe_candidate(each) for each in owners],
@@ -256,25 +251,23 @@ class BundleModule(Module):
         programs = [each for each in owners if each.kind == PROGRAM]
         program = programs[0]
         if len(programs) > 1:  # of a merged file
-            for each, kind, found, _, _ in program_verdicts(
-                name, programs, device, read=read_program
-            ):
-                if found is not None or (
-                    device is not None and kind == device.kind
-                ):  # one of its kind has the reason
+            found = program_verdicts(name, programs, device, read=read_program)
+            for each, kind, fitting, _, _ in found:
+                if fitting is not None:
                     program = each
-                if found is not None:
                     break
-        function = (
-            program.get_function(name) if device is None else program._function_on(name, device)
-        )
-        return (
-            function
-            if len(programs) == 1
-            else function.replace(
-                resolve=lambda device: self._choose_on(name, owners, device),
-                find_devices=lambda: _fitting_devices(name, programs),
-            )
+                # Without a fitting one, one of the device's kind has the reason.
+                if device is not None and kind == device.kind:
+                    program = each
+        if device is None:
+            function = program.get_function(name)
+        else:
+            function = program._function_on(name, device)
+        if len(programs) == 1:
+            return function
+        return function.replace(
+            resolve=lambda device: self._choose_on(name, owners, device),
+            find_devices=lambda: _fitting_devices(name, programs),
         )
 
     def _choose_on(self, name: str, owners: Sequence[Module], device: Device) -> Function:
@@ -327,7 +320,10 @@ def kinds_in(prefer: Sequence[str] | str, source: str = "DEVMOD_PREFER") -> tupl
     FormatError
         A kind is not a valid name. `source` names the sequence in the message.
     """
-    kinds = prefer.split(",") if isinstance(prefer, str) else list(prefer)
+    if isinstance(prefer, str):
+        kinds = prefer.split(",")
+    else:
+        kinds = list(prefer)
     if not all(isinstance(kind, str) for kind in kinds):
         raise FormatError(
             f"{source} is a sequence of kinds such as ('cuda', 'opencl'), not {prefer!r}"

@@ -138,9 +138,8 @@ def compile(  # noqa: A001 - the public name
     """
     arguments = {**locals(), "target": Target.parse(target)}
     parsed_target: Target = arguments["target"]
-    spec = find_spec(parsed_target.kind) or lookup(
-        "devmod.targets", parsed_target.kind
-    )  # the look-up raises the error of a miss
+    # The look-up raises the error of a miss.
+    spec = find_spec(parsed_target.kind) or lookup("devmod.targets", parsed_target.kind)
     if spec.kind == PROGRAM:
         raise CompileError(
             "programs are not compiled: devmod.program makes one from its kernels", kind=PROGRAM
@@ -151,7 +150,8 @@ def compile(  # noqa: A001 - the public name
             f"devmod.create_with_fallback({spec.kind!r}, code, fmt, fmap), with fmt one of {', '.join(spec.formats)}",
             kind=spec.kind,
         )
-    install = "its compiler" if spec.build_extra else "devmod-targets", spec.build_distribution
+    missing = "its compiler" if spec.build_extra else "devmod-targets"
+    install = (missing, spec.build_distribution)
     subject = f"{spec.kind} cannot be compiled here"
     compilation = _import_wheel(
         "devmod_targets.compilation", subject, *_PACKAGES, install=install, kind=spec.kind

@@ -66,7 +66,8 @@ class ConstantTensor:
         data: Binary | Callable[[], Binary],
         part: StoredPart | None = None,
     ) -> None:
-        self.dtype, self.shape = dtype, shape
+        self.dtype = dtype
+        self.shape = shape
         self.part = part
         self._data = data
 
@@ -124,7 +125,9 @@ class ConstLoaderModule(Module):
     ) -> None:
         self.tensors = {name: tensors[name] for name in sorted(tensors)}
         self.by_symbol = {symbol: tuple(names) for symbol, names in by_symbol.items()}
-        self._wire, self._spans, self._is_whole = wire, spans, is_whole
+        self._wire = wire
+        self._spans = spans
+        self._is_whole = is_whole
         for symbol, names in self.by_symbol.items():
             missing = [name for name in names if name not in self.tensors]
             if missing:
@@ -349,15 +352,18 @@ def _read_constant(
         read = partial(_read_part, part, dtype, shape, subject)
         return ConstantTensor(dtype, shape, read, part), at
     data = reader.read_bin()
-    if problem := _size_problem(len(data), dtype, shape):
+    problem = _size_problem(len(data), dtype, shape)
+    if problem:
         raise reader.error(problem, at)
+    constant = ConstantTensor(dtype, shape, data)
     is_shortest = reader.at - at == len(data) + _wire.binary_head_size(len(data))
-    return ConstantTensor(dtype, shape, data), at if is_shortest else None
+    return constant, at if is_shortest else None
 
 
 def _read_part(part: StoredPart, dtype: DType, shape: tuple[int, ...], subject: str) -> Binary:
     """Return the elements of a constant that is a part."""
-    if problem := _size_problem(part.entry.stored_size, dtype, shape):
+    problem = _size_problem(part.entry.stored_size, dtype, shape)
+    if problem:
         raise FormatError(f"{subject}: a part of {problem}", kind=KIND)
     return part.data()
 
@@ -422,12 +428,13 @@ def as_constant(name: str, tensor: Any) -> ConstantTensor:
         view = memoryview(tensor)
     except (TypeError, ValueError, BufferError):
         return _through_numpy(name, tensor)
+    data: Binary
     dtype = _dtype_of(name, view)
-    return ConstantTensor(
-        dtype,
-        view.shape or (),
-        flat(view) if view.readonly and view.c_contiguous else view.tobytes(),
-    )
+    if view.readonly and view.c_contiguous:
+        data = flat(view)
+    else:
+        data = view.tobytes()
+    return ConstantTensor(dtype, view.shape or (), data)
 
 
 def _through_numpy(name: str, tensor: Any) -> ConstantTensor:
@@ -450,12 +457,12 @@ def _through_numpy(name: str, tensor: Any) -> ConstantTensor:
     from devmod._arrays.elements import dtype_name_of, elements_of
 
     try:
-        array = tensor if isinstance(tensor, np.ndarray) else np.from_dlpack(tensor)
-        return ConstantTensor(
-            parse_dtype(dtype_name_of(array.dtype)),
-            array.shape,
-            elements_of(array.copy(order="C")).tobytes(),
-        )
+        array = tensor
+        if not isinstance(array, np.ndarray):
+            array = np.from_dlpack(tensor)
+        dtype = parse_dtype(dtype_name_of(array.dtype))
+        data = elements_of(array.copy(order="C")).tobytes()
+        return ConstantTensor(dtype, array.shape, data)
     except (BufferError, TypeError, ValueError, RuntimeError) as error:
         raise FormatError(f"{subject} cannot be read: {error}", kind=KIND) from error
 
@@ -463,15 +470,14 @@ def _through_numpy(name: str, tensor: Any) -> ConstantTensor:
 def _dtype_of(name: str, view: memoryview) -> DType:
     import sys
 
-    code = view.format.lstrip("@=" + ("<" if sys.byteorder == "little" else ">"))
+    native = "<" if sys.byteorder == "little" else ">"
+    code = view.format.lstrip("@=" + native)
     element_format = _FORMATS.get(code)
     if element_format is None:
         raise FormatError(
             f"const_loader: the constant {name!r} has elements of the format {view.format!r}, which is not supported",
             kind=KIND,
         )
-    return parse_dtype(
-        f"{element_format}{8 * view.itemsize}"
-        if element_format in ("int", "uint")
-        else element_format
-    )
+    if element_format in ("int", "uint"):
+        element_format += str(8 * view.itemsize)
+    return parse_dtype(element_format)

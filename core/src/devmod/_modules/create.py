@@ -126,10 +126,11 @@ def create_own(
     module = FallbackModule(spec, *payload)
     if forced:
         module.variable = _FORCE
-    elif (
-        excluded := registry.excluded_claim(CREATE, kind)
-        or registry.excluded_claim(LOAD_FROM_BYTES, kind)
-    ) is not None:
+        return module
+    excluded = registry.excluded_claim(CREATE, kind)
+    if excluded is None:
+        excluded = registry.excluded_claim(LOAD_FROM_BYTES, kind)
+    if excluded is not None:
         claim, module.variable = excluded
         module.excluded = claim.distribution
     return module
@@ -171,15 +172,14 @@ def load_stored(kind: str, data: Buffer) -> Module:
         kind=kind,
         copies=False,
     ).toreadonly()
-    spec = (
-        None if kind == "const_loader" else spec_of_loader(kind)
-    )  # constants have none, and each miss reads the folders of sys.path
-    return _check_result(
-        call_entry(LOAD_FROM_BYTES, kind, loader, view),
-        LOAD_FROM_BYTES,
-        kind,
-        spec.kind if spec else "",
-    )
+    expected = ""
+    # Constants have no spec, and each miss reads the folders of sys.path.
+    if kind != "const_loader":
+        spec = spec_of_loader(kind)
+        if spec is not None:
+            expected = spec.kind
+    module = call_entry(LOAD_FROM_BYTES, kind, loader, view)
+    return _check_result(module, LOAD_FROM_BYTES, kind, expected)
 
 
 def create_shared(
@@ -191,8 +191,14 @@ def create_shared(
     bytes, and another one `create`. The caller has looked up the loader.
     """
     creator = registry.find(CREATE, kind)
-    owners = [registry.used_claim(group, kind) for group in (CREATE, LOAD_FROM_BYTES)]
-    if creator is None or len({each and each.distribution for each in owners}) > 1:
+    if creator is None:
+        return None
+    owner = registry.used_claim(CREATE, kind)
+    loading_owner = registry.used_claim(LOAD_FROM_BYTES, kind)
+    if owner is None or loading_owner is None:
+        if owner is not loading_owner:
+            return None
+    elif owner.distribution != loading_owner.distribution:
         return None
     return _create_checked(creator, find_spec(kind), kind, code, fmt, fmap, None)
 
@@ -284,7 +290,8 @@ def _create_checked(
     if spec is not None:
         fmt, fmap, code, source = check_payload(spec, fmt, fmap, code, source)
     elif kind != "const_loader":  # its creator checks the maps
-        fmap, source = check_fmap(kind, fmap), dict(source or {})
+        fmap = check_fmap(kind, fmap)
+        source = dict(source or {})
     return _check_result(
         call_entry(CREATE, kind, creator, code, fmt, fmap, source), CREATE, kind, kind
     )

@@ -35,11 +35,8 @@ def fitting_devices(
     has_runtime
         Whether the candidates are known to have a runtime here.
     """
-    return [
-        device
-        for device in devices_of_kinds(each.kind for each in walk(*owners))
-        if _runs_on(name, owners, device, has_runtime)
-    ]
+    devices = devices_of_kinds(each.kind for each in walk(*owners))
+    return [each for each in devices if _runs_on(name, owners, each, has_runtime)]
 
 
 def _runs_on(name: str, owners: Sequence[Module], device: Device, has_runtime: bool) -> bool:
@@ -47,7 +44,9 @@ def _runs_on(name: str, owners: Sequence[Module], device: Device, has_runtime: b
         found = program_verdicts(name, owners, device, read=read_program)
         return any(fitting is not None for _, _, fitting, _, _ in found)
     for each in owners:
-        if each.kind != device.kind or not (has_runtime or runtime_problem(each) is None):
+        if each.kind != device.kind:
+            continue
+        if not has_runtime and runtime_problem(each) is not None:
             continue
         for _, _, _, reason in kind_verdicts(name, each, each.kind, [each], device, interface_of):
             if not isinstance(reason, DevmodError):

@@ -43,19 +43,23 @@ class ModuleAttributeError(AttributeError):
     """
 
     def __str__(self) -> str:
+        text = super().__str__()
         try:
-            hint = f". It has the function module[{self.name!r}]" if self.name in self.obj else ""  # type: ignore[operator]
+            if self.name in self.obj:  # type: ignore[operator]
+                text += f". It has the function module[{self.name!r}]"
         except Exception:  # noqa: BLE001 - a damaged or an incomplete module
-            hint = ""
-        return super().__str__() + hint
+            return text
+        return text
 
 
 def branches_of(module: Module) -> str:
     """Return the source in which `condition_hint` looks for a name; "" if it cannot be read, or the
     kind has no branches for devices.
     """
+    if module.kind != "opencl":
+        return ""
     try:
-        return module.inspect_source() if module.kind == "opencl" else ""
+        return module.inspect_source()
     except DevmodError:
         return ""
 
@@ -77,9 +81,8 @@ class Module(ProcessLocal, ABC):
     @property
     @abstractmethod
     def kind(self) -> str:
-        """The backend's kind, such as "cuda";
-
-        the same for the runtime's module and the fallback.
+        """The backend's kind, such as "cuda"; the same for the runtime's module and the
+        fallback.
         """
 
     @property
@@ -110,7 +113,9 @@ class Module(ProcessLocal, ABC):
         FormatError if that of a file is invalid.
         """
         value = self.__dict__.get("_devmod_origin")
-        return value() if callable(value) else value
+        if callable(value):
+            value = value()
+        return value
 
     @property
     def property_mask(self) -> int:
@@ -118,10 +123,9 @@ class Module(ProcessLocal, ABC):
         compiler.
         """
         cls = type(self)
-        saves = (
-            cls.save_to_bytes is not Module.save_to_bytes or cls.wire_parts is not Module.wire_parts
-        )
-        return RUNNABLE | (BINARY_SERIALIZABLE if saves else 0)
+        if cls.save_to_bytes is Module.save_to_bytes and cls.wire_parts is Module.wire_parts:
+            return RUNNABLE
+        return RUNNABLE | BINARY_SERIALIZABLE
 
     # -- the tree
 
@@ -181,9 +185,8 @@ class Module(ProcessLocal, ABC):
     if not TYPE_CHECKING:  # type checkers would accept any attribute
 
         def __getattr__(self, name: str) -> Any:
-            if hasattr(
-                type(self), name
-            ):  # a property has raised AttributeError: raise its own error
+            # A property has raised AttributeError: raise its own error.
+            if hasattr(type(self), name):
                 return object.__getattribute__(self, name)
             raise ModuleAttributeError(
                 f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self
@@ -287,33 +290,29 @@ class Module(ProcessLocal, ABC):
         rows = [("function", self._signature_of(name)) for name in names[:_MAX_SHOWN]]
         if len(names) > _MAX_SHOWN:
             rows.append(("", f"and {len(names) - _MAX_SHOWN} more functions"))
-        rows += [
-            (
-                "candidate" if self.kind == "bundle" else "import",
-                f"{each.kind} {each.format}".rstrip(),
-            )
-            for each in self.imports
-        ]
+        role = "candidate" if self.kind == "bundle" else "import"
+        rows += [(role, f"{each.kind} {each.format}".rstrip()) for each in self.imports]
         return html_table(f"{type(self).__name__} {self.kind} {self.format}".rstrip(), rows)
 
     def __repr__(self) -> str:
         names = list(self)
-        shown = ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
-        text = escape_line(
-            f"<{type(self).__name__} {self.kind}{'/' + self.format if self.format else ''}: {shown or 'no functions'}>"
-        )
-        return shorten(text)
+        kind = self.kind
+        if self.format:
+            kind += f"/{self.format}"
+        shown = ", ".join(names[:4])
+        if len(names) > 4:
+            shown += ", …"
+        text = f"<{type(self).__name__} {kind}: {shown or 'no functions'}>"
+        return shorten(escape_line(text))
 
 
 def get_global(module: Module, name: str, device: Device | None, options: dict[str, Any]) -> Array:
     """Return a module's global. A kind without devices and options has a `get_global` of the name
     alone.
     """
-    return (
-        module.get_global(name, device, **options)
-        if device is not None or options
-        else module.get_global(name)
-    )
+    if device is None and not options:
+        return module.get_global(name)
+    return module.get_global(name, device, **options)
 
 
 class LibraryModule(Module):
@@ -364,11 +363,12 @@ def walk(*roots: Module, enter: Callable[[Module], bool] | None = None) -> Itera
     seen: set[int] = set()
     while pending:
         module = pending.pop()
-        if id(module) not in seen:
-            seen.add(id(module))
-            yield module
-            if enter is None or enter(module):
-                pending.extend(reversed(module.imports))
+        if id(module) in seen:
+            continue
+        seen.add(id(module))
+        yield module
+        if enter is None or enter(module):
+            pending.extend(reversed(module.imports))
 
 
 def holds_candidates(module: Module) -> bool:
@@ -386,20 +386,24 @@ def owners_of(name: str, *modules: Module) -> Iterator[Module]:
     are searched once.
     """
     has: dict[int, bool] = {}
-    owners: dict[int, Module | None] = {}
+    owners: dict[int, Module] = {}
     for module, imports in reversed(ordered(modules)):  # imports before their importers
         # Not a bundle's own names: bundles that share candidates would list the names repeatedly.
-        has[id(module)] = (
-            any(has[id(each)] for each in imports)
-            if holds_candidates(module)
-            else name in module.function_names
-        )
-        owners[id(module)] = (
-            module
-            if has[id(module)]
-            else next((owner for each in imports if (owner := owners[id(each)])), None)
-        )
-    return (owner for each in modules if (owner := owners[id(each)]))
+        if holds_candidates(module):
+            has[id(module)] = any(has[id(each)] for each in imports)
+        else:
+            has[id(module)] = name in module.function_names
+
+        if has[id(module)]:
+            owners[id(module)] = module
+            continue
+        for each in imports:
+            if id(each) in owners:
+                owners[id(module)] = owners[id(each)]
+                break
+    for each in modules:
+        if id(each) in owners:
+            yield owners[id(each)]
 
 
 def ordered(roots: Sequence[Module]) -> list[tuple[Module, tuple[Module, ...]]]:

@@ -91,9 +91,10 @@ class PayloadModule(Module):
         """
         if name in self.functions:
             return self, self.functions[name]
-        owner = owner_of(name, *self.imports) if query_imports else None
-        if owner is not None:
-            return owner, owner.functions[name]
+        if query_imports:
+            owner = owner_of(name, *self.imports)
+            if owner is not None:
+                return owner, owner.functions[name]
         raise function_not_found(self.kind, name, self.functions, source=branches_of(self))
 
     def inspect_source(self, format: str = "") -> str:  # noqa: A002 - TVM's name
@@ -119,17 +120,19 @@ def inspect_payload(spec: TargetSpec, fmt: str, code: Code, source: Source, requ
 
     A source that is bytes is never returned as text.
     """
-    for key in (
-        requested,
-        spec.source_aliases.get(requested, requested),
-        *(() if requested else spec.default_source),
-    ):
+    keys = [requested, spec.source_aliases.get(requested, requested)]
+    if not requested:
+        keys += spec.default_source
+    for key in keys:
         text = source.get(key)
         if isinstance(text, str):
             return text
-    if requested in ("", fmt) and fmt in spec.text_formats:
-        return "\n".join(map(_text, code.values())) if isinstance(code, dict) else _text(code)  # type: ignore[arg-type]
-    return ""
+
+    if requested not in ("", fmt) or fmt not in spec.text_formats:
+        return ""
+    if isinstance(code, dict):
+        return "\n".join(map(_text, code.values()))
+    return _text(code)  # type: ignore[arg-type]
 
 
 def check_payload(
@@ -147,9 +150,9 @@ def check_payload(
         raise FormatError(
             f"{kind} has no format {fmt!r}; its formats: {', '.join(spec.formats)}", kind=kind
         )
-    texts = (
-        {} if source is None else _copy_map(kind, source, "source", "format to text", (str, bytes))
-    )
+    texts = {}
+    if source is not None:
+        texts = _copy_map(kind, source, "source", "format to text", (str, bytes))
     return fmt, check_fmap(kind, fmap), _check_code(spec, code), texts
 
 
@@ -191,9 +194,8 @@ def _check_code(spec: TargetSpec, code: Code) -> Code:
             kind=kind,
         )
     shaders: dict[str, Binary] = {}
-    results: dict[
-        int, tuple[Binary, Binary]
-    ] = {}  # by the identity of the first: entries that share a shader still do
+    #: By the identity of the first: entries that share a shader still do.
+    results: dict[int, tuple[Binary, Binary]] = {}
     for name, shader in code.items():
         if not isinstance(name, str) or not isinstance(shader, (bytes, bytearray, memoryview)):
             raise FormatError(
@@ -210,7 +212,9 @@ def _immutable(data: bytes | bytearray | memoryview) -> Binary:
     """Return `data` unchanged if it is immutable (a payload may be large), else a copy."""
     if type(data) is bytes:
         return data
-    return read_only_view(data) if isinstance(data, memoryview) else bytes(data)
+    if isinstance(data, memoryview):
+        return read_only_view(data)
+    return bytes(data)
 
 
 def _text(data: Binary) -> str:

@@ -27,7 +27,8 @@ def read_program(name: str, module: Module) -> Any:
     ToolchainNotFoundError
         devmod-readers is not installed.
     """
-    readers, spec = _readers(), find_spec(PROGRAM)
+    readers = _readers()
+    spec = find_spec(PROGRAM)
     code: Any = module.code  # type: ignore[attr-defined]  # of a module with bytes
     advice = pip_install("--upgrade devmod-core devmod-runtime")
     if spec is not None and module.format not in spec.formats:
@@ -57,10 +58,9 @@ def check_program(name: str, module: Module) -> None:
     Raises as `read_program`.
     """
     program = read_program(name, module)
-    candidates = {
-        kernel: [candidate_of(kernel, each) for each in modules]
-        for kernel, modules in program_kernels(name, module).items()
-    }
+    candidates = {}
+    for kernel, modules in program_kernels(name, module).items():
+        candidates[kernel] = [candidate_of(kernel, each) for each in modules]
     _readers().check_kernels(program, candidates)
 
 

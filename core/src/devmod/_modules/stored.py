@@ -70,8 +70,11 @@ class StoredModule(Module):
         if entry is not None:
             #: As the file has it, for a save.
             self.entry = entry
-        self._read, self.place, self._head = read, place, head
-        self._devmod_origin, self._find = read_origin, find
+        self._read = read
+        self.place = place
+        self._head = head
+        self._devmod_origin = read_origin
+        self._find = find
 
     def copy(self) -> StoredModule:
         """Return a module of the same bytes without imports. Nothing of it is loaded."""
@@ -121,7 +124,9 @@ class StoredModule(Module):
     @property
     def variant(self) -> str | None:
         """The architecture of the payload in the index; None if there is no index."""
-        return None if self._head is None else self.entry.variant
+        if self._head is None:
+            return None
+        return self.entry.variant
 
     @property
     def size(self) -> int:
@@ -177,13 +182,16 @@ class StoredModule(Module):
         target spec is not installed.
         """
         contents = self._contents()
-        return contents[2] if contents else b""
+        if contents is None:
+            return b""
+        return contents[2]
 
     def inspect_source(self, format: str = "") -> str:  # noqa: A002 - TVM's name
         text = self.source.get(format)
         if isinstance(text, str):
             return text
-        contents, spec = self._contents(), self._spec()
+        contents = self._contents()
+        spec = self._spec()
         if contents is None or spec is None:
             return ""
         from devmod._modules.payload import inspect_payload
@@ -207,7 +215,9 @@ class StoredModule(Module):
         """
         if name in self.function_names:
             return self._use(lambda real: real.get_function(name))
-        owner = owner_of(name, *self.imports) if query_imports else None
+        owner = None
+        if query_imports:
+            owner = owner_of(name, *self.imports)
         if owner is None:
             raise function_not_found(self.kind, name, self.function_names, source=branches_of(self))
         return owner.get_function(name)
@@ -242,7 +252,8 @@ class StoredModule(Module):
         return expand(self._stored, self.entry.repeats)
 
     def write_to_file(self, path: str | PathLike[str]) -> None:
-        contents, spec = self._contents(), self._spec()
+        contents = self._contents()
+        spec = self._spec()
         if contents is None or spec is None:
             return super().write_to_file(path)
         from devmod._formats.raw import write_payload
@@ -273,9 +284,9 @@ class StoredModule(Module):
 
     @property
     def _description(self) -> str:
-        return f"the {self.kind} module" + (
-            f" with {list_names(self.function_names)}" if self.function_names else ""
-        )
+        if not self.function_names:
+            return f"the {self.kind} module"
+        return f"the {self.kind} module with {list_names(self.function_names)}"
 
     @property
     def has_digest(self) -> bool:
@@ -327,7 +338,8 @@ class StoredModule(Module):
         """The bytes in the file, also if this devmod cannot use them."""
         entry = self.entry
         assert entry.offset is not None
-        start, digest = entry.offset, entry.digest if self.has_digest else None
+        start = entry.offset
+        digest = entry.digest if self.has_digest else None
         return self._once.get("bytes", lambda: self._read(start, entry.size, digest))
 
     @property
@@ -361,7 +373,8 @@ class StoredModule(Module):
         """
         from devmod._util.digest import sha256_of
 
-        entry, subject = self.sources, f"{self.place}: the sources of the {self.kind} module"
+        entry = self.sources
+        subject = f"{self.place}: the sources of the {self.kind} module"
         assert entry is not None
         assert entry.offset is not None
         if entry.features:
@@ -447,8 +460,11 @@ class StoredModule(Module):
 
         lookup(LOAD_FROM_BYTES, self.kind)  # without a loader the bytes are not joined
         contents = self._contents()
-        module = None if contents is None else create_shared(self.kind, *contents)
-        return load_stored(self.kind, self.save_to_bytes()) if module is None else module
+        if contents is not None:
+            module = create_shared(self.kind, *contents)
+            if module is not None:
+                return module
+        return load_stored(self.kind, self.save_to_bytes())
 
     def _constants(self) -> tuple[str, Mapping[str, FunctionInfo], Code]:
         """Return `_contents` of constants, which have no spec: their functions are the init

@@ -1,6 +1,5 @@
-"""The payload of any module, and its variant:
-
-the architecture, as read by the target's spec (R40).
+"""The payload of any module, and its variant: the architecture, as read by the target's spec
+(R40).
 """
 
 from __future__ import annotations
@@ -82,18 +81,16 @@ def variant_of(module: Module, parts: Sequence[Binary] = ()) -> str:
 
 
 def variant_of_code(spec: TargetSpec, fmt: str, code: Code) -> str:
-    """Return the architecture of code in one of the formats of its target;
-
-    "" if it cannot be read.
+    """Return the architecture of code in one of the formats of its target; "" if it cannot be
+    read.
     """
     if spec.architecture is None:
         return ""
     if isinstance(code, (bytes, memoryview)):
         return _architecture(spec, fmt, code)
     shaders = {id(shader): shader for shader in code.values()}  # equal ones may be one object
-    return _SEPARATOR.join(
-        sorted({_architecture(spec, fmt, shader) for shader in shaders.values()} - {""})
-    )
+    variants = {_architecture(spec, fmt, shader) for shader in shaders.values()}
+    return _SEPARATOR.join(sorted(variants - {""}))
 
 
 def _architecture(spec: TargetSpec, fmt: str, code: Binary) -> str:
