@@ -191,16 +191,19 @@ def create_shared(
     bytes, and another one `create`. The caller has looked up the loader.
     """
     creator = registry.find(CREATE, kind)
-    if creator is None:
-        return None
-    owner = registry.used_claim(CREATE, kind)
-    loading_owner = registry.used_claim(LOAD_FROM_BYTES, kind)
-    if owner is None or loading_owner is None:
-        if owner is not loading_owner:
-            return None
-    elif owner.distribution != loading_owner.distribution:
+    if creator is None or _owner(CREATE, kind) != _owner(LOAD_FROM_BYTES, kind):
         return None
     return _create_checked(creator, find_spec(kind), kind, code, fmt, fmap, None)
+
+
+def _owner(group: str, kind: str) -> str | None:
+    """Return the distribution of the object that the last look-up returned; None for this
+    process.
+    """
+    claim = registry.used_claim(group, kind)
+    if claim is None:
+        return None
+    return claim.distribution
 
 
 def load_from_file(path: str | os.PathLike[str], fmt: str = "") -> Module:
