@@ -175,7 +175,10 @@ class Array(ProcessLocal):
         """Set some rows, or with ``array[...]`` all elements, as `fill` does. `key` is otherwise a
         slice as for a view.
         """
-        (self if key is Ellipsis else self[key]).fill(value)  # type: ignore[index]
+        if key is Ellipsis:
+            self.fill(value)
+        else:
+            self[key].fill(value)  # type: ignore[index]
 
     def reshape(self, *shape: int | Sequence[int]) -> Array:
         """Return a view of the same memory with another shape. One length may be -1: it follows
@@ -186,26 +189,21 @@ class Array(ProcessLocal):
         ArgumentError
             The shape has another number of elements.
         """
-        lengths: tuple[object, ...] = (
-            tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
-        )
-        numbers = [_integer(each) for each in lengths]
-        valid_lengths = [each for each in numbers if each is not None and each >= 0]
-        unknown = numbers.count(-1)
-        if unknown > 1 or len(valid_lengths) + unknown != len(numbers):
-            raise ArgumentError(
-                f"{lengths!r} is not a shape; a shape has lengths from 0 up, and at most one -1 for the length that follows from the "
-                "others",
-                argument="shape",
-            )
-        count = prod(valid_lengths)
-        new = tuple(self.size // count if each == -1 and count else each for each in numbers)
-        if -1 in new or prod(new) != self.size:  # type: ignore[arg-type]  # none is None
+        lengths: Sequence[object] = shape
+        if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
+            lengths = tuple(shape[0])
+        numbers = _read_shape(lengths)
+        new = list(numbers)
+        if -1 in numbers:
+            known = prod(each for each in numbers if each != -1)
+            if known:
+                new[numbers.index(-1)] = self.size // known
+        if -1 in new or prod(new) != self.size:
             raise ArgumentError(
                 f"an array of shape {self.shape} has {self.size} elements, which do not fill the shape {tuple(numbers)}",
                 argument="shape",
             )
-        return self._view(0, new)  # type: ignore[arg-type]
+        return self._view(0, tuple(new))
 
     def __getitem__(self, key: slice) -> Array:
         """Return a view of some rows: a slice of the first axis, such as ``array[2:5]``, without a
@@ -222,11 +220,9 @@ class Array(ProcessLocal):
         if not shape:
             raise _index_error("an array without dimensions has no slices")
         if not isinstance(key, slice):
-            hint = (
-                "; array[i:i+1] is the view of one element, and array.numpy()[i] its value"
-                if _integer(key) is not None
-                else ""
-            )
+            hint = ""
+            if _integer(key) is not None:
+                hint = "; array[i:i+1] is the view of one element, and array.numpy()[i] its value"
             raise _index_error(
                 f"an array takes one slice of the first axis, such as array[2:5], not {describe_value(key)}{hint}"
             )
@@ -235,19 +231,17 @@ class Array(ProcessLocal):
                 f"a slice of an array has no step, got {describe_value(key.step)}; copy the elements: array.numpy()[start:stop:step]"
             )
         length = shape[0]
-        start, stop = (
-            _bound(key.start, 0, length, "begins"),
-            _bound(key.stop, length, length, "ends"),
-        )
+        start = _bound(key.start, 0, length, "begins")
+        stop = _bound(key.stop, length, length, "ends")
         if start > stop:
             raise _index_error(f"the slice begins at {start} and ends before it, at {stop}")
-        dtype, row = parse_dtype(self.dtype), shape[1:]
-        first, count = start * prod(row), (stop - start) * prod(row)
+        dtype = parse_dtype(self.dtype)
+        row = shape[1:]
+        first = start * prod(row)
+        count = (stop - start) * prod(row)
         offset = array_bytes(dtype, (first,))
-        if (
-            array_bytes(dtype, (first + count,)) != offset + array_bytes(dtype, (count,))
-            or first * dtype[1] * dtype[2] % 8
-        ):
+        end = array_bytes(dtype, (first + count,))
+        if end != offset + array_bytes(dtype, (count,)) or first * dtype[1] * dtype[2] % 8:
             raise _index_error(
                 f"the slice begins within a byte: elements of {self.dtype} are packed"
             )
@@ -304,7 +298,25 @@ def _bound(value: object, default: int, length: int, verb: str) -> int:
         raise _index_error(
             f"the slice {verb} at {number}, outside of the first axis, which has {length}"
         )
-    return number + length if number < 0 else number
+    if number < 0:
+        number += length
+    return number
+
+
+def _read_shape(lengths: Sequence[object]) -> list[int]:
+    """Return the lengths of a shape, with at most one -1."""
+    numbers = []
+    for each in lengths:
+        number = _integer(each)
+        if number is not None and number >= -1:
+            numbers.append(number)
+    if len(numbers) != len(lengths) or numbers.count(-1) > 1:
+        raise ArgumentError(
+            f"{lengths!r} is not a shape; a shape has lengths from 0 up, and at most one -1 for the length that follows from the "
+            "others",
+            argument="shape",
+        )
+    return numbers
 
 
 def _integer(value: object) -> int | None:

@@ -21,10 +21,11 @@ _WRITABLE = 0x0001  # PyBUF_WRITABLE
 
 def fields(text: str) -> tuple[tuple[str, Any], ...]:
     """Return the fields of a structure: ``"shape:c_void_p ndim:c_int"``."""
-    return tuple(
-        (name, getattr(ctypes, type_))
-        for name, _, type_ in (each.partition(":") for each in text.split())
-    )
+    results = []
+    for each in text.split():
+        name, _, type_ = each.partition(":")
+        results.append((name, getattr(ctypes, type_)))
+    return tuple(results)
 
 
 class _PyBuffer(ctypes.Structure):
@@ -99,9 +100,8 @@ def _exporting_type(name: bytes, getbuffer: Any) -> type:
     returns 0, or returns -1 for an error.
     """
     slot = _GETBUFFER(getbuffer)
-    slots = (_Slot * 2)(
-        _Slot(1, ctypes.cast(slot, ctypes.c_void_p)), _Slot(0, None)
-    )  # 1: Py_bf_getbuffer
+    # 1: Py_bf_getbuffer
+    slots = (_Slot * 2)(_Slot(1, ctypes.cast(slot, ctypes.c_void_p)), _Slot(0, None))
     default_and_basetype = (1 << 18) | (1 << 10)  # Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE
     spec = _Spec(name, 0, 0, default_and_basetype, slots)
     from_spec = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.POINTER(_Spec))(
@@ -116,9 +116,14 @@ def _fill(self: Any, view: Any, flags: int) -> int:
     if flags & _WRITABLE:
         return -1
     out = view.contents
-    out.buf, out.len, out.itemsize = self.pinned.address, self.pinned.nbytes, self.itemsize
-    out.readonly, out.ndim, out.format = 1, len(self.shape), self.format
-    out.shape, out.strides = ctypes.addressof(self.shape), ctypes.addressof(self.strides)
+    out.buf = self.pinned.address
+    out.len = self.pinned.nbytes
+    out.itemsize = self.itemsize
+    out.readonly = 1
+    out.ndim = len(self.shape)
+    out.format = self.format
+    out.shape = ctypes.addressof(self.shape)
+    out.strides = ctypes.addressof(self.strides)
     out.suboffsets = out.internal = None
     _inc_ref(self)
     out.obj = id(self)
@@ -137,7 +142,8 @@ class _Exporter(_exporting_type(b"devmod._arrays.buffer._ExporterBase", _fill)):
         self.format = fmt.encode()
         self.itemsize = itemsize
         sizes = ctypes.c_ssize_t * len(shape)
-        self.shape, self.strides = sizes(*shape), sizes(*strides_of(shape, itemsize))
+        self.shape = sizes(*shape)
+        self.strides = sizes(*strides_of(shape, itemsize))
 
 
 def strides_of(shape: Sequence[int], step: int) -> list[int]:

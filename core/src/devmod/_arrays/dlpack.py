@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 
 CPU = (1, 0)
-READ_ONLY, _IS_COPIED = 1, 2
+READ_ONLY = 1
+_IS_COPIED = 2
 
 
 class Tensor(ctypes.Structure):
@@ -132,8 +133,14 @@ def host_capsule(
             "this array is read-only, which DLPack before version 1 cannot express: pass max_version=(1, 0), or allow a copy"
         )
     is_copy = bool(copy) or (not versioned and data.readonly)
-    pinned = Pinned(bytearray(data) if is_copy else data)
-    flags = _IS_COPIED if is_copy else READ_ONLY if data.readonly else 0
+    flags = 0
+    if is_copy:
+        pinned = Pinned(bytearray(data))
+        flags = _IS_COPIED
+    else:
+        pinned = Pinned(data)
+        if data.readonly:
+            flags = READ_ONLY
     return capsule(pinned, CPU, pinned.address, 0, shape, dtype, flags, versioned)
 
 

@@ -33,7 +33,8 @@ def elements_of(array: np.ndarray[Any, Any]) -> memoryview:
     dtype = parse_dtype(dtype_name_of(array.dtype))
     if not is_packed(dtype):
         return bytes_of(array)
-    elements, pieces = array.reshape(-1).view(np.uint8), []
+    elements = array.reshape(-1).view(np.uint8)
+    pieces = []
     for start in range(0, len(elements), _PIECE):
         separate = np.unpackbits(
             elements[start : start + _PIECE, None], axis=1, count=dtype[1], bitorder="little"
@@ -63,7 +64,9 @@ def unpack(data: memoryview, bits: int, count: int) -> np.ndarray[Any, np.dtype[
 def bytes_of(array: np.ndarray[Any, Any]) -> memoryview:
     """Return the bytes of a C-contiguous NumPy array; writable if the array is."""
     flat = array.reshape(-1)
-    return flat.view(np.uint8).data if flat.dtype.itemsize else memoryview(b"")
+    if not flat.dtype.itemsize:
+        return memoryview(b"")
+    return flat.view(np.uint8).data
 
 
 #: NumPy's kinds of numbers and the prefix of their names.
@@ -87,7 +90,9 @@ def dtype_name_of(dtype: np.dtype[Any]) -> str:
         # NumPy imports a module for each `dtype.name`, which fails at the interpreter's exit.
         return dtype_name(parse_dtype(f"{_NUMBERS[dtype.kind]}{8 * dtype.itemsize}"))
     if dtype.kind == "V" and dtype.name.startswith("void") and not dtype.hasobject:
-        return "uint8" if dtype.itemsize == 1 else f"uint8x{dtype.itemsize}"
+        if dtype.itemsize == 1:
+            return "uint8"
+        return f"uint8x{dtype.itemsize}"
     if dtype.kind in "OSUMm":
         raise FormatError(f"no device supports elements of type {dtype}")
     return dtype_name(parse_dtype(dtype.name))
@@ -99,15 +104,18 @@ def scalar_shape(dtype: str, shape: tuple[int, ...]) -> tuple[str, tuple[int, ..
     """
     code, bits, lanes = parse_dtype(dtype)
     base = (code, bits, 1)
-    return dtype_name(base), shape if lanes == 1 else (*shape, lanes), array_bytes(base)
+    if lanes != 1:
+        shape = (*shape, lanes)
+    return dtype_name(base), shape, array_bytes(base)
 
 
 def packing_problem(dtype: str) -> str:
-    """Return the reason why the buffer protocol cannot represent elements of a type;
-
-    "" if it can.
+    """Return the reason why the buffer protocol cannot represent elements of a type; "" if it
+    can.
     """
     parsed = parse_dtype(dtype)
     if is_packed(parsed):
         return f"elements of {dtype} are packed: a lane has {parsed[1]} bits, which is not a whole number of bytes"
-    return "" if array_bytes((*parsed[:2], 1)) else f"elements of {dtype} have no bytes"
+    if not array_bytes((*parsed[:2], 1)):
+        return f"elements of {dtype} have no bytes"
+    return ""

@@ -71,12 +71,23 @@ def in_pages(
 
     nbytes = prod(shape) * dtype.itemsize
     pages = -(-nbytes // PAGESIZE) * PAGESIZE
-    alive = [each for reference in lockers if pages and (each := reference()) is not None]
-    memory = next(
-        (found for each in alive if (found := each.page_locked(pages + PAGESIZE)) is not None), None
-    )
-    whole = (
-        np.empty(pages + PAGESIZE, np.uint8) if memory is None else np.frombuffer(memory, np.uint8)
-    )
+    memory = None
+    if pages:
+        memory = _page_locked(pages + PAGESIZE, lockers)
+    if memory is None:
+        whole = np.empty(pages + PAGESIZE, np.uint8)
+    else:
+        whole = np.frombuffer(memory, np.uint8)
     start = -whole.__array_interface__["data"][0] % PAGESIZE
     return whole[start : start + nbytes].view(dtype).reshape(shape)
+
+
+def _page_locked(nbytes: int, lockers: Sequence[ref[Any]]) -> Any:
+    """Return memory of the first locker that has any; None without one."""
+    for reference in lockers:
+        locker = reference()
+        if locker is not None:
+            memory = locker.page_locked(nbytes)
+            if memory is not None:
+                return memory
+    return None

@@ -51,13 +51,14 @@ class HostArray(Array):
     def __new__(cls, data: bytes | memoryview, shape: Sequence[int], dtype: str) -> HostArray:
         # Before Python 3.12 a class with a buffer cannot raise an error with a message. So a packed
         # array has a class without a buffer.
-        return super().__new__(
-            _ViewableArray if cls is HostArray and not packing_problem(dtype) else cls
-        )
+        if cls is HostArray and not packing_problem(dtype):
+            return super().__new__(_ViewableArray)
+        return super().__new__(cls)
 
     def __init__(self, data: bytes | memoryview, shape: Sequence[int], dtype: str) -> None:
         code = parse_dtype(dtype)
-        self.shape, self.dtype = tuple(shape), dtype
+        self.shape = tuple(shape)
+        self.dtype = dtype
         self._data = memoryview(data).toreadonly().cast("B")
         expected = array_bytes(code, self.shape)
         if self._data.nbytes != expected:
@@ -71,7 +72,8 @@ class HostArray(Array):
         return self._data
 
     def __buffer__(self, flags: int) -> memoryview:
-        if problem := packing_problem(self.dtype):
+        problem = packing_problem(self.dtype)
+        if problem:
             raise BufferError(
                 f"{problem}; read the packed bytes from array.data, or unpack the elements with array.numpy()"
             )
@@ -80,7 +82,9 @@ class HostArray(Array):
         from devmod._arrays.buffer import typed_view
 
         base, shape, width = scalar_shape(self.dtype, self.shape)
-        fmt = "H" if base == "bfloat16" else STRUCT_FORMATS.get(base)
+        fmt = STRUCT_FORMATS.get(base)
+        if base == "bfloat16":
+            fmt = "H"
         if fmt is None:
             fmt = {1: "B", 2: "H", 4: "I", 8: "Q"}.get(width, f"{width}s")
         return typed_view(self._data, fmt, width, shape)
@@ -116,7 +120,9 @@ class HostArray(Array):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         # NumPy calls this method only for a class without a buffer. NumPy 1 has no copy=None.
         array = np.asarray(self.numpy(), dtype)
-        return array.copy() if copy else array
+        if copy:
+            return array.copy()
+        return array
 
     def __dlpack__(self, *, stream: object = None, **options: Any) -> object:
         from devmod._arrays.dlpack import host_capsule

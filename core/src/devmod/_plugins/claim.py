@@ -57,8 +57,11 @@ class Distribution:
     def __init__(
         self, name: str, version: str, location: str, changed: int = 0, problem: str = ""
     ) -> None:
-        self.name, self.version, self.location = name, version, location
-        self.changed, self.problem = changed, problem
+        self.name = name
+        self.version = version
+        self.location = location
+        self.changed = changed
+        self.problem = problem
         self.entries: list[tuple[str, str, str]] = []
 
 
@@ -107,17 +110,18 @@ class Claim:
         source: Distribution | None = None,
         obj: object = None,
     ) -> None:
-        self.group, self.name, self.value, self.object = group, name, value, obj
+        self.group = group
+        self.name = name
+        self.value = value
+        self.object = obj
         source = source or Distribution("", "", "")
-        self.distribution, self.version, self.location = (
-            source.name,
-            source.version,
-            source.location,
-        )
-        self.changed, self.problem = source.changed, source.problem
-        self.protocols = tuple(
-            entry for each, entry, _ in source.entries if each == "devmod.protocol"
-        ) or ("1",)
+        self.distribution = source.name
+        self.version = source.version
+        self.location = source.location
+        self.changed = source.changed
+        self.problem = source.problem
+        versions = [entry for each, entry, _ in source.entries if each == "devmod.protocol"]
+        self.protocols = tuple(versions or ["1"])
 
     @property
     def key(self) -> str:
@@ -127,18 +131,15 @@ class Claim:
     @property
     def provider(self) -> str:
         """The distribution and its version, or "in this process", for messages."""
-        return (
-            f"{self.distribution} {self.version}".rstrip()
-            if self.distribution
-            else "in this process"
-        )
+        if not self.distribution:
+            return "in this process"
+        return f"{self.distribution} {self.version}".rstrip()
 
     def __repr__(self) -> str:
         from devmod._util.text import escape_line
 
-        return escape_line(
-            f"<Claim {self.key} = {self.value} {'of ' if self.distribution else ''}{self.provider}>"
-        )
+        origin = f"of {self.provider}" if self.distribution else self.provider
+        return escape_line(f"<Claim {self.key} = {self.value} {origin}>")
 
 
 def is_verify_with_kind(claim: Claim) -> bool:

@@ -53,7 +53,8 @@ def device(kind: str, index: int | None = None) -> Device:
         ``DEVMOD_DEVICE`` is invalid.
     """
     if isinstance(kind, str) and ":" in kind:
-        text, (kind, _, number) = kind, kind.partition(":")
+        text = kind
+        kind, _, number = text.partition(":")
         if index is not None:
             raise ArgumentError(
                 f"device({text!r}, {index!r}) gives two numbers; write device({kind!r}, {index!r})",
@@ -65,10 +66,13 @@ def device(kind: str, index: int | None = None) -> Device:
                 argument="kind",
             )
         index = int(number)
-    default = default_device(kind) if index is None and isinstance(kind, str) else None
-    if default is not None:
-        return default
-    return _device(kind, 0 if index is None else index)
+    if index is None and isinstance(kind, str):
+        default = default_device(kind)
+        if default is not None:
+            return default
+    if index is None:
+        index = 0
+    return _device(kind, index)
 
 
 def device_label(device: Any) -> str:
@@ -96,20 +100,16 @@ def default_device(kind: str) -> Device | None:
             raise _invalid(
                 f"it has two devices of kind {name!r}: {name}:{numbers[name]} and {item}"
             )
-        if not any(registry.is_claimed(group, name) for group in ("devmod.targets", GROUP)):
+        is_known = registry.is_claimed("devmod.targets", name) or registry.is_claimed(GROUP, name)
+        if not is_known:
             kinds = [*registry.registered("devmod.targets"), *registry.registered(GROUP)]
             raise _invalid(f"unknown kind {name!r}{did_you_mean(name, kinds)}")
         numbers[name] = int(number)
     index = numbers.get(kind)
-    return (
-        None
-        if index is None
-        else _device(
-            kind,
-            index,
-            f"the environment variable {VARIABLE} is {environment_text(VARIABLE)!r}, and ",
-        )
-    )
+    if index is None:
+        return None
+    why = f"the environment variable {VARIABLE} is {environment_text(VARIABLE)!r}, and "
+    return _device(kind, index, why)
 
 
 def _invalid(problem: str) -> FormatError:
@@ -172,28 +172,29 @@ def probe(kind: str) -> list[Device]:
     except DevmodError:
         raise
     except (Exception, SystemExit) as error:
+        source = f"{GROUP}.{kind}, registered in this process,"
+        distribution = ""
         claim = registry.used_claim(GROUP, kind)
-        source = (
-            f"{GROUP}.{kind} of {claim.provider}"
-            if claim
-            else f"{GROUP}.{kind}, registered in this process,"
-        )
+        if claim is not None:
+            source = f"{GROUP}.{kind} of {claim.provider}"
+            distribution = claim.distribution
         raise PluginError(
             f"{source} failed: {describe_error(error)}",
             kind=kind,
             key=f"{GROUP}.{kind}",
-            distribution=claim.distribution if claim else "",
+            distribution=distribution,
         ) from error
 
 
 def devices_of(kind: str, find: Any) -> list[Device]:
     """Call `find`, the entry ``devmod.device.<kind>``, and check the result."""
     result = call_entry(GROUP, kind, find)
-    from devmod import (
-        Device,
-    )  # the entry has imported it, or has raised the error for a missing devmod-runtime
+    # The entry has imported it, or has raised the error for a missing devmod-runtime.
+    from devmod import Device
 
-    listing = list(result) if isinstance(result, (list, tuple)) else [result]
+    listing = [result]
+    if isinstance(result, (list, tuple)):
+        listing = list(result)
     wrong = [type(each).__name__ for each in listing if not isinstance(each, Device)]
     if wrong:
         from devmod._plugins.messages import wrong_result

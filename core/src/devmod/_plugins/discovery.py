@@ -116,32 +116,34 @@ def _searches_sys_path(finder: object) -> bool:
     """Return whether it is PathFinder, or the finder that importlib_metadata (or a vendored copy)
     adds when it is imported.
     """
-    cls = finder if isinstance(finder, type) else type(finder)
-    return (cls.__name__ == "PathFinder" and "importlib" in cls.__module__) or (
-        cls.__name__ == "MetadataPathFinder" and "importlib_metadata" in cls.__module__
-    )
+    cls = finder
+    if not isinstance(cls, type):
+        cls = type(finder)
+    if cls.__name__ == "PathFinder":
+        return "importlib" in cls.__module__
+    return cls.__name__ == "MetadataPathFinder" and "importlib_metadata" in cls.__module__
 
 
 def _folders() -> Iterator[Folder]:
     seen = set()
     for entry in list(sys.path):
-        if isinstance(entry, str):
-            try:
-                path, status = _real_path(entry)
-            except (OSError, ValueError):
-                continue
-            if path not in seen:
-                seen.add(path)
-                yield _folder(path, status)
+        if not isinstance(entry, str):
+            continue
+        try:
+            path, status = _real_path(entry)
+        except (OSError, ValueError):
+            continue
+        if path not in seen:
+            seen.add(path)
+            yield _folder(path, status)
 
 
 def _real_path(entry: str) -> tuple[str, os.stat_result]:
     """Return the real path of an entry of sys.path, and its status. To find it takes longer than to
     see that it is the known one.
     """
-    status = os.stat(
-        entry or os.curdir
-    )  # '' and relative entries are relative to the working directory
+    # '' and relative entries are relative to the working directory.
+    status = os.stat(entry or os.curdir)
     path = _real_paths.get(entry)
     try:
         if path is not None and (path == entry or os.path.samestat(os.stat(path), status)):
@@ -155,30 +157,40 @@ def _real_path(entry: str) -> tuple[str, os.stat_result]:
 def _folder(path: str, status: os.stat_result) -> Folder:
     stamp = stamp_from_stat(status)
     known = _folders_read.get(path)
-    if known is None or not known.is_current(stamp):
-        known = read_index(path)
-        if known is None or not known.is_current(stamp):
-            try:
-                names = os.listdir(path)
-            except OSError:
-                names = []  # an archive, or a folder without permission
-            infos = [
-                name for name in names if name[-5:].lower() == "-info" and _is_metadata(path, name)
-            ]
-            known = Folder(path, stamp)
-            if not infos and 0 < len(names) < _MANY_NAMES:
-                if shows_change(status, time.time_ns()):
-                    _folders_read[path] = (
-                        known  # in this process: each editable install has such a folder
-                    )
-                return known
-            from devmod._plugins.scan import scan
-
-            if not scan(known, infos, status):
-                _folders_read.pop(path, None)
-                return known
+    if known is not None and known.is_current(stamp):
+        return known
+    known = read_index(path)
+    if known is not None and known.is_current(stamp):
         _folders_read[path] = known
-    return known
+        return known
+
+    folder, is_lasting = _read_folder(path, status)
+    if is_lasting:
+        _folders_read[path] = folder
+    else:
+        _folders_read.pop(path, None)
+    return folder
+
+
+def _read_folder(path: str, status: os.stat_result) -> tuple[Folder, bool]:
+    """Read a folder of distributions, or an archive. Also return whether the result may be
+    cached.
+    """
+    folder = Folder(path, stamp_from_stat(status))
+    try:
+        names = os.listdir(path)
+    except OSError:
+        names = []  # an archive, or a folder without permission
+    infos = []
+    for name in names:
+        if name[-5:].lower() == "-info" and _is_metadata(path, name):
+            infos.append(name)
+    # It is cached in this process alone: each editable install has such a folder.
+    if not infos and 0 < len(names) < _MANY_NAMES:
+        return folder, shows_change(status, time.time_ns())
+    from devmod._plugins.scan import scan
+
+    return folder, scan(folder, infos, status)
 
 
 def _is_metadata(path: str, name: str) -> bool:

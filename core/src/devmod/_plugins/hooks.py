@@ -84,11 +84,13 @@ def call(hook: str, *, kind: str = "", **arguments: object) -> Any:
     A memoryview among the arguments is passed as bytes. Without plugins nothing is copied.
     """
     claims = claims_of(hook, kind)
+    if not claims and hook in _FIRST_RESULT:
+        return None
     if not claims:
-        return None if hook in _FIRST_RESULT else []
-    return _call(
-        (hook, kind), sorted(claims, key=lambda each: each.name), **arguments
-    )  # pluggy calls the last one first: the kind's
+        return []
+    # pluggy calls the last one first: the kind's.
+    claims.sort(key=lambda each: each.name)
+    return _call((hook, kind), claims, **arguments)
 
 
 def callers(hook: str, kind: str) -> list[tuple[Claim, Callable[..., Any]]]:
@@ -100,10 +102,11 @@ def callers(hook: str, kind: str) -> list[tuple[Claim, Callable[..., Any]]]:
     """
     result: dict[object, tuple[Claim, Callable[..., Any]]] = {}
     for claim in sorted(claims_of(hook, kind), key=lambda each: each.name)[::-1]:
-        plugin = (claim.value, claim.provider) if claim.object is None else id(claim.object)
-        result.setdefault(
-            plugin, (claim, partial(_call, (hook, kind, claim.name, claim.provider), [claim]))
-        )
+        plugin: object = id(claim.object)
+        if claim.object is None:
+            plugin = (claim.value, claim.provider)
+        caller = partial(_call, (hook, kind, claim.name, claim.provider), [claim])
+        result.setdefault(plugin, (claim, caller))
     return list(result.values())
 
 
@@ -112,10 +115,9 @@ def _call(key: tuple[str, ...], claims: list[Claim], **arguments: object) -> Any
     manager = _manager(key, claims)
     if hook in _OF_A_KIND:
         arguments["kind"] = kind
-    arguments = {
-        name: bytes(value) if isinstance(value, memoryview) else value
-        for name, value in arguments.items()
-    }
+    for name, value in arguments.items():
+        if isinstance(value, memoryview):
+            arguments[name] = bytes(value)
     return getattr(manager.hook, hook)(**arguments)
 
 
@@ -125,30 +127,25 @@ def claims_of(hook: str, kind: str) -> list[Claim]:
     ``devmod_verify`` takes no kind: each ``devmod_verify.<x>`` is a claim, and its load raises
     PluginError.
     """
-    claims = registry.claims("devmod.hooks")
-    return [
-        claim
-        for claim in claims
-        if claim.name in (hook, f"{hook}.{kind}")
-        or (hook == "devmod_verify" and is_verify_with_kind(claim))
-    ]
+    claims = []
+    for claim in registry.claims("devmod.hooks"):
+        is_wrong_verify = hook == "devmod_verify" and is_verify_with_kind(claim)
+        if is_wrong_verify or claim.name in (hook, f"{hook}.{kind}"):
+            claims.append(claim)
+    return claims
 
 
 def unused(claim: Claim) -> str:
     """Return why no call uses an entry of ``devmod.hooks``, according to its name; "" if it may be
     used.
     """
-    kinds = {
-        each.name
-        for group in ("devmod.targets", "devmod.create", "devmod.device")
-        for each in registry.claims(group)
-    }
+    kinds: set[str] = set()
+    for group in ("devmod.targets", "devmod.create", "devmod.device"):
+        kinds |= {each.name for each in registry.claims(group)}
     hook, _, kind = claim.name.partition(".")
     if hook not in _ALL:
-        unknown, advice = (
-            f"the hook {hook!r}, and there is no such hook",
-            did_you_mean(hook, _ALL, cutoff=0.8),
-        )
+        unknown = f"the hook {hook!r}, and there is no such hook"
+        advice = did_you_mean(hook, _ALL, cutoff=0.8)
     elif kind and kind not in kinds:
         unknown = (
             f"the hook {hook} of the kind {kind!r}, and no installed distribution has this kind"
@@ -188,10 +185,9 @@ def _make_manager(hook: str, claims: list[Claim]) -> Any:
         plugin = registry.load_claim(claim)
         if manager.is_registered(plugin):  # it has an entry for all kinds and one for this kind
             continue
+        origin = f"of {claim.provider}" if claim.distribution else claim.provider
         try:
-            manager.register(
-                plugin, name=f"{claim.key} {'of ' if claim.distribution else ''}{claim.provider}"
-            )
+            manager.register(plugin, name=f"{claim.key} {origin}")
         except (pluggy.PluginValidationError, ValueError) as error:
             raise _broken(claim, f"cannot be registered: {error}") from error
         if not any(impl.plugin is plugin for impl in getattr(manager.hook, hook).get_hookimpls()):

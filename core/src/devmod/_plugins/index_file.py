@@ -53,16 +53,17 @@ class Folder:
     __slots__ = ("distributions", "names", "path", "stamp", "watched")
 
     def __init__(self, path: str, stamp: str) -> None:
-        self.path, self.stamp = path, stamp
+        self.path = path
+        self.stamp = stamp
         self.names = " "
         self.distributions: list[Distribution] = []
         self.watched: list[tuple[str, str]] = []
 
     def is_current(self, stamp: str) -> bool:
         """Return whether nothing has changed. `stamp` is the folder's present stamp."""
-        return self.stamp == stamp and all(
-            stamp_of(path) == recorded for recorded, path in self.watched
-        )
+        if self.stamp != stamp:
+            return False
+        return all(stamp_of(path) == recorded for recorded, path in self.watched)
 
 
 def stamp_of(path: str) -> str:
@@ -98,7 +99,9 @@ def index_path(path: str) -> str:
     path.
     """
     base = cache_dir()
-    return os.path.join(base, "discovery", check_value(os.fsencode(path)) + ".txt") if base else ""
+    if not base:
+        return ""
+    return os.path.join(base, "discovery", check_value(os.fsencode(path)) + ".txt")
 
 
 def read_index(path: str) -> Folder | None:
@@ -109,7 +112,9 @@ def read_index(path: str) -> Folder | None:
     if not name:
         return None
     data = read_private(name, _MAX_SIZE)  # an index has names of code to import
-    return parse_index(path, data) if data is not None else None
+    if data is None:
+        return None
+    return parse_index(path, data)
 
 
 def parse_index(path: str, data: bytes) -> Folder | None:
@@ -153,26 +158,25 @@ def write_index(folder: Folder) -> bool:
     body = _line("F", folder.stamp, folder.path) + _line("N", folder.names)
     for each in folder.distributions:
         body += _line("D", each.name, each.version, each.location, str(each.changed), each.problem)
-        body += "".join(_line("E", *entry) for entry in each.entries)
-    body += "".join(_line("W", stamp, path) for stamp, path in folder.watched)
+        for entry in each.entries:
+            body += _line("E", *entry)
+    for stamp, path in folder.watched:
+        body += _line("W", stamp, path)
     data = body.encode("utf-8", "surrogateescape")
-    path = index_path(folder.path)
-    written = bool(path) and write_private(
-        path, f"{MAGIC} {check_value(data)} {len(data)}\n".encode() + data
-    )
-    if written:
-        remove_oldest(files(os.path.dirname(path)), _MAX_BYTES, _MAX_INDEXES)
-    return written
+    head = f"{MAGIC} {check_value(data)} {len(data)}\n".encode()
+    name = index_path(folder.path)
+    if not name or not write_private(name, head + data):
+        return False
+    remove_oldest(files(os.path.dirname(name)), _MAX_BYTES, _MAX_INDEXES)
+    return True
 
 
 def _line(*fields: str) -> str:
-    return (
-        "\t".join(
-            field.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n")
-            for field in fields
-        )
-        + "\n"
-    )
+    return "\t".join(map(_escape, fields)) + "\n"
+
+
+def _escape(field: str) -> str:
+    return field.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n")
 
 
 def _unescape(field: str) -> str:

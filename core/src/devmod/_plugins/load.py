@@ -31,28 +31,9 @@ def load(claim: Claim, core: Distribution) -> object:
         from devmod._plugins import messages
 
         raise messages.unusable_entry(claim, claim.problem)
-    module, _, attribute = claim.value.partition("[")[0].partition(":")
-    module, attribute = module.strip(), attribute.strip()
-    # A pluggy plugin may be a module, and bundles are in a package. No other group accepts a
-    # module.
-    bundles = claim.group == "devmod.bundles"
-    attributes = (
-        attribute.split(".")
-        if attribute or claim.group not in ("devmod.hooks", "devmod.bundles")
-        else []
-    )
-    if not all(part.isidentifier() for part in (*module.split("."), *attributes)) or (
-        bundles and attributes
-    ):
-        from devmod._plugins import messages
-
-        form = "package" if bundles else "module:attribute"
-        raise messages.broken_entry(
-            claim, f"its entry is {claim.value!r}, which is not of the form {form!r}"
-        )
-    debug(
-        f"{claim.key} is {claim.value} of {claim.provider}"
-    )  # before the import, which may crash the process
+    module, attributes = _parse(claim)
+    # Before the import, which may crash the process.
+    debug(f"{claim.key} is {claim.value} of {claim.provider}")
     result = _import_for(claim, module, core)
     at = module
     for part in attributes:
@@ -70,6 +51,29 @@ def load(claim: Claim, core: Distribution) -> object:
         at += f".{part}"
     check(claim, result)
     return result
+
+
+def _parse(claim: Claim) -> tuple[str, list[str]]:
+    """Return the module of an entry, and the attributes that lead to its object."""
+    module, _, attribute = claim.value.partition("[")[0].partition(":")
+    module = module.strip()
+    attributes = attribute.strip().split(".")
+    form = "module:attribute"
+    # A pluggy plugin may be a module, and bundles are in a package. No other group accepts a
+    # module.
+    if attributes == [""] and claim.group in ("devmod.hooks", "devmod.bundles"):
+        attributes = []
+    is_valid = all(part.isidentifier() for part in (*module.split("."), *attributes))
+    if claim.group == "devmod.bundles":
+        form = "package"
+        is_valid = is_valid and not attributes
+    if not is_valid:
+        from devmod._plugins import messages
+
+        raise messages.broken_entry(
+            claim, f"its entry is {claim.value!r}, which is not of the form {form!r}"
+        )
+    return module, attributes
 
 
 def check(claim: Claim, obj: object) -> None:
@@ -91,12 +95,8 @@ def _import_for(claim: Claim, module: str, core: Distribution) -> object:
         try:
             return _import(module)
         except (Exception, SystemExit) as error:
-            missing = (
-                isinstance(error, ModuleNotFoundError)
-                and error.name
-                and f"{module}.".startswith(f"{error.name}.")
-            )
-            if missing and not refreshed:
+            is_missing = _is_missing(error, module)
+            if is_missing and not refreshed:
                 refreshed = True
                 _invalidate_listings()
                 continue
@@ -105,19 +105,23 @@ def _import_for(claim: Claim, module: str, core: Distribution) -> object:
 
             # The errors of devmod-runtime have the next step: for an invalid DEVMOD_GUARD, and for
             # one of another version.
-            if isinstance(error, ArgumentError) or (
-                isinstance(error, PluginError) and error.distribution
-            ):
+            if isinstance(error, ArgumentError):
                 raise
-            if missing and messages.is_editable(claim):
+            if isinstance(error, PluginError) and error.distribution:
+                raise
+            if is_missing and messages.is_editable(claim):
                 raise messages.not_found_editable(claim, module) from error
+            why = f"importing {module} failed ({describe_error(error)})"
             if messages.is_missing_core_name(error):
-                raise messages.core_mismatch(
-                    claim, f"importing {module} failed ({describe_error(error)})", core
-                ) from error
-            raise broken(
-                claim, f"importing {module} failed ({describe_error(error)})", error
-            ) from error
+                raise messages.core_mismatch(claim, why, core) from error
+            raise broken(claim, why, error) from error
+
+
+def _is_missing(error: BaseException, module: str) -> bool:
+    """Whether an import failed since the module, or a package that it is in, was not found."""
+    if not isinstance(error, ModuleNotFoundError) or not error.name:
+        return False
+    return f"{module}.".startswith(f"{error.name}.")
 
 
 def broken(claim: Claim, why: str, error: BaseException) -> PluginError:
@@ -128,9 +132,9 @@ def broken(claim: Claim, why: str, error: BaseException) -> PluginError:
     from devmod.errors import own_module
 
     own = own_module(error=error)
-    return (
-        messages.hidden_entry(claim, f"{why}: {own}") if own else messages.broken_entry(claim, why)
-    )
+    if own:
+        return messages.hidden_entry(claim, f"{why}: {own}")
+    return messages.broken_entry(claim, why)
 
 
 def _import(module: str) -> object:
@@ -159,53 +163,53 @@ def _invalidate_listings() -> None:
 def _mismatch(claim: Claim, obj: object) -> str:
     """Return why an object is invalid for the group of the claim; "" if it is valid."""
     subject = claim.value if claim.distribution else "the object"
+    kind = type(obj).__name__
     if claim.group == "devmod.targets":
         from devmod._values.spec import TargetSpec
 
         if not isinstance(obj, TargetSpec):
-            return f"{subject} is of type {type(obj).__name__}, not a devmod.TargetSpec"
-        return (
-            ""
-            if obj.kind == claim.name
-            else f"{subject} is the TargetSpec of the kind {obj.kind!r}"
-        )
+            return f"{subject} is of type {kind}, not a devmod.TargetSpec"
+        if obj.kind != claim.name:
+            return f"{subject} is the TargetSpec of the kind {obj.kind!r}"
+        return ""
     if claim.group == "devmod.commands":
         from click import Command
 
-        return (
-            ""
-            if isinstance(obj, Command)
-            else f"{subject} is of type {type(obj).__name__}, not a click command"
-        )
+        if not isinstance(obj, Command):
+            return f"{subject} is of type {kind}, not a click command"
+        return ""
     if claim.group == "devmod.bundles":
-        return "" if bundle_files(obj) else f"{subject} is not a package with *.devmod files"
+        if not bundle_files(obj):
+            return f"{subject} is not a package with *.devmod files"
+        return ""
     if is_verify_with_kind(claim):
         return "the hook devmod_verify takes no kind. Register the object as 'devmod_verify'"
+
     arguments = GROUPS[claim.group]
     if arguments is None:
-        return f"{subject} is None" if obj is None else ""
+        if obj is None:
+            return f"{subject} is None"
+        return ""
     call = f"f({', '.join(arguments)})"
     if not callable(obj):
-        return f"{subject} is of type {type(obj).__name__} and cannot be called; it is called as {call}"
+        return f"{subject} is of type {kind} and cannot be called; it is called as {call}"
     if type(obj) is _FUNCTION and not _accepts(obj, len(arguments)):
         return f"{subject} cannot be called as {call}"
     return ""
 
 
 def bundle_files(package: Any) -> list[Traversable]:
-    """Return the ``*.devmod`` files of a package, sorted by name;
-
-    an empty list for another object.
+    """Return the ``*.devmod`` files of a package, sorted by name; an empty list for another
+    object.
     """
     if not hasattr(package, "__path__"):
         return []
     from importlib.resources import files
 
-    results = [
-        each
-        for each in files(package).iterdir()
-        if each.name.endswith(".devmod") and each.is_file()
-    ]
+    results = []
+    for each in files(package).iterdir():
+        if each.name.endswith(".devmod") and each.is_file():
+            results.append(each)
     return sorted(results, key=lambda each: each.name)
 
 

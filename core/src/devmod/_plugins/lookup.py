@@ -67,7 +67,8 @@ def explain_import(error: ImportError, group: str, name: str, module: str) -> No
     """
     from devmod._plugins.messages import missing_wheel
 
-    package, found = missing_wheel(error), registry.claims(group, name)
+    package = missing_wheel(error)
+    found = registry.claims(group, name)
     if not found and (package or (error.name or "").partition(".")[0] == module.partition(".")[0]):
         from devmod._plugins.miss import not_registered
 
@@ -76,6 +77,5 @@ def explain_import(error: ImportError, group: str, name: str, module: str) -> No
         from devmod._plugins.load import broken
         from devmod.errors import describe_error
 
-        raise broken(
-            found[0], f"importing {package} failed ({describe_error(error)})", error
-        ) from error
+        why = f"importing {package} failed ({describe_error(error)})"
+        raise broken(found[0], why, error) from error

@@ -44,9 +44,9 @@ def ignored_entry(claim: Claim, core: Distribution) -> str:
     """Return the text for an entry point in a group that this core does not have. It is misspelt,
     or a newer core has it.
     """
-    advice = (
-        did_you_mean(claim.group, GROUPS, cutoff=0.8) or f". The groups are {', '.join(GROUPS)}"
-    )
+    advice = did_you_mean(claim.group, GROUPS, cutoff=0.8)
+    if not advice:
+        advice = f". The groups are {', '.join(GROUPS)}"
     return (
         f"{claim.provider} declares the entry point {claim.name!r} in the group {claim.group!r}, which {core.name} {core.version} does not "
         f"have, so the entry point is ignored{advice}"
@@ -57,23 +57,26 @@ def invalid_name(group: str, name: object) -> FormatError:
     """Return the error for an invalid name. The name may come from an untrusted file, so the text
     does not quote it.
     """
-    noun = _NOUNS.get(group, "kind")
     if group == "devmod.protocol":
         return FormatError(
             "devmod.protocol has the entry points of distributions alone; no object can be looked up or registered in it"
         )
-    form = f"a {noun} is of the form [a-z][a-z0-9_]{{0,31}}" + (
-        ", optionally followed by .<kind>" if noun == "hook" else ""
-    )
+    noun = _NOUNS.get(group, "kind")
     if noun == "command":
         return FormatError("a command is of the form [a-z][a-z-]*")
-    if isinstance(name, str) and noun == "hook":
-        return FormatError(form)
+    form = f"a {noun} is of the form [a-z][a-z0-9_]{{0,31}}"
+    if noun == "hook":
+        form += ", optionally followed by .<kind>"
+
     if not isinstance(name, str):
         return FormatError(f"{form}; got an object of type {type(name).__name__}")
+    if noun == "hook":
+        return FormatError(form)
     if not 0 < len(name) <= 32:
         return FormatError(f"{form}; got {len(name)} characters")
-    at = next(at for at in range(len(name)) if not is_valid_name(name[: at + 1]))
+    at = 0
+    while is_valid_name(name[: at + 1]):
+        at += 1
     return FormatError(
         f"{form}; got U+{ord(name[at]):04X} at character {at + 1}{lower_case_hint(name)}"
     )
@@ -105,28 +108,25 @@ def conflict(candidates: Sequence[Claim], choice: str) -> ConflictError:
     providers = " and ".join(claim.provider for claim in candidates)
     if choice:
         providers += f"; {choice}, which DEVMOD_PLUGINS_CHOOSE names for it, does not claim it"
-    names = [normalize_name(claim.distribution) for claim in candidates]
-    settings = {
-        name: f"DEVMOD_PLUGINS_CHOOSE={key}={name}"
-        if CORE in names
-        else f"DEVMOD_PLUGINS_CHOOSE={name}"
-        for name in names
-    }
-    if CORE in settings:
+    names = list(dict.fromkeys(normalize_name(claim.distribution) for claim in candidates))
+    if CORE in names:
         surplus = " or ".join(name for name in names if name != CORE)
-        choices = "; ".join(
-            f"{setting} selects devmod's own"
-            if name == CORE
-            else f"{setting} replaces it by {name}'s, which is safe only if you trust its publisher"
-            for name, setting in settings.items()
-        )
+        choices = "; ".join(_core_choice(key, name) for name in names)
     else:
-        surplus = "one" if len(names) == 2 else "all but one"
-        choices = " or ".join(settings.values())
+        surplus = "one" if len(candidates) == 2 else "all but one"
+        choices = " or ".join(f"DEVMOD_PLUGINS_CHOOSE={name}" for name in names)
     todo = f"Uninstall {surplus}, or choose one by the environment variable: {choices}"
     return ConflictError(
         f"{key} is claimed by {providers}. {todo}", kind=candidates[0].name, key=key
     )
+
+
+def _core_choice(key: str, name: str) -> str:
+    """Return the setting that selects a distribution for a key that core has too."""
+    setting = f"DEVMOD_PLUGINS_CHOOSE={key}={name}"
+    if name == CORE:
+        return f"{setting} selects devmod's own"
+    return f"{setting} replaces it by {name}'s, which is safe only if you trust its publisher"
 
 
 def already_registered(group: str, name: str, by: str) -> ConflictError:
@@ -143,9 +143,10 @@ def broken_entry(claim: Claim, why: str) -> PluginError:
     """Return the error for an invalid entry (R8)."""
     if not claim.distribution:
         return _plugin_error(claim, f"{claim.key} cannot be registered: {why}")
-    again = pip_install(
-        "--force-reinstall", claim.distribution + (f"=={claim.version}" if claim.version else "")
-    )
+    requirement = claim.distribution
+    if claim.version:
+        requirement += f"=={claim.version}"
+    again = pip_install("--force-reinstall", requirement)
     return _plugin_error(
         claim,
         f"{claim.key} is broken: {claim.provider}: {why}. Install it again ({again}), or report it to its publisher",
@@ -158,15 +159,12 @@ def wrong_result(group: str, name: str, wrong: str, kind: str, claim: Claim | No
     `wrong` begins with "returned". `claim` is None for an object that was registered in this
     process.
     """
-    provider = claim.provider if claim else "the function registered in this process"
-    todo = ". Report it to its publisher, or uninstall it" if claim else ""
     key = f"{group}.{name}"
-    return PluginError(
-        f"{key} is broken: {provider} {wrong}{todo}",
-        kind=kind,
-        key=key,
-        distribution=claim.distribution if claim else "",
-    )
+    if claim is None:
+        text = f"{key} is broken: the function registered in this process {wrong}"
+        return PluginError(text, kind=kind, key=key, distribution="")
+    text = f"{key} is broken: {claim.provider} {wrong}. Report it to its publisher, or uninstall it"
+    return PluginError(text, kind=kind, key=key, distribution=claim.distribution)
 
 
 def unusable_entry(claim: Claim, why: str) -> PluginError:
@@ -197,11 +195,9 @@ def protocol_mismatch(claim: Claim, core: Distribution) -> str:
     mine = " and ".join(sorted(PROTOCOLS, key=int))
     protocols = " and ".join(claim.protocols)
     if all(version.isdecimal() for version in claim.protocols):
-        behind = (
-            claim.distribution
-            if max(map(int, claim.protocols)) < max(map(int, PROTOCOLS))
-            else core.name
-        )
+        behind = core.name
+        if max(map(int, claim.protocols)) < max(map(int, PROTOCOLS)):
+            behind = claim.distribution
         todo = f"Upgrade {behind}: {pip_install('--upgrade', behind)}"
     else:
         todo = f"Report it to the publisher of {claim.distribution}: a version is a number"
@@ -232,10 +228,11 @@ def is_missing_core_name(error: BaseException) -> bool:
     """Return whether a plugin's import failed because core has no such module or name: their
     versions do not match.
     """
+    name: object = ""
     if isinstance(error, ImportError):
         name = error.name or ""
-    else:
-        name = getattr(error.obj, "__name__", "") if isinstance(error, AttributeError) else ""
+    elif isinstance(error, AttributeError):
+        name = getattr(error.obj, "__name__", "")
     return isinstance(name, str) and f"{name}.".startswith("devmod.")
 
 
@@ -243,8 +240,12 @@ def missing_wheel(error: BaseException) -> str:
     """Return the package of another wheel of devmod that an import did not find, as in a folder
     without its wheel; "" otherwise.
     """
-    package = (error.name or "").partition(".")[0] if isinstance(error, ImportError) else ""
-    return package if package in ("devmod_readers", "devmod_runtime", "devmod_targets") else ""
+    if not isinstance(error, ImportError):
+        return ""
+    package = (error.name or "").partition(".")[0]
+    if package not in ("devmod_readers", "devmod_runtime", "devmod_targets"):
+        return ""
+    return package
 
 
 def core_mismatch(claim: Claim, why: str, core: Distribution) -> PluginError:
@@ -265,10 +266,11 @@ def add_note(error: BaseException, claim: Claim | None) -> None:
     """Add a note with the distribution to an exception of its entry. devmod's own errors name the
     distribution already.
     """
-    if claim is not None and claim.distribution != CORE and not isinstance(error, DevmodError):
-        note = escape(f"devmod: {claim.key} of {claim.provider} raised this")
-        if note not in getattr(error, "__notes__", ()):
-            error.add_note(note)
+    if claim is None or claim.distribution == CORE or isinstance(error, DevmodError):
+        return
+    note = escape(f"devmod: {claim.key} of {claim.provider} raised this")
+    if note not in getattr(error, "__notes__", ()):
+        error.add_note(note)
 
 
 def is_editable(claim: Claim) -> bool:

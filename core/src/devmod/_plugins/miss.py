@@ -40,49 +40,50 @@ def not_registered(group: str, name: str) -> NotRegisteredError:
             return NotRegisteredError(
                 f"{key} is not registered: {text}{did_you_mean(name, known)}", kind=name, key=key
             )
-        spec, distribution, installed = _spec(group, name), "", list(distributions())
-        if spec is None and (other := explain_name(group, name)):
-            text = f"{key} is not registered: {name} is {other}"
-        elif spec is None:
-            distribution = f"devmod-{name}"
-            text = f"{key} is not registered, and {messages.unknown_distribution(name)}{_suggestion(group, name)}"
-        else:
+
+        distribution = ""
+        spec = _spec(group, name)
+        if spec is not None:
             distribution = spec.distribution
-            present = next(
-                (
-                    each
-                    for each in installed
-                    if normalize_name(each.name) == normalize_name(distribution)
-                ),
-                None,
-            )
-            if present is None:
-                text = f"{key} is not registered: {not_installed(f'the {spec.title} runtime', distribution)}"
+            text = f"{key} is not registered: {_missing_runtime(spec)}"
+        else:
+            other = explain_name(group, name)
+            if other:
+                text = f"{key} is not registered: {name} is {other}"
             else:
-                text = (
-                    f"{key} is not registered: {present.name} {present.version} is installed and does not provide it. "
-                    f"To upgrade it: {pip_install('--upgrade', distribution)}"
-                )
-        for each in installed:
+                distribution = f"devmod-{name}"
+                text = f"{key} is not registered, and {messages.unknown_distribution(name)}{_suggestion(group, name)}"
+        for each in distributions():
             if each.problem and not each.entries:
                 text += f". {messages.unreadable_entries(each)}"
         return NotRegisteredError(text, kind=name, key=key, distribution=distribution)
 
 
+def _missing_runtime(spec: TargetSpec) -> str:
+    """Return why the distribution of a kind does not provide a key, and how to install or upgrade
+    it.
+    """
+    for each in distributions():
+        if normalize_name(each.name) == normalize_name(spec.distribution):
+            return (
+                f"{each.name} {each.version} is installed and does not provide it. "
+                f"To upgrade it: {pip_install('--upgrade', spec.distribution)}"
+            )
+    return not_installed(f"the {spec.title} runtime", spec.distribution)
+
+
 def _spec(group: str, name: str) -> TargetSpec | None:
     """Return the spec of the kind that the key belongs to; None if it is unknown."""
-    if group in ("devmod.targets", "devmod.hooks", "devmod.commands") or (
-        name == PROGRAM and group != "devmod.load_from_bytes"
-    ):
+    if group in ("devmod.targets", "devmod.hooks", "devmod.commands"):
+        return None
+    if name == PROGRAM and group != "devmod.load_from_bytes":
         return None
     try:
         if group == "devmod.load_from_file":
             return specs.spec_of_format(name)
-        return (
-            specs.spec_of_loader(name)
-            if group == "devmod.load_from_bytes"
-            else specs.find_spec(name)
-        )
+        if group == "devmod.load_from_bytes":
+            return specs.spec_of_loader(name)
+        return specs.find_spec(name)
     except PluginError:
         return None
 
@@ -97,9 +98,9 @@ def _suggestion(group: str, name: str) -> str:
         return ""
     known = sorted({*registry.registered(group), *KINDS} - {PROGRAM})
     text = did_you_mean(name, known, cutoff=0.7)
-    if group == "devmod.targets":
-        text += f"{'' if text else '.'} The targets here: {', '.join(known)}"
-    return text
+    if group != "devmod.targets":
+        return text
+    return f"{text or '.'} The targets here: {', '.join(known)}"
 
 
 def explain_name(group: str, name: str) -> str:
@@ -115,29 +116,36 @@ def explain_name(group: str, name: str) -> str:
         return _CORE_KINDS[name]
     try:
         if group == "devmod.load_from_file":
-            spec = specs.find_spec(name)
-            if spec is not None:
-                return f"a kind, not a file format; the file formats of {name}: {', '.join(dict.fromkeys(spec.suffixes.values()))}"
-            spec = specs.spec_of_language(name)
-            if spec is not None:
-                compiled = f"devmod.compile(pathlib.Path(path), {spec.kind!r})"
-                return f"the suffix of a source ({spec.languages[name]}), not a payload format; {compiled} compiles it"
-            return (
-                f"a shared object for {name[3:]}; {_SHARED_OBJECTS}"
-                if name.startswith("so_")
-                else ""
-            )
-        spec = specs.spec_of_loader(name)
-        if spec is not None and spec.kind != name:
-            return f"an alias of {spec.kind}, under which its bytes are loaded; everywhere else the kind is {spec.kind}"
-        if name == "devmod":
-            return "the format of bundles, not a kind; devmod.loads(data) reads a bundle in memory, devmod.load(path) a file"
-        spec = specs.spec_of_format(name)
+            return _explain_format(name)
+        return _explain_kind(name)
     except PluginError:
         return ""
+
+
+def _explain_format(name: str) -> str:
+    """Return what a name in the place of a format means."""
+    spec = specs.find_spec(name)
+    if spec is not None:
+        return f"a kind, not a file format; the file formats of {name}: {', '.join(dict.fromkeys(spec.suffixes.values()))}"
+    spec = specs.spec_of_language(name)
+    if spec is not None:
+        compiled = f"devmod.compile(pathlib.Path(path), {spec.kind!r})"
+        return f"the suffix of a source ({spec.languages[name]}), not a payload format; {compiled} compiles it"
+    if name.startswith("so_"):
+        return f"a shared object for {name[3:]}; {_SHARED_OBJECTS}"
+    return ""
+
+
+def _explain_kind(name: str) -> str:
+    """Return what a name in the place of a kind means."""
+    spec = specs.spec_of_loader(name)
+    if spec is not None and spec.kind != name:
+        return f"an alias of {spec.kind}, under which its bytes are loaded; everywhere else the kind is {spec.kind}"
+    if name == "devmod":
+        return "the format of bundles, not a kind; devmod.loads(data) reads a bundle in memory, devmod.load(path) a file"
+    spec = specs.spec_of_format(name)
     if spec is None:
         return ""
-    create = (
-        f"devmod.create({spec.kind!r}, code, {'so' if name.startswith('so_') else name!r}, fmap)"
-    )
+    fmt = "so" if name.startswith("so_") else name
+    create = f"devmod.create({spec.kind!r}, code, {fmt!r}, fmap)"
     return f"a format of {spec.kind}, not a kind; {create} takes a payload in memory, devmod.load_from_file(path) a payload file"

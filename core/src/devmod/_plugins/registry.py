@@ -70,11 +70,10 @@ def find(group: str, name: str) -> Any:
     result = cached_object(group, name)
     if result is None:
         check_name(group, name)
-        result = (
-            _find(group, name)
-            if (group, name) in _registered
-            else once_per_scan((group, name), lambda: _find(group, name))
-        )
+        if (group, name) in _registered:
+            result = _find(group, name)
+        else:
+            result = once_per_scan((group, name), lambda: _find(group, name))
     return result
 
 
@@ -99,14 +98,14 @@ def claims(group: str, name: str = "") -> list[Claim]:
     ``devmod.protocol``.
     """
     check_group(group)
-    results = [
-        Claim(each, entry, _value_of(obj), obj=obj)
-        for (each, entry), obj in list(_registered.items())
-        if each == group and name in ("", entry)
-    ]
-    return results + [
-        claim for claim in declared_claims(group, name) if not excluding_variable(claim)
-    ]
+    results = []
+    for (each, entry), obj in list(_registered.items()):
+        if each == group and name in ("", entry):
+            results.append(Claim(each, entry, _value_of(obj), obj=obj))
+    for claim in declared_claims(group, name):
+        if not excluding_variable(claim):
+            results.append(claim)
+    return results
 
 
 def load_claim(claim: Claim) -> Any:
@@ -172,8 +171,12 @@ def _messages() -> Any:
 
 def local_kinds() -> set[str]:
     """Return the kinds that are registered in this process. Another process does not have them."""
-    groups = ("devmod.create", "devmod.device", "devmod.load_from_bytes", "devmod.targets")
-    return {claim.name for group in groups for claim in claims(group) if claim.object is not None}
+    kinds = set()
+    for group in ("devmod.create", "devmod.device", "devmod.load_from_bytes", "devmod.targets"):
+        for claim in claims(group):
+            if claim.object is not None:
+                kinds.add(claim.name)
+    return kinds
 
 
 def registered(group: str) -> Mapping[str, Claim]:
@@ -199,9 +202,8 @@ def registered(group: str) -> Mapping[str, Claim]:
         candidates = _candidates(several)
         result[name] = candidates[0]
         if len(candidates) > 1 and group not in SHARED_GROUPS:
-            candidates[0].problem = str(
-                _messages().conflict(candidates, chosen_distribution(candidates))
-            )
+            choice = chosen_distribution(candidates)
+            candidates[0].problem = str(_messages().conflict(candidates, choice))
         elif not candidates[0].problem and not is_name(group, name) and group != "devmod.protocol":
             candidates[0].problem = str(_messages().invalid_name(group, name))
     return result
@@ -227,12 +229,9 @@ def check_name(group: str, name: str) -> None:
 def is_name(group: str, name: object) -> bool:
     """Return whether `name` is a valid name in a group."""
     if group == "devmod.commands":
-        return (
-            isinstance(name, str)
-            and 0 < len(name) <= 32
-            and name[0] != "-"
-            and all(char == "-" or "a" <= char <= "z" for char in name)
-        )
+        if not isinstance(name, str) or not 0 < len(name) <= 32 or name[0] == "-":
+            return False
+        return all(char == "-" or "a" <= char <= "z" for char in name)
     if group == "devmod.hooks" and isinstance(name, str) and name.count(".") == 1:
         return all(is_valid_name(part) for part in name.split("."))
     return is_valid_name(name)
@@ -264,23 +263,24 @@ def _candidates(several: list[Claim]) -> list[Claim]:
     if several and several[0].object is not None:
         return several[:1]
     # The metadata of an interrupted install does not compete with a valid distribution.
-    complete = [claim for claim in several if not claim.problem or claim.version]
-    several = (
-        list({normalize_name(claim.distribution): claim for claim in reversed(complete)}.values())[
-            ::-1
-        ]
-        or several[:1]
-    )
-    if len(several) > 1:
-        choice = chosen_distribution(several)
-        several = [
-            claim for claim in several if normalize_name(claim.distribution) == choice
-        ] or several
-    return several
+    by_distribution: dict[str, Claim] = {}
+    for claim in reversed(several):
+        if not claim.problem or claim.version:
+            by_distribution[normalize_name(claim.distribution)] = claim
+    candidates = list(reversed(by_distribution.values()))
+    if not candidates:
+        return several[:1]
+    if len(candidates) > 1:
+        choice = by_distribution.get(chosen_distribution(candidates))
+        if choice is not None:
+            return [choice]
+    return candidates
 
 
 def _value_of(obj: object) -> str:
-    owner = obj if hasattr(obj, "__qualname__") else type(obj)
+    owner = obj
+    if not hasattr(obj, "__qualname__"):
+        owner = type(obj)
     return f"{getattr(owner, '__module__', '')}:{getattr(owner, '__qualname__', '')}"
 
 
@@ -289,51 +289,52 @@ def _value_of(obj: object) -> str:
 
 def declared_claims(group: str, name: str = "") -> list[Claim]:
     """Return the claims of core and of all distributions, including excluded ones."""
-    table = [
-        (entry, value)
-        for entry, value in CORE_ENTRIES.get(group, {}).items()
-        if name in ("", entry)
-    ]
-    core = core_distribution() if table else None
-    result = [Claim(group, entry, value, core) for entry, value in table]
+    result = []
+    for entry, value in CORE_ENTRIES.get(group, {}).items():
+        if name in ("", entry):
+            result.append(Claim(group, entry, value, core_distribution()))
     for source in distributions():
         for each, entry, value in source.entries:
             if group == each and name in ("", entry):
-                claim = Claim(group, entry, value, source)
-                if not claim.problem and is_verify_with_kind(claim):
-                    claim.problem = _messages().verify_takes_no_kind(claim)
-                if not claim.problem and PROTOCOLS.isdisjoint(claim.protocols):  # R44
-                    claim.problem = _messages().protocol_mismatch(claim, core_distribution())
-                result.append(claim)
+                result.append(_declared_claim(group, entry, value, source))
     return result
+
+
+def _declared_claim(group: str, name: str, value: str, source: Distribution) -> Claim:
+    """Return the claim of an entry of a distribution, with its problem."""
+    claim = Claim(group, name, value, source)
+    if not claim.problem and is_verify_with_kind(claim):
+        claim.problem = _messages().verify_takes_no_kind(claim)
+    if not claim.problem and PROTOCOLS.isdisjoint(claim.protocols):  # R44
+        claim.problem = _messages().protocol_mismatch(claim, core_distribution())
+    return claim
 
 
 def ignored_entries() -> list[Claim]:
     """Return the entries in groups that begin with ``devmod.`` and are not in `GROUPS`. `problem`
     has the reason.
     """
-    results = [
-        Claim(group, name, value, source)
-        for source in distributions()
-        for group, name, value in source.entries
-        if group not in GROUPS
-    ]
-    for claim in results:
-        claim.problem = _messages().ignored_entry(claim, core_distribution())
+    results = []
+    for source in distributions():
+        for group, name, value in source.entries:
+            if group not in GROUPS:
+                claim = Claim(group, name, value, source)
+                claim.problem = _messages().ignored_entry(claim, core_distribution())
+                results.append(claim)
     return results
 
 
 def excluding_variable(claim: Claim) -> str:
     """Return the environment variable that excludes the claim's distribution; "" if none does."""
     name = normalize_name(claim.distribution)
-    if name not in ("", CORE):
-        for variable, excludes_listed in (
-            ("DEVMOD_PLUGINS_ALLOW", False),
-            ("DEVMOD_PLUGINS_DENY", True),
-        ):
-            names = [normalize_name(each) for each in environment_items(variable)]
-            if names and (name in names) == excludes_listed:
-                return variable
+    if name in ("", CORE):
+        return ""
+    allowed = [normalize_name(each) for each in environment_items("DEVMOD_PLUGINS_ALLOW")]
+    if allowed and name not in allowed:
+        return "DEVMOD_PLUGINS_ALLOW"
+    denied = [normalize_name(each) for each in environment_items("DEVMOD_PLUGINS_DENY")]
+    if name in denied:
+        return "DEVMOD_PLUGINS_DENY"
     return ""
 
 
@@ -343,14 +344,11 @@ def excluded_claim(group: str, name: str) -> tuple[Claim, str] | None:
     """
     if not environment_text("DEVMOD_PLUGINS_ALLOW") and not environment_text("DEVMOD_PLUGINS_DENY"):
         return None
-    return next(
-        (
-            (claim, variable)
-            for claim in declared_claims(group, name)
-            if (variable := excluding_variable(claim))
-        ),
-        None,
-    )
+    for claim in declared_claims(group, name):
+        variable = excluding_variable(claim)
+        if variable:
+            return claim, variable
+    return None
 
 
 def chosen_distribution(candidates: Sequence[Claim]) -> str:

@@ -36,7 +36,9 @@ def scan(folder: Folder, infos: list[str], status: os.stat_result) -> bool:
     lasting = shows_change(status, start)
     if stat.S_ISDIR(status.st_mode):
         for name in infos:
-            lasting = _read(folder, name, status.st_dev, start if lasting else 0) and lasting
+            since = start if lasting else 0
+            if not _read(folder, name, status.st_dev, since):
+                lasting = False
         folder.distributions.sort(
             key=lambda each: (bool(each.problem), -each.changed, each.location)
         )
@@ -47,10 +49,10 @@ def scan(folder: Folder, infos: list[str], status: os.stat_result) -> bool:
     folder.names = f" {' '.join(sorted(set(folder.names.split())))} "
     if lasting and not write_index(folder):
         debug(f"cannot write the index of {folder.path!r} in the cache folder")
-    reason = "" if lasting else "; its times would not show a change, so it has no index"
-    debug(
-        f"read {folder.path!r}: {len(folder.distributions)} distributions with devmod entries{reason}"
-    )
+    text = f"read {folder.path!r}: {len(folder.distributions)} distributions with devmod entries"
+    if not lasting:
+        text += "; its times would not show a change, so it has no index"
+    debug(text)
     return lasting
 
 
@@ -75,11 +77,10 @@ def _read(folder: Folder, entry: str, device: int, start: int) -> bool:
     `start=0` disables the check.
     """
     inside = f"{folder.path}{os.sep}{entry}"
-    egg = not entry.lower().endswith(".dist-info")
-    files = (
-        f"{inside}{os.sep}entry_points.txt",
-        f"{inside}{os.sep}{'PKG-INFO' if egg else 'METADATA'}",
-    )
+    is_egg = not entry.lower().endswith(".dist-info")
+    metadata = "PKG-INFO" if is_egg else "METADATA"
+    files = (f"{inside}{os.sep}entry_points.txt", f"{inside}{os.sep}{metadata}")
+    # The folder EGG-INFO of an egg has the egg's name.
     name = _name_in(folder.path if entry.lower() == "egg-info" else entry)
     try:
         declares = b"devmod." in _content(files[0])
@@ -89,12 +90,18 @@ def _read(folder: Folder, entry: str, device: int, start: int) -> bool:
     except OSError as error:
         debug(f"cannot read {files[0]!r}: {error}")
         declares = False
+
+    problem = ""
     try:
-        unreadable, whole = _unreadable(os.stat(files[1])), True
+        unreadable = _unreadable(os.stat(files[1]))
     except (OSError, ValueError):
-        unreadable, whole = "", False
-    if whole:
+        is_whole = False
+        problem = f"{entry} has no METADATA, as an interrupted install or uninstall leaves it"
+    else:
+        is_whole = True
         folder.names += f" {name}"
+        if unreadable:
+            problem = f"the METADATA in {entry} cannot be read ({unreadable})"
     if declares and name != CORE:  # the registry has a table of core's entries
         try:
             from importlib_metadata import Distribution as Metadata
@@ -102,21 +109,22 @@ def _read(folder: Folder, entry: str, device: int, start: int) -> bool:
             problem = f"its metadata cannot be read: {not_installed('importlib-metadata', 'importlib-metadata')}"
             folder.distributions.append(Distribution(name, "", inside, 0, problem))
             return False
-        problem = (
-            ""
-            if whole
-            else f"{entry} has no METADATA, as an interrupted install or uninstall leaves it"
-        )
-        if unreadable:
-            problem = f"the METADATA in {entry} cannot be read ({unreadable})"
         folder.distributions += _distribution_of(Metadata.at(inside), inside, problem)
     if not start:
         return False
+
     paths = [inside]  # an installer may still write to it
     # These files may change in place: each build writes egg-info again; unpacking may overwrite
     # dist-info.
-    if declares or egg or not whole or name.startswith("devmod"):
+    if declares or is_egg or not is_whole or name.startswith("devmod"):
         paths += files
+    return _watch(folder, paths, start, device)
+
+
+def _watch(folder: Folder, paths: list[str], start: int, device: int) -> bool:
+    """Note the stamps of a metadata folder and of its files. Return whether a later change would
+    change its times.
+    """
     lasting = True
     for path in paths:
         try:
@@ -135,9 +143,13 @@ def _unreadable(status: os.stat_result) -> str:
     """Return why a metadata file is not read: reading a pipe or a device may never end. Return ""
     for other files.
     """
-    if not stat.S_ISREG(status.st_mode) and (kind := file_type(status.st_mode)):
-        return f"it is {kind}"
-    return f"it has {status.st_size} bytes" if status.st_size > _MAX_SIZE else ""
+    if not stat.S_ISREG(status.st_mode):
+        kind = file_type(status.st_mode)
+        if kind:
+            return f"it is {kind}"
+    if status.st_size > _MAX_SIZE:
+        return f"it has {status.st_size} bytes"
+    return ""
 
 
 def _content(path: str) -> bytes:
@@ -145,7 +157,8 @@ def _content(path: str) -> bytes:
     a file object holds the open file.
     """
     try:
-        if unreadable := _unreadable(os.stat(path)):
+        unreadable = _unreadable(os.stat(path))
+        if unreadable:
             raise OSError(unreadable)
         with open(path, "rb", buffering=0) as file:
             return file.read()
@@ -177,10 +190,11 @@ def _with_entries(sources: list[Any]) -> list[Distribution]:
         except Exception as error:  # noqa: BLE001 - as above
             debug(f"cannot read the entry points of {location!r}: {describe_error(error)}")
             continue
-        if "devmod." in text:
-            result += [
-                one for one in _distribution_of(each, location) if normalize_name(one.name) != CORE
-            ]
+        if "devmod." not in text:
+            continue
+        for distribution in _distribution_of(each, location):
+            if normalize_name(distribution.name) != CORE:
+                result.append(distribution)
     return result
 
 
@@ -194,25 +208,32 @@ def _distribution_of(metadata: Any, location: str, problem: str = "") -> list[Di
     name = version = ""
     if not problem:
         try:
-            name, version = (str(metadata.metadata.get(field, "")) for field in ("Name", "Version"))
+            name = str(metadata.metadata.get("Name", ""))
+            version = str(metadata.metadata.get("Version", ""))
         except Exception as error:  # noqa: BLE001 - broken metadata may raise anything, and must not disable other distributions
+            name = version = ""
             problem = f"the METADATA in {folder} cannot be read ({describe_error(error)})"
-        if not name or not version:
-            problem = problem or f"the METADATA in {folder} has no {'Version' if name else 'Name'}"
-    name = name or os.path.splitext(folder)[0].partition("-")[0]
+        if not problem and not name:
+            problem = f"the METADATA in {folder} has no Name"
+        elif not problem and not version:
+            problem = f"the METADATA in {folder} has no Version"
+    if not name:
+        name = os.path.splitext(folder)[0].partition("-")[0]
+
     result = Distribution(name, version, location, _changed(location), problem)
     try:
-        result.entries = [
-            (each.group, each.name, each.value)
-            for each in metadata.entry_points
-            if str(each.group).startswith("devmod.")
-        ]
+        for each in metadata.entry_points:
+            if str(each.group).startswith("devmod."):
+                result.entries.append((each.group, each.name, each.value))
     except Exception as error:  # noqa: BLE001 - as above
-        result.problem = (
-            problem or f"the entry_points.txt in {folder} cannot be read ({describe_error(error)})"
-        )
+        result.entries = []
+        if not problem:
+            text = f"the entry_points.txt in {folder} cannot be read ({describe_error(error)})"
+            result.problem = text
         return [result]
-    return [result] if result.entries else []
+    if not result.entries:
+        return []
+    return [result]
 
 
 def _name_in(path: str) -> str:

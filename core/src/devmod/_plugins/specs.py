@@ -26,9 +26,8 @@ def find_spec(kind: str) -> TargetSpec | None:
     PluginError
         The wheel with the kind's spec is broken, or two wheels have one.
     """
-    result: TargetSpec | None = registry.find(
-        "devmod.targets", kind
-    )  # the registry checks its type
+    # The registry checks its type.
+    result: TargetSpec | None = registry.find("devmod.targets", kind)
     return result
 
 
@@ -39,7 +38,9 @@ def spec_of_format(fmt: str) -> TargetSpec | None:
     """
     if fmt.startswith("so_"):
         spec = find_spec(fmt[3:])
-        return spec if spec is not None and "so" in spec.formats else None
+        if spec is None or "so" not in spec.formats:
+            return None
+        return spec
     with shared_scan():
         return next((spec for spec in _specs(fmt) if fmt in spec.suffixes.values()), None)
 
@@ -50,9 +51,10 @@ def spec_of_language(suffix: str) -> TargetSpec | None:
     """
     with shared_scan():
         specs = [spec for spec in _specs(suffix) if suffix in spec.languages]
-    return next(
-        (spec for spec in specs if suffix in [*spec.languages][:1]), next(iter(specs), None)
-    )
+    for spec in specs:
+        if suffix == next(iter(spec.languages)):
+            return spec
+    return specs[0] if specs else None
 
 
 def spec_of_loader(name: str) -> TargetSpec | None:
@@ -60,9 +62,10 @@ def spec_of_loader(name: str) -> TargetSpec | None:
     name or alias.
     """
     with shared_scan():
-        return find_spec(name) or next(
-            (spec for spec in _specs(name) if name in spec.aliases), None
-        )
+        spec = find_spec(name)
+        if spec is not None:
+            return spec
+        return next((spec for spec in _specs(name) if name in spec.aliases), None)
 
 
 def spec_of_suffix(suffix: str) -> TargetSpec | None:
@@ -78,7 +81,9 @@ def format_of_suffix(suffix: str) -> str:
     unknown.
     """
     spec = spec_of_suffix(suffix)
-    return suffix if spec is None else spec.suffixes[suffix]
+    if spec is None:
+        return suffix
+    return spec.suffixes[suffix]
 
 
 def loading_hint(name: str) -> str:
@@ -86,22 +91,21 @@ def loading_hint(name: str) -> str:
     unknown.
     """
     suffix = os.path.splitext(name)[1][1:].lower()
+    if not suffix:
+        return ""
     calls = []
-    if suffix:
-        source = spec_of_language(suffix)
-        if source is not None and source.compiler:
-            calls.append(
-                f"devmod.compile(pathlib.Path({name!r}), {source.kind!r}) compiles a source"
-            )
-        if (spec_of_suffix(suffix) or spec_of_format(suffix)) is not None:
-            calls.append(
-                f"devmod.load_from_file({name!r}) reads a payload that has a metadata file beside it"
-            )
-        if suffix == "so":
-            calls.append(
-                f"devmod.interop.tvm.load_library({name!r}) reads a library that TVM exported"
-            )
-    return f". {'; '.join(calls)}" if calls else ""
+    source = spec_of_language(suffix)
+    if source is not None and source.compiler:
+        calls.append(f"devmod.compile(pathlib.Path({name!r}), {source.kind!r}) compiles a source")
+    if (spec_of_suffix(suffix) or spec_of_format(suffix)) is not None:
+        calls.append(
+            f"devmod.load_from_file({name!r}) reads a payload that has a metadata file beside it"
+        )
+    if suffix == "so":
+        calls.append(f"devmod.interop.tvm.load_library({name!r}) reads a library that TVM exported")
+    if not calls:
+        return ""
+    return f". {'; '.join(calls)}"
 
 
 def _specs(name: str) -> Iterator[TargetSpec]:
@@ -113,7 +117,8 @@ def _specs(name: str) -> Iterator[TargetSpec]:
     claims = once_per_scan(("devmod.targets",), lambda: registry.registered("devmod.targets"))
     foreign = [kind for kind, claim in claims.items() if claim.distribution != CORE]
     candidates = [kind for kind in KINDS if kind in foreign or name in NAMES[kind]]
-    for kind in (*candidates, *(kind for kind in foreign if kind not in KINDS)):
+    candidates += [kind for kind in foreign if kind not in KINDS]
+    for kind in candidates:
         try:
             spec = find_spec(kind)
         except PluginError:

@@ -37,12 +37,13 @@ def partial_names(path: str) -> list[str]:
     machines may not see a lock.
     """
     folder, name = os.path.split(path)
-    host = os.uname().nodename if hasattr(os, "uname") else ""
+    host = ""
+    if hasattr(os, "uname"):
+        host = os.uname().nodename
     tag = binascii.crc32(os.fsencode(f"{host}/{name}"))
     # The name may have the largest length of the system, so a longer one has only a part of it.
-    return [
-        os.path.join(folder, f".{name[:32]}.{tag:08x}.{number}.partial") for number in range(_SLOTS)
-    ]
+    start = os.path.join(folder, f".{name[:32]}.{tag:08x}")
+    return [f"{start}.{number}.partial" for number in range(_SLOTS)]
 
 
 @contextmanager
@@ -109,18 +110,24 @@ class replacing:
         self, path: str | os.PathLike[str], *, size: int = 0, sync: bool = False, within: str = ""
     ) -> None:
         self._name = file_name(path)
-        self._path = os.path.abspath(self._name) if within else os.path.realpath(self._name)
-        self._within = within and os.path.abspath(within)
-        self._size, self._sync = size, sync
+        if within:
+            self._path = os.path.abspath(self._name)
+            self._within = os.path.abspath(within)
+        else:
+            self._path = os.path.realpath(self._name)
+            self._within = ""
+        self._size = size
+        self._sync = sync
         self._file: BinaryIO | None = None
         self._partial = ""
         self._lock: FileIO | None = None  # open and locked while the temporary file has its name
         self._old: os.stat_result | None = None
 
     def __enter__(self) -> BinaryIO:
-        problem = path_problem(self._path, self._within) if self._within else ""
-        if problem:
-            raise FormatError(f"{self._name!r} is not written: {problem}")
+        if self._within:
+            problem = path_problem(self._path, self._within)
+            if problem:
+                raise FormatError(f"{self._name!r} is not written: {problem}")
         try:
             with self._named():
                 self._old = self._target()

@@ -29,7 +29,9 @@ def flat(data: Any) -> memoryview:
         raise FormatError("expected a contiguous buffer; this one has strides")
     if view.ndim == 1 and view.format == "B":
         return view
-    return view.cast("B") if view.nbytes else memoryview(b"")
+    if not view.nbytes:
+        return memoryview(b"")
+    return view.cast("B")
 
 
 def snapshot(
@@ -47,13 +49,13 @@ def snapshot(
     try:
         view = memoryview(data)
     except TypeError:
-        is_path = path_call and isinstance(data, (str, PathLike))
-        raise ArgumentError(
-            f"{call}: data is bytes or another buffer, not {type(data).__name__}{f'. {path_call} takes a path' if is_path else ''}",
-            kind=kind,
-            argument="data",
-        ) from None
-    return flat(view if (view.readonly or not copies) and view.c_contiguous else view.tobytes())
+        text = f"{call}: data is bytes or another buffer, not {type(data).__name__}"
+        if path_call and isinstance(data, (str, PathLike)):
+            text += f". {path_call} takes a path"
+        raise ArgumentError(text, kind=kind, argument="data") from None
+    if not view.c_contiguous or (copies and not view.readonly):
+        return flat(view.tobytes())
+    return flat(view)
 
 
 def read_only_view(data: Binary) -> memoryview:
@@ -62,7 +64,11 @@ def read_only_view(data: Binary) -> memoryview:
 
     A read-only view of a bytearray changes with it. A mapped file and bytes are not copied.
     """
-    view = data if isinstance(data, memoryview) else flat(data)
+    view = data
+    if not isinstance(view, memoryview):
+        view = flat(data)
     under = view.obj  # None for a buffer from C; its own flag is then right
     fixed = view.readonly and (under is None or memoryview(under).readonly)
-    return flat(view if fixed and view.c_contiguous else view.tobytes())
+    if not fixed or not view.c_contiguous:
+        return flat(view.tobytes())
+    return flat(view)

@@ -42,11 +42,11 @@ def kinds(base: str) -> list[str]:
     """Return the kinds with a folder in the cache folder `base`, sorted."""
     try:
         with os.scandir(base) as entries:
-            return sorted(
-                each.name
-                for each in entries
-                if is_valid_name(each.name) and each.is_dir(follow_symlinks=False)
-            )
+            names = []
+            for each in entries:
+                if is_valid_name(each.name) and each.is_dir(follow_symlinks=False):
+                    names.append(each.name)
+            return sorted(names)
     except OSError:
         return []
 
@@ -60,11 +60,9 @@ def files(folder: str) -> Iterator[CacheFile]:
             for each in entries:
                 name, _, rest = each.name.partition(".")
                 suffix, _, rest = rest.partition(".")
-                if (
-                    len(name) not in (32, 64)
-                    or not _HEX.issuperset(name)
-                    or suffix not in ("bin", "txt", "devmod")
-                ):
+                if len(name) not in (32, 64) or not _HEX.issuperset(name):
+                    continue
+                if suffix not in ("bin", "txt", "devmod"):
                     continue
                 if rest and not rest.endswith(".tmp"):
                     continue
@@ -73,9 +71,8 @@ def files(folder: str) -> Iterator[CacheFile]:
                 except OSError:
                     continue  # another process has removed it
                 if stat.S_ISREG(about.st_mode):
-                    yield CacheFile(
-                        each.path, disk_usage(about.st_size), about.st_mtime_ns, bool(rest)
-                    )
+                    size = disk_usage(about.st_size)
+                    yield CacheFile(each.path, size, about.st_mtime_ns, temporary=bool(rest))
     except OSError:
         return
 
@@ -105,16 +102,16 @@ def enforce_bound(base: str, size: int, bound: int, kind: str = "") -> None:
     if _written[base] <= margin:
         return
     _written[base] = 0
-    folders = [
-        os.path.join(base, each)
-        for each in ([kind] if kind else kinds(base))
-        if each != "discovery"
-    ]
-    remove_oldest(
-        (each for folder in folders if not folder_problem(folder) for each in files(folder)),
-        bound - margin,
-        _MAX_ENTRIES,
-    )
+    remove_oldest(_bounded_files(base, kind), bound - margin, _MAX_ENTRIES)
+
+
+def _bounded_files(base: str, kind: str) -> Iterator[CacheFile]:
+    """Yield the files of a kind, or of all, that the bound counts."""
+    counted = [kind] if kind else kinds(base)
+    for each in counted:
+        folder = os.path.join(base, each)
+        if each != "discovery" and not folder_problem(folder):
+            yield from files(folder)
 
 
 def remove_oldest(files: Iterable[CacheFile], bound: int, most: int = 0) -> None:
@@ -136,14 +133,16 @@ def remove_oldest(files: Iterable[CacheFile], bound: int, most: int = 0) -> None
             entries.append(each)
         elif each.last_use < now - _STALE_AGE:
             remove(each)
-    total, count = sum(each.size for each in entries), len(entries)
+    total = sum(each.size for each in entries)
+    count = len(entries)
     if total <= bound and (not most or count <= most):
         return
     for each in sorted(entries, key=lambda each: (each.last_use, each.path)):
         if total <= bound and (not most or count <= most):
             return
         remove(each)
-        total, count = total - each.size, count - 1
+        total -= each.size
+        count -= 1
 
 
 def remove(file: CacheFile) -> bool:

@@ -39,11 +39,12 @@ def cache_dir() -> str:
         result = os.path.expanduser("~/Library/Caches/devmod")
     else:
         base = os.environ.get("XDG_CACHE_HOME", "")
-        # The XDG specification: relative paths are ignored.
-        result = os.path.join(
-            base if os.path.isabs(base) else os.path.expanduser("~/.cache"), "devmod"
-        )
-    return result if os.path.isabs(result) else ""
+        if not os.path.isabs(base):  # the XDG specification: relative paths are ignored
+            base = os.path.expanduser("~/.cache")
+        result = os.path.join(base, "devmod")
+    if not os.path.isabs(result):
+        return ""
+    return result
 
 
 # -- trust: a cache has code that is run, so only this user and root may write to it
@@ -78,10 +79,8 @@ def folder_problem(folder: str) -> str:
         writers = about.st_mode & 0o022
         if about.st_mode & 0o1000:  # sticky, such as /tmp: only its owner can rename an entry
             writers = 0
-        elif (
-            about.st_gid == about.st_uid == os.geteuid()
-        ):  # the user's private group, as with umask 002
-            writers &= 0o002
+        elif about.st_gid == about.st_uid == os.geteuid():
+            writers &= 0o002  # the user's private group, as with umask 002
         problem = _owner_problem(path, about, writers)
         if problem:
             return problem
@@ -149,8 +148,9 @@ def read_private(path: str, largest: int, *, touch: bool = False) -> bytes | Non
                 part = file.read(about.st_size - len(data))
                 data += part
             if touch:
+                used = file.fileno() if os.utime in os.supports_fd else path
                 try:  # noqa: SIM105 - as below
-                    os.utime(file.fileno() if os.utime in os.supports_fd else path)
+                    os.utime(used)
                 except OSError:
                     pass  # a cache that root has filled is read anyway
     except (OSError, ValueError):

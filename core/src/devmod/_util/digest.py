@@ -30,9 +30,8 @@ def sha256_of(data: bytes | memoryview) -> bytes:
         except ImportError:  # this build of Python lacks it
             pass
     try:
-        from _hashlib import (
-            openssl_sha256 as sha256,
-        )  # hashlib imports BLAKE2 too, a third of its time
+        # hashlib imports BLAKE2 too, a third of its time.
+        from _hashlib import openssl_sha256 as sha256
     except ImportError:  # this build of Python has no OpenSSL
         from hashlib import sha256
     return sha256(data).digest()
@@ -72,4 +71,6 @@ def run_both(one: Callable[[], Any], other: Callable[[], None], size: int) -> An
         other()
     finally:
         thread.join()
-    return results[0] if results else one()
+    if not results:
+        return one()
+    return results[0]

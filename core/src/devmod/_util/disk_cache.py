@@ -59,16 +59,19 @@ class DiskCache:
             All inputs of the entry's bytes: the compiler or driver and its version, the device, the
             options, the source. Add a name for the format of the bytes if it may change.
         """
-        data = [
-            part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
-            for part in parts
-        ]
-        return sha256_of(b"".join([len(each).to_bytes(8, "little") + each for each in data])).hex()
+        pieces = []
+        for part in parts:
+            if isinstance(part, str):
+                part = part.encode("utf-8", "surrogatepass")
+            pieces += [len(part).to_bytes(8, "little"), part]
+        return sha256_of(b"".join(pieces)).hex()
 
     def path(self, key: str) -> str:
         """Return the path of an entry's file; "" if there is no cache folder."""
         base = cache_dir()
-        return os.path.join(base, self.kind, f"{key}.bin") if base else ""
+        if not base:
+            return ""
+        return os.path.join(base, self.kind, f"{key}.bin")
 
     def read(self, key: str) -> bytes | None:
         """Return an entry's bytes; None if it is missing, damaged, or others may have written
@@ -76,7 +79,9 @@ class DiskCache:
         """
         try:
             path = self.path(key)
-            data = read_private(path, size_bound(), touch=True) if path else None
+            if not path:
+                return None
+            data = read_private(path, size_bound(), touch=True)
         except Exception as error:  # noqa: BLE001 - a cache never fails its caller
             debug(f"cannot read from {self}: {describe_error(error)}")
             return None
@@ -111,21 +116,23 @@ def size_bound() -> int:
     """
     text = environment_text("DEVMOD_CACHE_SIZE")
     bound = _bytes_in(text)
-    if bound is None and text:
+    if bound is not None:
+        return bound
+    if text:
         debug(
             f"DEVMOD_CACHE_SIZE={text} is ignored: expected a number of bytes such as 500000000, 500M or 2G"
         )
-    return 1 << 30 if bound is None else bound
+    return 1 << 30
 
 
 def _bytes_in(text: str) -> int | None:
+    """Return the number of a text such as "500M"; None if it is none."""
     power = "KMGT".find(text[-1:].upper() or " ") + 1
-    digits = text[:-1] if power else text
-    return (
-        int(digits) << 10 * power
-        if digits.isascii() and digits.isdigit() and len(digits) <= 18
-        else None
-    )
+    if power:
+        text = text[:-1]
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        return None
+    return int(text) << 10 * power
 
 
 def _digest(key: str, data: bytes | memoryview) -> bytes:

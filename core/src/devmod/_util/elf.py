@@ -45,8 +45,10 @@ class ElfHeader:
     __slots__ = ("_code", "_wide", "abi_version", "flags", "machine", "osabi")
 
     def __init__(self, code: bytes | memoryview, wide: bool) -> None:
-        self._code, self._wide = code, wide
-        self.osabi, self.abi_version = code[7], code[8]
+        self._code = code
+        self._wide = wide
+        self.osabi = code[7]
+        self.abi_version = code[8]
         self.machine = read_uint(code, 18, 2)
         self.flags = read_uint(code, 48 if wide else 36, 4)
 
@@ -55,10 +57,10 @@ class ElfHeader:
         is 32-bit or damaged.
         """
         code = self._code
-        table, step, count, names = (
-            read_uint(code, 40, 8),
-            *(read_uint(code, at, 2) for at in (58, 60, 62)),
-        )
+        table = read_uint(code, 40, 8)
+        step = read_uint(code, 58, 2)
+        count = read_uint(code, 60, 2)
+        names = read_uint(code, 62, 2)
         if not self._wide or step < 64 or names >= count or table + step * count > len(code):
             return b""
 
@@ -73,12 +75,12 @@ class ElfHeader:
         expected = name + b"\0"
         for index in range(count):
             at = start + read_uint(code, table + step * index, 4)
-            if (
-                at + len(expected) <= start + size
-                and bytes(code[at : at + len(expected)]) == expected
-            ):
+            end = at + len(expected)
+            if end <= start + size and bytes(code[at:end]) == expected:
                 first, length = extent(index)
-                return bytes(code[first : first + length]) if first + length <= len(code) else b""
+                if first + length > len(code):
+                    return b""
+                return bytes(code[first : first + length])
         return b""
 
 
@@ -88,18 +90,18 @@ def machine_name(data: bytes | memoryview) -> str:
     """
     if len(data) < MACHINE_END or bytes(data[:4]) != ELF_MAGIC or data[5] not in (1, 2):
         return ""
-    machine = int.from_bytes(data[18:20], "little" if data[5] == 1 else "big")
+    if data[5] == 1:
+        machine = int.from_bytes(data[18:20], "little")
+    else:
+        machine = int.from_bytes(data[18:20], "big")
     return _MACHINES.get(machine, str(machine))
 
 
 def elf_header(code: bytes | memoryview) -> ElfHeader | None:
     """Return the header of a little-endian ELF file; None for other bytes."""
-    if (
-        not machine_name(code)
-        or code[5] != 1
-        or code[4] not in _SIZES
-        or len(code) < _SIZES[code[4]]
-    ):
+    if not machine_name(code) or code[5] != 1:
+        return None
+    if code[4] not in _SIZES or len(code) < _SIZES[code[4]]:
         return None
     return ElfHeader(code, code[4] == 2)
 

@@ -21,14 +21,17 @@ def environment_flag(name: str, *, default: bool = False) -> bool:
     is empty or not set.
     """
     value = environment_text(name)
-    return value.lower() not in _FALSE if value else default
+    if not value:
+        return default
+    return value.lower() not in _FALSE
 
 
 def environment_items(name: str) -> list[str]:
     """Return the parts of a comma-separated environment variable, without white space and empty
     parts.
     """
-    return [part for part in map(str.strip, os.environ.get(name, "").split(",")) if part]
+    parts = os.environ.get(name, "").split(",")
+    return list(filter(None, map(str.strip, parts)))
 
 
 def environment_paths(name: str) -> tuple[str, ...]:
@@ -36,7 +39,9 @@ def environment_paths(name: str) -> tuple[str, ...]:
     stay. A blank one has none.
     """
     text = os.environ.get(name, "")
-    return tuple(text.split(os.pathsep)) if text.strip() else ()
+    if not text.strip():
+        return ()
+    return tuple(text.split(os.pathsep))
 
 
 def debug(text: str) -> None:

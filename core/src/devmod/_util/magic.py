@@ -33,4 +33,6 @@ def detect_form(data: bytes | memoryview) -> str:
         text = str(data, "utf-8")
     except UnicodeDecodeError:
         return ""
-    return "" if "\0" in text.rstrip("\0") else "text"
+    if "\0" in text.rstrip("\0"):
+        return ""
+    return "text"

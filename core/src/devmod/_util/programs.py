@@ -19,6 +19,11 @@ def find_program(name: str) -> str:
     """
     if os.path.dirname(name):
         path = shutil.which(name)
-        return os.path.abspath(path) if path else ""
-    path = shutil.which(name, path=os.pathsep.join(filter(os.path.isabs, os.get_exec_path())))
-    return path if path and os.path.isabs(path) else ""
+        if path is None:
+            return ""
+        return os.path.abspath(path)
+    folders = os.pathsep.join(filter(os.path.isabs, os.get_exec_path()))
+    path = shutil.which(name, path=folders)
+    if path is None or not os.path.isabs(path):
+        return ""
+    return path

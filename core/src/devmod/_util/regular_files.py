@@ -44,7 +44,8 @@ def open_regular(path: str | os.PathLike[str], *, hint: str = "") -> BinaryIO:
     OSError
         The system's error, with `path` as its file name.
     """
-    name, mode = os.fspath(path), _mode(path)
+    name = os.fspath(path)
+    mode = _mode(path)
     _refuse(path, mode, hint)  # before it is opened: opening a tape may rewind it
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
@@ -77,7 +78,10 @@ def file_type(mode: int) -> str:
     """Return the type of a file with that mode, such as "a pipe (FIFO)"; "" for a regular file or a
     folder.
     """
-    return next((name for test, name in _TYPES if test(mode)), "")
+    for test, name in _TYPES:
+        if test(mode):
+            return name
+    return ""
 
 
 def _refuse(path: str | os.PathLike[str], mode: int, hint: str = "") -> None:
@@ -110,7 +114,9 @@ def absolute(path: str) -> str:
     """Return a path that begins at the root, with its links and ``..``: `os.path.abspath` also
     removes a ``..`` behind a link.
     """
-    return path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
+    if os.path.isabs(path):
+        return path
+    return os.path.join(os.getcwd(), path)
 
 
 def path_to_str(path: object, call: str, hint: str) -> str:
@@ -131,8 +137,7 @@ def path_to_str(path: object, call: str, hint: str) -> str:
     """
     if isinstance(path, (str, os.PathLike)):
         return file_name(path)
-    in_memory = f". {hint}" if isinstance(path, (bytes, bytearray, memoryview)) else ""
-    raise ArgumentError(
-        f"{call}: path is a str or an os.PathLike, not {type(path).__name__}{in_memory}",
-        argument="path",
-    )
+    text = f"{call}: path is a str or an os.PathLike, not {type(path).__name__}"
+    if isinstance(path, (bytes, bytearray, memoryview)):
+        text += f". {hint}"
+    raise ArgumentError(text, argument="path")

@@ -38,11 +38,8 @@ def temporary_folder() -> Iterator[str]:
             os.mkdir(folder, 0o700)
             try:
                 lock.enter_context(locked(folder))
-            except (
-                BlockingIOError,
-                FileNotFoundError,
-            ):  # a process has found it unlocked and removes it
-                continue
+            except (BlockingIOError, FileNotFoundError):
+                continue  # a process has found it unlocked and removes it
             except OSError:  # this file system has no locks, so no process removes it
                 pass
             break
@@ -57,9 +54,11 @@ def _remove_abandoned(above: str) -> None:
     """Remove this user's folders that no process has locked. Strangers may write to the folder
     above.
     """
+    if fcntl is None:
+        return
     with suppress(OSError):  # a folder whose names cannot be read
         pattern = re.compile(f"{_machine_prefix()}[0-9a-f]{{16}}")
-        for name in filter(pattern.fullmatch, os.listdir(above) if fcntl is not None else ()):
+        for name in filter(pattern.fullmatch, os.listdir(above)):
             folder = os.path.join(above, name)
             with suppress(OSError), locked(folder) as lock:
                 about = os.fstat(lock)
@@ -68,7 +67,9 @@ def _remove_abandoned(above: str) -> None:
 
 
 def _machine_prefix() -> str:
-    host = os.uname().nodename if hasattr(os, "uname") else ""
+    host = ""
+    if hasattr(os, "uname"):
+        host = os.uname().nodename
     return f"{PREFIX}{binascii.crc32(os.fsencode(host)):08x}-"
 
 

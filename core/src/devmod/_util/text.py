@@ -14,7 +14,8 @@ job's variables.
 from __future__ import annotations
 
 #: The largest length of a message, and the length of its end when it is cut.
-_MAX_LENGTH, _END = 8000, 1000
+_MAX_LENGTH = 8000
+_END = 1000
 #: What begins a command of a CI runner within a line.
 _COMMANDS = ("##[", "##vso[", "##teamcity[")
 
@@ -47,7 +48,9 @@ def escape(text: str) -> str:
 
 def escape_line(text: str) -> str:
     """Return `text` on one line, with newlines and tabs escaped too."""
-    return _without_command(text if text.isprintable() else _escaped(text))
+    if not text.isprintable():
+        text = _escaped(text)
+    return _without_command(text)
 
 
 def _escaped_line(line: str) -> str:
@@ -66,23 +69,28 @@ def has_command(line: str) -> bool:
 def _without_command(line: str) -> str:
     if ":" in line and _compared(line).lstrip().startswith("::"):
         line = line.replace(":", r"\x3a", 1)
-    return line.replace("#", r"\x23") if has_command(line) else line
+    if has_command(line):
+        line = line.replace("#", r"\x23")
+    return line
 
 
 def _compared(line: str) -> str:
     """Return the characters that a runner compares: the comparison of .NET ignores some that are
     not ASCII, such as U+034F.
     """
-    return line if line.isascii() else line.encode("ascii", "ignore").decode()
+    if line.isascii():
+        return line
+    return line.encode("ascii", "ignore").decode()
 
 
 def _escaped(text: str) -> str:
     """Return `text` with the escapes of `repr`, which is fast. It also escapes backslashes and
     quotes, so these are left out.
     """
-    return "\\".join(
-        "'".join(repr(part)[1:-1] for part in each.split("'")) for each in text.split("\\")
-    )
+    pieces = []
+    for each in text.split("\\"):
+        pieces.append("'".join(repr(part)[1:-1] for part in each.split("'")))
+    return "\\".join(pieces)
 
 
 # -- names
@@ -95,17 +103,15 @@ def is_valid_name(name: object) -> bool:
     """Return whether `name`, of a kind or a format, is of the form ``[a-z][a-z0-9_]{0,31}``.
     Importing re takes longer than a look-up.
     """
-    return (
-        isinstance(name, str)
-        and 0 < len(name) <= 32
-        and name[0] in _FIRST
-        and _REST.issuperset(name)
-    )
+    if not isinstance(name, str) or not 0 < len(name) <= 32:
+        return False
+    return name[0] in _FIRST and _REST.issuperset(name)
 
 
 def lower_case_hint(name: object) -> str:
     """Return the end of a message with an invalid name in lower case, if that is a valid one: ``.
     Did you mean 'opencl'?``.
     """
-    lower = name.lower() if isinstance(name, str) else ""
-    return f". Did you mean {lower!r}?" if is_valid_name(lower) else ""
+    if not isinstance(name, str) or not is_valid_name(name.lower()):
+        return ""
+    return f". Did you mean {name.lower()!r}?"
