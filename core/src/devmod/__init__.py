@@ -121,7 +121,9 @@ _NAMES = {
         "TrustError"
     ),
 }
-_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
+_HOME: dict[str, str] = {}
+for _module, _names in _NAMES.items():
+    _HOME |= dict.fromkeys(_names.split(), _module)
 
 #: The public names that devmod-runtime has. Each backend's wheel needs that wheel.
 _IN_RUNTIME = (
@@ -182,13 +184,15 @@ def _runtime(subject: str) -> Any:
     from devmod.errors import RuntimeNotLinkedError, own_module, pip_install
     from devmod.targets import KINDS
 
-    if own := own_module("devmod_runtime"):
+    own = own_module("devmod_runtime")
+    if own:
         raise RuntimeNotLinkedError(
             f"{subject} needs devmod-runtime, which cannot be imported: {own}"
         )
+    others = ", ".join(f"devmod-{kind}" for kind in KINDS if kind != "opencl")
     raise RuntimeNotLinkedError(
         f"{subject} needs devmod-runtime, which is not installed. The wheel of each backend brings it, as in: "
-        f"{pip_install('devmod-opencl')} (or {', '.join(f'devmod-{kind}' for kind in KINDS if kind != 'opencl')})"
+        f"{pip_install('devmod-opencl')} (or {others})"
     )
 
 
@@ -221,11 +225,9 @@ def _import_wheel(
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        missing = (
-            error.name
-            if error.name in packages
-            else next((each for each in packages if not _can_import(each)), None)
-        )
+        missing = error.name
+        if missing not in packages:
+            missing = next((each for each in packages if not _can_import(each)), None)
         if missing is None:
             raise
         from devmod.errors import ToolchainNotFoundError, not_installed
@@ -248,8 +250,10 @@ if not TYPE_CHECKING:  # type checkers then report unknown names
 
 
 def __dir__() -> list[str]:
-    """Return the public names that exist here:
-
-    help() and inspect.getmembers() read each of them.
+    """Return the public names that exist here: help() and inspect.getmembers() read each of
+    them.
     """
-    return sorted([*_HOME, *(_IN_RUNTIME if _can_import("devmod_runtime") else ()), "__version__"])
+    names = [*_HOME, "__version__"]
+    if _can_import("devmod_runtime"):
+        names += _IN_RUNTIME
+    return sorted(names)

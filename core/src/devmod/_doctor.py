@@ -93,25 +93,30 @@ class Report:
         width = max(map(len, kinds), default=0)
         lines = []
         for kind, checks in kinds.items():
-            state = max((each.state for each in checks), key=STATES.index)
-            if (
-                kind in KINDS
-                and any(each.part == "devices" and each.state == "ok" for each in checks)
-                and state == "not installed"
-            ):
-                state = "ok"  # it runs here; a machine that only runs needs no compiler
             good = "; ".join(each.text for each in checks if each.state == "ok")
-            lines.append(f"{kind:<{width}}  {state:<13}  {good}".rstrip())
-            lines += [
-                f"{'':<{width}}    {each.part}: {each.text}"
-                for each in checks
-                if each.state != "ok"
-            ]
+            lines.append(f"{kind:<{width}}  {_state_of(kind, checks):<13}  {good}".rstrip())
+            for each in checks:
+                if each.state != "ok":
+                    lines.append(f"{'':<{width}}    {each.part}: {each.text}")
         count = len(self.problems)
-        lines.append(f"{count} problem{'s' if count > 1 else ''}." if count else "No problems.")
+        if count > 1:
+            lines.append(f"{count} problems.")
+        elif count:
+            lines.append("1 problem.")
+        else:
+            lines.append("No problems.")
         return "\n".join(map(escape_line, lines))
 
     __repr__ = __str__
+
+
+def _state_of(kind: str, checks: Sequence[Check]) -> str:
+    """Return the worst state of a kind's checks."""
+    state = max((each.state for each in checks), key=STATES.index)
+    has_devices = any(each.part == "devices" and each.state == "ok" for each in checks)
+    if kind in KINDS and has_devices and state == "not installed":
+        return "ok"  # it runs here; a machine that only runs needs no compiler
+    return state
 
 
 def doctor(kinds: Iterable[str] = (), *, timeout: float = 60) -> Report:
@@ -134,52 +139,55 @@ def doctor(kinds: Iterable[str] = (), *, timeout: float = 60) -> Report:
     ArgumentError
         A kind is unknown.
     """
-    known = list(
-        dict.fromkeys(
-            [
-                *KINDS,
-                *sorted(
-                    {*registry.registered("devmod.targets"), *registry.registered(GROUP)}
-                    - {PROGRAM}
-                ),
-            ]
-        )
+    if isinstance(kinds, str) and kinds:
+        kinds = [kinds]
+    wanted = _wanted(kinds)
+    checks = []
+    for check in (_versions(), _caches()):
+        if not kinds or check.state != "ok":
+            checks.append(check)
+    in_process = registry.local_kinds()
+    steps: list[tuple[str, ...]] = []
+    local = set()
+    for kind in wanted:
+        steps.append(("devices", kind))
+        for claim, _ in hooks.callers("devmod_doctor", kind):
+            hook = ("hook", kind, claim.name, claim.provider)
+            steps.append(hook)
+            if claim.object is not None:
+                local.add(hook)
+    results = answers(
+        __name__, steps, _check, timeout, here=lambda step: step[1] in in_process or step in local
     )
-    wanted = [kinds] if isinstance(kinds, str) and kinds else list(dict.fromkeys(kinds)) or known
+    for step, (answer, end) in zip(steps, results, strict=True):
+        if end is None:
+            checks += [Check(*row) for row in answer]
+        else:
+            checks.append(_crash(*step, end=end))
+    if kinds:
+        checks = list(map(_of_named_kind, checks))
+    return Report(checks)
+
+
+def _wanted(kinds: Iterable[str]) -> list[str]:
+    """Return the kinds to check: all known ones without a name."""
+    others = {*registry.registered("devmod.targets"), *registry.registered(GROUP)} - {PROGRAM}
+    known = list(dict.fromkeys([*KINDS, *sorted(others)]))
+    wanted = list(dict.fromkeys(kinds))
     for kind in wanted:
         if kind not in known:
             raise ArgumentError(
                 f"doctor: no installed distribution has the kind {kind!r}{did_you_mean(str(kind), known)}",
                 argument="kinds",
             )
-    checks = [each for each in (_versions(), _caches()) if not kinds or each.state != "ok"]
-    in_process = registry.local_kinds()
-    steps: list[tuple[str, ...]] = []
-    local = set()
-    for kind in wanted:
-        claims = [claim for claim, _ in hooks.callers("devmod_doctor", kind)]
-        steps += [
-            ("devices", kind),
-            *(("hook", kind, claim.name, claim.provider) for claim in claims),
-        ]
-        local |= {
-            ("hook", kind, claim.name, claim.provider)
-            for claim in claims
-            if claim.object is not None
-        }
-    results = answers(
-        __name__, steps, _check, timeout, here=lambda step: step[1] in in_process or step in local
-    )
-    for each, (answer, end) in zip(steps, results, strict=True):
-        checks += [Check(*row) for row in answer] if end is None else [_crash(*each, end=end)]
-    if kinds:
-        checks = [
-            each._replace(state="problem")
-            if (each.part, each.state) == ("runtime", "not installed")
-            else each
-            for each in checks
-        ]
-    return Report(checks)
+    return wanted or known
+
+
+def _of_named_kind(check: Check) -> Check:
+    """Return the check of a kind that the caller named: its runtime must be installed."""
+    if (check.part, check.state) == ("runtime", "not installed"):
+        return check._replace(state="problem")
+    return check
 
 
 def main(request: dict[str, Any]) -> None:
@@ -191,7 +199,9 @@ def _check(step: Sequence[str]) -> list[Check]:
     """Return what is checked of a kind in the new process. A crash of one step loses its checks
     alone.
     """
-    return _check_devices(step[1]) if step[0] == "devices" else _check_hook(*step[1:])
+    if step[0] == "devices":
+        return _check_devices(step[1])
+    return _check_hook(*step[1:])
 
 
 def _check_devices(kind: str) -> list[Check]:
@@ -202,26 +212,21 @@ def _check_devices(kind: str) -> list[Check]:
     part = "runtime"
     try:
         lookup("devmod.create", kind)
+        provider = "registered in this process"
         claim = registry.used_claim("devmod.create", kind)
-        checks.append(
-            Check(
-                kind,
-                part,
-                "ok",
-                claim.provider if claim is not None else "registered in this process",
-            )
-        )
+        if claim is not None:
+            provider = claim.provider
+        checks.append(Check(kind, part, "ok", provider))
         part = "devices"
         if registry.is_claimed(GROUP, kind):
             devices = probe(kind)
             names = ", ".join(
                 f"{each.name} (driver {each.driver_version or 'unknown'})" for each in devices
             )
-            checks.append(
-                Check(kind, part, "ok", names)
-                if devices
-                else Check(kind, part, "no device", "the driver lists none")
-            )
+            if devices:
+                checks.append(Check(kind, part, "ok", names))
+            else:
+                checks.append(Check(kind, part, "no device", "the driver lists none"))
     except BaseException as error:  # noqa: BLE001 - a plugin may raise anything when it is imported, and a driver
         checks.append(_failure(kind, part, error))
     return checks
@@ -232,34 +237,33 @@ def _check_hook(kind: str, name: str, provider: str) -> list[Check]:
     checks: list[Check] = []
     subject = "devmod_doctor"
     try:
-        claim, call = next(
-            each
-            for each in hooks.callers("devmod_doctor", kind)
-            if (each[0].name, each[0].provider) == (name, provider)
-        )
-        subject += f" {'of ' if claim.distribution else ''}{provider}"
+        callers = hooks.callers("devmod_doctor", kind)
+        own = (name, provider)
+        claim, call = next(each for each in callers if (each[0].name, each[0].provider) == own)
+        subject += f" of {provider}" if claim.distribution else f" {provider}"
         for rows in call():
             for row in rows:
-                if (
-                    not isinstance(row, (tuple, list))
-                    or len(row) != 3
-                    or not all(isinstance(each, str) for each in row)
-                ):
-                    raise DevmodError(
-                        f"it returned the row {repr(row)[:80]}; expected (part, state, text), each a str"
-                    )
-                if row[1] not in STATES:
-                    raise DevmodError(
-                        f"it returned the state {row[1]!r}; a state is one of {', '.join(STATES)}"
-                    )
-                checks.append(Check(kind, *row))
+                checks.append(_check_of_row(kind, row))
     except BaseException as error:  # noqa: BLE001 - as above, for hooks
         failure = _failure(kind, "hook", error)
-        names_distribution = isinstance(error, PluginError)
-        checks.append(
-            failure if names_distribution else failure._replace(text=f"{subject}: {failure.text}")
-        )
+        if not isinstance(error, PluginError):  # a PluginError names the distribution
+            failure = failure._replace(text=f"{subject}: {failure.text}")
+        checks.append(failure)
     return checks
+
+
+def _check_of_row(kind: str, row: Any) -> Check:
+    """Return the check of a row that a hook has returned."""
+    is_row = isinstance(row, (tuple, list)) and len(row) == 3
+    if not is_row or not all(isinstance(each, str) for each in row):
+        raise DevmodError(
+            f"it returned the row {repr(row)[:80]}; expected (part, state, text), each a str"
+        )
+    if row[1] not in STATES:
+        raise DevmodError(
+            f"it returned the state {row[1]!r}; a state is one of {', '.join(STATES)}"
+        )
+    return Check(kind, *row)
 
 
 def _crash(step: str, kind: str, _: str = "", provider: str = "", *, end: End) -> Check:
@@ -275,8 +279,15 @@ def _failure(kind: str, part: str, error: BaseException) -> Check:
     """Return the check of a part whose plugin raised an error."""
     if isinstance(error, KeyboardInterrupt):
         raise error
-    state = next((state for family, state in _FAILURES if isinstance(error, family)), "problem")
-    text = str(error) if isinstance(error, DevmodError) else describe_error(error)
+    state = "problem"
+    for family, name in _FAILURES:
+        if isinstance(error, family):
+            state = name
+            break
+    if isinstance(error, DevmodError):
+        text = str(error)
+    else:
+        text = describe_error(error)
     return Check(kind, part, state, text.partition(" is not registered: ")[2] or text)
 
 

@@ -139,7 +139,9 @@ _NAMES = {
     "_values.value": "Value",
     "errors": "compile_error function_not_found",
 }
-_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
+_HOME: dict[str, str] = {}
+for _module, _names in _NAMES.items():
+    _HOME |= dict.fromkeys(_names.split(), _module)
 
 __all__ = sorted(_HOME)
 

@@ -39,20 +39,22 @@ class DevmodError(Exception):
         argument: str = "",
         log: str = "",
     ) -> None:
-        super().__init__(shorten(escape(message)) if isinstance(message, str) else message)
-        self.kind, self.key, self.distribution, self.function, self.argument = (
-            kind,
-            key,
-            distribution,
-            function,
-            argument,
-        )
+        if isinstance(message, str):
+            message = shorten(escape(message))
+        super().__init__(message)
+        self.kind = kind
+        self.key = key
+        self.distribution = distribution
+        self.function = function
+        self.argument = argument
         self.log = escape(log)
 
     # KeyError prints the repr of its argument, with quotes. A caller may assign to `args`, so the
     # text is escaped again.
     def __str__(self) -> str:
-        return escape(str(self.args[0])) if self.args else ""
+        if not self.args:
+            return ""
+        return escape(str(self.args[0]))
 
     def add_note(self, note: str) -> None:
         """Add a note, escaped as the message is."""
@@ -202,14 +204,16 @@ def list_names(names: Iterable[str]) -> str:
     """Return the names for a message, ``'a', 'b'``, in their order. At most twelve are listed."""
     names = list(names)
     text = ", ".join(quote_name(str(name)) for name in names[:MAX_LISTED])
-    return (
-        f"{text} and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else text or "none"
-    )
+    if len(names) > MAX_LISTED:
+        text += f" and {len(names) - MAX_LISTED} more"
+    return text or "none"
 
 
 def quote_name(name: str) -> str:
     """Return the repr of a name for a message. A name of more than 120 characters is cut."""
-    return repr(name) if len(name) <= 120 else f"{name[:100]!r}… ({len(name)} characters)"
+    if len(name) > 120:
+        return f"{name[:100]!r}… ({len(name)} characters)"
+    return repr(name)
 
 
 def describe_error(error: BaseException) -> str:
@@ -218,7 +222,9 @@ def describe_error(error: BaseException) -> str:
         text = escape(str(error))
     except Exception:  # noqa: BLE001 - a plugin's class may raise anything
         text = "its text cannot be read"
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    if not text:
+        return type(error).__name__
+    return f"{type(error).__name__}: {text}"
 
 
 def function_not_found(
@@ -263,19 +269,31 @@ def condition_hint(source: str, name: str) -> str:
         if directive:
             if directive[1] in ("elif", "else", "endif") and conditions:
                 conditions.pop()
-            if directive[1] != "endif":
-                conditions.append(line.strip() if directive[1] in ("if", "ifdef", "elif") else "")
+            if directive[1] in ("if", "ifdef", "elif"):
+                conditions.append(line.strip())
+            elif directive[1] != "endif":
+                conditions.append("")  # no definition of a macro compiles such a branch
         elif definition.search(line):
-            for condition in reversed(conditions):
-                macro = re.search(
-                    r"(?<![!\w])(?:cl|__opencl_c)_\w+",
-                    re.sub(r"!\s*defined\s*\(?\s*\w+", "", condition),
-                )
-                if macro:
-                    return (
-                        f". {name!r} is in a branch of {condition!r}, and each device's compiler has its own macros: "
-                        f"defines={{{macro[0]!r}: 1}} compiles the branch"
-                    )
+            hint = _branch_hint(name, conditions)
+            if hint:
+                return hint
+    return ""
+
+
+def _branch_hint(name: str, conditions: Sequence[str]) -> str:
+    """Return the end of a message about a definition in branches, if the innermost that depends on
+    a macro of the device's compiler has one; else "".
+    """
+    import re
+
+    for condition in reversed(conditions):
+        positive = re.sub(r"!\s*defined\s*\(?\s*\w+", "", condition)
+        macro = re.search(r"(?<![!\w])(?:cl|__opencl_c)_\w+", positive)
+        if macro:
+            return (
+                f". {name!r} is in a branch of {condition!r}, and each device's compiler has its own macros: "
+                f"defines={{{macro[0]!r}: 1}} compiles the branch"
+            )
     return ""
 
 
@@ -288,17 +306,19 @@ def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
 
     names = {each.lower(): each for each in islice(known, MAX_COMPARED)}
     close = get_close_matches(name.lower(), names, n=1, cutoff=cutoff)
-    return f". Did you mean {names[close[0]]!r}?" if close else ""
+    if not close:
+        return ""
+    return f". Did you mean {names[close[0]]!r}?"
 
 
 def compile_error(kind: str, language: str, errors: Sequence[str], log: str) -> CompileError:
     """Return the error for a source that does not compile: its first error and the number of
     others. `log` has the compiler's output.
     """
-    more = f" (and {len(errors) - 1} more in .log)" if len(errors) > 1 else ""
-    return CompileError(
-        f"the {language} source does not compile: {errors[0]}{more}", kind=kind, log=log
-    )
+    text = f"the {language} source does not compile: {errors[0]}"
+    if len(errors) > 1:
+        text += f" (and {len(errors) - 1} more in .log)"
+    return CompileError(text, kind=kind, log=log)
 
 
 def with_log(message: str, log: str) -> str:
@@ -308,19 +328,17 @@ def with_log(message: str, log: str) -> str:
     log = log.strip()
     if log in message:
         return message
-    quoted = next(
-        (
-            line.strip()
-            for line in log.split("\n")
-            if line.strip() and f": {line.strip()}" in message
-        ),
-        "",
-    )
-    if not quoted:
+    for line in map(str.strip, log.split("\n")):
+        if line and f": {line}" in message:
+            quoted = line
+            break
+    else:
         return f"{message}\n{log}"
     head, _, tail = message.partition(f" {quoted}")
     tail = tail.removeprefix(". ")
-    return f"{head}\n{log}" if not tail or tail.startswith(" (and ") else f"{head}\n{log}\n{tail}"
+    if not tail or tail.startswith(" (and "):
+        return f"{head}\n{log}"
+    return f"{head}\n{log}\n{tail}"
 
 
 def own_module(*names: str, error: BaseException | None = None) -> str:
@@ -334,9 +352,7 @@ def own_module(*names: str, error: BaseException | None = None) -> str:
     error
         The exception of an import. The modules that it and its causes name are examined too.
     """
-    import os
     import sys
-    from importlib.machinery import PathFinder
 
     found = list(names)
     while error is not None:
@@ -345,30 +361,49 @@ def own_module(*names: str, error: BaseException | None = None) -> str:
         elif isinstance(error, AttributeError) and isinstance(error.obj, type(sys)):
             found.append(error.obj.__name__)
         error = error.__cause__ or error.__context__
-    folders = dict.fromkeys(
-        os.path.abspath(folder) for folder in sys.path if isinstance(folder, str)
-    )
     for top in dict.fromkeys(name.partition(".")[0] for name in found if name):
-        specs = [spec for folder in folders if (spec := PathFinder.find_spec(top, [folder]))]
-        path = specs[0].origin if len(specs) > 1 else None
+        path = _hiding_file(top)
         if path:
-            folder = os.path.dirname(
-                os.path.dirname(path) if specs[0].submodule_search_locations else path
-            )
-            if os.path.isdir(folder) and not any(
-                each.endswith((".dist-info", ".egg-info")) for each in os.listdir(folder)
-            ):
-                return f"the file {path!r} hides the installed package {top!r}. Rename the file"
+            return f"the file {path!r} hides the installed package {top!r}. Rename the file"
     return ""
+
+
+def _hiding_file(package: str) -> str:
+    """Return the file that is imported in place of an installed package; "" if there is none."""
+    import os
+    import sys
+    from importlib.machinery import PathFinder
+
+    specs = []
+    for entry in dict.fromkeys(os.path.abspath(each) for each in sys.path if isinstance(each, str)):
+        spec = PathFinder.find_spec(package, [entry])
+        if spec is not None:
+            specs.append(spec)
+    if len(specs) < 2 or not specs[0].origin:
+        return ""
+    path = specs[0].origin
+    folder = os.path.dirname(path)
+    if specs[0].submodule_search_locations:
+        folder = os.path.dirname(folder)
+    if not os.path.isdir(folder):
+        return ""
+    # A folder of installed packages hides none by mistake.
+    for name in os.listdir(folder):
+        if name.endswith((".dist-info", ".egg-info")):
+            return ""
+    return path
 
 
 def pip_install(*words: str) -> str:
     """Return pip's command for distributions and options: ``pip install "devmod-core[build]"``. A
     distribution with an extra is quoted.
     """
-    return " ".join(
-        ("pip install", *(f'"{word}"' if "[" in word else word for word in " ".join(words).split()))
-    )
+    command = "pip install"
+    for word in " ".join(words).split():
+        if "[" in word:
+            word = f'"{word}"'
+        command += f" {word}"
+    return command
 
 
 def not_installed(subject: str, distribution: str, *modules: str) -> str:
@@ -379,11 +414,9 @@ def not_installed(subject: str, distribution: str, *modules: str) -> str:
     modules. If a file of the user hides one, the sentences name that file.
     """
     own = own_module(*modules)
-    return (
-        f"{subject} cannot be imported: {own}"
-        if own
-        else f"{subject} is not installed. To add it: {pip_install(distribution)}"
-    )
+    if own:
+        return f"{subject} cannot be imported: {own}"
+    return f"{subject} is not installed. To add it: {pip_install(distribution)}"
 
 
 def fallback_cause(runtime: str, variable: str, excluded: str) -> str:
@@ -392,14 +425,18 @@ def fallback_cause(runtime: str, variable: str, excluded: str) -> str:
     """
     if excluded:
         return f"{variable} excluded {excluded}"
-    return f"{variable} was set" if variable else f"{runtime} was not installed"
+    if variable:
+        return f"{variable} was set"
+    return f"{runtime} was not installed"
 
 
 def admission_hint(distribution: str, variable: str) -> str:
     """Return the clause with the change of DEVMOD_PLUGINS_ALLOW or DEVMOD_PLUGINS_DENY (`variable`)
     that admits a distribution.
     """
-    return f"{'add' if variable.endswith('ALLOW') else 'remove'} {distribution} {'to' if variable.endswith('ALLOW') else 'from'} {variable}"
+    if variable.endswith("ALLOW"):
+        return f"add {distribution} to {variable}"
+    return f"remove {distribution} from {variable}"
 
 
 def runtime_not_linked(

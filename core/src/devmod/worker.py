@@ -59,7 +59,9 @@ def search_path() -> list[str]:
 
 def describe_exit(code: int) -> str:
     """Return a description of an exit status, for messages."""
-    return f"ends with signal {-code}" if code < 0 else f"ends with exit status {code}"
+    if code < 0:
+        return f"ends with signal {-code}"
+    return f"ends with exit status {code}"
 
 
 def can_start_python() -> bool:
@@ -129,21 +131,20 @@ class Worker:
         import tempfile
 
         with ExitStack() as its_files, ExitStack() as own_files:
-            self._printed = (
-                own_files.enter_context(tempfile.TemporaryFile(buffering=0)) if captures else None
-            )
+            self._printed = None
+            if captures:
+                self._printed = own_files.enter_context(tempfile.TemporaryFile(buffering=0))
             requests, self._requests = _pipe(its_files, own_files)
-            lifeline = (
-                _pipe(its_files, own_files)[0] if sys.platform == "linux" and not removes else None
-            )
-            flags = [
-                flag
-                for flag, is_set in (
-                    ("-E", sys.flags.ignore_environment),
-                    ("-s", sys.flags.no_user_site),
-                )
-                if is_set
-            ]
+            lifeline = None
+            inherited: tuple[int, ...] = ()
+            if sys.platform == "linux" and not removes:
+                lifeline, _ = _pipe(its_files, own_files)
+                inherited = (lifeline,)
+            flags = []
+            if sys.flags.ignore_environment:
+                flags.append("-E")
+            if sys.flags.no_user_site:
+                flags.append("-s")
             self.process = subprocess.Popen(  # noqa: S603 - this very Python
                 # It does not import from the current folder, which may be a stranger's, unless
                 # `sys.path` names it.
@@ -153,7 +154,7 @@ class Worker:
                 stderr=self._printed,
                 env=environment,
                 cwd=folder,
-                pass_fds=() if lifeline is None else (lifeline,),
+                pass_fds=inherited,
                 start_new_session=True,  # Ctrl-C in a terminal must reach only this process, which ends the other
             )
             self._files = own_files.pop_all()
@@ -177,9 +178,8 @@ class Worker:
         reader = self._reader
         if reader:
             reader.join(_END_TIMEOUT)
-        if (
-            not reader or not reader.is_alive()
-        ):  # else a process that cannot be ended has the other end
+        # Else a process that cannot be ended has the other end.
+        if not reader or not reader.is_alive():
             assert self.process.stdout is not None
             self.process.stdout.close()
 
@@ -243,10 +243,10 @@ class Worker:
         if self._reader is None:
             self._start_reading()
         assert self._reader is not None
+        if seconds is not None:
+            seconds = min(seconds, threading.TIMEOUT_MAX)
         try:
-            line = self._lines.get(
-                timeout=None if seconds is None else min(seconds, threading.TIMEOUT_MAX)
-            )
+            line = self._lines.get(timeout=seconds)
         except Empty:
             self.is_late = self.process.poll() is None
             return None
@@ -254,7 +254,9 @@ class Worker:
         self._reader = None
         if len(line) == _MAX_ANSWER:
             self.kill()
-        return json.loads(line) if line.endswith(b"\n") else None  # the last line may be incomplete
+        if not line.endswith(b"\n"):  # the last line may be incomplete
+            return None
+        return json.loads(line)
 
     def ask(
         self, request: object, seconds: float, meanwhile: Callable[[], None] = lambda: None
@@ -278,7 +280,9 @@ class Worker:
     @property
     def end(self) -> str:
         """A description of the end of the process, for messages."""
-        return "does not end" if self.is_late else describe_exit(self.process.wait())
+        if self.is_late:
+            return "does not end"
+        return describe_exit(self.process.wait())
 
     def end_of_item(self, seconds: float | None) -> End:
         """Return how the process ended, or that it took longer than `seconds`, after `answer` has
@@ -293,9 +297,8 @@ class Worker:
         """Wait for the end of the process, at most so many seconds."""
         from subprocess import TimeoutExpired
 
-        if (
-            sys.platform == "linux" and self.process.poll() is None
-        ):  # Popen.wait sleeps for up to 50 ms at a time
+        # Popen.wait sleeps for up to 50 ms at a time.
+        if sys.platform == "linux" and self.process.poll() is None:
             with (
                 suppress(OSError, ValueError),
                 open(os.pidfd_open(self.process.pid), "rb", buffering=0) as end,
@@ -328,12 +331,14 @@ class IdleWorkers(Generic[_AnyWorker]):
         no part in the next request.
         """
         for each in self._workers[::-1]:
-            if each[0] == key:
-                with suppress(ValueError):  # another thread has taken it
-                    self._workers.remove(each)
-                    if each[1].process.poll() is None:
-                        return each[1]
-                    each[1].__exit__()
+            own_key, worker = each
+            if own_key != key:
+                continue
+            with suppress(ValueError):  # another thread has taken it
+                self._workers.remove(each)
+                if worker.process.poll() is None:
+                    return worker
+                worker.__exit__()
         return None
 
     def add(self, worker: _AnyWorker, key: str = "") -> None:
@@ -406,18 +411,22 @@ def answers(
     processes
         How many processes work at the same time. They get the items in turns.
     """
-    others = [each for each in items if can_start_python() and not here(each)]
+    others: list[_Item] = []
+    if can_start_python():
+        others = [each for each in items if not here(each)]
     with ExitStack() as stack:
-        parts = [others[start::processes] for start in range(min(processes, len(others)))]
-        streams = [
-            stack.enter_context(closing(_other_answers(module, part, seconds, settings or {})))
-            for part in parts
-        ]
+        streams = []
+        for start in range(min(processes, len(others))):
+            stream = _other_answers(module, others[start::processes], seconds, settings or {})
+            streams.append(stack.enter_context(closing(stream)))
         for each in streams:
             next(each)
         turns = cycle(streams)
         for item in items:
-            yield (function(item), None) if not others or here(item) else next(next(turns))
+            if not others or here(item):
+                yield function(item), None
+            else:
+                yield next(next(turns))
 
 
 def _other_answers(
@@ -433,7 +442,8 @@ def _other_answers(
             while end is None and position < len(items):
                 answer = worker.answer(seconds)
                 position += 1
-                end = None if answer is not None else worker.end_of_item(seconds)
+                if answer is None:
+                    end = worker.end_of_item(seconds)
                 yield answer, end
 
 
@@ -502,7 +512,10 @@ def guarded_group() -> Iterator[int | None]:
     if not hasattr(os, "killpg") or not can_start_python():
         yield None
         return
-    guard = _guards.pop() if _guards else _start_guard()
+    if _guards:
+        guard = _guards.pop()
+    else:
+        guard = _start_guard()
     try:
         yield guard[0]
     except BaseException:

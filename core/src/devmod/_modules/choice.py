@@ -356,16 +356,7 @@ def program_kernels(name: str, program: Module) -> dict[str, list[Module]]:
     """Return the candidates of each kernel of a program. Raise FormatError if there are none, or
     several imports have one.
     """
-    interface = program.functions[name].interface
-    names: Any = None
-    if interface is not None:
-        names = interface.extra.get("kernels")
-    if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
-        raise FormatError(
-            f"the program {quote_name(name)} has no list of its kernels",
-            kind=PROGRAM,
-            function=name,
-        )
+    names = _kernel_names(name, program)
     imports: list[Any] = [each for each in program.imports if each.kind != "const_loader"]
     if not imports:
         raise FormatError(
@@ -393,6 +384,20 @@ def program_kernels(name: str, program: Module) -> dict[str, list[Module]]:
             function=name,
         )
     return result
+
+
+def _kernel_names(name: str, program: Module) -> list[str]:
+    interface = program.functions[name].interface
+    names: Any = None
+    if interface is not None:
+        names = interface.extra.get("kernels")
+    if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
+        raise FormatError(
+            f"the program {quote_name(name)} has no list of its kernels",
+            kind=PROGRAM,
+            function=name,
+        )
+    return names
 
 
 def _is_described(device: object) -> bool:

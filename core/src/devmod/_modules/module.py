@@ -302,8 +302,8 @@ class Module(ProcessLocal, ABC):
         shown = ", ".join(names[:4])
         if len(names) > 4:
             shown += ", …"
-        text = f"<{type(self).__name__} {kind}: {shown or 'no functions'}>"
-        return shorten(escape_line(text))
+        text = escape_line(f"<{type(self).__name__} {kind}: {shown or 'no functions'}>")
+        return shorten(text)
 
 
 def get_global(module: Module, name: str, device: Device | None, options: dict[str, Any]) -> Array:

@@ -41,39 +41,30 @@ def collect() -> tuple[list[tuple[str, str]], list[str]]:
     # `devmod.compile`, the specs and `devmod.load` name modules of these wheels by strings, which
     # PyInstaller cannot see.
     for package in ("devmod_readers", "devmod_runtime", "devmod_targets", "devmod_remote"):
-        modules += (
-            collect_submodules(package, filter=lambda name: not name.startswith(unused))
-            if find_spec(package)
-            else []
-        )
+        if find_spec(package):
+            modules += collect_submodules(package, filter=lambda name: not name.startswith(unused))
     metadata: list[tuple[str, str]] = copy_metadata(CORE)
-    metadata += collect_data_files("devmod_targets") if find_spec("devmod_targets") else []
+    if find_spec("devmod_targets"):
+        metadata += collect_data_files("devmod_targets")
+
     for source in distributions():
         claims = [Claim(group, name, value, source) for group, name, value in source.entries]
         if source.problem or not claims or registry.excluding_variable(claims[0]):
             continue
         metadata += copy_metadata(source.name)
-        entry_modules = [
-            (
-                claim.group in ("devmod.conformance", "devmod.commands"),
-                claim.value.partition(":")[0].strip(),
-            )
-            for claim in claims
-        ]
+        used = set()
+        excluded = set()
         for claim in claims:
-            metadata += (
-                collect_data_files(claim.value, includes=["*.devmod"])
-                if claim.group == "devmod.bundles"
-                else []
-            )
-        excluded = {module for is_unused, module in entry_modules if is_unused}
-        for module in sorted(
-            {module for is_unused, module in entry_modules if not is_unused and module != "devmod"}
-        ):
+            module = claim.value.partition(":")[0].strip()
+            if claim.group in ("devmod.conformance", "devmod.commands"):
+                excluded.add(module)
+            elif module != "devmod":
+                used.add(module)
+            if claim.group == "devmod.bundles":
+                metadata += collect_data_files(claim.value, includes=["*.devmod"])
+        for module in sorted(used):
             modules.append(module)
-            modules += [
-                each
-                for each in collect_submodules(module.partition(".")[0])
-                if each not in excluded
-            ]
+            for each in collect_submodules(module.partition(".")[0]):
+                if each not in excluded:
+                    modules.append(each)
     return metadata, sorted(set(modules))

@@ -34,16 +34,16 @@ def __getattr__(name: str) -> object:
         return __dir__()
     if name not in _NAMES:
         raise AttributeError(f"module 'devmod.interop' has no attribute {name!r}")
-    return (
-        import_module("devmod.interop.tvm")
-        if name == "tvm"
-        else reader(f"devmod_targets.interop.{name}")
-    )
+    if name == "tvm":
+        return import_module("devmod.interop.tvm")
+    return reader(f"devmod_targets.interop.{name}")
 
 
 def __dir__() -> list[str]:
     """Return the names that exist here: help() and inspect.getmembers() read each of them."""
-    return [*_NAMES] if all(map(_can_import, _WHEELS)) else ["tvm"]
+    if not all(map(_can_import, _WHEELS)):
+        return ["tvm"]
+    return list(_NAMES)
 
 
 def reader(module: str) -> Any:

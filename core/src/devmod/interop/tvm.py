@@ -105,9 +105,8 @@ def load_imports(data: Buffer) -> Module:
         `data` is not a buffer.
     """
     check_raw("the imports blob")
-    return _load_imports(
-        snapshot(data, "load_imports(data)", "load_library(path)"), "the imports blob"
-    )
+    view = snapshot(data, "load_imports(data)", "load_library(path)")
+    return _load_imports(view, "the imports blob")
 
 
 # The layout (tvm-ffi, src/ffi/extra/library_module.cc):
@@ -135,17 +134,14 @@ def _load_imports(data: memoryview, subject: str) -> Module:
                 continue
             saved = values.read_bytes()
             spec = _spec(kind)
-            known = spec is not None or kind == CONST_LOADER
-            modules.append(
-                _from_tvm(kind, spec, saved, f"{subject}: module {number}")
-                if known
-                else ForeignModule(kind, saved)
-            )
+            if spec is None and kind != CONST_LOADER:
+                modules.append(ForeignModule(kind, saved))
+            else:
+                modules.append(_from_tvm(kind, spec, saved, f"{subject}: module {number}"))
     values.finish()
     for number, module in enumerate(modules):
-        module.__dict__["_devmod_imports"] = tuple(
-            modules[child] for child in children[rows[number] : rows[number + 1]]
-        )
+        imports = children[rows[number] : rows[number + 1]]
+        module.__dict__["_devmod_imports"] = tuple(modules[child] for child in imports)
         module.__dict__["_devmod_tvm_number"] = number
     reached = len(ordered(modules[:1]))
     if reached != len(modules):
@@ -182,12 +178,12 @@ def dump_imports(module: Module) -> bytes:
     """
     order = ordered((module,))
     numbers = [each.__dict__.get("_devmod_tvm_number") for each, _ in order]
+    # The order of the loaded blob.
     if sorted(filter(None, numbers), key=int) == list(range(1, len(order))) and numbers[0] == 0:
-        order.sort(
-            key=lambda each: int(each[0].__dict__["_devmod_tvm_number"])
-        )  # the order of the loaded blob
+        order.sort(key=lambda each: int(each[0].__dict__["_devmod_tvm_number"]))
     place = {id(each): number for number, (each, _) in enumerate(order)}
-    rows, children = [0], []
+    rows = [0]
+    children: list[int] = []
     for _, imports in order:
         children += [place[id(child)] for child in imports]
         rows.append(len(children))
@@ -196,11 +192,10 @@ def dump_imports(module: Module) -> bytes:
         parts += (_u64(len(vector)), *map(_u64, vector))
     with shared_scan():
         for each, _ in order:
-            kind = (
-                each.tvm_kind
-                if isinstance(each, TvmModule)
-                else _TVM_KINDS.get(each.kind, each.kind)
-            ).encode()
+            name = _TVM_KINDS.get(each.kind, each.kind)
+            if isinstance(each, TvmModule):
+                name = each.tvm_kind
+            kind = name.encode()
             parts += (_u64(len(kind)), kind)
             if not isinstance(each, LibraryModule):
                 saved = _dump_parts(each)
@@ -221,9 +216,8 @@ def load_library(path: str | os.PathLike[str]) -> Module:
     """
     from devmod._formats.bundle_file import map_file
 
-    name = path_to_str(
-        path, "load_library(path)", "load_imports(data) takes an imports blob in memory"
-    )
+    hint = "load_imports(data) takes an imports blob in memory"
+    name = path_to_str(path, "load_library(path)", hint)
     check_raw_file(name)
     blob = _tvm().symbol_bytes(name, map_file(name), TVM_LIBRARY)
     if blob is None:
@@ -243,7 +237,8 @@ class TvmModule(StoredModule):
         self, entry: Entry, wire: memoryview, tvm_kind: str, tvm_bytes: memoryview, place: str
     ) -> None:
         super().__init__(entry, slices(wire), place)
-        self.tvm_kind, self.tvm_bytes = tvm_kind, tvm_bytes
+        self.tvm_kind = tvm_kind
+        self.tvm_bytes = tvm_bytes
 
 
 class ForeignModule(Module):
@@ -282,9 +277,8 @@ def _from_tvm(kind: str, spec: TargetSpec | None, data: memoryview, subject: str
     if spec is None:
         tensors, by_symbol = values.read_constants()
         values.finish()
-        constants = ConstLoaderModule(
-            {name: ConstantTensor(*tensor) for name, tensor in tensors.items()}, by_symbol
-        )
+        tensors = {name: ConstantTensor(*tensor) for name, tensor in tensors.items()}
+        constants = ConstLoaderModule(tensors, by_symbol)
         wire = memoryview(constants.save_to_bytes())
         entry = Entry(kind, functions=tuple(constants.by_symbol), offset=0, size=len(wire))
         return TvmModule(entry, wire, kind, data, subject)
@@ -295,8 +289,10 @@ def _from_tvm(kind: str, spec: TargetSpec | None, data: memoryview, subject: str
             fields[field] = values.read_str()
         elif field == "fmap":
             fields[field] = values.read_fmap()
+        elif spec.shader_map:
+            fields[field] = values.read_shaders()
         else:
-            fields[field] = values.read_shaders() if spec.shader_map else values.read_bytes()
+            fields[field] = values.read_bytes()
     values.finish()
     wire = memoryview(b"".join(_wire.encode(spec, fields["fmt"], fields["fmap"], fields["code"])))
     fmt = spec.canonical_format(fields["fmt"])
@@ -306,19 +302,18 @@ def _from_tvm(kind: str, spec: TargetSpec | None, data: memoryview, subject: str
 
 def _spec(kind: str) -> TargetSpec | None:
     """Return the spec of a kind that TVM may have."""
-    return spec_of_loader(kind) if is_valid_name(kind) and kind != PROGRAM else None
+    if not is_valid_name(kind) or kind == PROGRAM:
+        return None
+    return spec_of_loader(kind)
 
 
 def _dump_parts(module: Module) -> list[Binary]:
     if isinstance(module, (TvmModule, ForeignModule)):
         return [module.tvm_bytes]
     if module.kind == CONST_LOADER:
-        constants = (
-            module
-            if isinstance(module, ConstLoaderModule)
-            else load_constants(memoryview(module.save_to_bytes()))
-        )
-        assert isinstance(constants, ConstLoaderModule)
+        constants: Any = module
+        if not isinstance(module, ConstLoaderModule):
+            constants = load_constants(memoryview(module.save_to_bytes()))
         return [*_tvm().constants_parts(constants.tensors, constants.by_symbol)]
     if module.kind == PROGRAM:
         raise FormatError(
@@ -333,14 +328,10 @@ def _dump_parts(module: Module) -> list[Binary]:
         )
     spec, fmt, fmap, code = payload
     saved_format = fmt
-    if (
-        spec.format_aliases
-    ):  # the format in a module's own bytes may be one, and TVM's Vulkan runtime accepts any
-        saved_format = Reader(
-            memoryview(b"".join(module.wire_parts())),
-            f"the bytes of the {spec.kind} module",
-            spec.kind,
-        ).read_str()
+    # The format in a module's own bytes may be an alias, and TVM's Vulkan runtime accepts any.
+    if spec.format_aliases:
+        data = memoryview(b"".join(module.wire_parts()))
+        saved_format = Reader(data, f"the bytes of the {spec.kind} module", spec.kind).read_str()
     return [*_tvm().module_parts(spec, fmt, saved_format, fmap, code)]
 
 

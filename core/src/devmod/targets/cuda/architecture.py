@@ -51,10 +51,16 @@ def _cubin(code: bytes | memoryview) -> str:
     if header is None or header.machine != CUDA:
         return ""
     if header.abi_version < 8:
-        result, exact = header.flags & 0xFF, bool(header.flags & 0x800)
+        number = header.flags & 0xFF
+        is_exact = bool(header.flags & 0x800)
     else:
-        result, exact = header.flags >> 8 & 0xFF, _accelerated(header.section(b".nv.compat"))
-    return f"sm_{result}{'a' if exact else ''}" if result >= 10 else ""
+        number = header.flags >> 8 & 0xFF
+        is_exact = _accelerated(header.section(b".nv.compat"))
+    if number < 10:
+        return ""
+    if is_exact:
+        return f"sm_{number}a"
+    return f"sm_{number}"
 
 
 def _accelerated(compat: bytes) -> bool:
@@ -63,10 +69,13 @@ def _accelerated(compat: bytes) -> bool:
     """
     at = 0
     while at + 4 <= len(compat):
-        form, attribute = compat[at], compat[at + 1]
+        form = compat[at]
+        attribute = compat[at + 1]
         if attribute == 9:
             return form == 2 and compat[at + 2] == 1
-        at += 4 + (read_uint(compat, at + 2, 2) if form == 4 else 0)
+        if form == 4:
+            at += read_uint(compat, at + 2, 2)
+        at += 4
     return False
 
 
@@ -96,24 +105,32 @@ def _fatbin(code: memoryview) -> str:
     for _ in range(_MAX_ENTRIES):
         if at + 48 > end:
             break
-        kind, head, size = (
-            read_uint(code, at, 2),
-            read_uint(code, at + 4, 4),
-            read_uint(code, at + 8, 8),
-        )
+        head = read_uint(code, at + 4, 4)
+        size = read_uint(code, at + 8, 8)
         if head < 48 or at + head + size > end:
             break
-        arch, flags = read_uint(code, at + 28, 4), read_uint(code, at + 40, 8)
-        letter = "a" if flags >> 20 & 1 else "f" if flags >> 21 & 1 else ""
-        if kind in (1, 2) and 10 <= arch <= 999:
-            plain = (
-                _cubin(code[at + head : at + head + size])
-                if kind == 2
-                else _ptx(bytes(code[at + head : at + head + size][:_PTX_HEAD]))
-            )
-            results[plain or f"{('compute', 'sm')[kind - 1]}_{arch}{letter}"] = None
+        variant = _entry_variant(code[at : at + head], code[at + head : at + head + size])
+        if variant:
+            results[variant] = None
         at += head + size
     return ",".join(results)
+
+
+def _entry_variant(header: memoryview, data: memoryview) -> str:
+    """Return the variant of an entry of a fatbin; that of its header, if its data has none."""
+    kind = read_uint(header, 0, 2)
+    arch = read_uint(header, 28, 4)
+    flags = read_uint(header, 40, 8)
+    if kind not in (1, 2) or not 10 <= arch <= 999:
+        return ""
+    letter = ""
+    if flags >> 20 & 1:
+        letter = "a"
+    elif flags >> 21 & 1:
+        letter = "f"
+    if kind == 2:
+        return _cubin(data) or f"sm_{arch}{letter}"
+    return _ptx(bytes(data[:_PTX_HEAD])) or f"compute_{arch}{letter}"
 
 
 def rank(variant: str, arch: str) -> int | None:
@@ -125,10 +142,12 @@ def rank(variant: str, arch: str) -> int | None:
     device = _parse(arch)
     if device is None:
         return None
-    fits = [
-        result for part in variant.split(",") if (result := _rank_one(part, device)) is not None
-    ]
-    return max(fits, default=None)
+    ranks = []
+    for part in variant.split(","):
+        number = _rank_one(part, device)
+        if number is not None:
+            ranks.append(number)
+    return max(ranks, default=None)
 
 
 _Parsed = tuple[bool, int, str, tuple[int, int] | None]
@@ -139,35 +158,49 @@ def _rank_one(part: str, device: _Parsed) -> int | None:
     if parsed is None:
         return None
     is_ptx, needed, letter, ptx = parsed
-    has, reads = device[1], device[3]
+    _, present, _, reads = device
     if ptx is not None and reads is not None and ptx > reads:
         return None
-    family = has // 10 == needed // 10 and has >= needed
+    if not _runs_on(is_ptx, needed, letter, present):
+        return None
+    result = needed * 4 + 1
+    if letter == "f":
+        result += 1
+    elif letter == "a":
+        result += 2
+    if not is_ptx:
+        result += _CUBIN
+    return result
+
+
+def _runs_on(is_ptx: bool, needed: int, letter: str, present: int) -> bool:
+    """Return whether code for the number `needed` runs on a device of the number `present`."""
     if letter == "a":
-        fits = has == needed
-    elif is_ptx and not letter:
-        fits = has >= needed
-    elif not is_ptx and (has in _INTEGRATED or needed in _INTEGRATED):
-        fits = has == needed
-    else:
-        fits = family
-    return (
-        (0 if is_ptx else _CUBIN) + needed * 4 + ("", "f", "a").index(letter) + 1 if fits else None
-    )
+        return present == needed
+    if is_ptx and not letter:
+        return present >= needed
+    if not is_ptx and (present in _INTEGRATED or needed in _INTEGRATED):
+        return present == needed
+    return present // 10 == needed // 10 and present >= needed
 
 
 def _parse(text: str) -> _Parsed | None:
     """Return (whether it is PTX, number, letter, PTX version) of one part of a variant."""
     name, _, version = text.partition(":ptx")
     head, _, rest = name.partition("_")
-    letter = rest[-1:] if rest[-1:] in ("a", "f") else ""
+    letter = rest[-1:]
+    if letter not in ("a", "f"):
+        letter = ""
     digits = rest.removesuffix(letter)
     if head not in ("sm", "compute") or not _is_number(digits):
         return None
+    is_ptx = head == "compute"
+    if not version:
+        return is_ptx, int(digits), letter, None
     major, _, minor = version.partition(".")
-    if version and not (_is_number(major) and _is_number(minor)):
+    if not _is_number(major) or not _is_number(minor):
         return None
-    return head == "compute", int(digits), letter, (int(major), int(minor)) if version else None
+    return is_ptx, int(digits), letter, (int(major), int(minor))
 
 
 def _is_number(text: str) -> bool:

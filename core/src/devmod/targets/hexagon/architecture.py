@@ -13,15 +13,22 @@ _EARLY = {1: "v2", 2: "v3", 3: "v4", 4: "v5", 5: "v55"}
 
 def architecture(fmt: str, code: bytes | memoryview) -> str:
     """Return the variant of a Hexagon shared object; "" if it cannot be read. It never raises."""
-    header = elf_header(code) if fmt == "so" else None
+    if fmt != "so":
+        return ""
+    header = elf_header(code)
     if header is None or header.machine != HEXAGON:
         return ""
     version = header.flags & 0x3FF
-    # From v60 on the hexadecimal digits are the version: 0x68 is v68.
-    name = _EARLY.get(version) or (
-        f"v{version:x}" if 0x60 <= version <= 0x99 and version & 15 < 10 else ""
-    )
-    return name + "t" if name and header.flags & 0x8000 else name
+    if version in _EARLY:
+        name = _EARLY[version]
+    elif 0x60 <= version <= 0x99 and version & 15 < 10:
+        # From v60 on the hexadecimal digits are the version: 0x68 is v68.
+        name = f"v{version:x}"
+    else:
+        return ""
+    if header.flags & 0x8000:
+        name += "t"
+    return name
 
 
 def rank(variant: str, arch: str) -> int | None:
@@ -30,16 +37,22 @@ def rank(variant: str, arch: str) -> int | None:
     """
     if not variant:
         return 0
-    needed, present = _number(variant), _number(arch)
+    needed = _number(variant)
+    present = _number(arch)
     if needed is None or present is None:
         return None
-    if variant.endswith("t") or arch.endswith("t"):
-        return needed if variant == arch else None
-    return needed if needed <= present else None
+    is_small = variant.endswith("t") or arch.endswith("t")
+    if is_small and variant != arch:
+        return None
+    if needed > present:
+        return None
+    return needed
 
 
 def _number(name: str) -> int | None:
     """Return the number of a version (v5, v55, v60); None for another text."""
     digits = name.removeprefix("v").removesuffix("t")
-    valid = name.startswith("v") and digits.isascii() and digits.isdigit() and len(digits) <= 3
-    return int(digits) if valid else None
+    is_number = digits.isascii() and digits.isdigit() and len(digits) <= 3
+    if not name.startswith("v") or not is_number:
+        return None
+    return int(digits)

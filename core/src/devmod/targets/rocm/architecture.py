@@ -14,6 +14,10 @@ from __future__ import annotations
 
 from devmod._util.elf import AMDGPU, elf_header, read_uint
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 #: The processor's number in the ELF flags (EF_AMDGPU_MACH) to its name, as LLVM's AMDGPU usage
 #: guide lists them.
 _FROM_20 = "600 601 700 701 702 703 704 - 801 802 803 810 900 902 904 906 908 909 90c 1010 1011 1012 1030 1031 1032 1033"
@@ -61,20 +65,27 @@ def architecture(fmt: str, code: bytes | memoryview) -> str:
     if bytes(code[: len(_BUNDLE_MAGIC)]) == _BUNDLE_MAGIC:
         return _bundle(code)
     header = elf_header(code)
-    name = (
-        _MACH.get(header.flags & 0xFF, "-")
-        if header is not None and header.machine == AMDGPU
-        else "-"
-    )
-    if header is None or name == "-" or header.osabi != 64 or header.abi_version < 1:
+    if header is None or header.machine != AMDGPU:
         return ""
-    flags = header.flags
-    if header.abi_version == 1:
-        features = [name for bit, name in ((9, "sramecc+"), (8, "xnack+")) if flags >> bit & 1]
-    else:
-        states = (("sramecc", flags >> 10 & 3), ("xnack", flags >> 8 & 3))
-        features = [feature + "-+"[state - 2] for feature, state in states if state >= 2]
-    return ":".join([f"gfx{name}", *features])
+    name = _MACH.get(header.flags & 0xFF, "-")
+    if name == "-" or header.osabi != 64 or header.abi_version < 1:
+        return ""
+    return ":".join([f"gfx{name}", *_features(header.flags, header.abi_version)])
+
+
+def _features(flags: int, abi_version: int) -> Iterator[str]:
+    """Yield the features in the ELF flags, with their states."""
+    if abi_version == 1:
+        if flags >> 9 & 1:
+            yield "sramecc+"
+        if flags >> 8 & 1:
+            yield "xnack+"
+        return
+    for feature, state in (("sramecc", flags >> 10 & 3), ("xnack", flags >> 8 & 3)):
+        if state == 2:
+            yield f"{feature}-"
+        elif state == 3:
+            yield f"{feature}+"
 
 
 def _bundle(code: bytes | memoryview) -> str:
@@ -90,13 +101,11 @@ def _bundle(code: bytes | memoryview) -> str:
         if length > 256 or at + 24 + length > len(code):
             break
         name = bytes(code[at + 24 : at + 24 + length]).decode("ascii", "replace")
-        target = name[name.find("gfx") :] if "amdgcn" in name and "gfx" in name else ""
-        if (
-            target
-            and target.replace(":", "").replace("+", "").replace("-", "").isalnum()
-            and target.isascii()
-        ):
-            results[target] = None
+        if "amdgcn" in name and "gfx" in name:
+            target = name[name.find("gfx") :]
+            letters = target.replace(":", "").replace("+", "").replace("-", "")
+            if letters.isalnum() and letters.isascii():
+                results[target] = None
         at += 24 + length
     return ",".join(results)
 
@@ -111,9 +120,10 @@ def rank(variant: str, arch: str) -> int | None:
     ranks = []
     for part in variant.split(","):
         name, *features = part.split(":")
-        exact = name == processor and name.startswith("gfx")
-        if (exact or processor in _GENERIC.get(name, "").split()) and set(features) <= set(
-            settings
-        ):
-            ranks.append((100 if exact else 50) + len(features))
+        if not set(features) <= set(settings):
+            continue
+        if name == processor and name.startswith("gfx"):
+            ranks.append(100 + len(features))
+        elif processor in _GENERIC.get(name, "").split():
+            ranks.append(50 + len(features))
     return max(ranks, default=None)

@@ -13,7 +13,8 @@ def _bare_words(code: bytes | memoryview) -> bytes | memoryview:
     """Return the SPIR-V words of a shader value (R15), the content of a .spv file. Such a file
     cannot have a flag.
     """
-    flag, count = int.from_bytes(code[:4], "little"), int.from_bytes(code[4:12], "little")
+    flag = int.from_bytes(code[:4], "little")
+    count = int.from_bytes(code[4:12], "little")
     if len(code) < 12 or len(code) != 12 + 4 * count:
         raise FormatError(
             "the vulkan shader is not a flag, a number of words and that many words", kind="vulkan"

@@ -92,15 +92,15 @@ def architecture(fmt: str, code: bytes | memoryview) -> str:
     """Return the variant of one shader, with flag and count (R15) or without; "" if it cannot be
     read. It never raises.
     """
-    at = 0 if read_uint(code, 0, 4) == _MAGIC else 12
+    if fmt != "spv":
+        return ""
+    at = 0
+    if read_uint(code, 0, 4) != _MAGIC:
+        at = 12
     version = read_uint(code, at + 4, 4)
-    major, minor = version >> 16, version >> 8 & 0xFF
-    if (
-        fmt != "spv"
-        or read_uint(code, at, 4) != _MAGIC
-        or len(code) < at + 20
-        or not 1 <= major <= 9
-    ):
+    major = version >> 16
+    minor = version >> 8 & 0xFF
+    if read_uint(code, at, 4) != _MAGIC or len(code) < at + 20 or not 1 <= major <= 9:
         return ""
     at += 20
     capabilities: set[int] = set()
@@ -112,8 +112,11 @@ def architecture(fmt: str, code: bytes | memoryview) -> str:
     ):
         capabilities.add(read_uint(code, at + 4, 4))
         at += 8
-    beyond = [capability_name(capability) for capability in sorted(capabilities - {0, 1})]
-    return f"spirv{major}.{minor}" + (":" + "+".join(beyond) if beyond else "")
+    variant = f"spirv{major}.{minor}"
+    beyond = sorted(capabilities - {0, 1})
+    if beyond:
+        variant += ":" + "+".join(map(capability_name, beyond))
+    return variant
 
 
 def capability_name(number: int) -> str:
@@ -131,7 +134,8 @@ def rank(variant: str, arch: str) -> int | None:
         return 0
     variant_version, _, variant_capabilities = variant.partition(":")
     device_version, _, device_capabilities = arch.partition(":")
-    needed, present = _version(variant_version), _version(device_version)
+    needed = _version(variant_version)
+    present = _version(device_version)
     capabilities = set(filter(None, variant_capabilities.split("+")))
     if needed is None or present is None or needed > present:
         return None
@@ -141,10 +145,11 @@ def rank(variant: str, arch: str) -> int | None:
 
 
 def _version(text: str) -> tuple[int, int] | None:
-    major, dot, minor = text.removeprefix("spirv").partition(".")
-    valid = (
-        text.startswith("spirv")
-        and dot
-        and all(part.isascii() and part.isdigit() and len(part) <= 2 for part in (major, minor))
-    )
-    return (int(major), int(minor)) if valid else None
+    major, _, minor = text.removeprefix("spirv").partition(".")
+    if not text.startswith("spirv") or not _is_number(major) or not _is_number(minor):
+        return None
+    return int(major), int(minor)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 2
