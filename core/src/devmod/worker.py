@@ -273,8 +273,10 @@ class Worker:
         """Return the further answers up to the end of the process, or those of so many seconds."""
         limit = monotonic() + seconds
         result = []
-        while (answer := self.answer(max(limit - monotonic(), 0))) is not None:
+        answer = self.answer(max(limit - monotonic(), 0))
+        while answer is not None:
             result.append(answer)
+            answer = self.answer(max(limit - monotonic(), 0))
         return result
 
     @property

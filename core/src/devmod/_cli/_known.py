@@ -113,4 +113,6 @@ GROUPS = {
         ),
     },
 }
-KNOWN = {name: command for group in GROUPS.values() for name, command in group.items()}
+KNOWN: dict[str, KnownCommand] = {}
+for _commands in GROUPS.values():
+    KNOWN |= _commands

@@ -296,13 +296,13 @@ class Module(ProcessLocal, ABC):
 
     def __repr__(self) -> str:
         names = list(self)
-        kind = self.kind
+        kind = [self.kind]
         if self.format:
-            kind += f"/{self.format}"
+            kind.append(self.format)
         shown = ", ".join(names[:4])
         if len(names) > 4:
             shown += ", …"
-        text = escape_line(f"<{type(self).__name__} {kind}: {shown or 'no functions'}>")
+        text = escape_line(f"<{type(self).__name__} {'/'.join(kind)}: {shown or 'no functions'}>")
         return shorten(text)
 
 

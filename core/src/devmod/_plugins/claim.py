@@ -138,8 +138,11 @@ class Claim:
     def __repr__(self) -> str:
         from devmod._util.text import escape_line
 
-        origin = f"of {self.provider}" if self.distribution else self.provider
-        return escape_line(f"<Claim {self.key} = {self.value} {origin}>")
+        words = [self.key, "=", self.value]
+        if self.distribution:
+            words.append("of")
+        words.append(self.provider)
+        return escape_line(f"<Claim {' '.join(words)}>")
 
 
 def is_verify_with_kind(claim: Claim) -> bool:
