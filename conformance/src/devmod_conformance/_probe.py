@@ -68,7 +68,7 @@ class Watch:
 
     def _search_program(self, cmd: Any, *args: Any, **named: Any) -> Any:
         """Record the search for a program (in the place of `shutil.which`)."""
-        if os.path.basename(os.fsdecode(cmd)) in self.programs:
+        if self._is_program(cmd):
             self.events.append(f"searches the program {cmd}")
             if self.hide:
                 return None
@@ -76,41 +76,41 @@ class Watch:
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
         """Record the import of a driver's module (``sys.meta_path``)."""
-        if any(name == module or name.startswith(module + ".") for module in self.modules):
+        if any(f"{name}.".startswith(f"{module}.") for module in self.modules):
             self.events.append(f"imports {name}")
             if self.hide:
                 raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event == "ctypes.dlopen" and arguments and arguments[0]:
-            name = os.fsdecode(arguments[0])
-            if any(library in os.path.basename(name) for library in self.libraries):
-                self.events.append(f"opens the library {name}")
-                if self.hide:
-                    raise OSError(
-                        f"{name}: cannot open shared object file: No such file or directory"
-                    )
-        elif (
-            event == "subprocess.Popen"
-            and os.path.basename(os.fsdecode(arguments[0])) in self.programs
-        ):
+            self._audit_library(os.fsdecode(arguments[0]))
+        elif event == "subprocess.Popen" and self._is_program(arguments[0]):
             self.events.append(f"starts the program {arguments[0]}")
             if self.hide:
                 raise FileNotFoundError(f"No such file or directory: {arguments[0]!r}")
         elif self.on and event == "open":
             path, _, flags = arguments
-            if (
-                isinstance(flags, int)
-                and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
-                and path != os.devnull
-            ):
+            is_written = isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+            if is_written and path != os.devnull:
                 self.events.append(f"opens {path!r} to write")
         elif self.on and event.startswith(_RECORDED):
             self.events.append(f"does {event}({', '.join(str(each)[:80] for each in arguments)})")
 
+    def _audit_library(self, name: str) -> None:
+        base = os.path.basename(name)
+        if not any(library in base for library in self.libraries):
+            return
+        self.events.append(f"opens the library {name}")
+        if self.hide:
+            raise OSError(f"{name}: cannot open shared object file: No such file or directory")
+
+    def _is_program(self, path: Any) -> bool:
+        return os.path.basename(os.fsdecode(path)) in self.programs
+
     def take(self) -> list[str]:
         """Return the events since the last call."""
-        events, self.events[:] = list(self.events), []
+        events = list(self.events)
+        self.events.clear()
         return events
 
 
@@ -136,7 +136,8 @@ def steps(request: dict[str, Any], watch: Watch, send: Send) -> None:
     watch.on = True
 
     def step(name: str, action: Callable[[], Any]) -> Any:
-        result, raised = None, ""
+        result = None
+        raised = ""
         watch.take()
         try:
             result = action()
@@ -145,14 +146,12 @@ def steps(request: dict[str, Any], watch: Watch, send: Send) -> None:
         outcomes[name] = {"events": watch.take(), "raised": raised}
         return result
 
-    packages = {
-        claim.value.partition(":")[0].partition(".")[0]
-        for group in GROUPS
-        for claim in plugins.claims(group, kind)
-    }
-    outcomes["packages"] = {
-        "loaded": sorted(name for name in packages if name != "devmod" and name in sys.modules)
-    }
+    packages = set()
+    for group in GROUPS:
+        for claim in plugins.claims(group, kind):
+            packages.add(claim.value.partition(":")[0].partition(".")[0])
+    loaded_packages = packages.intersection(sys.modules) - {"devmod"}
+    outcomes["packages"] = {"loaded": sorted(loaded_packages)}
     step("the target spec", lambda: find_spec(kind))
     step("the look-up of devmod.create", lambda: lookup("devmod.create", kind))
     step("the look-up of devmod.load_from_bytes", lambda: lookup("devmod.load_from_bytes", kind))
@@ -236,9 +235,8 @@ def compiled(request: dict[str, Any], _: Watch, send: Send) -> None:
             sources[-1].write_text(sent["text"], encoding="utf-8")
             os.utime(sources[-1], (request["changed"], request["changed"]))
         try:
-            results.append(
-                [_parts(devmod.compile(source, sent["target"], **options)) for source in sources]
-            )
+            modules = [devmod.compile(source, sent["target"], **options) for source in sources]
+            results.append(list(map(_parts, modules)))
         except devmod.ToolchainNotFoundError as error:
             results.append(str(error))
     send(results)
@@ -246,14 +244,15 @@ def compiled(request: dict[str, Any], _: Watch, send: Send) -> None:
 
 def _parts(module: Any) -> list[Any]:
     """Return the bytes and the origin of each module in a tree."""
-    return [
-        [
-            base64.b64encode(each.save_to_bytes()).decode(),
-            each.origin.to_dict() if each.origin is not None else None,
-        ]
-        for each in walk(module)
-        if each.property_mask & BINARY_SERIALIZABLE
-    ]
+    parts = []
+    for each in walk(module):
+        if not each.property_mask & BINARY_SERIALIZABLE:
+            continue
+        origin = None
+        if each.origin is not None:
+            origin = each.origin.to_dict()
+        parts.append([base64.b64encode(each.save_to_bytes()).decode(), origin])
+    return parts
 
 
 def damaged(request: dict[str, Any], _: Watch, send: Send) -> None:
@@ -263,7 +262,8 @@ def damaged(request: dict[str, Any], _: Watch, send: Send) -> None:
     _limit_memory()
     for number, text in enumerate(request["bytes"]):
         send({"begins": number})
-        data, result = base64.b64decode(text), ""
+        data = base64.b64decode(text)
+        result = ""
         try:
             module = devmod.load_from_bytes(request["kind"], data)
         except devmod.DevmodError:
@@ -285,7 +285,9 @@ def _inconsistency(module: Any, data: bytes) -> str:
             dict(module.functions), module.format, module.inspect_source()
     except BaseException as error:  # noqa: BLE001 - the row reports it
         return f"the bytes are loaded, and using the module raises {describe_error(error)}"
-    return "" if saved == data else "the bytes are loaded, and saving returns other bytes"
+    if saved != data:
+        return "the bytes are loaded, and saving returns other bytes"
+    return ""
 
 
 def _limit_memory() -> None:
@@ -331,7 +333,9 @@ class _Call:
     """
 
     def __init__(self, kind: str, payload: Payload, sent: Mapping[str, Any]) -> None:
-        self.kind, self.call, self._payload = kind, read_call(sent), payload
+        self.kind = kind
+        self.call = read_call(sent)
+        self._payload = payload
         self.arrays = sum(isinstance(each, dict) and "data" in each for each in sent["arguments"])
 
     def function(self) -> Any:
@@ -347,13 +351,19 @@ class _Call:
         function = function or self.function()
         arguments = self.call.make_arguments()
         arrays = [number for number, each in enumerate(arguments) if isinstance(each, np.ndarray)]
-        for place, number in enumerate(arrays if devices else ()):
-            arguments[number] = devices[place % len(devices)].from_numpy(arguments[number])
+        if devices:
+            for place, number in enumerate(arrays):
+                device = devices[place % len(devices)]
+                arguments[number] = device.from_numpy(arguments[number])
         function(*arguments, **self.call.keywords)
-        return [
-            portable_argument(each.numpy() if devices else each) if number in arrays else None
-            for number, each in enumerate(arguments)
-        ]
+
+        results: list[Any] = [None] * len(arguments)
+        for number in arrays:
+            array = arguments[number]
+            if devices:
+                array = array.numpy()
+            results[number] = portable_argument(array)
+        return results
 
 
 def _calls(request: Mapping[str, Any]) -> list[_Call]:
@@ -365,7 +375,10 @@ def _outcome(action: Callable[[], object]) -> dict[str, Any]:
     """Return the types, the text and the kind of an error, and the arrays of a call."""
     results: list[object] = []
     error = error_of(lambda: results.append(action()))
-    return {**error, "arrays": results[0] if results and isinstance(results[0], list) else None}
+    arrays = None
+    if results and isinstance(results[0], list):
+        arrays = results[0]
+    return {**error, "arrays": arrays}
 
 
 # -- several devices: each call on each of them, and the calls that mix them
@@ -387,7 +400,9 @@ def several(request: dict[str, Any], _: Watch, send: Send) -> None:
         for device in devices:
             uses[f"with arrays on {device}"] = partial(call.run, function, device)
             uses[f"of f.on({device}) with host arrays"] = partial(_run_on, call, function, device)
-            other = devices[0] if device is not devices[0] else devices[1]
+            other = devices[0]
+            if device is other:
+                other = devices[1]
             if call.arrays:
                 refused[f"of f.on({device}) with arrays on {other}"] = partial(
                     _run_on, call, function, device, other
@@ -440,7 +455,8 @@ def _uses(call: _Call) -> dict[str, Callable[[], object]]:
     device = devmod.device(call.kind)
     stream = device.stream()
     event = stream.record()
-    array, copied = device.from_numpy(np.arange(4, dtype="int32")), device.zeros(4, "int32")
+    array = device.from_numpy(np.arange(4, dtype="int32"))
+    copied = device.zeros(4, "int32")
     device.synchronize()
     return uses | {
         "Device.empty": lambda: device.empty(4, "int32"),
@@ -479,11 +495,8 @@ def _in_child(uses: Mapping[str, Callable[[], object]], seconds: int) -> dict[st
         text = file.read()
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
-    return {
-        "outcomes": json.loads(text) if text else {},
-        "code": code,
-        "timed_out": code == -signal.SIGALRM,
-    }
+    outcomes = json.loads(text or "{}")
+    return {"outcomes": outcomes, "code": code, "timed_out": code == -signal.SIGALRM}
 
 
 # -- interrupts at random moments
@@ -491,7 +504,8 @@ def _in_child(uses: Mapping[str, Callable[[], object]], seconds: int) -> dict[st
 
 #: The interrupts of the first use, which opens the driver, and the limit on the seconds before
 #: each.
-_FIRST, _FIRST_SECONDS = 4, 0.2
+_FIRST = 4
+_FIRST_SECONDS = 0.2
 #: The most uses for each interrupt: a use may end before its interrupt comes.
 _MAX_USES = 20
 #: The most seconds until the calls are complete whose waits were interrupted.
@@ -521,8 +535,9 @@ def interrupts(request: dict[str, Any], _watch: Watch, send: Send) -> None:
     for number in range(_MAX_USES * request["interrupts"]):
         number %= len(uses)
         failure = error_of(partial(uses[number].interrupt, alarm))
-        landed += "KeyboardInterrupt" in failure["types"]
-        if failure["types"] and "KeyboardInterrupt" not in failure["types"]:
+        if "KeyboardInterrupt" in failure["types"]:
+            landed += 1
+        elif failure["types"]:
             send({"call": number, "error": failure})
             return
         if landed == request["interrupts"]:
@@ -534,15 +549,19 @@ def interrupts(request: dict[str, Any], _watch: Watch, send: Send) -> None:
     thread.join()
     for number, result in enumerate(last):
         send({"call": number, **result})
+    send({"left": _resources_left(before)})
+
+
+def _resources_left(before: Mapping[str, int]) -> dict[str, int]:
+    """Return how many more files and processes are open than before."""
     # A call whose wait was interrupted may still be completed in another thread, with files and
     # processes of its own.
     deadline = time.monotonic() + _COMPLETION_SECONDS
     while True:
         left = {name: count - before[name] for name, count in _open_resources().items()}
-        if not any(count > 0 for count in left.values()) or time.monotonic() > deadline:
-            break
+        if max(left.values(), default=0) <= 0 or time.monotonic() > deadline:
+            return left
         time.sleep(0.05)
-    send({"left": left})
 
 
 class _Alarm:
@@ -589,8 +608,10 @@ class _Use:
 
     def run(self) -> list[list[Any]]:
         """Return the arrays after each call."""
-        call, kind = self._call.call, self._call.kind
-        function, arguments = self._call.function(), call.make_arguments()
+        call = self._call.call
+        kind = self._call.kind
+        function = self._call.function()
+        arguments = call.make_arguments()
         function(*arguments, **call.keywords)
         results = [arguments]
         if plugins.is_claimed("devmod.device", kind):
@@ -620,17 +641,21 @@ class _Use:
         """Run, unless KeyboardInterrupt comes. Raise AssertionError unless the arrays are those of
         the run without an interrupt.
         """
-        for one, two in zip(
-            alarm.interrupt(self.run, 1.2 * self.seconds), self._expected, strict=True
-        ):
+        results = alarm.interrupt(self.run, 1.2 * self.seconds)
+        for one, two in zip(results, self._expected, strict=True):
             compare_arrays(self._call.call, one, two, "beside interrupts")
 
     def last(self) -> dict[str, Any]:
         """Return the error, or the arrays, of a last use, and those that were kept."""
         results: list[list[Any]] = []
-        error = error_of(
-            lambda: results.extend([*self.run(), *([to_host(self._kept)] if self._kept else [])])
-        )
+
+        def use() -> None:
+            arrays = self.run()
+            if self._kept:
+                arrays.append(to_host(self._kept))
+            results.extend(arrays)
+
+        error = error_of(use)
         self._kept.clear()
         return {"error": error, "results": [list(map(portable_argument, each)) for each in results]}
 

@@ -59,7 +59,8 @@ def usable_samples(case: Conformance, samples: Sequence[Sample] = ()) -> list[Sa
     toolchain is missing for all of them.
     """
     require(case.samples, "the Conformance has no samples; give it at least one Sample")
-    usable, missing = [], ""
+    usable = []
+    missing = ""
     for sample in samples or case.samples:
         try:
             require(sample.fmap, f"a sample of format {sample.fmt!r} has no functions")
@@ -98,10 +99,15 @@ def _with_compiler(case: Conformance, samples: Sequence[Sample]) -> tuple[list[S
     """Return the samples whose receiver's compiler is installed, if it has one, and the first error
     of another sample.
     """
-    missing = [_missing_compiler(case, sample) for sample in samples]
-    return [sample for sample, problem in zip(samples, missing, strict=True) if not problem], next(
-        filter(None, missing), ""
-    )
+    usable = []
+    missing = ""
+    for sample in samples:
+        problem = _missing_compiler(case, sample)
+        if not problem:
+            usable.append(sample)
+        elif not missing:
+            missing = problem
+    return usable, missing
 
 
 def _missing_compiler(case: Conformance, sample: Sample) -> str:
@@ -171,14 +177,14 @@ def fallback_module(case: Conformance, sample: Sample) -> FallbackModule:
 def source_samples(case: Conformance) -> list[Sample]:
     """Return the samples whose payload is source, which the receiver compiles."""
     spec = target_spec(case)
-    result, missing = _with_compiler(
-        case, [sample for sample in usable_samples(case) if sample.fmt in spec.source_formats]
-    )
-    if not result:
-        raise Skip(
-            f"no sample has a payload in a source format{f' that this machine can compile: {missing}' if missing else ''}"
-        )
-    return result
+    samples = [sample for sample in usable_samples(case) if sample.fmt in spec.source_formats]
+    result, missing = _with_compiler(case, samples)
+    if result:
+        return result
+    reason = "no sample has a payload in a source format"
+    if missing:
+        reason += f" that this machine can compile: {missing}"
+    raise Skip(reason)
 
 
 def samples_with_calls(
@@ -188,7 +194,9 @@ def samples_with_calls(
     references are its arrays.
     """
     import_numpy()
-    pairs = [(sample, call) for sample in runnable_samples(case, samples) for call in sample.calls]
+    pairs: list[tuple[Sample, Call]] = []
+    for sample in runnable_samples(case, samples):
+        pairs += [(sample, call) for call in sample.calls]
     if not pairs:
         raise Skip("no sample has calls")
     return pairs
@@ -200,16 +208,17 @@ def called_functions(
     """Yield calls, by default those of `samples_with_calls`, with the function of a new module
     each.
     """
-    for sample, call in samples_with_calls(case) if pairs is None else pairs:
+    if pairs is None:
+        pairs = samples_with_calls(case)
+    for sample, call in pairs:
         yield sample, call, get_function(runtime_module(case, sample), call.function)
 
 
 def replace_code(sample: Sample, code: bytes) -> Sample:
     """Return the sample with other code. In a map of shaders, every shader is replaced."""
-    replaced = (
-        code if isinstance(sample.code, (bytes, memoryview)) else dict.fromkeys(sample.code, code)
-    )
-    return Sample(replaced, sample.fmt, sample.fmap)
+    if isinstance(sample.code, (bytes, memoryview)):
+        return Sample(code, sample.fmt, sample.fmap)
+    return Sample(dict.fromkeys(sample.code, code), sample.fmt, sample.fmap)
 
 
 # -- launches
@@ -267,12 +276,20 @@ def no_device(error: devmod.DeviceNotFoundError) -> Skip:
 def to_device(device: devmod.Device, arguments: Sequence[Any]) -> list[Any]:
     """Return the arguments with the arrays on a device."""
     np = import_numpy()
-    return [device.from_numpy(each) if isinstance(each, np.ndarray) else each for each in arguments]
+    moved_arguments = list(arguments)
+    for number, each in enumerate(arguments):
+        if isinstance(each, np.ndarray):
+            moved_arguments[number] = device.from_numpy(each)
+    return moved_arguments
 
 
 def to_host(arguments: Sequence[Any]) -> list[Any]:
     """Return the arguments with the arrays of devices as NumPy arrays."""
-    return [each.numpy() if isinstance(each, devmod.Array) else each for each in arguments]
+    moved_arguments = list(arguments)
+    for number, each in enumerate(arguments):
+        if isinstance(each, devmod.Array):
+            moved_arguments[number] = each.numpy()
+    return moved_arguments
 
 
 def reference_arrays(call: Call) -> list[Any]:
@@ -315,14 +332,17 @@ def run_in_threads(
         except BaseException as error:  # noqa: BLE001 - it is the result
             results[number] = error
 
-    threads = [
-        threading.Thread(target=run, args=(number,), daemon=True) for number in range(len(values))
-    ]
+    threads = []
+    for number in range(len(values)):
+        threads.append(threading.Thread(target=run, args=(number,), daemon=True))
     for thread in threads:
         thread.start()
     end = time.monotonic() + (timeout or 0)
     for thread in threads:
-        thread.join(None if timeout is None else max(0.0, end - time.monotonic()))
+        if timeout is None:
+            thread.join()
+        else:
+            thread.join(max(0.0, end - time.monotonic()))
     require(
         not any(thread.is_alive() for thread in threads),
         f"{len(values)} threads that run at the same time do not end",
@@ -342,7 +362,8 @@ def check_call(
 
     The arguments and the keywords are those of `call` by default.
     """
-    arguments = call.make_arguments() if arguments is None else arguments
+    if arguments is None:
+        arguments = call.make_arguments()
     launch(case, function, arguments, **keywords or call.keywords)
     compare_arrays(call, to_host(arguments), reference_arrays(call), description)
 
@@ -399,12 +420,10 @@ def compare_arrays(
     for number, (one, two) in enumerate(zip(actual, expected, strict=True), 1):
         if not isinstance(two, np.ndarray):
             continue
-        exact = two.dtype.kind in "biu"
-        equal = (
-            one == two
-            if exact
-            else np.isclose(one, two, rtol=call.rtol, atol=call.atol, equal_nan=True)
-        )
+        if two.dtype.kind in "biu":
+            equal = one == two
+        else:
+            equal = np.isclose(one, two, rtol=call.rtol, atol=call.atol, equal_nan=True)
         if not np.all(equal):
             at = tuple(int(each) for each in np.argwhere(~equal)[0])
             index = at[0] if len(at) == 1 else at
@@ -417,17 +436,22 @@ def compare_arrays(
 def written_arrays(call: Call) -> list[int]:
     """Return the numbers, from 0, of the arrays that the reference changes."""
     np = import_numpy()
-    before, after = call.make_arguments(), reference_arrays(call)
-    return [
-        number
-        for number, (one, two) in enumerate(zip(before, after, strict=True))
-        if not np.array_equal(one, two)
-    ]
+    before = call.make_arguments()
+    after = reference_arrays(call)
+    numbers = []
+    for number, (one, two) in enumerate(zip(before, after, strict=True)):
+        if not np.array_equal(one, two):
+            numbers.append(number)
+    return numbers
 
 
 def triple(value: Any) -> tuple[int, int, int]:
     """Return a grid or a block in x, y, z."""
-    x, y, z = (*((value,) if isinstance(value, int) else value or ()), 1, 1, 1)[:3]
+    if value is None:
+        return 1, 1, 1
+    if isinstance(value, int):
+        return value, 1, 1
+    x, y, z = (*value, 1, 1, 1)[:3]
     return x, y, z
 
 
@@ -513,10 +537,9 @@ def require_equal_bytes(actual: bytes, expected: bytes, subject: str) -> None:
     """Raise AssertionError with the first difference unless the bytes are equal."""
     if actual == expected:
         return
-    at = next(
-        (at for at, (one, two) in enumerate(zip(actual, expected, strict=False)) if one != two),
-        min(len(actual), len(expected)),
-    )
+    at = 0
+    while actual[at : at + 1] == expected[at : at + 1]:
+        at += 1
     raise AssertionError(
         f"{subject}: expected {len(expected)} bytes, got {len(actual)}; they differ from byte {at} on: "
         f"expected {expected[at : at + 12]!r}, got {actual[at : at + 12]!r}"
@@ -525,12 +548,18 @@ def require_equal_bytes(actual: bytes, expected: bytes, subject: str) -> None:
 
 def summarize(items: Sequence[str]) -> str:
     """Return the first items of a list, and the number of the others."""
-    text = "; ".join(
-        each if len(each) <= 200 else f"{each[:199]}…" for each in items[:_LISTED_ITEMS]
-    )
-    return text + (f"; and {len(items) - _LISTED_ITEMS} more" if len(items) > _LISTED_ITEMS else "")
+    listed = []
+    for each in items[:_LISTED_ITEMS]:
+        if len(each) > 200:
+            each = f"{each[:199]}…"
+        listed.append(each)
+    if len(items) > _LISTED_ITEMS:
+        listed.append(f"and {len(items) - _LISTED_ITEMS} more")
+    return "; ".join(listed)
 
 
 def _shorten(value: object) -> str:
     text = repr(value)
-    return text if len(text) <= 300 else text[:297] + "..."
+    if len(text) > 300:
+        return text[:297] + "..."
+    return text

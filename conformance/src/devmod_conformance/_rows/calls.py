@@ -50,21 +50,20 @@ def invalid_arguments(case: Conformance) -> None:
     for sample, call, function in called_functions(case):
         info = sample.fmap[call.function]
         for fault, number, arguments, keywords in _invalid_calls(info, call, has_grid(case)):
-            before = [np.copy(each) if isinstance(each, np.ndarray) else each for each in arguments]
+            arrays = [each for each in arguments if isinstance(each, np.ndarray)]
+            before = [np.copy(each) for each in arrays]
+            name = ""
+            if number is not None:
+                name = _name(info, number)
             with expect_argument_error(
-                case,
-                call,
-                f"with {fault}",
-                "" if number is None else _name(info, number),
-                "the kernel was launched",
+                case, call, f"with {fault}", name, "the kernel was launched"
             ):
                 launch(case, function, arguments, **keywords)
-            for one, two in zip(arguments, before, strict=True):
-                if isinstance(one, np.ndarray):
-                    require(
-                        np.array_equal(one, two, equal_nan=one.dtype.kind in "fc"),
-                        f"{call.function!r} with {fault} changes an array",
-                    )
+            for one, two in zip(arrays, before, strict=True):
+                require(
+                    np.array_equal(one, two, equal_nan=one.dtype.kind in "fc"),
+                    f"{call.function!r} with {fault} changes an array",
+                )
         check_call(case, call, function, "called with valid arguments after invalid calls")
 
 
@@ -111,17 +110,13 @@ def _calls_with_values(
         for sample, call in samples_with_calls(case):
             info = sample.fmap[call.function]
             if added:
-                tags = [
-                    tag
-                    for tag in info.launch_param_tags
-                    if not tag.startswith(added.removesuffix("x"))
-                ]
-                at = (
-                    tags.index(DYNAMIC_SHARED_MEMORY)
-                    if DYNAMIC_SHARED_MEMORY in tags
-                    else len(tags)
-                )
-                info = info.replace(launch_param_tags=[*tags[:at], added, *tags[at:]])
+                scope = added.removesuffix("x")
+                tags = [tag for tag in info.launch_param_tags if not tag.startswith(scope)]
+                at = len(tags)
+                if DYNAMIC_SHARED_MEMORY in tags:
+                    at = tags.index(DYNAMIC_SHARED_MEMORY)
+                tags.insert(at, added)
+                info = info.replace(launch_param_tags=tags)
             values = _launch_values(info, call)
             if values is not None:
                 yield sample, call, info, values
@@ -156,7 +151,8 @@ def _check_launch(
     """Raise AssertionError unless the launch computes the reference's result, or raises LaunchError
     if it may and changes nothing.
     """
-    arguments, expected = call.make_arguments(), reference_arrays(call)
+    arguments = call.make_arguments()
+    expected = reference_arrays(call)
     try:
         launch(case, function, [*arguments, *values])
     except devmod.LaunchError as error:
@@ -180,8 +176,9 @@ def _check_launch(
 
 def _name(info: devmod.FunctionInfo, number: int) -> str:
     """Return the name of an argument, or its number from 1 if the name is unknown."""
-    name = info.interface.params[number].name if info.interface is not None else ""
-    return name or str(number + 1)
+    if info.interface is None or not info.interface.params[number].name:
+        return str(number + 1)
+    return info.interface.params[number].name
 
 
 def _invalid_calls(
@@ -222,12 +219,10 @@ def _invalid_values(
         yield "a str", "text"
         yield "None", None
         yield "a number", 1.5
-        declared = info.interface.params[number].type if info.interface is not None else ""
-        if declared and value.dtype.kind in "iuf":
-            yield (
-                "an array of another type",
-                value.astype("float64" if value.dtype != np.float64 else "float32"),
-            )
+        is_declared = info.interface is not None and info.interface.params[number].type
+        if is_declared and value.dtype.kind in "iuf":
+            other = "float32" if value.dtype == np.float64 else "float64"
+            yield "an array of another type", value.astype(other)
     elif isinstance(value, (bool, int, float)):
         yield "a str", "text"
         yield "None", None
@@ -246,9 +241,10 @@ def _launch_values(info: devmod.FunctionInfo, call: Call, cluster: int = 1) -> l
     """
     if call.grid is None or not info.launch_param_tags:
         return None
-    fixed = info.interface.block if info.interface is not None else None
+    fixed = _fixed_block(info)
     triples = {"grid": triple(call.grid), "block": triple(call.block or fixed)}
-    values, dimensions = [], set()
+    values = []
+    dimensions = set()
     for tag in value_tags(info.launch_param_tags):
         name, _, axis = tag.partition(".")
         if tag == DYNAMIC_SHARED_MEMORY:
@@ -261,12 +257,10 @@ def _launch_values(info: devmod.FunctionInfo, call: Call, cluster: int = 1) -> l
         else:
             values.append(1)  # no preferred cluster
     for keyword, lengths in triples.items():
+        if keyword == "block" and fixed:
+            continue
         for axis, length in zip("xyz", lengths, strict=True):
-            if (
-                length != 1
-                and (keyword, axis) not in dimensions
-                and not (keyword == "block" and fixed)
-            ):
+            if length != 1 and (keyword, axis) not in dimensions:
                 return None
     return values
 
@@ -276,11 +270,10 @@ def arguments_by_name(case: Conformance) -> None:
     """Arguments by name compute the same result; an unknown, a missing or a doubled name raises
     ArgumentError, which names it.
     """
-    pairs = [
-        (sample, call)
-        for sample, call in samples_with_calls(case)
-        if _names(sample.fmap[call.function])
-    ]
+    pairs = []
+    for sample, call in samples_with_calls(case):
+        if _names(sample.fmap[call.function]):
+            pairs.append((sample, call))
     pairs_with_names = applicable(
         pairs, "no called function has an interface with a name for each argument"
     )
@@ -318,7 +311,7 @@ def threads(case: Conformance) -> None:
     for call, function, grid, block, keywords in _calls_with_blocks(
         case, 1, "no call has a grid and a block"
     ):
-        wanted = tuple(one * two for one, two in zip(grid, block, strict=True))
+        wanted = _threads_of(grid, block)
         fewer = (wanted[0] - block[0] + 1, *wanted[1:])  # one thread in the last block
         for count in dict.fromkeys((wanted, fewer)):
             config = function.launch_config(threads=count, **keywords)
@@ -343,9 +336,11 @@ def part_of_the_threads(case: Conformance) -> None:
     for call, function, grid, block, keywords in _calls_with_blocks(
         case, 2, "no call has a grid of several blocks, and a block"
     ):
-        part = tuple(-(-count // 2) for count in grid)
-        count = tuple(one * two for one, two in zip(part, block, strict=True))
-        expected, arguments = call.make_arguments(), call.make_arguments()
+        x, y, z = grid
+        part = (-(-x // 2), -(-y // 2), -(-z // 2))
+        count = _threads_of(part, block)
+        expected = call.make_arguments()
+        arguments = call.make_arguments()
         launch(case, function, expected, grid=part, **keywords)
         launch(case, function, arguments, threads=count, **keywords)
         compare_arrays(
@@ -359,20 +354,25 @@ def _calls_with_blocks(
     """Yield the calls whose grid has `least` blocks in a dimension: with the function, the grid,
     the block and the keyword of the block.
     """
-    pairs = [
-        (sample, call)
-        for sample, call in _calls_with_grids(case)
-        if max(triple(call.grid)) >= least
-    ]
-    functions = [(call, function) for _, call, function in called_functions(case, pairs)]
-    with_block = [
-        (call, function)
-        for call, function in functions
-        if call.block is not None or function.block is not None
-    ]
+    pairs = []
+    for sample, call in _calls_with_grids(case):
+        if max(triple(call.grid)) >= least:
+            pairs.append((sample, call))
+    with_block = []
+    for _, call, function in called_functions(case, pairs):
+        if call.block is not None or function.block is not None:
+            with_block.append((call, function))
     for call, function in applicable(with_block, reason):
-        given = {"block": call.block} if call.block is not None else {}
-        yield call, function, triple(call.grid), triple(given.get("block", function.block)), given
+        if call.block is None:
+            yield call, function, triple(call.grid), triple(function.block), {}
+        else:
+            given = {"block": call.block}
+            yield call, function, triple(call.grid), triple(call.block), given
+
+
+def _threads_of(grid: _Triple, block: _Triple) -> _Triple:
+    """Return the threads of a grid of blocks."""
+    return grid[0] * block[0], grid[1] * block[1], grid[2] * block[2]
 
 
 #: The number of threads in the largest block that the row tries. No device has as many.
@@ -384,20 +384,20 @@ def block_limit(case: Conformance) -> None:
     """Each block that is accepted computes the result. A block that is too large raises
     LaunchError, which names it, before any launch.
     """
-    pairs = [
-        (sample, call)
-        for sample, call in _calls_with_grids(case)
-        if call.block is not None
-        and _has_spare_threads(call)
-        and not _fixed_block(sample.fmap[call.function])
-    ]
+    pairs = []
+    for sample, call in _calls_with_grids(case):
+        if call.block is None or _fixed_block(sample.fmap[call.function]):
+            continue
+        if _has_spare_threads(call):
+            pairs.append((sample, call))
     reason = "no call chooses a block in x, has more threads than elements, and no devmod.Local: only such a call may have any block"
     for _, call, function in called_functions(case, applicable(pairs, reason)):
         size = triple(call.block)[0]
         threads = triple(call.grid)[0] * size
         while size < _LARGEST_BLOCK:
             size *= 2
-            description, arguments = f"with block={size}", call.make_arguments()
+            description = f"with block={size}"
+            arguments = call.make_arguments()
             try:
                 launch(case, function, arguments, threads=max(threads, size), block=size)
             except Exception as error:  # noqa: BLE001 - also what a driver raises
@@ -420,19 +420,20 @@ _ROUNDING = 1e-5
 @row("R34-floats")
 def float_scalars(case: Conformance) -> None:
     """A scalar of 32 or 64 bits that is a float has all its bits in the kernel."""
-    found = [
-        (sample, call, number)
-        for sample, call in samples_with_calls(case)
-        for number, value in enumerate(call.make_arguments())
-        if isinstance(value, float)
-        and sample.fmap[call.function].arg_types[number] in ("float32", "float64")
-    ]
+    found = []
+    for sample, call in samples_with_calls(case):
+        types = sample.fmap[call.function].arg_types
+        for number, value in enumerate(call.make_arguments()):
+            if isinstance(value, float) and types[number] in ("float32", "float64"):
+                found.append((sample, call, number))
     for sample, call, number in applicable(
         found, "no call has a scalar of type float32 or float64"
     ):
         function = get_function(runtime_module(case, sample), call.function)
-        given, expected = call.make_arguments(), call.make_arguments()
-        given[number] = expected[number] = (given[number] or 1) * 4 / 3
+        given = call.make_arguments()
+        expected = call.make_arguments()
+        value = given[number] or 1
+        given[number] = expected[number] = value * 4 / 3
         call.reference(*expected)
         launch(case, function, given, **call.keywords)
         # 16 bits change a number by up to 5e-4. A reference may round in another order.
@@ -442,9 +443,8 @@ def float_scalars(case: Conformance) -> None:
 
 @row("R34-scalars")
 def all_scalars(case: Conformance) -> None:
-    """A scalar of each type has its value in the kernel:
-
-    its sign, its highest bits and each digit.
+    """A scalar of each type has its value in the kernel: its sign, its highest bits and each
+    digit.
     """
     np = import_numpy()
     for sample in kernels_of_row(
@@ -454,14 +454,13 @@ def all_scalars(case: Conformance) -> None:
     ):
         module = runtime_module(case, sample)
         for name, info in sample.fmap.items():
-            function, dtype = get_function(module, name), np.dtype(info.arg_types[1])
-            keywords = (
-                {}
-                if not has_grid(case)
-                else {"grid": 1}
-                if function.block
-                else {"grid": 1, "block": 1}
-            )
+            function = get_function(module, name)
+            dtype = np.dtype(info.arg_types[1])
+            keywords = {}
+            if has_grid(case):
+                keywords["grid"] = 1
+                if not function.block:
+                    keywords["block"] = 1
             for value in _extremes(dtype):
                 expected = np.array([value], dtype)
                 result = np.array([not value], dtype)
@@ -480,27 +479,35 @@ def _extremes(dtype: Any) -> list[Any]:
     if dtype.kind == "b":
         return [True, False]
     if dtype.kind == "f":
-        most, step = float(np.finfo(dtype).max), float(np.finfo(dtype).eps)
-        return [1 + step, -1 - step, most, -most, 0.0]
-    least, most = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
-    return [most, most - 5, most // 2 + 2, 1, 0, *([-1, -2, least] if least else [])]
+        largest = float(np.finfo(dtype).max)
+        step = float(np.finfo(dtype).eps)
+        return [1 + step, -1 - step, largest, -largest, 0.0]
+    least = int(np.iinfo(dtype).min)
+    most = int(np.iinfo(dtype).max)
+    values = [most, most - 5, most // 2 + 2, 1, 0]
+    if least:
+        values += [-1, -2, least]
+    return values
 
 
 def _has_spare_threads(call: Call) -> bool:
     """Return whether the call has more threads, all in x, than array elements, and no memory of a
     block: then each thread is compared.
     """
-    arguments, grid, block = call.make_arguments(), triple(call.grid), triple(call.block)
-    is_larger = grid[0] * block[0] > max(getattr(each, "size", 0) for each in arguments)
-    return (
-        grid[1:] == block[1:] == (1, 1)
-        and is_larger
-        and not any(isinstance(each, devmod.Local) for each in arguments)
-    )
+    arguments = call.make_arguments()
+    grid = triple(call.grid)
+    block = triple(call.block)
+    if grid[1:] != (1, 1) or block[1:] != (1, 1):
+        return False
+    if any(isinstance(each, devmod.Local) for each in arguments):
+        return False
+    return grid[0] * block[0] > max(getattr(each, "size", 0) for each in arguments)
 
 
 def _fixed_block(info: devmod.FunctionInfo) -> tuple[int, int, int] | None:
-    return info.interface.block if info.interface is not None else None
+    if info.interface is None:
+        return None
+    return info.interface.block
 
 
 @row("R34-gridless")
@@ -523,41 +530,24 @@ def no_grid(case: Conformance) -> None:
 @row("R34-block")
 def default_block(case: Conformance) -> None:
     """A call without a block uses the default block of the interface."""
-    found = [
-        each
-        for each in _interfaces(_calls_with_grids(case))
-        if each[1].block is not None and each[2].block is None
-    ]
+    found = []
+    for sample, call, interface in _interfaces(_calls_with_grids(case)):
+        if call.block is not None and interface.block is None:
+            found.append((sample, call, interface))
     for sample, call, interface in applicable(
         found, "no call has a block and an interface that fixes none"
     ):
         block = triple(call.block)
-        function = _function_with(
-            case,
-            sample,
-            call,
-            {**interface.to_dict(), "default_block": list(block), "open_block": False},
-        )
+        changed = {**interface.to_dict(), "default_block": list(block), "open_block": False}
+        function = _function_with(case, sample, call, changed)
         require_equal(
             function.block,
             block,
             f"the block of {call.function!r} with a default block in its interface",
         )
-        for keywords in (
-            {"grid": call.grid},
-            {
-                "threads": tuple(
-                    one * two for one, two in zip(triple(call.grid), block, strict=True)
-                )
-            },
-        ):
-            check_call(
-                case,
-                call,
-                function,
-                f"with the default block and {next(iter(keywords))}=",
-                **keywords,
-            )
+        wanted = _threads_of(triple(call.grid), block)
+        check_call(case, call, function, "with the default block and grid=", grid=call.grid)
+        check_call(case, call, function, "with the default block and threads=", threads=wanted)
 
 
 @row("R34-open")
@@ -568,17 +558,12 @@ def chosen_block(case: Conformance) -> None:
         found, "no called function has an interface that leaves the block open"
     ):
         function = get_function(runtime_module(case, sample), call.function)
-        wanted = tuple(
-            one * two
-            for one, two in zip(
-                triple(call.grid), triple(call.block or interface.default_block), strict=True
-            )
-        )
+        wanted = _threads_of(triple(call.grid), triple(call.block or interface.default_block))
         for size in ({"threads": wanted}, {"threads": 1}, {"grid": 1}):
             config = function.launch_config(**size)
+            powers = [each for each in config.block if each > 0 and each & (each - 1) == 0]
             require(
-                len(config.block) == 3
-                and all(each > 0 and each & (each - 1) == 0 for each in config.block),
+                len(config.block) == len(powers) == 3,
                 f"the block that the backend chooses for {call.function!r}: expected powers of two, got {config.block!r}",
             )
         check_call(case, call, function, "with a block that the backend chose", threads=wanted)
@@ -587,11 +572,10 @@ def chosen_block(case: Conformance) -> None:
 @row("R34-local")
 def local_default(case: Conformance) -> None:
     """A Local argument with a default in the interface may be omitted."""
-    with_local = [
-        (sample, call, interface)
-        for sample, call, interface in _interfaces(samples_with_calls(case))
-        if any(isinstance(value, devmod.Local) for value in call.make_arguments())
-    ]
+    with_local = []
+    for sample, call, interface in _interfaces(samples_with_calls(case)):
+        if any(isinstance(value, devmod.Local) for value in call.make_arguments()):
+            with_local.append((sample, call, interface))
     for sample, call, interface in applicable(
         with_local, "no call has a devmod.Local argument and an interface"
     ):
@@ -601,12 +585,8 @@ def local_default(case: Conformance) -> None:
             if isinstance(value, devmod.Local):
                 param["default"] = {"bytes": value.nbytes}
         function = _function_with(case, sample, call, {**interface.to_dict(), "params": params})
-        launch(
-            case,
-            function,
-            [each for each in arguments if not isinstance(each, devmod.Local)],
-            **call.keywords,
-        )
+        given = [each for each in arguments if not isinstance(each, devmod.Local)]
+        launch(case, function, given, **call.keywords)
         compare_arrays(call, arguments, reference_arrays(call), "without its Local arguments")
 
 
@@ -616,12 +596,11 @@ def structs(case: Conformance) -> None:
     ArgumentError, which names it.
     """
     np = import_numpy()
-    found = [
-        (sample, call, number, param)
-        for sample, call, interface in _interfaces(samples_with_calls(case))
-        for number, param in enumerate(interface.params)
-        if param.members and param.kind != "buffer"
-    ]
+    found = []
+    for sample, call, interface in _interfaces(samples_with_calls(case)):
+        for number, param in enumerate(interface.params):
+            if param.members and param.kind != "buffer":
+                found.append((sample, call, number, param))
     for sample, call, number, param in applicable(
         found, "no called function has a struct with members in its interface"
     ):
@@ -637,28 +616,19 @@ def structs(case: Conformance) -> None:
         }
         for form, value in forms.items():
             arguments = call.make_arguments()
-            launch(
-                case,
-                function,
-                [*arguments[:number], value, *arguments[number + 1 :]],
-                **call.keywords,
-            )
+            given = list(arguments)
+            given[number] = value
+            launch(case, function, given, **call.keywords)
             compare_arrays(
                 call, arguments, reference_arrays(call), f"with {form} as argument {number + 1}"
             )
         missing = dtype.names[-1]
-        arguments, fault = (
-            call.make_arguments(),
-            f"without the member {missing!r} of argument {number + 1}",
-        )
+        fault = f"without the member {missing!r} of argument {number + 1}"
         del mapping[missing]
+        given = call.make_arguments()
+        given[number] = mapping
         with expect_argument_error(case, call, fault, param.name) as caught:
-            launch(
-                case,
-                function,
-                [*arguments[:number], mapping, *arguments[number + 1 :]],
-                **call.keywords,
-            )
+            launch(case, function, given, **call.keywords)
         require(
             missing in str(caught[0]),
             f"{call.function!r} {fault}: the error does not name the member: {caught[0]}",
@@ -670,11 +640,11 @@ def records(case: Conformance) -> None:
     """The scalars of a block may be given as one record under its name; the record beside one of
     its members raises ArgumentError.
     """
-    found = [
-        (sample, call, interface, members)
-        for sample, call, interface in _interfaces(samples_with_calls(case))
-        if _names(sample.fmap[call.function]) and (members := _first_block(interface))
-    ]
+    found = []
+    for sample, call, interface in _interfaces(samples_with_calls(case)):
+        members = _first_block(interface)
+        if members and _names(sample.fmap[call.function]):
+            found.append((sample, call, interface, members))
     for sample, call, interface, members in applicable(
         found, "no called function has scalars in a block of memory in its interface"
     ):
@@ -684,18 +654,18 @@ def records(case: Conformance) -> None:
         arguments = call.make_arguments()
         given = dict(zip(_names(sample.fmap[call.function]), arguments, strict=True))
         record = {interface.params[number].name: arguments[number] for number in members}
-        others = {
-            name: value
-            for number, (name, value) in enumerate(given.items())
-            if number not in members
-        }
+        inside = {}
+        others = {}
+        for number, (name, value) in enumerate(given.items()):
+            if number in members:
+                inside[name] = value
+            else:
+                others[name] = value
         launch(case, function, [], **others, devmod_record=record, **call.keywords)
         compare_arrays(
             call, arguments, reference_arrays(call), "with the scalars of a block as one record"
         )
-        first, value = next(
-            (name, value) for number, (name, value) in enumerate(given.items()) if number in members
-        )
+        first, value = next(iter(inside.items()))
         with expect_argument_error(case, call, f"with a record and its member {first!r}", first):
             launch(
                 case,
@@ -713,38 +683,25 @@ def packs(case: Conformance) -> None:
     """An array may be its address and its shape in the kernel; one with another number of
     dimensions raises ArgumentError.
     """
-    found = [
-        (sample, call, number)
-        for sample, call in samples_with_calls(case)
-        for arguments in [call.make_arguments()]
-        for number, value in enumerate(arguments)
-        if (shape := getattr(value, "shape", ()))
-        and [type(each) for each in arguments[number + 1 :]][: len(shape)] == [int] * len(shape)
-        if tuple(arguments[number + 1 : number + 1 + len(shape)]) == shape
-    ]
+    found = []
+    for sample, call in samples_with_calls(case):
+        arguments = call.make_arguments()
+        for number in range(len(arguments)):
+            if _has_shape_behind(arguments, number):
+                found.append((sample, call, number))
     for sample, call, number in applicable(found, "no call has an array with its shape behind it"):
-        types, arguments = sample.fmap[call.function].arg_types, call.make_arguments()
-        params: list[dict[str, Any]] = [
-            {"name": f"p{place}", "kind": "buffer"}
-            if type_ == "handle"
-            else {"name": f"p{place}", "kind": "scalar", "type": type_}
-            for place, type_ in enumerate(types)
-        ]
+        arguments = call.make_arguments()
         behind = slice(number + 1, number + 1 + arguments[number].ndim)
-        params[number]["pack"] = [
-            "ptr:handle",
-            *(f"shape{axis}:{type_}" for axis, type_ in enumerate(types[behind])),
-        ]
-        del params[behind]
         given = list(arguments)
         del given[behind]
+        params = _packed_params(sample.fmap[call.function].arg_types, number, behind)
         try:
             function = _function_with(case, sample, call, {"params": params})
-        except (devmod.LaunchError, devmod.FormatError) as error:
-            if isinstance(error, devmod.FormatError) or "does not support such arguments" in str(
-                error
-            ):  # a shader has no place for them
-                raise Skip("the backend takes no array as several values of a kernel") from None
+        except devmod.FormatError:
+            raise Skip(_NO_PACKS) from None
+        except devmod.LaunchError as error:
+            if "does not support such arguments" in str(error):  # a shader has no place for them
+                raise Skip(_NO_PACKS) from None
             raise
         launch(case, function, given, **call.keywords)
         compare_arrays(
@@ -754,25 +711,48 @@ def packs(case: Conformance) -> None:
             "with an array that is its address and its shape",
         )
         given[number] = given[number][None]
-        with expect_argument_error(
-            case,
-            call,
-            f"with {given[number].ndim} dimensions of argument {number + 1}",
-            f"p{number}",
-        ):
+        fault = f"with {given[number].ndim} dimensions of argument {number + 1}"
+        with expect_argument_error(case, call, fault, f"p{number}"):
             launch(case, function, given, **call.keywords)
+
+
+_NO_PACKS = "the backend takes no array as several values of a kernel"
+
+
+def _has_shape_behind(arguments: Sequence[Any], number: int) -> bool:
+    """Whether an argument is an array, and the ints behind it are its shape."""
+    shape = getattr(arguments[number], "shape", ())
+    behind = arguments[number + 1 : number + 1 + len(shape)]
+    if not shape or tuple(behind) != shape:
+        return False
+    return all(type(each) is int for each in behind)
+
+
+def _packed_params(types: Sequence[str], number: int, behind: slice) -> list[dict[str, Any]]:
+    """Return params in which an array has its address and the values behind it as its pack."""
+    params: list[dict[str, Any]] = []
+    for place, type_ in enumerate(types):
+        if type_ == "handle":
+            params.append({"name": f"p{place}", "kind": "buffer"})
+        else:
+            params.append({"name": f"p{place}", "kind": "scalar", "type": type_})
+    shape = [f"shape{axis}:{type_}" for axis, type_ in enumerate(types[behind])]
+    params[number]["pack"] = ["ptr:handle", *shape]
+    del params[behind]
+    return params
 
 
 def _first_block(interface: devmod.Interface) -> list[int]:
     """Return the numbers of the arguments in the first block of an interface; none if there is no
     block.
     """
-    places = (
-        [param.at if param.kind == "scalar" else None for param in interface.params]
-        if interface.blocks
-        else []
-    )
-    return [number for number, at in enumerate(places) if isinstance(at, tuple) and at[0] == 0]
+    if not interface.blocks:
+        return []
+    numbers = []
+    for number, param in enumerate(interface.params):
+        if param.kind == "scalar" and isinstance(param.at, tuple) and param.at[0] == 0:
+            numbers.append(number)
+    return numbers
 
 
 @row("R33-on")
@@ -789,14 +769,13 @@ def on_one_device(case: Conformance) -> None:
             with device_turn(case.kind, device.index):
                 function_there(*arguments, **call.keywords)
             compare_arrays(call, arguments, reference_arrays(call), f"of Function.on({device})")
-            other = next((each for each in all_devices if each is not device), None)
+            others = [each for each in all_devices if each is not device]
             arguments = call.make_arguments()
-            first = next(
-                (number for number, each in enumerate(arguments) if isinstance(each, np.ndarray)),
-                None,
-            )
-            if other is None or first is None:
+            arrays = [isinstance(each, np.ndarray) for each in arguments]
+            if not others or True not in arrays:
                 continue
+            other = others[0]
+            first = arrays.index(True)
             arguments[first] = other.from_numpy(arguments[first])
             with expect_argument_error(case, call, f"on {device} with an array of {other}", ""):
                 function_there(*arguments, **call.keywords)
@@ -808,9 +787,15 @@ def _names(info: devmod.FunctionInfo) -> list[str]:
     """Return the keywords of all arguments; none if one of them has no keyword of its own."""
     if info.interface is None:
         return []
-    names = [param.name + "_" * iskeyword(param.name) for param in info.interface.params]
-    usable = all(name.isidentifier() and name not in LAUNCH_KEYWORDS for name in names)
-    return names if usable and len(set(names)) == len(names) else []
+    names = []
+    for param in info.interface.params:
+        name = param.name
+        if iskeyword(name):
+            name += "_"
+        if not name.isidentifier() or name in LAUNCH_KEYWORDS or name in names:
+            return []
+        names.append(name)
+    return names
 
 
 def _wrong_names(
@@ -819,40 +804,34 @@ def _wrong_names(
     """Yield calls with wrong names: a description, the name, the arguments, the number of those by
     position, and those by name.
     """
-    unknown, arguments = "no_such_argument", call.make_arguments()
-    yield f"the unknown name {unknown!r}", unknown, arguments, len(arguments), {unknown: 1}
-    yield (
-        f"{names[0]!r} by position and by name",
-        names[0],
-        arguments,
-        len(arguments),
-        {names[0]: arguments[0]},
-    )
-    yield (
-        f"no {names[-1]!r}",
-        names[-1],
-        arguments,
-        0,
-        dict(list(zip(names, arguments, strict=True))[:-1]),
-    )
+    unknown = "no_such_argument"
+    arguments = call.make_arguments()
+    count = len(arguments)
+    yield f"the unknown name {unknown!r}", unknown, arguments, count, {unknown: 1}
+    first = names[0]
+    last = names[-1]
+    twice = {first: arguments[0]}
+    yield f"{first!r} by position and by name", first, arguments, count, twice
+    all_but_last = dict(zip(names[:-1], arguments[:-1], strict=True))
+    yield f"no {last!r}", last, arguments, 0, all_but_last
 
 
 def _calls_with_grids(case: Conformance) -> list[tuple[Sample, Call]]:
-    return (
-        [(sample, call) for sample, call in samples_with_calls(case) if call.grid is not None]
-        if has_grid(case)
-        else []
-    )
+    if not has_grid(case):
+        return []
+    return [(sample, call) for sample, call in samples_with_calls(case) if call.grid is not None]
 
 
 def _interfaces(
     pairs: Iterable[tuple[Sample, Call]],
 ) -> list[tuple[Sample, Call, devmod.Interface]]:
     """Return the calls whose function has an interface, with it."""
-    described = [(sample, call, sample.fmap[call.function].interface) for sample, call in pairs]
-    return [
-        (sample, call, interface) for sample, call, interface in described if interface is not None
-    ]
+    described = []
+    for sample, call in pairs:
+        interface = sample.fmap[call.function].interface
+        if interface is not None:
+            described.append((sample, call, interface))
+    return described
 
 
 def _function_with(case: Conformance, sample: Sample, call: Call, interface: dict[str, Any]) -> Any:
