@@ -102,7 +102,8 @@ def origin(case: Conformance) -> None:
     """A compiled module has an origin with the target and the digests of the sources; it has no
     paths and is not in the module's bytes.
     """
-    compiled, missing = False, None
+    compiled = False
+    missing = None
     for sample, text, target, options in _compilations(case):
         if len(devmod.Target.parse(target).archs) > 1:
             continue  # the result is a bundle, and each module in it has an origin
@@ -138,12 +139,10 @@ def origin(case: Conformance) -> None:
                 runtime_module(case, sample).save_to_bytes(),
                 "the saved bytes of a module with an origin",
             )
+    if not compiled and missing is not None:
+        raise Skip(f"no text can be compiled on this machine: {missing}")
     if not compiled:
-        raise Skip(
-            "no sample is created by Sample.compiled"
-            if missing is None
-            else f"no text can be compiled on this machine: {missing}"
-        )
+        raise Skip("no sample is created by Sample.compiled")
 
 
 @row("R40-example")
@@ -158,7 +157,8 @@ def example_architectures(case: Conformance) -> None:
     require(
         not unknown, f"needs_arch names languages that the target spec lacks: {', '.join(unknown)}"
     )
-    compiled, missing = False, None
+    compiled = False
+    missing = None
     for _, text, _, options in _compilations(case):
         language = options.get("language") or next(iter(spec.languages))
         language = spec.languages.get(language, language)
@@ -175,11 +175,10 @@ def example_architectures(case: Conformance) -> None:
                 f"the example {str(target)!r} for {language} does not compile a sample: {error}"
             ) from error
         compiled = True
+    if not compiled and missing is not None:
+        raise Skip(f"no text can be compiled on this machine: {missing}")
     if not compiled:
-        reason = "no sample of its languages is created by Sample.compiled"
-        raise Skip(
-            reason if missing is None else f"no text can be compiled on this machine: {missing}"
-        )
+        raise Skip("no sample of its languages is created by Sample.compiled")
 
 
 def _compilations(case: Conformance) -> list[tuple[Sample, str, str, dict[str, Any]]]:
@@ -224,13 +223,10 @@ def _texts(case: Conformance) -> list[dict[str, Any]]:
     for _, text, target, options in _compilations(case):
         rest = {name: value for name, value in options.items() if name != "fmap"}
         declared = options.get("fmap")
-        functions = (
-            json.dumps(
-                {"func_info": {name: function_to_json(info) for name, info in declared.items()}}
-            )
-            if declared
-            else ""
-        )
+        functions = ""
+        if declared:
+            described = {name: function_to_json(info) for name, info in declared.items()}
+            functions = json.dumps({"func_info": described})
         suffix = _suffix(devmod.Target.parse(target).kind, options.get("language"))
         try:
             json.dumps(rest)
@@ -253,10 +249,12 @@ def _texts(case: Conformance) -> list[dict[str, Any]]:
 def _suffix(kind: str, language: str | None) -> str:
     """Return the suffix of a language's source files, or "" if the target has no languages."""
     spec = find_spec(kind)
-    languages = spec.languages if spec is not None else {}
-    return next(
-        (suffix for suffix, name in languages.items() if language in (None, suffix, name)), ""
-    )
+    if spec is None:
+        return ""
+    for suffix, name in spec.languages.items():
+        if language in (None, suffix, name):
+            return suffix
+    return ""
 
 
 def _difference(one: list[Any], other: list[Any]) -> str:
@@ -326,7 +324,8 @@ def count_builds(case: Conformance, sample: Sample) -> Iterator[Builds]:
 
 def counted_samples(case: Conformance) -> list[Sample]:
     """Return the samples whose builds can be counted."""
-    counted, reason = [], ""
+    counted = []
+    reason = ""
     for sample in runnable_samples(case):
         try:
             with count_builds(case, sample):
@@ -399,11 +398,10 @@ def _build(case: Conformance, sample: Sample, head: str) -> str:
         return f"{head}\n".encode() + bytes(code)
 
     code = sample.code
-    code = (
-        with_head(code)
-        if isinstance(code, (bytes, memoryview))
-        else {name: with_head(each) for name, each in code.items()}
-    )
+    if isinstance(code, (bytes, memoryview)):
+        code = with_head(code)
+    else:
+        code = {name: with_head(each) for name, each in code.items()}
     module = runtime_module(case, Sample(code, sample.fmt, sample.fmap))
     try:
         get_function(module, next(iter(sample.fmap)))
@@ -441,25 +439,23 @@ def replaced_compiler(case: Conformance) -> None:
                     get_function(module, name)
         finally:
             devmod.set_compiler(case.kind, None)
-        code = sample.code
-        expected = (
-            [bytes(code)]
-            if isinstance(code, (bytes, memoryview))
-            else sorted(map(bytes, code.values()))
-        )
+        if isinstance(sample.code, (bytes, memoryview)):
+            expected = [bytes(sample.code)]
+        else:
+            expected = sorted(map(bytes, sample.code.values()))
         require_equal(
             sorted(inputs),
             expected,
             "the inputs of the replaced compiler after two get_function of each name",
         )
         require(module.save_to_bytes() == data, "the replaced compiler changes the saved bytes")
+        expected_target = "a target of the kind"
+        if archs:
+            expected_target += f", with the architecture of a device: {', '.join(sorted(archs))}"
         for target in targets:
-            is_complete = (
-                target is not None
-                and target.kind == case.kind
-                and (len(target.archs) == 1 or not archs)
-            )
-            expected_target = f"a target of the kind{', with the architecture of a device: ' if archs else ''}{', '.join(sorted(archs))}"
+            is_complete = target is not None and target.kind == case.kind
+            if target is not None and archs:
+                is_complete = is_complete and len(target.archs) == 1
             require(
                 is_complete,
                 f"Target.current() in the replaced compiler: expected {expected_target}; got {target}. Pass it to "
@@ -502,10 +498,11 @@ def once(case: Conformance) -> None:
     for sample in counted_samples(case)[:2]:
         with count_builds(case, sample) as builds:
             name = next(iter(sample.fmap))
-            get_function(
-                runtime_module(case, sample), name
-            )  # the builds that opening the driver needs are not counted
-            single, builds.count, builds.delay = builds.count, 0, _DELAY
+            # The builds that opening the driver needs are not counted.
+            get_function(runtime_module(case, sample), name)
+            single = builds.count
+            builds.count = 0
+            builds.delay = _DELAY
             module = runtime_module(case, sample)
             for answer in run_in_threads(
                 lambda _, module=module, name=name: module[name],  # type: ignore[misc]
@@ -537,10 +534,13 @@ def load_once(case: Conformance) -> None:
         names = list(sample.fmap)[:_THREADS]
         with count_builds(case, sample) as builds:
             for _ in range(2):  # the builds that opening the driver needs are not counted
-                builds.count, module = 0, runtime_module(case, sample)
+                builds.count = 0
+                module = runtime_module(case, sample)
                 for name in names:
                     get_function(module, name)
-            single, builds.count, builds.delay = builds.count, 0, _DELAY
+            single = builds.count
+            builds.count = 0
+            builds.delay = _DELAY
             module = runtime_module(case, sample)
             for answer in run_in_threads(module.get_function, names, case.timeout):
                 require(
@@ -564,7 +564,8 @@ def failed_build(case: Conformance) -> None:
     with count_builds(case, sample) as builds:
         get_function(runtime_module(case, sample), name)
         module = runtime_module(case, sample)
-        builds.fails, builds.delay = True, _DELAY
+        builds.fails = True
+        builds.delay = _DELAY
         for answer in run_in_threads(lambda _: module[name], range(_THREADS), case.timeout):
             require(
                 isinstance(answer, BaseException),
@@ -574,7 +575,8 @@ def failed_build(case: Conformance) -> None:
                 isinstance(answer, BuildError),
                 f"the error of a build: expected it unchanged, got {type(answer).__name__}: {answer}",
             )
-        builds.count, builds.delay = 0, 0.0
+        builds.count = 0
+        builds.delay = 0.0
         with expect_error(BuildError, "get_function after a failed build, while builds still fail"):
             module[name]
         require(

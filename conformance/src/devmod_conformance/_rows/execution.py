@@ -104,7 +104,8 @@ def several_functions(case: Conformance) -> None:
         info = sample.fmap[call.function]
         code: Any = sample.code
         if not isinstance(code, (bytes, memoryview)):
-            code = {**code, other: code[call.function if call.function in code else info.name]}
+            entry = call.function if call.function in code else info.name
+            code = {**code, other: code[entry]}
         module = devmod.create(case.kind, code, sample.fmt, {**sample.fmap, other: info})
         for name in (call.function, other):
             check_call(case, call, get_function(module, name), f"under the name {name!r}")
@@ -178,15 +179,11 @@ def strided_arrays(case: Conformance) -> None:
     np = import_numpy()
     applies = False
     for _, call, function in called_functions(case):
-        arguments = [
-            np.repeat(each, 2, axis=-1)[..., ::2]
-            if isinstance(each, np.ndarray) and each.ndim
-            else each
-            for each in call.make_arguments()
-        ]
-        applies = applies or any(
-            isinstance(each, np.ndarray) and not each.flags.c_contiguous for each in arguments
-        )
+        arguments = list(call.make_arguments())
+        for number, each in enumerate(arguments):
+            if isinstance(each, np.ndarray) and each.ndim:
+                arguments[number] = np.repeat(each, 2, axis=-1)[..., ::2]
+                applies = applies or not arguments[number].flags.c_contiguous
         check_call(case, call, function, "with arrays that are not contiguous", arguments)
     if not applies:
         raise Skip("no call has an array with dimensions")
@@ -195,7 +192,8 @@ def strided_arrays(case: Conformance) -> None:
 @row("R37-in-place")
 def arrays_in_place(case: Conformance) -> None:
     """Launches on host arrays that kernels use where they are compute the reference's results."""
-    np, device = import_numpy(), default_device(case)
+    np = import_numpy()
+    device = default_device(case)
     least = device.in_place_from
     if least == inf:
         raise Skip("the device has memory of its own, so host arrays are copied")
@@ -284,7 +282,9 @@ def results(case: Conformance) -> None:
     for sample, call, function in called_functions(case):
         expected = call.reference(*call.make_arguments())
         interface = sample.fmap[call.function].interface
-        dtype = interface.extra.get("result") if interface is not None else None
+        dtype = None
+        if interface is not None:
+            dtype = interface.extra.get("result")
         for place, arguments in (
             ("host", call.make_arguments()),
             ("device", to_device(device, call.make_arguments())),
@@ -296,11 +296,9 @@ def results(case: Conformance) -> None:
                     f"{call.function!r} with {place} arrays: expected the result None, got {actual!r}",
                 )
                 continue
-            equal = (
-                np.isclose(actual, expected, rtol=call.rtol, atol=call.atol)
-                if isinstance(expected, float)
-                else actual == expected
-            )
+            equal = actual == expected
+            if isinstance(expected, float):
+                equal = np.isclose(actual, expected, rtol=call.rtol, atol=call.atol)
             require(
                 type(actual) is type(expected) and equal,
                 f"{call.function!r} with {place} arrays: expected the result {expected!r}, got {actual!r}",
@@ -336,10 +334,12 @@ _IDLE_SECONDS = 0.05
 #: The launches between two events take about this long, if `_MAX_LAUNCHES` are enough.
 _BUSY_SECONDS = 0.02
 _MAX_LAUNCHES = 5000
-_ROUNDS, _TIMES = 8, 4
+_ROUNDS = 8
+_TIMES = 4
 #: The device's clock may be this much faster or slower than the host's, and may have steps of
 #: `_STEP` seconds.
-_DRIFT, _STEP = 0.05, 0.0005
+_DRIFT = 0.05
+_STEP = 0.0005
 #: The seconds of equal launches may differ by this factor, since other processes may use the
 #: device.
 _SPREAD = 10
@@ -366,8 +366,9 @@ def elapsed(case: Conformance) -> None:
 
 
 def _launches(case: Conformance, device: devmod.Device) -> Iterator[devmod.Launch]:
+    slow = [case.slow] if case.slow else []
     try:
-        pairs = samples_with_calls(case, [case.slow] if case.slow else ())
+        pairs = samples_with_calls(case, slow)
     except Skip:  # the compiler of the slow sample is not installed
         pairs = samples_with_calls(case)
     for sample, call in pairs:
@@ -465,7 +466,6 @@ def copies(case: Conformance) -> None:
     np = import_numpy()
     device = default_device(case)
     stream = device.stream()
-    waiters: tuple[Any, ...] = (None, "event", stream, device)
     for dtype, rows, columns in (
         ("float32", 20, 15),
         ("int64", 20, 15),
@@ -473,7 +473,8 @@ def copies(case: Conformance) -> None:
         ("float32", 1 << 10, 1 << 10),
     ):
         values = np.arange(rows * columns).astype(dtype).reshape(rows, columns)
-        one, two = device.from_numpy(values), device.empty(values.shape, dtype)
+        one = device.from_numpy(values)
+        two = device.empty(values.shape, dtype)
         require_equal(two.copy_from(one), None, "the result of copy_from, which waits")
         require(
             np.array_equal(two.numpy(), values),
@@ -484,29 +485,8 @@ def copies(case: Conformance) -> None:
             one.numpy(out=out) is out and np.array_equal(out, values),
             "numpy(out=…) does not return its argument with the values",
         )
-        for number, waiter in enumerate(waiters):
-            wide = np.zeros((rows, 2 * columns), dtype)
-            how: Any = {"stream": stream, "wait": waiter is None}
-            for form, host, order in (
-                ("contiguous", np.zeros_like(values), 1),
-                ("strided", wide[:, ::2], -1),
-            ):
-                one.copy_from(
-                    (values + number)[::order], **how
-                )  # only the copy keeps the host array
-                one.reshape(-1).copy_to(two.reshape(-1), **how)
-                event: Any = two.copy_to(host, **how)
-                if waiter is not None:
-                    require(
-                        isinstance(event, devmod.Event),
-                        f"copy_to with wait=False: expected an Event, got {type(event).__name__}",
-                    )
-                    (event if waiter == "event" else waiter).synchronize()
-                right = np.array_equal(host, (values + number)[::order]) and not wide[:, 1::2].any()
-                require(
-                    right,
-                    f"copies from and to a {form} host array of {dtype} are wrong after a wait for {waiter or 'each'}",
-                )
+        for number, waiter in enumerate((None, "event", stream, device)):
+            _check_host_copies(one, two, values + number, stream, waiter)
         for wrong in (
             device.empty((rows, columns - 1), dtype),
             device.empty(values.shape, "float64"),
@@ -517,27 +497,58 @@ def copies(case: Conformance) -> None:
             ):
                 one.copy_from(wrong)
     for _, call, function in called_functions(case):
-        arguments = call.make_arguments()
-        with device_turn(case.kind), device.stream() as stream:
-            arrays, *others = (to_device(device, arguments) for _ in range(_QUEUED))
-            results = [to_device(device, arguments) for _ in range(2)]
-            for copied, sources in zip(
-                results, (arguments, to_device(device, arguments)), strict=True
-            ):
-                for queued in (*others, arrays):
-                    function(*queued, **call.keywords)
-                for array, result, source in zip(arrays, copied, sources, strict=True):
-                    if isinstance(array, devmod.Array):
-                        result.copy_from(array, wait=False)
-                        array.copy_from(
-                            source, wait=False
-                        )  # over what the launch and the copy read
-            stream.synchronize()
-        for copied in results:
-            compare_arrays(
-                call, to_host(copied), reference_arrays(call), "copied on the stream of the launch"
+        _check_queued_copies(case, call, function, device)
+
+
+def _check_host_copies(one: Any, two: Any, values: Any, stream: Any, waiter: Any) -> None:
+    """Copy values from the host by two arrays to the host again, and wait by `waiter`: None for
+    each copy, "event" for the event of the last one, else an object to synchronize.
+    """
+    np = import_numpy()
+    rows, columns = values.shape
+    wide = np.zeros((rows, 2 * columns), values.dtype)
+    how: Any = {"stream": stream, "wait": waiter is None}
+    for form, host, order in (
+        ("contiguous", np.zeros_like(values), 1),
+        ("strided", wide[:, ::2], -1),
+    ):
+        one.copy_from(values.copy()[::order], **how)  # only the copy keeps the host array
+        one.reshape(-1).copy_to(two.reshape(-1), **how)
+        event: Any = two.copy_to(host, **how)
+        if waiter is not None:
+            require(
+                isinstance(event, devmod.Event),
+                f"copy_to with wait=False: expected an Event, got {type(event).__name__}",
             )
-        compare_arrays(call, to_host(arrays), arguments, "copied to after the launch")
+            awaited = event if waiter == "event" else waiter
+            awaited.synchronize()
+        right = np.array_equal(host, values[::order]) and not wide[:, 1::2].any()
+        require(
+            right,
+            f"copies from and to a {form} host array of {values.dtype} are wrong after a wait for {waiter or 'each'}",
+        )
+
+
+def _check_queued_copies(case: Conformance, call: Call, function: Any, device: Any) -> None:
+    """Queue launches, copies of what the last one writes, and copies over what it reads."""
+    arguments = call.make_arguments()
+    with device_turn(case.kind), device.stream() as stream:
+        arrays, *others = (to_device(device, arguments) for _ in range(_QUEUED))
+        results = [to_device(device, arguments) for _ in range(2)]
+        for copied, sources in zip(results, (arguments, to_device(device, arguments)), strict=True):
+            for queued in (*others, arrays):
+                function(*queued, **call.keywords)
+            for array, result, source in zip(arrays, copied, sources, strict=True):
+                if isinstance(array, devmod.Array):
+                    result.copy_from(array, wait=False)
+                    # Over what the launch and the copy read.
+                    array.copy_from(source, wait=False)
+        stream.synchronize()
+    for copied in results:
+        compare_arrays(
+            call, to_host(copied), reference_arrays(call), "copied on the stream of the launch"
+        )
+    compare_arrays(call, to_host(arrays), arguments, "copied to after the launch")
 
 
 #: The arrays that are free at the same time. A backend may use one again after others.
@@ -593,10 +604,12 @@ def views(case: Conformance) -> None:
         np.array_equal(view.numpy(), values[step // 2 : step]),
         "a slice of an array has other values",
     )
-    flat, expected = root[1:].reshape(-1), values[1:].reshape(-1)
+    flat = root[1:].reshape(-1)
+    expected = values[1:].reshape(-1)
     for start, stop in ((1, 4), (3, step + 5), (0, 1), (2 * step + 3, 4 * step - 4)):
         for convert in (np.array, device.from_numpy):
-            part, copied = flat[start:stop], device.empty(stop - start, "int32")
+            part = flat[start:stop]
+            copied = device.empty(stop - start, "int32")
             expected[start:stop] -= 1
             part.copy_from(convert(expected[start:stop]))
             copied.copy_from(part)
@@ -624,13 +637,13 @@ def views(case: Conformance) -> None:
         "a slice has other values after the array was deleted",
     )
     for _, call, function in called_functions(case):
-        arrays, roots = call.make_arguments(), []
+        arrays = call.make_arguments()
+        roots = []
         for number, each in enumerate(arrays):
             if isinstance(each, np.ndarray) and each.size:
                 root = device.zeros((2 * step + each.size,), each.dtype)
-                arrays[number] = root[step:][: each.size].reshape(
-                    each.shape
-                )  # begins at a multiple of the alignment in bytes
+                # It begins at a multiple of the alignment in bytes.
+                arrays[number] = root[step:][: each.size].reshape(each.shape)
                 arrays[number].copy_from(each)
                 roots.append((root, each.size))
         check_call(case, call, function, "with slices of arrays", arrays)
@@ -651,7 +664,8 @@ def current_stream(case: Conformance) -> None:
     it.
     """
     device = default_device(case)
-    outer, inner = device.stream(), device.stream()
+    outer = device.stream()
+    inner = device.stream()
     require(
         device.current_stream is device.default_stream,
         "Device.current_stream is not the default stream outside of a body",
@@ -730,15 +744,11 @@ def dlpack(case: Conformance) -> None:
         )
     for _, call, function in called_functions(case):
         arguments = call.make_arguments()
-        launch(
-            case,
-            function,
-            [
-                _Exporter(each, (1, 0)) if isinstance(each, np.ndarray) else each
-                for each in arguments
-            ],
-            **call.keywords,
-        )
+        given = list(arguments)
+        for number, each in enumerate(arguments):
+            if isinstance(each, np.ndarray):
+                given[number] = _Exporter(each, (1, 0))
+        launch(case, function, given, **call.keywords)
         compare_arrays(call, arguments, reference_arrays(call), "with arrays by DLPack")
 
 
@@ -746,7 +756,9 @@ class _Exporter:
     """An array of which only DLPack is visible."""
 
     def __init__(self, array: Any, device: tuple[int, int], **keywords: Any) -> None:
-        self._array, self._device, self._keywords = array, device, keywords
+        self._array = array
+        self._device = device
+        self._keywords = keywords
 
     def __dlpack__(self, **keywords: Any) -> object:
         return self._array.__dlpack__(**keywords | self._keywords)

@@ -41,7 +41,8 @@ _WRITING = ("destination",)
 #: The number of places at which a kernel samples, and the width and the height of the image that a
 #: kernel writes.
 _PLACES = 128
-_WIDTH, _HEIGHT = 16, 8
+_WIDTH = 16
+_HEIGHT = 8
 #: The shapes and the layers of the images of `new_images`. A device may refuse all but the first,
 #: and all formats but rgba8unorm.
 _SHAPES = (
@@ -83,7 +84,9 @@ def new_images(case: Conformance) -> None:
                     f"Device.image{(shape, format_)} is an ArgumentError",
                 )
                 break
-            subject = f"an image of {format_} with the shape {shape}{f' and {layers} layers' if layers else ''}"
+            subject = f"an image of {format_} with the shape {shape}"
+            if layers:
+                subject += f" and {layers} layers"
             zeros = image.numpy()
             require_equal(
                 (zeros.shape, str(zeros.dtype)),
@@ -128,14 +131,15 @@ def written_images(case: Conformance) -> None:
         "no function of the case's images has the parameter 'destination' alone",
     ):
         (param,) = info.interface.params
-        call, shape = _call(name), _threads(function, (_WIDTH, _HEIGHT), (8, 8))
+        call = _call(name)
+        shape = _threads(function, (_WIDTH, _HEIGHT), (8, 8))
         open_format = {"int": "rgba16sint", "uint": "rgba8uint"}.get(param.sample, "rgba8unorm")
         image = device.image((_WIDTH, _HEIGHT), param.format or open_format)
         x, y = np.meshgrid(np.arange(_WIDTH), np.arange(_HEIGHT))
-        expected = np.stack([x, y, x + y, np.full_like(x, 255)], axis=-1) / (
-            1 if image.texel.sample != "float" else 255
-        )
+        expected = np.stack([x, y, x + y, np.full_like(x, 255)], axis=-1)
         expected = expected[..., : image.texel.channels]
+        if image.texel.sample == "float":
+            expected = expected / 255
         bound = function.bind(image, **shape)
         stream = device.stream()
         for how, launch_once in (
@@ -148,9 +152,8 @@ def written_images(case: Conformance) -> None:
                 launch_once()
                 stream.synchronize()
                 actual = texel_values(image.numpy(), image.format, 2)
-                image.copy_from(
-                    np.zeros(image.array_shape, image.texel.dtype)
-                )  # over what the launch has written
+                # Over what the launch has written.
+                image.copy_from(np.zeros(image.array_shape, image.texel.dtype))
             compare_arrays(
                 call, [actual], [expected.astype("float32")], f"{how}, which writes to an image"
             )
@@ -170,25 +173,39 @@ def sampled_images(case: Conformance) -> None:
         _functions(case, _SAMPLING), f"no function of the case's images has the parameters {names}"
     ):
         param = info.interface.params[_names(info).index("source")]
-        for format_ in [param.format] if param.format else _SAMPLED_FORMATS:
-            needed = format_ == (param.format or _SAMPLED_FORMATS[0])
+        formats: tuple[str, ...] = _SAMPLED_FORMATS
+        if param.format:
+            formats = (param.format,)
+        for format_ in formats:
+            needed = format_ == formats[0]
             image = _filled(device, param.type or "2d", format_, needed)
-            # How a sampler treats the places outside of an image does not depend on the format. A
-            # driver may compile code for each pair.
-            addresses = _ADDRESSES if needed else _ADDRESSES[:1]
-            for sampler in _samplers(device, addresses) if image is not None else ():
-                try:
-                    _check_sampling(case, name, function, image, sampler)
-                except devmod.ArgumentError:
-                    if needed and sampler.address == "clamp" and sampler.normalized:
-                        raise
+            if image is not None:
+                _check_samplers(case, name, function, image, needed)
+
+
+def _check_samplers(
+    case: Conformance, name: str, function: Any, image: Image, needed: bool
+) -> None:
+    """Check each sampler of the device with an image. If its format is not needed, the device may
+    refuse it.
+    """
+    # How a sampler treats the places outside of an image does not depend on the format. A driver
+    # may compile code for each pair.
+    addresses = _ADDRESSES if needed else _ADDRESSES[:1]
+    for sampler in _samplers(default_device(case), addresses):
+        try:
+            _check_sampling(case, name, function, image, sampler)
+        except devmod.ArgumentError:
+            if needed and sampler.address == "clamp" and sampler.normalized:
+                raise
 
 
 def _check_sampling(
     case: Conformance, name: str, function: Any, image: Image, sampler: Sampler
 ) -> None:
     np = import_numpy()
-    layered, dimensions = bool(image.layers), len(image.shape)
+    layered = bool(image.layers)
+    dimensions = len(image.shape)
     sizes = np.array(image.shape)
     places = np.random.default_rng(7).uniform(-0.75, 1.75, (_PLACES, dimensions)) * sizes
     if sampler.filter == "nearest":  # away from the borders between texels, where rounding decides
@@ -227,10 +244,8 @@ def invalid_images(case: Conformance) -> None:
     for kind in (_SAMPLING, _WRITING):
         for name, info, function in _functions(case, kind):
             param = next(each for each in info.interface.params if each.kind == "image")
-            image, sampler = (
-                _filled(device, param.type or "2d", param.format or "rgba8unorm", True),
-                device.sampler(),
-            )
+            image = _filled(device, param.type or "2d", param.format or "rgba8unorm", True)
+            sampler = device.sampler()
             result = np.full((_PLACES, 4), -7, "float32")
             places = np.zeros((_PLACES, len(image.shape) + bool(image.layers)), "float32")
             every = {
@@ -241,6 +256,7 @@ def invalid_images(case: Conformance) -> None:
                 "destination": image,
             }
             valid = {key: every[key] for key in kind}
+            threads = (8, 8) if kind == _WRITING else (8,)
             for fault, argument, value in _invalid_images(
                 devices, param, image, sampler, "source_sampler" in kind
             ):
@@ -252,7 +268,7 @@ def invalid_images(case: Conformance) -> None:
                         function,
                         (),
                         **{**valid, argument: value},
-                        **_threads(function, (8, 8) if kind == _WRITING else (8,), (8, 8)),
+                        **_threads(function, threads, (8, 8)),
                     )
                 require((result == -7).all(), f"{name!r} with {fault} changes an array")
 
@@ -278,7 +294,9 @@ def _invalid_images(
         )
     )
     for fault, type_, format_, applies in others:
-        other = _filled(devices[0], type_, format_, False) if applies else None
+        if not applies:
+            continue
+        other = _filled(devices[0], type_, format_, False)
         if other is not None:
             yield fault, param.name, other
     if len(devices) > 1 and has_sampler:
@@ -393,11 +411,9 @@ def _threads(function: Any, threads: tuple[int, ...], block: tuple[int, ...]) ->
     """Return the launch of a function with these threads, and this block unless the function has
     one.
     """
-    return (
-        {"threads": threads}
-        if function.block is not None
-        else {"threads": threads, "block": block[: len(threads)]}
-    )
+    if function.block is not None:
+        return {"threads": threads}
+    return {"threads": threads, "block": block[: len(threads)]}
 
 
 def _samplers(device: Any, addresses: Sequence[str]) -> Iterator[Sampler]:
@@ -419,7 +435,8 @@ def _filled(device: Any, type_: str, format_: str, needed: bool) -> Any:
     it is not needed.
     """
     np = import_numpy()
-    shape, layers = (7, 5, 4)[: int(type_[0])], 3 if type_.endswith("_array") else 0
+    shape = (7, 5, 4)[: int(type_[0])]
+    layers = 3 if type_.endswith("_array") else 0
     try:
         image = device.image(shape, format_, layers=layers)
     except devmod.ArgumentError:

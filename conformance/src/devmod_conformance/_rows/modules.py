@@ -224,7 +224,8 @@ def formats(case: Conformance) -> None:
 def imports(case: Conformance) -> None:
     """A module can import other modules, but not in a cycle."""
     sample = usable_samples(case)[0]
-    root, leaf = runtime_module(case, sample), runtime_module(case, sample)
+    root = runtime_module(case, sample)
+    leaf = runtime_module(case, sample)
     require_equal(root.imports, (), "the imports of a new module")
     root.import_module(leaf)
     require(
@@ -239,7 +240,8 @@ def imports(case: Conformance) -> None:
 def same_as_fallback(case: Conformance) -> None:
     """The fallback has the kind, the format and the functions of the backend's module."""
     for sample in usable_samples(case):
-        one, two = runtime_module(case, sample), fallback_module(case, sample)
+        one = runtime_module(case, sample)
+        two = fallback_module(case, sample)
         require_equal(
             (one.kind, one.format, list(one.functions)),
             (two.kind, two.format, list(two.functions)),
@@ -251,7 +253,8 @@ def same_as_fallback(case: Conformance) -> None:
 def properties(case: Conformance) -> None:
     """The property_mask has the bits for saving and running, and the module is not a fallback."""
     bits = BINARY_SERIALIZABLE | RUNNABLE
-    runs, missing = False, ""
+    runs = False
+    missing = ""
     for sample in usable_samples(case):
         for state, module in both_modules(case, sample):
             require(not isinstance(module, FallbackModule), f"a {state} module is a fallback")

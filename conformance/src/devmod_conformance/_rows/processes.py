@@ -35,23 +35,22 @@ def several_devices(case: Conformance) -> None:
     if steps[0]["devices"] < 2:
         raise Skip(f"this machine has one {case.kind} device")
     for step in steps:
-        for choice in ("default", "of function"):
+        for choice, shown in (
+            ("default", f"devmod.device({case.kind!r})"),
+            ("of function", "the device of a call that names none"),
+        ):
             if choice in step:
-                shown = (
-                    f"devmod.device({case.kind!r})"
-                    if choice == "default"
-                    else "the device of a call that names none"
-                )
                 require_equal(
                     step[choice], 1, f"with DEVMOD_DEVICE={case.kind}:1, the number of {shown}"
                 )
         if "call" not in step:
             continue
-        call, types = pairs[step["call"]][1], step["types"]
-        use, raised = (
-            f"a call of {call.function!r} {step['use']}",
-            f"{types[0]}: {step['text']}" if types else "no error was raised",
-        )
+        _, call = pairs[step["call"]]
+        types = step["types"]
+        use = f"a call of {call.function!r} {step['use']}"
+        raised = "no error was raised"
+        if types:
+            raised = f"{types[0]}: {step['text']}"
         if step["refused"]:
             require("ArgumentError" in types, f"{use}: expected ArgumentError, but {raised}")
             continue
@@ -84,7 +83,9 @@ def forked_children(case: Conformance) -> None:
     steps = probe(
         case, "forks", pairs=pairs, seconds=max(1, int(case.timeout * _CHILD_TIME))
     ).finished_steps
-    parts = {name: value for step in steps for name, value in step.items()}
+    parts: dict[str, Any] = {}
+    for step in steps:
+        parts |= step
     _check_child(
         case,
         call,
@@ -117,7 +118,8 @@ def _check_child(
     )
     unchecked = []
     for use, outcome in part["outcomes"].items():
-        types, text = outcome["types"], outcome["text"]
+        types = outcome["types"]
+        text = outcome["text"]
         if may_refuse and not types:
             unchecked.append(use)
             continue
@@ -129,11 +131,10 @@ def _check_child(
             continue
         if "DeviceNotFoundError" in types:
             raise Skip(f"this machine has no {case.kind} device: {text}")
-        wrong = f"{types[0]}: {text}" if types else ""
-        require(
-            not types,
-            f"{use}, in {child}, raises {wrong}. Call devmod_runtime.open_driver before the driver's first call",
-        )
+        if types:
+            raise AssertionError(
+                f"{use}, in {child}, raises {types[0]}: {text}. Call devmod_runtime.open_driver before the driver's first call"
+            )
         if outcome["arrays"] is not None:
             _compare(call, outcome["arrays"], f"launched in {child}")
     require(
@@ -165,12 +166,13 @@ def interrupted_process(case: Conformance) -> None:
                     f"after KeyboardInterrupt at random moments, {count} more {name} are left{_INTERRUPT_REMEDY}",
                 )
             continue
-        call, types = pairs[step["call"]][1], step["error"]["types"]
-        wrong = f"{types[0]}: {step['error']['text']}" if types else ""
-        require(
-            not types,
-            f"{call.function!r}, called after KeyboardInterrupt at random moments, raises {wrong}{_INTERRUPT_REMEDY}",
-        )
+        _, call = pairs[step["call"]]
+        types = step["error"]["types"]
+        if types:
+            wrong = f"{types[0]}: {step['error']['text']}"
+            raise AssertionError(
+                f"{call.function!r}, called after KeyboardInterrupt at random moments, raises {wrong}{_INTERRUPT_REMEDY}"
+            )
         expected = [reference_arrays(call)] * 2 + [call.make_arguments()]
         for sent, arrays in zip(step["results"], expected, strict=False):
             compare_arrays(
@@ -183,7 +185,8 @@ def interrupted_process(case: Conformance) -> None:
 
 def _compare(call: Call, sent: list[Any], description: str) -> None:
     expected = reference_arrays(call)
-    actual = [
-        two if one is None else read_argument(one) for one, two in zip(sent, expected, strict=True)
-    ]
+    actual = list(expected)
+    for number, each in enumerate(sent):
+        if each is not None:
+            actual[number] = read_argument(each)
     compare_arrays(call, actual, expected, description)
