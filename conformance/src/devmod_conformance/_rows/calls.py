@@ -723,9 +723,9 @@ def _has_shape_behind(arguments: Sequence[Any], number: int) -> bool:
     """Whether an argument is an array, and the ints behind it are its shape."""
     shape = getattr(arguments[number], "shape", ())
     behind = arguments[number + 1 : number + 1 + len(shape)]
-    if not shape or tuple(behind) != shape:
+    if not shape or not all(type(each) is int for each in behind):
         return False
-    return all(type(each) is int for each in behind)
+    return tuple(behind) == tuple(shape)
 
 
 def _packed_params(types: Sequence[str], number: int, behind: slice) -> list[dict[str, Any]]:
