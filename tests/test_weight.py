@@ -34,7 +34,6 @@ def test_no_part_is_larger_than_its_limit_or_smaller_without_a_row(
 FOLDED = {
     "simulators",
     "targets",
-    "the small ones",
     "tools",
 }
 

@@ -108,7 +108,8 @@ def check_architecture(fmt: str, code: bytes | memoryview, device: CudaDevice) -
         The architecture of the binary cannot be read.
     """
     architecture, rank = architecture_rules("cuda")
-    variant, what = architecture(fmt, code), f"the cuda payload of format {fmt!r}"
+    variant = architecture(fmt, code)
+    what = f"the cuda payload of format {fmt!r}"
     if not variant:
         expected = {
             "ptx": "expected the directives .version and .target at its start",
@@ -126,7 +127,8 @@ def check_architecture(fmt: str, code: bytes | memoryview, device: CudaDevice) -
         if mark and rank(name, device.arch) is not None
     ]
     if newer:
-        version, supported = newer[0][1], device.arch.partition(":ptx")[2]
+        version = newer[0][1]
+        supported = device.arch.partition(":ptx")[2]
         raise DeviceNotFoundError(
             f"{what} is PTX {version}, and the driver of {device} supports PTX up to {supported}. Update the driver, or compile for that "
             f"version; a cubin (cuda -arch={_plain(device.arch)}) needs no newer driver",
@@ -158,7 +160,8 @@ def _text_of(code: bytes | memoryview) -> bytes:
 def _read_fatbin(code: bytes | memoryview, device: CudaDevice) -> Mapping[str, KernelEntry] | None:
     """Return the kernels of the member that the device runs; None if it is compressed."""
     architecture, rank = architecture_rules("cuda")
-    best, best_rank = None, -1
+    best = None
+    best_rank = -1
     for member in fatbin_members(code):
         fmt = member.kind
         if fmt not in ("ptx", "cubin"):
@@ -166,7 +169,8 @@ def _read_fatbin(code: bytes | memoryview, device: CudaDevice) -> Mapping[str, K
         variant = architecture(fmt, member.data)
         member_rank = rank(variant, device.arch) if variant else None
         if member_rank is not None and member_rank > best_rank:
-            best, best_rank = member, member_rank
+            best = member
+            best_rank = member_rank
     if best is None:
         return None
     if best.kind == "ptx":
@@ -246,7 +250,9 @@ class Binaries(DriverBinaries):
         """Return the name of the file that was compiled; "" if the origin has none."""
         with suppress(FormatError):  # a name alone is no reason to refuse the payload
             origin = self.origin() if callable(self.origin) else self.origin
-            for name in () if origin is None else origin.sources:
+            if origin is None:
+                return ""
+            for name in origin.sources:
                 if not name.endswith((".h", ".hpp", ".cuh", ".inc")):
                     return name
         return ""

@@ -58,7 +58,10 @@ _LIMITS = {
     "cluster_launch": 120,
     "tensor_map_access_supported": 127,
 }
-_handle, _address, _size, _number = c_void_p, c_uint64, c_size_t, c_uint
+_handle = c_void_p
+_address = c_uint64
+_size = c_size_t
+_number = c_uint
 #: The function of each operation of `devmod_runtime.driver_api.driver.Driver`.
 FUNCTIONS = {
     "initialize": DriverFunction("cuInit", (), (_number,)),
@@ -262,7 +265,8 @@ class CudaDriver(Driver):
         self, context: int
     ) -> tuple[Callable[[], object], Callable[[object, object, object], None]]:
         """Return two functions of C: push a context, and pop one."""
-        push, pop = self.symbol("cuCtxPushCurrent_v2"), self.symbol("cuCtxPopCurrent_v2")
+        push = self.symbol("cuCtxPushCurrent_v2")
+        pop = self.symbol("cuCtxPopCurrent_v2")
 
         def refuse(status: int) -> None:
             raise self.error("cuCtxPushCurrent", status)
@@ -347,11 +351,9 @@ class CudaDriver(Driver):
         """Load PTX, a cubin or a fatbin into the current context. PTX ends with the zero byte
         behind it, which every bytes object has.
         """
-        binary, module, log = (
-            c_char_p(bytes(data)),
-            c_void_p(),
-            ctypes.create_string_buffer(_LOG_BYTES),
-        )
+        binary = c_char_p(bytes(data))
+        module = c_void_p()
+        log = ctypes.create_string_buffer(_LOG_BYTES)
         values = (c_void_p * 2)(ctypes.addressof(log), _LOG_BYTES)
         try:
             self.check(
@@ -425,7 +427,8 @@ def ptx_version(cuda: int) -> str:
     cuda
         The version of CUDA that the driver supports, such as 12080.
     """
-    major, minor = cuda // 1000, cuda % 1000 // 10
+    major = cuda // 1000
+    minor = cuda % 1000 // 10
     if major == 12:
         return _PTX_OF_12[min(minor, len(_PTX_OF_12) - 1)]
     return f"9.{minor}" if major == 13 else ""

@@ -77,7 +77,8 @@ class CudaModule(DriverModule):
             return
         from devmod_cuda._binaries import open_arch
 
-        archs, device_arch = self._target_archs(), open_arch()
+        archs = self._target_archs()
+        device_arch = open_arch()
         if not device_arch and len(archs) != 1:
             return
         from devmod_cuda._jit import choose_arch, lines_for_simulator

@@ -144,7 +144,8 @@ def _field(info: FunctionInfo, number: int, placer: _Placer) -> _Field:
 def _packer(fields: Sequence[_Field], total: int) -> Callable[[Sequence[Any]], bytes]:
     """Return a function that packs all arguments with one Struct."""
     order = sorted(range(len(fields)), key=lambda number: fields[number][0])
-    codes, end = ["<"], 0
+    codes = ["<"]
+    end = 0
     for number in order:
         start, size, extension = fields[number]
         codes.append(f"{start - end}x" + ("I" if extension == "address" else f"{max(size, 4)}s"))

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 _HEADER = struct.Struct("<16sHHIIIIIHHHHHH")
 _SEGMENT = struct.Struct("<IIIIIIII")
-_HEXAGON, _SHARED, _LOAD = 164, 3, 1
+_HEXAGON = 164
+_SHARED = 3
+_LOAD = 1
 #: The largest module: its segments with the gaps between them.
 MAX_SPAN = 1 << 28
 _MAX_ALIGNMENT = 1 << 16
@@ -55,7 +57,9 @@ def read_extent(code: Binary) -> tuple[int, int]:
     if len(code) < _HEADER.size:
         raise _invalid(f"{len(code)} bytes are less than an ELF header")
     ident, type_, machine, *fields = _HEADER.unpack_from(code)
-    offset, entry_size, count = fields[2], fields[6], fields[7]
+    offset = fields[2]
+    entry_size = fields[6]
+    count = fields[7]
     if ident[:4] != b"\x7fELF":
         raise _invalid("it does not begin with the ELF magic")
     if ident[4:6] != b"\1\1" or machine != _HEXAGON:

@@ -121,7 +121,9 @@ class HexagonKernel(Kernel):
         return call_item(address, self._layout.pack(addresses))
 
     def caller(self, stream: Stream, shape: Any) -> Callable[[Sequence[Any]], Any]:
-        runner_of, item, read = self._device.runner, self.item, self._read_result
+        runner_of = self._device.runner
+        item = self.item
+        read = self._read_result
 
         def call(values: Sequence[Any]) -> None:
             runner = runner_of()

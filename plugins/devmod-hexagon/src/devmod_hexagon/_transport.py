@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 #: Linux's F_SETPIPE_SZ and F_GETPIPE_SZ. Many batches take 1.6 times as long with pipes of 64 KiB
 #: as with 1 MiB.
-_SET_PIPE_SIZE, _GET_PIPE_SIZE, _PIPE_BYTES = 1031, 1032, 1 << 20
+_SET_PIPE_SIZE = 1031
+_GET_PIPE_SIZE = 1032
+_PIPE_BYTES = 1 << 20
 #: The longest wait, in seconds, before a changed time limit is noticed.
 _LIMIT_CHECK = 1.0
 #: The seconds in which a process must end after it has closed its pipes.
@@ -83,7 +85,8 @@ class Transport:
             raise
         finally:
             os.close(file)
-        reader, writer = self._process.stdout, self._process.stdin
+        reader = self._process.stdout
+        writer = self._process.stdin
         assert reader is not None
         assert writer is not None
         with suppress(OSError):  # over the user's limit for pipes; small pipes work too
@@ -92,10 +95,12 @@ class Transport:
         self.capacity = fcntl(reader, _GET_PIPE_SIZE)
         os.set_blocking(writer.fileno(), False)
         #: Their descriptors are requested at each use: a closed file has none.
-        self._reader, self._writer = reader, writer
+        self._reader = reader
+        self._writer = writer
         #: The bytes that were read and not returned.
         self._received = bytearray()
-        self._readable, self._writable = select.poll(), select.poll()
+        self._readable = select.poll()
+        self._writable = select.poll()
         self._readable.register(reader, select.POLLIN)
         self._writable.register(writer, select.POLLOUT)
         self.arena = memoryview(arena)

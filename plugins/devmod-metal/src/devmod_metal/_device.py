@@ -243,7 +243,9 @@ class MetalDevice(Device):
     def _copy_image(
         self, image: Image, texture: Any, staging: Memory, stream: MetalStream, *, is_read: bool
     ) -> Any:
-        extent, layers, row = image.extent, image.layers, image.row_bytes
+        extent = image.extent
+        layers = image.layers
+        row = image.row_bytes
         try:
             return stream.commands.commit(
                 lambda: metal().copy_texture(
@@ -430,7 +432,10 @@ class MetalEvent(Event):
     __slots__ = ("commands", "device", "handle", "value")
 
     def __init__(self, device: MetalDevice, handle: Any, value: int, commands: list[Any]) -> None:
-        self.device, self.handle, self.value, self.commands = device, handle, value, commands
+        self.device = device
+        self.handle = handle
+        self.value = value
+        self.commands = commands
 
     def synchronize(self) -> None:
         check_driver("metal")
@@ -450,7 +455,8 @@ class MetalEvent(Event):
 
 def wait_for(commands: list[Any]) -> str:
     """Wait for commands. Return the first failure, or ""."""
-    driver, failure = metal(), ""
+    driver = metal()
+    failure = ""
     for each in commands:
         driver.wait(each)
         failure = failure or driver.failure(each)

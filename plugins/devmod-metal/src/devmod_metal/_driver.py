@@ -31,10 +31,8 @@ except ImportError as error:
             f"Mac: {pip_install('devmod-metal')}",
             kind="metal",
         ) from error
-    modules, packages = (
-        ("Foundation", "libdispatch", "Metal", "objc"),
-        "pyobjc-framework-Metal pyobjc-framework-libdispatch",
-    )
+    modules = ("Foundation", "libdispatch", "Metal", "objc")
+    packages = "pyobjc-framework-Metal pyobjc-framework-libdispatch"
     repair = pip_install("--force-reinstall", packages)
     raise driver_import_error(
         error, "metal", "Metal", "pyobjc", modules=modules, distribution=packages, repair=repair
@@ -159,11 +157,9 @@ class Framework:
             return None
         with objc.autorelease_pool():
             types = {_texture_type(name): name for name in _TEXTURE_TYPES}
-            type_, format_, usage = (
-                int(value.textureType()),
-                int(value.pixelFormat()),
-                int(value.usage()),
-            )
+            type_ = int(value.textureType())
+            format_ = int(value.pixelFormat())
+            usage = int(value.usage())
             name = types.get(type_, type_)
             return TextureProperties(
                 value.device(),

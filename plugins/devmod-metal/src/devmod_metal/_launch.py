@@ -46,7 +46,10 @@ class MetalLauncher(Launcher):
         constants: Sequence[ConstantValue] = (),
         interface: Interface | None = None,
     ) -> None:
-        self._name, self._info, self._shader, self._constants = name, info, shader, tuple(constants)
+        self._name = name
+        self._info = info
+        self._shader = shader
+        self._constants = tuple(constants)
         self.interface = interface or info.interface or _tvm_interface(info)
 
     @property
@@ -92,7 +95,8 @@ class MetalLauncher(Launcher):
         shader = self._shader.specialize(defines, super().constants)
         values = list(self._constants)
         for each in specialize_constants("metal", self._name, self.interface, function_constants):
-            constant, data = each.constant, each.data
+            constant = each.constant
+            data = each.data
             if constant.id is None:
                 raise FormatError(
                     f"the function constant {constant.name!r} has no index in the payload's interface",
@@ -171,7 +175,8 @@ class MetalKernel(Kernel):
         constants: Sequence[ConstantValue],
         device: MetalDevice,
     ) -> None:
-        self._name, self._device = name, device
+        self._name = name
+        self._device = device
         self._invalid_launch = partial(device.invalid_launch, name)
         self._missing = ""
         self._pipeline: Pipeline | None = None
@@ -351,7 +356,9 @@ class MetalKernel(Kernel):
                 memory.view[:] = value
                 buffers.append((index, memory.handle, 0))
         data = [each for each in data if len(each[1]) <= _MAX_VALUE_BYTES]
-        driver, queue, pipeline = metal(), stream.queue, self._pipeline.handle
+        driver = metal()
+        queue = stream.queue
+        pipeline = self._pipeline.handle
 
         def commit() -> Any:
             try:

@@ -205,7 +205,9 @@ def _check_header(code: bytes) -> int:
         raise FormatError(
             f"{_WHAT} is truncated: it has {len(code)} bytes; an ELF header has 64", kind="rocm"
         )
-    machine, abi, abi_version = int.from_bytes(code[18:20], "little"), code[7], code[8]
+    machine = int.from_bytes(code[18:20], "little")
+    abi = code[7]
+    abi_version = code[8]
     if code[4:6] != b"\2\1" or machine != _AMDGPU:
         raise FormatError(
             f"{_WHAT} is not a code object: expected a 64-bit little-endian ELF file for the machine {_AMDGPU} (AMD GPU), got the machine "

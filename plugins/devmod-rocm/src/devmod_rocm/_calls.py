@@ -57,7 +57,10 @@ _LIMITS = {
     "max_threads_per_multiprocessor": 57,
     "cooperative_launch": 10,
 }
-_handle, _address, _size, _number = c_void_p, c_uint64, c_size_t, c_uint
+_handle = c_void_p
+_address = c_uint64
+_size = c_size_t
+_number = c_uint
 #: The function of each operation of `devmod_runtime.driver_api.driver.Driver`. A context is the
 #: number of its device.
 FUNCTIONS = {
@@ -170,7 +173,8 @@ _PROPERTIES, _OLD_PROPERTIES = (
     ("hipGetDeviceProperties", 396),
 )
 #: More bytes than the properties of any version have.
-_PROPERTIES_BYTES, _ARCH_BYTES = 8192, 256
+_PROPERTIES_BYTES = 8192
+_ARCH_BYTES = 256
 
 
 class _PointerAttributes(Structure):

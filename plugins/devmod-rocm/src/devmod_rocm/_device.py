@@ -24,7 +24,8 @@ from devmod_runtime.driver_api.device import DriverDevice, list_devices
 #: others name a version.
 NAMES = ("libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5")
 #: The folder of ROCm, unless an environment variable names another one.
-_ROCM, _VARIABLES = "/opt/rocm", ("ROCM_PATH", "HIP_PATH")
+_ROCM = "/opt/rocm"
+_VARIABLES = ("ROCM_PATH", "HIP_PATH")
 #: The package of ROCm's runtime as a wheel.
 _WHEEL = "_rocm_sdk_core"
 

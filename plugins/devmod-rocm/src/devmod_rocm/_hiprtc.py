@@ -135,7 +135,8 @@ def _run(request: dict[str, Any], arch: str) -> dict[str, str]:
                 f"the rocm source was not compiled for {arch}: hiprtc took longer than {TIMEOUT:g} seconds",
                 kind="rocm",
             )
-        code, output = worker.process.wait(), worker.printed.strip()
+        code = worker.process.wait()
+        output = worker.printed.strip()
     advice = (
         "Free memory and try again"
         if was_killed(code)
@@ -179,7 +180,8 @@ def compile_request(request: dict[str, Any]) -> dict[str, str]:
         "missing": why no library can be opened; else "log" with hiprtc's output, and either "code"
         in base 64 or "error".
     """
-    library, reasons = None, []
+    library = None
+    reasons = []
     for path in request["libraries"]:
         try:
             library = ctypes.CDLL(path)
@@ -207,11 +209,9 @@ def compile_request(request: dict[str, Any]) -> dict[str, str]:
         return buffer.raw[: size.value]
 
     result = {"log": ""}
-    text, name, options = (
-        c_char_p(request["text"].encode()),
-        c_char_p(request["name"].encode()),
-        request["options"],
-    )
+    text = c_char_p(request["text"].encode())
+    name = c_char_p(request["name"].encode())
+    options = request["options"]
     headers = (c_char_p * len(_BUILT_IN))(*[b"#pragma once\n"] * len(_BUILT_IN))
     names = (c_char_p * len(_BUILT_IN))(*[each.encode() for each in _BUILT_IN])
     status = library.hiprtcCreateProgram(byref(program), text, name, len(_BUILT_IN), headers, names)

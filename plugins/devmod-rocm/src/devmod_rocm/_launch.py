@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
 
 #: hip-python's class of streams. Its package is hip, and rocm from version 10 on.
-_HIP_PYTHON, _HIP_PYTHON_STREAM = ("hip", "rocm"), "ihipStream_t"
+_HIP_PYTHON = ("hip", "rocm")
+_HIP_PYTHON_STREAM = "ihipStream_t"
 
 
 class RocmAdoption(Adoption):
