@@ -85,12 +85,12 @@ class LaunchConfig(NamedTuple):
         return x * y * z
 
     def __repr__(self) -> str:
-        text = f"grid={self.grid}, block={self.block}"
+        more = []
         for name in ("cluster", "shared_memory", "preferred_cluster"):
             value = getattr(self, name)
             if value not in ((1, 1, 1), 0):
-                text += f", {name}={value!r}"
-        return f"LaunchConfig({text})"
+                more.append(f", {name}={value!r}")
+        return f"LaunchConfig(grid={self.grid}, block={self.block}{''.join(more)})"
 
 
 class Kernel(ABC):
