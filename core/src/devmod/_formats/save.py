@@ -345,11 +345,10 @@ class Plan:
         fields = _fields_of(order, place, kind, fmt, variant)
 
         sources = None
-        is_compressed = location[2] is not None
+        are_compressed = False
         if self._with_sources or form is not PayloadModule:
             sources, are_compressed = self._sources_of(module)
-            is_compressed = is_compressed or are_compressed
-        self._add_origin(fields, module, is_compressed)
+        self._add_origin(fields, module, location, are_compressed)
         _add_location(fields, location, shift, repeats)
         if sources is not None:
             fields["sources"] = sources
@@ -424,9 +423,13 @@ class Plan:
         self._known[type(module), kind] = form, spec
         return form, spec
 
-    def _add_origin(self, fields: Fields, module: Module, is_compressed: bool) -> None:
+    def _add_origin(
+        self, fields: Fields, module: Module, location: Location, are_compressed: bool
+    ) -> None:
+        """Add the origin of a module. `are_compressed` says it of its sources."""
         origin = module.origin
         if origin is not None or self._level > 0:
+            is_compressed = are_compressed or location[2] is not None
             origin = self._with_library(origin, is_compressed)
         if origin is not None:
             fields["origin"] = origin.to_dict()
