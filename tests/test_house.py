@@ -15,13 +15,21 @@ import pytest
 from imports import ROOT, circles, imports, modules, statements
 
 #: What each layer of core may import of devmod besides itself.
+_FORMATS = {"errors", "_util", "_values", "_plugins", "targets"}
+_FILES = {*_FORMATS, "_formats", "_modules"}
 LAYERS = {
     "_util": {"errors"},
     "_values": {"errors", "_util"},
-    "_plugins": {"errors", "_util", "_values", "targets"},
-    "_formats": {"errors", "_util", "_values", "_plugins", "_modules", "targets"},
-    "_arrays": {"errors", "_util", "_values"},
     "targets": {"errors", "_util", "_values"},
+    "_arrays": {"errors", "_util", "_values"},
+    "_plugins": {"errors", "_util", "_values", "targets"},
+    "_formats": _FORMATS,
+    "_modules": {*_FORMATS, "_formats", "_arrays"},
+    "_files": _FILES,
+    "worker": {"_util"},
+    "_doctor": {"errors", "_util", "_plugins", "targets", "worker"},
+    "interop": {*_FILES, "_files"},
+    "_cli": {*_FILES, "_files", "worker"},
 }
 #: The packages that name for type checkers what they import at its first use.
 LAZY = {"devmod", "devmod.backend", "devmod.interop", "devmod_runtime"}

@@ -17,8 +17,8 @@ from stored import Raw, head_of, pages_of, with_pages
 from work import work
 
 import devmod
+from devmod._files.index_writer import MAX_SINGLE, PAGE_SIZE
 from devmod._formats.index import MAX_BARE
-from devmod._formats.index_writer import MAX_SINGLE, PAGE_SIZE
 
 pytestmark = pytest.mark.once  # the bytes of an index, and the work to read it
 

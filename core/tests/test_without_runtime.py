@@ -192,12 +192,13 @@ def test_compiling_and_saving_a_fallback_imports_nothing_of_an_installed_runtime
 #: The modules of core that a process imports to open a file.
 LOADING = {
     "devmod",
+    "devmod._files",
     "devmod._formats",
-    "devmod._formats.bundle_file",
+    "devmod._files.bundle_file",
     "devmod._formats.index",
     "devmod._formats.msgpack",
     "devmod._formats.pages",
-    "devmod._formats.tree",
+    "devmod._files.tree",
     "devmod._formats.trust",
     "devmod._modules",
     "devmod._modules.module",

@@ -156,7 +156,7 @@ def lookups() -> list[bytes]:
     """
     import devmod
 
-    writer: Any = import_module("devmod._formats.index_writer")
+    writer: Any = import_module("devmod._files.index_writer")
     info = [
         {name: devmod.FunctionInfo(name, ["handle"]) for name in names}
         for names in (("f",), ("g", "größe"), ("f", "h"), ("i",))

@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     from devmod._arrays.empty import empty as empty
     from devmod._doctor import Report as Report
     from devmod._doctor import doctor as doctor
-    from devmod._formats.bundle_file import bundle as bundle
-    from devmod._formats.bundle_file import dumps as dumps
-    from devmod._formats.bundle_file import installed as installed
-    from devmod._formats.bundle_file import load as load
-    from devmod._formats.bundle_file import loads as loads
-    from devmod._formats.bundle_file import save as save
+    from devmod._files.bundle_file import bundle as bundle
+    from devmod._files.bundle_file import dumps as dumps
+    from devmod._files.bundle_file import installed as installed
+    from devmod._files.bundle_file import load as load
+    from devmod._files.bundle_file import loads as loads
+    from devmod._files.bundle_file import save as save
+    from devmod._files.replace import replace_constants as replace_constants
     from devmod._formats.raw import load_metadata_from_json as load_metadata_from_json
     from devmod._formats.trust import trust as trust
     from devmod._modules.compile import build as build
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from devmod._modules.explain import Explanation as Explanation
     from devmod._modules.explain import explain as explain
     from devmod._modules.module import Module as Module
-    from devmod._modules.replace import replace_constants as replace_constants
     from devmod._plugins.devices import device as device
     from devmod._plugins.devices import devices as devices
     from devmod._plugins.registry import register as register
@@ -99,7 +99,7 @@ _NAMES = {
     "_arrays.array": "Array",
     "_arrays.empty": "empty",
     "_doctor": "Report doctor",
-    "_formats.bundle_file": "bundle dumps installed load loads save",
+    "_files.bundle_file": "bundle dumps installed load loads save",
     "_formats.raw": "load_metadata_from_json",
     "_formats.trust": "trust",
     "_modules.compile": "build compile program step",
@@ -107,7 +107,7 @@ _NAMES = {
     "_modules.create": "create create_with_fallback load_from_bytes load_from_file",
     "_modules.explain": "Explanation explain",
     "_modules.module": "Module",
-    "_modules.replace": "replace_constants",
+    "_files.replace": "replace_constants",
     "_plugins.devices": "device devices",
     "_plugins.registry": "register registered",
     "_values.info": "Block FunctionInfo Interface",

@@ -13,8 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod._arrays.elements import dtype_name_of as dtype_name_of
     from devmod._arrays.host_array import HostArray as HostArray
+    from devmod._files.bundle_file import loads_own as loads_own
     from devmod._formats.blobs import COMPRESS_LEVELS as COMPRESS_LEVELS
-    from devmod._formats.bundle_file import loads_own as loads_own
     from devmod._formats.index import HEADER as HEADER
     from devmod._formats.msgpack import Reader as Reader
     from devmod._formats.raw import function_to_json as function_to_json
@@ -101,7 +101,7 @@ _NAMES = {
     "_arrays.elements": "dtype_name_of",
     "_arrays.host_array": "HostArray",
     "_formats.blobs": "COMPRESS_LEVELS",
-    "_formats.bundle_file": "loads_own",
+    "_files.bundle_file": "loads_own",
     "_formats.index": "HEADER",
     "_formats.msgpack": "Reader",
     "_formats.raw": "function_to_json read_payload",

@@ -10,7 +10,7 @@ from typing import Any
 
 import devmod
 from devmod._cli._output import STDIN, size, standard_input
-from devmod._formats.bundle_file import tree_of
+from devmod._files.bundle_file import tree_of
 from devmod._formats.index import MAGIC, MAX_DEPTH, Entry
 from devmod._formats.raw import read_payload
 from devmod._formats.trust import MAX_SIGNATURE

@@ -14,7 +14,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from devmod._modules.module import Module
     from devmod._values.code import Binary, Source
 
 
@@ -150,24 +149,6 @@ def _library(purpose: str = "", kind: str = "") -> Any:
 
 
 # Sources are a msgpack map of format to text, or to bytes (R13).
-
-
-def pack_sources(module: Module) -> bytes:
-    """Return the sources of a module for a file; b"" if there are none. A payload of text is not
-    repeated.
-    """
-    from devmod._formats.wire import pack
-    from devmod._plugins.specs import find_spec
-
-    source = dict(module.source)
-    if not source:
-        return b""
-    spec = find_spec(module.kind)
-    if spec is not None and module.format in spec.text_formats:
-        source.pop(module.format, None)
-    if not source:
-        return b""
-    return pack(source, f"the sources of the {module.kind} module")
 
 
 def read_sources(data: memoryview, subject: str, kind: str) -> Source:

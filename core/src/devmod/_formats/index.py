@@ -1,13 +1,13 @@
 """The parts of a ``.devmod`` file's index: its header, its head, and the records of modules in its
 pages.
 
-`devmod._formats.pages` reads the index of a file, and `devmod._formats.save` writes it.
+`devmod._formats.pages` reads the index of a file, and `devmod._files.save` writes it.
 """
 
 from __future__ import annotations
 
+from devmod._formats import LIBRARY
 from devmod._formats.msgpack import Reader
-from devmod._modules.module import LIBRARY
 from devmod._util.digest import sha256_of
 from devmod._util.text import is_valid_name
 from devmod.errors import FormatError, list_names, pip_install

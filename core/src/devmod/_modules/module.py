@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+from devmod._formats import LIBRARY
 from devmod._util.pickling import ProcessLocal
 from devmod._util.text import escape_line, shorten
 from devmod.errors import DevmodError, FormatError, FunctionNotFoundError, function_not_found
@@ -32,9 +33,6 @@ RUNNABLE = 2
 
 #: The number of functions that a notebook shows.
 _MAX_SHOWN = 20
-
-#: The kind of the host library at the root of a tree of TVM. It has no bytes.
-LIBRARY = "_lib"
 
 
 class ModuleAttributeError(AttributeError):

@@ -37,7 +37,7 @@ CORE_ENTRIES = {
     "devmod.create": {"const_loader": "devmod._modules.const_loader:create"},
     "devmod.load_from_bytes": {"const_loader": "devmod._modules.const_loader:load_from_bytes"},
     "devmod.load_from_file": {
-        "devmod": "devmod._formats.bundle_file:load_from_file",
+        "devmod": "devmod._files.bundle_file:load_from_file",
         "so": "devmod._modules.create:load_shared_object",
     },
     "devmod.protocol": {"1": "devmod"},

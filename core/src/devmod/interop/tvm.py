@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from itertools import pairwise
 
+from devmod._formats import LIBRARY
 from devmod._formats import wire as _wire
 from devmod._formats.index import Entry
 from devmod._formats.msgpack import Reader
@@ -18,7 +19,7 @@ from devmod._formats.trust import check_raw, check_raw_file
 from devmod._modules.const_loader import KIND as CONST_LOADER
 from devmod._modules.const_loader import ConstantTensor, ConstLoaderModule
 from devmod._modules.const_loader import load_from_bytes as load_constants
-from devmod._modules.module import LIBRARY, LibraryModule, Module, ordered
+from devmod._modules.module import LibraryModule, Module, ordered
 from devmod._modules.stored import StoredModule, slices
 from devmod._modules.variant import payload_of
 from devmod._plugins.discovery import shared_scan
@@ -214,7 +215,7 @@ def load_library(path: str | os.PathLike[str]) -> Module:
     OSError
         The file cannot be read.
     """
-    from devmod._formats.bundle_file import map_file
+    from devmod._files.bundle_file import map_file
 
     hint = "load_imports(data) takes an imports blob in memory"
     name = path_to_str(path, "load_library(path)", hint)

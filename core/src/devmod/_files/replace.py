@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from devmod._formats.bundle_file import dumps, loads_own
+from devmod._files.bundle_file import dumps, loads_own
 from devmod._modules.bundle import BundleModule
 from devmod._modules.const_loader import KIND, ConstLoaderModule, as_constant, items_of
 from devmod._modules.module import LibraryModule, Module, ordered, walk

@@ -10,17 +10,17 @@ import gc
 import os
 import sys
 
+from devmod._files.constants import ConstantPlan
+from devmod._files.index_writer import IndexWriter
+from devmod._files.order import Order
 from devmod._formats import index as _index
 from devmod._formats.blobs import compress as compressed
-from devmod._formats.blobs import level_of, library_text, pack_sources, too_many_values
-from devmod._formats.constants import ConstantPlan
+from devmod._formats.blobs import level_of, library_text, too_many_values
 from devmod._formats.index import NO_DIGEST, Unpacking
-from devmod._formats.index_writer import IndexWriter
-from devmod._formats.order import Order
 from devmod._formats.pages import Index, data_parts
 from devmod._formats.parts import StoredPart
 from devmod._formats.repeats import MAX_REPEATS, repeated_size
-from devmod._formats.wire import packer, payload_offset, share_shaders
+from devmod._formats.wire import pack, packer, payload_offset, share_shaders
 from devmod._modules.agreement import agreements, pack_agreements
 from devmod._modules.bundle import BundleModule
 from devmod._modules.module import LibraryModule, Module, ordered
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import IO, Any, BinaryIO
 
-    from devmod._formats.constants import ConstantForm
-    from devmod._formats.index_writer import Parts, Record
+    from devmod._files.constants import ConstantForm
+    from devmod._files.index_writer import Parts, Record
     from devmod._formats.repeats import Repeats
     from devmod._modules.agreement import Agreement
     from devmod._values.code import Binary
@@ -558,7 +558,7 @@ class Plan:
 
         if not self._with_sources:
             return None, False
-        data = pack_sources(module)
+        data = _pack_sources(module)
         if not data:
             return None, False
         key = sha256_of(data)
@@ -680,3 +680,18 @@ def _shift_of(spec: TargetSpec, fmt: str, parts: Sequence[Binary]) -> int:
     if fmt in spec.text_formats:
         return 0
     return -payload_offset(spec, parts) % _PAYLOAD_ALIGN
+
+
+def _pack_sources(module: Module) -> bytes:
+    """Return the sources of a module for a file; b"" if there are none. A payload of text is not
+    repeated.
+    """
+    source = dict(module.source)
+    if not source:
+        return b""
+    spec = find_spec(module.kind)
+    if spec is not None and module.format in spec.text_formats:
+        source.pop(module.format, None)
+    if not source:
+        return b""
+    return pack(source, f"the sources of the {module.kind} module")

@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from devmod._formats.tree import Tree
+    from devmod._files.tree import Tree
 
 
 class StoredBundle(BundleModule):

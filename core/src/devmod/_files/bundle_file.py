@@ -2,7 +2,7 @@
 R43).
 
 Opening a file reads the head of its index alone, and the index if it is one page. A module's bytes
-are a slice of the mapped file, and are hashed when they are first used. `devmod._formats.save`
+are a slice of the mapped file, and are hashed when they are first used. `devmod._files.save`
 writes.
 """
 
@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import os
 
+from devmod._files.tree import Tree
 from devmod._formats.index import HEADER, MAGIC, head_length, not_a_bundle, read_head
 from devmod._formats.pages import Index, data_parts
-from devmod._formats.tree import Tree
 from devmod._formats.trust import MEMORY, FileHead, policies, read_signature
 from devmod._modules.module import Module, holds_candidates
 from devmod._util.regular_files import absolute, file_name, open_regular
@@ -118,7 +118,7 @@ def save(
     """
     from contextlib import closing
 
-    from devmod._formats.save import Plan
+    from devmod._files.save import Plan
     from devmod._util.atomic import replacing
 
     with (
@@ -132,7 +132,7 @@ def dumps(module: Module, *, compress: str | None = None, with_sources: bool = F
     """Return the bytes that `save` writes. The parameters and errors are those of `save`."""
     import io
 
-    from devmod._formats.save import Plan
+    from devmod._files.save import Plan
 
     file = io.BytesIO()
     Plan(module, compress, with_sources).write(file)
@@ -351,7 +351,7 @@ def tree_of(head: FileHead, size: int, read: Read, prefer: Sequence[str] | str) 
     tree = Tree(index, head, kinds)
     if index.root is not None:
         return tree.module(index.root)
-    from devmod._formats.stored_bundle import (
+    from devmod._files.stored_bundle import (
         StoredBundle,
     )  # not needed for a file of one root: opening one should cost little
 

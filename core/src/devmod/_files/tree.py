@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from devmod._formats import LIBRARY
 from devmod._formats.index import BUNDLE
-from devmod._modules.module import LIBRARY, LibraryModule, Module
+from devmod._modules.module import LibraryModule, Module
 from devmod._modules.stored import StoredModule
 from devmod._util.once import Once
 

@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from devmod._formats.order import Order
+    from devmod._files.order import Order
     from devmod._values.code import Binary
 
     #: The bytes of a record in parts, or a function that returns them: those that must be read or

@@ -1,0 +1,1 @@
+"""`.devmod` files as modules: reading, saving and joining them."""
