@@ -244,7 +244,7 @@ def test_the_hook_of_pyinstaller_collects_the_files(
     assert {"frozen_kernels", "devmod_remote"} <= set(modules)
     # A frozen program compiles with them: CUDA's `#include <cstdint>` is a file without a suffix.
     files = data_files("devmod_targets")
-    assert {"cstdint", "skeleton.toml", "devmod.schema.json"} <= {
+    assert {"cstdint", "skeleton.toml", "schema_frame.json"} <= {
         Path(file).name for file, _ in files
     }
     assert set(files) <= set(data)

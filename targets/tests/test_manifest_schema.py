@@ -8,7 +8,6 @@ import copy
 import json
 import re
 from collections.abc import Iterator
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from hypothesis import strategies as st
 from devmod.backend import COMPRESS_LEVELS
 from devmod_targets.build import ManifestError, read
 from devmod_targets.build.document import Document
-from devmod_targets.build.skeleton import SCHEMA_NAME, schema_text
+from devmod_targets.build.skeleton import schema_text
 
 SCHEMA: dict[str, Any] = json.loads(schema_text())
 VALIDATOR = jsonschema.Draft7Validator(SCHEMA)
@@ -227,15 +226,6 @@ def test_each_key_is_refused_alike_with_another_type(path: tuple[Any, ...]) -> N
 )
 def test_the_compressions_are_those_of_a_save(value: str) -> None:
     assert agree({**FULL, "compress": value}) == (value == "" or value in COMPRESS_LEVELS)
-
-
-def test_the_file_of_the_schema_accepts_the_compressions() -> None:
-    """An editor may read the file itself, which leaves out their list."""
-    file = files("devmod_targets.build") / SCHEMA_NAME
-    validator = jsonschema.Draft7Validator(json.loads(file.read_text(encoding="utf-8")))
-    for value in ("", *filter(None, COMPRESS_LEVELS)):
-        assert validator.is_valid({**FULL, "compress": value})
-    assert not validator.is_valid({**FULL, "compress": 19})
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from shlex import quote
 from typing import Any, TypeVar
 
 from devmod.errors import DevmodError
+from devmod_targets.build import options as build_options
 
 Result = TypeVar("Result")
 
@@ -20,18 +21,7 @@ Result = TypeVar("Result")
 OPTIONS = {
     "source": "SOURCE",
     "target": "-t",
-    "name": "--name",
-    "language": "--language",
-    "fmap": "--function",
-    "options": "--option",
-    "defines": "-D",
-    "include": "-I",
-    "name_expressions": "--name-expression",
-    "block": "--block",
-    "local": "--local",
-    "shared_memory": "--shared-memory",
-    "aliases": "--alias",
-    "subgroup": "--subgroup",
+    **{name: option.flags[0] for name, option in build_options.OPTIONS.items()},
 }
 _NAMES = "|".join(OPTIONS)
 _STRING = r"'[^']*'|\"[^\"]*\""

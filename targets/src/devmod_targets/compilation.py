@@ -13,8 +13,9 @@ import os
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
+from itertools import chain
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import devmod
 from devmod import Local, Target
@@ -62,7 +63,8 @@ if TYPE_CHECKING:
 
 
 #: The options of devmod itself, for every target.
-_WERROR, _STRICT = "--werror", "--strict"
+_WERROR = "--werror"
+_STRICT = "--strict"
 #: The languages with a compiler or a translator of their own, and its module. Core's kinds use it,
 #: unless the language is their default.
 _FRONT_ENDS = {"Slang": "devmod_targets.slang.compile", "Triton": "devmod_targets.triton.compile"}
@@ -82,14 +84,10 @@ def compile_source(
     defines: Mapping[str, Define] | None = None,
     include: Path | Iterable[Path] = (),
     name_expressions: Iterable[str] = (),
-    block: Blocks | None = None,
-    local: Locals | None = None,
-    shared_memory: SharedMemory | None = None,
-    aliases: Mapping[str, Iterable[str]] | None = None,
-    subgroup: int | None = None,
     runtime: bool = True,
     listings: bool = True,
     root: str = "",
+    **others: Any,
 ) -> Module:
     """Return the module of a source. `devmod.compile` documents the parameters and the errors.
 
@@ -97,37 +95,38 @@ def compile_source(
     ----------
     spec
         The spec of the target's kind. It names a compiler.
-    source, target, name, language, fmap, options, defines, include, name_expressions, block, local
-    shared_memory,
-    aliases, subgroup
+    source, target, name, language, fmap, options, defines, include, name_expressions
         The arguments of `devmod.compile`, with the target parsed.
     runtime
         Whether to make the module of an installed runtime. A fallback saves the same bytes, and
         imports no runtime.
     listings, root
         Those of `CompileRequest`.
+    others
+        The further arguments of `devmod.compile`. Some change the interfaces of the functions; the
+        compiler gets all of them.
     """
     try:
         compiler, variants = import_compiler(spec)
-        text, data, file_name, folder, suffix = _read_source(source, spec, language)
+        text = _read_source(source, spec, language)
         if name is not None and not (isinstance(name, str) and name):
             raise CompileError(f"name= is a function's name, not {name!r}")
-        known = _language_of(spec, language, suffix)
-        own_language = known or next(iter(spec.languages.values()), "")
-        problem = architecture_problem(spec, target, own_language, assumed=not known)
-        if problem:
-            raise CompileError(problem)
-        all_options = _strings("options", options.split() if isinstance(options, str) else options)
+        own_language = _checked_language(spec, target, language, text.suffix)
+        if isinstance(options, str):
+            options = options.split()
+        all_options = _strings("options", options)
+        if fmap is not None:
+            fmap = check_fmap(spec.kind, fmap)
         request = partial(
             CompileRequest,
-            text,
-            data=data or b"",
-            name=file_name or ("<text>" if data is None else "<bytes>"),
-            folder=folder,
-            stem=name or os.path.splitext(file_name)[0] or "main",
+            text.text,
+            data=text.data or b"",
+            name=text.shown_name,
+            folder=text.folder,
+            stem=name or os.path.splitext(text.name)[0] or "main",
             language=own_language,
-            fmap=None if fmap is None else check_fmap(spec.kind, fmap),
-            options=tuple(option for option in all_options if option not in (_WERROR, _STRICT)),
+            fmap=fmap,
+            options=tuple(each for each in all_options if each not in (_WERROR, _STRICT)),
             warnings_as_errors=_WERROR in all_options,
             strict=_STRICT in all_options,
             defines=_macros(defines),
@@ -135,45 +134,54 @@ def compile_source(
             name_expressions=_strings("name_expressions", name_expressions),
             listings=listings,
             root=root,
+            others=others,
         )
         change = partial(
             _with_arguments,
             spec.kind,
-            names=_names(aliases),
-            subgroup=_subgroup(subgroup),
-            block=block,
-            local=local,
-            shared_memory=shared_memory,
+            names=_names(others.get("aliases")),
+            subgroup=_subgroup(others.get("subgroup")),
+            block=others.get("block"),
+            local=others.get("local"),
+            shared_memory=others.get("shared_memory"),
         )
+        build = partial(_build, spec, compiler, change=change, name=name, runtime=runtime)
         modules = []
         for variant in variants(target):
             try:
-                modules.append(
-                    _build(
-                        spec,
-                        compiler,
-                        request(variant),
-                        change,
-                        name=name if runtime else None,
-                        runtime=runtime,
-                    )
-                )
+                modules.append(build(request(variant)))
             except CompileError as error:
-                if (
-                    isinstance(source, str)
-                    and not isinstance(error, ToolchainNotFoundError)
-                    and _resembles_path(source)
-                ):
-                    error.args = (
-                        f"{error}. The source is the str {source.strip()!r}, and a str is always text. {_file_hint(source)}",
-                    )
+                _explain(error, source)
                 if variant != target:
                     error.add_note(f"The target was {str(variant)!r}, of {str(target)!r}")
                 raise
-        return modules[0] if len(modules) == 1 else devmod.bundle(*modules)
+        if len(modules) == 1:
+            return modules[0]
+        return devmod.bundle(*modules)
     except CompileError as error:
         error.kind = error.kind or spec.kind
         raise
+
+
+def _checked_language(spec: TargetSpec, target: Target, language: str | None, suffix: str) -> str:
+    """Return the language of a source. Raise CompileError if the target must name an architecture
+    for it.
+    """
+    known = _language_of(spec, language, suffix)
+    result = known or next(iter(spec.languages.values()), "")
+    problem = architecture_problem(spec, target, result, assumed=not known)
+    if problem:
+        raise CompileError(problem)
+    return result
+
+
+def _explain(error: CompileError, source: object) -> None:
+    """Add a hint to the error of a source that may be intended as a path."""
+    if isinstance(error, ToolchainNotFoundError):
+        return
+    if isinstance(source, str) and _resembles_path(source):
+        is_text = f"The source is the str {source.strip()!r}, and a str is always text"
+        error.args = (f"{error}. {is_text}. {_file_hint(source)}",)
 
 
 def _build(
@@ -185,33 +193,17 @@ def _build(
     name: str | None,
     runtime: bool,
 ) -> Module:
-    front_end = _FRONT_ENDS.get(request.language)
-    if front_end and spec.kind in KINDS and not is_default(spec, request.language):
-        payload = import_module(front_end).compile(request, compiler)
-    else:
-        payload = compiler(request)
-    if not isinstance(payload, Payload) or payload.kind != spec.kind:
-        got = (
-            f"a payload of kind {payload.kind!r}"
-            if isinstance(payload, Payload)
-            else type(payload).__name__
-        )
-        raise PluginError(
-            f"the compiler of the target {spec.kind!r} ({spec.compiler}) is broken: it returned {got}, not a devmod Payload of that kind",
-            kind=spec.kind,
-            key=f"devmod.targets.{spec.kind}",
-        )
+    payload = _compile(spec, compiler, request)
     if request.strict and payload.unvalidated:
         raise CompileError(
             f"--strict needs a validator for the {request.language} source: {payload.unvalidated}"
         )
-    if (
-        payload.fmt in spec.source_formats and spec.preprocessed and payload.fmt != "wgsl"
-    ):  # a text of WGSL has no directives any more
+    # A text of WGSL has no directives any more.
+    if payload.fmt in spec.source_formats and spec.preprocessed and payload.fmt != "wgsl":
         _check_closed(payload)
-    if (
-        name is not None and name not in payload.fmap and spec.kind in KINDS
-    ):  # another kind may use it in another way
+    # A fallback has its name from the kernel. Another kind than core's may use the name in another
+    # way.
+    if runtime and name is not None and name not in payload.fmap and spec.kind in KINDS:
         raise CompileError(
             f"name= is the function's name of an entry point 'main', and {request.name} has {list_names(payload.fmap)}. Leave name= out, "
             f"or give a function the name {name!r} in the source"
@@ -233,6 +225,27 @@ def _build(
     return module
 
 
+def _compile(spec: TargetSpec, compiler: Compiler, request: CompileRequest) -> Payload:
+    """Return the payload of the compiler of the kind, or of the language."""
+    front_end = _FRONT_ENDS.get(request.language)
+    payload: object
+    if front_end and spec.kind in KINDS and not is_default(spec, request.language):
+        payload = import_module(front_end).compile(request, compiler)
+    else:
+        payload = compiler(request)
+
+    got = type(payload).__name__
+    if isinstance(payload, Payload):
+        if payload.kind == spec.kind:
+            return payload
+        got = f"a payload of kind {payload.kind!r}"
+    raise PluginError(
+        f"the compiler of the target {spec.kind!r} ({spec.compiler}) is broken: it returned {got}, not a devmod Payload of that kind",
+        kind=spec.kind,
+        key=f"devmod.targets.{spec.kind}",
+    )
+
+
 def validation_of(module: Module) -> tuple[str, str]:
     """Return `Payload.validator` and `Payload.unvalidated` of a module that was compiled in this
     process.
@@ -247,10 +260,11 @@ def _check_closed(payload: Payload) -> None:
     """
     from devmod_readers.sources import closed_source
 
-    codes = (
-        [payload.code] if isinstance(payload.code, (bytes, memoryview)) else payload.code.values()
-    )
-    for code in dict.fromkeys(map(bytes, codes)):  # the kernels of one file have equal texts
+    if isinstance(payload.code, (bytes, memoryview)):
+        codes = [bytes(payload.code)]
+    else:
+        codes = [bytes(code) for code in payload.code.values()]
+    for code in dict.fromkeys(codes):  # the kernels of one file have equal texts
         try:
             closed_source(payload.kind, code.decode())
         except FormatError as error:
@@ -261,10 +275,10 @@ def _own_file(request: CompileRequest) -> dict[str, str]:
     """Return the source itself if it is a file, path to SHA-256."""
     from hashlib import sha256
 
+    if not request.folder:
+        return {}
     path = os.path.join(request.folder, request.name)
-    return (
-        {path: sha256(request.data or request.text.encode()).hexdigest()} if request.folder else {}
-    )
+    return {path: sha256(request.data or request.text.encode()).hexdigest()}
 
 
 def files_read(module: Module) -> dict[str, str] | None:
@@ -272,7 +286,8 @@ def files_read(module: Module) -> dict[str, str] | None:
     unknown.
     """
     files: dict[str, str] = {}
-    for each in module.imports if module.kind == "bundle" else (module,):
+    modules = module.imports if module.kind == "bundle" else (module,)
+    for each in modules:
         read = each.__dict__.get("_devmod_files")
         if read is None:
             return None
@@ -312,10 +327,11 @@ def _macros(defines: Mapping[str, object] | None) -> dict[str, str | None]:
     """
     if defines is not None and not hasattr(defines, "items"):
         raise CompileError(f"defines= is a map of name to value, not {defines!r}")
-    for macro in defines or {}:
+    defines = defines or {}
+    for macro in defines:
         if not isinstance(macro, str):
             raise CompileError(f"defines= has the name {macro!r}; a name is a string")
-    return {macro: _value(macro, value) for macro, value in (defines or {}).items()}
+    return {macro: _value(macro, value) for macro, value in defines.items()}
 
 
 def _value(macro: str, value: object) -> str | None:
@@ -340,10 +356,12 @@ def _folders(include: Path | Iterable[Path]) -> tuple[str, ...]:
     CompileError
         `include` is no folder's path and no sequence of them, or a folder does not exist.
     """
-    if not isinstance(include, (str, os.PathLike)) and not hasattr(include, "__iter__"):
+    if isinstance(include, (str, os.PathLike)):
+        include = [include]
+    if not hasattr(include, "__iter__"):
         raise CompileError(f"include= is a folder's path, or a sequence of them, not {include!r}")
     result = []
-    for folder in [include] if isinstance(include, (str, os.PathLike)) else include:
+    for folder in include:
         if not isinstance(folder, (str, os.PathLike)):
             raise CompileError(f"include= has {folder!r}; each is a folder's path")
         path = os.path.abspath(os.fsdecode(folder))
@@ -362,65 +380,107 @@ _BINARY_SUFFIXES = ("bc", "o")
 _MAX_PATH = 4096
 
 
+class _SourceText(NamedTuple):
+    """A source as it was read.
+
+    Attributes
+    ----------
+    text
+        Its text; "" if it is not text.
+    data
+        Its bytes; None if it is text.
+    name, folder, suffix
+        Those of its file; "" without one. Bytes may have a suffix that shows their language.
+    """
+
+    text: str
+    data: bytes | None = None
+    name: str = ""
+    folder: str = ""
+    suffix: str = ""
+
+    @property
+    def shown_name(self) -> str:
+        """The name in diagnostics and origins."""
+        if self.name:
+            return self.name
+        return "<text>" if self.data is None else "<bytes>"
+
+
 def _read_source(
     source: Source | bytes | bytearray | memoryview, spec: TargetSpec, language: str | None
-) -> tuple[str, bytes | None, str, str, str]:
-    """Return the text of a source, its bytes if it is not text, and its file's name, folder and
-    suffix ("" without a file).
-    """
+) -> _SourceText:
     binary = _binary_languages(spec)
     if isinstance(source, (bytes, bytearray, memoryview)) and binary:
-        data = bytes(source)
-        payload = spec.compiled_as.get(detect_form(data), "")
-        other = next(
-            (suffix for suffix in binary if suffix in _BINARY_SUFFIXES), next(iter(binary))
-        )
-        suffix = (
-            payload if payload in spec.languages and payload not in spec.source_formats else other
-        )
-        if (language is None and suffix not in binary) or language in _payload_texts(spec):
-            # A text payload as bytes, as compilers return it: with a zero byte at its end.
-            return decode_source(data.rstrip(b"\0"), "<bytes>", spec.kind), None, "", "", suffix
-        if language not in (None, *binary, *binary.values()):
-            expected = ", ".join(binary.values())
-            raise CompileError(f"the source is bytes, which are {expected} and not {language}")
-        return "", data, "", "", suffix
+        return _read_bytes(bytes(source), spec, language, binary)
     if isinstance(source, str):
-        if language in (*binary, *binary.values()):
-            raise CompileError(
-                f"{language} is not text: pass its bytes, or its file as a pathlib.Path"
-            )
-        suffix = os.path.splitext(source.strip())[1][1:].lower()
-        if "\n" not in source.strip() and suffix and suffix in _suffixes(spec):
-            raise CompileError(
-                f"the source is a str of one line that ends in '.{suffix}': a str is always text. {_file_hint(source)}"
-            )
-        return check_source_text(source, "<text>", spec.kind), None, "", "", ""
-    if not isinstance(source, os.PathLike):
-        expected = f"a str (text){', bytes (' + ', '.join(binary.values()) + ')' if binary else ''} or an os.PathLike (a file)"
-        raise CompileError(f"a source is {expected}, not {type(source).__name__}")
+        return _SourceText(_checked_text(source, spec, language, binary))
+    if isinstance(source, os.PathLike):
+        return _read_file(source, spec, language, binary)
+    types = f", bytes ({', '.join(binary.values())})" if binary else ""
+    raise CompileError(
+        f"a source is a str (text){types} or an os.PathLike (a file), not {type(source).__name__}"
+    )
+
+
+def _read_bytes(
+    data: bytes, spec: TargetSpec, language: str | None, binary: Mapping[str, str]
+) -> _SourceText:
+    suffix = spec.compiled_as.get(detect_form(data), "")
+    if suffix not in spec.languages or suffix in spec.source_formats:
+        objects = (each for each in binary if each in _BINARY_SUFFIXES)
+        suffix = next(objects, next(iter(binary)))
+
+    if (language is None and suffix not in binary) or language in _payload_texts(spec):
+        # A text payload as bytes, as compilers return it: with a zero byte at its end.
+        text = decode_source(data.rstrip(b"\0"), "<bytes>", spec.kind)
+        return _SourceText(text, suffix=suffix)
+    if language not in (None, *binary, *binary.values()):
+        expected = ", ".join(binary.values())
+        raise CompileError(f"the source is bytes, which are {expected} and not {language}")
+    return _SourceText("", data, suffix=suffix)
+
+
+def _checked_text(
+    source: str, spec: TargetSpec, language: str | None, binary: Mapping[str, str]
+) -> str:
+    if language in (*binary, *binary.values()):
+        raise CompileError(f"{language} is not text: pass its bytes, or its file as a pathlib.Path")
+    word = source.strip()
+    suffix = os.path.splitext(word)[1][1:].lower()
+    if "\n" not in word and suffix and suffix in _suffixes(spec):
+        raise CompileError(
+            f"the source is a str of one line that ends in '.{suffix}': a str is always text. {_file_hint(source)}"
+        )
+    return check_source_text(source, "<text>", spec.kind)
+
+
+def _read_file(
+    source: os.PathLike[str], spec: TargetSpec, language: str | None, binary: Mapping[str, str]
+) -> _SourceText:
     path = os.path.abspath(os.fsdecode(source))
-    if not is_utf8(os.path.basename(path)):
+    folder, name = os.path.split(path)
+    if not is_utf8(name):
         raise CompileError(
             f"the name of the file {path!r} is not UTF-8, and the payload's origin has that name: rename the file"
         )
+    hint = "Pass the text, or - on the command line for standard input"
     try:
-        with open_regular(
-            path, hint="Pass the text, or - on the command line for standard input"
-        ) as file:
+        with open_regular(path, hint=hint) as file:
             data = file.read()
     except FormatError as error:
         raise CompileError(str(error)) from None
-    folder, name = os.path.split(path)
+
     suffix = os.path.splitext(name)[1][1:].lower()
-    if language is None and suffix not in spec.languages:
-        _check_suffix(spec, name, suffix)
-    if (suffix if language is None else language) in (
-        *binary,
-        *(() if language is None else binary.values()),
-    ):
-        return "", data, name, folder, suffix
-    return decode_source(data, name, spec.kind), None, name, folder, suffix
+    if language is None:
+        if suffix not in spec.languages:
+            _check_suffix(spec, name, suffix)
+        is_binary = suffix in binary
+    else:
+        is_binary = language in (*binary, *binary.values())
+    if is_binary:
+        return _SourceText("", data, name, folder, suffix)
+    return _SourceText(decode_source(data, name, spec.kind), None, name, folder, suffix)
 
 
 def _resembles_path(text: str) -> bool:
@@ -445,27 +505,23 @@ def _check_suffix(spec: TargetSpec, name: str, suffix: str) -> None:
     misleading.
     """
     other = owner_of(suffix)
-    if (
-        other is not None and suffix in other.languages and spec.languages
-    ):  # `owner_of` also finds names of languages, such as "object"
-        if other.languages[suffix] == "Slang":
-            raise _no_slang(spec)
-        languages = ", ".join(
-            f"{language} (.{ending})" for ending, language in spec.languages.items()
-        )
-        default = next(iter(spec.languages.values()))
-        raise CompileError(
-            f"{name} is {other.languages[suffix]} by its suffix, a source for {other.kind}; {spec.kind} takes {languages}."
-            f"{_opencl_advice(spec, other.languages[suffix])} If the suffix is wrong, pass the language: "
-            f"devmod.compile(…, language={default!r})"
-        )
+    # `owner_of` also finds names of languages, such as "object".
+    if other is None or suffix not in other.languages or not spec.languages:
+        return
+    own = other.languages[suffix]
+    if own == "Slang":
+        raise _no_slang(spec)
+    languages = ", ".join(f"{language} (.{ending})" for ending, language in spec.languages.items())
+    default = next(iter(spec.languages.values()))
+    raise CompileError(
+        f"{name} is {own} by its suffix, a source for {other.kind}; {spec.kind} takes {languages}."
+        f"{_opencl_advice(spec, own)} If the suffix is wrong, pass the language: devmod.compile(…, language={default!r})"
+    )
 
 
 def _no_slang(spec: TargetSpec) -> CompileError:
     """Return the error for a kind into whose language Slang cannot be translated."""
-    kinds = ", ".join(
-        each.kind for each in map(find_spec, KINDS) if each is not None and takes(each, "Slang")
-    )
+    kinds = ", ".join(each.kind for each in _own_specs() if takes(each, "Slang"))
     languages = " or ".join(dict.fromkeys(spec.languages.values())) or "its own language"
     return CompileError(
         f"Slang cannot be translated for {spec.kind}: it reaches {kinds}. For {spec.kind}, write the kernel in {languages}"
@@ -482,36 +538,36 @@ def _opencl_advice(spec: TargetSpec, language: str) -> str:
     return f" Compile it for opencl, which the vendor's driver runs too, or write the kernel in Slang or {own}."
 
 
+def _own_specs() -> list[TargetSpec]:
+    """Return the specs of core's kinds."""
+    specs = [find_spec(kind) for kind in KINDS]
+    return [spec for spec in specs if spec is not None]
+
+
 def _binary_languages(spec: TargetSpec) -> dict[str, str]:
     """Return the languages that are not text."""
-    return {
-        suffix: language
-        for suffix, language in spec.languages.items()
-        if suffix in _BINARY_SUFFIXES
-        or spec.suffixes.get(suffix, "") in set(spec.formats) - spec.text_formats
-    }
+    binary_formats = set(spec.formats) - spec.text_formats
+    binary = {suffix for suffix, fmt in spec.suffixes.items() if fmt in binary_formats}
+    binary.update(_BINARY_SUFFIXES)
+    return {suffix: name for suffix, name in spec.languages.items() if suffix in binary}
 
 
 def _payload_texts(spec: TargetSpec) -> set[str]:
     """Return the names of the languages that are payloads in text, such as PTX."""
-    own = {
-        suffix: language
-        for suffix, language in spec.languages.items()
-        if suffix in set(spec.text_formats) - set(spec.source_formats)
-    }
-    return {*own, *own.values()}
+    payloads = set(spec.text_formats) - set(spec.source_formats)
+    result: set[str] = set()
+    for suffix, language in spec.languages.items():
+        if suffix in payloads:
+            result |= {suffix, language}
+    return result
 
 
 def _suffixes(spec: TargetSpec) -> set[str]:
     """Return the suffixes of source and payload files of the target and of core's targets."""
-    specs = [spec, *filter(None, map(find_spec, KINDS))]
-    return {suffix for one in specs for suffix in (*one.languages, *one.suffixes)} | {
-        "c",
-        "cc",
-        "cpp",
-        "h",
-        "hpp",
-    }
+    result = {"c", "cc", "cpp", "h", "hpp"}
+    for each in (spec, *_own_specs()):
+        result.update(each.languages, each.suffixes)
+    return result
 
 
 def _language_of(spec: TargetSpec, language: str | None, suffix: str) -> str:
@@ -522,8 +578,10 @@ def _language_of(spec: TargetSpec, language: str | None, suffix: str) -> str:
             raise _no_slang(spec)
         names = ", ".join(map(repr, dict.fromkeys(spec.languages.values()))) or "none"
         advice = _opencl_advice(spec, language)
+        if advice:
+            advice = f".{advice[:-1]}"
         raise CompileError(
-            f"{spec.kind} has no language {language!r}; its languages: {names}{f'.{advice[:-1]}' if advice else ''}"
+            f"{spec.kind} has no language {language!r}; its languages: {names}{advice}"
         )
     return spec.languages.get(language, language)
 
@@ -537,9 +595,9 @@ def _language_of(spec: TargetSpec, language: str | None, suffix: str) -> str:
 _REQUIRE_SUBGROUPS = ("vulkan",)
 #: The size of all subgroups of a kind.
 _FIXED_SUBGROUPS = {"cuda": 32}
-#: Why a source contains no size of subgroups, and what to do.
 #: The kinds with dynamic shared memory.
 _SHARED_MEMORY_KINDS = ("cuda", "rocm")
+#: Why a source contains no size of subgroups, and what to do.
 _SUBGROUP_HINTS = {
     "opencl": "OpenCL C requires a size by an attribute of the kernel: __attribute__((intel_reqd_sub_group_size({})))",
     "metal": "Metal cannot require a size: read [[threads_per_simdgroup]] in the kernel",
@@ -575,12 +633,15 @@ def _with_arguments(
         An argument is invalid, contradicts the kernel, or is for a function or a parameter that
         does not exist.
     """
-    result = {
-        name: _renamed(kind, name, info, names) if names else info for name, info in fmap.items()
-    }
-    if subgroup is not None:
-        result = {name: _with_subgroup(kind, name, info, subgroup) for name, info in result.items()}
+    result = dict(fmap)
+    for name, info in fmap.items():
+        if names:
+            info = _renamed(kind, name, info, names)
+        if subgroup is not None:
+            info = _with_subgroup(kind, name, info, subgroup)
+        result[name] = info
     fmap = dict(result)
+
     if isinstance(block, SharedDefaults):
         block = block.blocks_of(fmap)
     if isinstance(local, SharedDefaults):
@@ -590,22 +651,9 @@ def _with_arguments(
     for name, dims in _blocks(fmap, block).items():
         result[name] = _with_block(kind, name, result[name], dims)
     for (name, parameter), default in _locals(fmap, local).items():
-        interface = result[name].interface
-        assert interface is not None  # it has the parameter
-        params = [
-            param.replace(default=default) if param.name == parameter else param
-            for param in interface.params
-        ]
-        result[name] = result[name].replace(interface=interface.replace(params=params))
+        result[name] = _with_local(result[name], parameter, default)
     for name, size in _shared_memory(kind, fmap, shared_memory).items():
-        interface = result[name].interface
-        if interface is None:
-            raise CompileError(
-                f"shared_memory= needs the interface of {name!r}, and the compiler found none: declare it with fmap=",
-                function=name,
-                argument="shared_memory",
-            )
-        result[name] = result[name].replace(interface=interface.replace(shared_memory=size))
+        result[name] = _with_shared_memory(name, result[name], size)
     return result
 
 
@@ -642,11 +690,10 @@ def _renamed(kind: str, name: str, info: FunctionInfo, names: Mapping[str, str])
     interface = info.interface
     if interface is None:
         return info
-    for noun, sources in (
-        ("parameters", [param.name for param in interface.params]),
-        ("blocks", [block.name for block in interface.blocks]),
-    ):
+
+    def new_names(noun: str, sources: list[str]) -> list[str]:
         owners: dict[str, str] = {}
+        result = []
         for source in sources:
             new = names.get(source, source)
             other = owners.setdefault(new, source)
@@ -657,8 +704,17 @@ def _renamed(kind: str, name: str, info: FunctionInfo, names: Mapping[str, str])
                     function=name,
                     argument="aliases",
                 )
-    params = [param.replace(name=names.get(param.name, param.name)) for param in interface.params]
-    blocks = [block.replace(name=names.get(block.name, block.name)) for block in interface.blocks]
+            result.append(new)
+        return result
+
+    param_names = new_names("parameters", [param.name for param in interface.params])
+    block_names = new_names("blocks", [block.name for block in interface.blocks])
+    params = [
+        param.replace(name=new) for param, new in zip(interface.params, param_names, strict=True)
+    ]
+    blocks = [
+        block.replace(name=new) for block, new in zip(interface.blocks, block_names, strict=True)
+    ]
     return info.replace(interface=interface.replace(params=params, blocks=blocks))
 
 
@@ -673,7 +729,9 @@ def _subgroup(size: Any) -> int | None:
 
 def _with_subgroup(kind: str, name: str, info: FunctionInfo, size: int) -> FunctionInfo:
     interface = info.interface
-    own = _FIXED_SUBGROUPS.get(kind, interface.subgroup if interface is not None else None)
+    own = _FIXED_SUBGROUPS.get(kind)
+    if own is None and interface is not None:
+        own = interface.subgroup
     if own == size:
         return info
     if own is not None:
@@ -683,14 +741,14 @@ def _with_subgroup(kind: str, name: str, info: FunctionInfo, size: int) -> Funct
             argument="subgroup",
         )
     if interface is None or kind not in _REQUIRE_SUBGROUPS:
-        why = (
-            "the interface is unknown: declare it with fmap="
-            if interface is None
-            else "the source does not require one"
-        )
-        hint = _SUBGROUP_HINTS.get(kind, "").format(size)
+        if kind in _SUBGROUP_HINTS:
+            why = _SUBGROUP_HINTS[kind].format(size)
+        elif interface is None:
+            why = "the interface is unknown: declare it with fmap="
+        else:
+            why = "the source does not require one"
         raise CompileError(
-            f"subgroup={size} cannot be required of the {kind} function {name!r}: {hint or why}",
+            f"subgroup={size} cannot be required of the {kind} function {name!r}: {why}",
             function=name,
             argument="subgroup",
         )
@@ -743,6 +801,27 @@ def _with_block(
     return info.replace(interface=interface.replace(default_block=block))
 
 
+def _with_local(info: FunctionInfo, parameter: str, default: Local) -> FunctionInfo:
+    interface = info.interface
+    assert interface is not None  # it has the parameter
+    params = list(interface.params)
+    for index, param in enumerate(params):
+        if param.name == parameter:
+            params[index] = param.replace(default=default)
+    return info.replace(interface=interface.replace(params=params))
+
+
+def _with_shared_memory(name: str, info: FunctionInfo, size: int | Local) -> FunctionInfo:
+    interface = info.interface
+    if interface is None:
+        raise CompileError(
+            f"shared_memory= needs the interface of {name!r}, and the compiler found none: declare it with fmap=",
+            function=name,
+            argument="shared_memory",
+        )
+    return info.replace(interface=interface.replace(shared_memory=size))
+
+
 def _locals(fmap: Functions, local: Locals | None) -> dict[tuple[str, str], Local]:
     """Return the defaults by function and parameter."""
     if local is None:
@@ -761,9 +840,8 @@ def _locals(fmap: Functions, local: Locals | None) -> dict[tuple[str, str], Loca
                 result[key, parameter] = _check_local(parameter, default)
             continue
         owners = [name for name, parameters in names.items() if key in parameters]
-        _check_parameter(
-            key, [each for parameters in names.values() for each in parameters], "there are"
-        )
+        if not owners:
+            _check_parameter(key, [*chain.from_iterable(names.values())], "there are")
         if len(owners) > 1:
             raise CompileError(
                 f"local= has {key!r}, which is a parameter of {list_names(owners)}: give it by function, as in "
@@ -832,7 +910,8 @@ class SharedDefaults(dict[str, Any]):
         self.unused: dict[str, None] = {}
         for key, value in values.items():
             if hasattr(value, "items"):
-                self.unused |= dict.fromkeys(f"{key}.{parameter}" for parameter in value)
+                for parameter in value:
+                    self.unused[f"{key}.{parameter}"] = None
             else:
                 self.unused[key] = None
 
@@ -863,11 +942,9 @@ class SharedDefaults(dict[str, Any]):
 
 
 def _local_names(info: FunctionInfo) -> list[str]:
-    return (
-        [param.name for param in info.interface.params if param.kind == "local" and param.name]
-        if info.interface is not None
-        else []
-    )
+    if info.interface is None:
+        return []
+    return [param.name for param in info.interface.params if param.kind == "local" and param.name]
 
 
 def _check_local(parameter: str, value: object) -> Local:

@@ -136,8 +136,7 @@ def compile(  # noqa: A001 - the public name
     >>> source = "kernel void twice(global float *x) { x[get_global_id(0)] *= 2; }"
     >>> module = devmod.compile(source, "opencl")  # doctest: +SKIP
     """
-    arguments = {**locals(), "target": Target.parse(target)}
-    parsed_target: Target = arguments["target"]
+    parsed_target = Target.parse(target)
     # The look-up raises the error of a miss.
     spec = find_spec(parsed_target.kind) or lookup("devmod.targets", parsed_target.kind)
     if spec.kind == PROGRAM:
@@ -156,7 +155,23 @@ def compile(  # noqa: A001 - the public name
     compilation = _import_wheel(
         "devmod_targets.compilation", subject, *_PACKAGES, install=install, kind=spec.kind
     )
-    module: Module = compilation.compile_source(spec, **arguments)
+    module: Module = compilation.compile_source(
+        spec,
+        source,
+        parsed_target,
+        name=name,
+        language=language,
+        fmap=fmap,
+        options=options,
+        defines=defines,
+        include=include,
+        name_expressions=name_expressions,
+        block=block,
+        local=local,
+        shared_memory=shared_memory,
+        aliases=aliases,
+        subgroup=subgroup,
+    )
     return module
 
 

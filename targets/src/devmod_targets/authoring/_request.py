@@ -106,6 +106,9 @@ class CompileRequest(NamedTuple):
     root
         The folder of the project whose manifest has the source; "" for a source of
         `devmod.compile`.
+    others
+        The arguments of `devmod.compile` that have no field here, such as ``block``, as they were
+        given.
     """
 
     text: str
@@ -124,6 +127,7 @@ class CompileRequest(NamedTuple):
     strict: bool = False
     listings: bool = True
     root: str = ""
+    others: Mapping[str, Any] = MappingProxyType({})
 
     def replace(self, **fields: Any) -> CompileRequest:
         """Return a request with other values for some fields."""

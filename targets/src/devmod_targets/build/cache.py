@@ -68,7 +68,7 @@ def job_key(job: Job, closure: Closure, toolchain: str, *, with_sources: bool = 
     """
     if not closure.digest or not toolchain:
         return ""
-    fields = {name: value for name, value in job._asdict().items() if name not in _IGNORED}
+    fields = {name: value for name, value in vars(job).items() if name not in _IGNORED}
     inputs = [_FORMAT, toolchain, closure.digest, with_sources, fields]
     return sha256(json.dumps(inputs, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
 

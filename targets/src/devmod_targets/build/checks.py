@@ -445,7 +445,7 @@ class Checks:
             sizes = [function for function, _, _ in section.shared_memory if function]
             used = {
                 "name": section.name,
-                "functions": section.functions,
+                "functions": section.fmap,
                 "local": section.local,
                 "block": blocks,
                 "shared_memory": sizes,

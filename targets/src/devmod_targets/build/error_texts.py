@@ -8,6 +8,7 @@ import json
 
 from devmod_targets._spelling import Spelling, respell
 from devmod_targets.build.document import key_text
+from devmod_targets.build.options import OPTIONS, key_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     from devmod import DevmodError, Module
     from devmod_targets.build.plan import Job
 
-#: The keys with other names than the arguments.
-_KEYS = {"fmap": "functions", "source": "sources", "target": "targets"}
+#: The key of each argument.
+_KEYS = {"source": "sources", "target": "targets", **{name: key_of(name) for name in OPTIONS}}
 
 
 def in_manifest(error: DevmodError, kernel: str) -> str:
@@ -82,7 +83,7 @@ def _respell(text: str, kernel: str, local: Callable[[str, str, str], str]) -> s
     return respell(
         text,
         Spelling(
-            lambda name: _KEYS.get(name, name),
+            _KEYS.__getitem__,
             _value,
             _blocks,
             local,

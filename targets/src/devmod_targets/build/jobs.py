@@ -9,6 +9,7 @@ import sys
 import time
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from threading import Lock, get_ident
 from typing import Any, NamedTuple
 
@@ -84,7 +85,7 @@ def attempt(job: Job, files: Sequence[PackedFile] = (), *, with_sources: bool = 
                 with open(path, "wb") as file:
                     file.write(each.data)
             paths[path] = each.path
-        job = job._replace(folder=os.path.join(folder, *job.folder.split("/")))
+        job = replace(job, folder=os.path.join(folder, *job.folder.split("/")))
         for path in (job.folder, *job.include_paths):
             os.makedirs(path, exist_ok=True)
         outcome = _attempt(job, with_sources)
@@ -118,7 +119,8 @@ def pack_files(job: Job, closure: Closure) -> tuple[Job, tuple[PackedFile, ...]]
     def relative(path: str, start: str = base) -> str:
         return os.path.relpath(path, start).replace(os.sep, "/")
 
-    packed = job._replace(
+    packed = replace(
+        job,
         folder=relative(root),
         source=relative(source, root),
         include=tuple(relative(each, root) for each in folders),

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
-Define = str | int | float | bool
-#: The threads of a block by function; "" is all functions.
-Blocks = tuple[tuple[str, tuple[int, ...]], ...]
-#: The default sizes of local memory: function ("" for the one with the parameter), parameter,
-#: bytes, and whether they are per thread.
-Locals = tuple[tuple[str, str, int, bool], ...]
-#: The default dynamic shared memory: function ("" for all), bytes, and whether they are per thread.
-SharedMemory = tuple[tuple[str, int, bool], ...]
-#: Names of parameters, each with the names in the sources that it replaces.
-Aliases = tuple[tuple[str, tuple[str, ...]], ...]
+from devmod_targets.build.options import CompileOptions
 
 
 class Source(NamedTuple):
@@ -26,27 +18,16 @@ class Source(NamedTuple):
     name: str = ""
 
 
-class Section(NamedTuple):
+@dataclass(frozen=True)
+class Section(CompileOptions):
     """The settings of one table: of the manifest, of a kernel, or of a target in one of them.
 
     `sources` is None where the table has no such key. `target` is the key of a target's table, and
-    "" elsewhere. `functions` has the declared functions by name, each as JSON of a metadata file.
+    "" elsewhere.
     """
 
     target: str = ""
     sources: tuple[Source, ...] | None = None
-    language: str = ""
-    name: str = ""
-    options: tuple[str, ...] = ()
-    defines: tuple[tuple[str, Define], ...] = ()
-    include: tuple[str, ...] = ()
-    name_expressions: tuple[str, ...] = ()
-    functions: tuple[tuple[str, str], ...] = ()
-    block: Blocks = ()
-    local: Locals = ()
-    shared_memory: SharedMemory = ()
-    aliases: Aliases = ()
-    subgroup: int = 0
 
 
 class KernelEntry(NamedTuple):

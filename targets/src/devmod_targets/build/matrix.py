@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -185,11 +186,9 @@ def shared_sections(sections: Sequence[Section], kind: str, language: str) -> Se
     """Return the settings of all kernels as they apply to a source: without macros for a language
     that has none.
     """
-    return (
-        sections
-        if has_preprocessor(kind, language)
-        else [each._replace(defines=(), include=()) for each in sections]
-    )
+    if has_preprocessor(kind, language):
+        return sections
+    return [replace(each, defines=(), include=()) for each in sections]
 
 
 def macro_notes(uses: Iterable[Use]) -> Iterator[str]:

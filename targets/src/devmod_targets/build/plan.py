@@ -4,8 +4,8 @@ of a target that takes it.
 
 from __future__ import annotations
 
-import json
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from devmod import Target
@@ -20,25 +20,19 @@ from devmod_targets.build.matrix import (
     stale_skips,
     uses_of,
 )
+from devmod_targets.build.options import OPTIONS, CompileOptions, merge_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from devmod import Module
-    from devmod_targets.build.manifest import (
-        Aliases,
-        Blocks,
-        Define,
-        Locals,
-        Manifest,
-        SharedMemory,
-        Source,
-    )
+    from devmod_targets.build.manifest import Manifest, Source
 
 
-class Job(NamedTuple):
-    """One run of a compiler: one source for one variant of a target. All fields are strings,
-    numbers and tuples of them.
+@dataclass(frozen=True)
+class Job(CompileOptions):
+    """One run of a compiler: one source for one variant of a target, with the options of
+    `devmod.compile`. All fields are strings, numbers and tuples of them.
 
     A worker runs ``devmod.compile(pathlib.Path(job.path), job.target, **job.arguments())``. The
     result depends on all fields but `folder` and `kernel`.
@@ -53,44 +47,12 @@ class Job(NamedTuple):
         The source file, relative to `folder`, with slashes.
     target
         The target of a single payload, such as "cuda -arch=sm_90".
-    language, name
-        The arguments of `devmod.compile`; "" for the default. The name is the kernel's if that has
-        one source for the target.
-    options, defines, name_expressions
-        The arguments of `devmod.compile`.
-    include
-        The include folders, relative to `folder`, with slashes.
-    fmap
-        The declared functions, as JSON of a metadata file; "" without any.
-    block
-        The threads of a block by function; "" is all functions.
-    local
-        The default sizes of local memory: function or "", parameter, bytes, and whether they are
-        per thread.
-    shared_memory
-        The default dynamic shared memory: function or "", bytes, and whether they are per thread.
-    aliases
-        Names of parameters, each with the names in the sources that it replaces.
-    subgroup
-        The required number of threads in a subgroup; 0 for any.
     """
 
     kernel: str
     folder: str
     source: str
     target: str
-    language: str = ""
-    name: str = ""
-    options: tuple[str, ...] = ()
-    defines: tuple[tuple[str, Define], ...] = ()
-    include: tuple[str, ...] = ()
-    name_expressions: tuple[str, ...] = ()
-    fmap: str = ""
-    block: Blocks = ()
-    local: Locals = ()
-    shared_memory: SharedMemory = ()
-    aliases: Aliases = ()
-    subgroup: int = 0
 
     @property
     def path(self) -> str:
@@ -109,31 +71,8 @@ class Job(NamedTuple):
 
     def arguments(self) -> dict[str, Any]:
         """Return the keyword arguments of `devmod.compile`."""
-        from devmod import Local, load_metadata_from_json
-
-        block: Any = {function: dims for function, dims in self.block}  # noqa: C416 - the key "" is for all functions
-        local: dict[str, Any] = {}
-        for function, parameter, nbytes, per_thread in self.local:
-            group = local.setdefault(function, {}) if function else local
-            group[parameter] = Local(per_thread=nbytes) if per_thread else Local(nbytes)
-        shared_memory: dict[str, Any] = {}
-        for function, nbytes, per_thread in self.shared_memory:
-            size = Local(per_thread=nbytes) if per_thread else nbytes
-            shared_memory[function] = size
-        return {
-            "name": self.name or None,
-            "language": self.language or None,
-            "fmap": load_metadata_from_json(self.fmap) if self.fmap else None,
-            "options": self.options,
-            "defines": dict(self.defines),
-            "include": self.include_paths,
-            "name_expressions": self.name_expressions,
-            "block": block.get("", block or None),
-            "local": local or None,
-            "shared_memory": shared_memory.get("", shared_memory or None),
-            "aliases": dict(self.aliases) or None,
-            "subgroup": self.subgroup or None,
-        }
+        arguments = {name: option.argument(getattr(self, name)) for name, option in OPTIONS.items()}
+        return arguments | {"include": self.include_paths}
 
     def __str__(self) -> str:
         return f"{self.source} for {self.target}"
@@ -284,48 +223,12 @@ def _choice(manifest: Manifest, text: str) -> Target:
 
 def _job(manifest: Manifest, use: Use, source: Source, declared: str, language: str) -> Job:
     sections = [*shared_sections(use.common, use.variant.kind, language), *use.own]
-    defines: dict[str, Define] = {}
-    functions: dict[str, Any] = {}
-    local: dict[tuple[str, str], tuple[int, bool]] = {}
-    aliases: dict[str, tuple[str, ...]] = {}
-    block: Blocks = ()
-    shared_memory: SharedMemory = ()
-    subgroup = 0
-    name = use.kernel.name if len(use.sources) == 1 else ""
-    for section in sections:
-        defines |= dict(section.defines)
-        functions |= {key: json.loads(text) for key, text in section.functions}
-        local |= {
-            (function, parameter): (size, per_thread)
-            for function, parameter, size, per_thread in section.local
-        }
-        aliases |= dict(section.aliases)
-        block = section.block or block
-        shared_memory = section.shared_memory or shared_memory
-        subgroup = section.subgroup or subgroup
-        name = section.name or name
-    return Job(
-        kernel=use.kernel.name,
-        folder=manifest.folder,
-        source=source.path,
-        target=str(use.variant),
-        language=declared,
-        name=source.name or name,
-        options=(
-            *(option for section in sections for option in section.options),
-            *["--strict"] * manifest.strict,
-        ),
-        defines=tuple(defines.items()),
-        include=tuple(
-            dict.fromkeys(folder for section in reversed(sections) for folder in section.include)
-        ),
-        name_expressions=tuple(
-            dict.fromkeys(each for section in sections for each in section.name_expressions)
-        ),
-        fmap=json.dumps({"func_info": functions}) if functions else "",
-        block=block,
-        local=tuple((*key, *size) for key, size in local.items()),
-        shared_memory=shared_memory,
-        aliases=tuple(aliases.items()),
-        subgroup=subgroup,
-    )
+    options = merge_options(sections)
+    options["language"] = declared
+    if source.name:
+        options["name"] = source.name
+    elif not options["name"] and len(use.sources) == 1:
+        options["name"] = use.kernel.name
+    if manifest.strict:
+        options["options"] += ("--strict",)
+    return Job(use.kernel.name, manifest.folder, source.path, str(use.variant), **options)

@@ -88,7 +88,7 @@ class Pool:
     def _outcome(self, job: Job) -> Outcome:
         for _ in range(_STARTS):
             worker = self._worker()
-            worker.send(job._asdict())
+            worker.send(vars(job))
             answer = worker.answer()
             if answer is not None:
                 self._idle.append(worker)

@@ -16,6 +16,7 @@ from devmod_targets._groups import grouped
 from devmod_targets._text import header_text
 from devmod_targets.build.document import key_text
 from devmod_targets.build.matrix import parse_target, suffix_of
+from devmod_targets.build.options import schema_of
 from devmod_targets.build.progress import Progress
 
 TYPE_CHECKING = False
@@ -70,11 +71,18 @@ _MAX_FILES, _MAX_TEXT = 100_000, 4 << 20
 
 
 def schema_text() -> str:
-    """Return the JSON schema of manifests. Its file allows any text as the compression: core has
-    the list.
+    """Return the JSON schema of manifests: a frame, with the options of `devmod.compile` and the
+    compressions that core has.
     """
-    schema = json.loads(header_text(__package__, SCHEMA_NAME))
-    schema["properties"]["compress"]["enum"] = ["", *filter(None, COMPRESS_LEVELS)]
+    schema = json.loads(header_text(__package__, "schema_frame.json"))
+    properties = schema["properties"]
+    properties |= schema_of(in_kernel=False)
+    properties["compress"]["enum"] = ["", *(level for level in COMPRESS_LEVELS if level)]
+
+    tables = schema["$defs"]
+    tables["common"]["properties"] |= schema_of(in_kernel=False)
+    for name in ("section", "kernel"):
+        tables[name]["properties"] |= schema_of(in_kernel=True)
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 

@@ -1,0 +1,761 @@
+"""The options of `devmod.compile`, each in one place.
+
+A field of `CompileOptions` is an option: its name, its type and its default in a manifest, and an
+`Option` with its texts and its forms. From the fields come
+
+- the options of ``devmod compile``, and their names in error texts,
+- the keys of a manifest's tables (`manifest.Section`), and their JSON schema,
+- the fields of a job, which the key of the build cache contains, and the job's arguments.
+
+`devmod.compile` has a parameter for each field; a test compares the two. An argument that
+`compile_source` does not know reaches the compiler of the kind as `CompileRequest.others`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import reduce
+from math import isfinite
+from typing import Any, TypeVar
+
+from devmod import FunctionInfo, Interface, Local, load_metadata_from_json
+from devmod.errors import FormatError
+from devmod_targets._compilers import SUBGROUP_SIZES
+from devmod_targets.build.tables import Table, check_path, describe
+
+Value = TypeVar("Value")
+
+Define = str | int | float | bool
+#: Declared functions by name, each as JSON of a metadata file.
+Functions = tuple[tuple[str, str], ...]
+#: The threads of a block by function; "" is all functions.
+Blocks = tuple[tuple[str, tuple[int, ...]], ...]
+#: The default sizes of local memory: function ("" for the one with the parameter), parameter,
+#: bytes, and whether they are per thread.
+Locals = tuple[tuple[str, str, int, bool], ...]
+#: The default dynamic shared memory: function ("" for all), bytes, and whether they are per thread.
+SharedMemory = tuple[tuple[str, int, bool], ...]
+#: Names of parameters, each with the names in the sources that it replaces.
+Aliases = tuple[tuple[str, tuple[str, ...]], ...]
+
+
+def _last(earlier: Any, later: Any) -> Any:
+    return later or earlier
+
+
+def _or_none(value: Any) -> Any:
+    return value or None
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+@dataclass(frozen=True)
+class Option:
+    """What is known of an option besides its name, its type and its default.
+
+    Parameters
+    ----------
+    help
+        The text of ``devmod compile --help``.
+    description
+        The text of the JSON schema of manifests.
+    flags
+        The flags of the command line. The first is the one in error texts.
+    metavar
+        What follows the flag in the help.
+    type
+        The type of the command line's value: str, int, or bool for a flag.
+    multiple
+        Whether the command line may have the option more than once.
+    parse
+        Returns the argument of `devmod.compile` for the value of the command line: a tuple if it
+        is `multiple`. Raises ValueError for an invalid one.
+    key
+        The key in a manifest; "" for the option's name.
+    schema
+        The JSON schema of the key's value.
+    read
+        Returns the value of a key of a manifest's table: strings, numbers and tuples of them. An
+        invalid value is a mistake of the table.
+    per_kind
+        Whether the tables for all kernels have the key too: that of the manifest and
+        ``[target.KIND]``. The others are for one kernel.
+    merge
+        Returns the value for two tables: of the general and of the specific one.
+    argument
+        Returns the argument of `devmod.compile` for the value of the key.
+    keyed_by
+        What the keys of an argument are that is a map; "" for an option without such a map. Of
+        several sources of a command, each takes those that it has.
+    """
+
+    help: str
+    description: str
+    flags: tuple[str, ...]
+    metavar: str | None = None
+    type: type = str
+    multiple: bool = False
+    parse: Callable[[Any], Any] = _same
+    key: str = ""
+    schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "string", "pattern": r"\S"})
+    read: Callable[[Table, str], Any] = Table.string
+    per_kind: bool = False
+    merge: Callable[[Any, Any], Any] = _last
+    argument: Callable[[Any], Any] = _or_none
+    keyed_by: str = ""
+
+
+_STRINGS = {"type": "array", "items": {"$ref": "#/$defs/text"}}
+
+
+def _by_function(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of a value for all functions, or of a table of function to value."""
+    return {"anyOf": [schema, {"type": "object", "additionalProperties": schema}]}
+
+
+def _concatenated(earlier: tuple[Value, ...], later: tuple[Value, ...]) -> tuple[Value, ...]:
+    return earlier + later
+
+
+def _distinct(earlier: tuple[Value, ...], later: tuple[Value, ...]) -> tuple[Value, ...]:
+    return tuple(dict.fromkeys(earlier + later))
+
+
+def _updated(earlier: Iterable[Any], later: Iterable[Any]) -> tuple[Any, ...]:
+    """Merge pairs of a name and a value."""
+    return tuple((dict(earlier) | dict(later)).items())
+
+
+# -- options
+
+
+def _read_options(table: Table, key: str) -> tuple[str, ...]:
+    return table.strings(key, '["--use_fast_math"]') or ()
+
+
+# -- defines
+
+
+_MACRO = r"(?a)[A-Za-z_]\w*(?:\([\w\s,.]*\))?"
+
+
+def _parse_defines(texts: Sequence[str]) -> dict[str, str | None]:
+    result: dict[str, str | None] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        result[name] = value if equals else None
+    return result
+
+
+def _read_defines(table: Table, key: str) -> tuple[tuple[str, Define], ...]:
+    macros = table.typed(key, dict, "a table of macros, such as { WIDTH = 16 }") or {}
+    result: list[tuple[str, Define]] = []
+    for macro, value in macros.items():
+        problem = _define_problem(macro, value)
+        if problem:
+            table.add(problem, key, macro)
+        else:
+            result.append((macro, value))
+    return tuple(result)
+
+
+def _define_problem(macro: str, value: object) -> str:
+    """Return what is wrong with a macro; "" if nothing is."""
+    if not re.fullmatch(_MACRO, macro):
+        return 'expected the name of a macro, or a name with parameters such as "F(x)"'
+    if not isinstance(value, (str, int, float)):
+        return f"expected a string, a number or a boolean, got {describe(value)}"
+    if isinstance(value, str) and not value.isprintable():
+        return f"the string has a line break or a control character: {value!r}"
+    if isinstance(value, float) and not isfinite(value):
+        return f"expected a finite number, got {value}"
+    return ""
+
+
+# -- include
+
+
+def _read_include(table: Table, key: str) -> tuple[str, ...]:
+    paths = table.strings(key, '["include"]') or ()
+    return tuple(check_path(table, each, key, index) for index, each in enumerate(paths))
+
+
+def _specific_first(earlier: tuple[str, ...], later: tuple[str, ...]) -> tuple[str, ...]:
+    return _distinct(later, earlier)
+
+
+# -- name_expressions
+
+
+def _read_expressions(table: Table, key: str) -> tuple[str, ...]:
+    return table.strings(key, '["scale<float>"]') or ()
+
+
+# -- fmap
+
+
+#: ``name(types)`` or ``name=symbol(types)``. The name of an overload contains brackets and commas.
+_FUNCTION = re.compile(r"(?:(?P<name>.+)=)?(?P<symbol>[^=()]+)\((?P<types>[^()]*)\)")
+
+
+def _parse_functions(texts: Sequence[str]) -> dict[str, FunctionInfo] | None:
+    result: dict[str, FunctionInfo] = {}
+    for text in texts:
+        match = _FUNCTION.fullmatch(text.strip())
+        if match is None:
+            raise ValueError(
+                f"--function {text}: expected a name and the types of the arguments, such as 'scale(handle, float32)'"
+            )
+
+        types: list[str] = []
+        if match["types"].strip():
+            types = [each.strip() for each in match["types"].split(",")]
+        symbol = match["symbol"].strip()
+        name = (match["name"] or symbol).strip()
+        if name in result:
+            raise ValueError(f"--function {text}: {name} is given twice")
+
+        try:
+            result[name] = FunctionInfo(symbol, types)
+        except FormatError as error:
+            raise ValueError(f"--function {text}: {error}") from None
+    return result or None
+
+
+def _read_functions(table: Table, key: str) -> Functions:
+    result: list[tuple[str, str]] = []
+    for name, function in table.tables(key, "functions, such as [kernels.twice.functions.twice]"):
+        declaration = _declaration(name, function)
+        if declaration:
+            result.append((name, declaration))
+    return tuple(result)
+
+
+def _declaration(name: str, function: Table) -> str:
+    """Return a declared function as JSON of a metadata file; "" after a mistake."""
+    data: dict[str, Any] = {"name": function.string("name", name)}
+    for key in ("arg_types", "launch_param_tags", "arg_extra_tags"):
+        value = function.typed(key, list, "an array")
+        if value is not None:
+            data[key] = value
+    params = function.get("params")
+    interface = function.get("interface")
+    function.check_keys(
+        {
+            "symbol": ". Did you mean 'name', the symbol in the source?",
+            "args": ". Did you mean 'params'?",
+        }
+    )
+    if params is not None and interface is not None:
+        function.add("the interface has its own params; give one of the two", "params")
+        return ""
+    if params is not None:
+        interface = {"params": params}
+    if interface is not None:
+        data["interface"] = interface
+    data.setdefault("arg_types", _types_of(interface))
+
+    try:
+        load_metadata_from_json(json.dumps({"func_info": {name: data}}, allow_nan=False))
+    except FormatError as error:
+        detail = str(error)
+        for prefix in ("the metadata of the function", "the function"):
+            detail = detail.removeprefix(f"{prefix} {name!r}: ")
+        function.add(f"the declaration is invalid: {detail}")
+        return ""
+    except (TypeError, ValueError):
+        function.add("the declaration has a date, a time or a number that is not finite")
+        return ""
+    return json.dumps(data)
+
+
+def _types_of(interface: Any) -> list[Any]:
+    """Return the types of the values in an interface; [] for an invalid one, which the later check
+    reports.
+    """
+    try:
+        values = Interface.from_dict(interface).values
+    except FormatError:
+        return []
+    result: list[Any] = []
+    for each in values:
+        if each.kind not in ("scalar", "uniform"):
+            result.append("handle")
+        elif each.type == "handle":
+            result.append("uint64")  # an address
+        else:
+            result.append(each.type)
+    return result
+
+
+def _functions_argument(functions: Functions) -> Any:
+    if not functions:
+        return None
+    declared = {name: json.loads(text) for name, text in functions}
+    return load_metadata_from_json(json.dumps({"func_info": declared}))
+
+
+# -- Values for all functions, or by function.
+
+
+def _parse_by_function(
+    flag: str, texts: Sequence[str], parse: Callable[[str], Value | None], expected: str
+) -> Value | dict[str, Value] | None:
+    """Return the value for all functions, or those by function; None without texts."""
+    result: dict[str, Value] = {}
+    for text in texts:
+        function, equals, value_text = text.rpartition("=")
+        value = parse(value_text)
+        if value is None or (equals and not function):
+            raise ValueError(f"{flag} {text}: expected {expected}")
+        if function in result:
+            of = f"the function {function!r}" if function else "all functions"
+            raise ValueError(f"{flag} is given twice for {of}")
+        result[function] = value
+        if "" in result and len(result) > 1:
+            raise ValueError(
+                f"{flag} is given for all functions and for one; give it for each function"
+            )
+    return result.get("", result or None)
+
+
+def _read_by_function(
+    table: Table, key: str, read: Callable[..., Value | None]
+) -> Iterator[tuple[str, Value]]:
+    """Yield the values of a key with the functions; "" is all functions."""
+    given = table.get(key)
+    if isinstance(given, dict):
+        for function, each in given.items():
+            value = read(table, each, key, function)
+            if value is not None:
+                yield function, value
+    elif given is not None:
+        value = read(table, given, key)
+        if value is not None:
+            yield "", value
+
+
+# -- block
+
+
+_THREADS = "expected the threads of a block, an integer of 1 or more, or an array of up to three for x, y, z"
+
+
+def _parse_blocks(texts: Sequence[str]) -> Any:
+    expected = "threads in x, y, z, such as 64, 16,16 or blur=16,16"
+    return _parse_by_function("--block", texts, _parse_dims, expected)
+
+
+def _parse_dims(text: str) -> tuple[int, ...] | None:
+    """Return the threads in a text of the command line; None for an invalid text."""
+    try:
+        dims = tuple(int(number) for number in text.split(","))
+    except ValueError:
+        return None
+    return dims if len(dims) <= 3 and min(dims) >= 1 else None
+
+
+def _read_blocks(table: Table, key: str) -> Blocks:
+    return tuple(_read_by_function(table, key, _read_dims))
+
+
+def _read_dims(table: Table, value: object, *keys: str) -> tuple[int, ...] | None:
+    """Return the threads of a block; None after a mistake."""
+    numbers = value if isinstance(value, list) else [value]
+    if 1 <= len(numbers) <= 3 and all(type(each) is int and 1 <= each < 2**31 for each in numbers):
+        return tuple(numbers)
+    shown = describe(value)
+    if isinstance(value, list) and len(value) <= 8 and all(type(each) is int for each in value):
+        shown = json.dumps(value)
+    table.add(f"{_THREADS}, got {shown}", *keys)
+    return None
+
+
+def _by_function_argument(pairs: Iterable[tuple[str, Any]]) -> Any:
+    by_function = dict(pairs)
+    return by_function.get("", by_function or None)
+
+
+# -- local and shared_memory
+
+
+#: Bytes, and whether they are per thread.
+_Size = tuple[int, bool]
+_SIZE = r"([1-9][0-9]{0,17})(/thread)?"
+
+
+def _parse_size(text: str) -> _Size | None:
+    """Return the size in a text of the command line; None for an invalid text."""
+    number, slash, unit = text.partition("/")
+    if not (number.isascii() and number.isdigit() and 0 < int(number) < 2**63):
+        return None
+    if slash and unit != "thread":
+        return None
+    return int(number), bool(slash)
+
+
+def _read_size(table: Table, value: object, *keys: str) -> _Size | None:
+    """Return the size of a manifest; None after a mistake."""
+    text = str(value) if type(value) is int else value
+    match = re.fullmatch(_SIZE, text) if isinstance(text, str) else None
+    if match is None:
+        expected = 'expected bytes of 1 or more, such as 1024, or "4/thread"'
+        table.add(f"{expected}, got {describe(value)}", *keys)
+        return None
+    return int(match[1]), bool(match[2])
+
+
+def _local_of(nbytes: int, per_thread: bool) -> Local:
+    return Local(per_thread=nbytes) if per_thread else Local(nbytes)
+
+
+def _parse_locals(texts: Sequence[str]) -> dict[str, Any] | None:
+    result: dict[str, Any] = {}
+    for text in texts:
+        names, _, size_text = text.rpartition("=")
+        function, _, parameter = names.rpartition(".")
+        size = _parse_size(size_text)
+        if not parameter or size is None:
+            raise ValueError(
+                f"--local {text}: expected bytes, such as scratch=1024, scratch=4/thread or reduce.scratch=4/thread"
+            )
+        group = result.setdefault(function, {}) if function else result
+        if not isinstance(group, dict) or parameter in group:
+            raise ValueError(f"--local {text}: {names} is given twice")
+        group[parameter] = _local_of(*size)
+    return result or None
+
+
+def _read_locals(table: Table, key: str) -> Locals:
+    expected = 'a table of sizes by parameter, such as { scratch = "4/thread" }'
+    result: list[tuple[str, str, int, bool]] = []
+
+    def add(function: str, parameter: str, value: object, *keys: str) -> None:
+        size = _read_size(table, value, key, *keys)
+        if size is not None:
+            result.append((function, parameter, *size))
+
+    for name, value in (table.typed(key, dict, expected) or {}).items():
+        if isinstance(value, dict):
+            for parameter, own in value.items():
+                add(name, parameter, own, name, parameter)
+        else:
+            add("", name, value, name)
+    return tuple(result)
+
+
+def _merged_locals(earlier: Locals, later: Locals) -> Locals:
+    sizes = {each[:2]: each for each in (*earlier, *later)}
+    return tuple(sizes.values())
+
+
+def _locals_argument(sizes: Locals) -> dict[str, Any] | None:
+    result: dict[str, Any] = {}
+    for function, parameter, nbytes, per_thread in sizes:
+        group = result.setdefault(function, {}) if function else result
+        group[parameter] = _local_of(nbytes, per_thread)
+    return result or None
+
+
+def _parse_shared_memory(texts: Sequence[str]) -> Any:
+    def parse(text: str) -> int | Local | None:
+        size = _parse_size(text)
+        return None if size is None else _shared_size(*size)
+
+    expected = "bytes, such as 1024, 4/thread or reduce=4/thread"
+    return _parse_by_function("--shared-memory", texts, parse, expected)
+
+
+def _shared_size(nbytes: int, per_thread: bool) -> int | Local:
+    return Local(per_thread=nbytes) if per_thread else nbytes
+
+
+def _read_shared_memory(table: Table, key: str) -> SharedMemory:
+    sizes = _read_by_function(table, key, _read_size)
+    return tuple((function, *size) for function, size in sizes)
+
+
+def _shared_memory_argument(sizes: SharedMemory) -> Any:
+    return _by_function_argument((each[0], _shared_size(*each[1:])) for each in sizes)
+
+
+# -- aliases
+
+
+def _parse_aliases(texts: Sequence[str]) -> dict[str, list[str]]:
+    result: dict[str, list[str]] = {}
+    for text in texts:
+        alias, _, names = text.partition("=")
+        parts = names.split(",")
+        if not alias or not all(parts):
+            raise ValueError(
+                f"--alias {text}: expected names, such as data_a=data_a_packed16,data_a_packed32"
+            )
+        result.setdefault(alias, []).extend(parts)
+    return result
+
+
+def _read_aliases(table: Table, key: str) -> Aliases:
+    expected = 'a table of names, such as { data_a = ["data_a_packed16"] }'
+    result: list[tuple[str, tuple[str, ...]]] = []
+    for alias, names in (table.typed(key, dict, expected) or {}).items():
+        if isinstance(names, list):
+            checked = [
+                table.check_string(name, key, alias, index) for index, name in enumerate(names)
+            ]
+            result.append((alias, tuple(checked)))
+        else:
+            text = f'expected an array of names, such as ["data_a_packed16"], got {describe(names)}'
+            table.add(text, key, alias)
+    return tuple(result)
+
+
+# -- subgroup
+
+
+def _read_subgroup(table: Table, key: str) -> int:
+    size: Any = table.get(key)
+    if size is None:
+        return 0
+    if type(size) is int and size in SUBGROUP_SIZES:
+        return size
+    expected = "expected the threads of a subgroup, a power of two from 1 to 128"
+    table.add(f"{expected}, got {describe(size)}", key)
+    return 0
+
+
+# -- The record.
+
+
+def _about(*texts: Any, **forms: Any) -> dict[str, Option]:
+    """Return the metadata of a field. The arguments are those of `Option`."""
+    return {"option": Option(*texts, **forms)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompileOptions:
+    """The options of `devmod.compile` as a table of a manifest or a job has them: strings, numbers
+    and tuples of them.
+    """
+
+    language: str = field(
+        default="",
+        metadata=_about(
+            "The language of sources whose suffix shows no language of a target, such as GLSL; of one source in any case. "
+            "[default: by the suffix, or the only target's first]",
+            'The language of the sources, such as "OpenCL C", or the suffix of its files. Default: by the suffix of each source.',
+            ("--language",),
+            "LANGUAGE",
+        ),
+    )
+    name: str = field(
+        default="",
+        metadata=_about(
+            "The function's name of a shader whose entry point is `main`. [default: the source's stem]",
+            "The function's name of a shader whose entry point is main. Default: the kernel's name, or the file's stem if the kernel has "
+            "several sources for the target.",
+            ("--name",),
+        ),
+    )
+    options: tuple[str, ...] = field(
+        default=(),
+        metadata=_about(
+            "An option for the backend's compiler, as in --option=-cl-fast-relaxed-math.",
+            "Options of the compiler, such as --use_fast_math; --werror makes the warnings of any compiler errors. Those of more specific "
+            "tables come last.",
+            ("--option",),
+            "OPTION",
+            multiple=True,
+            schema=_STRINGS,
+            read=_read_options,
+            per_kind=True,
+            merge=_concatenated,
+            argument=_same,
+        ),
+    )
+    defines: tuple[tuple[str, Define], ...] = field(
+        default=(),
+        metadata=_about(
+            "Define a macro.",
+            "Macros and their values; true is 1. A more specific table overrides.",
+            ("-D", "--define"),
+            "NAME[=VALUE]",
+            multiple=True,
+            parse=_parse_defines,
+            schema={
+                "type": "object",
+                "propertyNames": {"pattern": r"^[A-Za-z_][A-Za-z0-9_]*(\([A-Za-z0-9_\s,.]*\))?$"},
+                "additionalProperties": {"type": ["string", "number", "boolean"]},
+            },
+            read=_read_defines,
+            per_kind=True,
+            merge=_updated,
+            argument=lambda value: dict(value) or None,
+        ),
+    )
+    include: tuple[str, ...] = field(
+        default=(),
+        metadata=_about(
+            "A folder to search for includes.",
+            "Folders to search for includes, relative to the manifest. Those of more specific tables come first.",
+            ("-I", "--include"),
+            "FOLDER",
+            multiple=True,
+            schema={"type": "array", "items": {"$ref": "#/$defs/path"}},
+            read=_read_include,
+            per_kind=True,
+            merge=_specific_first,
+            argument=_same,
+        ),
+    )
+    name_expressions: tuple[str, ...] = field(
+        default=(),
+        metadata=_about(
+            "An instance of a C++ template or of a generic function of Slang, as in --name-expression 'scale<float>'.",
+            "Instances of C++ templates to compile, such as scale<float>. For CUDA C++, HIP and the Metal shading language.",
+            ("--name-expression",),
+            "EXPRESSION",
+            multiple=True,
+            schema=_STRINGS,
+            read=_read_expressions,
+            merge=_distinct,
+            argument=_same,
+        ),
+    )
+    fmap: Functions = field(
+        default=(),
+        metadata=_about(
+            "A function and the types of its arguments, as in --function 'scale(handle, float32, int32)'. For sources that "
+            "contain no types, such as PTX, where it also selects the functions.",
+            "Declared functions by name, for arguments that the source does not show, such as those of LLVM IR.",
+            ("--function",),
+            "NAME[=SYMBOL](TYPE,...)",
+            multiple=True,
+            parse=_parse_functions,
+            key="functions",
+            schema={"type": "object", "additionalProperties": {"$ref": "#/$defs/function"}},
+            read=_read_functions,
+            merge=_updated,
+            argument=_functions_argument,
+        ),
+    )
+    block: Blocks = field(
+        default=(),
+        metadata=_about(
+            "The default block of threads, for calls that give none. Without FUNCTION, of all functions.",
+            "The default block of threads of a call: an integer, or up to three for x, y, z; or a table of function to these.",
+            ("--block",),
+            "[FUNCTION=]X[,Y[,Z]]",
+            multiple=True,
+            parse=_parse_blocks,
+            schema=_by_function({"$ref": "#/$defs/threads"}),
+            read=_read_blocks,
+            argument=_by_function_argument,
+            keyed_by="function",
+        ),
+    )
+    local: Locals = field(
+        default=(),
+        metadata=_about(
+            "The default size of a parameter of local memory: in all, or for each thread of a block.",
+            'The default sizes of parameters of local memory: bytes, or "4/thread"; or a table of function to such a table.',
+            ("--local",),
+            "[FUNCTION.]PARAMETER=BYTES[/thread]",
+            multiple=True,
+            parse=_parse_locals,
+            schema={
+                "type": "object",
+                "additionalProperties": _by_function({"$ref": "#/$defs/size"}),
+            },
+            read=_read_locals,
+            merge=_merged_locals,
+            argument=_locals_argument,
+            keyed_by="parameter of local memory",
+        ),
+    )
+    shared_memory: SharedMemory = field(
+        default=(),
+        metadata=_about(
+            "The default dynamic shared memory of a block, for calls that give none: in all, or for each thread.",
+            'The default dynamic shared memory of a block, of the functions that use some: bytes, or "4/thread"; or a table of function to '
+            "these.",
+            ("--shared-memory",),
+            "[FUNCTION=]BYTES[/thread]",
+            multiple=True,
+            parse=_parse_shared_memory,
+            schema=_by_function({"$ref": "#/$defs/size"}),
+            read=_read_shared_memory,
+            argument=_shared_memory_argument,
+            keyed_by="function",
+        ),
+    )
+    aliases: Aliases = field(
+        default=(),
+        metadata=_about(
+            "A parameter's name, and the names in the sources that it replaces.",
+            "Names of parameters, each with the names in the sources that it replaces. Names that a source does not have are ignored.",
+            ("--alias",),
+            "NAME=NAME[,NAME...]",
+            multiple=True,
+            parse=_parse_aliases,
+            schema={"type": "object", "additionalProperties": _STRINGS},
+            read=_read_aliases,
+            per_kind=True,
+            merge=_updated,
+            argument=lambda value: dict(value) or None,
+        ),
+    )
+    subgroup: int = field(
+        default=0,
+        metadata=_about(
+            "The threads of a subgroup with which the functions must run.",
+            "The number of threads in a subgroup with which the functions must run.",
+            ("--subgroup",),
+            "THREADS",
+            int,
+            schema={"enum": list(SUBGROUP_SIZES)},
+            read=_read_subgroup,
+        ),
+    )
+
+
+#: The options by name.
+OPTIONS: dict[str, Option] = {each.name: each.metadata["option"] for each in fields(CompileOptions)}
+
+
+def key_of(name: str) -> str:
+    """Return the key of an option in a manifest."""
+    return OPTIONS[name].key or name
+
+
+def read_options(table: Table, *, in_kernel: bool) -> dict[str, Any]:
+    """Return the options of a manifest's table by name: all in a kernel's, and those for all
+    kernels elsewhere.
+    """
+    return {
+        name: option.read(table, key_of(name))
+        for name, option in OPTIONS.items()
+        if in_kernel or option.per_kind
+    }
+
+
+def merge_options(sections: Sequence[CompileOptions]) -> dict[str, Any]:
+    """Return the options of several tables by name, of which the more specific ones are last."""
+    return {
+        name: reduce(option.merge, [getattr(each, name) for each in sections])
+        for name, option in OPTIONS.items()
+    }
+
+
+def schema_of(*, in_kernel: bool) -> dict[str, Any]:
+    """Return the JSON schema of the keys that `read_options` reads."""
+    return {
+        key_of(name): {**option.schema, "description": option.description}
+        for name, option in OPTIONS.items()
+        if in_kernel or option.per_kind
+    }
