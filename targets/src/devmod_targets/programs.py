@@ -50,7 +50,8 @@ from devmod_readers.programs import (
 
 Declared = Array | Scalar | Sampler
 
-_KIND, _FORMAT = "program", "steps1"
+_KIND = "program"
+_FORMAT = "steps1"
 _BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%"}
 _COMPARISONS = dict(
     zip((ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE), COMPARISONS, strict=True)
@@ -88,10 +89,9 @@ def make_program(
     """
 
     def fail(key: str, number: int, text: str) -> None:
-        is_step = key == "steps"
-        raise _error(
-            name, text if is_step else f"{key}: {text}", f"step {number + 1}" if is_step else ""
-        )
+        if key == "steps":
+            raise _error(name, text, f"step {number + 1}")
+        raise _error(name, f"{key}: {text}")
 
     program = parse_program(name, steps, declared, backward or "", fail)
     for own, original in (originals or {}).items():
@@ -127,23 +127,21 @@ def make_step(kernel: str, arguments: Mapping[str, Any], launch: Mapping[str, An
 
 def _with_own_names(step: Step, candidates: Sequence[Candidate]) -> Step:
     """Return a step with the kernel's names of its arguments."""
-    interface = candidates[0].interface if candidates else None
-    if interface is None:
+    if not candidates or candidates[0].interface is None:
         return step
-    return step._replace(
-        arguments=_own_names(step.arguments, [each.name for each in arguments_of(interface)])
-    )
+    names = [each.name for each in arguments_of(candidates[0].interface)]
+    return step._replace(arguments=_own_names(step.arguments, names))
 
 
 def _own_names(arguments: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
     """Return arguments by the callee's names: the keyword of ``lambda`` or ``grid`` has an
     underscore behind it.
     """
-    own = {f"{name}_": name for name in names if iskeyword(name) or name in LAUNCH_KEYWORDS}
-    return {
-        own.get(name, name) if name not in names else name: value
-        for name, value in arguments.items()
-    }
+    own = {name: name for name in names}
+    for name in names:
+        if iskeyword(name) or name in LAUNCH_KEYWORDS:
+            own.setdefault(f"{name}_", name)
+    return {own.get(name, name): value for name, value in arguments.items()}
 
 
 # -- Text to trees.
@@ -175,7 +173,11 @@ def parse_program(
                 if key == "requires":
                     requires += _comparisons(text)
                     continue
-                each = _sampler(text) if key == "samplers" else _declaration(text, _ROLES[key])
+                each: Declared
+                if key == "samplers":
+                    each = _sampler(text)
+                else:
+                    each = _declaration(text, _ROLES[key])
             except _Problem as problem:
                 report(key, number, f"{quote_name(text)} {problem}")
                 continue
@@ -195,12 +197,14 @@ def _texts(name: str, key: str, texts: Any) -> list[Any]:
     if not isinstance(texts, Iterable):
         raise _error(name, f"{key}: expected a list of texts, got {type(texts).__name__}")
     values = [texts] if isinstance(texts, str) else list(texts)
+    expected = "text"
+    types: tuple[type, ...] = (str,)
+    if key == "steps":
+        expected = "text or a devmod.step"
+        types = (str, Step)
     for each in values:
-        if not isinstance(each, str) and not (key == "steps" and isinstance(each, Step)):
-            raise _error(
-                name,
-                f"{key}: expected text{' or a devmod.step' if key == 'steps' else ''}, got {type(each).__name__}",
-            )
+        if not isinstance(each, types):
+            raise _error(name, f"{key}: expected {expected}, got {type(each).__name__}")
     return values
 
 
@@ -210,9 +214,8 @@ def _tree(text: str, mode: str) -> Any:
     try:
         return ast.parse(text.strip(), mode=mode)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise _Problem(
-            f"cannot be read: {getattr(error, 'msg', '') or str(error) or 'it is nested too deep'}"
-        ) from None
+        why = getattr(error, "msg", "") or str(error) or "it is nested too deep"
+        raise _Problem(f"cannot be read: {why}") from None
 
 
 def _declaration(text: str, role: str) -> Array | Scalar:
@@ -221,43 +224,57 @@ def _declaration(text: str, role: str) -> Array | Scalar:
     node = body[0] if len(body) == 1 else None
     if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
         raise _Problem(expected)
-    name, annotation = node.target.id, node.annotation
-    initial = node.value.id if role == "state" and isinstance(node.value, ast.Name) else ""
-    default = None if node.value is None or initial else _literal(node.value)
+    name = node.target.id
+    annotation = node.annotation
+
+    initial = ""
+    default: bool | int | float | None = None
+    if role == "state" and isinstance(node.value, ast.Name):
+        initial = node.value.id
+    elif node.value is not None:
+        default = _literal(node.value)
+
     if isinstance(annotation, ast.Name):
         if role != "input":
             raise _Problem("has no shape; only an input is a number")
         return Scalar(name, annotation.id, default)
     if not isinstance(annotation, ast.Subscript) or not isinstance(annotation.value, ast.Name):
         raise _Problem(expected)
-    if role == "state" and not initial and default is None:
+    if default is not None:
+        _check_first_value(role, default)
+    elif role == "state" and not initial:
         raise _Problem(
             "has no first value; a state begins as = 0, or as a constant of its type and shape"
         )
-    if default is not None and (
-        role not in ("output", "temporary", "state") or default != 0 or isinstance(default, bool)
-    ):
-        raise _Problem(
-            "has a value; of the arrays, only outputs, temporaries and states have one, which is 0"
-        )
-    shape = tuple(
-        map(
-            _expression,
-            annotation.slice.elts
-            if isinstance(annotation.slice, ast.Tuple)
-            else [annotation.slice],
-        )
-    )
-    type_, is_cleared = annotation.value.id, default is not None and role != "state"
+
+    lengths = [annotation.slice]
+    if isinstance(annotation.slice, ast.Tuple):
+        lengths = annotation.slice.elts
+    shape = tuple(map(_expression, lengths))
+    type_ = annotation.value.id
+    is_cleared = default is not None and role != "state"
     if type_ in IMAGE_FORMATS:
         return Array(name, role, IMAGE_FORMATS[type_].dtype, shape, type_, is_cleared)
+    _check_type(type_)
+    return Array(name, role, type_, shape, cleared=is_cleared, initial=initial)
+
+
+def _check_type(type_: str) -> None:
     try:
         parse_dtype(type_)
     except FormatError:
         raise _Problem(
             f"has the type {type_!r}, which is neither an element type nor the format of an image"
         ) from None
-    return Array(name, role, type_, shape, cleared=is_cleared, initial=initial)
+
+
+def _check_first_value(role: str, value: bool | int | float) -> None:
+    """Raise _Problem for an array whose first value is not 0."""
+    is_zero = value == 0 and not isinstance(value, bool)
+    if role not in ("output", "temporary", "state") or not is_zero:
+        raise _Problem(
+            "has a value; of the arrays, only outputs, temporaries and states have one, which is 0"
+        )
 
 
 def _sampler(text: str) -> Sampler:
@@ -270,15 +287,11 @@ def _sampler(text: str) -> Sampler:
 
 def _comparisons(text: str) -> list[tuple[str, Expression, Expression]]:
     node = _tree(text, "eval").body
-    if not isinstance(node, ast.Compare) or any(
-        type(each) not in _COMPARISONS for each in node.ops
-    ):
+    if not isinstance(node, ast.Compare) or not _COMPARISONS.keys() >= set(map(type, node.ops)):
         raise _Problem("is no comparison; expected one such as 'columns % 4 == 0'")
     operands = list(map(_expression, (node.left, *node.comparators)))
-    return [
-        (_COMPARISONS[type(each)], operands[at], operands[at + 1])
-        for at, each in enumerate(node.ops)
-    ]
+    names = [_COMPARISONS[type(each)] for each in node.ops]
+    return list(zip(names, operands, operands[1:], strict=False))
 
 
 def _step(text: str) -> Step:
@@ -296,7 +309,9 @@ def _step(text: str) -> Step:
         if each.arg in launch or each.arg in arguments:
             raise _Problem(f"gives {each.arg!r} twice")
         if each.arg in _LAUNCH:
-            dims = each.value.elts if isinstance(each.value, ast.Tuple) else [each.value]
+            dims = [each.value]
+            if isinstance(each.value, ast.Tuple):
+                dims = each.value.elts
             launch[each.arg] = tuple(map(_expression, _dims(each.arg, dims)))
         else:
             arguments[each.arg] = _value(each.value)
@@ -305,11 +320,8 @@ def _step(text: str) -> Step:
 
 def _value(node: Any) -> Any:
     """Return the argument of a step: a name, a view, an expression, or a literal."""
-    if (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr == "view"
-    ):
+    is_method = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    if is_method and node.func.attr == "view":
         names = [each.id for each in (node.func.value, *node.args) if isinstance(each, ast.Name)]
         if len(names) != 2 or node.keywords or len(node.args) > 1:
             raise _Problem(
@@ -325,11 +337,12 @@ def _value(node: Any) -> Any:
 
 
 def _literal(node: Any) -> bool | int | float:
-    sign = 1
+    is_negative = False
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
-        sign, node = -1 if isinstance(node.op, ast.USub) else 1, node.operand
+        is_negative = isinstance(node.op, ast.USub)
+        node = node.operand
     if isinstance(node, ast.Constant) and isinstance(node.value, (bool, int, float)):
-        value = node.value if sign > 0 else -node.value
+        value = -node.value if is_negative else node.value
         if type(value) is not int or _is_integer(value):
             return value
     raise _Problem("has a value that is no number of 64 bits, True or False")
@@ -345,9 +358,9 @@ def _is_integer(value: Any) -> bool:
 def _expression(node: Any, depth: int = 0) -> Expression:
     if depth > MAX_DEPTH:
         raise _Problem(f"has an expression that is nested more than {MAX_DEPTH} deep")
-    result: Any = None
     if isinstance(node, ast.Name):
         return node.id
+    result: Any = None
     if isinstance(node, (ast.Constant, ast.UnaryOp)):
         try:
             result = _literal(node)
@@ -355,17 +368,10 @@ def _expression(node: Any, depth: int = 0) -> Expression:
             if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
                 result = ("-", 0, _expression(node.operand, depth + 1))
     elif isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
-        result = (
-            _BINARY[type(node.op)],
-            _expression(node.left, depth + 1),
-            _expression(node.right, depth + 1),
-        )
-    elif (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id in ("min", "max", "ceildiv")
-        and not node.keywords
-    ):
+        left = _expression(node.left, depth + 1)
+        right = _expression(node.right, depth + 1)
+        result = (_BINARY[type(node.op)], left, right)
+    elif _called(node) in ("min", "max", "ceildiv"):
         result = (node.func.id, *(_expression(each, depth + 1) for each in node.args))
     try:
         return read_expression(result, depth)
@@ -374,6 +380,13 @@ def _expression(node: Any, depth: int = 0) -> Expression:
         raise _Problem(
             f"has {_text_of(node)!r}, which no expression has; expected {known}"
         ) from None
+
+
+def _called(node: Any) -> str:
+    """Return the name in a call without keywords; "" for another node."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
+        return node.func.id
+    return ""
 
 
 def _text_of(node: Any) -> str:
@@ -415,11 +428,10 @@ def _integer(value: Any) -> Expression:
 
 
 def _error(name: str, text: str, place: str = "") -> FormatError:
-    return FormatError(
-        f"the program {quote_name(name)}{', ' if place else ''}{place}: {text}",
-        kind=_KIND,
-        function=name,
-    )
+    subject = f"the program {quote_name(name)}"
+    if place:
+        subject += f", {place}"
+    return FormatError(f"{subject}: {text}", kind=_KIND, function=name)
 
 
 # -- Programs of the file as steps: their steps stand in their place.
@@ -429,7 +441,8 @@ def _inlined(program: Program, parts: Parts) -> tuple[Program, list[str]]:
     """Return a program whose steps that call programs are replaced by the steps of those, and the
     place of each step in a message.
     """
-    declared, requires = dict(program.declared), dict.fromkeys(program.requires)
+    declared = dict(program.declared)
+    requires = dict.fromkeys(program.requires)
     taken = {*declared, *program.length_names}
     used: set[Any] = set()
     steps: list[Step] = []
@@ -441,26 +454,20 @@ def _inlined(program: Program, parts: Parts) -> tuple[Program, list[str]]:
             steps.append(step)
             places.append(place)
         else:
+            outer = program._replace(declared=declared)
             try:
-                call = _ProgramCall(
-                    program._replace(declared=declared), taken, used, inner, step, number
-                )
+                call = _ProgramCall(outer, taken, used, inner, step, number)
             except _Problem as problem:
                 signature = (
                     f"{inner.name}{interface_text(parts.infos[inner.name].interface, short=True)}"  # type: ignore[arg-type]
                 )
-                raise _error(
-                    program.name,
-                    f"{problem}{'' if str(problem)[-1] == '?' else '.'} It is {signature}",
-                    place,
-                ) from None
+                end = "" if str(problem).endswith("?") else "."
+                raise _error(program.name, f"{problem}{end} It is {signature}", place) from None
             declared |= call.declared
             requires |= dict.fromkeys(call.requires)
             steps += call.steps
-            places += [
-                f"{place}, its step {at} ({quote_name(each.kernel)})"
-                for at, each in enumerate(call.steps, 1)
-            ]
+            for at, each in enumerate(call.steps, 1):
+                places.append(f"{place}, its step {at} ({quote_name(each.kernel)})")
         used |= {each for each in step.arguments.values() if isinstance(each, str)}
         if len(steps) > MAX_STEPS:
             raise _error(program.name, f"it has more than {MAX_STEPS} steps")
@@ -483,95 +490,118 @@ class _ProgramCall:
     ) -> None:
         if step.grid or step.threads or step.block:
             raise _Problem("a program takes no grid, threads and block: its steps have them")
-        self._outer, self._taken, self._prefix = outer, taken, f"{inner.name}_{number}_"
+        self._outer = outer
+        self._taken = taken
+        self._used = used
+        self._inner = inner
+        self._prefix = f"{inner.name}_{number}_"
         self.declared: dict[str, Declared] = {}
-        own: list[Any] = [
-            each
-            for each in inner.declared.values()
-            if isinstance(each, Scalar) or getattr(each, "role", "") in _CALL_ROLES
-        ]
-        names = [each.name for each in own]
-        defaults = {each.name: each.default for each in inner.scalars if each.default is not None}
-        arguments: dict[str, Any] = {**defaults, **_own_names(step.arguments, names)}
-        if unknown := [name for name in arguments if name not in names]:
-            raise _Problem(
-                f"the program has no argument {quote_name(unknown[0])}{did_you_mean(unknown[0], names)}"
-            )
-        if missing := [name for name in names if name not in arguments]:
-            raise _Problem(f"the program also takes {list_names(missing)}")
+        self.requires: list[tuple[str, Expression, Expression]] = []
         #: What stands for each name of the inner program.
-        self._values = dict(arguments)
-        pairs: list[tuple[Array, Array]] = []
-        ranges: list[tuple[str, Expression, Expression]] = []
-        for each in own:
-            value = arguments[each.name]
-            if isinstance(each, Array):
-                pairs.append((each, self._given(each, value)))
-                if each.role != "input" and sum(arguments[name] == value for name in names) > 1:
-                    raise _Problem(
-                        f"its argument {each.name!r} is written, and {value!r} is given to another argument too"
-                    )
-            elif problem := mismatch(outer, value, devmod.Param(each.name, "scalar", each.type)):
-                raise _Problem(
-                    f"its argument {each.name!r}: {problem.replace('the kernel takes', 'the program takes')}"
-                )
-            elif each.is_integer and not isinstance(value, int):
-                ranges += _range_of(each, value, outer.declared.get(value))
-            elif type(value) in (int, float):
-                rounded = each.rounded(value)
-                self._values[each.name] = (
-                    value if rounded == value else rounded
-                )  # an integer stays as it was written
-            elif isinstance(
-                given := outer.declared.get(value), Scalar
-            ) and given.type in _ROUNDED.get(each.type, ()):
-                raise _Problem(
-                    f"its argument {each.name!r}: the program takes {each.type}, and {given.name!r} is {given.type}"
-                )
-        for array, target in pairs:
-            self._bind(array, target)
-            if array.role == "output" and array.cleared:
-                if target.name in used or target.role == "update":
-                    text = f"{array.name!r} begins cleared, and {target.name!r} has contents before: give it an array of its own"
-                    raise _Problem(f"its output {text}")
-                self.declared[target.name] = target._replace(cleared=True)
+        self._values = self._arguments(step)
+
+        pairs = self._bind_arguments()
         pairs += [(array, self._constant(array)) for array in inner.arrays("constant")]
         for other in inner.declared.values():
             if isinstance(other, Sampler) or getattr(other, "role", "") == "temporary":
                 self._add(other, self._new_name(other.name))
-        self.requires = ranges
         for array, target in pairs:
-            for one, two in zip(map(self._replaced, array.shape), target.shape, strict=True):
-                if isinstance(one, int) and isinstance(two, int) and one != two:
+            self._require_lengths(array, target)
+        for comparison, one, two in inner.requires:
+            self.requires.append((comparison, self._replaced(one), self._replaced(two)))
+        self.steps = [self._step(each) for each in inner.steps]
+
+    def _own(self) -> list[Any]:
+        """Return the declarations whose values a call gives."""
+        return [
+            each
+            for each in self._inner.declared.values()
+            if isinstance(each, Scalar) or getattr(each, "role", "") in _CALL_ROLES
+        ]
+
+    def _arguments(self, step: Step) -> dict[str, Any]:
+        """Return what the step gives for each declaration, with the defaults."""
+        names = [each.name for each in self._own()]
+        result: dict[str, Any] = {}
+        for scalar in self._inner.scalars:
+            if scalar.default is not None:
+                result[scalar.name] = scalar.default
+        result |= _own_names(step.arguments, names)
+        for name in result:
+            if name not in names:
+                raise _Problem(
+                    f"the program has no argument {quote_name(name)}{did_you_mean(name, names)}"
+                )
+        missing = [name for name in names if name not in result]
+        if missing:
+            raise _Problem(f"the program also takes {list_names(missing)}")
+        return result
+
+    def _bind_arguments(self) -> list[tuple[Array, Array]]:
+        """Check what is given. Return the arrays with those that are given for them."""
+        arguments = dict(self._values)
+        values = list(arguments.values())
+        pairs: list[tuple[Array, Array]] = []
+        for each in self._own():
+            value = arguments[each.name]
+            if isinstance(each, Array):
+                pairs.append((each, self._given(each, value)))
+                if each.role != "input" and values.count(value) > 1:
                     raise _Problem(
-                        f"its argument {array.name!r} has a length of {one}, and that of {target.name!r} is {two}"
+                        f"its argument {each.name!r} is written, and {value!r} is given to another argument too"
                     )
-                if one != two:
-                    self.requires.append(("==", one, two))
-        self.requires += [
-            (name, self._replaced(one), self._replaced(two)) for name, one, two in inner.requires
-        ]
-        self.steps = [
-            Step(
-                each.kernel,
-                {name: self._replaced(value) for name, value in each.arguments.items()},
-                *(
-                    tuple(map(self._replaced, dims))
-                    for dims in (each.grid, each.threads, each.block)
-                ),
-            )
-            for each in inner.steps
-        ]
+            else:
+                self._give_scalar(each, value)
+        for array, target in pairs:
+            self._bind(array, target)
+            if array.role == "output" and array.cleared:
+                if target.name in self._used or target.role == "update":
+                    text = f"{array.name!r} begins cleared, and {target.name!r} has contents before: give it an array of its own"
+                    raise _Problem(f"its output {text}")
+                self.declared[target.name] = target._replace(cleared=True)
+        return pairs
+
+    def _give_scalar(self, scalar: Scalar, value: Any) -> None:
+        param = devmod.Param(scalar.name, "scalar", scalar.type)
+        problem = mismatch(self._outer, value, param)
+        if problem:
+            problem = problem.replace("the kernel takes", "the program takes")
+            raise _Problem(f"its argument {scalar.name!r}: {problem}")
+        if scalar.is_integer and not isinstance(value, int):
+            self.requires += _range_of(scalar, value, self._outer.declared.get(value))
+        elif type(value) in (int, float):
+            rounded = scalar.rounded(value)
+            if rounded != value:  # an integer stays as it was written
+                self._values[scalar.name] = rounded
+        else:
+            given = self._outer.declared.get(value)
+            if isinstance(given, Scalar) and given.type in _ROUNDED.get(scalar.type, ()):
+                raise _Problem(
+                    f"its argument {scalar.name!r}: the program takes {scalar.type}, and {given.name!r} is {given.type}"
+                )
+
+    def _require_lengths(self, array: Array, target: Array) -> None:
+        """Require that an array of the program has the lengths of the one that is given for it."""
+        for one, two in zip(map(self._replaced, array.shape), target.shape, strict=True):
+            if one == two:
+                continue
+            if isinstance(one, int) and isinstance(two, int):
+                raise _Problem(
+                    f"its argument {array.name!r} has a length of {one}, and that of {target.name!r} is {two}"
+                )
+            self.requires.append(("==", one, two))
+
+    def _step(self, step: Step) -> Step:
+        arguments = {name: self._replaced(value) for name, value in step.arguments.items()}
+        dims = (step.grid, step.threads, step.block)
+        return Step(step.kernel, arguments, *(tuple(map(self._replaced, each)) for each in dims))
 
     def _given(self, array: Array, value: Any) -> Array:
         """Return the array that is given for one of the program's."""
         target = self._outer.declared.get(value) if type(value) is str else None
-        if not isinstance(target, Array) or (target.type, target.format, len(target.shape)) != (
-            array.type,
-            array.format,
-            len(array.shape),
-        ):
-            what = f"{'an image' if array.format else 'an array'} of {array.format or array.type} and {len(array.shape)} dimensions"
+        if not isinstance(target, Array) or _kind_of(target) != _kind_of(array):
+            noun = "an image" if array.format else "an array"
+            what = f"{noun} of {array.format or array.type} and {len(array.shape)} dimensions"
             raise _Problem(f"its argument {array.name!r} takes {what}")
         if array.role != "input" and target.role in ("input", "constant"):
             raise _Problem(
@@ -581,10 +611,11 @@ class _ProgramCall:
 
     def _bind(self, array: Array, target: Array) -> None:
         """Bind the names in an array's shape to the lengths of the array that is given for it."""
-        if array.role != "output":
-            for name, length in zip(array.shape, target.shape, strict=True):
-                if isinstance(name, str):
-                    self._values.setdefault(name, length)
+        if array.role == "output":
+            return
+        for name, length in zip(array.shape, target.shape, strict=True):
+            if isinstance(name, str):
+                self._values.setdefault(name, length)
 
     def _constant(self, array: Array) -> Array:
         """Return the constant of the caller, which both share, for one of the program."""
@@ -617,16 +648,24 @@ class _ProgramCall:
 
     def _add(self, each: Any, name: str) -> Any:
         self._values[each.name] = name
-        shape = {"shape": tuple(map(self._replaced, each.shape))} if isinstance(each, Array) else {}
-        self.declared[name] = each._replace(name=name, **shape)
-        return self.declared[name]
+        added = each._replace(name=name)
+        if isinstance(each, Array):
+            added = added._replace(shape=tuple(map(self._replaced, each.shape)))
+        self.declared[name] = added
+        return added
 
     def _replaced(self, value: Any) -> Any:
         if isinstance(value, tuple):
             return (value[0], *map(self._replaced, value[1:]))
         if type(value) is View:
             return View(self._values.get(value, value[:]), value.type)
-        return self._values.get(value, value) if isinstance(value, str) else value
+        if isinstance(value, str):
+            return self._values.get(value, value)
+        return value
+
+
+def _kind_of(array: Array) -> tuple[str, str, int]:
+    return array.type, array.format, len(array.shape)
 
 
 #: For a float those of which a value may be none of its own: a step has no conversion.
@@ -644,15 +683,19 @@ def _range_of(
     scalar that it is, if it is one.
     """
     low, high = integer_range(scalar.type)
-    least, greatest = integer_range(given.type if isinstance(given, Scalar) else "int64")
     if isinstance(given, Scalar):
+        least, greatest = integer_range(given.type)
         if least < low or greatest > high:
             raise _Problem(
                 f"its argument {scalar.name!r}: the program takes {scalar.type}, and {given.name!r} is {given.type}"
             )
         return []
+
+    least, greatest = integer_range("int64")
+    if isinstance(value, str):
+        least = 0  # no length is negative
     result: list[tuple[str, Expression, Expression]] = []
-    if low > (0 if isinstance(value, str) else least):  # no length is negative
+    if low > least:
         result.append(("<=", low, value))
     if high < greatest:
         result.append(("<=", value, high))
@@ -696,25 +739,31 @@ class Parts:
     def __init__(self, name: str, module: Module) -> None:
         if not isinstance(module, devmod.Module):
             raise _error(name, f"its kernels are a module, not {type(module).__name__}")
-        roots = list(_roots(module))
-        modules = [each for each in roots if each.kind == _KIND]
-        roots = list(dict.fromkeys([*roots, *(each for old in modules for each in old.imports)]))
+        modules: list[Module] = []
+        roots: dict[Module, None] = {}
+        for each in _roots(module):
+            roots[each] = None
+            if each.kind == _KIND:
+                modules.append(each)
+        for old in modules:
+            roots |= dict.fromkeys(old.imports)
         self._constants = [each for each in roots if each.kind == "const_loader"]
         kernels = [each for each in roots if each.kind not in (_KIND, "const_loader")]
         if not kernels:
             raise _error(name, "its kernels are a module with kernels, and this one has none")
+
         # Without programs several are the candidates of one bundle.
         self._nodes = kernels if modules and len(kernels) > 1 else []
         # The node that other programs import, or a new one.
-        self._kernels = (
-            kernels[0]
-            if len(kernels) == 1 and kernels[0].kind == "bundle"
-            else devmod.bundle(*kernels, mixed=True)
-        )
+        if len(kernels) == 1 and kernels[0].kind == "bundle":
+            self._kernels = kernels[0]
+        else:
+            self._kernels = devmod.bundle(*kernels, mixed=True)
         self._candidates = self._kernels.candidates  # type: ignore[attr-defined]
-        self.kernel_names = dict.fromkeys(
-            each for candidate in self._candidates for each in candidate.function_names
-        )
+        self.kernel_names: dict[str, None] = {}
+        for candidate in self._candidates:
+            self.kernel_names |= dict.fromkeys(candidate.function_names)
+
         self._codes: dict[str, Any] = {}
         self._programs: dict[str, Program] = {}
         self.infos: dict[str, FunctionInfo] = {}
@@ -723,18 +772,23 @@ class Parts:
         self._others = modules if len(modules) > 1 else []
         self._added: list[str] = []
         for old in modules:
-            if old.format != _FORMAT:
-                upgrade = pip_install("--upgrade devmod-core devmod-targets")
-                raise _error(
-                    name,
-                    f"the module has programs of the format {quote_name(old.format)}, which a newer devmod reads: {upgrade}",
-                )
-            payload: Any = payload_of(old)
-            self.infos |= payload[2]
-            self._codes |= payload[3]
+            self._take(name, old)
         # The programs that stay in their module get all kernels too.
-        for info in () if self._others else self.infos.values():
-            self._check_owners(name, info)
+        if not self._others:
+            for info in self.infos.values():
+                self._check_owners(name, info)
+
+    def _take(self, name: str, old: Module) -> None:
+        """Add the programs of a module that has some."""
+        if old.format != _FORMAT:
+            upgrade = pip_install("--upgrade devmod-core devmod-targets")
+            raise _error(
+                name,
+                f"the module has programs of the format {quote_name(old.format)}, which a newer devmod reads: {upgrade}",
+            )
+        payload: Any = payload_of(old)
+        self.infos |= payload[2]
+        self._codes |= payload[3]
 
     def add(self, program: Program) -> None:
         """Add a program, in the place of one of its name. Raise FormatError if it is invalid, or
@@ -752,30 +806,28 @@ class Parts:
             )
         program, places = _inlined(program, self)
         candidates = {kernel: self.candidates(kernel) for kernel in program.kernels}
-        program = program._replace(
-            steps=tuple(_with_own_names(step, candidates[step.kernel]) for step in program.steps)
-        )
+        steps = [_with_own_names(step, candidates[step.kernel]) for step in program.steps]
+        program = program._replace(steps=tuple(steps))
         check_names(program, places)
-        check_kernels(
-            program,
-            dict.fromkeys(self.kernel_names, ())
-            | {kernel: each for kernel, each in candidates.items() if each},
-            places,
-        )
+        known: dict[str, Sequence[Candidate]] = dict.fromkeys(self.kernel_names, ())
+        known |= {kernel: each for kernel, each in candidates.items() if each}
+        check_kernels(program, known, places)
         for array in program.arrays("constant"):
             constant_of(program, array, self._constants)
-        info, code = interface_of(program), pack_steps(program)
+        info = interface_of(program)
+        code = pack_steps(program)
         self._check_owners(name, info)
-        self._programs[name] = read_program(
-            name, info, code
-        )  # inlined expressions and temporaries may exceed a bound
-        self.infos[name], self._codes[name] = info, code
+        # Inlined expressions and temporaries may exceed a bound of the reader.
+        self._programs[name] = read_program(name, info, code)
+        self.infos[name] = info
+        self._codes[name] = code
         self._added.append(name)
 
     def module(self) -> Module:
         """Return the module with the added programs. The others keep their bytes."""
         names = self._added if self._others else [*self.infos]
-        codes, infos = ({name: each[name] for name in names} for each in (self._codes, self.infos))
+        codes = {name: self._codes[name] for name in names}
+        infos = {name: self.infos[name] for name in names}
         module = create_own(_KIND, codes, _FORMAT, infos)
         if _KIND in devmod.registered("devmod.load_from_bytes") and not module.variable:  # type: ignore[attr-defined]
             module = load_stored(_KIND, module.save_to_bytes())
@@ -801,41 +853,41 @@ class Parts:
         """Raise FormatError if a kernel of a program has other bytes in another of the nodes, which
         get into one bundle.
         """
-        used: Any = (
-            info.interface.extra.get("kernels", ())
-            if info.interface is not None and self._nodes
-            else ()
-        )
-        for kernel in used:
-            known: dict[tuple[str, ...], tuple[bytes, ...]] = {}
+        if info.interface is None or not self._nodes:
+            return
+        for kernel in info.interface.extra.get("kernels", ()):
+            known: dict[tuple[str, ...], list[bytes]] = {}
             for node in self._nodes:
-                groups: dict[tuple[str, ...], tuple[bytes, ...]] = {}
-                for each in getattr(node, "candidates", (node,)):
-                    if kernel in each.function_names:
-                        # Kernels beside one file may add candidates of other kinds. Merged files
-                        # are compared as a whole.
-                        key = () if self._others else (each.kind, each.format)
-                        groups[key] = (*groups.get(key, ()), each.save_to_bytes())
-                if any(known.setdefault(key, found) != found for key, found in groups.items()):
-                    raise _error(
-                        name,
-                        f"the kernel {quote_name(kernel)} of merged files is not the same in all; make the program from one",
-                    )
+                for key, found in self._payloads(node, kernel).items():
+                    if known.setdefault(key, found) != found:
+                        raise _error(
+                            name,
+                            f"the kernel {quote_name(kernel)} of merged files is not the same in all; make the program from one",
+                        )
+
+    def _payloads(self, node: Module, kernel: str) -> dict[tuple[str, ...], list[bytes]]:
+        """Return the bytes of a kernel in a node. Those of one group must be the same in all
+        nodes.
+        """
+        result: dict[tuple[str, ...], list[bytes]] = {}
+        for each in getattr(node, "candidates", (node,)):
+            if kernel in each.function_names:
+                # Kernels beside one file may add candidates of other kinds. Merged files are
+                # compared as a whole.
+                group = () if self._others else (each.kind, each.format)
+                result.setdefault(group, []).append(each.save_to_bytes())
+        return result
 
     def candidates(self, kernel: str) -> list[Candidate]:
         """Return the candidates of a kernel."""
         result = []
         for each in self._candidates:
-            if kernel in each.function_names:
-                if hasattr(
-                    each, "verify"
-                ):  # a stored module: the program takes names and types from it
-                    each.verify()
-                spec = find_spec(each.kind)
-                label = f"{each.kind}/{each.format}" if each.format else each.kind
-                result.append(
-                    Candidate(
-                        label, spec is None or spec.has_grid, each.functions[kernel].interface
-                    )
-                )
+            if kernel not in each.function_names:
+                continue
+            if hasattr(each, "verify"):
+                each.verify()  # the program takes names and types from a stored module
+            spec = find_spec(each.kind)
+            has_grid = spec is None or spec.has_grid
+            label = f"{each.kind}/{each.format}" if each.format else each.kind
+            result.append(Candidate(label, has_grid, each.functions[kernel].interface))
         return result
