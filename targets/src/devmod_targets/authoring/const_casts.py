@@ -27,9 +27,15 @@ _Place = tuple[str, int] | int
 _CAST = re.compile(
     r"[*&]\s*(?:(?:const|volatile|restrict|__restrict(?:__)?)\s*)*[)>]|\b(?:typedef|using)\b"
 )
-_POINTER, _REFERENCES, _RECORD, _ARRAYS = 101, (103, 104), 105, (112, 114, 115)
-#: clang's number of OpenCL's address space, and its kind of a type that is known later, or never.
-_CONSTANT, _DEPENDENT = 3, 26
+#: clang's kinds of types.
+_POINTER = 101
+_REFERENCES = (103, 104)
+_RECORD = 105
+_ARRAYS = (112, 114, 115)
+#: clang's kind of a type that is known later, or never.
+_DEPENDENT = 26
+#: clang's number of OpenCL's address space of constants.
+_CONSTANT = 3
 _CASTS = (
     "CSTYLE_CAST_EXPR",
     "CXX_CONST_CAST_EXPR",
@@ -76,13 +82,13 @@ def written_parameters(
         The names of files for messages, by libclang's. A file without one has the name of its
         path's last part.
     """
-    casts, result = _Casts(library, declarations), {}
+    casts = _Casts(library, declarations)
+    result: dict[_Place, str] = {}
     for place, flags in casts.written_places().items():
         node = casts.removing[next(bits(flags))]
         file, line, _ = library.location(node.location)
-        result[place] = (
-            f"{names.get(file) or os.path.basename(file)}:{line}: ({node.type.spelling})"
-        )
+        name = names.get(file) or os.path.basename(file)
+        result[place] = f"{name}:{line}: ({node.type.spelling})"
     return result
 
 
@@ -90,12 +96,9 @@ def written_param(param: Param, place: _Place, written: Mapping[_Place, str]) ->
     """Return a param of const elements with the access "rw" and the cast, if `written_parameters`
     returns its place.
     """
-    is_written = param.kind == "buffer" and param.access == "r" and place in written
-    return (
-        param.replace(access="rw", extra={**param.extra, "const_cast": written[place]})
-        if is_written
-        else param
-    )
+    if param.kind != "buffer" or param.access != "r" or place not in written:
+        return param
+    return param.replace(access="rw", extra={**param.extra, "const_cast": written[place]})
 
 
 class _Casts:
@@ -103,89 +106,99 @@ class _Casts:
 
     def __init__(self, library: Libclang, declarations: Iterable[Any]) -> None:
         kinds = library.cindex.CursorKind
-        self._casts, self._passing = (
-            {getattr(kinds, name) for name in names} for names in (_CASTS, _PASSING)
-        )
-        self._parts = (kinds.ARRAY_SUBSCRIPT_EXPR, kinds.MEMBER_REF_EXPR)
         self._kinds = kinds
-        functions = [
-            (each, [child for child in each.get_children() if child.kind == kinds.PARM_DECL])
-            for each in _bodies(declarations)
-        ]
-        self._places: dict[int, _Place] = {
-            param.hash: (function.spelling, number)
-            for function, params in functions
-            for number, param in enumerate(params)
-        }
+        self._casts = {getattr(kinds, name) for name in _CASTS}
+        self._passing = {getattr(kinds, name) for name in _PASSING}
+        self._parts = (kinds.ARRAY_SUBSCRIPT_EXPR, kinds.MEMBER_REF_EXPR)
+        self._assignments = (kinds.BINARY_OPERATOR, kinds.COMPOUND_ASSIGNMENT_OPERATOR)
+        functions = list(_bodies(declarations))
+        #: The names of the functions with a body.
+        self._names = {function.spelling for function in functions}
+        self._places: dict[int, _Place] = {}
+        for function in functions:
+            params = [each for each in function.get_children() if each.kind == kinds.PARM_DECL]
+            for number, param in enumerate(params):
+                self._places[param.hash] = (function.spelling, number)
         #: The casts that remove const, and for each place the bits of those that its pointer
         #: reaches.
         self.removing: list[Any] = []
         self._flags: dict[_Place, int] = dict.fromkeys(self._places.values(), 0)
         self._uses: dict[_Place, set[_Place]] = {}
-        names = {function.spelling for function, _ in functions}
         #: The casts whose value becomes a pointer to const again: ``(const float *)((char *)x +
         #: offset)``.
-        kept: set[int] = set()
-        assignments = (kinds.BINARY_OPERATOR, kinds.COMPOUND_ASSIGNMENT_OPERATOR)
+        self._kept: set[int] = set()
         searched = (
             *self._casts,
-            *assignments,
+            *self._assignments,
             kinds.UNEXPOSED_EXPR,
             kinds.VAR_DECL,
             kinds.CALL_EXPR,
         )
-        for function, _ in functions:
+        for function in functions:
             for node in library.descendants(function, searched):
-                kind = node.kind
-                if kind == kinds.CALL_EXPR or (
-                    kind == kinds.UNEXPOSED_EXPR and type_kind(node.type) == _DEPENDENT
-                ):  # or one with an error
-                    arguments = (
-                        list(node.get_arguments())
-                        if kind == kinds.CALL_EXPR
-                        else list(node.get_children())[1:]
-                    )
-                    callee = node.spelling or next(
-                        (each.spelling for each in node.get_children()), ""
-                    )
-                    # The first operand of an object's own operator is the object.
-                    for number, argument in (
-                        enumerate(arguments, -1 if callee == "operator()" else 0)
-                        if callee in names
-                        else ()
-                    ):
-                        self._pass(argument, (callee, number))
-                elif kind == kinds.VAR_DECL:
-                    # A pointer to what is not const gets the pointer by a cast, which counts
-                    # itself.
-                    for value in () if _is_mutable(node.type) else node.get_children():
-                        self._pass(value, node.hash)
-                        kept |= self._inner(value) if _is_pointer(node.type) else set()
-                elif kind in assignments:
-                    # The left operand of an assignment is a name, a member or an element. Of
-                    # another operator, clang reads its value.
-                    operands = list(node.get_children())
-                    if operands[0].kind == kinds.DECL_REF_EXPR or (
-                        operands[0].kind in self._parts and _is_pointer(operands[0].type)
-                    ):
-                        for place in (
-                            () if _is_mutable(operands[0].type) else self._origins(operands[0])
-                        ):
-                            self._pass(operands[-1], place)
-                elif _is_pointer(node.type) and not _is_mutable(node.type):
-                    kept |= self._inner(node)
-                elif node.hash in kept:
-                    continue
-                elif _is_mutable(node.type) or (
-                    node.kind == kinds.CXX_CONST_CAST_EXPR and not _is_pointer(node.type)
-                ):
-                    for place in self._origins(node, is_address=not _is_pointer(node.type)):
-                        self._flags[place] |= 1 << len(self.removing)
-                    self.removing.append(node)
+                self._visit(node)
+
+    def _visit(self, node: Any) -> None:
+        kinds = self._kinds
+        if node.kind == kinds.CALL_EXPR:
+            self._visit_call(node, list(node.get_arguments()))
+        elif node.kind == kinds.UNEXPOSED_EXPR and type_kind(node.type) == _DEPENDENT:
+            # A call in a template, or one with an error.
+            self._visit_call(node, list(node.get_children())[1:])
+        elif node.kind == kinds.VAR_DECL:
+            self._visit_variable(node)
+        elif node.kind in self._assignments:
+            self._visit_assignment(node)
+        else:
+            self._visit_cast(node)
+
+    def _visit_call(self, node: Any, arguments: list[Any]) -> None:
+        callee = node.spelling or next((each.spelling for each in node.get_children()), "")
+        if callee not in self._names:
+            return
+        # The first operand of an object's own operator is the object.
+        first = -1 if callee == "operator()" else 0
+        for number, argument in enumerate(arguments, first):
+            self._pass(argument, (callee, number))
+
+    def _visit_variable(self, node: Any) -> None:
+        # A pointer to what is not const gets the pointer by a cast, which counts itself.
+        if _is_mutable(node.type):
+            return
+        for value in node.get_children():
+            self._pass(value, node.hash)
+            if _is_pointer(node.type):
+                self._kept |= self._inner(value)
+
+    def _visit_assignment(self, node: Any) -> None:
+        # The left operand of an assignment is a name, a member or an element. Of another operator,
+        # clang reads its value.
+        operands = list(node.get_children())
+        left = operands[0]
+        is_part = left.kind in self._parts and _is_pointer(left.type)
+        if left.kind != self._kinds.DECL_REF_EXPR and not is_part:
+            return
+        if not _is_mutable(left.type):
+            for place in self._origins(left):
+                self._pass(operands[-1], place)
+
+    def _visit_cast(self, node: Any) -> None:
+        is_pointer = _is_pointer(node.type)
+        is_mutable = _is_mutable(node.type)
+        if is_pointer and not is_mutable:
+            self._kept |= self._inner(node)
+            return
+        if node.hash in self._kept:
+            return
+        if is_mutable or (node.kind == self._kinds.CXX_CONST_CAST_EXPR and not is_pointer):
+            for place in self._origins(node, is_address=not is_pointer):
+                self._flags[place] |= 1 << len(self.removing)
+            self.removing.append(node)
 
     def _inner(self, expression: Any) -> set[int]:
         """Return the hashes of an expression, and of those whose pointers it has as its value."""
-        pending, found = [expression], set()
+        pending = [expression]
+        found = set()
         while pending:
             node = pending.pop()
             if node.kind in self._passing:
@@ -197,11 +210,8 @@ class _Casts:
         """Return the parameters and variables whose pointers reach casts that remove const, with
         the bits of these.
         """
-        return {
-            place: flags
-            for place, flags in transitive_parts(self._flags, self._uses).items()
-            if flags
-        }
+        reached = transitive_parts(self._flags, self._uses)
+        return {place: flags for place, flags in reached.items() if flags}
 
     def _pass(self, value: Any, target: _Place) -> None:
         for place in self._origins(value):
@@ -210,38 +220,51 @@ class _Casts:
 
     def _place(self, name: Any) -> _Place:
         declaration = name.referenced
-        number = declaration.hash if declaration is not None else 0
+        if declaration is None:
+            return 0
+        number: int = declaration.hash
         return self._places.get(number, number)
 
     def _origins(self, expression: Any, *, is_address: bool = False) -> Iterator[_Place]:
         """Yield the parameters and variables whose pointers an expression passes on, or its
         address.
         """
-        kinds = self._kinds
         pending = [(expression, is_address)]
         while pending:
             node, is_address = pending.pop()
-            kind = node.kind
-            if kind == kinds.DECL_REF_EXPR:
+            if node.kind == self._kinds.DECL_REF_EXPR:
                 place = self._place(node)
                 self._flags.setdefault(place, 0)
                 yield place
                 continue
-            children = list(node.get_children())
-            if kind in self._passing:
-                pending += [(child, is_address) for child in children]
-            elif not is_address and not _has_pointer(node.type):
-                continue  # a value that was read through a pointer
-            elif kind == kinds.MEMBER_REF_EXPR and _is_mutable(node.type):
-                continue  # it has no pointer to const without a cast, which counts itself
-            elif kind in self._parts:
-                pending += [(child, is_address) for child in children[:1]]
-            elif kind == kinds.UNARY_OPERATOR:
-                pending += [(child, True) for child in children]
-            elif kind == kinds.CONDITIONAL_OPERATOR:
-                pending += [(child, is_address) for child in children[1:]]
-            elif kind == kinds.CALL_EXPR and not _is_mutable(node.type):
-                pending += [(child, False) for child in node.get_arguments()]
+            operands = self._operands(node, is_address)
+            # The operator & has the address of its operand, and an argument is a value.
+            if node.kind == self._kinds.UNARY_OPERATOR:
+                is_address = True
+            elif node.kind == self._kinds.CALL_EXPR:
+                is_address = False
+            for operand in operands:
+                pending.append((operand, is_address))
+
+    def _operands(self, node: Any, is_address: bool) -> list[Any]:
+        """Return the operands whose pointers, or addresses, an expression passes on."""
+        kinds = self._kinds
+        children = list(node.get_children())
+        if node.kind in self._passing:
+            return children
+        if not is_address and not _has_pointer(node.type):
+            return []  # a value that was read through a pointer
+        if node.kind == kinds.MEMBER_REF_EXPR and _is_mutable(node.type):
+            return []  # it has no pointer to const without a cast, which counts itself
+        if node.kind in self._parts:
+            return children[:1]
+        if node.kind == kinds.UNARY_OPERATOR:
+            return children
+        if node.kind == kinds.CONDITIONAL_OPERATOR:
+            return children[1:]
+        if node.kind == kinds.CALL_EXPR and not _is_mutable(node.type):
+            return list(node.get_arguments())
+        return []
 
 
 def _bodies(declarations: Iterable[Any]) -> Iterator[Any]:
@@ -264,10 +287,13 @@ def _has_pointer(type_: Any) -> bool:
     type_ = type_.get_canonical()
     if _is_pointer(type_) or type_kind(type_) != _RECORD:
         return _is_pointer(type_)
-    members = [each.type.get_canonical() for each in type_.get_fields()]
-    return any(
-        _is_pointer(lane_type(each) if type_kind(each) in _ARRAYS else each) for each in members
-    )
+    for field in type_.get_fields():
+        member = field.type.get_canonical()
+        if type_kind(member) in _ARRAYS:
+            member = lane_type(member)
+        if _is_pointer(member):
+            return True
+    return False
 
 
 def _is_mutable(type_: Any) -> bool:
@@ -278,8 +304,7 @@ def _is_mutable(type_: Any) -> bool:
     if type_kind(type_) != _POINTER and type_kind(type_) not in _REFERENCES:
         return False
     target = type_.get_pointee().get_canonical()
-    while (
-        type_kind(target) in _ARRAYS and not target.is_const_qualified()
-    ):  # const may be on the array or on its elements
+    # const may be on the array or on its elements.
+    while type_kind(target) in _ARRAYS and not target.is_const_qualified():
         target = lane_type(target)
     return not target.is_const_qualified() and target.get_address_space() != _CONSTANT
