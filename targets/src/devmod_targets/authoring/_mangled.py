@@ -103,7 +103,9 @@ class Parser:
     """Parses one mangled name. A subclass may add types."""
 
     def __init__(self, text: str, at: int, substitutions: int = 0) -> None:
-        self.text, self.at, self._depth = text, at, 0
+        self.text = text
+        self.at = at
+        self._depth = 0
         #: The substitution candidates: names of scopes and templates as text, types as nodes.
         self._candidates: list[str | TypeNode] = [""] * substitutions
         self._arguments: Sequence[TypeNode] = ()
@@ -159,18 +161,19 @@ class Parser:
 
     def _params(self, end: str) -> tuple[TypeNode, ...]:
         params: list[TypeNode] = []
-        while (
-            self.at < len(self.text) and self.text[self.at] != "." and not (end and self._peek(end))
-        ):
+        while self.at < len(self.text) and self.text[self.at] != ".":
+            if end and self._peek(end):
+                break
             param = self._type()
-            params += param.items if param.kind == "pack" else [param]
+            if param.kind == "pack":
+                params += param.items
+            else:
+                params.append(param)
         if end:
             self._expect(end)
-        return (
-            ()
-            if len(params) == 1 and params[0].kind == "builtin" and params[0].text == "void"
-            else tuple(params)
-        )
+        if len(params) == 1 and params[0].kind == "builtin" and params[0].text == "void":
+            return ()
+        return tuple(params)
 
     # -- names
 
@@ -204,7 +207,8 @@ class Parser:
         return name, None
 
     def _nested(self) -> tuple[str, Sequence[TypeNode] | None]:
-        name, arguments = "", None
+        name = ""
+        arguments: Sequence[TypeNode] | None = None
         count = 0
         while not self.take("E"):
             count += 1
@@ -219,7 +223,8 @@ class Parser:
                 continue
             else:
                 part = self._unqualified()
-                name, arguments = f"{name}::{part}" if name and part else name or part, None
+                arguments = None
+                name = f"{name}::{part}" if name and part else name or part
             if not self._peek("E"):
                 self._add(name)
         if not count or not name:
@@ -240,14 +245,17 @@ class Parser:
         self.at += length
         while self.take("B"):  # ABI tags
             self.at += int(self._match(_NUMBER))
-        return "" if name.startswith(("_GLOBAL__N_", "_INTERNAL_")) else name
+        if name.startswith(("_GLOBAL__N_", "_INTERNAL_")):
+            return ""
+        return name
 
     def _lambda(self) -> str:
         """Return the type of a lambda, as ``{lambda(int)#1}``."""
         types = self._spelled(self._params(end="E"))
         digits = self._match(_LENGTH)
         self._expect("_")
-        return f"{{lambda({types})#{int(digits) + 2 if digits else 1}}}"
+        number = int(digits) + 2 if digits else 1
+        return f"{{lambda({types})#{number}}}"
 
     def _spelled(self, params: Iterable[TypeNode]) -> str:
         types = []
@@ -274,9 +282,8 @@ class Parser:
     def _template_argument(self) -> TypeNode:
         if self.take("J"):
             return TypeNode("pack", items=self._template_argument_list())
-        if self.take(
-            "X"
-        ):  # an expression: the address of a function, or another argument of the same template
+        # An expression: the address of a function, or another argument of the same template.
+        if self.take("X"):
             if self.take("T"):
                 argument = self._numbered(self._arguments)
             else:
@@ -332,12 +339,15 @@ class Parser:
             candidate = self._substitution()
             if self._peek("I") and isinstance(candidate, str):
                 return self._named(candidate + self._template_arguments()[0])
-            return candidate if isinstance(candidate, TypeNode) else TypeNode("name", candidate)
+            if isinstance(candidate, TypeNode):
+                return candidate
+            return TypeNode("name", candidate)
         qualifiers = self._match(_QUALIFIERS)
         if qualifiers:
-            return self._candidate(
-                _over(self._type(), lambda of: of._replace(const=of.const or "K" in qualifiers))
-            )
+            type_ = self._type()
+            if "K" in qualifiers:
+                type_ = _over(type_, lambda of: of._replace(const=True))
+            return self._candidate(type_)
         kind = _POINTERS.get(self.text[self.at : self.at + 1])
         if kind is not None:
             self.at += 1
@@ -380,11 +390,9 @@ class Parser:
 
 def _over(node: TypeNode, change: Callable[[TypeNode], TypeNode]) -> TypeNode:
     """Apply a change to a type, or to each type of a pack."""
-    return (
-        TypeNode("pack", items=[change(item) for item in node.items])
-        if node.kind == "pack"
-        else change(node)
-    )
+    if node.kind != "pack":
+        return change(node)
+    return TypeNode("pack", items=[change(item) for item in node.items])
 
 
 # -- A type in a mangled name.
@@ -392,7 +400,8 @@ def _over(node: TypeNode, change: Callable[[TypeNode], TypeNode]) -> TypeNode:
 
 #: The limit on the nesting of types, and on the characters of a spelling. Substitutions would
 #: otherwise grow it beyond any bound.
-MAX_DEPTH, MAX_TEXT = 64, 1 << 16
+MAX_DEPTH = 64
+MAX_TEXT = 1 << 16
 
 
 class UnsupportedName(Exception):
@@ -429,8 +438,10 @@ class TypeNode(NamedTuple):
             raise UnsupportedName
         const = "const " if self.const else ""
         if self.kind in ("pointer", "reference") and self.target is not None:
-            mark = "*" if self.kind == "pointer" else "&"
-            text = f"{self.target.spelling(depth + 1)}{mark}{' const' if self.const else ''}"
+            text = self.target.spelling(depth + 1)
+            text += "*" if self.kind == "pointer" else "&"
+            if self.const:
+                text += " const"
         elif self.kind == "array" and self.target is not None:
             text = f"{const}{self.target.spelling(depth + 1)}[{self.text}]"
         elif self.kind == "pack":

@@ -63,22 +63,23 @@ class SelfContainedSource(NamedTuple):
         """Return the source with the include of a header before its first line. The line of its
         options stays the first one.
         """
-        options, rest = (
-            self.text.split("\n", 1)
-            if self.text.startswith(OPTIONS_LINE) and "\n" in self.text
-            else ("", self.text)
-        )
+        begin = ""
+        rest = self.text
+        first_line = 1
+        if rest.startswith(OPTIONS_LINE) and "\n" in rest:
+            options, rest = rest.split("\n", 1)
+            begin = f"{options}\n"
+            first_line = 2
         name = next(iter(self.sources))
-        begin = f"{options}\n" if options else ""
-        return self._replace(
-            text=f"{begin}#include <{header}>\n{line_directive(2 if options else 1, name)}{rest}"
-        )
+        include = f"#include <{header}>\n{line_directive(first_line, name)}"
+        return self._replace(text=begin + include + rest)
 
     def with_lines(self, lines: str) -> SelfContainedSource:
         """Return the source with lines at its end, such as `explicit_instances`."""
-        return self._replace(
-            text=self.text + ("" if self.text.endswith("\n") or not lines else "\n") + lines
-        )
+        if not lines:
+            return self
+        end = "" if self.text.endswith("\n") else "\n"
+        return self._replace(text=self.text + end + lines)
 
 
 def complete_source(
@@ -114,24 +115,27 @@ def complete_source(
         raise request.error(str(error)) from None
     added, defines = options_and_defines(request)
     options = in_source + tuple(added)
-    body, first_line = request.text, 1
+    body = request.text
+    first_line = 1
     if in_source and (added or defines):
         # The options line must be the first line of the text, so one line replaces the source's
         # own.
-        body, first_line = body.partition("\n")[2], 2
-    head = f"{OPTIONS_LINE} {' '.join(options)}\n" if options and (added or defines) else ""
-    head += "".join(f"#define {name} {value}".rstrip() + "\n" for name, value in defines.items())
+        body = body.partition("\n")[2]
+        first_line = 2
+    head = ""
+    if options and (added or defines):
+        head = f"{OPTIONS_LINE} {' '.join(options)}\n"
+    for name, value in defines.items():
+        head += f"#define {name} {value}".rstrip() + "\n"
     if head:
         head += line_directive(first_line, request.name)
-    files = Inliner(
-        request, frozenset(name.partition("(")[0] for name in defines), is_external=is_external
-    )
+
+    macros = frozenset(name.partition("(")[0] for name in defines)
+    files = Inliner(request, macros, is_external=is_external)
     text = files.inline(body, first_line)
     if files.by_macro and dialect:
-        flags = [
-            *dialect,
-            *(option for option in options if option.startswith(("-D", "-U", "-cl-std="))),
-        ]
+        of_macros = (each for each in options if each.startswith(("-D", "-U", "-cl-std=")))
+        flags = [*dialect, *of_macros]
         files.taken = MacroIncludes(request, flags, defines, files.by_macro)
         text = files.inline(body, first_line)
     return SelfContainedSource(
@@ -151,19 +155,19 @@ def options_and_defines(request: CompileRequest) -> tuple[list[str], dict[str, s
         An option names a path, or a define is invalid.
     """
     kind = request.target.kind
-    options, flags = [], {}
+    options: list[str] = []
+    defines: dict[str, str] = {}
     for option in _join_defines(request):
         if option.startswith("-D"):
             name, equals, value = option[2:].strip().partition("=")
-            flags[name] = value if equals else "1"
+            defines[name] = value if equals else "1"
         else:
             problem = option_problem(option)
             if problem:
                 raise request.error(f"the {kind} option {option!r} {problem}")
             options.append(option)
-    defines = flags | {
-        name: "1" if value is None else value for name, value in request.defines.items()
-    }
+    for name, given in request.defines.items():
+        defines[name] = "1" if given is None else given
     for name, value in defines.items():
         _check_define(request, name, value)
     return options, defines
@@ -171,20 +175,19 @@ def options_and_defines(request: CompileRequest) -> tuple[list[str], dict[str, s
 
 def _join_defines(request: CompileRequest) -> Iterator[str]:
     """Yield the options; a separate ``-D`` is joined to the name after it."""
-    kind, pending = request.target.kind, ""
+    kind = request.target.kind
+    pending = ""
     for option in request.options:
-        if (
-            not option.strip()
-            or not option.isprintable()
-            or (" " in option.strip() and not option.startswith("-D"))
-        ):
+        word = option.strip()
+        is_word = " " not in word or option.startswith("-D")
+        if not word or not is_word or not option.isprintable():
             raise request.error(
                 f"the {kind} option {option!r} is not one printable word; pass each option as a separate item"
             )
         if option == "-D" and not pending:
             pending = option
             continue
-        yield pending + option.strip()
+        yield pending + word
         pending = ""
     if pending:
         raise request.error(
@@ -317,7 +320,9 @@ class UserFiles:
         """
         from hashlib import sha256
 
-        digest, unique, number = sha256(text.encode()).hexdigest(), name, 1
+        digest = sha256(text.encode()).hexdigest()
+        unique = name
+        number = 1
         while self.sources.get(unique, digest) != digest:
             number += 1
             unique = f"{name} ({number})"
@@ -371,9 +376,11 @@ class Inliner(UserFiles):
 
     def inline(self, text: str, first_line: int = 1) -> str:
         """Return the source text with its includes replaced."""
-        self._embedded, self.size = [set()], len(self.request.text)
+        self._embedded = [set()]
+        self.size = len(self.request.text)
+        directives = scan(text)[0]
         return self._expand(
-            text, self.request.name, self.request.folder, (), 0, first_line, scan(text)[0]
+            text, self.request.name, self.request.folder, (), 0, first_line, directives
         )
 
     def _expand(
@@ -395,46 +402,42 @@ class Inliner(UserFiles):
         shifted = False
         first_condition = len(self._embedded)
         for directive in directives:
-            if (
-                directive is not opening
-            ):  # the last #endif closes no condition of `_embedded`, and is ignored
+            # The last #endif closes no condition of `_embedded`, and is ignored.
+            if directive is not opening:
                 self._follow_condition(directive.word, first_condition)
             if shifted and directive.next and directive.word in BRANCHES:
                 # The preprocessor ignores a #line in a skipped branch, so one follows each branch.
-                parts += [
-                    text[position : directive.next],
-                    self.directive(directive.next_line + first_line - 1, name),
-                ]
-                position, shifted = directive.next, directive.depth > 0
+                parts.append(text[position : directive.next])
+                parts.append(self.directive(directive.next_line + first_line - 1, name))
+                position = directive.next
+                shifted = directive.depth > 0
                 continue
+
             depth = outer_depth + directive.depth
-            location = f"{name}:{directive.line + first_line - 1}"
-            place = (chain[-1] if chain else "", directive.line + first_line - 1)
+            line = directive.line + first_line - 1
+            location = f"{name}:{line}"
+            place = (chain[-1] if chain else "", line)
             path, name_in_include = self._resolve(text, directive, folder, location, depth, place)
             if not path:
                 continue
             inside = self._replacement(path, name_in_include, chain, depth, location)
+            head = text[position : directive.start]
+            position = directive.end
             if not inside:
-                parts.append(text[position : directive.start])
-                position = directive.end
+                parts.append(head)
                 continue
-            line_start, line_end = directive.start, text.find("\n", directive.end)
-            line_end = len(text) if line_end < 0 else line_end + 1
-            head = text[position:line_start]
-            # Comments before and after the include are kept, on a line of the same number.
-            rest = text[directive.end : line_end]
-            number = (
-                directive.line + first_line - 1 + text.count("\n", directive.start, directive.end)
-            )
-            parts.append(head if head.endswith("\n") or not head else head + "\n")
-            parts.append(inside)
+
+            if head and not head.endswith("\n"):
+                head += "\n"
+            parts += [head, inside]
             shifted = shifted or directive.depth > 0
-            if rest.strip():
-                parts.append(self.directive(number, name))
-                position = directive.end
-            else:
-                parts.append(self.directive(number + 1, name))
+            # Comments before and after the include are kept, on a line of the same number.
+            number = line + text.count("\n", directive.start, directive.end)
+            line_end = text.find("\n", directive.end) + 1 or len(text)
+            if not text[directive.end : line_end].strip():
+                number += 1
                 position = line_end
+            parts.append(self.directive(number, name))
         del self._embedded[first_condition:]
         parts.append(text[position:])
         return "".join(parts)
@@ -454,32 +457,35 @@ class Inliner(UserFiles):
         """Return the text that replaces an include; "" if the file's guard makes it empty."""
         path = os.path.realpath(opened)
         text, directives, guard, once = self._scan_file(opened, path, name_in_include, location)
-        if (guard or once) and (path in chain or any(path in names for names in self._embedded)):
+        is_guarded = bool(guard or once)
+        if is_guarded and (path in chain or any(path in names for names in self._embedded)):
             return ""
         if len(chain) >= _MAX_NESTING or path in chain:
             raise self.request.error(
                 f"{location}: the include of {name_in_include!r} never ends: the file includes itself and has no include guard"
             )
-        if (guard or once) and guard not in self.defined:
+        if is_guarded and guard not in self.defined:
             self._embedded[-1].add(path)
-        outer_depth = depth - (1 if guard else 0)
-        opening = directives[0] if guard else None
+        opening: Directive | None = None
+        if guard:
+            opening = directives[0]
+            depth -= 1
         # A compiler looks beside the name of a link, not beside its target.
         text = self._expand(
             text,
             name_in_include,
             os.path.dirname(opened),
             (*chain, path),
-            outer_depth,
+            depth,
             1,
             directives,
             opening,
         )
-        text = text if text.endswith("\n") else text + "\n"
+        if not text.endswith("\n"):
+            text += "\n"
         if text.endswith("\\\n"):
-            text += (
-                "\n"  # otherwise a backslash at the end of the file continues into the next #line
-            )
+            # Otherwise a backslash at the end of the file continues into the next #line.
+            text += "\n"
         text = self.directive(1, name_in_include) + text
         if once:
             macro = f"DEVMOD_ONCE_{self.sources[self.names[path]][:16]}"
@@ -499,18 +505,16 @@ class Inliner(UserFiles):
         text = self.read(opened, name_in_include, location)
         directives, guarded = scan(text)
         guard = guard_of(text, directives, guarded)
-        once = [
-            directive
-            for directive in directives
-            if directive.word == "pragma"
-            and directive.depth == 0
-            and text[directive.start : directive.end].split()[-1] == "once"
-        ]
-        for directive in reversed(once):
-            text = text[: directive.start] + text[directive.end :]
+        once = False
+        for directive in reversed(directives):
+            if directive.word != "pragma" or directive.depth != 0:
+                continue
+            if text[directive.start : directive.end].split()[-1] == "once":
+                once = True
+                text = text[: directive.start] + text[directive.end :]
         if once:
             directives, _ = scan(text)
-        self._scanned[path] = text, directives, guard, bool(once)
+        self._scanned[path] = text, directives, guard, once
         return self._scanned[path]
 
     def _resolve(
@@ -538,12 +542,14 @@ class Inliner(UserFiles):
             self.by_macro = self.by_macro or location
             if self.taken is None:
                 return "", ""
-            return self._resolve_macro(
-                self.taken, text[directive.operand : directive.end].strip(), place, location
-            )
+            operand = text[directive.operand : directive.end].strip()
+            return self._resolve_macro(self.taken, operand, place, location)
+
         in_quotes = match["quoted"] is not None
-        name_in_include = match["quoted"] if in_quotes else match["angled"]
-        folders = ([folder] if in_quotes and folder else []) + list(self.request.include)
+        name_in_include = match["quoted"] or match["angled"] or ""
+        folders = list(self.request.include)
+        if in_quotes and folder:
+            folders.insert(0, folder)
         if depth and os.path.isabs(name_in_include):
             return "", ""
         path = self.find(name_in_include, folders, location)
@@ -560,37 +566,38 @@ class Inliner(UserFiles):
         there is none.
         """
         files = taken.files(*place)
-        unsure = taken.unsure_macro(operand) if files else ""
+        if not files:
+            return "", ""
+        unsure = taken.unsure_macro(operand)
         if unsure or len(files) > 1:
-            values = (
-                f"the macro {unsure} may have another value where the payload is compiled"
-                if unsure
-                else "its values differ"
-            )
+            values = "its values differ"
+            if unsure:
+                values = f"the macro {unsure} may have another value where the payload is compiled"
             raise self.request.error(
                 f"{location}: a macro names the file of this include, and {values}. It cannot be embedded in the payload; write the name "
                 "in quotes, once in each branch"
             )
-        path, name = files[0] if files else ("", "")
+        path, name = files[0]
         if path:
             self._check_root(os.path.realpath(path), name, location)
             if not taken.is_plain(operand):
                 self.files[UNKNOWN_FILE] = ""
-        elif files and not self.is_external(name):
+            return path, name
+        if not self.is_external(name):
             folders = filter(None, (self.request.folder, *self.request.include))
             raise self.request.error(
                 f"{location}: the include {name!r}, which a macro names, is missing. {include_hint(folders)}"
             )
-        return (path, name) if path else ("", "")
+        return "", ""
 
 
 def include_hint(folders: Iterable[str]) -> str:
     """Return the sentences for a missing include: the searched folders, and how to add another."""
-    text = list_names(folders)
-    folders_text = (
-        f"Searched: {text}" if text != "none" else "No folder was searched: include= is empty"
-    )
-    return f"{folders_text}. Add the folder that contains it: include=['FOLDER']"
+    names = list_names(folders)
+    searched = f"Searched: {names}"
+    if names == "none":
+        searched = "No folder was searched: include= is empty"
+    return f"{searched}. Add the folder that contains it: include=['FOLDER']"
 
 
 # -- The preprocessor directives in a C-like text, and the include guard around it.
@@ -638,78 +645,80 @@ class Directive:
     __slots__ = ("depth", "end", "line", "next", "next_line", "operand", "start", "word")
 
     def __init__(self, word: str, start: int, end: int, line: int, depth: int) -> None:
-        self.word, self.start, self.operand, self.end, self.line, self.depth = (
-            word,
-            start,
-            end,
-            end,
-            line,
-            depth,
-        )
-        self.next, self.next_line = 0, 0
+        self.word = word
+        self.start = start
+        self.operand = end
+        self.end = end
+        self.line = line
+        self.depth = depth
+        self.next = 0
+        self.next_line = 0
+
+
+#: The directives whose operand, up to a name or the file of an include, is not program text.
+_WITH_OPERAND = (
+    *("if", "ifdef", "ifndef", "elif", "else", "endif"),
+    *("include", "error", "pragma", "define", "undef", "line"),
+)
 
 
 def scan(text: str) -> tuple[list[Directive], bool]:
     """Return the directives of a text, and whether all its other tokens are inside conditions."""
     directives: list[Directive] = []
-    at, line, depth, line_start, guarded = 0, 1, 0, True, True
+    at = 0
+    line = 1
+    depth = 0
+    at_line_start = True
+    guarded = True
     while at < len(text):
         token = _TOKEN.match(text, at)
         assert token is not None
         end = token.end()
         if token["line"]:
             if directives and not directives[-1].next:
-                directives[-1].next, directives[-1].next_line = end, line + 1
-            line_start = True
-        elif token["hash"] and line_start and (directive := _DIRECTIVE.match(text, at)):
-            word, end, line_start = directive["word"], directive.end(), False
-            depth -= word == "endif" and depth > 0
-            directives.append(Directive(word, at, end, line, depth))
-            depth += word in ("if", "ifdef", "ifndef")
-            # The operand of a directive is not program text.
-            if word in (
-                "include",
-                "error",
-                "pragma",
-                "define",
-                "undef",
-                "if",
-                "ifdef",
-                "ifndef",
-                "endif",
-                "else",
-                "elif",
-                "line",
-            ):
-                rest = (
-                    (INCLUDED.match(text, end) or _MACRO.match(text, end))
-                    if word == "include"
-                    else _NAME.match(text, end)
-                )
-                end = rest.end() if rest else end
-                directives[-1].end = end
+                directives[-1].next = end
+                directives[-1].next_line = line + 1
+            at_line_start = True
+        elif token["hash"] and at_line_start and (match := _DIRECTIVE.match(text, at)):
+            at_line_start = False
+            word = match["word"]
+            if word == "endif" and depth > 0:
+                depth -= 1
+            directive = Directive(word, at, match.end(), line, depth)
+            directives.append(directive)
+            if word in ("if", "ifdef", "ifndef"):
+                depth += 1
+            if word in _WITH_OPERAND:
+                directive.end = _operand_end(text, word, directive.end)
+            end = directive.end
         elif not token["blank"]:
-            line_start = False
+            at_line_start = False
             guarded = guarded and depth > 0
         line += text.count("\n", at, end)
         at = end
     return directives, guarded
 
 
+def _operand_end(text: str, word: str, at: int) -> int:
+    """Return the end of a directive's operand, which begins at a place of the text."""
+    if word == "include":
+        operand = INCLUDED.match(text, at) or _MACRO.match(text, at)
+    else:
+        operand = _NAME.match(text, at)
+    return at if operand is None else operand.end()
+
+
 def guard_of(text: str, directives: list[Directive], guarded: bool) -> str:
     """Return the macro of an include guard around the whole text; "" if there is none."""
-    if (
-        len(directives) < 3
-        or not guarded
-        or directives[0].word != "ifndef"
-        or directives[1].word != "define"
-        or directives[-1].word != "endif"
-    ):
+    if len(directives) < 3 or not guarded:
         return ""
-    if any(
-        directive.depth == 0 or (directive.depth == 1 and directive.word.startswith("el"))
-        for directive in directives[1:-1]
-    ):
-        return ""  # the text has a second condition, or an #else
-    names = [text[directive.start : directive.end].split()[-1] for directive in directives[:2]]
-    return names[0] if names[0] == names[1] and _NAME.fullmatch(names[0]) else ""
+    words = [each.word for each in (*directives[:2], directives[-1])]
+    if words != ["ifndef", "define", "endif"]:
+        return ""
+    for each in directives[1:-1]:
+        if each.depth == 0 or (each.depth == 1 and each.word.startswith("el")):
+            return ""  # the text has a second condition, or an #else
+    tested, defined = (text[each.start : each.end].split()[-1] for each in directives[:2])
+    if tested == defined and _NAME.fullmatch(tested):
+        return tested
+    return ""

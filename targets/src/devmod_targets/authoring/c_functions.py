@@ -48,8 +48,13 @@ if TYPE_CHECKING:
 # -- Describe the members of C structs that libclang has laid out.
 
 
-_RECORD, _FIXED_ARRAY = 105, 112
-_UNION, _BASE, _FIELD = "UNION_DECL", "CXX_BASE_SPECIFIER", "FIELD_DECL"
+#: clang's kinds of types.
+_RECORD = 105
+_FIXED_ARRAY = 112
+#: clang's kinds of declarations.
+_UNION = "UNION_DECL"
+_BASE = "CXX_BASE_SPECIFIER"
+_FIELD = "FIELD_DECL"
 
 
 def record_members(
@@ -76,7 +81,8 @@ def record_members(
 
     def look_up(of: Any) -> MemberType:
         of = of.get_canonical()
-        size, dims = of.get_size(), []
+        size = of.get_size()
+        dims: list[tuple[int, int]] = []
         while True:
             if type_kind(of) == _FIXED_ARRAY:
                 inner = lane_type(of)
@@ -91,7 +97,8 @@ def record_members(
         dtype, align = number_type(of)
         if dtype and not align:
             return MemberType(size, dtype, dims=dims)
-        return MemberType(size, fields=_fields(of) if type_kind(of) == _RECORD else None, dims=dims)
+        fields = _fields(of) if type_kind(of) == _RECORD else None
+        return MemberType(size, fields=fields, dims=dims)
 
     if array_record(type_) is not None:
         return describe_members([("", 0, type_)], look_up)
@@ -100,11 +107,9 @@ def record_members(
 
 def with_struct(param: Param, type_: Any, number_type: Callable[[Any], tuple[str, int]]) -> Param:
     """Return a param with the members of its struct, if it has an alignment and so is one."""
-    return (
-        with_members(param, record_members(type_.get_canonical(), number_type=number_type))
-        if param.align
-        else param
-    )
+    if not param.align:
+        return param
+    return with_members(param, record_members(type_.get_canonical(), number_type=number_type))
 
 
 def uses_location(type_: Any, locations: LocationSet) -> bool:
@@ -113,7 +118,8 @@ def uses_location(type_: Any, locations: LocationSet) -> bool:
     """
     if not locations:
         return False
-    pending, visited = [type_], set()
+    pending = [type_]
+    visited = set()
     while pending:
         of = pending.pop().get_canonical()
         while type_kind(of) == _FIXED_ARRAY:
@@ -124,9 +130,9 @@ def uses_location(type_: Any, locations: LocationSet) -> bool:
             if locations.intersects(declaration.extent):
                 return True
             # An invalid struct has declarations of fields, and get_fields returns none of them.
-            pending += [
-                each.type for each in declaration.get_children() if each.kind.name == _FIELD
-            ]
+            for each in declaration.get_children():
+                if each.kind.name == _FIELD:
+                    pending.append(each.type)
     return False
 
 
@@ -135,16 +141,17 @@ def _fields(type_: Any, start: int = 0) -> list[tuple[str, int, Any]] | None:
     if they cannot be described.
     """
     declaration = type_.get_declaration()
-    if declaration.kind.name == _UNION or any(
-        each.kind.name == _BASE for each in declaration.get_children()
-    ):
+    if declaration.kind.name == _UNION:
+        return None
+    if any(each.kind.name == _BASE for each in declaration.get_children()):
         return None
     fields: list[tuple[str, int, Any]] = []
     for field in type_.get_fields():
         bits = field.get_field_offsetof()
         if bits < 0 or bits % 8 or field.is_bitfield():
             return None
-        offset, of = start + bits // 8, field.type.get_canonical()
+        offset = start + bits // 8
+        of = field.type.get_canonical()
         if type_kind(of) == _RECORD and not field.spelling.isidentifier():
             inner = _fields(of, offset)
             if inner is None:
@@ -181,9 +188,8 @@ def declarations(
     for cursor in filter(is_own, parent.get_children()):
         kind = cursor.kind.name
         if kind == "NAMESPACE":
-            yield from declarations(
-                cursor, is_own, f"{scope}{cursor.spelling}::" if cursor.spelling else scope
-            )
+            inner = f"{scope}{cursor.spelling}::" if cursor.spelling else scope
+            yield from declarations(cursor, is_own, inner)
         elif kind in ("LINKAGE_SPEC", "UNEXPOSED_DECL"):
             yield from declarations(cursor, is_own, scope)
         else:
@@ -195,9 +201,8 @@ def qualified_name(cursor: Any) -> str:
     parts = [cursor.spelling]
     scope = cursor.semantic_parent
     while scope is not None and scope.kind.name in ("NAMESPACE", "LINKAGE_SPEC", "UNEXPOSED_DECL"):
-        parts += (
-            [scope.spelling] if scope.kind.name == "NAMESPACE" and not scope.is_anonymous() else []
-        )
+        if scope.kind.name == "NAMESPACE" and not scope.is_anonymous():
+            parts.append(scope.spelling)
         scope = scope.semantic_parent
     return "::".join(reversed(parts))
 
@@ -221,11 +226,14 @@ def global_types(
     """
     found: dict[str, list[Any]] = {}
     variables = read_variables(binary)
-    for scope, cursor in declared if variables else ():
+    if not variables:
+        return found
+    for scope, cursor in declared:
         if cursor.kind.name != "VAR_DECL" or scope + cursor.spelling not in variables:
             continue
         type_ = cursor.type.get_canonical()
-        nbytes, lengths = type_.get_size(), []
+        nbytes = type_.get_size()
+        lengths = []
         while type_kind(type_) == _FIXED_ARRAY:
             lengths.append(type_.element_count)
             type_ = lane_type(type_)
@@ -249,13 +257,14 @@ def with_globals(
 
 def is_in(file: str) -> Callable[[Any], bool]:
     """Return the function that returns whether a cursor is in a file."""
-    names: dict[
-        int | None, str
-    ] = {}  # libclang has one object for each file, and headers have thousands of declarations
+    # libclang has one object for each file, and headers have thousands of declarations.
+    names: dict[int | None, str] = {}
 
     def is_own(cursor: Any) -> bool:
         found = cursor.location.file
-        key = cast(found.obj, c_void_p).value if found is not None else None
+        key = None
+        if found is not None:
+            key = cast(found.obj, c_void_p).value
         if key not in names:
             names[key] = str(found)
         return names[key] == file
@@ -323,27 +332,18 @@ class CFunctions:
         #: A variable for each follows the program. The first ones are those of the request.
         expressions = list(dict.fromkeys([*request.name_expressions, *source_instances(symbols)]))
         main = os.path.join(request.folder or VIRTUAL_FOLDER, os.path.basename(request.name))
-        arguments = [
-            *flags,
-            "-nostdinc",
-            "-w",
-            "-ferror-limit=0",
-            *(flag for flag in options.flags if flag.startswith(prefixes)),
-        ]
+        arguments = [*flags, "-nostdinc", "-w", "-ferror-limit=0"]
+        arguments += [flag for flag in options.flags if flag.startswith(prefixes)]
         arguments += [f"-D{name}={value}" for name, value in options.defines.items()]
         arguments += [f"-I{folder}" for folder in request.include]
-        arguments += [
-            part
-            for each in (VIRTUAL_FOLDER, *options.toolchain.include)
-            for part in ("-isystem", each)
-        ]
+        for each in (VIRTUAL_FOLDER, *options.toolchain.include):
+            arguments += ["-isystem", each]
         files = [(main, request.text + instance_variables(expressions))]
-        # As system headers their hundreds of functions are skipped; a mangled name takes libclang
-        # 14 µs.
-        files += [
-            (os.path.join(VIRTUAL_FOLDER, name), f"#pragma clang system_header\n{text}")
-            for name, text in headers.items()
-        ]
+        for name, text in headers.items():
+            # As system headers their hundreds of functions are skipped; a mangled name takes
+            # libclang 14 µs.
+            header = f"#pragma clang system_header\n{text}"
+            files.append((os.path.join(VIRTUAL_FOLDER, name), header))
         description = f"the {request.language} source {request.name}"
 
         def parse(flags: int = 0) -> Any:
@@ -351,24 +351,22 @@ class CFunctions:
                 main, arguments, files, kind=spec.kind, description=description, options=flags
             )
 
-        unit, self._with_bodies = parse(_SKIP_BODIES), parse
+        unit = parse(_SKIP_BODIES)
+        self._with_bodies = parse
         self.toolchain = library.toolchain
         own_folders = (VIRTUAL_FOLDER, *options.toolchain.own_folders)
         self.files = digests_of((str(each.include) for each in unit.get_includes()), own_folders)
-        self._library, self._unit, self._kind, self._noun, self._text = (
-            library,
-            unit,
-            spec.kind,
-            noun,
-            request.text,
-        )
+        self._library = library
+        self._unit = unit
+        self._kind = spec.kind
+        self._noun = noun
+        self._text = request.text
         self._is_cpp = request.language != "C"
-        self._symbols, self._requested, self._expressions = (
-            symbols,
-            request.name_expressions,
-            expressions,
-        )
-        self._type, self._pointee_type = number_type, pointee_type
+        self._symbols = symbols
+        self._requested = request.name_expressions
+        self._expressions = expressions
+        self._type = number_type
+        self._pointee_type = pointee_type
         self._unknown = LocationSet(
             (str(each.location.file), each.location.line, each.location.column)
             for each in unit.diagnostics
@@ -384,43 +382,59 @@ class CFunctions:
         CompileError
             A name expression of the request names no function of the linked file.
         """
-        symbols = self._symbols
-        instances = {}
-        for cursor in self._unit.cursor.get_children() if self._expressions else ():
-            number = expression_number(cursor)
-            function = referenced_function(cursor, self._library) if number is not None else None
-            if number is not None and function is not None:
-                instances[self._expressions[number]] = function
-        named = {}
-        for expression in self._requested:
-            symbol = instances[expression].mangled_name if expression in instances else ""
-            if symbol not in symbols:
-                raise CompileError(
-                    f"name_expressions= contains {expression!r}, which names no {self._noun} of the source",
-                    kind=self._kind,
-                    function=function_name(expression),
-                )
-            named[symbol] = function_name(expression)
+        instances = self._instances()
+        named = self._named(instances)
         cursors: dict[str, tuple[str, Any]] = {}
-        for _, cursor in declarations(
-            self._unit.cursor, lambda each: not each.location.is_in_system_header
-        ):
-            symbol = cursor.mangled_name if cursor.kind.name == "FUNCTION_DECL" else ""
+        for _, cursor in _outside_system_headers(self._unit):
+            if cursor.kind.name != "FUNCTION_DECL":
+                continue
+            symbol = cursor.mangled_name
             # A later declaration replaces the one before it, and keeps its place in the order. A
             # prototype may have no names.
-            if symbol in symbols and (
-                symbol not in cursors or all(parameter_names(cursor, self._library))
+            is_first = symbol not in cursors
+            if symbol in self._symbols and (
+                is_first or all(parameter_names(cursor, self._library))
             ):
                 cursors[symbol] = (qualified_name(cursor), cursor)
         for name, cursor in instances.items():
             if name in self._requested or not cursor.location.is_in_system_header:
                 cursors.setdefault(cursor.mangled_name, (name, cursor))
-        keys = keys_of(
-            (symbol, name)
-            for symbol, (name, _) in cursors.items()
-            if symbol in symbols and symbol not in named
-        )
-        return {key: (symbol, cursors[symbol][1]) for symbol, key in (keys | named).items()}
+
+        unnamed = []
+        for symbol, (name, _) in cursors.items():
+            if symbol in self._symbols and symbol not in named:
+                unnamed.append((symbol, name))
+        keys = keys_of(unnamed) | named
+        return {key: (symbol, cursors[symbol][1]) for symbol, key in keys.items()}
+
+    def _instances(self) -> dict[str, Any]:
+        """Return the function of each name expression that names one."""
+        result: dict[str, Any] = {}
+        if not self._expressions:
+            return result
+        for cursor in self._unit.cursor.get_children():
+            number = expression_number(cursor)
+            if number is not None:
+                function = referenced_function(cursor, self._library)
+                if function is not None:
+                    result[self._expressions[number]] = function
+        return result
+
+    def _named(self, instances: Mapping[str, Any]) -> dict[str, str]:
+        """Return the symbols of the request's name expressions, with the names for callers."""
+        result: dict[str, str] = {}
+        for expression in self._requested:
+            symbol = ""
+            if expression in instances:
+                symbol = instances[expression].mangled_name
+            if symbol not in self._symbols:
+                raise CompileError(
+                    f"name_expressions= contains {expression!r}, which names no {self._noun} of the source",
+                    kind=self._kind,
+                    function=function_name(expression),
+                )
+            result[symbol] = function_name(expression)
+        return result
 
     def with_globals(
         self, functions: dict[str, ReflectedFunction], binary: bytes
@@ -428,12 +442,8 @@ class CFunctions:
         """Return functions whose interfaces have the types of the global variables of the linked
         file.
         """
-        types = global_types(
-            declarations(self._unit.cursor, lambda each: not each.location.is_in_system_header),
-            binary,
-            self._type,
-        )
-        return with_globals(functions, types)
+        declared = _outside_system_headers(self._unit)
+        return with_globals(functions, global_types(declared, binary, self._type))
 
     def location(self, cursor: Any) -> str:
         """Return where a function is, such as "k.c:12"."""
@@ -451,9 +461,8 @@ class CFunctions:
         types: list[str] = []
         params: list[Param] = []
         names = parameter_names(cursor, self._library)
-        for number, (argument, name) in enumerate(
-            zip(cursor.get_arguments(), names, strict=True), 1
-        ):
+        arguments = zip(cursor.get_arguments(), names, strict=True)
+        for number, (argument, name) in enumerate(arguments, 1):
             type_, param = self._param(argument, name)
             if param.access == "r":  # else the bodies are not read
                 param = written_param(param, (cursor.spelling, number - 1), self._written)
@@ -470,9 +479,7 @@ class CFunctions:
         """The result of `written_parameters` for the program."""
         if self._is_cpp and not may_cast(self._text) and not any(map(_file_may_cast, self.files)):
             return {}
-        own = declarations(
-            self._with_bodies().cursor, lambda each: not each.location.is_in_system_header
-        )
+        own = _outside_system_headers(self._with_bodies())
         return written_parameters(self._library, (each for _, each in own))
 
     def unsupported(self, cursor: Any, problem: str, argument: str = "") -> CompileError:
@@ -491,28 +498,41 @@ class CFunctions:
         """Return the type for arg_types ("" if devmod cannot pass it) and the Param of one
         argument.
         """
-        unknown = self._unknown
         type_ = argument.type.get_canonical()
-        is_unknown = unknown.intersects(argument.extent)
-        is_array = _kind(type_) in _ARRAYS
-        if _kind(type_) in ("POINTER", "LVALUEREFERENCE") or is_array:
-            target = type_.element_type if is_array else type_.get_pointee()
-            const = target.is_const_qualified()
-            while _kind(target) in _ARRAYS:
-                target = target.element_type
-                const = const or target.is_const_qualified()
-            element, align = ("", 0) if is_unknown else self._pointee_type(target.get_canonical())
-            size = type_.get_size() if _kind(type_) == "CONSTANTARRAY" and not is_unknown else 0
-            param = Param(
-                name, "buffer", element, "r" if const else "rw", align=align, size=max(size, 0)
-            )
-            return "handle", param if uses_location(target, unknown) else with_struct(
-                param, target, self._type
-            )
-        if is_unknown or uses_location(type_, unknown):
+        is_unknown = self._unknown.intersects(argument.extent)
+        if _kind(type_) in ("POINTER", "LVALUEREFERENCE", *_ARRAYS):
+            return "handle", self._buffer(type_, name, is_unknown)
+        if is_unknown or uses_location(type_, self._unknown):
             return "", Param(name, "scalar")
         element, align = self._type(type_)
         return element, with_struct(Param(name, "scalar", element, align=align), type_, self._type)
+
+    def _buffer(self, type_: Any, name: str, is_unknown: bool) -> Param:
+        """Return the Param of a pointer, a reference or an array."""
+        is_array = _kind(type_) in _ARRAYS
+        target = type_.element_type if is_array else type_.get_pointee()
+        const = target.is_const_qualified()
+        while _kind(target) in _ARRAYS:
+            target = target.element_type
+            const = const or target.is_const_qualified()
+
+        element = ""
+        align = 0
+        size = 0
+        if not is_unknown:
+            element, align = self._pointee_type(target.get_canonical())
+            if _kind(type_) == "CONSTANTARRAY":
+                size = max(type_.get_size(), 0)
+        access = "r" if const else "rw"
+        param = Param(name, "buffer", element, access, align=align, size=size)
+        if uses_location(target, self._unknown):
+            return param
+        return with_struct(param, target, self._type)
+
+
+def _outside_system_headers(unit: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the `declarations` of a unit that are not in the headers of the compiler."""
+    return declarations(unit.cursor, lambda each: not each.location.is_in_system_header)
 
 
 def _kind(type_: Any) -> str:

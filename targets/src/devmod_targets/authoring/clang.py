@@ -66,11 +66,14 @@ _DTYPES = {
 #: The elements of the vectors in the headers of CUDA and HIP, by the start of a vector's name:
 #: ``uchar4``, ``float2``.
 VECTOR_ELEMENTS = {
-    **{
-        f"{u}{name}": f"{u}int{bits}"
-        for name, bits in (("char", 8), ("short", 16), ("int", 32), ("long", 64))
-        for u in ("", "u")
-    },
+    "char": "int8",
+    "uchar": "uint8",
+    "short": "int16",
+    "ushort": "uint16",
+    "int": "int32",
+    "uint": "uint32",
+    "long": "int64",
+    "ulong": "uint64",
     "float": "float32",
     "double": "float64",
 }
@@ -84,7 +87,11 @@ _MARKS = re.compile(r"[\"']|\*/")
 _MAX_STATEMENT = 2000
 _NESTING_WORDS = re.compile(r"\b(?:else|for|while|do|if|switch)\b")
 _MAX_NESTING_WORDS = 2000
-_UNEXPOSED, _RECORD, _ENUM, _VECTORS = 1, 105, 106, (113, 176)
+#: clang's kinds of types.
+_UNEXPOSED = 1
+_RECORD = 105
+_ENUM = 106
+_VECTORS = (113, 176)
 _LARGEST_STRUCT = 0xFFFF
 
 
@@ -118,7 +125,9 @@ class Libclang:
     def __init__(self, cindex: Any) -> None:
         self.cindex = cindex
         library = cindex.conf.lib
-        text, pointer, number = cindex._CXString, ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint)
+        text = cindex._CXString
+        pointer = ctypes.c_void_p
+        number = ctypes.POINTER(ctypes.c_uint)
         self._visitor = ctypes.CFUNCTYPE(ctypes.c_int, cindex.Cursor, cindex.Cursor, pointer)
         signatures: dict[str, tuple[Any, list[Any]]] = {
             "clang_getClangVersion": (text, []),
@@ -139,14 +148,17 @@ class Libclang:
             # A look-up by index makes a new function object. So the argument types that cindex
             # declared for its own objects are unchanged.
             function = library[name]
-            function.restype, function.argtypes = result, arguments
+            function.restype = result
+            function.argtypes = arguments
             functions.append(function)
         version, self._policy, self._set, self._pretty, self._dispose, self._presumed_location = (
             functions[:6]
         )
         self._included_file, self._file_name, self._visit_children = functions[6:]
         digits = re.search(r"\d+(?:\.\d+)+", self._text(version()))
-        self.toolchain = f"libclang {digits[0] if digits else 'unknown'}"
+        self.toolchain = "libclang unknown"
+        if digits:
+            self.toolchain = f"libclang {digits[0]}"
 
     def parse(
         self,
@@ -189,10 +201,8 @@ class Libclang:
                     kind=kind,
                 )
         # A search for so many characters in a row takes 20 ms for a usual text.
-        if (
-            _longest_statement(text) >= _MAX_STATEMENT
-            or len(_NESTING_WORDS.findall(text)) > _MAX_NESTING_WORDS
-        ):
+        is_long = _longest_statement(text) >= _MAX_STATEMENT
+        if is_long or len(_NESTING_WORDS.findall(text)) > _MAX_NESTING_WORDS:
             request = {
                 "main": main,
                 "arguments": list(arguments),
@@ -229,7 +239,8 @@ class Libclang:
         """Return the descendants of these kinds. It takes a fifth of the time of `walk_preorder`,
         which makes lists of all of them.
         """
-        numbers, found = {kind.value for kind in kinds}, []
+        numbers = {kind.value for kind in kinds}
+        found: list[Any] = []
 
         def visit(child: Any, _parent: Any, _data: Any) -> int:
             if child._kind_id in numbers:
@@ -244,7 +255,9 @@ class Libclang:
         """Return the file, line and column of a location by the ``#line`` directives; ("", 0, 0) if
         it has none.
         """
-        file, line, column = self.cindex._CXString(), ctypes.c_uint(), ctypes.c_uint()
+        file = self.cindex._CXString()
+        line = ctypes.c_uint()
+        column = ctypes.c_uint()
         self._presumed_location(
             location, ctypes.byref(file), ctypes.byref(line), ctypes.byref(column)
         )
@@ -262,15 +275,19 @@ def _longest_statement(text: str) -> int:
     """Return the length of the longest statement. A macro's definition is one of its own: a list of
     macros is long and not nested.
     """
-    macros = [each for each in _MACRO.findall(text) if not _MARKS.search(each)]
-    rest = (
-        _MACRO.sub(lambda macro: macro[0] if _MARKS.search(macro[0]) else "", text)
-        if macros
-        else text
-    )
-    return max(
-        len(statement) for part in (rest, *macros) for statement in _END_OF_STATEMENT.split(part)
-    )
+    macros: list[str] = []
+
+    def take(macro: re.Match[str]) -> str:
+        if _MARKS.search(macro[0]):
+            return macro[0]
+        macros.append(macro[0])
+        return ""
+
+    rest = _MACRO.sub(take, text)
+    longest = 0
+    for part in (rest, *macros):
+        longest = max(longest, *map(len, _END_OF_STATEMENT.split(part)))
+    return longest
 
 
 def _survives(request: dict[str, Any]) -> bool:
@@ -292,7 +309,8 @@ def main(request: dict[str, Any]) -> None:
     """Parse the program of a request in the new process, and answer if that does not end the
     process.
     """
-    answer, cindex = answer_writer(), _load().cindex
+    answer = answer_writer()
+    cindex = _load().cindex
     files = [tuple(each) for each in request["files"]]
     with suppress(cindex.TranslationUnitLoadError):  # raised again in the first process
         cindex.Index.create().parse(
@@ -341,7 +359,8 @@ class LocationSet:
         """Return whether one of the locations is inside a clang extent."""
         if not self._by_file:
             return False
-        start, end = extent.start, extent.end
+        start = extent.start
+        end = extent.end
         in_file = self._by_file.get(str(start.file), [])
         index = bisect_left(in_file, (start.line, start.column))
         return index < len(in_file) and in_file[index] <= (end.line, end.column)
@@ -373,12 +392,9 @@ def load_libclang(spec: TargetSpec, language: str) -> Libclang:
             f"cannot read the kernels of the {language} source: libclang cannot be imported: {own}",
             kind=spec.kind,
         ) from cause
-    missing = isinstance(cause, ImportError)
-    reason = (
-        "libclang is not installed"
-        if missing
-        else f"libclang cannot be loaded ({cause}); another package may use its name"
-    )
+    reason = f"libclang cannot be loaded ({cause}); another package may use its name"
+    if isinstance(cause, ImportError):
+        reason = "libclang is not installed"
     install = pip_install(spec.build_distribution if spec.build_extra else "libclang")
     raise ToolchainNotFoundError(
         f"cannot read the kernels of the {language} source: {reason}. Either run {install}, "
@@ -417,9 +433,8 @@ def element_type(type_: Any) -> tuple[str, int]:
     kind = type_kind(type_)
     if kind in _DTYPES:
         return _DTYPES[kind], 0
-    if kind == _UNEXPOSED and type_.spelling.endswith(
-        "__bf16"
-    ):  # libclang 18 has no kind for bfloat16
+    # libclang 18 has no kind for bfloat16.
+    if kind == _UNEXPOSED and type_.spelling.endswith("__bf16"):
         return "bfloat16", 0
     if kind == _ENUM:
         return element_type(type_.get_declaration().enum_type.get_canonical())
@@ -427,11 +442,15 @@ def element_type(type_: Any) -> tuple[str, int]:
         dtype, _ = element_type(lane_type(type_))
         # A three-vector takes the memory of a four-vector. The runtime applies that rule, so the
         # type has three lanes.
-        return (f"{dtype}x{type_.element_count}" if dtype else ""), 0
-    size = type_.get_size() if kind == _RECORD else 0
-    if 0 < size <= _LARGEST_STRUCT:
-        return (f"uint8x{size}" if size > 1 else "uint8"), type_.get_align()
-    return "", 0
+        if dtype:
+            dtype = f"{dtype}x{type_.element_count}"
+        return dtype, 0
+    if kind != _RECORD:
+        return "", 0
+    size = type_.get_size()
+    if not 0 < size <= _LARGEST_STRUCT:
+        return "", 0
+    return (f"uint8x{size}" if size > 1 else "uint8"), type_.get_align()
 
 
 @cache

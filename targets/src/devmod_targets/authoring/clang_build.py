@@ -59,12 +59,10 @@ class LlvmToolchain:
     def __init__(
         self, clang: Sequence[str], linker: Sequence[str], name: str, include: Sequence[str]
     ) -> None:
-        self._clang, self._linker, self.name, self.include = (
-            tuple(clang),
-            tuple(linker),
-            name,
-            tuple(include),
-        )
+        self._clang = tuple(clang)
+        self._linker = tuple(linker)
+        self.name = name
+        self.include = tuple(include)
         number = re.match(r"clang (\d+)", name)
         self.version = int(number[1]) if number else 0
 
@@ -76,10 +74,11 @@ class LlvmToolchain:
         CompileError
             It cannot be run, or exceeds the time limit.
         """
-        # A distribution's file with default options would be another input. clang 16 has the
-        # option.
-        own = ["--no-default-config"] if self.version >= 16 else []
-        return _run([*self._clang, *own, *arguments], folder, kind, "clang")
+        command = [*self._clang]
+        if self.version >= 16:
+            # A distribution's file with default options would be another input.
+            command.append("--no-default-config")
+        return _run([*command, *arguments], folder, kind, "clang")
 
     def link(self, arguments: Sequence[str], folder: str, kind: str) -> tuple[int, str]:
         """Run ld.lld in a folder. The result and the errors are those of `clang`."""
@@ -96,17 +95,13 @@ class LlvmToolchain:
         """Return the toolchain with the headers of a C library, and for C++ with those of a C++
         library. Its name has their version too.
         """
-        name = (
-            self.name
-            if library.version in self.name
-            else f"{self.name}, headers of {library.version}"
-        )
-        return LlvmToolchain(
-            self._clang,
-            self._linker,
-            name,
-            [*(library.cpp if is_cpp else ()), *self.include, *library.c],
-        )
+        name = self.name
+        if library.version not in name:
+            name += f", headers of {library.version}"
+        include = [*self.include, *library.c]
+        if is_cpp:
+            include = [*library.cpp, *include]
+        return LlvmToolchain(self._clang, self._linker, name, include)
 
 
 def find_toolchain(spec: TargetSpec, language: str, program: str = "") -> LlvmToolchain:
@@ -134,11 +129,9 @@ def find_toolchain(spec: TargetSpec, language: str, program: str = "") -> LlvmTo
         if linker:
             return _named_toolchain(path, linker, os.stat(path).st_mtime_ns)
         source = f"the option -toolchain={name}" if program else f"{VARIABLE}={name}"
-        problem = (
-            "has no ld.lld beside it; install lld of the same version"
-            if path
-            else "is not a program"
-        )
+        problem = "is not a program"
+        if path:
+            problem = "has no ld.lld beside it; install lld of the same version"
         raise ToolchainNotFoundError(
             f"cannot compile the {language} source: {source} {problem}", kind=spec.kind
         )
@@ -148,25 +141,22 @@ def find_toolchain(spec: TargetSpec, language: str, program: str = "") -> LlvmTo
 @cache
 def _zig_toolchain(zig: str) -> LlvmToolchain:
     clang = [zig, "clang"]
-    return LlvmToolchain(
-        clang,
-        [zig, "ld.lld"],
-        f"{_clang_version(clang)} ({toolchain()})",
-        [str(Path(zig).parent / "lib" / "include")],
-    )
+    name = f"{_clang_version(clang)} ({toolchain()})"
+    include = str(Path(zig).parent / "lib" / "include")
+    return LlvmToolchain(clang, [zig, "ld.lld"], name, [include])
 
 
 @cache
 def _named_toolchain(path: str, linker: str, _: int) -> LlvmToolchain:
-    folder = _query([path, "-print-resource-dir"])
-    return LlvmToolchain(
-        [path], [linker], _clang_version([path]), [os.path.join(folder, "include")]
-    )
+    include = os.path.join(_query([path, "-print-resource-dir"]), "include")
+    return LlvmToolchain([path], [linker], _clang_version([path]), [include])
 
 
 def _clang_version(clang: Sequence[str]) -> str:
     match = _VERSION.search(_query([*clang, "--version"]))
-    return f"clang {match[1] if match else 'unknown'}"
+    if match is None:
+        return "clang unknown"
+    return f"clang {match[1]}"
 
 
 def _linker_beside(clang: str) -> str:
@@ -174,14 +164,17 @@ def _linker_beside(clang: str) -> str:
     in PATH; "" if it is missing.
     """
     real = os.path.realpath(clang)
+    names = ["ld.lld"]
     suffix = re.search(r"-\d+(?=$|\.exe$)", os.path.basename(clang))
-    names = [f"ld.lld{suffix[0]}"] if suffix else []
-    for name in (*names, "ld.lld"):
+    if suffix:
+        names.insert(0, f"ld.lld{suffix[0]}")
+    for name in names:
         for folder in (os.path.dirname(clang), os.path.dirname(real)):
             path = find_program(os.path.join(folder, name))
             if path:
                 return path
-    return next(filter(None, map(find_program, names)), "")
+    # A linker of another version than the clang would be in PATH without the suffix.
+    return find_program(names[0]) if suffix else ""
 
 
 def _run(command: Sequence[str], folder: str, kind: str, name: str) -> tuple[int, str]:
@@ -311,14 +304,14 @@ def split_option(request: CompileRequest, prefix: str) -> tuple[CompileRequest, 
     """
     values = [option[len(prefix) :] for option in request.options if option.startswith(prefix)]
     rest = tuple(option for option in request.options if not option.startswith(prefix))
-    return request.replace(options=rest), values[-1] if values else ""
+    value = values[-1] if values else ""
+    return request.replace(options=rest), value
 
 
 def take_flag(request: CompileRequest, flag: str) -> tuple[CompileRequest, bool]:
     """Return the request without an option, and whether the option is set."""
-    return request.replace(
-        options=tuple(option for option in request.options if option != flag)
-    ), flag in request.options
+    rest = tuple(option for option in request.options if option != flag)
+    return request.replace(options=rest), flag in request.options
 
 
 def clang_options(request: CompileRequest, spec: TargetSpec, standard: str) -> ClangOptions:
@@ -353,12 +346,11 @@ def clang_options(request: CompileRequest, spec: TargetSpec, standard: str) -> C
             f"defines=, include= and name_expressions= are not supported for {request.language}, which has no preprocessor"
         )
     toolchain = find_toolchain(spec, request.language, program)
-    flags = [] if any(map(_LEVELS.fullmatch, options)) else ["-O2"]
-    flags += (
-        [f"-std={standard}"]
-        if standard and not any(option.startswith("-std=") for option in options)
-        else []
-    )
+    flags = []
+    if not any(map(_LEVELS.fullmatch, options)):
+        flags.append("-O2")
+    if standard and not any(option.startswith("-std=") for option in options):
+        flags.append(f"-std={standard}")
     return ClangOptions(toolchain, tuple(options), defines, (*flags, *options))
 
 
@@ -466,13 +458,11 @@ class ClangBuild:
         *,
         ending: str = "",
     ) -> None:
-        self._request, self._toolchain, self._language, self._headers, self._folder = (
-            request,
-            toolchain,
-            language,
-            headers,
-            folder,
-        )
+        self._request = request
+        self._toolchain = toolchain
+        self._language = language
+        self._headers = headers
+        self._folder = folder
         self._ending = ending
         self._arguments: list[str] = []
         self._assembly = b""
@@ -505,18 +495,19 @@ class ClangBuild:
             The source has errors.
         """
         name = self._write_source()
-        lines = self._user_lines(
-            self._frontend(name, flags, defines, _TO_ASSEMBLY, "devmod.s"), name
-        )
-        self._assembly = Path(self._folder, "devmod.s").read_bytes()
-        text = Path(self._folder, "devmod.s").read_text(encoding="utf-8", errors="replace")
-        warnings, remarks = _by_level(lines)
-        report = [f"clang's report on {self._request.name}:", *remarks]
-        return (
-            text,
-            ["\n".join(warnings)] if warnings else [],
-            ["\n".join(report)] if remarks else [],
-        )
+        output = self._frontend(name, flags, defines, _TO_ASSEMBLY, "devmod.s")
+        path = Path(self._folder, "devmod.s")
+        self._assembly = path.read_bytes()
+        text = path.read_text(encoding="utf-8", errors="replace")
+
+        warnings, remarks = _by_level(self._user_lines(output, name))
+        reports = []
+        if remarks:
+            remarks.insert(0, f"clang's report on {self._request.name}:")
+            reports.append("\n".join(remarks))
+        if not warnings:
+            return text, [], reports
+        return text, ["\n".join(warnings)], reports
 
     def llvm_ir(self, flags: Sequence[str], defines: Mapping[str, str]) -> str:
         """Return the source as LLVM IR text, with the optimizations of `flags`.
@@ -571,10 +562,8 @@ class ClangBuild:
             The linker refuses it.
         """
         # ``#pragma comment(lib, …)`` names libraries, which lld would read.
-        self._step(
-            self._toolchain.link,
-            [*link_flags, "--no-dependent-libraries", _OBJECT, "-o", "devmod.so"],
-        )
+        arguments = [*link_flags, "--no-dependent-libraries", _OBJECT, "-o", "devmod.so"]
+        self._step(self._toolchain.link, arguments)
         return Path(self._folder, "devmod.so").read_bytes()
 
     def relink(self, data: bytes, link_flags: Sequence[str]) -> bytes:
@@ -589,22 +578,19 @@ class ClangBuild:
     def _assemble(self, flags: Sequence[str]) -> None:
         """Assemble the output of `compile`, or a source that is assembly."""
         is_source = self._language == "assembler"
-        name = self._source_name if is_source else "devmod.s"
+        name = "devmod.s"
         if is_source:
+            name = self._source_name
             self._assembly = self._request.text.encode()
         Path(self._folder, "guarded.s").write_bytes(guarded(self._assembly, name))
         arguments = ["-x", "assembler", *flags, "-c", "guarded.s", "-o", _OBJECT]
         code, output = self._toolchain.clang(arguments, self._folder, self._kind)
         if code:
             check_guard(self._request, output, name)
-            if (
-                not is_source
-            ):  # clang itself has the lines of the source for errors in inline assembly
-                self._step(
-                    self._toolchain.clang,
-                    [*self._arguments, "-c", "-o", _OBJECT],
-                    self._arguments[-1],
-                )
+            if not is_source:
+                # clang itself has the lines of the source for errors in inline assembly.
+                again = [*self._arguments, "-c", "-o", _OBJECT]
+                self._step(self._toolchain.clang, again, self._arguments[-1])
             self._fail(code, output, name)
 
     def _frontend(
@@ -617,18 +603,14 @@ class ClangBuild:
     ) -> str:
         """Run clang on the source. Return its messages."""
         is_preprocessed = self._language in _PREPROCESSED
-        self._arguments = [
-            "-x",
-            self._language,
-            *flags,
-            *(self._preprocessor(defines) if is_preprocessed else ()),
-            name,
-        ]
-        messages = self._step(
-            self._toolchain.clang,
-            [*self._arguments, *(_LIST_FILES if is_preprocessed else ()), *mode, "-o", output],
-            name,
-        )
+        self._arguments = ["-x", self._language, *flags]
+        if is_preprocessed:
+            self._arguments += self._preprocessor(defines)
+        self._arguments.append(name)
+        arguments = [*self._arguments]
+        if is_preprocessed:
+            arguments += _LIST_FILES
+        messages = self._step(self._toolchain.clang, [*arguments, *mode, "-o", output], name)
         if is_preprocessed and not Path(self._folder, "devmod.d").exists():
             # With a list of files, clang accepts an #embed of a missing file, and then writes no
             # list.
@@ -641,10 +623,7 @@ class ClangBuild:
         arguments: Sequence[str],
         name: str = "",
     ) -> str:
-        """Run a program, and raise CompileError with its errors if it fails.
-
-        Return its messages.
-        """
+        """Run a program. Return its messages, or raise CompileError with its errors if it fails."""
         code, output = run(arguments, self._folder, self._kind)
         if code:
             self._fail(code, output, name)
@@ -688,26 +667,25 @@ class ClangBuild:
         """The SHA-256 of each user header that clang has read, by its path (`Payload.files`). Known
         after `link`.
         """
-        unknown = ["a file that assembly names"] if _REMOVES.search(self._assembly) else []
+        unknown = []
+        if _REMOVES.search(self._assembly):
+            unknown.append("a file that assembly names")
         text = ""
         if self._language in _PREPROCESSED:
+            listing = Path(self._folder, "devmod.d")
             try:
-                text = Path(self._folder, "devmod.d").read_text(
-                    encoding="utf-8", errors="surrogateescape"
-                )
+                text = listing.read_text(encoding="utf-8", errors="surrogateescape")
             except FileNotFoundError:
                 unknown.append("a file that clang does not list")
         paths = [os.path.join(self._folder, path) for path in dependencies(text)]
-        return digests_of(paths, (self._folder, *self._toolchain.own_folders)) | dict.fromkeys(
-            unknown, ""
-        )
+        digests = digests_of(paths, (self._folder, *self._toolchain.own_folders))
+        return digests | dict.fromkeys(unknown, "")
 
     def _header_name(self, path: str) -> str:
         """Return a header as an include names it."""
         full = os.path.normpath(path)
-        for each in sorted(
-            filter(None, (*self._request.include, self._request.folder)), key=len, reverse=True
-        ):
+        folders = [each for each in (*self._request.include, self._request.folder) if each]
+        for each in sorted(folders, key=len, reverse=True):
             if full.startswith(os.path.join(each, "")):
                 return os.path.relpath(full, each).replace(os.sep, "/")
         return os.path.basename(full)
@@ -715,7 +693,9 @@ class ClangBuild:
     @property
     def _source_name(self) -> str:
         name: str = self._request.name
-        return name if re.fullmatch(r"\w[\w.+-]*", name) else "source" + _SUFFIXES[self._language]
+        if re.fullmatch(r"\w[\w.+-]*", name):
+            return name
+        return "source" + _SUFFIXES[self._language]
 
     def _write_source(self) -> str:
         request = self._request
@@ -733,17 +713,19 @@ class ClangBuild:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8", newline="")
         folders = [os.path.abspath(each) for each in (request.folder, *request.include) if each]
-        return [
-            *("-fno-ident", "-nostdinc", "-Werror=date-time"),
-            *(f"-D{name}={value}" for name, value in defines.items()),
-            *(f"-iquote{each}" for each in folders[:1] if request.folder),
-            *(f"-I{os.path.abspath(each)}" for each in request.include),
-            *(part for each in (HEADERS, *self._toolchain.include) for part in ("-isystem", each)),
-            # __FILE__ has the header's name without its folder.
-            *(f"-fmacro-prefix-map={each}{os.sep}=" for each in folders),
+        result = ["-fno-ident", "-nostdinc", "-Werror=date-time"]
+        result += [f"-D{name}={value}" for name, value in defines.items()]
+        if request.folder:
+            result.append(f"-iquote{folders[0]}")
+        result += [f"-I{os.path.abspath(each)}" for each in request.include]
+        for each in (HEADERS, *self._toolchain.include):
+            result += ["-isystem", each]
+        # __FILE__ has the header's name without its folder.
+        result += [f"-fmacro-prefix-map={each}{os.sep}=" for each in folders]
+        if self._toolchain.version >= 19:
             # clang does not look for the file of an #embed in the folders of includes.
-            *(f"--embed-dir={each}" for each in folders if self._toolchain.version >= 19),
-        ]
+            result += [f"--embed-dir={each}" for each in folders]
+        return result
 
     def _user_lines(self, output: str, name: str) -> list[str]:
         """Return the compiler's lines with the user's names: no folder, and the request's name for
@@ -774,12 +756,19 @@ def _by_level(lines: Sequence[str]) -> tuple[list[str], list[str]]:
             includes.append(line)
             continue
         if message:
-            current = remarks if message["level"] == "remark" else [] if line in seen else warnings
+            if message["level"] == "remark":
+                current = remarks
+            elif line in seen:
+                current = []
+            else:
+                current = warnings
             seen.add(line)
             current += includes
             includes.clear()
         current.append(line)
-    return (warnings if any(map(_MESSAGE.search, warnings)) else []), remarks
+    if not any(map(_MESSAGE.search, warnings)):
+        warnings = []
+    return warnings, remarks
 
 
 # -- The guard of assembly: no directive reads a file, because a payload depends on its inputs alone
@@ -820,12 +809,11 @@ def check_guard(request: CompileRequest, output: str, name: str) -> None:
 
 @cache
 def _guard() -> bytes:
-    names = [
-        (name, "".join(letters))
-        for name in _DIRECTIVES
-        for letters in product(*({each, each.upper()} for each in name))
-    ]
-    return "".join(
-        f'.macro {spelled} rest:vararg\n.error "devmod: {name}"\n.endm\n'
-        for name, spelled in sorted(names)
-    ).encode()
+    names: list[tuple[str, str]] = []
+    for name in _DIRECTIVES:
+        for letters in product(*({each, each.upper()} for each in name)):
+            names.append((name, "".join(letters)))
+    text = ""
+    for name, spelled in sorted(names):
+        text += f'.macro {spelled} rest:vararg\n.error "devmod: {name}"\n.endm\n'
+    return text.encode()
