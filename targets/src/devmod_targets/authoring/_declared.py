@@ -73,10 +73,11 @@ def merge_declared(
             name: _with_tags(spec, info, info.arg_types, info.interface)
             for name, info in declared.items()
         }
+    symbols = [function.symbol for function in reflected.values()]
     by_symbol: dict[str, dict[str, FunctionInfo]] = {}
     for name, info in declared.items():
-        if all(info.name != function.symbol for function in reflected.values()):
-            known = list_names(function.symbol for function in reflected.values())
+        if info.name not in symbols:
+            known = list_names(symbols)
             raise CompileError(
                 f"the declared fmap maps {name!r} to the {spec.kind} function {info.name!r}, which is missing in the source. "
                 f"Functions in the source: {known}",
@@ -86,23 +87,23 @@ def merge_declared(
         by_symbol.setdefault(info.name, {})[name] = info
     merged: dict[str, FunctionInfo] = {}
     for name, function in reflected.items():
-        for key, info in by_symbol.get(
-            function.symbol, {name: FunctionInfo(function.symbol, ())}
-        ).items():
+        undeclared = {name: FunctionInfo(function.symbol, ())}
+        for key, info in by_symbol.get(function.symbol, undeclared).items():
             merged[key] = _merge_one(spec, key, info, function)
     return merged
 
 
 def _count_all(reflected: Mapping[str, ReflectedFunction] | None) -> int:
-    return sum(
-        _count(param.members)
-        for function in (reflected or {}).values()
-        for param in function.params
-    )
+    result = 0
+    for function in (reflected or {}).values():
+        result += sum(_count(param.members) for param in function.params)
+    return result
 
 
 def _without_structs(param: Param) -> Param:
-    return param.replace(members=()) if param.kind == "buffer" else param
+    if param.kind != "buffer":
+        return param
+    return param.replace(members=())
 
 
 def _count(members: Sequence[Member]) -> int:
@@ -123,33 +124,18 @@ def _merge_one(
             function=name,
         )
 
-    def error(param: Param, text: str) -> CompileError:
-        return CompileError(text, kind=spec.kind, function=name, argument=param.name)
-
+    declared_params = reflected.params
+    if info.interface is not None:
+        declared_params = info.interface.values
     params = []
-    declared_params = info.interface.values if info.interface is not None else reflected.params
-    for index, (type_name, own_type, param, declared) in enumerate(
-        zip(types, reflected.types, reflected.params, declared_params, strict=True)
-    ):
-        argument = (
-            f"argument {index + 1} ({param.name!r})" if param.name else f"argument {index + 1}"
-        )
-        gives = f"the declared fmap gives {argument} of the {spec.kind} function {name!r} the"
-        for trait, expected, actual in (
-            ("kind", declared.kind, param.kind),
-            ("place", declared.at, param.at),
-        ):
-            if expected != actual and expected is not None and actual is not None:
-                raise error(param, f"{gives} {trait} {expected!r}; at {location} it is {actual!r}")
-        if not type_name:
-            raise error(
-                param,
-                f"the {spec.kind} function {name!r} at {location} takes {argument} by value, and its type is unknown. Define the type, or "
-                "declare the function in fmap= with its arg_types",
-            )
-        if own_type and not _same_type(type_name, own_type):
-            raise error(param, f"{gives} type {type_name!r}; at {location} it is {own_type!r}")
-        params.append(param if own_type else Param(param.name, param.kind, type_name))
+    for index, (param, declared) in enumerate(zip(reflected.params, declared_params, strict=True)):
+        own_type = reflected.types[index]
+        problem = _param_problem(spec, name, index, types[index], reflected, declared)
+        if problem:
+            raise CompileError(problem, kind=spec.kind, function=name, argument=param.name)
+        if not own_type:
+            param = Param(param.name, param.kind, types[index])
+        params.append(param)
     interface = info.interface or Interface(
         params,
         reflected.blocks,
@@ -169,11 +155,47 @@ def _merge_one(
     return _with_tags(spec, info, types, interface)
 
 
+def _param_problem(
+    spec: TargetSpec,
+    name: str,
+    index: int,
+    type_name: str,
+    reflected: ReflectedFunction,
+    declared: Param,
+) -> str:
+    """Return how the declaration of an argument contradicts the source; "" if it does not."""
+    param = reflected.params[index]
+    own_type = reflected.types[index]
+    location = reflected.location
+    argument = f"argument {index + 1}"
+    if param.name:
+        argument += f" ({param.name!r})"
+    gives = f"the declared fmap gives {argument} of the {spec.kind} function {name!r} the"
+    for trait, expected, actual in (
+        ("kind", declared.kind, param.kind),
+        ("place", declared.at, param.at),
+    ):
+        if expected != actual and expected is not None and actual is not None:
+            return f"{gives} {trait} {expected!r}; at {location} it is {actual!r}"
+    if not type_name:
+        return (
+            f"the {spec.kind} function {name!r} at {location} takes {argument} by value, and its type is unknown. Define the type, or "
+            "declare the function in fmap= with its arg_types"
+        )
+    if own_type and not _same_type(type_name, own_type):
+        return f"{gives} type {type_name!r}; at {location} it is {own_type!r}"
+    return ""
+
+
 def argument_bytes(type_name: str) -> int:
     """Return the bytes of an argument of a CUDA or AMD kernel, by its type in arg_types; 0 for an
     unknown type.
     """
-    return 8 if type_name == "handle" else array_bytes(parse_dtype(type_name)) if type_name else 0
+    if not type_name:
+        return 0
+    if type_name == "handle":
+        return 8
+    return array_bytes(parse_dtype(type_name))
 
 
 def value_groups(info: FunctionInfo, sizes: Sequence[int]) -> list[Group]:
@@ -194,15 +216,15 @@ def _with_values(reflected: ReflectedFunction, info: FunctionInfo) -> ReflectedF
     if info.interface is None or len(info.arg_types) == len(info.interface.params):
         return reflected
     groups = value_groups(info, [argument_bytes(each) for each in reflected.types])
-    types, params = list(reflected.types), list(reflected.params)
-    number = len(info.arg_types)
+    types = list(reflected.types)
+    params = list(reflected.params)
+    end = len(info.arg_types)
     for place, group in reversed([*enumerate(groups)]):
-        end, number = number, number - len(group.offsets)
+        start = end - len(group.offsets)
         if len(group.offsets) > 1 and group.size == argument_bytes(types[place]):
-            types[place : place + 1], params[place : place + 1] = (
-                info.arg_types[number:end],
-                info.interface.values[number:end],
-            )
+            types[place : place + 1] = info.arg_types[start:end]
+            params[place : place + 1] = info.interface.values[start:end]
+        end = start
     return reflected.replace(types=types, params=params)
 
 
@@ -210,7 +232,8 @@ def _same_type(declared: str, reflected: str) -> bool:
     """Return whether a call treats both types alike: they are equal, or a bool and a byte."""
     if declared == reflected:
         return True
-    one, other = parse_dtype(declared), parse_dtype(reflected)
+    one = parse_dtype(declared)
+    other = parse_dtype(reflected)
     return {one[0], other[0]} == {1, 6} and array_bytes(one) == array_bytes(other)
 
 
@@ -269,7 +292,9 @@ def source_payload(
         # Without reflection, empty fields of a declared function cannot be filled in.
         if not request.fmap or not all(info.arg_types for info in request.fmap.values()):
             raise
-        fmap, toolchain, unvalidated = merge_declared(spec, None, request.fmap), "", str(error)
+        fmap = merge_declared(spec, None, request.fmap)
+        toolchain = ""
+        unvalidated = str(error)
     else:
         if not reflected:
             raise request.error(empty_error)

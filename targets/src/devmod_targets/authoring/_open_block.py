@@ -10,7 +10,7 @@ too much, never too little. A text whose braces do not match has no open kernel.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Set
 
 from devmod_readers.uses import transitive_parts
 
@@ -66,10 +66,8 @@ _FORBIDDEN = re.compile(
     r"|grid_\w+|stage_in|threadIdx|blockIdx|blockDim|gridDim|warpSize|__shared__|__\w*sync\w*|__shfl\w*|__activemask|cooperative_groups|cg"
 )
 OPENCL_FUNCTIONS = frozenset(_OPENCL_TEXT.split())
-_KEYWORDS, _FUNCTIONS = (
-    frozenset(_KEYWORD_TEXT.split()),
-    OPENCL_FUNCTIONS | frozenset(_FUNCTION_TEXT.split()),
-)
+_KEYWORDS = frozenset(_KEYWORD_TEXT.split())
+_FUNCTIONS = OPENCL_FUNCTIONS | frozenset(_FUNCTION_TEXT.split())
 _OPERATOR = re.compile(r"\boperator\b")
 _BAD = 1
 
@@ -95,31 +93,36 @@ def open_functions(text: str) -> set[str]:
     if functions is None:
         return set()
     known = parts.keys() | _FUNCTIONS | _KEYWORDS | set(_TEMPLATE_TYPE.findall(text))
-    own_flags, uses = {}, {}
+    own_flags: dict[str, int] = {}
+    uses: dict[str, set[str]] = {}
     for name, bodies in parts.items():
-        words = {word for body in bodies for word in _WORD.findall(body)}
-        calls = {word for body in bodies for word in _CALL.findall(body)}
-        bad = any("##" in body for body in bodies) or any(
-            _FORBIDDEN.fullmatch(word) for word in words
-        )
-        own_flags[name] = (
-            _BAD
-            if bad or any(word not in known and not _FAMILIES.fullmatch(word) for word in calls)
-            else 0
-        )
-        uses[name] = words
+        own_flags[name] = 0
+        uses[name] = set()
+        for body in bodies:
+            uses[name].update(_WORD.findall(body))
+            if _has_forbidden(body, known):
+                own_flags[name] = _BAD
     reachable = transitive_parts(own_flags, uses)
     open_names = {name for name in functions - macros if not reachable[name]}
+
     # A macro may name a function: ``#define NAME scale``. Nothing else in the text may have that
     # name, in another branch of a condition.
-    if not any(reachable[macro] for macro in macros & functions):
-        names = {body.strip() for macro in macros & functions for body in parts[macro]}
-        open_names |= {
-            name
-            for name in names
-            if name.isidentifier() and len(re.findall(rf"\b{name}\b", text)) == 1
-        }
+    named_twice = macros & functions
+    if not any(reachable[macro] for macro in named_twice):
+        for macro in named_twice:
+            for body in parts[macro]:
+                name = body.strip()
+                if name.isidentifier() and len(re.findall(rf"\b{name}\b", text)) == 1:
+                    open_names.add(name)
     return open_names
+
+
+def _has_forbidden(body: str, known: Set[str]) -> bool:
+    """Return whether a text joins words, has a forbidden word, or calls an unknown function."""
+    if "##" in body or any(map(_FORBIDDEN.fullmatch, _WORD.findall(body))):
+        return True
+    unknown = set(_CALL.findall(body)) - known
+    return not all(map(_FAMILIES.fullmatch, unknown))
 
 
 def _declarations(text: str, define: Callable[[str, str], None]) -> set[str] | None:
@@ -127,42 +130,73 @@ def _declarations(text: str, define: Callable[[str, str], None]) -> set[str] | N
     functions, None if braces do not match.
     """
     functions: set[str] = set()
-    names: list[str] = []  # at the outer level, outside of parentheses
-    calls: list[str] = []  # those that precede a parenthesis
-    start = depth = parentheses = namespaces = 0
-    word = ""
+    head = _Head(0)
+    depth = 0
+    namespaces = 0
     for token in _TOKEN.finditer(text):
         mark = token[0]
-        if mark == "{":
-            if not depth and names and names[0] in ("namespace", "extern") and not calls:
-                namespaces, start, names, word = namespaces + 1, token.end(), [], ""
-                continue
+        if mark == "{" and not depth and head.is_namespace:
+            namespaces += 1
+            head = _Head(token.end())
+        elif mark == "{":
             depth += 1
         elif mark == "}" and not depth:
             if not namespaces:
                 return None
-            namespaces, start, names, calls = namespaces - 1, token.end(), [], []
+            namespaces -= 1
+            head = _Head(token.end())
         elif mark == "}" or (mark == ";" and not depth):
-            depth -= mark == "}"
+            called: list[str] = []
+            if mark == "}":
+                depth -= 1
+                called = [name for name in head.calls if name not in _KEYWORDS]
             if depth:
                 continue
-            heads = [name for name in calls if name not in _KEYWORDS] if mark == "}" else []
-            for name in dict.fromkeys(heads or names):
+            for name in dict.fromkeys(called or head.names):
                 if name not in _KEYWORDS:
-                    define(name, text[start : token.end()])
-            functions.update(heads)
-            start, names, calls, parentheses = token.end(), [], [], 0
+                    define(name, text[head.start : token.end()])
+            functions.update(called)
+            head = _Head(token.end())
         elif not depth:
-            if mark == "(":
-                if not parentheses and word:
-                    calls.append(word)
-                parentheses += 1
-            elif mark == ")":
-                parentheses -= 1
-            elif mark != ";" and not parentheses:
-                names.append(mark)
-        word = mark if mark[0].isalpha() or mark[0] == "_" else ""
-    return None if depth or namespaces else functions
+            head.add(mark)
+    if depth or namespaces:
+        return None
+    return functions
+
+
+class _Head:
+    """What is read of a declaration, outside of its braces.
+
+    Attributes
+    ----------
+    start
+        Where it begins.
+    names, calls
+        The words outside of parentheses, and those before one.
+    """
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.names: list[str] = []
+        self.calls: list[str] = []
+        self._parentheses = 0
+        self._word = ""
+
+    @property
+    def is_namespace(self) -> bool:
+        return bool(self.names) and self.names[0] in ("namespace", "extern") and not self.calls
+
+    def add(self, mark: str) -> None:
+        """Read a word or a parenthesis."""
+        if mark == "(":
+            if not self._parentheses and self._word:
+                self.calls.append(self._word)
+            self._parentheses += 1
+        elif mark == ")":
+            self._parentheses -= 1
+        elif not self._parentheses:
+            self.names.append(mark)
+        self._word = mark if mark not in "()" else ""
 
 
 # -- Find the CUDA and HIP kernels that give the same result with every block of threads.
@@ -179,7 +213,9 @@ def _forms(axis: str) -> str:
         plain = rf"{name}\s*\.\s*{axis}"
         return rf"(?:{plain}|\(\s*(?:int|unsigned|unsigned\s+int|size_t)\s*\)\s*{plain}|\(\s*{plain}\s*\))"
 
-    block, size, thread = word("blockIdx"), word("blockDim"), word("threadIdx")
+    block = word("blockIdx")
+    size = word("blockDim")
+    thread = word("threadIdx")
     product = rf"(?:{block}\s*\*\s*{size}|{size}\s*\*\s*{block})"
     product = rf"(?:{product}|\(\s*{product}\s*\)|__u?mul24\s*\(\s*(?:{block}\s*,\s*{size}|{size}\s*,\s*{block})\s*\))"
     return rf"(?:{product}\s*\+\s*{thread}|{thread}\s*\+\s*{product})(?!\s*[.*/%\w])"
@@ -196,11 +232,12 @@ def open_kernels(text: str) -> set[str]:
 
 
 def _replace(match: re.Match[str]) -> str:
-    text, at = match.string, match.start() - 1
+    text = match.string
+    at = match.start() - 1
     while at >= 0 and text[at].isspace():
         at -= 1
-    is_part = at >= 0 and (
-        text[at] in _TIGHTER
-        or (at == match.start() - 1 and (text[at].isalnum() or text[at] == "_"))
-    )
-    return match[0] if is_part else " get_global_id(0) "
+    if at >= 0:
+        in_word = text[at].isalnum() or text[at] == "_"
+        if text[at] in _TIGHTER or (in_word and at == match.start() - 1):
+            return match[0]
+    return " get_global_id(0) "
