@@ -193,7 +193,13 @@ def _build(
     name: str | None,
     runtime: bool,
 ) -> Module:
-    payload = _compile(spec, compiler, request)
+    front_end = _FRONT_ENDS.get(request.language)
+    payload: object
+    if front_end and spec.kind in KINDS and not is_default(spec, request.language):
+        payload = import_module(front_end).compile(request, compiler)
+    else:
+        payload = compiler(request)
+    payload = _checked_payload(spec, payload)
     if request.strict and payload.unvalidated:
         raise CompileError(
             f"--strict needs a validator for the {request.language} source: {payload.unvalidated}"
@@ -225,15 +231,10 @@ def _build(
     return module
 
 
-def _compile(spec: TargetSpec, compiler: Compiler, request: CompileRequest) -> Payload:
-    """Return the payload of the compiler of the kind, or of the language."""
-    front_end = _FRONT_ENDS.get(request.language)
-    payload: object
-    if front_end and spec.kind in KINDS and not is_default(spec, request.language):
-        payload = import_module(front_end).compile(request, compiler)
-    else:
-        payload = compiler(request)
-
+def _checked_payload(spec: TargetSpec, payload: object) -> Payload:
+    """Return what a compiler returned. Raise PluginError for another thing than a payload of the
+    kind.
+    """
     got = type(payload).__name__
     if isinstance(payload, Payload):
         if payload.kind == spec.kind:

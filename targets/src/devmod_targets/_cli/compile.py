@@ -53,7 +53,7 @@ def _compile_options(command: Command) -> Command:
             *option.flags,
             name,
             type=option.type,
-            is_flag=option.type is bool,
+            is_flag=option.type is bool or None,
             multiple=option.multiple,
             metavar=option.metavar,
             help=option.help,

@@ -13,7 +13,6 @@ from devmod.backend import DiskCache, file_name, loads_own, path_problem
 from devmod.errors import FormatError
 from devmod.plugins import shared_scan
 from devmod_targets._executables import file_digest
-from devmod_targets._groups import grouped
 from devmod_targets._writable import check_writable, noting_interrupts
 from devmod_targets.build import toolchains
 from devmod_targets.build.cache import CacheError, job_key, open_entries, pack_entry, unpack_entry
@@ -143,11 +142,12 @@ def build_plan(
         raise devmod.ArgumentError(
             f"workers= is a number of processes, 1 or more, not {workers!r}", argument="workers"
         )
-    path, within = (
-        (plan.output, plan.manifest.folder)
-        if output is None
-        else (os.path.abspath(file_name(output)), "")
-    )
+    if output is None:
+        path = plan.output
+        within = plan.manifest.folder
+    else:
+        path = os.path.abspath(file_name(output))
+        within = ""
     if not path.endswith(".devmod"):
         raise devmod.ArgumentError(
             f"the output is a file that ends in .devmod, not {os.fsdecode(output or path)!r}",
@@ -155,9 +155,8 @@ def build_plan(
         )
     if not allow_python:
         _check_sources(plan)
-    return _Build(plan, path, within, workers or default_workers(), progress or Progress()).run(
-        cache, dask, or_local, partial
-    )
+    build = _Build(plan, path, within, workers or default_workers(), progress or Progress())
+    return build.run(cache, dask, or_local, partial)
 
 
 def _check_sources(plan: Plan) -> None:
@@ -175,7 +174,9 @@ def _check_sources(plan: Plan) -> None:
 
 def default_workers() -> int:
     """Return the number of processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 class _Build:
@@ -184,13 +185,11 @@ class _Build:
     def __init__(
         self, plan: Plan, output: str, within: str, workers: int, progress: Progress
     ) -> None:
-        self._plan, self._output, self._within, self._workers, self._progress = (
-            plan,
-            output,
-            within,
-            workers,
-            progress,
-        )
+        self._plan = plan
+        self._output = output
+        self._within = within
+        self._workers = workers
+        self._progress = progress
         self._tasks = [Task(job) for job in plan.jobs]
         self._problems: list[str] = []
         self._entries: Entries | None = None
@@ -201,34 +200,29 @@ class _Build:
         toolchains.clear()
         if self._within:
             check_output(self._plan)
-        with (
-            shared_scan(),
-            ExitStack() as stack,
-        ):  # each entry with warnings has a module of constants, whose loader is looked up
+        # The loader of the constants in each entry with warnings is looked up.
+        with shared_scan(), ExitStack() as stack:
             self._entries = self._open_cache(cache, or_local)
-            cluster = self._open_cluster(dask, or_local) if dask else None
+            cluster = self._open_cluster(dask, or_local)
             if cluster is not None:
                 stack.enter_context(cluster)
             unreadable = self._find_inputs(cluster)
             for text in self._plan.warnings:
                 self._report(text)
             record = self._record()
-            texts = texts_of_current(self._output, record) if record else None
-            if texts is not None:
-                return self._unchanged(texts)
+            if record:
+                texts = texts_of_current(self._output, record)
+                if texts is not None:
+                    return self._unchanged(texts)
             check_writable(self._output)
-            self._progress.begin(self._plan.jobs, cluster.workers if cluster else self._workers)
+            workers = cluster.workers if cluster else self._workers
+            self._progress.begin(self._plan.jobs, workers)
             stack.callback(self._progress.close)
             for text in self._plan.notes:
                 self._progress.report(text)
             for task, error in unreadable:
-                self._end(
-                    task,
-                    "failed",
-                    Outcome(
-                        error=type(error).__name__, message=f"{task.job.source}: {error.strerror}"
-                    ),
-                )
+                message = f"{task.job.source}: {error.strerror}"
+                self._end(task, "failed", Outcome(error=type(error).__name__, message=message))
             try:
                 self._build(cluster)
                 self._close_cache()
@@ -252,6 +246,8 @@ class _Build:
             return open_entries(default=True)
 
     def _open_cluster(self, address: str, or_local: bool) -> Cluster | None:
+        if not address:
+            return None
         from devmod_targets.build.cluster import Cluster, ClusterError
 
         try:
@@ -266,11 +262,9 @@ class _Build:
         """Find the inputs of each task. Return the tasks whose source cannot be read."""
         result = []
         tree = SourceTree()
-        versions = (
-            toolchains.toolchain_of
-            if cluster is None
-            else cluster.toolchain_of([task.job for task in self._tasks])
-        )
+        versions: Callable[[Job], str] = toolchains.toolchain_of
+        if cluster is not None:
+            versions = cluster.toolchain_of([task.job for task in self._tasks])
         for task in self._tasks:
             try:
                 task.find_inputs(tree, versions, with_sources=self._plan.manifest.with_sources)
@@ -281,14 +275,13 @@ class _Build:
     # -- an unchanged build
 
     def _record(self) -> str:
-        """Return the key of the bundle's digest;
-
-        "" if an input is unknown, or there is no cache.
+        """Return the key of the bundle's digest; "" if an input is unknown, or there is no
+        cache.
         """
         keys = [task.key for task in self._tasks]
-        return (
-            "" if self._entries is None or not all(keys) else record_of(self._plan.manifest, keys)
-        )
+        if self._entries is None or not all(keys):
+            return ""
+        return record_of(self._plan.manifest, keys)
 
     def _unchanged(self, texts: Sequence[tuple[Sequence[str], Sequence[str]]]) -> BuildResult:
         for task, (own_warnings, reports) in zip(self._tasks, texts, strict=True):
@@ -301,12 +294,13 @@ class _Build:
         """Use the cached results, and compile the rest. Workers start first: they import their
         compilers in the meantime.
         """
-        keys = list(dict.fromkeys(task.key for task in self._tasks if task.key))
-        entries = {} if self._entries is None else self._entries.read_all(keys)
+        entries: dict[str, bytes | None] = {}
+        if self._entries is not None:
+            keys = dict.fromkeys(task.key for task in self._tasks if task.key)
+            entries = self._entries.read_all(list(keys))
         with ExitStack() as stack:
-            compiles = self._start(
-                [task for task in self._tasks if not entries.get(task.key)], cluster, stack
-            )
+            absent = [task for task in self._tasks if not entries.get(task.key)]
+            compiles = self._start(absent, cluster, stack)
             damaged_tasks = self._use_cached(entries)
             self._finish(compiles)
             self._finish(self._start(damaged_tasks, cluster, stack))
@@ -331,35 +325,33 @@ class _Build:
 
     def _start(self, tasks: Sequence[Task], cluster: Cluster | None, stack: ExitStack) -> _Compiles:
         """Start the compiles of tasks without a result. Tasks with equal keys are compiled once."""
-        members = list(
-            grouped(
-                (task.key or str(at), task) for at, task in enumerate(tasks) if task.result is None
-            ).values()
-        )
+        groups: dict[str, list[Task]] = {}
+        for at, task in enumerate(tasks):
+            if task.result is None:
+                groups.setdefault(task.key or str(at), []).append(task)
+        members = list(groups.values())
         if not members:
             return members, iter(())
+        return members, self._outcomes([group[0] for group in members], cluster, stack)
+
+    def _outcomes(
+        self, tasks: Sequence[Task], cluster: Cluster | None, stack: ExitStack
+    ) -> Iterator[tuple[int, Outcome]]:
+        """Start the compiles of tasks, and return an iterator of their numbers and outcomes."""
         from devmod_targets.build.jobs import attempt
 
-        leaders = [group[0] for group in members]
+        jobs = [task.job for task in tasks]
         with_sources = self._plan.manifest.with_sources
         if cluster is not None:
-            closures = [task.closure for task in leaders if task.closure is not None]
-            return members, cluster.run(
-                [task.job for task in leaders],
-                closures,
-                partial_call(attempt, with_sources=with_sources),
-            )
-        if (
-            len(leaders) == 1 and leaders[0].job.kind in toolchains.PROGRAMS
-        ):  # a worker would take longer to start than to compile
-            return members, (
-                (number, attempt(task.job, with_sources=with_sources))
-                for number, task in enumerate(leaders)
-            )
+            closures = [task.closure for task in tasks if task.closure is not None]
+            return cluster.run(jobs, closures, partial_call(attempt, with_sources=with_sources))
+        if len(jobs) == 1 and jobs[0].kind in toolchains.PROGRAMS:
+            # A worker would take longer to start than to compile.
+            return ((0, attempt(job, with_sources=with_sources)) for job in jobs)
         from devmod_targets.build.pool import Pool
 
         pool = stack.enter_context(Pool(self._workers, attempt, with_sources=with_sources))
-        return members, pool.run([task.job for task in leaders])
+        return pool.run(jobs)
 
     def _finish(self, compiles: _Compiles) -> None:
         """Wait for the compiles. Complete their tasks, and write the results to the cache."""
@@ -370,8 +362,11 @@ class _Build:
             if note:
                 outcome = outcome._replace(reports=(*outcome.reports, note))
             for task in members[number]:
-                task.module = None if outcome.error else loads_own(outcome.data)
-                self._end(task, "failed" if outcome.error else "compiled", outcome)
+                if outcome.error:
+                    self._end(task, "failed", outcome)
+                else:
+                    task.module = loads_own(outcome.data)
+                    self._end(task, "compiled", outcome)
 
     def _store(self, task: Task, outcome: Outcome) -> str:
         """Write a result to the cache. Return why it is not written, or "" if the user need not
@@ -381,9 +376,8 @@ class _Build:
             return ""
         assert task.closure is not None
         problem = task.storing_problem(outcome)
-        if (
-            problem or not task.closure.is_current
-        ):  # the compiler may have read other text than the key has
+        # The compiler may have read other text than the key has.
+        if problem or not task.closure.is_current:
             task.key = ""
         if task.key:
             self._entries.write(task.key, pack_entry(outcome))
@@ -418,7 +412,8 @@ class _Build:
             return text
         unwritten = self._entries.unwritten
         if unwritten:
-            return f"{text}; {unwritten} of the results {'was' if unwritten == 1 else 'were'} not written to the cache"
+            verb = "was" if unwritten == 1 else "were"
+            return f"{text}; {unwritten} of the results {verb} not written to the cache"
         return f"{text}; the results written so far are in the cache"
 
     def _report(self, text: str) -> None:
@@ -430,9 +425,8 @@ class _Build:
 
     def _write(self, partial: bool, record: str) -> BuildResult:
         built = [(task.job, task.module) for task in self._tasks if task.module is not None]
-        modules = tuple(
-            {id(module): module for _, module in built}.values()
-        )  # equal jobs have one module
+        # Equal jobs have one module.
+        modules = tuple({id(module): module for _, module in built}.values())
         result = self._result(modules)
         complete = not result.failures
         has_content = bool(modules or (complete and self._plan.manifest.constants.files))
@@ -441,6 +435,21 @@ class _Build:
         check_functions(built)
         if complete:
             check_main(built)
+        left_out = self._save(built, modules, complete=complete)
+        result.written = True
+        for text in left_out:
+            self._report(text)
+        result.problems = tuple(self._problems)
+        # A source may have changed since its key was made.
+        if record and complete and not left_out and record == self._record():
+            texts = [(each.warnings, each.reports) for each in result.results]
+            _RECORDS.write(record, json.dumps([file_digest(self._output), texts]).encode())
+        return result
+
+    def _save(
+        self, built: Sequence[tuple[Job, Module]], modules: Sequence[Module], *, complete: bool
+    ) -> list[str]:
+        """Write the bundle. Return the reason for each program that is left out."""
         try:
             with warnings.catch_warnings(record=True) as records:
                 warnings.simplefilter("always", UserWarning)
@@ -454,15 +463,7 @@ class _Build:
             raise
         for each in records:
             self._report(bundle_text(str(each.message), built))
-        result.written = True
-        for text in left_out:
-            self._report(text)
-        result.problems = tuple(self._problems)
-        # A source may have changed since its key was made.
-        if record and complete and not left_out and record == self._record():
-            texts = [(each.warnings, each.reports) for each in result.results]
-            _RECORDS.write(record, json.dumps([file_digest(self._output), texts]).encode())
-        return result
+        return left_out
 
 
 def rows_of(
@@ -477,13 +478,11 @@ def rows_of(
     rows = []
     for job in plan.jobs:
         task = Task(job)
+        status = "compile"
         try:
             task.find_inputs(tree, toolchains.toolchain_of, with_sources=plan.manifest.with_sources)
-            status = (
-                "cached"
-                if entries is not None and task.key and entries.read(task.key) is not None
-                else "compile"
-            )
+            if entries is not None and task.key and entries.read(task.key) is not None:
+                status = "cached"
         except OSError:
             status = "missing"
         rows.append((job.kernel, job.source, job.target, status))
@@ -507,7 +506,9 @@ class Task:
     ) -> None:
         """Find the files and the key. Raise OSError if the source cannot be read."""
         self.closure = job_closure(self.job, tree)
-        toolchain = toolchain_of(self.job) if toolchains.knows_headers(self.job) else ""
+        toolchain = ""
+        if toolchains.knows_headers(self.job):
+            toolchain = toolchain_of(self.job)
         self.key = job_key(self.job, self.closure, toolchain, with_sources=with_sources)
 
     def storing_problem(self, outcome: Outcome) -> str:
@@ -516,20 +517,16 @@ class Task:
         if not self.closure.digest:
             return "an include, or a test for a file, may name its file in a way that devmod does not evaluate, such as a macro"
         if outcome.files is None:
-            return (
-                "its compiler does not list the files that it reads (Payload.files)"
-                if self.key
-                else ""
-            )
+            if not self.key:
+                return ""
+            return "its compiler does not list the files that it reads (Payload.files)"
         file = self.closure.unknown_file(outcome.files)
-        if not file and not self._is_result(loads_own(outcome.data)):
+        if not file:
+            if self._is_result(loads_own(outcome.data)):
+                return ""
             file = "a source in its origin"
         read = "read" if outcome.files.get(file, "origin") else "may read"
-        return (
-            f"its compiler {read} {file}, which is not among the includes that devmod found in the text"
-            if file
-            else ""
-        )
+        return f"its compiler {read} {file}, which is not among the includes that devmod found in the text"
 
     def read_entry(self, data: bytes) -> tuple[Module, Outcome]:
         """Return the module of a cache's entry, and an outcome with the warnings and the reports of
@@ -548,13 +545,10 @@ class Task:
 
     def _is_result(self, module: Module) -> bool:
         """Return whether a module is of the job's kind, and was made from the job's files alone."""
+        if module.kind != self.job.kind or self.closure is None:
+            return False
         origin = module.origin  # it is decoded at each use
-        sources = origin.sources if origin is not None else {}
-        return (
-            module.kind == self.job.kind
-            and self.closure is not None
-            and self.closure.has_contents(sources.values())
-        )
+        return origin is None or self.closure.has_contents(origin.sources.values())
 
 
 # -- The files that a job and a build read.
@@ -588,10 +582,10 @@ def input_files(plan: Plan) -> list[str]:
         A source cannot be read.
     """
     tree = SourceTree()
-    others = map(
-        os.path.split, (os.path.abspath(plan.manifest.path), *constant_files(plan.manifest))
-    )
-    paths = {os.path.join(os.path.realpath(folder), name) for folder, name in others}
+    paths: set[str] = set()
+    for path in (os.path.abspath(plan.manifest.path), *constant_files(plan.manifest)):
+        folder, name = os.path.split(path)
+        paths.add(os.path.join(os.path.realpath(folder), name))
     for job in plan.jobs:
         paths.update(job_closure(job, tree).files)
     return sorted({*paths, *map(os.path.realpath, paths)})  # links, and their targets
@@ -630,11 +624,9 @@ def texts_of_current(path: str, record: str) -> list[tuple[list[str], list[str]]
     data = _RECORDS.read(record)
     try:
         digest, texts = json.loads(data or b"")
-        return (
-            [(warnings, reports) for warnings, reports in texts]
-            if digest == file_digest(path)
-            else None
-        )
+        if digest != file_digest(path):
+            return None
+        return [(warnings, reports) for warnings, reports in texts]
     except (OSError, TypeError, ValueError):
         return None
 

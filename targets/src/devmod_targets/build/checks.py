@@ -110,37 +110,38 @@ class Checks:
             if not text:  # the reader has added this mistake
                 continue
             try:
-                target = Target.parse(text)
-                # `find_spec` looks at every distribution for a kind that is missing.
-                spec = (
-                    find_spec(target.kind)
-                    if target.kind in KINDS or target.kind in self._kinds
-                    else None
-                )
+                problem = self._kind_problem(Target.parse(text).kind)
             except DevmodError as error:
-                self._add((*keys, index), str(error))
-                continue
-            if spec is None:
-                hint = (
-                    did_you_mean(target.kind, self._kinds)
-                    or f". The kinds are {', '.join(self._kinds)}"
-                )
-                self._add((*keys, index), f"unknown target {target.kind!r}{hint}")
-            elif not spec.compiler:
-                self._add(
-                    (*keys, index), f"this release of devmod has no compiler for {target.kind}"
-                )
-            else:
-                for variant in map(str, variants(text)):
-                    if variant in seen:
-                        where = (
-                            "is listed twice"
-                            if seen[variant] == text
-                            else f"is a part of {seen[variant]!r} as well"
-                        )
-                        self._add((*keys, index), f"the target {variant!r} {where}")
-                        break
-                    seen[variant] = text
+                problem = str(error)
+            if not problem:
+                problem = self._add_variants(text, seen)
+            if problem:
+                self._add((*keys, index), problem)
+
+    def _kind_problem(self, kind: str) -> str:
+        """Return why a kind cannot be built; "" if it can."""
+        # `find_spec` looks at every distribution for a kind that is missing.
+        spec: TargetSpec | None = None
+        if kind in KINDS or kind in self._kinds:
+            spec = find_spec(kind)
+        if spec is None:
+            hint = did_you_mean(kind, self._kinds) or f". The kinds are {', '.join(self._kinds)}"
+            return f"unknown target {kind!r}{hint}"
+        if not spec.compiler:
+            return f"this release of devmod has no compiler for {kind}"
+        return ""
+
+    def _add_variants(self, text: str, seen: dict[str, str]) -> str:
+        """Add the variants of a target to those of the targets before it. Return what is wrong with
+        the first that is among them; "" if none is.
+        """
+        for variant in map(str, variants(text)):
+            if variant in seen:
+                if seen[variant] == text:
+                    return f"the target {variant!r} is listed twice"
+                return f"the target {variant!r} is a part of {seen[variant]!r} as well"
+            seen[variant] = text
+        return ""
 
     def _check_target_tables(self) -> None:
         self._check_keys_of_targets(
@@ -154,11 +155,11 @@ class Checks:
     def _check_keys_of_targets(
         self, sections: Sequence[Section], kernels: Iterable[KernelEntry], keys: KeyPath, owner: str
     ) -> None:
-        known = (
-            [variant for kernel in kernels for variant in kernel_variants(self._manifest, kernel)]
-            if sections
-            else []
-        )
+        if not sections:
+            return
+        known: list[Target] = []
+        for kernel in kernels:
+            known += kernel_variants(self._manifest, kernel)
         for section in sections:
             place = (*keys, "target", section.target)
             try:
@@ -179,24 +180,27 @@ class Checks:
         """
         problems: dict[KeyPath, str] = {}
         for kernel in self._manifest.kernels:
-            keys: KeyPath = ("kernels", kernel.name, "targets") if kernel.targets else ("targets",)
-            for index, target in enumerate(
-                map(parse_target, kernel.targets or self._manifest.targets)
-            ):
-                spec = find_spec(target.kind)
-                if (
-                    spec is None
-                    or not spec.needs_arch
-                    or target.archs
-                    or target.kind in kernel.skip
-                ):
-                    continue
-                for _, _, language in use_of(self._manifest, kernel, target).sources:
-                    problem = architecture_problem(spec, target, language)
+            keys: KeyPath = ("targets",)
+            if kernel.targets:
+                keys = ("kernels", kernel.name, "targets")
+            for index, text in enumerate(kernel.targets or self._manifest.targets):
+                target = parse_target(text)
+                if target.kind not in kernel.skip:
+                    problem = self._architecture_problem(kernel, target)
                     if problem:
                         problems.setdefault((*keys, index), problem)
         for place, problem in problems.items():
             self._add(place, problem)
+
+    def _architecture_problem(self, kernel: KernelEntry, target: Target) -> str:
+        spec = find_spec(target.kind)
+        if spec is None or not spec.needs_arch or target.archs:
+            return ""
+        for _, _, language in use_of(self._manifest, kernel, target).sources:
+            problem = architecture_problem(spec, target, language)
+            if problem:
+                return problem
+        return ""
 
     # -- files
 
@@ -246,11 +250,9 @@ class Checks:
     def _suggestion(self, path: str) -> str:
         folder, name = posixpath.split(path)
         suggestion = did_you_mean(name, self._names(os.path.dirname(self._path(path))))
-        return (
-            suggestion.replace(". Did you mean '", f". Did you mean '{folder}/")
-            if folder
-            else suggestion
-        )
+        if not folder:
+            return suggestion
+        return suggestion.replace(". Did you mean '", f". Did you mean '{folder}/")
 
     def _names(self, folder: str) -> dict[str, None]:
         if folder not in self._folders:
@@ -273,10 +275,9 @@ class Checks:
 
     def _check_output(self) -> None:
         manifest = self._manifest
-        inputs = [
-            source.path for _, section in self._sections() for source in section.sources or ()
-        ]
-        inputs += [each.path for each in manifest.constants.files]
+        inputs = [each.path for each in manifest.constants.files]
+        for _, section in self._sections():
+            inputs += [source.path for source in section.sources or ()]
         if os.path.isdir(self._path(manifest.output)):
             self._add(("output",), f"{manifest.output!r} is a folder; expected a file")
         elif manifest.output in inputs:
@@ -289,16 +290,10 @@ class Checks:
 
     def _check_kernel(self, kernel: KernelEntry, uses: Sequence[Use]) -> None:
         keys: KeyPath = ("kernels", kernel.name)
-        kinds = (
-            [parse_target(text).kind for text in kernel.targets or self._manifest.targets]
-            if kernel.skip
-            else []
-        )
         for index, kind in enumerate(kernel.skip):
-            if kind not in (
-                *kinds,
-                *self._kinds,
-            ):  # `stale_skips` has those of kinds without a target
+            kinds = [parse_target(text).kind for text in kernel.targets or self._manifest.targets]
+            # `stale_skips` has those of kinds without a target.
+            if kind not in kinds and kind not in self._kinds:
                 hint = did_you_mean(kind, kinds)
                 self._add(
                     (*keys, "skip", index),
@@ -314,74 +309,62 @@ class Checks:
     def _check_languages(self, kernel: KernelEntry, keys: KeyPath) -> bool:
         """Check that each language that a kernel names exists."""
         before = len(self._problems)
-        sections = [
-            (keys, kernel.section),
-            *(((*keys, "target", each.target), each) for each in kernel.target_sections),
-        ]
+        sections: list[tuple[KeyPath, Section]] = [(keys, kernel.section)]
+        for each in kernel.target_sections:
+            sections.append(((*keys, "target", each.target), each))
         for place, section in sections:
-            names: list[tuple[KeyPath, str]] = [((*place, "language"), section.language)]
-            names += [
-                ((*place, "sources", index, "language"), each.language)
-                for index, each in enumerate(section.sources or ())
-            ]
-            for where, language in names:
-                if language and not any(takes(spec, language) for spec in self._specs):
-                    languages = list(
-                        dict.fromkeys(
-                            each for spec in self._specs for each in spec.languages.values()
-                        )
-                    )
-                    hint = (
-                        did_you_mean(
-                            language,
-                            sorted(frozenset[str]().union(*map(languages_of, self._specs))),
-                        )
-                        or f"; the languages are {', '.join(languages)}"
-                    )
-                    self._add(where, f"unknown language {language!r}{hint}")
+            self._check_language(section.language, (*place, "language"))
+            for index, source in enumerate(section.sources or ()):
+                self._check_language(source.language, (*place, "sources", index, "language"))
         return len(self._problems) == before
+
+    def _check_language(self, language: str, keys: KeyPath) -> None:
+        if not language or any(takes(spec, language) for spec in self._specs):
+            return
+        names: set[str] = set()
+        languages: dict[str, None] = {}
+        for spec in self._specs:
+            names.update(languages_of(spec))
+            languages |= dict.fromkeys(spec.languages.values())
+        hint = did_you_mean(language, sorted(names))
+        hint = hint or f"; the languages are {', '.join(languages)}"
+        self._add(keys, f"unknown language {language!r}{hint}")
 
     def _check_sources(self, kernel: KernelEntry, targets: Sequence[str], keys: KeyPath) -> bool:
         """Check that each source of a kernel is for one target at least."""
         before = len(self._problems)
-        sections = [(keys, kernel.section, targets)]
+        self._check_section(kernel, kernel.section, targets, keys)
         for each in kernel.target_sections:
-            own = [
-                text
-                for text in targets
-                if any(covers(parse_target(each.target), variant) for variant in variants(text))
-            ]
-            sections.append(((*keys, "target", each.target), each, own))
-        for place, section, takers in sections:
-            seen: set[tuple[str, str]] = set()
-            languages = [
-                source.language or section.language or kernel.section.language
-                for source in section.sources or ()
-            ]
-            names = [
-                language or suffix_of(source.path)
-                for source, language in zip(section.sources or (), languages, strict=True)
-            ]
-            chosen = {
-                kind: chosen_sources(find_spec(kind), names)
-                for kind in dict.fromkeys(parse_target(text).kind for text in takers)
-            }
-            for index, source in enumerate(section.sources or ()):
-                where = (*place, "sources", index)
-                language = languages[index]
-                if (source.path, language) in seen:
-                    self._add(where, f"{source.path!r} is listed twice")
-                seen.add((source.path, language))
-                kinds = [kind for kind in chosen if chosen[kind][index]]
-                self._check_source(
-                    kernel,
-                    source,
-                    language,
-                    kinds,
-                    "" if kinds else other_choice(chosen, names, index),
-                    where,
-                )
+            target = parse_target(each.target)
+            own = [text for text in targets if any(covers(target, it) for it in variants(text))]
+            self._check_section(kernel, each, own, (*keys, "target", each.target))
         return len(self._problems) == before
+
+    def _check_section(
+        self, kernel: KernelEntry, section: Section, targets: Sequence[str], keys: KeyPath
+    ) -> None:
+        """Check the sources of a table, which is for some of the targets."""
+        sources = section.sources or ()
+        default = section.language or kernel.section.language
+        languages = [source.language or default for source in sources]
+        names = [
+            language or suffix_of(source.path)
+            for source, language in zip(sources, languages, strict=True)
+        ]
+        kinds = dict.fromkeys(parse_target(text).kind for text in targets)
+        chosen = {kind: chosen_sources(find_spec(kind), names) for kind in kinds}
+        seen: set[tuple[str, str]] = set()
+        for index, source in enumerate(sources):
+            where = (*keys, "sources", index)
+            language = languages[index]
+            if (source.path, language) in seen:
+                self._add(where, f"{source.path!r} is listed twice")
+            seen.add((source.path, language))
+            takers = [kind for kind in kinds if chosen[kind][index]]
+            other = ""
+            if not takers:
+                other = other_choice(chosen, names, index)
+            self._check_source(kernel, source, language, takers, other, where)
 
     def _check_source(
         self,
@@ -427,7 +410,8 @@ class Checks:
         for use in uses:
             spec = find_spec(use.variant.kind)
             if not use.sources and spec is not None:
-                missing[str(use.variant) if len(use.own) > 1 else use.variant.kind] = spec
+                name = str(use.variant) if len(use.own) > 1 else spec.kind
+                missing[name] = spec
             self._check_one_source(use, keys)
         for name, spec in missing.items():
             self._add(
@@ -450,7 +434,9 @@ class Checks:
                 "block": blocks,
                 "shared_memory": sizes,
             }
-            for key in (key for key, value in used.items() if value):
+            for key, value in used.items():
+                if not value:
+                    continue
                 what = _BY_FUNCTION.get(key, f"the key {key}")
                 have = f"{str(use.variant)!r} has {len(use.sources)}"
                 self._add(
@@ -469,14 +455,7 @@ class Checks:
             for index, (source, _, language) in enumerate(use.sources):
                 if language != "GLSL":  # the entry point of each shader is `main`
                     continue
-                name = (
-                    kernel.name
-                    if len(use.sources) == 1
-                    else posixpath.splitext(posixpath.basename(source.path))[0]
-                )
-                name = source.name or next(
-                    (each.name for each in reversed(use.own) if each.name), name
-                )
+                name = _function_name(use, source)
                 owner, other = owners.setdefault((str(use.variant), name), (kernel, source))
                 if other is not source:
                     both = f"{other.path!r} of the kernel {owner.name!r} and {source.path!r}"
@@ -485,3 +464,15 @@ class Checks:
                         ("kernels", kernel.name, "sources", index),
                         f"{both} are both the function {name!r} for {use.variant.kind}; name one: {hint}",
                     )
+
+
+def _function_name(use: Use, source: Source) -> str:
+    """Return the name of the function of a shader whose entry point is `main`."""
+    if source.name:
+        return source.name
+    for section in reversed(use.own):
+        if section.name:
+            return section.name
+    if len(use.sources) == 1:
+        return use.kernel.name
+    return posixpath.splitext(posixpath.basename(source.path))[0]

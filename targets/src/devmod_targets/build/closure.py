@@ -46,7 +46,9 @@ class SourceFile:
     """
 
     def __init__(self, data: bytes, state: tuple[object, ...], *, is_python: bool = False) -> None:
-        self.data, self.state, self._is_python = data, state, is_python
+        self.data = data
+        self.state = state
+        self._is_python = is_python
         self.digest = sha256(data).hexdigest()
 
     @cached_property
@@ -54,7 +56,9 @@ class SourceFile:
         """The names that it includes, or imports."""
         if self._is_python:
             return imported_names(self.data)
-        return IncludedNames() if self.data.startswith(_BINARY) else included_names(self.data)
+        if self.data.startswith(_BINARY):
+            return IncludedNames()
+        return included_names(self.data)
 
     @property
     def text_digest(self) -> str:
@@ -67,7 +71,9 @@ class SourceFile:
                 text = decode_source(text, "", "").encode()
             except CompileError:  # not a text
                 return self.digest
-        return self.digest if text is self.data else sha256(text).hexdigest()
+        if text is self.data:
+            return self.digest
+        return sha256(text).hexdigest()
 
 
 class SystemHeaders(NamedTuple):
@@ -132,17 +138,16 @@ class SourceTree:
         """
         key = folders, name
         if key not in self._found:
-            found = [self._find(os.path.join(folder, name)) for folder in folders]
-            missing = {
-                os.path.join(folder, name)
-                for folder, (path, _) in zip(folders, found, strict=True)
-                if not path
-            }
-            self._found[key] = (
-                [path for path, _ in found],
-                missing,
-                any(is_linked for _, is_linked in found),
-            )
+            found: list[str] = []
+            missing: set[str] = set()
+            any_linked = False
+            for folder in folders:
+                path, is_linked = self._find(os.path.join(folder, name))
+                found.append(path)
+                any_linked = any_linked or is_linked
+                if not path:
+                    missing.add(os.path.join(folder, name))
+            self._found[key] = found, missing, any_linked
         return self._found[key]
 
     def _find(self, path: str) -> tuple[str, bool]:
@@ -207,9 +212,10 @@ class Closure(NamedTuple):
 
     def has_contents(self, digests: Iterable[str]) -> bool:
         """Return whether each digest is that of one of the files."""
-        return {
-            digest for file in self.files.values() for digest in (file.digest, file.text_digest)
-        }.issuperset(digests)
+        known: set[str] = set()
+        for file in self.files.values():
+            known |= {file.digest, file.text_digest}
+        return known.issuperset(digests)
 
 
 def closure_of(
@@ -250,21 +256,19 @@ def closure_of(
     if tree.file(path) is None:
         with open_regular(source):
             raise IsADirectoryError(21, os.strerror(21), source)
-    folders = [
-        os.path.dirname(path),
-        *(tree.real_folder(os.path.abspath(each)) for each in include),
-        *system.folders,
-    ]
+    folders = [os.path.dirname(path)]
+    folders += [tree.real_folder(os.path.abspath(each)) for each in include]
+    folders += system.folders
     own = tuple(os.path.join(folder, "") for folder in system.folders)
     walk = _Walk(path, folders, tree, own)
     for name in system.first:
         walk.look_up(path, name.encode())
-    is_known = walk.follow(
-        "\n".join(f"#define {each}" for each in definitions).encode("utf-8", "surrogateescape")
-    )
+    defines = "\n".join(f"#define {each}" for each in definitions)
+    is_known = walk.follow(defines.encode("utf-8", "surrogateescape"))
     files = {each: file for each, file in walk.files.items() if not each.startswith(own)}
     missing = frozenset(each for each in walk.missing if not each.startswith(own))
-    return Closure(files, walk.digest() if is_known or embedded else "", missing, walk.is_linked)
+    digest = walk.digest() if is_known or embedded else ""
+    return Closure(files, digest, missing, walk.is_linked)
 
 
 class _Walk:
@@ -286,7 +290,9 @@ class _Walk:
         self.files: dict[str, SourceFile] = {}
         self.missing: set[str] = set()
         self.is_linked = False
-        self._folders, self._tree, self._own = folders, tree, own
+        self._folders = folders
+        self._tree = tree
+        self._own = own
         self._paths: list[str] = []
         self._numbers: dict[str, int] = {}
         self._lines: list[bytes] = []
@@ -316,24 +322,29 @@ class _Walk:
                 path = self._paths[position]
                 position += 1
                 included = self.files[path].included
-                for name in (*included.names, *(resolved if included.macros else ())):
-                    self.look_up(path, name)
+                self._look_up_all(path, included.names)
+                if included.macros:
+                    self._look_up_all(path, resolved)
                 macros |= dict.fromkeys(included.macros)
                 # libc++ has many names that `##` could make an include of, such as `__h`, and none
                 # is one.
                 is_known = is_known and (not included.opaque or path.startswith(self._own))
-            files = (
-                macro_files(macros, [definitions, *(file.data for file in self.files.values())])
-                if macros
-                else []
-            )
+            if not macros:
+                return is_known
+
+            texts = [definitions, *(file.data for file in self.files.values())]
+            files = macro_files(macros, texts)
             new = [name for name in files or () if name not in resolved]
             if not new:
                 return is_known and files is not None
             resolved |= dict.fromkeys(new)
             for path in self._paths[:position]:
-                for name in new if self.files[path].included.macros else ():
-                    self.look_up(path, name)
+                if self.files[path].included.macros:
+                    self._look_up_all(path, new)
+
+    def _look_up_all(self, path: str, names: Iterable[bytes]) -> None:
+        for name in names:
+            self.look_up(path, name)
 
     def digest(self) -> str:
         """Return the digest of the files and of their includes. It also tells links to one file

@@ -21,8 +21,10 @@ MANIFEST_NAME = "devmod.toml"
 PYPROJECT = "pyproject.toml"
 #: The largest size of a manifest. A thousand kernels take about 200 kB.
 _LARGEST = 16 << 20
-#: The largest number of mistakes in a message, and of those that are looked for.
-_MAX_SHOWN, _MAX_PROBLEMS = 20, 1000
+#: The largest number of mistakes in a message.
+_MAX_SHOWN = 20
+#: The largest number of mistakes that are looked for.
+_MAX_PROBLEMS = 1000
 #: The largest depth of tables and arrays. A struct in a struct takes two.
 _MAX_DEPTH = 32
 #: A dotted key that is deeper than that. tomllib takes time and memory in proportion to the square
@@ -55,18 +57,18 @@ class ManifestError(FormatError):
     def __init__(self, path: str, problems: Sequence[Problem]) -> None:
         self.path = path
         self.problems = tuple(sorted(problems, key=lambda each: each.line))
-        lines = [
-            f"{path}:{line}: {key}: {text}" if line else f"{path}: {key}: {text}"
-            for line, key, text in self.problems
-        ]
+        lines = []
+        for line, key, text in self.problems:
+            place = f"{path}:{line}" if line else path
+            lines.append(f"{place}: {key}: {text}")
         if len(lines) > 1:
+            count = f"{len(lines)} mistakes"
+            if len(lines) >= _MAX_PROBLEMS:
+                count += " or more"
             hidden = len(lines) - _MAX_SHOWN
-            count = f"{len(lines)} mistakes{' or more' if len(lines) >= _MAX_PROBLEMS else ''}"
-            lines = [
-                f"{path} has {count}:",
-                *lines[:_MAX_SHOWN],
-                *([f"… and {hidden} more"] if hidden > 0 else []),
-            ]
+            lines = [f"{path} has {count}:", *lines[:_MAX_SHOWN]]
+            if hidden > 0:
+                lines.append(f"… and {hidden} more")
         super().__init__("\n".join(lines))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -105,14 +107,11 @@ class Document:
         line.
         """
         path = (*self._prefix, *keys)
-        return next(
-            (
-                self._lines[path[:length]]
-                for length in range(len(path), 0, -1)
-                if path[:length] in self._lines
-            ),
-            0,
-        )
+        while path:
+            if path in self._lines:
+                return self._lines[path]
+            path = path[:-1]
+        return 0
 
     def add(self, keys: KeyPath, text: str) -> None:
         """Add a mistake at a key. Raise ManifestError if there are too many to look for more."""
@@ -131,12 +130,11 @@ def key_text(keys: KeyPath) -> str:
     for key in keys:
         if isinstance(key, int):
             text += f"[{key}]"
-        else:
-            is_bare = key and all(
-                char.isascii() and (char.isalnum() or char in "_-") for char in key
-            )
-            name = key if is_bare else json.dumps(key, ensure_ascii=False)
-            text += f".{name}" if text else name
+            continue
+        if text:
+            text += "."
+        is_bare = re.fullmatch(r"[A-Za-z0-9_-]+", key)
+        text += key if is_bare else json.dumps(key, ensure_ascii=False)
     return text
 
 
@@ -153,12 +151,11 @@ def find_manifest(path: str | os.PathLike[str]) -> str:
     name = file_name(path)
     if not os.path.isdir(name):
         return name
-    own, project = (
-        os.path.normpath(os.path.join(name, each)) for each in (MANIFEST_NAME, PYPROJECT)
-    )
-    in_project = os.path.isfile(project) and "devmod" in _tool_tables(
-        _parse(project, _read(project))
-    )
+    own = os.path.normpath(os.path.join(name, MANIFEST_NAME))
+    project = os.path.normpath(os.path.join(name, PYPROJECT))
+    in_project = False
+    if os.path.isfile(project):
+        in_project = "devmod" in _tool_tables(_parse(project, _read(project)))
     if not os.path.exists(own):
         if in_project:
             return project
@@ -167,10 +164,9 @@ def find_manifest(path: str | os.PathLike[str]) -> str:
         )
         raise FileNotFoundError(2, what, name)
     if in_project:
-        text = f"{own} is a manifest as well; keep one of them"
-        raise ManifestError(
-            project, [Document(project, _read(project), {}, ("tool", "devmod")).problem((), text)]
-        )
+        document = Document(project, _read(project), {}, ("tool", "devmod"))
+        problem = document.problem((), f"{own} is a manifest as well; keep one of them")
+        raise ManifestError(project, [problem])
     return own
 
 
@@ -191,46 +187,30 @@ def read_document(path: str | os.PathLike[str]) -> Document:
         return Document(name, text, data)
     table = _tool_tables(data).get("devmod")
     if not isinstance(table, dict):
-        raise ManifestError(
-            name,
-            [
-                Problem(
-                    0,
-                    "tool.devmod",
-                    "expected a table with the manifest, which is missing. See: devmod init --help",
-                )
-            ],
-        )
+        text = "expected a table with the manifest, which is missing. See: devmod init --help"
+        raise ManifestError(name, [Problem(0, "tool.devmod", text)])
     return Document(name, text, table, ("tool", "devmod"))
 
 
 def _tool_tables(data: Mapping[str, Any]) -> Mapping[str, Any]:
     tool = data.get("tool")
-    return tool if isinstance(tool, dict) else {}
+    if isinstance(tool, dict):
+        return tool
+    return {}
 
 
 def _read(path: str) -> str:
     with open_regular(path) as file:
         data = file.read(_LARGEST + 1)
     if len(data) > _LARGEST:
-        raise ManifestError(
-            path,
-            [Problem(0, "the file", f"it is too large for a manifest: over {_LARGEST >> 20} MiB")],
-        )
+        problem = f"it is too large for a manifest: over {_LARGEST >> 20} MiB"
+        raise ManifestError(path, [Problem(0, "the file", problem)])
     try:
         return data.removeprefix(codecs.BOM_UTF8).decode()
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
-        raise ManifestError(
-            path,
-            [
-                Problem(
-                    line,
-                    "the file",
-                    f"expected UTF-8 text, got the byte 0x{error.object[error.start]:02x}",
-                )
-            ],
-        ) from None
+        problem = f"expected UTF-8 text, got the byte 0x{error.object[error.start]:02x}"
+        raise ManifestError(path, [Problem(line, "the file", problem)]) from None
 
 
 def _parse(path: str, text: str) -> dict[str, Any]:
@@ -240,10 +220,12 @@ def _parse(path: str, text: str) -> dict[str, Any]:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         message, _, place = str(error).partition(" (at ")
+        line = text.count("\n") + 1
+        where = "the end of the file"
         words = place.removesuffix(")").split()  # "line 3, column 7", or "end of document"
-        in_line = words[:1] == ["line"]
-        line = int(words[1].strip(",")) if in_line else text.count("\n") + 1
-        where = f"column {words[3]}" if in_line else "the end of the file"
+        if words[:1] == ["line"]:
+            line = int(words[1].strip(","))
+            where = f"column {words[3]}"
         raise ManifestError(
             path, [Problem(line, where, f"the text is not TOML: {message}")]
         ) from None
@@ -266,7 +248,8 @@ def _check_values(path: str, text: str, data: Mapping[str, Any]) -> None:
         keys, value = waiting.pop()
         if len(keys) > _MAX_DEPTH:
             raise ManifestError(path, [_too_deep()])
-        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, each in items:
             if isinstance(each, (dict, list)):
                 waiting.append(((*keys, key), each))
             elif isinstance(each, int) and not -(1 << 63) <= each < 1 << 64:
@@ -349,7 +332,8 @@ class _Scanner:
 
     def _pair(self, table: KeyPath) -> None:
         """Read ``key = value``."""
-        line, path = self._line, table
+        line = self._line
+        path = table
         for name in self._key():
             path = (*path, name)
             self._lines.setdefault(path, line)
@@ -369,13 +353,8 @@ class _Scanner:
                 if not self._take(","):
                     self._pair(path)
         else:
-            while self._token not in (
-                "",
-                ",",
-                "]",
-                "}",
-                "\n",
-            ):  # a string, or the parts of another scalar
+            # A string, or the parts of another scalar.
+            while self._token not in ("", ",", "]", "}", "\n"):
                 self._next()
 
     def _key(self) -> list[str]:
@@ -383,11 +362,9 @@ class _Scanner:
         names: list[str] = []
         while not names or self._take("."):
             token = self._next()
-            names.append(
-                str(tomllib.loads(f"key = {token}")["key"])
-                if token.startswith(('"', "'"))
-                else token
-            )
+            if token.startswith(('"', "'")):
+                token = str(tomllib.loads(f"key = {token}")["key"])
+            names.append(token)
         return names
 
     def _skip_breaks(self) -> bool:

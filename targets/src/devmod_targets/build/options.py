@@ -424,7 +424,9 @@ def _parse_locals(texts: Sequence[str]) -> dict[str, Any] | None:
             raise ValueError(
                 f"--local {text}: expected bytes, such as scratch=1024, scratch=4/thread or reduce.scratch=4/thread"
             )
-        group = result.setdefault(function, {}) if function else result
+        group = result
+        if function:
+            group = result.setdefault(function, {})
         if not isinstance(group, dict) or parameter in group:
             raise ValueError(f"--local {text}: {names} is given twice")
         group[parameter] = _local_of(*size)
@@ -457,7 +459,9 @@ def _merged_locals(earlier: Locals, later: Locals) -> Locals:
 def _locals_argument(sizes: Locals) -> dict[str, Any] | None:
     result: dict[str, Any] = {}
     for function, parameter, nbytes, per_thread in sizes:
-        group = result.setdefault(function, {}) if function else result
+        group = result
+        if function:
+            group = result.setdefault(function, {})
         group[parameter] = _local_of(nbytes, per_thread)
     return result or None
 

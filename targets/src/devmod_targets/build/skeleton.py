@@ -67,7 +67,8 @@ _BYTES = {
 _SKIPPED_FOLDERS = frozenset(
     ("build", "dist", "node_modules", "venv", "__pycache__", "site-packages")
 )
-_MAX_FILES, _MAX_TEXT = 100_000, 4 << 20
+_MAX_FILES = 100_000
+_MAX_TEXT = 4 << 20
 
 
 def schema_text() -> str:
@@ -99,8 +100,12 @@ def find_sources(folder: str, kinds: Sequence[str] = ()) -> tuple[list[str], lis
         belong to other files. Binaries of other compilers, such as PTX, are not included.
     """
     specs = _specs(kinds)
-    excluded = _BINARY_SUFFIXES if kinds else (*_BINARY_SUFFIXES, *_AMBIGUOUS_SUFFIXES)
-    suffixes = {suffix for spec in specs for suffix in spec.languages if suffix not in excluded}
+    suffixes: set[str] = set()
+    for spec in specs:
+        suffixes.update(spec.languages)
+    suffixes.difference_update(_BINARY_SUFFIXES)
+    if not kinds:
+        suffixes.difference_update(_AMBIGUOUS_SUFFIXES)
     result: list[str] = []
     unusable: list[str] = []
     for number, path in enumerate(_files(folder)):
@@ -108,7 +113,10 @@ def find_sources(folder: str, kinds: Sequence[str] = ()) -> tuple[list[str], lis
             break
         if suffix_of(path) in suffixes and _has_kernel(folder, path):
             # Bytes that are not UTF-8 are lone surrogates here, which are not printable.
-            (result if path.isprintable() and "\\" not in path else unusable).append(path)
+            if path.isprintable() and "\\" not in path:
+                result.append(path)
+            else:
+                unusable.append(path)
     return sorted(result), sorted(unusable)
 
 
@@ -190,64 +198,98 @@ def manifest_text(
     """
     failures = failures or {}
     kinds = [Target.parse(text).kind for text in targets]
-
-    def is_for(spec: TargetSpec, source: str) -> bool:
-        return suffix_of(source) in spec.languages
-
-    # CUDA C++ alone makes no target of rocm: that is a choice of the user's.
-    specs = [
-        spec
-        for spec in _specs(kinds)
-        if any(is_for(spec, each) and (kinds or is_own(spec, suffix_of(each))) for each in sources)
-    ]
+    specs = _specs_of(sources, kinds)
     targets = targets or [_example(spec, sources) for spec in specs]
-    missing = [kind for kind in kinds if all(spec.kind != kind for spec in specs)]
-    if missing:
-        raise FormatError(f"no source is for the target {missing[0]!r}")
-    groups = _kernels(sources)
-    uses = {
-        name: [spec.kind for spec in specs if any(is_for(spec, source) for source in own)]
-        for name, own in groups.items()
-    }
-    absent = {
-        spec.kind
-        for spec in specs
-        if all((name, spec.kind) in failures for name, used in uses.items() if spec.kind in used)
-    }
-    kernels: list[str] = []
-    for name, own in groups.items():
-        skip = [spec.kind for spec in specs if spec.kind not in (*uses[name], *absent)]
-        suffixes = [*map(suffix_of, own)]
-        chosen = {
-            spec.kind: chosen_sources(spec, suffixes) for spec in specs if spec.kind in uses[name]
-        }
-        unused = {
-            each: other_choice(chosen, suffixes, index)
-            for index, each in enumerate(own)
-            if not any(row[index] for row in chosen.values())
-        }
-        own = [each for each in own if each not in unused]
-        kernels += ["", f"[{key_text(('kernels', name))}]", f"sources = {_array(own, 110)}"]
-        kernels += [
-            f"# {_quote(source)} is left out: {reason}" for source, reason in unused.items()
-        ]
-        failed = [kind for kind in uses[name] if (name, kind) in failures and kind not in absent]
-        kernels += [f"# {kind} is left out: {failures[name, kind]}" for kind in failed]
-        comment = "" if failed else "  # the targets without a source"
-        kernels += [f"skip = {_array([*skip, *failed], 110)}{comment}"] if skip or failed else []
-        kernels += _local_lines(folder, name, own)
-    first = {kind: text for (_, kind), text in reversed([*failures.items()])}
-    absent_targets = {
-        text: first[kind] for text in targets if (kind := parse_target(text).kind) in absent
-    }
+    for kind in kinds:
+        if all(spec.kind != kind for spec in specs):
+            raise FormatError(f"no source is for the target {kind!r}")
+
+    kernels = [_Kernel(name, own, specs) for name, own in _kernels(sources).items()]
+    #: The kinds for which every kernel fails. They are left out of the targets.
+    absent: set[str] = set()
+    for spec in specs:
+        users = [each.name for each in kernels if spec.kind in each.kinds]
+        if all((name, spec.kind) in failures for name in users):
+            absent.add(spec.kind)
+    lines: list[str] = []
+    for each in kernels:
+        lines += each.lines(folder, absent, failures)
+
+    reasons: dict[str, str] = {}
+    for (_, kind), text in failures.items():
+        reasons.setdefault(kind, text)
+    absent_targets: dict[str, str] = {}
+    for text in targets:
+        kind = parse_target(text).kind
+        if kind in absent:
+            absent_targets[text] = reasons[kind]
     texts = {
         "output": _quote(output),
         "targets": _array(targets, 88, absent_targets),
-        "kernels": "\n".join(kernels),
+        "kernels": "\n".join(lines),
     }
-    return f"#:schema ./{SCHEMA_NAME}\n" + Template(
-        header_text(__package__, "skeleton.toml")
-    ).substitute(texts)
+    template = Template(header_text(__package__, "skeleton.toml"))
+    return f"#:schema ./{SCHEMA_NAME}\n" + template.substitute(texts)
+
+
+def _specs_of(sources: Sequence[str], kinds: Sequence[str]) -> list[TargetSpec]:
+    """Return the specs of the kinds that take a source."""
+    suffixes = {suffix_of(source) for source in sources}
+    result = []
+    for spec in _specs(kinds):
+        taken = [each for each in suffixes if each in spec.languages]
+        # CUDA C++ alone makes no target of rocm: that is a choice of the user's.
+        if (taken and kinds) or any(is_own(spec, each) for each in taken):
+            result.append(spec)
+    return result
+
+
+class _Kernel:
+    """A kernel of the manifest, with the kinds that take one of its sources."""
+
+    def __init__(self, name: str, sources: list[str], specs: Sequence[TargetSpec]) -> None:
+        self.name = name
+        self._sources = sources
+        self._specs = specs
+        suffixes = [suffix_of(each) for each in sources]
+        self.kinds = [
+            spec.kind for spec in specs if any(each in spec.languages for each in suffixes)
+        ]
+
+    def lines(
+        self, folder: str, absent: set[str], failures: Mapping[tuple[str, str], str]
+    ) -> list[str]:
+        """Return the lines of its table."""
+        unused = self._unused()
+        own = [each for each in self._sources if each not in unused]
+        result = ["", f"[{key_text(('kernels', self.name))}]", f"sources = {_array(own, 110)}"]
+        for source, reason in unused.items():
+            result.append(f"# {_quote(source)} is left out: {reason}")
+        skip = [spec.kind for spec in self._specs if spec.kind not in (*self.kinds, *absent)]
+        failed = [
+            kind for kind in self.kinds if (self.name, kind) in failures and kind not in absent
+        ]
+        for kind in failed:
+            result.append(f"# {kind} is left out: {failures[self.name, kind]}")
+        if failed:
+            result.append(f"skip = {_array([*skip, *failed], 110)}")
+        elif skip:
+            result.append(f"skip = {_array(skip, 110)}  # the targets without a source")
+        return result + _local_lines(folder, self.name, own)
+
+    def _unused(self) -> dict[str, str]:
+        """Return the sources that no kind takes beside the others, with the reasons."""
+        suffixes = [suffix_of(each) for each in self._sources]
+        chosen = {
+            spec.kind: chosen_sources(spec, suffixes)
+            for spec in self._specs
+            if spec.kind in self.kinds
+        }
+        result: dict[str, str] = {}
+        for index, source in enumerate(self._sources):
+            if not any(row[index] for row in chosen.values()):
+                result[source] = other_choice(chosen, suffixes, index)
+        return result
 
 
 def example_target(source: str) -> str:
@@ -281,7 +323,8 @@ def _files(folder: str) -> Iterator[str]:
         )
         relative = os.path.relpath(parent, folder).replace(os.sep, "/")
         prefix = "" if relative == "." else f"{relative}/"
-        yield from (prefix + name for name in sorted(names))
+        for name in sorted(names):
+            yield prefix + name
 
 
 def _has_kernel(folder: str, path: str) -> bool:
@@ -307,11 +350,11 @@ def _local_lines(folder: str, kernel: str, sources: Sequence[str]) -> list[str]:
     """Return comments with the default sizes of local memory, in the tables of the targets with
     such parameters if others have none.
     """
-    keys = {
-        source: f"# local = {{ {', '.join(found)} }}"
-        for source in sources
-        if (found := _locals(folder, source))
-    }
+    keys: dict[str, str] = {}
+    for source in sources:
+        found = _locals(folder, source)
+        if found:
+            keys[source] = f"# local = {{ {', '.join(found)} }}"
     if len(set(keys.values())) == 1 and len(keys) == len(sources):
         return [f"{next(iter(keys.values()))}  # a default size, so that calls omit the parameter"]
     lines = []
@@ -336,11 +379,12 @@ def _locals(folder: str, source: str) -> list[str]:
         rf"\b{word}\s+(?:const\s+|volatile\s+)*([a-z]+)(\d*)\s*\*\s*(?:(?:restrict|const)\s+)*(\w+)",
         " ".join(heads),
     )
-    sizes = {
-        name: _BYTES[type_] * (4 if lanes == "3" else int(lanes or 1))
-        for type_, lanes, name in found
-        if type_ in _BYTES
-    }
+    sizes: dict[str, int] = {}
+    for type_, lanes, name in found:
+        if lanes == "3":
+            lanes = "4"  # a vector of three takes the place of four
+        if type_ in _BYTES:
+            sizes[name] = _BYTES[type_] * int(lanes or 1)
     return [f'{name} = "{size}/thread"' for name, size in sizes.items()]
 
 
@@ -351,11 +395,12 @@ def _kernels(sources: Iterable[str]) -> dict[str, list[str]]:
     groups = grouped((source.rpartition("/")[2].rpartition(".")[0], source) for source in sources)
     kernels: dict[str, list[str]] = {}
     for stem, group in groups.items():
-        alone = len({suffix_of(source) for source in group}) == len(group)
+        if len({suffix_of(source) for source in group}) == len(group):
+            kernels.setdefault(stem, []).extend(group)
+            continue
         for source in group:
-            kernels.setdefault(
-                stem if alone else source.rpartition(".")[0].replace("/", "-"), []
-            ).append(source)
+            name = source.rpartition(".")[0].replace("/", "-")
+            kernels.setdefault(name, []).append(source)
     return dict(sorted(kernels.items()))
 
 
@@ -371,8 +416,10 @@ def _array(items: Sequence[str], width: int, absent: Mapping[str, str] | None = 
     line = f"[{', '.join(map(_quote, items))}]"
     if len(line) <= width and not absent:
         return line
-    lines = [
-        f"    # {_quote(each)},  # {absent[each]}\n" if each in absent else f"    {_quote(each)},\n"
-        for each in items
-    ]
+    lines = []
+    for each in items:
+        if each in absent:
+            lines.append(f"    # {_quote(each)},  # {absent[each]}\n")
+        else:
+            lines.append(f"    {_quote(each)},\n")
     return f"[\n{''.join(lines)}]"

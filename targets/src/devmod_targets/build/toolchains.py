@@ -39,19 +39,14 @@ from devmod_targets.build.plan import Job
 _CLANG = ("libclang",)
 _NVIDIA = (
     "cuda-bindings",
-    *(
-        f"nvidia-{part}"
-        for part in (
-            "cuda-nvrtc",
-            "cuda-nvcc",
-            "cuda-runtime",
-            "cuda-cccl",
-            "cuda-crt",
-            "nvfatbin",
-            "nvjitlink",
-            "nvvm",
-        )
-    ),
+    "nvidia-cuda-nvrtc",
+    "nvidia-cuda-nvcc",
+    "nvidia-cuda-runtime",
+    "nvidia-cuda-cccl",
+    "nvidia-cuda-crt",
+    "nvidia-nvfatbin",
+    "nvidia-nvjitlink",
+    "nvidia-nvvm",
 )
 #: The wheels whose versions a kind's payloads depend on. Older wheels of NVIDIA have CUDA's version
 #: in their names.
@@ -105,22 +100,18 @@ def toolchain_of(job: Job) -> str:
     """
     if _language_of(job) == "Triton":
         # The file of the job may import any package.
-        return "\n".join(
-            [
-                *_own_versions(),
-                sys.version,
-                *(f"{name} {version}" for name, version in sorted(_installed().items())),
-            ]
-        )
-    return _toolchain_of(
-        job.kind, job.target, _toolchain_options(job.options), is_slang=_language_of(job) == "Slang"
-    )
+        packages = [f"{name} {version}" for name, version in sorted(_installed().items())]
+        return "\n".join([*_own_versions(), sys.version, *packages])
+    is_slang = _language_of(job) == "Slang"
+    return _toolchain_of(job.kind, job.target, _toolchain_options(job.options), is_slang=is_slang)
 
 
 def _language_of(job: Job) -> str:
     spec = find_spec(job.kind)
     name = job.language or suffix_of(job.source)
-    return spec.languages.get(name, name) if spec is not None else name
+    if spec is None:
+        return name
+    return spec.languages.get(name, name)
 
 
 def system_headers(job: Job) -> SystemHeaders:
@@ -130,15 +121,15 @@ def system_headers(job: Job) -> SystemHeaders:
     if job.kind not in _OWN_CLANG or _language_of(job) == "Triton":
         return SystemHeaders()
     folder = os.path.join(_NO_FOLDER, job.kind)
-    texts = {
-        os.path.join(folder, *name.split("/")): text
-        for name, text in header_files(f"devmod_targets.{job.kind}").items()
-    }
+    headers = header_files(f"devmod_targets.{job.kind}")
+    texts = {os.path.join(folder, *name.split("/")): text for name, text in headers.items()}
+    folders = [folder]
     own = _clang_headers(_toolchain_options(job.options))
-    library = _library_headers() if job.kind == "hexagon" else ()
-    return SystemHeaders(
-        (folder, *([own] if own else ()), *library), texts, _FIRST.get(job.kind, ())
-    )
+    if own:
+        folders.append(own)
+    if job.kind == "hexagon":
+        folders += _library_headers()
+    return SystemHeaders(tuple(folders), texts, _FIRST.get(job.kind, ()))
 
 
 def knows_headers(job: Job) -> bool:
@@ -172,40 +163,58 @@ def _toolchain_of(kind: str, target: str, options: tuple[str, ...], *, is_slang:
         return "\n".join([*parts, own]) if own else ""
     if kind == "metal" and "metallib" in target:
         return ""  # the version of Xcode cannot be read without running it
-    wheels = dict.fromkeys((*_WHEELS[kind], *(("slangpy",) if is_slang else ())))
-    installed = _installed() if wheels else {}
-    if "libclang" in _WHEELS[kind] and "libclang" not in installed and package_folders("clang"):
-        return ""  # the library of another package, whose version is unknown
-    parts += [f"{name} {installed[name]}" for name in wheels if name in installed]
-    files = [path for name in PROGRAMS.get(kind, ()) if (path := find_program(name))]
+
+    wheels = [*_WHEELS[kind]]
+    if is_slang and "slangpy" not in wheels:
+        wheels.append("slangpy")
+    if wheels:
+        installed = _installed()
+        if "libclang" in wheels and "libclang" not in installed and package_folders("clang"):
+            return ""  # the library of another package, whose version is unknown
+        parts += [f"{name} {installed[name]}" for name in wheels if name in installed]
+    if kind == "cuda":
+        parts += _cuda_headers()
+        if "-compiler=nvcc" in target.split():
+            parts += _host_compiler()
+    for path in _toolchain_files(kind, options):
+        parts.append(f"{os.path.basename(path)} {file_digest(path)}")
+    return "\n".join(parts)
+
+
+def _cuda_headers() -> list[str]:
+    """Return the digests of NVIDIA's headers. Its wheels have a folder for each version of CUDA."""
+    result = []
+    for folder in package_folders("nvidia"):
+        for each in sorted(glob.glob(f"{glob.escape(folder)}/cu*/include")):
+            result.append(f"headers {_tree_digest(each)}")
+    return result
+
+
+def _toolchain_files(kind: str, options: tuple[str, ...]) -> list[str]:
+    """Return the programs and the libraries that a kind's payloads depend on."""
+    programs = [find_program(name) for name in PROGRAMS.get(kind, ())]
+    files = [path for path in programs if path]
     files += libraries_of(files, SHADER_LIBRARIES)
     if kind == "webgpu":
         from devmod_targets.webgpu._naga import find_package
 
-        if package := find_package():
+        package = find_package()
+        if package:
             files.append(os.path.join(package, "dist", "wasm", "naga_bg.wasm"))
-    if kind == "cuda":
-        for folder in package_folders(
-            "nvidia"
-        ):  # it has a folder of headers for each version of CUDA
-            parts += [
-                f"headers {_tree_digest(each)}"
-                for each in sorted(glob.glob(f"{glob.escape(folder)}/cu*/include"))
-            ]
-        parts += _host_compiler() if "-compiler=nvcc" in target.split() else []
     if kind in _OWN_CLANG:
         files += _clang_files(_named_clang(options))
     if kind == "rocm":
-        folder = _option_value(options, "-device-libs=") or environment_text(
-            "DEVMOD_ROCM_DEVICE_LIBS"
-        )
-        files += [
-            path
-            for name in _DEVICE_LIBS
-            if folder and os.path.isfile(path := os.path.join(folder, name))
-        ]
-    parts += [f"{os.path.basename(path)} {file_digest(path)}" for path in files]
-    return "\n".join(parts)
+        files += _device_libraries(options)
+    return files
+
+
+def _device_libraries(options: tuple[str, ...]) -> list[str]:
+    folder = _option_value(options, "-device-libs=")
+    folder = folder or environment_text("DEVMOD_ROCM_DEVICE_LIBS")
+    if not folder:
+        return []
+    paths = [os.path.join(folder, name) for name in _DEVICE_LIBS]
+    return [path for path in paths if os.path.isfile(path)]
 
 
 def clear() -> None:
@@ -232,18 +241,22 @@ def _plugin_toolchain(kind: str, target: str, options: tuple[str, ...]) -> str:
         return ""
     try:
         function = getattr(import_module(spec.compiler.partition(":")[0]), "toolchain_key", None)
-        key = function(target, options) if function is not None else ""
+        if function is None:
+            return ""
+        key = function(target, options)
     except Exception:  # noqa: BLE001 - a job of that kind fails with the reason
         return ""
-    return f"{claim.provider}\n{key}" if key and isinstance(key, str) else ""
+    if key and isinstance(key, str):
+        return f"{claim.provider}\n{key}"
+    return ""
 
 
 def _option_value(options: Sequence[str], prefix: str) -> str:
     """Return the value of the last option with a prefix; "" without one."""
-    return next(
-        (option.removeprefix(prefix) for option in reversed(options) if option.startswith(prefix)),
-        "",
-    )
+    for option in reversed(options):
+        if option.startswith(prefix):
+            return option.removeprefix(prefix)
+    return ""
 
 
 def _named_clang(options: Sequence[str]) -> str:
@@ -260,9 +273,10 @@ def _clang_files(clang: str) -> list[str]:
         return []
     result = [clang]
     for folder in dict.fromkeys((os.path.dirname(clang), os.path.dirname(os.path.realpath(clang)))):
-        result += [
-            file for each in ("ld.lld", "lld") if (file := find_program(os.path.join(folder, each)))
-        ]
+        for each in ("ld.lld", "lld"):
+            file = find_program(os.path.join(folder, each))
+            if file:
+                result.append(file)
     return result + libraries_of(result, _CLANG_LIBRARIES)
 
 
@@ -275,11 +289,12 @@ def _clang_headers(options: tuple[str, ...]) -> str:
     else:
         clang = os.path.realpath(clang)
         number = re.search(r"-(\d+)", os.path.basename(clang))
-        pattern = ("lib*", "clang", f"{number[1]}*" if number else "*", "include")
-        folders = glob.glob(
-            os.path.join(glob.escape(os.path.dirname(os.path.dirname(clang))), *pattern)
-        )
-    return next(filter(os.path.isdir, folders), "") if len(folders) == 1 else ""
+        version = f"{number[1]}*" if number else "*"
+        root = glob.escape(os.path.dirname(os.path.dirname(clang)))
+        folders = glob.glob(os.path.join(root, "lib*", "clang", version, "include"))
+    if len(folders) == 1 and os.path.isdir(folders[0]):
+        return folders[0]
+    return ""
 
 
 @cache
@@ -303,16 +318,13 @@ def _host_compiler() -> list[str]:
     except DevmodError:
         return []
     folders = {os.path.realpath(folder) for folder in compiler.folders if os.path.isdir(folder)}
-    outermost = sorted(
-        each
-        for each in folders
-        if not any(each.startswith(os.path.join(other, "")) for other in folders)
-    )
-    digests = [f"host headers {_tree_digest(folder)}" for folder in outermost]
-    return [
-        f"{os.path.basename(compiler.path)} {compiler.version} {file_digest(compiler.path)}",
-        *digests,
-    ]
+    name = os.path.basename(compiler.path)
+    result = [f"{name} {compiler.version} {file_digest(compiler.path)}"]
+    for folder in sorted(folders):
+        is_inside = any(folder.startswith(os.path.join(other, "")) for other in folders)
+        if not is_inside:
+            result.append(f"host headers {_tree_digest(folder)}")
+    return result
 
 
 @cache
@@ -326,12 +338,10 @@ def _own_versions() -> list[str]:
         ("devmod-readers", devmod_readers),
         ("devmod-targets", devmod_targets),
     ):
-        digest = (
-            " " + _tree_digest(os.path.dirname(str(module.__file__)))
-            if ".dev" in devmod.__version__
-            else ""
-        )
-        result.append(f"{name} {devmod.__version__}{digest}")
+        text = f"{name} {devmod.__version__}"
+        if ".dev" in devmod.__version__:
+            text += " " + _tree_digest(os.path.dirname(str(module.__file__)))
+        result.append(text)
     return result
 
 
