@@ -48,7 +48,9 @@ SUFFIXES = {
 }
 #: The limits on a stranger's folder or wheel: its entries, the bytes of one file, and the
 #: characters of a name.
-MAX_ENTRIES, MAX_BYTES, MAX_NAME = 1 << 20, 1 << 28, 512
+MAX_ENTRIES = 1 << 20
+MAX_BYTES = 1 << 28
+MAX_NAME = 512
 #: A wheel may unpack to this many times its size, and `MAX_BYTES`.
 MAX_RATIO = 64
 #: The bytes of the payloads that are in memory at a time.
@@ -90,19 +92,19 @@ def payload_files(paths: Iterable[str | os.PathLike[str]]) -> list[PayloadFile]:
         names: Iterable[str]
         read: Callable[[str], bytes | None]
         if stat.S_ISDIR(os.stat(path).st_mode):
-            names, read = _folder_names(path), partial(_read_below, path)
+            names = _folder_names(path)
+            read = partial(_read_below, path)
         else:
             names, read = _file_names(path)
         for name in names:
-            if os.path.splitext(name)[1].lower() in SUFFIXES:
-                if name in files or not _is_plain(name):
-                    problem = (
-                        "is there twice" if name in files else "is a name that no file may have"
-                    )
-                    raise FormatError(
-                        f"{path!r}: the payload {quote_name(name[:MAX_NAME])} {problem}"
-                    )
-                files[name] = PayloadFile(name, read)
+            if os.path.splitext(name)[1].lower() not in SUFFIXES:
+                continue
+            subject = f"{path!r}: the payload {quote_name(name[:MAX_NAME])}"
+            if name in files:
+                raise FormatError(f"{subject} is there twice")
+            if not _is_plain(name):
+                raise FormatError(f"{subject} is a name that no file may have")
+            files[name] = PayloadFile(name, read)
     return [files[name] for name in sorted(files)]
 
 
@@ -112,7 +114,8 @@ def _is_plain(name: str) -> bool:
 
 
 def _folder_names(folder: str) -> Iterator[str]:
-    count, places = 0, [""]
+    count = 0
+    places = [""]
     for place in places:  # grows
         with os.scandir(os.path.join(folder, place)) as entries:
             for each in entries:
@@ -141,21 +144,22 @@ def _file_names(path: str) -> tuple[list[str], Callable[[str], bytes | None]]:
         tail = file.read()
     # The module zipfile reads the whole directory: its size is in the record at the end, or in that
     # of large archives.
-    at, large = tail.rfind(b"PK\5\6"), tail.rfind(b"PK\6\6")
+    at = tail.rfind(b"PK\5\6")
     if at < 0 or os.path.splitext(path)[1].lower() in SUFFIXES:
         return [os.path.basename(path)], partial(_read_below, os.path.dirname(path), links=True)
-    size = (
-        int.from_bytes(tail[at + 12 : at + 16], "little")
-        if large < 0
-        else int.from_bytes(tail[large + 40 : large + 48], "little")
-    )
+    record = tail[at + 12 : at + 16]
+    large = tail.rfind(b"PK\6\6")
+    if large >= 0:
+        record = tail[large + 40 : large + 48]
+    size = int.from_bytes(record, "little")
     if size > MAX_ENTRIES * 64:
         raise FormatError(
             f"{path!r} has a directory of {size} bytes; the limit is {MAX_ENTRIES * 64}"
         )
     archive = _read_archive(partial(zipfile.ZipFile, path), repr(path))
     infos = [each for each in archive.infolist() if not each.is_dir()]
-    unpacked, most = sum(each.file_size for each in infos), MAX_BYTES + MAX_RATIO * end
+    unpacked = sum(each.file_size for each in infos)
+    most = MAX_BYTES + MAX_RATIO * end
     if unpacked > most:
         raise FormatError(f"{path!r} unpacks to {unpacked} bytes; the limit for its size is {most}")
 
@@ -213,21 +217,20 @@ def pack(
             batch.append(_module(file, data, opaque, taken))
         except DevmodError as error:
             raise FormatError(f"{quote_name(file.name)} cannot be packed: {error}") from None
-        unknown += sum(
-            info.interface is not None and OPAQUE in info.interface.extra
-            for info in batch[-1].functions.values()
-        )
+        for info in batch[-1].functions.values():
+            if info.interface is not None and OPAQUE in info.interface.extra:
+                unknown += 1
         total += len(data)
         done(1)
         if total >= _BATCH or number == len(files):
-            with TemporaryFile(
-                dir=os.path.dirname(os.path.realpath(output))
-            ) as part:  # its modules are in memory no more
+            # In a file, its modules are in memory no more.
+            with TemporaryFile(dir=os.path.dirname(os.path.realpath(output))) as part:
                 part.write(devmod.dumps(devmod.bundle(*batch, mixed=True), compress=compress))
                 part.flush()
                 root = loads_own(mmap.mmap(part.fileno(), 0, access=mmap.ACCESS_READ))  # type: ignore[arg-type]
             modules += root.imports if root.kind == "bundle" else [root]
-            batch, total = [], 0
+            batch = []
+            total = 0
     devmod.save(devmod.bundle(*modules, mixed=True), output)
     return unknown
 
@@ -239,34 +242,45 @@ def _module(
     kind, fmt = SUFFIXES[suffix.lower()]
     spec = find_spec(kind)
     assert spec is not None
-    code: Any = data
-    metadata = file.read(f"{stem}.tvm_meta.json")
-    if metadata is not None:
-        fmap = devmod.load_metadata_from_json(metadata)
-    elif kind in ("vulkan", "webgpu"):
-        text: Any = decode_source(data, file.name, kind) if kind == "webgpu" else data
-        made: Any = devmod.compile(text, kind, language="WGSL" if kind == "webgpu" else "SPIR-V")
-        fmap, code = made.functions, made.code
-    else:
-        fmap = _functions(spec, kind, fmt, data, opaque)
-    if spec.shader_map and code is data:
-        code = dict.fromkeys(fmap, spec.unpack(data) if spec.unpack is not None else data)
-    variant = (
-        spec.architecture(fmt, data)
-        if spec.architecture is not None and not spec.shader_map
-        else ""
-    )
-    names = {}
-    for (
-        name
-    ) in fmap:  # a call would reach the first of two kernels with one name for one architecture
-        names[name] = name if (kind, variant, name) not in taken else f"{stem}:{name}"
+    fmap, code = _read_payload(file, spec, fmt, data, opaque)
+
+    variant = ""
+    if spec.architecture is not None and not spec.shader_map:
+        variant = spec.architecture(fmt, data)
+    # A call would reach the first of two kernels with one name for one architecture.
+    names: dict[str, str] = {}
+    for name in fmap:
+        is_taken = (kind, variant, name) in taken
+        names[name] = f"{stem}:{name}" if is_taken else name
         taken.add((kind, variant, names[name]))
     if isinstance(code, Mapping):
         code = {names.get(name, name): shader for name, shader in code.items()}
     module = FallbackModule(spec, fmt, {names[name]: info for name, info in fmap.items()}, code)
     module.__dict__["_devmod_origin"] = Origin(kind, sources={file.name: sha256(data).hexdigest()})
     return module
+
+
+def _read_payload(
+    file: PayloadFile, spec: devmod.TargetSpec, fmt: str, data: bytes, opaque: bool
+) -> tuple[Mapping[str, FunctionInfo], Any]:
+    """Return the functions of a payload, and its code as its module takes it."""
+    metadata = file.read(f"{os.path.splitext(file.name)[0]}.tvm_meta.json")
+    made: Any
+    if metadata is not None:
+        fmap = devmod.load_metadata_from_json(metadata)
+    elif spec.kind == "vulkan":
+        made = devmod.compile(data, spec.kind, language="SPIR-V")
+        return made.functions, made.code
+    elif spec.kind == "webgpu":
+        text = decode_source(data, file.name, spec.kind)
+        made = devmod.compile(text, spec.kind, language="WGSL")
+        return made.functions, made.code
+    else:
+        fmap = _functions(spec, spec.kind, fmt, data, opaque)
+    if not spec.shader_map:
+        return fmap, data
+    shader = spec.unpack(data) if spec.unpack is not None else data
+    return fmap, dict.fromkeys(fmap, shader)
 
 
 def _functions(
@@ -293,16 +307,14 @@ def _functions(
             raise FormatError(
                 f"it does not have the sizes of the parameters of the kernel {function.symbol!r}"
             )
-        own = zip(
-            function.types or [""] * len(places),
-            function.params or [Param("", "scalar")] * len(places),
-            places,
-            strict=True,
-        )
-        arguments = [(type_, param) if type_ else _by_size(place) for type_, param, place in own]
+        types = list(function.types or [""] * len(places))
+        params = list(function.params or [Param("", "scalar")] * len(places))
+        for index, (type_, place) in enumerate(zip(types, places, strict=True)):
+            if not type_:
+                types[index], params[index] = _by_size(place)
         known[name] = function.replace(
-            types=[type_ for type_, _ in arguments],
-            params=[param for _, param in arguments],
+            types=types,
+            params=params,
             extra={**function.extra, OPAQUE: True},
             tags=(DYNAMIC_SHARED_MEMORY,),  # a binary does not have whether it uses some
         )
@@ -310,9 +322,9 @@ def _functions(
 
 
 def _by_size(place: ParamPlace) -> tuple[str, Param]:
-    return (
-        ("uint64", Param("", "scalar", "handle")) if place.size == 8 else bytes_argument(place)[:2]
-    )
+    if place.size == 8:
+        return "uint64", Param("", "scalar", "handle")
+    return bytes_argument(place)[:2]
 
 
 def unpack(path: str | os.PathLike[str], folder: str | os.PathLike[str]) -> int:
@@ -344,19 +356,21 @@ def unpack(path: str | os.PathLike[str], folder: str | os.PathLike[str]) -> int:
 
 
 def _write_files(module: devmod.Module, folder: str) -> int:
-    sources = (
-        {digest: name for name, digest in module.origin.sources.items()}
-        if module.origin is not None
-        else {}
-    )
-    found = payload_of(module) if sources else None
-    codes = (
-        [] if found is None else found[3].values() if isinstance(found[3], Mapping) else [found[3]]
-    )
+    names: dict[str, str] = {}
+    origin = module.origin
+    if origin is not None:
+        names = {digest: name for name, digest in origin.sources.items()}
+    payload = payload_of(module) if names else None
+    codes: list[Any] = []
+    if payload is not None:
+        code = payload[3]
+        codes = list(code.values()) if isinstance(code, Mapping) else [code]
     count = 0
     for code in dict.fromkeys(codes):
-        data = bytes(code)[12:] if module.kind == "vulkan" else bytes(code)
-        name = sources.get(sha256(data).hexdigest())
+        data = bytes(code)
+        if module.kind == "vulkan":
+            data = data[12:]
+        name = names.get(sha256(data).hexdigest())
         if name is None:
             continue
         place = os.path.join(folder, *name.split("/"))

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from devmod import FunctionInfo
     from devmod_readers.reflection import ReflectedFunction
 
+    #: A function of an image, and the entries of the image's kernels by symbol.
+    _Chosen = tuple[ReflectedFunction, Mapping[str, KernelEntry]]
+
 
 __all__ = ["load"]
 
@@ -72,38 +75,44 @@ def load(
         check_raw("offload.load(data, fmap)")
     images = read_images(data)
     usable = [image for image in images if image.kind]
+    missing: dict[str, None] = {}
     if isinstance(fmap, Mapping):
-        symbols = {info.name for info in fmap.values()}
-        names = [_function_names(image, symbols) for image in usable]
-        found = [{key: info for key, info in fmap.items() if info.name in own} for own in names]
+        missing = dict.fromkeys(fmap)
+        found = [_declared_functions(image, fmap) for image in usable]
     else:
         found = image_functions([(image.kind, image.fmt, image.data) for image in usable], fmap)
     modules = []
-    missing = dict.fromkeys(fmap if isinstance(fmap, Mapping) else ())
     for image, functions in zip(usable, found, strict=True):
         if functions:
             modules.append(create_own(image.kind, bytes(image.data), image.fmt, functions))
-            missing = {key: None for key in missing if key not in functions}
+            for key in functions:
+                missing.pop(key, None)
     if not modules or missing:
         listed = list_names(f"{image.fmt or 'unknown'} {image.name}".rstrip() for image in images)
-        what = (
-            f"no image has the functions {list_names(missing)}"
-            if missing
-            else "fmap names no function"
-        )
+        what = "fmap names no function"
+        if missing:
+            what = f"no image has the functions {list_names(missing)}"
         raise FormatError(f"the container cannot be loaded: {what}; its images are: {listed}")
-    return devmod.bundle(*modules) if len(modules) > 1 else modules[0]
+    if len(modules) == 1:
+        return modules[0]
+    return devmod.bundle(*modules)
+
+
+def _declared_functions(
+    image: OffloadImage, fmap: Mapping[str, FunctionInfo]
+) -> dict[str, FunctionInfo]:
+    """Return those of the functions that an image has."""
+    own = _function_names(image, {info.name for info in fmap.values()})
+    return {key: info for key, info in fmap.items() if info.name in own}
 
 
 def _function_names(image: OffloadImage, symbols: Collection[str]) -> Collection[str]:
     """Return those of the symbols that are functions of an image."""
     if image.fmt == "ptx":
         return read_ptx(bytes(image.data).decode("utf-8", "replace"), symbols).keys()
-    return (
-        read_cubin(image.data, symbols).keys()
-        if image.fmt == "cubin"
-        else find_kernels(image.data, symbols)
-    )
+    if image.fmt == "cubin":
+        return read_cubin(image.data, symbols).keys()
+    return find_kernels(image.data, symbols)
 
 
 # -- The signatures of kernels that the images of a container have.
@@ -140,43 +149,20 @@ def image_functions(
     kernels = [read_kernels(kind, fmt, data) for kind, fmt, data in images]
     results: list[dict[str, FunctionInfo]] = [{} for _ in images]
     for name in names:
-        chosen = {
-            number: (one, entries)
-            for number, (every, entries) in enumerate(kernels)
-            if (one := _select(every, name))
-        }
+        chosen: dict[int, _Chosen] = {}
+        for number, (functions, entries) in enumerate(kernels):
+            function = _select(functions, name)
+            if function is not None:
+                chosen[number] = (function, entries)
         if not chosen:
             known = list_names(dict.fromkeys(key for functions, _ in kernels for key in functions))
             raise FormatError(
                 f"the container cannot be loaded: no image has the kernel {name!r}; its kernels: {known}"
             )
-        typed = next(
-            (
-                functions[name]
-                for functions, entries in chosen.values()
-                if not without_types(functions, entries)
-            ),
-            None,
-        )
-        if typed is None:
-            functions, entries = next(iter(chosen.values()))
-            symbol = without_types(functions, entries)
-            raise FormatError(
-                declaration_error("the container", symbol, functions, entries), function=name
-            )
-        sizes = {
-            tuple(place.size for place in entries[functions[name].symbol].params or ())
-            for functions, entries in chosen.values()
-        }
-        if len(sizes) > 1:
-            listed = " and ".join(str(list(each)) for each in sorted(sizes))
-            raise FormatError(
-                f"the container cannot be loaded: its images have arguments of different sizes for the kernel {name!r}: {listed} bytes. "
-                "Load each image with devmod.interop.offload.read_images(data)",
-                function=name,
-            )
+        typed = _typed_function(name, chosen.values())
+        _check_sizes(name, chosen.values())
         # A cubin does not contain the tag, and the PTX beside it does.
-        tags = max((functions[name].tags for functions, _ in chosen.values()), key=len)
+        tags = max((function.tags for function, _ in chosen.values()), key=len)
         for number, (_, entries) in chosen.items():
             own = with_entry(typed, entries[typed.symbol]).replace(tags=tags)
             spec = find_spec(images[number][0])
@@ -185,39 +171,58 @@ def image_functions(
     return results
 
 
-def _select(functions: Mapping[str, ReflectedFunction], name: str) -> dict[str, ReflectedFunction]:
-    """Return the function of a name or a symbol, under that name; {} if there is none."""
-    found = next(
-        (function for key, function in functions.items() if name in (key, function.symbol)), None
-    )
-    return {} if found is None else {name: found}
+def _select(functions: Mapping[str, ReflectedFunction], name: str) -> ReflectedFunction | None:
+    """Return the function of a name or a symbol; None if there is none."""
+    for key, function in functions.items():
+        if name in (key, function.symbol):
+            return function
+    return None
+
+
+def _typed_function(name: str, chosen: Collection[_Chosen]) -> ReflectedFunction:
+    """Return the first function whose image has its types. Raise FormatError if none has."""
+    for function, entries in chosen:
+        if not without_types({name: function}, entries):
+            return function
+    function, entries = next(iter(chosen))
+    symbol = without_types({name: function}, entries)
+    text = declaration_error("the container", symbol, {name: function}, entries)
+    raise FormatError(text, function=name)
+
+
+def _check_sizes(name: str, chosen: Collection[_Chosen]) -> None:
+    """Raise FormatError for images with arguments of different sizes."""
+    sizes: set[tuple[int, ...]] = set()
+    for function, entries in chosen:
+        sizes.add(tuple(place.size for place in entries[function.symbol].params or ()))
+    if len(sizes) > 1:
+        listed = " and ".join(str(list(each)) for each in sorted(sizes))
+        raise FormatError(
+            f"the container cannot be loaded: its images have arguments of different sizes for the kernel {name!r}: {listed} bytes. "
+            "Load each image with devmod.interop.offload.read_images(data)",
+            function=name,
+        )
 
 
 def read_kernels(
     kind: str, fmt: str, data: memoryview
 ) -> tuple[dict[str, ReflectedFunction], Mapping[str, KernelEntry]]:
     """Return the kernels of an image by name and by symbol."""
-    entries: Mapping[str, KernelEntry]
+    entries: dict[str, KernelEntry] = {}
     if kind == "metal":
         functions = read_metallib(bytes(data))
-        return functions, {
-            name: KernelEntry(name, () if all(each.types) else None)
-            for name, each in functions.items()
-        }
-    if kind == "cuda":
-        entries = (
-            read_ptx(bytes(data).decode("utf-8", "replace")) if fmt == "ptx" else read_cubin(data)
-        )
+        for name, each in functions.items():
+            entries[name] = KernelEntry(name, () if all(each.types) else None)
+        return functions, entries
+    if kind == "cuda" and fmt == "ptx":
+        entries = read_ptx(bytes(data).decode("utf-8", "replace"))
+    elif kind == "cuda":
+        entries = read_cubin(data)
     else:
-        entries = {
-            name: KernelEntry(
-                name,
-                tuple(
-                    ParamPlace(each.offset, each.size, is_pointer=each.kind == "global_buffer")
-                    for each in kernel.visible_arguments
-                ),
-                kernel.block,
-            )
-            for name, kernel in read_code_object(data).items()
-        }
+        for name, kernel in read_code_object(data).items():
+            places = [
+                ParamPlace(each.offset, each.size, is_pointer=each.kind == "global_buffer")
+                for each in kernel.visible_arguments
+            ]
+            entries[name] = KernelEntry(name, tuple(places), kernel.block)
     return declared_kernels(CompileRequest("", None), entries.values()), entries

@@ -123,11 +123,15 @@ def compile(  # noqa: A001 - what it does
     several = [targets] if isinstance(targets, (str, Target)) else list(targets)
     modules = []
     for target in several:
-        for variant in (Target.parse(target) if isinstance(target, str) else target).variants():
+        if isinstance(target, str):
+            target = Target.parse(target)
+        for variant in target.variants():
             fmt = payload_format(variant)
             kernel = compile_kernel(function, signature, constants or {}, options, variant)
             modules.append(_module_of(payload_of(kernel, fmt)))
-    return modules[0] if len(modules) == 1 else devmod.bundle(*modules)
+    if len(modules) == 1:
+        return modules[0]
+    return devmod.bundle(*modules)
 
 
 def payload_of(kernel: Any, fmt: str = "") -> Payload:
@@ -135,12 +139,12 @@ def payload_of(kernel: Any, fmt: str = "") -> Payload:
     of `load`.
     """
     try:
-        asm, metadata, source = dict(kernel.asm), kernel.metadata, kernel.src
-        name, backend, signature = (
-            str(metadata.name),
-            str(metadata.target.backend),
-            dict(source.signature),
-        )
+        asm = dict(kernel.asm)
+        metadata = kernel.metadata
+        source = kernel.src
+        name = str(metadata.name)
+        backend = str(metadata.target.backend)
+        signature = dict(source.signature)
     except (AttributeError, TypeError, ValueError):
         raise ArgumentError(
             f"triton.load(kernel): expected a kernel that Triton compiled, such as triton.compile(…) or function.warmup(…), got "
@@ -165,29 +169,31 @@ def payload_of(kernel: Any, fmt: str = "") -> Payload:
             kind=kind,
             function=name,
         )
-    slots = expand_signature(
-        name, signature, _constant_numbers(source), getattr(metadata, "tensordesc_meta", None)
-    )
-    entry = _entry_of(name, asm) if kind == "cuda" else None
+    tensors = getattr(metadata, "tensordesc_meta", None)
+    slots = expand_signature(name, signature, _constant_numbers(source), tensors)
+    entry: KernelEntry | None = None
+    if kind == "cuda":
+        entry = _entry_of(name, asm)
     slots += _hidden_slots(name, slots, entry, metadata)
-    block = (
-        int(metadata.num_warps)
-        * int(getattr(metadata, "warp_size", None) or metadata.target.warp_size),
-        1,
-        1,
-    )
+    warp_size = int(getattr(metadata, "warp_size", None) or metadata.target.warp_size)
+    block = (int(metadata.num_warps) * warp_size, 1, 1)
     if entry is not None:
         _check_entry(name, slots, entry, block)
+
     interface = devmod.Interface(
         [slot.param for slot in slots], block=block, shared_memory=int(metadata.shared)
     )
     tags = [tag for field, tag in _FLAGS.items() if getattr(metadata, field, False)]
     info = devmod.FunctionInfo(name, [slot.arg_type for slot in slots], tags, interface=interface)
-    code = asm[fmt].encode() if isinstance(asm[fmt], str) else bytes(asm[fmt])
-    listings = {
-        texts[key]: text for key, text in asm.items() if key in texts and isinstance(text, str)
-    }
-    return Payload(kind, code, fmt, {name: info}, listings, _origin(kind, metadata, source))
+    code = asm[fmt]
+    if isinstance(code, str):
+        code = code.encode()
+    listings: dict[str, str] = {}
+    for key, text in asm.items():
+        if key in texts and isinstance(text, str):
+            listings[texts[key]] = text
+    origin = _origin(kind, metadata, source)
+    return Payload(kind, bytes(code), fmt, {name: info}, listings, origin)
 
 
 def _module_of(payload: Payload) -> devmod.Module:
@@ -201,27 +207,28 @@ def _constant_numbers(source: Any) -> set[int]:
     """Return the numbers of the arguments that are constants. Triton has a path for each:
     (number,), or more for a part of a tuple.
     """
-    keys = getattr(source, "constants", None) or {}
-    return {
-        key[0] if isinstance(key, tuple) else key
-        for key in keys
-        if not isinstance(key, tuple) or len(key) == 1
-    }
+    result = set()
+    for key in getattr(source, "constants", None) or {}:
+        if not isinstance(key, tuple):
+            result.add(key)
+        elif len(key) == 1:
+            result.add(key[0])
+    return result
 
 
 def _entry_of(name: str, asm: Mapping[str, Any]) -> KernelEntry | None:
     """Return the record of the kernel in its PTX or its cubin; None if neither has one with
     parameters.
     """
-    entries = (
-        read_ptx(asm["ptx"], {name})
-        if "ptx" in asm
-        else read_cubin(asm["cubin"], {name})
-        if "cubin" in asm
-        else {}
-    )
-    entry = entries.get(name)
-    return entry if entry is not None and entry.params is not None else None
+    if "ptx" in asm:
+        entry = read_ptx(asm["ptx"], {name}).get(name)
+    elif "cubin" in asm:
+        entry = read_cubin(asm["cubin"], {name}).get(name)
+    else:
+        return None
+    if entry is None or entry.params is None:
+        return None
+    return entry
 
 
 def _hidden_slots(
@@ -243,11 +250,11 @@ def _hidden_slots(
     result = []
     for hidden, size in zip(_HIDDEN[:count], sizes, strict=False):
         if size:
-            result.append(
-                Slot("handle", devmod.Param(hidden, "buffer", "uint8", "rw", size=int(size)), 8)
-            )
+            memory = devmod.Param(hidden, "buffer", "uint8", "rw", size=int(size))
+            result.append(Slot("handle", memory, 8))
         else:
-            result.append(Slot("uint64", devmod.Param(hidden, "scalar", "uint64", default=0), 8))
+            null = devmod.Param(hidden, "scalar", "uint64", default=0)
+            result.append(Slot("uint64", null, 8))
     return result
 
 
@@ -272,17 +279,17 @@ def _check_entry(
 
 def _origin(kind: str, metadata: Any, source: Any) -> devmod.Origin:
     arch = str(metadata.target.arch)
+    if kind == "cuda":
+        arch = f"sm_{arch}"
     options = [
         f"{field}={getattr(metadata, field)}"
         for field in ("num_warps", "num_ctas", "num_stages")
         if hasattr(metadata, field)
     ]
     text = getattr(getattr(source, "fn", None), "src", None)
-    sources = {str(source.name): sha256(text.encode()).hexdigest()} if isinstance(text, str) else {}
+    sources: dict[str, str] = {}
+    if isinstance(text, str):
+        sources[str(source.name)] = sha256(text.encode()).hexdigest()
     version = getattr(metadata, "triton_version", "")
-    return devmod.Origin(
-        f"{kind} -arch={f'sm_{arch}' if kind == 'cuda' else arch}",
-        f"triton {version}".strip(),
-        options,
-        sources,
-    )
+    toolchain = f"triton {version}".strip()
+    return devmod.Origin(f"{kind} -arch={arch}", toolchain, options, sources)
