@@ -43,18 +43,15 @@ def function_name(request: CompileRequest, entry: str, others: Container[str]) -
 
 
 def variants_of(target: Target) -> tuple[Target, ...]:
-    """Return the targets of single payloads:
-
-    one for each architecture, or one for all of a fatbin.
+    """Return the targets of single payloads: one for each architecture, or one for all of a
+    fatbin.
     """
     if len(target.archs) < 2:
         return (target,)
     spec = find_spec(target.kind)
-    return (
-        target.variants()
-        if spec is None or not spec.compiler
-        else tuple(import_compiler(spec)[1](target))
-    )
+    if spec is None or not spec.compiler:
+        return target.variants()
+    return tuple(import_compiler(spec)[1](target))
 
 
 def import_compiler(spec: TargetSpec) -> tuple[Compiler, Callable[[Target], Sequence[Target]]]:
@@ -66,9 +63,8 @@ def import_compiler(spec: TargetSpec) -> tuple[Compiler, Callable[[Target], Sequ
     module, _, function = spec.compiler.partition(":")
     try:
         compiler_module = import_module(module)
-        return getattr(compiler_module, function), getattr(
-            compiler_module, "variants", Target.variants
-        )
+        variants = getattr(compiler_module, "variants", Target.variants)
+        return getattr(compiler_module, function), variants
     except Exception as error:
         missing = error.name if isinstance(error, ModuleNotFoundError) else ""
         if missing != module.partition(".")[0] or not spec.build_extra:
@@ -88,16 +84,20 @@ def owner_of(name: str) -> TargetSpec | None:
     else the first that takes it.
     """
     takers = [spec for spec in map(find_spec, KINDS) if takes(spec, name)]
-    return next((spec for spec in takers if is_default(spec, name)), next(iter(takers), None))
+    for spec in takers:
+        if is_default(spec, name):
+            return spec
+    return takers[0] if takers else None
 
 
 def is_default(spec: TargetSpec | None, name: str) -> bool:
     """Return whether a language, given by its name or by a suffix, is the default language of a
     kind.
     """
-    return spec is not None and spec.languages.get(name, name) == next(
-        iter(spec.languages.values()), None
-    )
+    if spec is None:
+        return False
+    default = next(iter(spec.languages.values()), None)
+    return spec.languages.get(name, name) == default
 
 
 def is_own(spec: TargetSpec | None, name: str) -> bool:
@@ -115,9 +115,8 @@ def chosen_sources(spec: TargetSpec | None, names: Sequence[str]) -> list[bool]:
     if spec is None:
         return [False] * len(names)
     languages = [spec.languages.get(name, name) for name in names if takes(spec, name)]
-    language = next(
-        (each for each in languages if is_default(spec, each)), next(iter(languages), None)
-    )
+    own = [each for each in languages if is_default(spec, each)]
+    language = next(iter(own or languages), None)
     return [spec.languages.get(name, name) == language for name in names]
 
 
@@ -134,12 +133,13 @@ def other_choice(chosen: Mapping[str, Sequence[bool]], names: Sequence[str], ind
     index
         The index of the source.
     """
-    kind = next((kind for kind in chosen if takes(find_spec(kind), names[index])), None)
-    if kind is None:
-        return ""
-    spec, name = find_spec(kind), names[chosen[kind].index(True)]
-    assert spec is not None
-    return f"{kind} gets the {spec.languages.get(name, name)}, because a target gets its own language, or else that of the first source"
+    for kind in chosen:
+        spec = find_spec(kind)
+        if spec is not None and takes(spec, names[index]):
+            name = names[chosen[kind].index(True)]
+            language = spec.languages.get(name, name)
+            return f"{kind} gets the {language}, because a target gets its own language, or else that of the first source"
+    return ""
 
 
 def takes(spec: TargetSpec | None, name: str) -> bool:
@@ -151,9 +151,9 @@ def languages_of(spec: TargetSpec | None) -> frozenset[str]:
     """Return the names by which a kind's languages can be given: the languages, and the suffixes of
     their files.
     """
-    return (
-        frozenset((*spec.languages, *spec.languages.values())) if spec is not None else frozenset()
-    )
+    if spec is None:
+        return frozenset()
+    return frozenset((*spec.languages, *spec.languages.values()))
 
 
 def architecture_problem(
@@ -175,18 +175,17 @@ def architecture_problem(
     if target.archs or not example or dict(target.options).get("format") in spec.source_formats:
         return ""
     text = f"the target {str(target)!r} names no architecture. Name those of the devices: {str(Target(spec.kind, arch=example))!r}"
-    formats = [
-        spec.suffixes.get(suffix) for suffix, name in spec.languages.items() if name == language
-    ]
-    kept = next((fmt for fmt in formats if fmt in spec.source_formats), "")
-    if kept:
-        text += f". Or keep the source, which the receiver compiles: '{spec.kind} -format={kept}'"
-    others = [
-        name for name in dict.fromkeys(spec.languages.values()) if name not in spec.needs_arch
-    ]
-    hint = (
-        f": pass the language, as in devmod.compile(…, language={others[0]!r})"
-        if others and assumed
-        else ""
-    )
-    return text + (f". {', '.join(others)} need none{hint}" if others else "")
+    for suffix, name in spec.languages.items():
+        fmt = spec.suffixes.get(suffix)
+        if name == language and fmt in spec.source_formats:
+            text += (
+                f". Or keep the source, which the receiver compiles: '{spec.kind} -format={fmt}'"
+            )
+            break
+    languages = dict.fromkeys(spec.languages.values())
+    others = [name for name in languages if name not in spec.needs_arch]
+    if others:
+        text += f". {', '.join(others)} need none"
+        if assumed:
+            text += f": pass the language, as in devmod.compile(…, language={others[0]!r})"
+    return text

@@ -112,7 +112,10 @@ def libraries_of(executables: Iterable[str], names: str) -> list[str]:
     prefixes = dict.fromkeys(
         os.path.dirname(os.path.dirname(os.path.realpath(path))) for path in executables
     )
-    return sorted({path for prefix in prefixes for path in libraries_in(prefix, names)})
+    result: set[str] = set()
+    for prefix in prefixes:
+        result.update(libraries_in(prefix, names))
+    return sorted(result)
 
 
 @cache
@@ -128,23 +131,21 @@ def libraries_in(prefix: str, names: str) -> list[str]:
         *glob.glob(f"{glob.escape(prefix)}/lib/*-linux-*"),
     ):
         if os.path.isdir(folder):
-            result += [
-                os.path.realpath(os.path.join(folder, name))
-                for name in os.listdir(folder)
-                if matches(name)
-            ]
+            found = filter(matches, os.listdir(folder))
+            result += [os.path.realpath(os.path.join(folder, name)) for name in found]
     return [*filter(os.path.isfile, result)]
 
 
 def package_folders(name: str) -> Sequence[str]:
-    """Return the folders of an installed package, which is not imported;
-
-    () if it is not installed.
+    """Return the folders of an installed package, which is not imported; () if it is not
+    installed.
     """
     from importlib.util import find_spec
 
     spec = find_spec(name)
-    return (spec.submodule_search_locations or ()) if spec else ()
+    if spec is None:
+        return ()
+    return spec.submodule_search_locations or ()
 
 
 @cache

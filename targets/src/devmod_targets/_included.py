@@ -102,7 +102,9 @@ class IncludedNames:
     def __init__(
         self, names: Iterable[bytes] = (), macros: Iterable[bytes] = (), *, opaque: bool = False
     ) -> None:
-        self.names, self.macros, self.opaque = tuple(names), tuple(macros), opaque
+        self.names = tuple(names)
+        self.macros = tuple(macros)
+        self.opaque = opaque
 
 
 def included_names(data: bytes) -> IncludedNames:
@@ -133,14 +135,10 @@ def imported_names(data: bytes) -> IncludedNames:
         if isinstance(node, ast.Import):
             modules += [each.name for each in node.names]
         elif isinstance(node, ast.ImportFrom):
-            parent, module = "../" * (node.level - 1), node.module or ""
-            modules += [
-                parent + module,
-                *(
-                    f"{parent}{module}.{each.name}" if module else parent + each.name
-                    for each in node.names
-                ),
-            ]
+            module = "../" * (node.level - 1) + (node.module or "")
+            prefix = f"{module}." if node.module else module
+            modules.append(module)
+            modules += [prefix + each.name for each in node.names]
     names: dict[bytes, None] = {}
     for text in modules:
         parts = text.rpartition("../")[2].split(".")
@@ -157,7 +155,8 @@ def macro_files(macros: Iterable[bytes], texts: Iterable[bytes]) -> list[bytes] 
     """
     texts = [_joined(text) for text in texts]
     files: dict[bytes, None] = {}
-    pending, seen = list(macros), set(macros)
+    pending = list(macros)
+    seen = set(pending)
     while pending:
         name = pending.pop()
         if name.startswith(b"__"):
@@ -173,14 +172,11 @@ def macro_files(macros: Iterable[bytes], texts: Iterable[bytes]) -> list[bytes] 
             + _BLANK
             + rb"(?P<value>[^\n]*)|/\*)"
         )
-        values = [
-            re.fullmatch(_VALUE, match["value"] or b"")
-            for text in texts
-            for match in define.finditer(text)
-        ]
-        if not values:
+        definitions = [match for text in texts for match in define.finditer(text)]
+        if not definitions:
             return None
-        for value in values:
+        for match in definitions:
+            value = re.fullmatch(_VALUE, match["value"] or b"")
             if value is None:
                 return None
             if value["file"]:
@@ -213,17 +209,13 @@ def slang_names(path: bytes, module: bytes) -> list[bytes]:
     """Return the files that an import in Slang may read: of a path in quotes, or of a module such
     as ``a.b``.
     """
-    stems = (
-        [path]
-        if path
-        else [module.replace(b".", b"/"), module.replace(b".", b"/").replace(b"_", b"-")]
-    )
-    return [
-        stem + suffix
-        for stem in dict.fromkeys(stems)
-        for suffix in (b"", b".slang", b".slang-module")
-        if suffix or path
-    ]
+    if path:
+        return [path, path + b".slang", path + b".slang-module"]
+    result = []
+    stem = module.replace(b".", b"/")
+    for each in dict.fromkeys((stem, stem.replace(b"_", b"-"))):
+        result += [each + b".slang", each + b".slang-module"]
+    return result
 
 
 def unresolved_names(text: str, *, parents: bool = False) -> dict[str, str]:
@@ -245,46 +237,56 @@ def unresolved_names(text: str, *, parents: bool = False) -> dict[str, str]:
     dict of str to str
         The names as keys, as in `Payload.files`.
     """
-    leads_out = re.compile(_ABSOLUTE + (b"|" + _PARENT if parents else b"")).search
+    pattern = _ABSOLUTE
+    if parents:
+        pattern += b"|" + _PARENT
+    leads_out = re.compile(pattern).search
     found = included_names(text.encode())
-    if not (found.macros or found.opaque or any(map(leads_out, found.names))):
+    is_unsure = bool(found.macros or found.opaque)
+    if not is_unsure and not any(map(leads_out, found.names)):
         return {}
     code = _without_comments(text.encode())  # the names may have been in comments
-    names = [
-        name.decode("utf-8", "replace") for name in included_names(code).names if leads_out(name)
-    ]
-    directives = [
-        line
-        for line in code.split(b"\n")
-        if line.lstrip().startswith((b"#", b"%:", b"??=", OPTIONS_LINE.encode()))
-    ]
-    if (found.macros or found.opaque) and any(re.search(_PATH, line) for line in directives):
-        names.append(UNKNOWN_FILE)
-    return dict.fromkeys(names, "")
+    result: dict[str, str] = {}
+    for name in included_names(code).names:
+        if leads_out(name):
+            result[name.decode("utf-8", "replace")] = ""
+    if is_unsure and _has_path(code):
+        result[UNKNOWN_FILE] = ""
+    return result
+
+
+def _has_path(code: bytes) -> bool:
+    """Return whether a directive has what may begin a path out of the compiler's folders."""
+    starts = (b"#", b"%:", b"??=", OPTIONS_LINE.encode())
+    directives = [line for line in code.split(b"\n") if line.lstrip().startswith(starts)]
+    return any(re.search(_PATH, line) for line in directives)
 
 
 def _first_line(data: bytes) -> bytes:
     """Return the line with the options of a source; b"" if there is none."""
     data = data.removeprefix(codecs.BOM_UTF8)
-    return data.partition(b"\n")[0] if data.startswith(OPTIONS_LINE.encode()) else b""
+    if not data.startswith(OPTIONS_LINE.encode()):
+        return b""
+    return data.partition(b"\n")[0]
 
 
 def _joined(data: bytes) -> bytes:
-    """Return a text with joined lines:
-
-    without a backslash, or its trigraph, at the end of a line.
+    """Return a text with joined lines: without a backslash, or its trigraph, at the end of a
+    line.
     """
     data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    return re.sub(_SPLICE, b"", data) if b"\\" in data or b"??/" in data else data
+    if b"\\" not in data and b"??/" not in data:
+        return data
+    return re.sub(_SPLICE, b"", data)
 
 
 def _without_comments(data: bytes) -> bytes:
     """Return a text with joined lines, and without the comments that are certain."""
     joined = _joined(data)
     # Whether a comment ends, or starts, there depends on the language and its standard.
-    return (
-        joined if b"??/" in data or b'R"' in joined else re.sub(_COMMENT, rb"\g<before> ", joined)
-    )
+    if b"??/" in data or b'R"' in joined:
+        return joined
+    return re.sub(_COMMENT, rb"\g<before> ", joined)
 
 
 def _search(data: bytes) -> IncludedNames:
@@ -293,15 +295,18 @@ def _search(data: bytes) -> IncludedNames:
     opaque = _is_opaque(data)
     if not any(word in data for word in _WORDS):
         return IncludedNames(opaque=opaque)
-    for match in (*_DIRECTIVE.finditer(data), *(_TEST.finditer(data) if b"__has_" in data else ())):
-        is_operator = "operator" in match.re.groupindex
+    matches = [*_DIRECTIVE.finditer(data)]
+    if b"__has_" in data:
+        matches += _TEST.finditer(data)
+    for match in matches:
+        is_operator = match.re is _TEST
         if is_operator and not match["operator"]:
             continue  # the text asks for the operator alone
-        name = match["quoted"] if match["quoted"] is not None else match["angled"]
+        name = match["quoted"] or match["angled"]
         if name:
             names[name] = None
             opaque = opaque or b"??" in name
-        elif match["macro"] and not (is_operator and not _is_condition(data, match.start())):
+        elif match["macro"] and (not is_operator or _is_condition(data, match.start())):
             macros[match["macro"]] = None
         else:
             opaque = True

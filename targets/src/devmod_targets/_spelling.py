@@ -97,35 +97,44 @@ def respell(text: str, spelling: Spelling) -> str:
         return spelling.value(match[1], _strings(match[2]))
 
     def functions(match: re.Match[str]) -> str:
-        found = re.finditer(_FUNCTION, match[1])
-        return " ".join(
-            spelling.function(each[1], each[2], _strings(each[3])) for each in found
-        ) + (" …" if match[1].endswith("…") else "")
+        words = []
+        for each in re.finditer(_FUNCTION, match[1]):
+            words.append(spelling.function(each[1], each[2], _strings(each[3])))
+        if match[1].endswith("…"):
+            words.append("…")
+        return " ".join(words)
 
     def blocks(match: re.Match[str]) -> str:
         found = re.finditer(_BLOCK_OF, match[1])
         return spelling.blocks({each[1]: (each[2] or each[3]).split(", ") for each in found})
 
+    def local(match: re.Match[str]) -> str:
+        return spelling.local(match[1], match[2], _size(match[4], match[3]))
+
+    def shared_memory(match: re.Match[str]) -> str:
+        return spelling.shared_memory(match[1], _size(match[3], match[2]))
+
     text = _CALL.sub(lambda match: spelling.call + match[1], text)
     text = text.replace(_DECLARATION, spelling.function("NAME", "NAME", ["TYPE", "..."]))
-    text = _LOCAL.sub(
-        lambda match: spelling.local(
-            match[1], match[2], match[4] + ("/thread" if match[3] else "")
-        ),
-        text,
-    )
-    text = _SHARED_MEMORY.sub(
-        lambda match: spelling.shared_memory(match[1], match[3] + "/thread" * bool(match[2])), text
-    )
+    text = _LOCAL.sub(local, text)
+    text = _SHARED_MEMORY.sub(shared_memory, text)
     text = _BLOCKS.sub(blocks, text)
     text = _DEFINES.sub(lambda match: spelling.value("defines", [f"{match[1]}=1"]), text)
     text = _SUBGROUP.sub(lambda match: spelling.value("subgroup", [match[1]]), text)
+    text = _VALUE.sub(value, text)
+    text = _FUNCTIONS.sub(functions, text)
     text = _BLOCK.sub(
-        lambda match: spelling.value("block", (match[1] or match[2]).split(", ")),
-        _FUNCTIONS.sub(functions, _VALUE.sub(value, text)),
+        lambda match: spelling.value("block", (match[1] or match[2]).split(", ")), text
     )
     text = _ARGUMENT.sub(lambda match: spelling.argument(match[1]), text)
     return text.replace("mixed=True", spelling.mixed).replace(" more in .log)", " more)")
+
+
+def _size(nbytes: str, per_thread: str | None) -> str:
+    """Return a size as in ``4/thread``. The second text is empty for a size in all."""
+    if per_thread:
+        return f"{nbytes}/thread"
+    return nbytes
 
 
 def _strings(text: str) -> list[str]:
@@ -153,7 +162,9 @@ def _shared_memory(function: str, size: str) -> str:
 
 
 def _function(name: str, symbol: str, types: list[str]) -> str:
-    return f"--function '{name if name == symbol else f'{name}={symbol}'}({', '.join(types)})'"
+    if name != symbol:
+        name = f"{name}={symbol}"
+    return f"--function '{name}({', '.join(types)})'"
 
 
 _SHELL = Spelling(

@@ -36,12 +36,11 @@ def decode_source(data: bytes, name: str, kind: str) -> str:
     """
     text = data.removeprefix(BOM_UTF8).decode(errors="surrogateescape")
     if not is_utf8(text):
-        text = _COMMENTS.sub(
-            lambda match: _as_latin_1(match[0]) if match["comment"] else match[0], text
-        )
+        text = _COMMENTS.sub(_with_latin_1, text)
         bad = re.search("[\udc80-\udcff]", text)
         if bad:
-            line, byte = text.count("\n", 0, bad.start()) + 1, ord(bad[0]) - 0xDC00
+            line = text.count("\n", 0, bad.start()) + 1
+            byte = ord(bad[0]) - 0xDC00
             raise CompileError(
                 f"{name}:{line}: the source is not UTF-8: byte 0x{byte:02x} outside of a comment; save the file as UTF-8",
                 kind=kind,
@@ -49,8 +48,11 @@ def decode_source(data: bytes, name: str, kind: str) -> str:
     return check_source_text(text, name, kind)
 
 
-def _as_latin_1(text: str) -> str:
-    return re.sub("[\udc80-\udcff]", lambda byte: chr(ord(byte[0]) - 0xDC00), text)
+def _with_latin_1(match: re.Match[str]) -> str:
+    """Return a comment with its bytes that are not UTF-8 as Latin-1; another match as it is."""
+    if not match["comment"]:
+        return match[0]
+    return re.sub("[\udc80-\udcff]", lambda byte: chr(ord(byte[0]) - 0xDC00), match[0])
 
 
 def check_source_text(text: str, name: str, kind: str) -> str:
@@ -60,11 +62,9 @@ def check_source_text(text: str, name: str, kind: str) -> str:
     bad = re.search("[\0\ud800-\udfff]", text)
     if bad:
         line = text.count("\n", 0, bad.start()) + 1
-        character = (
-            "a zero character"
-            if bad[0] == "\0"
-            else f"the character {bad[0]!r}, which UTF-8 cannot encode"
-        )
+        character = f"the character {bad[0]!r}, which UTF-8 cannot encode"
+        if bad[0] == "\0":
+            character = "a zero character"
         raise CompileError(f"{name}:{line}: the source has {character}", kind=kind)
     return text
 
@@ -151,11 +151,16 @@ def find_code(pattern: str, text: str, name: str) -> tuple[str, str]:
     found = re.search(pattern, _NO_CODE.sub(lambda each: re.sub(r"[^\n]", " ", each[0]), text))
     if not found:
         return name, ""
-    start, line = 0, 1
+    start = 0
+    line = 1
     for each in _NO_CODE.finditer(text, 0, found.start()):
-        if directive := _LINE.fullmatch(each[0]):
-            start, line, name = each.end() + 1, int(directive[1]), directive[2]
-    return f"{name}:{line + text.count(chr(10), start, found.start())}", found[0]
+        directive = _LINE.fullmatch(each[0])
+        if directive:
+            start = each.end() + 1
+            line = int(directive[1])
+            name = directive[2]
+    line += text.count("\n", start, found.start())
+    return f"{name}:{line}", found[0]
 
 
 def print_place(name: str, text: str) -> tuple[str, str]:
@@ -164,17 +169,15 @@ def print_place(name: str, text: str) -> tuple[str, str]:
     """
     code = re.sub(COMMENT, lambda match: "\n" * match[0].count("\n"), text)
     found = re.search(r"\b(?:debugPrintfEXT|printf)\b", code)
-    return (
-        (f"{name}:{code.count(chr(10), 0, found.start()) + 1}", found[0])
-        if found
-        else (name, "printf")
-    )
+    if found is None:
+        return name, "printf"
+    line = code.count("\n", 0, found.start()) + 1
+    return f"{name}:{line}", found[0]
 
 
 def dropped_print(name: str, text: str, spirv: bytes) -> str:
-    """Return the warning about a print of a shader, with its line;
-
-    "" if the SPIR-V prints nothing.
+    """Return the warning about a print of a shader, with its line; "" if the SPIR-V prints
+    nothing.
     """
     if b"NonSemantic.DebugPrintf" not in spirv:
         return ""

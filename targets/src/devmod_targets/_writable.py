@@ -54,15 +54,18 @@ def noting_interrupts(*paths: str | os.PathLike[str]) -> Iterator[None]:
         yield
     except KeyboardInterrupt as error:
         if before:
-            error.add_note(
-                f"interrupted: {', '.join(_outcome(path, old) for path, old in before.items())}"
-            )
+            outcomes = [_outcome(path, old) for path, old in before.items()]
+            error.add_note(f"interrupted: {', '.join(outcomes)}")
         raise
 
 
 def _outcome(path: str | os.PathLike[str], old: tuple[int, ...]) -> str:
     new = _state(path)
-    return f"{os.fsdecode(path)} {'was written' if new != old else 'is unchanged' if new else 'was not written'}"
+    if new != old:
+        return f"{os.fsdecode(path)} was written"
+    if new:
+        return f"{os.fsdecode(path)} is unchanged"
+    return f"{os.fsdecode(path)} was not written"
 
 
 def _state(path: str | os.PathLike[str]) -> tuple[int, ...]:

@@ -98,7 +98,8 @@ class DevmodBuildHook(BuildHookInterface):  # type: ignore[type-arg]  # Hatchlin
             self._stop(
                 f"pyproject.toml, {_TABLE}: the key {unknown[0]!r} is unknown; expected {list_names(_KEYS)}"
             )
-        manifest, targets = self.config.get("manifest", "."), self.config.get("targets", [])
+        manifest = self.config.get("manifest", ".")
+        targets = self.config.get("targets", [])
         if not isinstance(manifest, str):
             self._stop(
                 f"pyproject.toml, {_TABLE}: manifest is the path of a file, not {manifest!r}"
@@ -109,10 +110,10 @@ class DevmodBuildHook(BuildHookInterface):  # type: ignore[type-arg]  # Hatchlin
 
     def _inside(self, path: str) -> str:
         """Return a path relative to the project's folder, with slashes."""
-        root, (folder, name) = os.path.realpath(self.root), os.path.split(path)
-        relative = os.path.relpath(os.path.join(os.path.realpath(folder), name), root).replace(
-            os.sep, "/"
-        )
+        root = os.path.realpath(self.root)
+        folder, name = os.path.split(path)
+        relative = os.path.relpath(os.path.join(os.path.realpath(folder), name), root)
+        relative = relative.replace(os.sep, "/")
         if relative.startswith("../"):
             self._stop(f"{path} is outside of the project {root}: a distribution cannot hold it")
         return relative

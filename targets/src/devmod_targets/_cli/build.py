@@ -134,39 +134,28 @@ def command(
 
     if no_cache and cache:
         raise click.UsageError("--cache and --no-cache contradict each other")
-    place = False if no_cache else cache or True
+    place = cache or not no_cache
 
     def run() -> int:
         own = read_manifest(manifest)
-        own = own._replace(
-            compress=own.compress if compress is None else compress,
-            with_sources=own.with_sources or with_sources,
-        )
+        own = own._replace(with_sources=own.with_sources or with_sources)
+        if compress is not None:
+            own = own._replace(compress=compress)
         plan = plan_of(own, targets, strict=strict)
         if plan_only:
-            rows = rows_of(plan, cache=place)
-            if as_json:
-                print_json(
-                    [
-                        dict(zip(("kernel", "source", "target", "status"), row, strict=True))
-                        for row in rows
-                    ]
-                )
-            else:
-                print_table(("kernel", "source", "target", "status"), rows)
+            _print_rows(rows_of(plan, cache=place), as_json=as_json)
             return 0
         progress = progress_for(plan.manifest.folder, quiet=quiet, annotate=_is_ci(), json=as_json)
         with ExitStack() as stack:
-            path = (
-                os.path.join(stack.enter_context(temporary_folder()), "kernels.devmod")
-                if dry_run
-                else output
-            )
+            path = output
+            if dry_run:
+                path = os.path.join(stack.enter_context(temporary_folder()), "kernels.devmod")
             result = build_plan(plan, path, workers, cache=place, progress=progress, **options)
             if dry_run:
-                result.output, result.written = os.path.abspath(output or plan.output), False
+                result.output = os.path.abspath(output or plan.output)
+                result.written = False
             _show(result, quiet=quiet, as_json=as_json, dry_run=dry_run)
-        return 1 if result.failures else 0
+        return int(bool(result.failures))
 
     try:
         return run()
@@ -179,6 +168,14 @@ def command(
 def _is_ci() -> bool:
     """Return whether this is a job of a CI service: GitHub and others set the variable."""
     return os.environ.get("CI", "").lower() not in ("", "0", "false")
+
+
+def _print_rows(rows: list[tuple[str, str, str, str]], *, as_json: bool) -> None:
+    names = ("kernel", "source", "target", "status")
+    if as_json:
+        print_json([dict(zip(names, row, strict=True)) for row in rows])
+    else:
+        print_table(names, rows)
 
 
 def _show(result: BuildResult, *, quiet: bool, as_json: bool, dry_run: bool) -> None:
@@ -201,20 +198,18 @@ def _show(result: BuildResult, *, quiet: bool, as_json: bool, dry_run: bool) -> 
     elif result.failures:
         old = "is unchanged" if os.path.exists(result.output) else "was not written"
         echo(f"{path} {old}: {result.summary}")
-        for failure in result.failures:  # their messages are above, unless --quiet dropped them
-            echo(
-                f"  {failure.job}: {failure.message.partition(chr(10))[0]}"
-                if quiet
-                else f"  failed {failure.job}"
-            )
+        for failure in result.failures:
+            if quiet:  # otherwise their messages are above
+                first_line = failure.message.partition("\n")[0]
+                echo(f"  {failure.job}: {first_line}")
+            else:
+                echo(f"  failed {failure.job}")
     else:
         echo(f"{path} is up to date: {size(os.path.getsize(result.output))}, {result.summary}")
 
 
 def _row(result: BuildResult, target: str) -> tuple[str, ...]:
     own = [each for each in result.results if each.job.target == target]
-    counts = [
-        str(sum(each.status == status for each in own))
-        for status in ("compiled", "cached", "failed")
-    ]
+    statuses = [each.status for each in own]
+    counts = [str(statuses.count(each)) for each in ("compiled", "cached", "failed")]
     return (target, *counts, f"{sum(each.seconds for each in own):.2f}")

@@ -73,16 +73,18 @@ def command(
     with noting_interrupts(output):
         roots = [(file, devmod.load(file)) for file in files]
         for _, root in roots:
-            modules += root.imports if root.kind == "bundle" else (root,)
+            if root.kind == "bundle":
+                modules += root.imports
+            else:
+                modules.append(root)
         notes = []
         if not prefer_first:
             _check_names(roots)
             notes = _block_notes(roots)
-        devmod.save(
-            modules[0] if len(modules) == 1 else devmod.bundle(*modules, mixed=mixed),
-            output,
-            compress=compress,
-        )
+        joined = modules[0]
+        if len(modules) > 1:
+            joined = devmod.bundle(*modules, mixed=mixed)
+        devmod.save(joined, output, compress=compress)
     if not quiet:
         kinds = dict.fromkeys(each.kind for each in modules)
         amount = "1 candidate" if len(modules) == 1 else f"{len(modules)} candidates"
@@ -122,11 +124,13 @@ def _block_notes(roots: list[tuple[Path, devmod.Module]]) -> list[str]:
         first, other = owners.setdefault((name, *places, info.arg_types), (file, block))
         if first != file and block is not None and other is not None and other != block:
             names.setdefault((first, file, module.kind, other, block), []).append(name)
-    return [
-        f"{first} and {file} have {list_names(own)} for {kind} with blocks of {one} and of {other} threads. "
-        f"Where both fit a device, a call uses that of {first}"
-        for (first, file, kind, one, other), own in names.items()
-    ]
+    notes = []
+    for (first, file, kind, one, two), own in names.items():
+        notes.append(
+            f"{first} and {file} have {list_names(own)} for {kind} with blocks of {one} and of {two} threads. "
+            f"Where both fit a device, a call uses that of {first}"
+        )
+    return notes
 
 
 def _functions_of(
@@ -151,8 +155,6 @@ def _code_of(module: Any, name: str) -> Any:
     """Return the payload of a function, which for a map of shaders is its own; that of an unknown
     kind is all of its bytes.
     """
-    return (
-        module.code.get(name)
-        if isinstance(module.code, dict)
-        else module.code or module.save_to_bytes()
-    )
+    if isinstance(module.code, dict):
+        return module.code.get(name)
+    return module.code or module.save_to_bytes()

@@ -26,7 +26,8 @@ __kernel void mandelbrot(__global uchar *steps, int width, int height)
     steps[row * width + column] = count;
 }
 """
-WIDTH, HEIGHT = 76, 28
+WIDTH = 76
+HEIGHT = 28
 #: The characters of the picture: from points that leave at once to those that stay.
 SHADES = " .,-=+*#%@"
 

@@ -83,22 +83,27 @@ def command(
             )
         from devmod_targets._cli._package import package_files
 
-        _write_all(
-            {folder / path: text for path, text in package_files(torch).items()}, force=force
-        )
+        files = package_files(torch)
+        _write_all({folder / path: text for path, text in files.items()}, force=force)
         if not quiet:
-            first = "" if str(folder) == "." else f"cd {shlex.quote(str(folder))}; "
-            echo(
-                f'{folder / "pyproject.toml"}: the package {torch}. To test it: {first}pip install ".[opencl]" pytest; pytest'
-            )
+            test = 'pip install ".[opencl]" pytest; pytest'
+            if str(folder) != ".":
+                test = f"cd {shlex.quote(str(folder))}; {test}"
+            echo(f"{folder / 'pyproject.toml'}: the package {torch}. To test it: {test}")
         return
+    _write_manifest(folder, targets, output, force=force, quiet=quiet)
+
+
+def _write_manifest(
+    folder: Path, targets: tuple[str, ...], output: str, *, force: bool, quiet: bool
+) -> None:
+    """Write the manifest of the sources in a folder. The parameters are those of the command."""
     from devmod import Target
     from devmod_targets.build.document import MANIFEST_NAME, PYPROJECT, Document, find_manifest
     from devmod_targets.build.plan import plan_of
     from devmod_targets.build.read import manifest_of
     from devmod_targets.build.skeleton import (
         SCHEMA_NAME,
-        example_target,
         find_sources,
         manifest_text,
         schema_text,
@@ -111,27 +116,15 @@ def command(
                 f"{find_manifest(folder)} has [tool.devmod], a manifest; remove it first, or keep it: {PYPROJECT} is enough"
             )
     kinds = [Target.parse(text).kind for text in targets]
-    unknown = next((kind for kind in kinds if find_spec(kind) is None), None)
-    if unknown is not None:
-        raise click.UsageError(
-            f"unknown target {unknown!r}{did_you_mean(unknown, KINDS) or f'. The kinds are {list_names(KINDS)}'}"
-        )
+    for kind in kinds:
+        if find_spec(kind) is None:
+            hint = did_you_mean(kind, KINDS) or f". The kinds are {list_names(KINDS)}"
+            raise click.UsageError(f"unknown target {kind!r}{hint}")
     sources, unusable = find_sources(os.fspath(folder), kinds)
     if unusable and not quiet:
         echo(f"devmod: warning: {_unusable(unusable)}", err=True)
     if not sources:
-        for_them = f" for {', '.join(kinds)}" if kinds else ""
-        others = [] if kinds else find_sources(os.fspath(folder), KINDS)[0]
-        named = [] if str(folder) == "." else [str(folder)]
-        command = (
-            shlex.join(["devmod", "init", *named, "-t", example_target(others[0])])
-            if others
-            else ""
-        )
-        raise FormatError(
-            f"{folder} has no sources of kernels{for_them}. Write one, such as twice.cl, twice.comp or twice.cu; then: devmod init"
-            + (f". If {others[0]!r} has kernels, name their target: {command}" if others else "")
-        )
+        raise FormatError(_no_sources(folder, kinds))
 
     def read(text: str) -> Manifest:
         return manifest_of(Document(os.fspath(path), text, tomllib.loads(text)))
@@ -144,10 +137,27 @@ def command(
         read(text)
     _write_all({path: text, folder / SCHEMA_NAME: schema_text()}, force=force)
     if not quiet:
-        where = "" if str(folder) == "." else f" {folder}"
-        echo(
-            f"{path}: {len(sources)} source{'s' if len(sources) > 1 else ''}. To build them: devmod build{where}"
-        )
+        count = "1 source" if len(sources) == 1 else f"{len(sources)} sources"
+        build = "devmod build" if str(folder) == "." else f"devmod build {folder}"
+        echo(f"{path}: {count}. To build them: {build}")
+
+
+def _no_sources(folder: Path, kinds: list[str]) -> str:
+    """Return the error for a folder without sources of kernels for some kinds; all without any."""
+    from devmod_targets.build.skeleton import example_target, find_sources
+
+    advice = "Write one, such as twice.cl, twice.comp or twice.cu; then: devmod init"
+    if kinds:
+        return f"{folder} has no sources of kernels for {', '.join(kinds)}. {advice}"
+    text = f"{folder} has no sources of kernels. {advice}"
+    others = find_sources(os.fspath(folder), KINDS)[0]
+    if not others:
+        return text
+    words = ["devmod", "init"]
+    if str(folder) != ".":
+        words.append(str(folder))
+    command = shlex.join([*words, "-t", example_target(others[0])])
+    return f"{text}. If {others[0]!r} has kernels, name their target: {command}"
 
 
 def _write_all(contents: dict[Path, str], *, force: bool) -> None:
@@ -170,30 +180,27 @@ def _try(plan: Plan, *, quiet: bool) -> dict[tuple[str, str], str]:
     from devmod_targets.build.build import build_plan
     from devmod_targets.build.skeleton import Collected, failures_in, jobs_to_try
 
-    jobs, trial = jobs_to_try(plan.jobs), Collected()
-    if jobs:
-        if not quiet:
-            echo(f"Trying {len(jobs)} compiles of sources that are for several kinds", err=True)
-        with (
-            temporary_folder() as folder,
-            suppress(FormatError),
-        ):  # of functions that do not fit into one file, which the user may rename
-            build_plan(
-                plan._replace(jobs=jobs),
-                os.path.join(folder, "trial.devmod"),
-                or_local=True,
-                progress=trial,
-            )
+    jobs = jobs_to_try(plan.jobs)
+    if not jobs:
+        return {}
+    if not quiet:
+        echo(f"Trying {len(jobs)} compiles of sources that are for several kinds", err=True)
+    trial = Collected()
+    # A FormatError is of functions that do not fit into one file, which the user may rename.
+    with temporary_folder() as folder, suppress(FormatError):
+        output = os.path.join(folder, "trial.devmod")
+        build_plan(plan._replace(jobs=jobs), output, or_local=True, progress=trial)
     failures = failures_in(trial.results)
-    for (kernel, kind), text in failures.items() if not quiet else ():
-        echo(f"devmod: note: the kernel {kernel!r} is left out for {kind}: {text}", err=True)
+    if not quiet:
+        for (kernel, kind), text in failures.items():
+            echo(f"devmod: note: the kernel {kernel!r} is left out for {kind}: {text}", err=True)
     return failures
 
 
 def _unusable(paths: list[str]) -> str:
-    names = ", ".join(map(repr, paths[:5])) + (
-        f" and {len(paths) - 5} more" if len(paths) > 5 else ""
-    )
+    names = ", ".join(map(repr, paths[:5]))
+    if len(paths) > 5:
+        names += f" and {len(paths) - 5} more"
     return f"left out, because a manifest takes printable names in UTF-8 without backslashes: {names}. Rename the files to add them"
 
 
@@ -208,9 +215,8 @@ def _write(path: Path, text: str) -> None:
     """Write a file beside its place, and move it there."""
     partial = path.with_name(f".{path.name}.{os.urandom(4).hex()}.partial")
     try:
-        with partial.open(
-            "x", encoding="utf-8", newline="\n"
-        ) as file:  # never a link that is there
+        # The mode "x" writes to no link that is there.
+        with partial.open("x", encoding="utf-8", newline="\n") as file:
             file.write(text)
         partial.replace(path)
     finally:

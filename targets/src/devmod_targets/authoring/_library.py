@@ -31,7 +31,9 @@ def find_library(wheel: str, names: str) -> str:
 
     It is "" if the wheel is not installed, or if this program is frozen and can start no Python.
     """
-    for folder in package_folders(wheel) if can_start_python() else ():
+    if not can_start_python():
+        return ""
+    for folder in package_folders(wheel):
         with suppress(OSError):
             for name in sorted(os.listdir(folder)):
                 if re.fullmatch(names, name):
@@ -122,10 +124,8 @@ def wheel_version(wheel: str, library: str) -> str:
     ms.
     """
     names = os.listdir(os.path.dirname(os.path.dirname(library)))
-    match = next(
-        filter(
-            None, (re.fullmatch(rf"{wheel}-([\w.+!-]+)\.dist-info", name) for name in sorted(names))
-        ),
-        None,
-    )
-    return f"{wheel} {match[1]}" if match else wheel
+    for name in sorted(names):
+        match = re.fullmatch(rf"{wheel}-([\w.+!-]+)\.dist-info", name)
+        if match:
+            return f"{wheel} {match[1]}"
+    return wheel

@@ -115,5 +115,6 @@ class MacroIncludes:
                 return str(name, "utf-8")
             if name not in seen:
                 seen.add(name)
-                pending += [each for value in values for each in _NAME.findall(value)]
+                for value in values:
+                    pending += _NAME.findall(value)
         return ""

@@ -31,14 +31,11 @@ def check_target_options(target: Target, supported: Sequence[str] = ()) -> None:
             f"the target {str(target)!r} names an architecture, and {target.kind} has none. Use the target {target.kind!r}",
             kind=target.kind,
         )
+    known = [f"-{each}" for each in supported]
+    expected = f"expected {list_names(known)}" if known else "the kind has no options"
     for name, _ in target.options:
         if name not in supported:
-            expected = (
-                f"expected {list_names([f'-{each}' for each in supported])}"
-                if supported
-                else "the kind has no options"
-            )
-            hint = did_you_mean(f"-{name}", [f"-{each}" for each in supported])
+            hint = did_you_mean(f"-{name}", known)
             raise CompileError(
                 f"the target {str(target)!r} has the option -{name}; {expected}{hint}",
                 kind=target.kind,
@@ -54,9 +51,10 @@ def target_format(
     check_target_options(target, supported)
     fmt: str = dict(target.options).get("format", formats[0])
     if fmt not in formats:
-        expected = f"expected -format={formats[0]} (the default) or {' or '.join(f'-format={each}' for each in formats[1:])}"
+        others = " or ".join(f"-format={each}" for each in formats[1:])
         raise CompileError(
-            f"the target {str(target)!r} has the option -format={fmt}; {expected}", kind=target.kind
+            f"the target {str(target)!r} has the option -format={fmt}; expected -format={formats[0]} (the default) or {others}",
+            kind=target.kind,
         )
     return fmt
 
@@ -65,10 +63,10 @@ def arch_hint(arch: str, prefix: str, is_known: Callable[[str], object]) -> str:
     """Return the end of a message for an architecture whose prefix is missing or misspelt, as in 86
     and 8.6 for sm_86; "" for others.
     """
-    names = (prefix + arch, prefix + re.sub(r"^\D+|\.", "", arch))
-    return next(
-        (f". Did you mean {name!r}?" for name in names if name != arch and is_known(name)), ""
-    )
+    for name in (prefix + arch, prefix + re.sub(r"^\D+|\.", "", arch)):
+        if name != arch and is_known(name):
+            return f". Did you mean {name!r}?"
+    return ""
 
 
 class CompileRequest(NamedTuple):
@@ -142,17 +140,15 @@ class CompileRequest(NamedTuple):
         """
         if self.folder and not self.root:
             return ""
-        roots = [
-            os.path.realpath(each) for each in (self.root, self.folder, *self.include) if each
-        ]  # a link cannot lead outside
+        folders = [each for each in (self.root, self.folder, *self.include) if each]
+        roots = [os.path.realpath(each) for each in folders]  # a link cannot lead outside
         if any(path.startswith(os.path.join(root, "")) for root in roots):
             return ""
-        folder = (
-            os.path.relpath(os.path.dirname(path), roots[0]).replace(os.sep, "/")
-            if self.root
-            else os.path.dirname(path)
-        )
-        own = "the project, the source's folder and " if self.root else ""
+        folder = os.path.dirname(path)
+        own = ""
+        if self.root:
+            folder = os.path.relpath(folder, roots[0]).replace(os.sep, "/")
+            own = "the project, the source's folder and "
         return f"outside {own}the folders of include=. To allow it, add its folder: include=[{folder!r}]"
 
     def error(self, text: str, **fields: Any) -> CompileError:

@@ -16,21 +16,15 @@ _PAIRS = {
     "hipFuncCache_t": "cudaFuncCache",
     "hipHostFree": "cudaFreeHost",
     "hipHostMalloc": "cudaMallocHost",
-    **{
-        f"hipHostMalloc{flag}": f"cudaHostAlloc{flag}"
-        for flag in ("Default", "Mapped", "Portable", "WriteCombined")
-    },
-    **{
-        f"{start}hip{name}Complex": f"{start}cu{name}Complex"
-        for start in ("", "make_")
-        for name in ("", "Float", "Double")
-    },
-    **{
-        f"hip{name}{f}": f"cu{name}{f}"
-        for name in ["Creal", "Cimag", "Conj", "Cabs", "Cadd", "Csub", "Cmul", "Cdiv", "Cfma"]
-        for f in ("", "f")
-    },
 }
+for _name in ("Default", "Mapped", "Portable", "WriteCombined"):
+    _PAIRS[f"hipHostMalloc{_name}"] = f"cudaHostAlloc{_name}"
+for _name in ("Complex", "FloatComplex", "DoubleComplex"):
+    _PAIRS[f"hip{_name}"] = f"cu{_name}"
+    _PAIRS[f"make_hip{_name}"] = f"make_cu{_name}"
+for _name in ("Creal", "Cimag", "Conj", "Cabs", "Cadd", "Csub", "Cmul", "Cdiv", "Cfma"):
+    _PAIRS[f"hip{_name}"] = f"cu{_name}"
+    _PAIRS[f"hip{_name}f"] = f"cu{_name}f"
 #: Objects that devmod's headers of HIP do not have.
 _OBJECTS = {
     "hipSurfaceObject_t": "cudaSurfaceObject_t",
@@ -43,23 +37,19 @@ def renaming_header(*, to_hip: bool) -> str:
     """Return a header that defines CUDA's names as those of HIP, or HIP's names as those of
     CUDA.
     """
-    names = re.findall(
-        r"\bhip[A-Z]\w*", header_text("devmod_targets.rocm", "headers/hip/hip_runtime_api.h")
-    )
-    names = [
-        name for name in names if name != "hipLaunchKernelGGL"
-    ]  # a macro of each side's own header
-    pairs = {
-        name: f"cuda{name[3:]}".replace("cudaDeviceAttribute", "cudaDevAttr") for name in names
-    }
-    constants = re.findall(
-        r"#define (HIP_\w+)", header_text("devmod_targets.rocm", "headers/hip/hip_math_constants.h")
-    )
-    pairs |= {name: f"CUDART_{name[4:]}" for name in constants} | _PAIRS
-    defines = {cuda: hip for hip, cuda in pairs.items()} if to_hip else pairs | _OBJECTS
-    return "".join(
-        [
-            "#pragma once\n",
-            *(f"#define {name} {other}\n" for name, other in sorted(defines.items())),
-        ]
-    )
+    functions = header_text("devmod_targets.rocm", "headers/hip/hip_runtime_api.h")
+    pairs: dict[str, str] = {}
+    for name in re.findall(r"\bhip[A-Z]\w*", functions):
+        if name != "hipLaunchKernelGGL":  # a macro of each side's own header
+            other = f"cuda{name[3:]}"
+            pairs[name] = other.replace("cudaDeviceAttribute", "cudaDevAttr")
+    constants = header_text("devmod_targets.rocm", "headers/hip/hip_math_constants.h")
+    for name in re.findall(r"#define (HIP_\w+)", constants):
+        pairs[name] = f"CUDART_{name[4:]}"
+    pairs |= _PAIRS
+    if to_hip:
+        defines = {cuda: hip for hip, cuda in pairs.items()}
+    else:
+        defines = pairs | _OBJECTS
+    lines = [f"#define {name} {other}\n" for name, other in sorted(defines.items())]
+    return "".join(["#pragma once\n", *lines])

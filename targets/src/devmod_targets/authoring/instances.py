@@ -27,12 +27,11 @@ def instance_variables(expressions: Iterable[str]) -> str:
     """Return the text that follows a program: one variable for each expression. It is "" for no
     expression.
     """
-    return ending_of(
-        "".join(
-            f"[[maybe_unused]] static auto *const {_VARIABLE}{number} = {_address(each)};\n"
-            for number, each in enumerate(expressions)
-        )
-    )
+    lines = ""
+    for number, each in enumerate(expressions):
+        variable = f"{_VARIABLE}{number}"
+        lines += f"[[maybe_unused]] static auto *const {variable} = {_address(each)};\n"
+    return ending_of(lines)
 
 
 def check_explicit(kind: str, expressions: Iterable[str]) -> None:
@@ -62,11 +61,15 @@ def ending_of(lines: str) -> str:
     """Return lines as the end of a source. The compiler's messages about them name `FILE`. It is ""
     for no lines.
     """
-    return f'\n#line 1 "{FILE}"\n{lines}' if lines else ""
+    if not lines:
+        return ""
+    return f'\n#line 1 "{FILE}"\n{lines}'
 
 
 def _address(expression: str) -> str:
-    return expression if expression.lstrip().startswith(("&", "(")) else f"&{expression}"
+    if expression.lstrip().startswith(("&", "(")):
+        return expression
+    return f"&{expression}"
 
 
 def function_name(expression: str) -> str:
@@ -87,11 +90,8 @@ def source_instances(symbols: Iterable[str]) -> list[str]:
     """Return the expressions of the instances that a program itself requests. libclang does not
     list them.
     """
-    return [
-        each.name
-        for each in map(parse_function, symbols)
-        if each is not None and each.name.endswith(">")
-    ]
+    names = [each.name for each in map(parse_function, symbols) if each is not None]
+    return [name for name in names if name.endswith(">")]
 
 
 def expression_number(cursor: Any) -> int | None:
@@ -99,30 +99,29 @@ def expression_number(cursor: Any) -> int | None:
     cursor.
     """
     number = cursor.spelling.removeprefix(_VARIABLE)
-    return int(number) if number != cursor.spelling and number.isdecimal() else None
+    if number == cursor.spelling or not number.isdecimal():
+        return None
+    return int(number)
 
 
 def referenced_function(variable: Any, library: Libclang) -> Any:
     """Return the cursor of the function that a variable of `instance_variables` names, or None."""
     kinds = library.cindex.CursorKind
     for each in variable.walk_preorder():
-        if (
-            each.kind == kinds.DECL_REF_EXPR
-            and each.referenced is not None
-            and each.referenced.kind == kinds.FUNCTION_DECL
-        ):
-            return each.referenced
+        if each.kind != kinds.DECL_REF_EXPR:
+            continue
+        function = each.referenced
+        if function is not None and function.kind == kinds.FUNCTION_DECL:
+            return function
     return None
 
 
 def template_of(cursor: Any, library: Libclang) -> Any:
     """Return the cursor of the template of an instance, or None."""
     template = library.cindex.conf.lib.clang_getSpecializedCursorTemplate(cursor)
-    return (
-        template
-        if template is not None and template.kind == library.cindex.CursorKind.FUNCTION_TEMPLATE
-        else None
-    )
+    if template is None or template.kind != library.cindex.CursorKind.FUNCTION_TEMPLATE:
+        return None
+    return template
 
 
 def parameter_names(cursor: Any, library: Libclang) -> list[str]:
@@ -137,7 +136,8 @@ def parameter_names(cursor: Any, library: Libclang) -> list[str]:
             for each in template.get_children()
             if each.kind == library.cindex.CursorKind.PARM_DECL
         ]
-        names = parameters if len(parameters) == len(names) else names
+        if len(parameters) == len(names):
+            names = parameters
     return _number_repeated(names)
 
 
@@ -167,8 +167,9 @@ def keys_of(functions: Iterable[tuple[str, str]]) -> dict[str, str]:
     counts = Counter(name for _, name in functions)
     keys = {}
     for symbol, name in functions:
+        if counts[name] == 1:
+            keys[symbol] = name
+            continue
         parts = parse_function(symbol)
-        keys[symbol] = (
-            name if counts[name] == 1 else parts.signature() if parts is not None else symbol
-        )
+        keys[symbol] = symbol if parts is None else parts.signature()
     return keys

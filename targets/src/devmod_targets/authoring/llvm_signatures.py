@@ -23,11 +23,15 @@ _DYNAMIC_SHARED = re.compile(
 )
 _TYPES = {
     "i1": "bool",
+    "i8": "int8",
+    "i16": "int16",
+    "i32": "int32",
+    "i64": "int64",
     "half": "float16",
     "bfloat": "bfloat16",
     "float": "float32",
     "double": "float64",
-} | {f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)}
+}
 _VECTOR = re.compile(r"<(\d+) x (\w+)>")
 _NAME = re.compile(r'%(?:"([^"]+)"|([A-Za-z_][\w.]*))\s*$')
 
@@ -45,18 +49,25 @@ def ir_kernels(
     declared = {info.name: info.arg_types for info in (request.fmap or {}).values()}
     results = {}
     for symbol, (places, block) in kernels.items():
+        arguments: Sequence[str] = ()
+        line = 1
         match = definitions.get(symbol)
-        arguments = (split_arguments(text, match.end()) or []) if match else []
-        types, params = [], []
-        for index, place in enumerate(places):
-            argument = arguments[index] if len(arguments) == len(places) else ""
-            hint = declared.get(symbol, ())
-            type_, param = _argument(
-                argument, place, hint[index] if len(hint) == len(places) else ""
-            )
+        if match is not None:
+            arguments = split_arguments(text, match.end()) or ()
+            line += text.count("\n", 0, match.start())
+        hints: Sequence[str] = declared.get(symbol, ())
+        unknown = [""] * len(places)
+        if len(arguments) != len(places):
+            arguments = unknown
+        if len(hints) != len(places):
+            hints = unknown
+
+        types = []
+        params = []
+        for argument, place, hint in zip(arguments, places, hints, strict=True):
+            type_, param = _argument(argument, place, hint)
             types.append(type_)
             params.append(param)
-        line = text.count("\n", 0, match.start()) + 1 if match else 1
         results[symbol] = ReflectedFunction(symbol, types, params, block, f"{request.name}:{line}")
     return results
 
@@ -71,7 +82,9 @@ def dynamic_shared_kernels(text: str) -> set[str]:
     identifiers = {}
     for definition in _DEFINE.finditer(text):
         end = text.find("\n}", definition.end())
-        body = _GLOBAL.finditer(text, definition.end(), end if end >= 0 else len(text))
+        if end < 0:
+            end = len(text)
+        body = _GLOBAL.finditer(text, definition.end(), end)
         identifiers[definition["quoted"] or definition["plain"]] = {
             match["quoted"] or match["plain"] for match in body
         }
@@ -80,31 +93,36 @@ def dynamic_shared_kernels(text: str) -> set[str]:
 
 def _argument(argument: str, place: tuple[int, int], declared: str) -> tuple[str, Param]:
     """Return the type for arg_types and the param of one argument; "" for an unknown type."""
+    name = ""
     match = _NAME.search(argument)
-    name = (match[1] or match[2]) if match else ""
+    if match is not None:
+        name = match[1] or match[2]
     size, align = place
     if argument.startswith("ptr") and "byval(" not in argument and "byref(" not in argument:
-        words = argument.split()
-        return "handle", Param(
-            name,
-            "buffer",
-            "",
-            "r" if "readonly" in words else "w" if "writeonly" in words else "rw",
-        )
+        return "handle", Param(name, "buffer", "", _access(argument.split()))
     if argument.startswith(("ptr", "{", "[", "%")):
         type_ = f"uint8x{size}" if size > 1 else "uint8"
         return type_, Param(name, "scalar", type_, align=max(align, 1))
+    type_ = _TYPES.get(argument.partition(" ")[0], "")
     vector = _VECTOR.match(argument)
-    word = argument.partition(" ")[0]
-    type_ = (
-        f"{_TYPES[vector[2]]}x{vector[1]}"
-        if vector and vector[2] in _TYPES
-        else _TYPES.get(word, "")
-    )
-    if (
-        type_.startswith("int")
-        and declared.startswith("uint")
-        and array_bytes(parse_dtype(declared)) == array_bytes(parse_dtype(type_))
-    ):
+    if vector and vector[2] in _TYPES:
+        type_ = f"{_TYPES[vector[2]]}x{vector[1]}"
+    if _is_unsigned_of(declared, type_):
         type_ = declared
     return type_, Param(name, "scalar", type_)
+
+
+def _is_unsigned_of(declared: str, type_: str) -> bool:
+    """Return whether a type is the unsigned one of the size of another."""
+    if not (type_.startswith("int") and declared.startswith("uint")):
+        return False
+    return array_bytes(parse_dtype(declared)) == array_bytes(parse_dtype(type_))
+
+
+def _access(words: Sequence[str]) -> str:
+    """Return the access of a pointer with some attributes."""
+    if "readonly" in words:
+        return "r"
+    if "writeonly" in words:
+        return "w"
+    return "rw"

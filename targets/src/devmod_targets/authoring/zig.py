@@ -120,7 +120,8 @@ def run_zig(
             kind=kind,
             environment=own_environment(home),
         )
-        result, place = b"", os.path.join(folder, output)
+        result = b""
+        place = os.path.join(folder, output)
         if output and os.path.isfile(place):
             with open(place, "rb") as file:
                 result = file.read()

@@ -124,20 +124,23 @@ def open_entries(
     """
     if place is False:
         return None
-    place = (
-        "" if default else ("" if place is True else os.fspath(place)) or environment_text(VARIABLE)
-    )
-    place = place and local_place(place)
+    text = ""
+    if not default:
+        if place is not True:
+            text = os.fspath(place)
+        text = text or environment_text(VARIABLE)
+    place = text and local_place(text)
     if "://" in place:
-        if (
-            policies()
-        ):  # everyone who can write to it decides about the results, which have no signatures
+        # Everyone who can write to it decides about the results, which have no signatures.
+        if policies():
             raise CacheError(
                 "the build cache at a URL cannot be used under a policy: its entries have no signatures. Use a folder of this machine, "
                 "or unset DEVMOD_TRUST for the build"
             )
         return UrlEntries(place)
-    base = os.path.abspath(os.path.expanduser(file_name(place))) if place else cache_dir()
+    base = cache_dir()
+    if place:
+        base = os.path.abspath(os.path.expanduser(file_name(place)))
     if not base:
         return None
     folder = os.path.join(base, _NAME)
@@ -240,11 +243,15 @@ def local_place(place: str) -> str:
     chain, _, last = place.rpartition("::")
     match = re.fullmatch(_LOCAL, last)
     if chain and "://" in place and (match or "://" not in last):
-        folder = match[1] if match else last
+        folder = last
+        if match:
+            folder = match[1]
         raise CacheError(
             f"the build cache {_without_secrets(place)!r} cannot be used: it is a folder of this machine; name it alone: {folder}"
         )
-    return match[1] if match else place
+    if match:
+        return match[1]
+    return place
 
 
 class UrlEntries:
@@ -284,9 +291,8 @@ class UrlEntries:
             self._files.makedirs(self._root, exist_ok=True)
             self._files.exists(self._path("0" * 64))
         except Exception as error:  # noqa: BLE001 - a file system may raise anything
-            cause = (
-                error if self._shown == url else None
-            )  # the exceptions of file systems have the URL
+            # The exceptions of file systems have the URL.
+            cause = error if self._shown == url else None
             raise CacheError(
                 f"the build cache {self._shown!r} cannot be reached: {self._describe(error)}"
             ) from cause
@@ -364,21 +370,20 @@ class UrlEntries:
         if self.problem or not self._written:
             return
         try:
-            found = self._files.ls(self._root, detail=True, refresh=True)
-            files = [
-                each
-                for each in found
-                if each.get("type") == "file"
-                and re.fullmatch(_ENTRY, str(each["name"]).rpartition("/")[2])
-            ]
-            total = sum(each.get("size") or 0 for each in files)
-            for each in sorted(files, key=_written_at):
-                if total <= size_bound():
-                    return
-                self._files.rm_file(each["name"])
-                total -= each.get("size") or 0
+            self._remove_oldest()
         except Exception as error:  # noqa: BLE001 - a file system may raise anything
             self._fail("listed", error)
+
+    def _remove_oldest(self) -> None:
+        """Remove the oldest entries over the size bound."""
+        found = self._files.ls(self._root, detail=True, refresh=True)
+        files = [each for each in found if _is_entry(each)]
+        total = sum(each.get("size") or 0 for each in files)
+        for each in sorted(files, key=_written_at):
+            if total <= size_bound():
+                return
+            self._files.rm_file(each["name"])
+            total -= each.get("size") or 0
 
     def _path(self, key: str) -> str:
         return f"{self._root}/{key}{_SUFFIX}"
@@ -398,12 +403,10 @@ def _import_text(error: Exception) -> str:
     """Return what to install for a file system whose package is missing; "" for another error, or
     without devmod-remote.
     """
+    if not isinstance(error, ImportError):
+        return ""
     try:
-        return (
-            str(import_module("devmod_remote").describe_import(error))
-            if isinstance(error, ImportError)
-            else ""
-        )
+        return str(import_module("devmod_remote").describe_import(error))
     except ImportError:
         return ""
 
@@ -415,6 +418,13 @@ def _without_secrets(url: str) -> str:
     return re.sub(_SECRETS, "", url)
 
 
+def _is_entry(file: dict[str, Any]) -> bool:
+    name = str(file["name"]).rpartition("/")[2]
+    return file.get("type") == "file" and re.fullmatch(_ENTRY, name) is not None
+
+
 def _written_at(file: dict[str, Any]) -> tuple[str, str]:
     time = next((file[name] for name in _TIMES if file.get(name) is not None), "")
-    return f"{time:020.6f}" if isinstance(time, (int, float)) else str(time), str(file["name"])
+    if isinstance(time, (int, float)):
+        time = f"{time:020.6f}"
+    return str(time), str(file["name"])

@@ -100,11 +100,9 @@ class Cluster:
             versions = future.result(timeout=_WORKER_TIMEOUT)
         except Exception as error:
             future.cancel()
-            why = (
-                describe_error(error)
-                if str(error)
-                else f"no worker answered within {_WORKER_TIMEOUT} seconds"
-            )
+            why = f"no worker answered within {_WORKER_TIMEOUT} seconds"
+            if str(error):
+                why = describe_error(error)
             raise ClusterError(
                 f"the workers of the Dask cluster {self._address!r} cannot compile: {why}. Each worker needs devmod-targets and the "
                 "compilers, in the versions of this machine"
@@ -125,23 +123,19 @@ class Cluster:
             What a worker calls with a job and its files. It returns an Outcome.
         """
         results: queue.SimpleQueue[tuple[int, Future[Outcome]]] = queue.SimpleQueue()
-        refused = {
-            number: problem
-            for number, closure in enumerate(closures)
-            if (problem := _packing_problem(jobs[number], closure))
-        }
+        refused: dict[int, str] = {}
         for number, (job, closure) in enumerate(zip(jobs, closures, strict=True)):
-            if number in refused:
+            problem = _packing_problem(job, closure)
+            if problem:
+                refused[number] = problem
                 continue
             future = self._executor.submit(task, *pack_files(job, closure))
             self._futures.append(future)
             future.add_done_callback(lambda done, number=number: results.put((number, done)))
 
         def outcomes() -> Iterator[tuple[int, Outcome]]:
-            yield from (
-                (number, Outcome(error="ClusterError", message=problem))
-                for number, problem in refused.items()
-            )
+            for number, problem in refused.items():
+                yield number, Outcome(error="ClusterError", message=problem)
             for _ in range(len(jobs) - len(refused)):
                 number, future = results.get()
                 yield number, self._outcome(jobs[number], future)
@@ -185,10 +179,8 @@ def _toolchains(jobs: Sequence[Job]) -> list[str]:
 
 
 def _difference(expected: str, actual: str) -> str:
-    one, other = (
-        [line for line in text.splitlines() if line not in against]
-        for text, against in ((expected, actual), (actual, expected))
-    )
+    one = [line for line in expected.splitlines() if line not in actual]
+    other = [line for line in actual.splitlines() if line not in expected]
     return (
         f"the workers of the cluster have different compilers, and their results would differ: one has {', '.join(one) or 'none'}, another "
         f"{', '.join(other) or 'none'}. Install the same versions on all"

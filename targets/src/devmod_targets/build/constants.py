@@ -101,13 +101,18 @@ def _read(path: str, file: ConstantsFile) -> Iterator[tuple[str, _Tensor]]:
         yield file.name or stem, _numpy_file(path, file.path)
         return
     with ExitStack() as stack:
-        names, read = (_npz if suffix.lower() == ".npz" else _safetensors)(path, file.path, stack)
+        names: dict[str, Any]
+        if suffix.lower() == ".npz":
+            names, read = _npz(path, file.path, stack)
+        else:
+            names, read = _safetensors(path, file.path, stack)
         for name in file.names:
             if name not in names:
                 raise FormatError(
                     f"{file.path} has no array {name!r}; it has {list_names(names)}{did_you_mean(name, names)}"
                 )
-        yield from ((name, read(name)) for name in file.names or names)
+        for name in file.names or names:
+            yield name, read(name)
 
 
 def _numpy_file(path: str, shown: str) -> _Tensor:
@@ -119,7 +124,7 @@ def _numpy_file(path: str, shown: str) -> _Tensor:
 
 def _npz(
     path: str, shown: str, stack: ExitStack
-) -> tuple[dict[str, None], Callable[[str], _Tensor]]:
+) -> tuple[dict[str, Any], Callable[[str], _Tensor]]:
     np = _numpy(shown)
     with _readable(shown):
         archive = np.load(stack.enter_context(open_regular(path)), allow_pickle=False)
@@ -242,7 +247,9 @@ def _safetensors_entry(
     code: Any = fields.get("dtype")
     shape: Any = fields.get("shape")
     offsets: Any = fields.get("data_offsets")
-    dtype = SAFETENSORS_TYPES.get(code) if isinstance(code, str) else None
+    dtype: str | None = None
+    if isinstance(code, str):
+        dtype = SAFETENSORS_TYPES.get(code)
     if dtype is None:
         raise FormatError(
             f"{subject} has elements of the type {_short(code)}; expected one of {', '.join(SAFETENSORS_TYPES)}"
@@ -265,11 +272,13 @@ def _safetensors_entry(
 
 
 def _are_counts(value: Any) -> bool:
-    return isinstance(value, list) and all(
-        type(each) is int and 0 <= each < 2**63 for each in value
-    )
+    if not isinstance(value, list):
+        return False
+    return all(type(each) is int and 0 <= each < 2**63 for each in value)
 
 
 def _short(value: Any) -> str:
     text = repr(value)
-    return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}…"
+    if len(text) <= _MAX_TEXT:
+        return text
+    return f"{text[:_MAX_TEXT]}…"

@@ -147,9 +147,8 @@ class LiveProgress(_Shown):
             self.show(f"failed {result.job}\n{_indented(result.failure)}", "red")
         if target in self._tasks:
             failed = self._failed[target]
-            self._bars.update(
-                self._tasks[target], advance=1, state=f"{failed} failed" if failed else ""
-            )
+            state = f"{failed} failed" if failed else ""
+            self._bars.update(self._tasks[target], advance=1, state=state)
 
     def close(self) -> None:
         """End the display, and restore the terminal."""
@@ -177,32 +176,27 @@ class Annotations(Progress):
     """
 
     def __init__(self, inner: Progress, folder: str, *, err: bool = False) -> None:
-        self._inner, self._folder, self._err = inner, folder, err
-        self.begin, self.report, self.note, self.close = (  # type: ignore[method-assign]
-            inner.begin,
-            inner.report,
-            inner.note,
-            inner.close,
-        )
+        self._inner = inner
+        self._folder = folder
+        self._err = err
+        self.begin = inner.begin  # type: ignore[method-assign]
+        self.report = inner.report  # type: ignore[method-assign]
+        self.note = inner.note  # type: ignore[method-assign]
+        self.close = inner.close  # type: ignore[method-assign]
 
     def add(self, result: JobResult) -> None:
         """Show the result of a job."""
         self._inner.add(result)
+        job = result.job
         for text in result.warnings:
-            file, line = place_of(result.job, text)
-            _annotate("warning", str(result.job), text, self._path(file), line, err=self._err)
+            file, line = place_of(job, text)
+            _annotate("warning", str(job), text, self._path(file), line, err=self._err)
         for text in result.reports:
-            _annotate("notice", str(result.job), text, self._path(result.job.source), err=self._err)
-        if result.failure is not None:
-            failure = result.failure
-            _annotate(
-                "error",
-                str(result.job),
-                failure.message,
-                self._path(failure.file),
-                failure.line,
-                err=self._err,
-            )
+            _annotate("notice", str(job), text, self._path(job.source), err=self._err)
+        failure = result.failure
+        if failure is not None:
+            path = self._path(failure.file)
+            _annotate("error", str(job), failure.message, path, failure.line, err=self._err)
 
     def warn(self, text: str) -> None:
         """Show a warning."""
@@ -264,8 +258,12 @@ def progress_for(
     json
         Standard output has JSON.
     """
-    result = Progress() if quiet else _live() or LogProgress()
-    return Annotations(result, folder, err=json) if annotate else result
+    result = Progress()
+    if not quiet:
+        result = _live() or LogProgress()
+    if annotate:
+        return Annotations(result, folder, err=json)
+    return result
 
 
 def _live() -> Progress | None:
@@ -283,4 +281,6 @@ def _indented(failure: Failure) -> str:
 
 
 def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count} {noun}s"

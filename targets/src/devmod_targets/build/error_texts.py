@@ -25,13 +25,11 @@ def in_manifest(error: DevmodError, kernel: str) -> str:
     """Return the text of an error of a kernel, with the keys of the manifest in place of Python's
     arguments.
     """
-    table = key_text(("kernels", kernel, "target", "KIND"))
-    hint = (
-        f". To set it for one kind alone: [{table}]"
-        if error.argument in ("block", "local", "shared_memory", "subgroup")
-        else ""
-    )
-    return kernel_text(str(error), kernel) + hint
+    text = kernel_text(str(error), kernel)
+    if error.argument in ("block", "local", "shared_memory", "subgroup"):
+        table = key_text(("kernels", kernel, "target", "KIND"))
+        text += f". To set it for one kind alone: [{table}]"
+    return text
 
 
 def kernel_text(text: str, kernel: str) -> str:
@@ -49,36 +47,39 @@ def bundle_text(text: str, modules: Iterable[tuple[Job, Module]]) -> str:
     """Return the text of an error of `devmod.bundle`, with the keys of the manifest and the tables
     that they belong to.
     """
-    owners: dict[
-        tuple[str, str], dict[str, set[str]]
-    ] = {}  # by function and parameter, the kernels with the kinds that have it
+    # By function and parameter, the kernels with the kinds that have it.
+    owners: dict[tuple[str, str], dict[str, set[str]]] = {}
     kinds: dict[str, set[str]] = {}
     for job, module in modules:
         kinds.setdefault(job.kernel, set()).add(job.kind)
         for name, info in module.functions.items():
-            for param in info.interface.params if info.interface is not None else ():
+            if info.interface is None:
+                continue
+            for param in info.interface.params:
                 if param.kind == "local":
-                    owners.setdefault((name, param.name), {}).setdefault(job.kernel, set()).add(
-                        job.kind
-                    )
+                    users = owners.setdefault((name, param.name), {})
+                    users.setdefault(job.kernel, set()).add(job.kind)
 
     def local(function: str, parameter: str, size: str) -> str:
-        tables = [
-            key_text(("kernels", kernel, *(() if own == kinds[kernel] else ("target", kind))))
-            for kernel, own in owners.get(
-                (function, parameter), {}
-            ).items()  # none if the text has the name escaped
-            for kind in (sorted(own) if own != kinds[kernel] else [""])
-        ]
-        return f"{' and '.join(f'[{table}]' for table in tables)} local = {_size(parameter, size)}".lstrip()
+        tables: list[str] = []
+        # None if the text has the name escaped.
+        for kernel, own in owners.get((function, parameter), {}).items():
+            if own == kinds[kernel]:
+                tables.append(f"[{key_text(('kernels', kernel))}]")
+            else:
+                for kind in sorted(own):
+                    tables.append(f"[{key_text(('kernels', kernel, 'target', kind))}]")
+        return f"{' and '.join(tables)} local = {_size(parameter, size)}".lstrip()
 
     return _respell(text, "NAME", local)
 
 
 def _respell(text: str, kernel: str, local: Callable[[str, str, str], str]) -> str:
     def function(name: str, symbol: str, types: list[str]) -> str:
-        name_of_symbol = f" name = {json.dumps(symbol)}," if symbol != name else ""
-        return f"[{key_text(('kernels', kernel, 'functions', name))}]{name_of_symbol} arg_types = {json.dumps(types)}"
+        text = f"[{key_text(('kernels', kernel, 'functions', name))}]"
+        if symbol != name:
+            text += f" name = {json.dumps(symbol)},"
+        return f"{text} arg_types = {json.dumps(types)}"
 
     return respell(
         text,
@@ -101,7 +102,10 @@ def _value(name: str, values: list[str]) -> str:
         return f"defines = {{ {values[0].replace('=', ' = ')} }}"
     if name == "subgroup":
         return f"subgroup = {values[0]}"
-    return f"{name} = {json.dumps(values[0] if name in ('language', 'name') else values, ensure_ascii=False)}"
+    value: object = values
+    if name in ("language", "name"):
+        value = values[0]
+    return f"{name} = {json.dumps(value, ensure_ascii=False)}"
 
 
 def _blocks(blocks: dict[str, list[str]]) -> str:
@@ -111,4 +115,6 @@ def _blocks(blocks: dict[str, list[str]]) -> str:
 
 def _size(parameter: str, size: str) -> str:
     """Return a table with the default size of a parameter: ``{ scratch = "4/thread" }``."""
-    return f"{{ {key_text((parameter,))} = {size if size.isdigit() else json.dumps(size)} }}"
+    if not size.isdigit():
+        size = json.dumps(size)
+    return f"{{ {key_text((parameter,))} = {size} }}"

@@ -88,13 +88,11 @@ def attempt(job: Job, files: Sequence[PackedFile] = (), *, with_sources: bool = 
         job = replace(job, folder=os.path.join(folder, *job.folder.split("/")))
         for path in (job.folder, *job.include_paths):
             os.makedirs(path, exist_ok=True)
-        outcome = _attempt(job, with_sources)
-        read = (
-            None
-            if outcome.files is None
-            else {_original(path, paths): digest for path, digest in outcome.files.items()}
-        )
-        return outcome._replace(toolchain=toolchain, files=read)
+        outcome = _attempt(job, with_sources)._replace(toolchain=toolchain)
+        if outcome.files is None:
+            return outcome
+        originals = {_original(path, paths): digest for path, digest in outcome.files.items()}
+        return outcome._replace(files=originals)
 
 
 def _original(path: str, paths: Mapping[str, str]) -> str:
@@ -107,10 +105,8 @@ def pack_files(job: Job, closure: Closure) -> tuple[Job, tuple[PackedFile, ...]]
     """Return a job with paths relative to a folder that a worker creates, and the files to write
     there.
     """
-    source, folders = (
-        next(iter(closure.files)),
-        [os.path.realpath(os.path.abspath(each)) for each in job.include_paths],
-    )
+    source = next(iter(closure.files))
+    folders = [os.path.realpath(os.path.abspath(each)) for each in job.include_paths]
     root = os.path.realpath(job.folder)
     base = os.path.commonpath(
         [root, os.path.dirname(source), *folders, *map(os.path.dirname, closure.files)]
@@ -128,16 +124,16 @@ def pack_files(job: Job, closure: Closure) -> tuple[Job, tuple[PackedFile, ...]]
     first: dict[tuple[object, ...], str] = {}
     files = []
     for path, file in closure.files.items():
-        name = first.setdefault(file.state, relative(path))
-        files.append(
-            PackedFile(relative(path), path, file.data if name == relative(path) else name)
-        )
+        own = relative(path)
+        name = first.setdefault(file.state, own)
+        files.append(PackedFile(own, path, file.data if name == own else name))
     return packed, tuple(files)
 
 
 def _attempt(job: Job, with_sources: bool) -> Outcome:
     start = _cpu_time()
-    own, show = get_ident(), warnings.showwarning
+    own = get_ident()
+    show = warnings.showwarning
     records: list[tuple[bool, str]] = []
 
     def keep(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
@@ -163,13 +159,12 @@ def _attempt(job: Job, with_sources: bool) -> Outcome:
                 listings=with_sources,
                 root=job.folder,
             )
+            notes: tuple[str, ...] = ()
             unvalidated = validation_of(module)[1]
-            notes = (f"{UNVALIDATED}{unvalidated}",) if unvalidated else ()
-            outcome = Outcome(
-                devmod.dumps(module, with_sources=with_sources),
-                files=files_read(module),
-                reports=notes,
-            )
+            if unvalidated:
+                notes = (f"{UNVALIDATED}{unvalidated}",)
+            data = devmod.dumps(module, with_sources=with_sources)
+            outcome = Outcome(data, files=files_read(module), reports=notes)
         except Exception as error:  # noqa: BLE001 - a plugin may raise anything; the build goes on with the other jobs
             outcome = _failed(error, job.kernel)
     texts: dict[bool, dict[str, None]] = {False: {}, True: {}}
@@ -184,21 +179,19 @@ def _attempt(job: Job, with_sources: bool) -> Outcome:
 def _failed(error: Exception, kernel: str) -> Outcome:
     """Return the outcome of a job that raised. The message has the words of the manifest."""
     if isinstance(error, OSError) and error.strerror:
-        text = (
-            f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
-        )
+        text = error.strerror
+        if error.filename is not None:
+            text = f"{error.filename}: {text}"
     elif isinstance(error, DevmodError):
         from devmod_targets.build.error_texts import in_manifest
 
         text = in_manifest(error, kernel)
     else:
         text = describe_error(error)
-    notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", ()))
-    return Outcome(
-        error=type(error).__name__,
-        message=text + notes,
-        log=error.log if isinstance(error, CompileError) else "",
-    )
+    for note in getattr(error, "__notes__", ()):
+        text += f"\n{note}"
+    log = error.log if isinstance(error, CompileError) else ""
+    return Outcome(error=type(error).__name__, message=text, log=log)
 
 
 def _cpu_time() -> float:

@@ -39,9 +39,8 @@ def variants(text: str) -> tuple[Target, ...]:
     the jobs then report the reason.
     """
     target = parse_target(text)
-    if (
-        target.kind in KINDS and not target.options
-    ):  # without options, core's kinds join no architectures: no compiler is imported
+    # Without options, core's kinds join no architectures: no compiler is imported.
+    if target.kind in KINDS and not target.options:
         return _split(text)
     try:
         return variants_of(target)
@@ -87,27 +86,20 @@ def use_of(manifest: Manifest, kernel: KernelEntry, variant: Target) -> Use:
     declared: Sequence[Source] = ()
     default = ""
     for section in own:
-        declared = section.sources if section.sources is not None else declared
+        if section.sources is not None:
+            declared = section.sources
         default = section.language or default
     spec = find_spec(variant.kind)
-    languages = [source.language or default for source in declared]
-    names = [
-        language or suffix_of(source.path)
-        for source, language in zip(declared, languages, strict=True)
-    ]
-    chosen = zip(declared, languages, names, chosen_sources(spec, names), strict=True)
-    sources = [
-        (source, language, spec.languages.get(name, name))
-        for source, language, name, is_chosen in chosen
-        if spec and is_chosen
-    ]
-    return Use(
-        kernel,
-        variant,
-        _matching(manifest.section, manifest.target_sections, variant),
-        own,
-        sources,
-    )
+    names = [source.language or default or suffix_of(source.path) for source in declared]
+    sources: list[tuple[Source, str, str]] = []
+    if spec is not None:
+        chosen = zip(declared, names, chosen_sources(spec, names), strict=True)
+        for source, name, is_chosen in chosen:
+            if is_chosen:
+                language = spec.languages.get(name, name)
+                sources.append((source, source.language or default, language))
+    common = _matching(manifest.section, manifest.target_sections, variant)
+    return Use(kernel, variant, common, own, sources)
 
 
 def uses_of(manifest: Manifest, kernel: KernelEntry) -> Iterator[Use]:
@@ -119,10 +111,8 @@ def _matching(section: Section, targets: Sequence[Section], variant: Target) -> 
     if not targets:
         return [section]
     matching = [each for each in targets if covers(parse_target(each.target), variant)]
-    return [
-        section,
-        *sorted(matching, key=lambda each: " " in each.target),
-    ]  # [target.cuda] before [target."cuda -arch=sm_90"]
+    # [target.cuda] before [target."cuda -arch=sm_90"]
+    return [section, *sorted(matching, key=lambda each: " " in each.target)]
 
 
 def describe_languages(spec: TargetSpec) -> str:
@@ -136,7 +126,9 @@ def describe_languages(spec: TargetSpec) -> str:
 def suffix_of(path: str) -> str:
     """Return the suffix of a path, in lower case and without the dot; "" without one."""
     stem, dot, suffix = path.rpartition("/")[2].rpartition(".")
-    return suffix.lower() if dot and stem else ""
+    if not dot or not stem:
+        return ""
+    return suffix.lower()
 
 
 def covers(target: Target, variant: Target) -> bool:
@@ -155,15 +147,14 @@ def stale_skips(manifest: Manifest) -> Iterator[str]:
     as one that was removed.
     """
     for kernel in manifest.kernels:
-        kinds = (
-            {parse_target(text).kind for text in kernel.targets or manifest.targets}
-            if kernel.skip
-            else set()
-        )
-        if stale := [each for each in kernel.skip if each not in kinds]:
+        if not kernel.skip:
+            continue
+        kinds = {parse_target(text).kind for text in kernel.targets or manifest.targets}
+        stale = [each for each in kernel.skip if each not in kinds]
+        if stale:
             where = read_document(manifest.path).problem(("kernels", kernel.name, "skip"), "")
-            part = "" if len(stale) == len(kernel.skip) else "it from "
-            yield f"{manifest.path}:{where.line}: {where.key}: no target is of the kind {list_names(stale)}: delete {part}this line"
+            place = "this line" if len(stale) == len(kernel.skip) else "it from this line"
+            yield f"{manifest.path}:{where.line}: {where.key}: no target is of the kind {list_names(stale)}: delete {place}"
 
 
 # -- Macros and include folders of languages without a preprocessor (`TargetSpec.preprocessed`;
@@ -196,12 +187,12 @@ def macro_notes(uses: Iterable[Use]) -> Iterator[str]:
     for.
     """
     for use in uses:
-        keys = " and ".join(
-            key for key in _KEYS if any(getattr(section, key) for section in use.common)
-        )
-        for _, _, language in use.sources if keys else ():
+        keys = [key for key in _KEYS if any(getattr(section, key) for section in use.common)]
+        if not keys:
+            continue
+        for _, _, language in use.sources:
             if not has_preprocessor(use.variant.kind, language):
-                yield f"{keys} of the manifest: not used for {use.variant.kind}, because {language} has no preprocessor"
+                yield f"{' and '.join(keys)} of the manifest: not used for {use.variant.kind}, because {language} has no preprocessor"
 
 
 def macro_mistakes(manifest: Manifest) -> Iterator[tuple[KeyPath, str]]:
@@ -230,12 +221,12 @@ def kernel_macro_mistakes(uses: Sequence[Use]) -> dict[KeyPath, str]:
 
 
 def _mistakes(section: Section, keys: KeyPath, reason: str) -> Iterator[tuple[KeyPath, str]]:
-    place = (*keys, "target", section.target) if section.target else keys
-    hint = (
-        "remove the key"
-        if section.target
-        else f"move the key to the targets that have one: [{key_text((*keys, 'target', 'KIND'))}]"
-    )
+    if section.target:
+        keys = (*keys, "target", section.target)
+        hint = "remove the key"
+    else:
+        table = key_text((*keys, "target", "KIND"))
+        hint = f"move the key to the targets that have one: [{table}]"
     for key in _KEYS:
         if getattr(section, key):
-            yield (*place, key), f"{reason}, which has no preprocessor; {hint}"
+            yield (*keys, key), f"{reason}, which has no preprocessor; {hint}"

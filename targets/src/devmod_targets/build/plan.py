@@ -126,23 +126,19 @@ def plan_of(manifest: Manifest, targets: str | Iterable[str] = (), *, strict: bo
         The manifest does not have one of `targets`.
     """
     manifest = manifest._replace(strict=manifest.strict or strict)
-    chosen = [
-        _choice(manifest, text) for text in ([targets] if isinstance(targets, str) else targets)
-    ]
-    uses = [
-        use
-        for kernel in manifest.kernels
-        for use in uses_of(manifest, kernel)
-        if not chosen or any(covers(target, use.variant) for target in chosen)
-    ]
-    jobs = tuple(_job(manifest, use, *source) for use in uses for source in use.sources)
-    return Plan(
-        manifest,
-        jobs,
-        not chosen,
-        tuple(dict.fromkeys(macro_notes(uses))),
-        tuple(stale_skips(manifest)),
-    )
+    if isinstance(targets, str):
+        targets = [targets]
+    chosen = [_choice(manifest, text) for text in targets]
+    uses: list[Use] = []
+    jobs: list[Job] = []
+    for kernel in manifest.kernels:
+        for use in uses_of(manifest, kernel):
+            if chosen and not any(covers(target, use.variant) for target in chosen):
+                continue
+            uses.append(use)
+            jobs += [_job(manifest, use, *source) for source in use.sources]
+    notes = tuple(dict.fromkeys(macro_notes(uses)))
+    return Plan(manifest, tuple(jobs), not chosen, notes, tuple(stale_skips(manifest)))
 
 
 def check_functions(modules: Iterable[tuple[Job, Module]]) -> None:
@@ -160,12 +156,9 @@ def check_functions(modules: Iterable[tuple[Job, Module]]) -> None:
             owner = owners.setdefault((job.target, name), job)
             if owner is not job:
                 both = f"{owner.source} (kernel {owner.kernel!r}) and {job.source} (kernel {job.kernel!r})"
-                is_main = module.functions[name].name in MAIN_SYMBOLS
-                hint = (
-                    f'name one: {{ path = "{job.source}", name = "…" }}'
-                    if is_main
-                    else "rename one of them"
-                )
+                hint = "rename one of them"
+                if module.functions[name].name in MAIN_SYMBOLS:
+                    hint = f'name one: {{ path = "{job.source}", name = "…" }}'
                 problems.append(
                     f"{both} both have a function {name!r} for the target {job.target!r}; {hint}"
                 )
@@ -183,22 +176,19 @@ def check_main(modules: Iterable[tuple[Job, Module]]) -> None:
         Shaders of a kernel have their files' names for one target, and another target has a
         function with the kernel's name.
     """
-    found: dict[
-        str, dict[str, dict[str, tuple[Job, Module]]]
-    ] = {}  # by kernel and target: the owner of each function
+    # By kernel and target: the owner of each function.
+    found: dict[str, dict[str, dict[str, tuple[Job, Module]]]] = {}
     for job, module in modules:
-        found.setdefault(job.kernel, {}).setdefault(job.target, {}).update(
-            dict.fromkeys(module, (job, module))
-        )
+        owners = found.setdefault(job.kernel, {}).setdefault(job.target, {})
+        owners |= dict.fromkeys(module, (job, module))
     for kernel, targets in found.items():
         for target, owners in targets.items():
             if kernel in owners or not any(kernel in each for each in targets.values()):
                 continue
-            mains = {
-                name: job.source
-                for name, (job, module) in owners.items()
-                if module.functions[name].name in MAIN_SYMBOLS
-            }
+            mains: dict[str, str] = {}
+            for name, (job, module) in owners.items():
+                if module.functions[name].name in MAIN_SYMBOLS:
+                    mains[name] = job.source
             if mains:
                 source = next(iter(mains.values()))
                 raise FormatError(
@@ -209,12 +199,12 @@ def check_main(modules: Iterable[tuple[Job, Module]]) -> None:
 
 def _choice(manifest: Manifest, text: str) -> Target:
     target = Target.parse(text)
-    kernels = [
-        variant for kernel in manifest.kernels for variant in kernel_variants(manifest, kernel)
-    ]
-    if not any(covers(target, variant) for variant in kernels):
-        known = list(dict.fromkeys(map(str, kernels)))
-        names = [*dict.fromkeys(variant.kind for variant in kernels), *known]
+    all_variants: list[Target] = []
+    for kernel in manifest.kernels:
+        all_variants += kernel_variants(manifest, kernel)
+    if not any(covers(target, variant) for variant in all_variants):
+        known = list(dict.fromkeys(map(str, all_variants)))
+        names = [*dict.fromkeys(variant.kind for variant in all_variants), *known]
         raise FormatError(
             f"{manifest.path} has no target {text!r}; its targets are {list_names(known)}{did_you_mean(text, names)}"
         )

@@ -50,7 +50,8 @@ class Pool:
     """
 
     def __init__(self, workers: int, task: Callable[..., Outcome], **settings: object) -> None:
-        self._task, self._settings = task, settings
+        self._task = task
+        self._settings = settings
         self._threads = Threads(workers)  # each waits for the answer of a process
         self._processes = ExitStack()
         self._idle: deque[Worker] = deque()

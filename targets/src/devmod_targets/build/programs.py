@@ -25,10 +25,8 @@ def check_programs(entries: Sequence[ProgramEntry], add: Callable[[KeyPath, str]
         keys: KeyPath = ("programs", entry.name)
         if entry.backward and entry.backward not in positions:
             add((*keys, "backward"), f"the manifest has no program {entry.backward!r}")
-        if not all(
-            map(all, (entry.steps, *dict(entry.declared).values()))
-        ):  # the reader has added the mistake
-            continue
+        if not all(map(all, (entry.steps, *dict(entry.declared).values()))):
+            continue  # the reader has added the mistake
         program, mistakes = _parse(entry)
         for key, number, text in mistakes:
             add((*keys, key, number), text)
@@ -41,15 +39,12 @@ def check_programs(entries: Sequence[ProgramEntry], add: Callable[[KeyPath, str]
             add((*keys, *place), text)
         programs[entry.name] = program
         for number, step in enumerate(program.steps):
-            if positions.get(step.kernel, -1) >= position:
-                text = f"a step may call the programs above {entry.name!r}, and {step.kernel!r} is not one of them"
-                is_own = step.kernel == entry.name
-                add(
-                    (*keys, "steps", number),
-                    "it launches itself; if this is a kernel, take another name for the program"
-                    if is_own
-                    else text,
-                )
+            if positions.get(step.kernel, -1) < position:
+                continue
+            text = f"a step may call the programs above {entry.name!r}, and {step.kernel!r} is not one of them"
+            if step.kernel == entry.name:
+                text = "it launches itself; if this is a kernel, take another name for the program"
+            add((*keys, "steps", number), text)
     for name, program in programs.items():
         if program.backward in programs:
             try:
@@ -81,8 +76,8 @@ def add_programs(manifest: Manifest, module: Module, *, complete: bool) -> tuple
     parts: Parts | None = None
     for entry in manifest.programs:
         program, _ = _parse(entry)
-        missing = [] if complete else [name for name in program.kernels if name not in known]
-        if missing:
+        missing = [name for name in program.kernels if name not in known]
+        if missing and not complete:
             reasons.append(
                 f"the program {entry.name!r} is not in the file: this build lacks {list_names(missing)}"
             )
@@ -95,7 +90,9 @@ def add_programs(manifest: Manifest, module: Module, *, complete: bool) -> tuple
             place, text = _mistake(entry, error)
             problem = read_document(manifest.path).problem(("programs", entry.name, *place), text)
             raise ManifestError(manifest.path, [problem]) from None
-    return (module if parts is None else parts.module()), reasons
+    if parts is not None:
+        module = parts.module()
+    return module, reasons
 
 
 def _parse(entry: ProgramEntry) -> tuple[Program, list[tuple[str, int, str]]]:

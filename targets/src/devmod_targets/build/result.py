@@ -126,7 +126,10 @@ class BuildResult:
         problems: tuple[str, ...] = (),
         modules: tuple[Module, ...] | None = None,
     ) -> None:
-        self.output, self.results, self.problems, self._modules = output, results, problems, modules
+        self.output = output
+        self.results = results
+        self.problems = problems
+        self._modules = modules
         self.written = False
 
     def __repr__(self) -> str:
@@ -143,12 +146,9 @@ class BuildResult:
         if self._modules is None:
             import devmod
 
+            others = ("bundle", "const_loader", "program")
             modules = walk(devmod.load(self.output))
-            self._modules = tuple(
-                module
-                for module in modules
-                if module.kind not in ("bundle", "const_loader", "program")
-            )
+            self._modules = tuple(module for module in modules if module.kind not in others)
         return self._modules
 
     @property
@@ -166,23 +166,19 @@ class BuildResult:
         """The number of jobs by status: "3 compiled, 2 from the cache, 1 failed"."""
         counts = Counter(each.status for each in self.results)
         words = {"compiled": "compiled", "cached": "from the cache", "failed": "failed"}
-        return (
-            ", ".join(
-                f"{counts[status]} {text}" for status, text in words.items() if counts[status]
-            )
-            or "no jobs"
-        )
+        parts = [f"{counts[status]} {text}" for status, text in words.items() if counts[status]]
+        return ", ".join(parts) or "no jobs"
 
     def raise_for_failures(self) -> None:
         """Raise CompileError if a job failed. The message has the first failure, `log` has all."""
         failures = self.failures
         if not failures:
             return
-        more = f" (and {len(failures) - 1} more in .log)" if len(failures) > 1 else ""
-        text = "\n\n".join(with_log(str(each), each.log) for each in failures)
-        raise CompileError(
-            f"{len(failures)} of {len(self.results)} compiles failed: {failures[0]}{more}", log=text
-        )
+        text = f"{len(failures)} of {len(self.results)} compiles failed: {failures[0]}"
+        if len(failures) > 1:
+            text += f" (and {len(failures) - 1} more in .log)"
+        log = "\n\n".join(with_log(str(each), each.log) for each in failures)
+        raise CompileError(text, log=log)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as values of JSON, for ``devmod build --json``."""
@@ -196,12 +192,12 @@ class BuildResult:
 
 def result_of(job: Job, status: str, outcome: Outcome) -> JobResult:
     """Return the result of a job."""
-    failure = failure_of(job, outcome) if outcome.error else None
+    failure: Failure | None = None
+    if outcome.error:
+        failure = failure_of(job, outcome)
     # The outcome has Python's words: a cache has it for kernels of all names.
-    warnings, reports = (
-        tuple(kernel_text(each, job.kernel) for each in texts)
-        for texts in (outcome.warnings, outcome.reports)
-    )
+    warnings = tuple(kernel_text(each, job.kernel) for each in outcome.warnings)
+    reports = tuple(kernel_text(each, job.kernel) for each in outcome.reports)
     return JobResult(job, status, outcome.seconds, warnings, failure, reports)
 
 
@@ -233,11 +229,10 @@ def _job_to_dict(result: JobResult) -> dict[str, Any]:
         "status": result.status,
         "seconds": round(result.seconds, 3),
     }
-    fields |= {
-        key: list(texts)
-        for key, texts in (("warnings", result.warnings), ("reports", result.reports))
-        if texts
-    }
+    if result.warnings:
+        fields["warnings"] = list(result.warnings)
+    if result.reports:
+        fields["reports"] = list(result.reports)
     if result.failure is not None:
         failure = result.failure
         fields |= {
