@@ -109,8 +109,7 @@ def compile_source(
     try:
         compiler, variants = import_compiler(spec)
         text = _read_source(source, spec, language)
-        if name is not None and not (isinstance(name, str) and name):
-            raise CompileError(f"name= is a function's name, not {name!r}")
+        _check_name(name)
         own_language = _checked_language(spec, target, language, text.suffix)
         if isinstance(options, str):
             options = options.split()
@@ -161,6 +160,11 @@ def compile_source(
     except CompileError as error:
         error.kind = error.kind or spec.kind
         raise
+
+
+def _check_name(name: object) -> None:
+    if name is not None and not (isinstance(name, str) and name):
+        raise CompileError(f"name= is a function's name, not {name!r}")
 
 
 def _checked_language(spec: TargetSpec, target: Target, language: str | None, suffix: str) -> str:

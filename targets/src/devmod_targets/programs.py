@@ -226,14 +226,7 @@ def _declaration(text: str, role: str) -> Array | Scalar:
         raise _Problem(expected)
     name = node.target.id
     annotation = node.annotation
-
-    initial = ""
-    default: bool | int | float | None = None
-    if role == "state" and isinstance(node.value, ast.Name):
-        initial = node.value.id
-    elif node.value is not None:
-        default = _literal(node.value)
-
+    default, initial = _first_value(node.value, role)
     if isinstance(annotation, ast.Name):
         if role != "input":
             raise _Problem("has no shape; only an input is a number")
@@ -266,6 +259,15 @@ def _check_type(type_: str) -> None:
         raise _Problem(
             f"has the type {type_!r}, which is neither an element type nor the format of an image"
         ) from None
+
+
+def _first_value(node: Any, role: str) -> tuple[bool | int | float | None, str]:
+    """Return the number, or the name of a constant, in a declaration."""
+    if role == "state" and isinstance(node, ast.Name):
+        return None, node.id
+    if node is None:
+        return None, ""
+    return _literal(node), ""
 
 
 def _check_first_value(role: str, value: bool | int | float) -> None:
@@ -720,6 +722,13 @@ def _roots(module: Module) -> Iterator[Module]:
         yield module
 
 
+def _kernel_node(kernels: list[Module]) -> Module:
+    """Return the node that other programs import, or a new one."""
+    if len(kernels) == 1 and kernels[0].kind == "bundle":
+        return kernels[0]
+    return devmod.bundle(*kernels, mixed=True)
+
+
 class Parts:
     """The programs, the kernels and the constants of a module, to which programs are added.
 
@@ -739,26 +748,24 @@ class Parts:
     def __init__(self, name: str, module: Module) -> None:
         if not isinstance(module, devmod.Module):
             raise _error(name, f"its kernels are a module, not {type(module).__name__}")
-        modules: list[Module] = []
-        roots: dict[Module, None] = {}
-        for each in _roots(module):
-            roots[each] = None
-            if each.kind == _KIND:
-                modules.append(each)
+        roots = list(_roots(module))
+        modules = [each for each in roots if each.kind == _KIND]
         for old in modules:
-            roots |= dict.fromkeys(old.imports)
-        self._constants = [each for each in roots if each.kind == "const_loader"]
-        kernels = [each for each in roots if each.kind not in (_KIND, "const_loader")]
+            roots += old.imports
+        self._constants: list[Module] = []
+        kernels: list[Module] = []
+        for each in dict.fromkeys(roots):
+            if each.kind == "const_loader":
+                self._constants.append(each)
+            elif each.kind != _KIND:
+                kernels.append(each)
         if not kernels:
             raise _error(name, "its kernels are a module with kernels, and this one has none")
 
-        # Without programs several are the candidates of one bundle.
-        self._nodes = kernels if modules and len(kernels) > 1 else []
-        # The node that other programs import, or a new one.
-        if len(kernels) == 1 and kernels[0].kind == "bundle":
-            self._kernels = kernels[0]
-        else:
-            self._kernels = devmod.bundle(*kernels, mixed=True)
+        self._nodes: list[Module] = []
+        if modules and len(kernels) > 1:  # without programs they are the candidates of one bundle
+            self._nodes = kernels
+        self._kernels = _kernel_node(kernels)
         self._candidates = self._kernels.candidates  # type: ignore[attr-defined]
         self.kernel_names: dict[str, None] = {}
         for candidate in self._candidates:
@@ -767,10 +774,12 @@ class Parts:
         self._codes: dict[str, Any] = {}
         self._programs: dict[str, Program] = {}
         self.infos: dict[str, FunctionInfo] = {}
-        # A file of merged files has several modules of programs, each with kernels of its own. The
-        # new program is then in one more.
-        self._others = modules if len(modules) > 1 else []
+        self._others: list[Module] = []
         self._added: list[str] = []
+        if len(modules) > 1:
+            # A file of merged files has several modules of programs, each with kernels of its own.
+            # The new program is then in one more.
+            self._others = modules
         for old in modules:
             self._take(name, old)
         # The programs that stay in their module get all kernels too.

@@ -39,7 +39,7 @@ from devmod_targets.build.options import OPTIONS
 from devmod_targets.compilation import SharedDefaults, validation_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from devmod import TargetSpec
 
@@ -152,29 +152,20 @@ def command(
 
     SOURCE is a file, or - for standard input.
     """
+    within = ""
     if output is None:
-        if str(sources[0]) == STDIN:
-            raise click.UsageError(
-                "the source is standard input, so the file to write needs a name: -o FILE, or -o - for standard output"
-            )
-        output = Path(sources[0].stem + ".devmod")
+        output = _default_output(sources[0])
         within = os.curdir  # a file in the current folder may be a stranger's link
-    else:
-        within = ""
     _check_overwrites(sources, output)
-    if not _is_bundle(output) and (compress or with_sources):
-        raise click.UsageError(
-            f"--compress and --with-sources are for files that end in .devmod, and {output} is a raw payload"
-        )
+    if compress or with_sources:
+        _check_bundle(output)
     arguments = _arguments(given, werror=werror, strict=strict, shared=len(sources) > 1)
     assignments = assign(sources, targets, arguments["language"])
-    compiles = [(each, target) for each in assignments for target in variants(each.target)]
-    if not _is_bundle(output) and len(compiles) > 1:
-        raise click.UsageError(
-            f"{output} holds one raw payload, and this is {len(compiles)}; choose a name that ends in .devmod"
-        )
-    if str(output) != STDOUT:
-        check_writable(output)
+    compiles: list[tuple[Assignment, Target]] = []
+    for each in assignments:
+        for target in variants(each.target):
+            compiles.append((each, target))
+    _check_output(output, len(compiles))
     _check_architectures(sources, assignments)
 
     with noting_interrupts(*_files(output)), progress(quiet=quiet) as show:
@@ -189,21 +180,48 @@ def command(
         else:
             _check_used(arguments)
         root = modules[0] if len(modules) == 1 else devmod.bundle(*modules, mixed=mixed)
+        options: dict[str, Any] = {"compress": compress, "with_sources": with_sources}
         if str(output) == STDOUT:
-            write_standard_output(devmod.dumps(root, compress=compress, with_sources=with_sources))
+            write_standard_output(devmod.dumps(root, **options))
         elif _is_bundle(output):
-            devmod.save(root, output, compress=compress, with_sources=with_sources, within=within)
+            devmod.save(root, output, **options, within=within)
         else:
             _write_payload(root, output)
 
     if not quiet and str(output) != STDOUT:
         _print_built(built)
-        if len(sources) > 1 and arguments["name"] is None:
-            for text in dict.fromkeys(_main_notes(sources, built)):
-                echo(f"devmod: note: {text}", err=True)
+        if arguments["name"] is None:
+            _print_main_notes(sources, built)
         echo(f"{output}: {size(output.stat().st_size)}")
     if failure is not None:
         raise failure
+
+
+def _default_output(source: Path) -> Path:
+    """Return the file that is written for a first source."""
+    if str(source) == STDIN:
+        raise click.UsageError(
+            "the source is standard input, so the file to write needs a name: -o FILE, or -o - for standard output"
+        )
+    return Path(source.stem + ".devmod")
+
+
+def _check_bundle(output: Path) -> None:
+    """Raise UsageError for an output that is a raw payload."""
+    if not _is_bundle(output):
+        raise click.UsageError(
+            f"--compress and --with-sources are for files that end in .devmod, and {output} is a raw payload"
+        )
+
+
+def _check_output(output: Path, count: int) -> None:
+    """Raise an error for an output that cannot be written, or not with so many payloads."""
+    if not _is_bundle(output) and count > 1:
+        raise click.UsageError(
+            f"{output} holds one raw payload, and this is {count}; choose a name that ends in .devmod"
+        )
+    if str(output) != STDOUT:
+        check_writable(output)
 
 
 def _is_bundle(output: Path) -> bool:
@@ -340,17 +358,20 @@ def _check_used(arguments: dict[str, Any]) -> None:
             )
 
 
-def _main_notes(
-    sources: tuple[Path, ...], built: Sequence[tuple[Assignment, devmod.Module]]
-) -> Iterator[str]:
-    """Yield a sentence for each entry point whose function has the name of its file: the other
-    sources may have another name for it.
+def _print_main_notes(sources: tuple[Path, ...], built: _Built) -> None:
+    """Print a note for each entry point whose function has the name of its file: the other sources
+    may have another name for it.
     """
+    if len(sources) == 1:
+        return
+    notes: dict[str, None] = {}
     for each, module in built:
         for name, info in module.functions.items():
             if name != info.name and info.name in MAIN_SYMBOLS:
-                source = sources[each.source]
-                yield f"the entry point 'main' of {source} is the function {name!r}, after the file. For another name: --name NAME"
+                text = f"the entry point 'main' of {sources[each.source]} is the function {name!r}, after the file"
+                notes[f"{text}. For another name: --name NAME"] = None
+    for text in notes:
+        echo(f"devmod: note: {text}", err=True)
 
 
 def _validation(module: devmod.Module, shown: set[str]) -> str:
@@ -466,49 +487,54 @@ def assign(
     click.UsageError
         A target is given twice, no target takes a source, or no source is for a target.
     """
+    kinds: dict[str, str] = {}
     for target in targets:
-        if targets.count(target) > 1:
+        if target in kinds:
             raise click.UsageError(f"the target {target!r} is given twice")
-    kinds = {target: Target.parse(target).kind for target in targets}
+        kinds[target] = Target.parse(target).kind
     specs: dict[str, TargetSpec] = {}
     for kind in kinds.values():
         spec = find_spec(kind)
         if spec is not None:
             specs[kind] = spec
     is_unknown = len(specs) < len(set(kinds.values()))  # compiling reports an unknown kind
-    if len(sources) * len(targets) == 1 or is_unknown:
-        return [
-            Assignment(index, target, language)
-            for index in range(len(sources))
-            for target in targets
-        ]
-
     result: list[Assignment] = []
-    languages = [
-        _own_language(source, len(sources), specs.values(), language) for source in sources
-    ]
-    names = [own or suffix_of(source.name) for source, own in zip(sources, languages, strict=True)]
-    chosen = {kind: chosen_sources(spec, names) for kind, spec in specs.items()}
-    for index, (source, own, name) in enumerate(zip(sources, languages, names, strict=True)):
-        takers = [target for target, kind in kinds.items() if chosen[kind][index]]
-        if not takers:
-            # The compiler of the only kind may take a suffix that no kind has.
-            if len(specs) > 1 or own is not None or owner_of(name) is not None:
-                other = other_choice(chosen, names, index)
-                if other:
-                    raise click.UsageError(
-                        f"{source} is for none of the targets: {other}. Compile it into a file of its own"
-                    )
-                raise click.UsageError(_no_taker(source, name, own, specs))
-            takers = list(targets)
-        result += [Assignment(index, target, own) for target in takers]
+    if len(sources) * len(targets) == 1 or is_unknown:
+        for index in range(len(sources)):
+            result += [Assignment(index, target, language) for target in targets]
+        return result
 
+    languages = [_own_language(each, len(sources), specs.values(), language) for each in sources]
+    taken = _kinds_of_sources(sources, languages, specs)
+    for index, own in enumerate(languages):
+        for target, kind in kinds.items():
+            if kind in taken[index]:
+                result.append(Assignment(index, target, own))
     used = {each.target for each in result}
     for target, kind in kinds.items():
         if target not in used:
             raise click.UsageError(
                 f"no source is for the target {target!r}: {kind} takes {describe_languages(specs[kind])}. Add a source, or leave it out"
             )
+    return result
+
+
+def _kinds_of_sources(
+    sources: Sequence[Path], languages: Sequence[str | None], specs: dict[str, TargetSpec]
+) -> list[list[str]]:
+    """Return for each source the kinds that compile it. Raise UsageError for one without a kind."""
+    names = [own or suffix_of(source.name) for source, own in zip(sources, languages, strict=True)]
+    chosen = {kind: chosen_sources(spec, names) for kind, spec in specs.items()}
+    result = []
+    for index, (source, own, name) in enumerate(zip(sources, languages, names, strict=True)):
+        kinds = [kind for kind in specs if chosen[kind][index]]
+        # The compiler of the only kind may take a suffix that no kind has.
+        if not kinds and len(specs) == 1 and own is None and owner_of(name) is None:
+            kinds = list(specs)
+        if not kinds:
+            other = other_choice(chosen, names, index)
+            raise click.UsageError(_no_taker(source, name, own, specs, other))
+        result.append(kinds)
     return result
 
 
@@ -528,7 +554,14 @@ def _own_language(
     return language
 
 
-def _no_taker(source: Path, name: str, language: str | None, specs: dict[str, TargetSpec]) -> str:
+def _no_taker(
+    source: Path, name: str, language: str | None, specs: dict[str, TargetSpec], choice: str
+) -> str:
+    """Return the error for a source that no target compiles. `choice` is why the targets that take
+    its language compile another one.
+    """
+    if choice:
+        return f"{source} is for none of the targets: {choice}. Compile it into a file of its own"
     takes = "; ".join(f"{kind} takes {describe_languages(spec)}" for kind, spec in specs.items())
     if str(source) == STDIN and language is None:
         return f"standard input has no suffix, so its language is unknown; give it with --language. {takes}"

@@ -10,7 +10,7 @@ too much, never too little. A text whose braces do not match has no open kernel.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Set
+from collections.abc import Set
 
 from devmod_readers.uses import transitive_parts
 
@@ -79,17 +79,13 @@ def open_functions(text: str) -> set[str]:
     if _OPERATOR.search(text):
         return set()  # an operator is called without its name
     parts: dict[str, list[str]] = {}
-
-    def define(name: str, body: str) -> None:
-        parts.setdefault(name, []).append(body)
-
     for _, name, body in _DIRECTIVE.findall(text):
         if name:
             if body.count("{") != body.count("}") or body.count("(") != body.count(")"):
                 return set()
-            define(name, body)
+            parts.setdefault(name, []).append(body)
     macros = set(parts)
-    functions = _declarations(_DIRECTIVE.sub("", text), define)
+    functions = _declarations(_DIRECTIVE.sub("", text), parts)
     if functions is None:
         return set()
     known = parts.keys() | _FUNCTIONS | _KEYWORDS | set(_TEMPLATE_TYPE.findall(text))
@@ -105,16 +101,22 @@ def open_functions(text: str) -> set[str]:
     reachable = transitive_parts(own_flags, uses)
     open_names = {name for name in functions - macros if not reachable[name]}
 
-    # A macro may name a function: ``#define NAME scale``. Nothing else in the text may have that
-    # name, in another branch of a condition.
-    named_twice = macros & functions
-    if not any(reachable[macro] for macro in named_twice):
-        for macro in named_twice:
-            for body in parts[macro]:
-                name = body.strip()
-                if name.isidentifier() and len(re.findall(rf"\b{name}\b", text)) == 1:
-                    open_names.add(name)
+    # A macro may name a function: ``#define NAME scale``.
+    named = macros & functions
+    if not any(reachable[macro] for macro in named):
+        for macro in named:
+            open_names.update(_names_in(parts[macro], text))
     return open_names
+
+
+def _names_in(bodies: list[str], text: str) -> set[str]:
+    """Return the values of a macro that are names. Nothing else in the text may have that name, in
+    another branch of a condition.
+    """
+    names = {body.strip() for body in bodies}
+    return {
+        name for name in names if name.isidentifier() and len(re.findall(rf"\b{name}\b", text)) == 1
+    }
 
 
 def _has_forbidden(body: str, known: Set[str]) -> bool:
@@ -125,9 +127,9 @@ def _has_forbidden(body: str, known: Set[str]) -> bool:
     return not all(map(_FAMILIES.fullmatch, unknown))
 
 
-def _declarations(text: str, define: Callable[[str, str], None]) -> set[str] | None:
-    """Give `define` the names and texts of the declarations outside of functions; return the
-    functions, None if braces do not match.
+def _declarations(text: str, parts: dict[str, list[str]]) -> set[str] | None:
+    """Add the texts of the declarations outside of functions to `parts`, by their names. Return the
+    functions; None if braces do not match.
     """
     functions: set[str] = set()
     head = _Head(0)
@@ -135,29 +137,29 @@ def _declarations(text: str, define: Callable[[str, str], None]) -> set[str] | N
     namespaces = 0
     for token in _TOKEN.finditer(text):
         mark = token[0]
-        if mark == "{" and not depth and head.is_namespace:
-            namespaces += 1
-            head = _Head(token.end())
-        elif mark == "{":
-            depth += 1
-        elif mark == "}" and not depth:
-            if not namespaces:
-                return None
-            namespaces -= 1
-            head = _Head(token.end())
-        elif mark == "}" or (mark == ";" and not depth):
-            called: list[str] = []
-            if mark == "}":
+        if depth:
+            # Inside of the braces of a declaration.
+            if mark == "{":
+                depth += 1
+            elif mark == "}":
                 depth -= 1
-                called = [name for name in head.calls if name not in _KEYWORDS]
-            if depth:
-                continue
-            for name in dict.fromkeys(called or head.names):
-                if name not in _KEYWORDS:
-                    define(name, text[head.start : token.end()])
-            functions.update(called)
+                if not depth:
+                    functions.update(head.declare(text[head.start : token.end()], parts))
+                    head = _Head(token.end())
+            continue
+
+        if mark == "{" and not head.is_namespace:
+            depth = 1
+        elif mark in "{}":
+            namespaces += 1 if mark == "{" else -1
+            if namespaces < 0:
+                return None
             head = _Head(token.end())
-        elif not depth:
+        elif mark == ";":
+            head.calls.clear()  # it is no function
+            head.declare(text[head.start : token.end()], parts)
+            head = _Head(token.end())
+        else:
             head.add(mark)
     if depth or namespaces:
         return None
@@ -197,6 +199,16 @@ class _Head:
         elif not self._parentheses:
             self.names.append(mark)
         self._word = mark if mark not in "()" else ""
+
+    def declare(self, text: str, parts: dict[str, list[str]]) -> list[str]:
+        """Add the text of the declaration to `parts`, by the function's name, or by all names.
+        Return the function's.
+        """
+        functions = [name for name in self.calls if name not in _KEYWORDS]
+        for name in dict.fromkeys(functions or self.names):
+            if name not in _KEYWORDS:
+                parts.setdefault(name, []).append(text)
+        return functions
 
 
 # -- Find the CUDA and HIP kernels that give the same result with every block of threads.

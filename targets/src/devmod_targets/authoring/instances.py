@@ -131,11 +131,9 @@ def parameter_names(cursor: Any, library: Libclang) -> list[str]:
     names = [argument.spelling for argument in cursor.get_arguments()]
     template = template_of(cursor, library)
     if template is not None and not any(names):
-        parameters = [
-            each.spelling
-            for each in template.get_children()
-            if each.kind == library.cindex.CursorKind.PARM_DECL
-        ]
+        parameter = library.cindex.CursorKind.PARM_DECL
+        children = template.get_children()
+        parameters = [each.spelling for each in children if each.kind == parameter]
         if len(parameters) == len(names):
             names = parameters
     return _number_repeated(names)

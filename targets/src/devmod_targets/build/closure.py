@@ -319,16 +319,8 @@ class _Walk:
         position = 0
         while True:
             while position < len(self._paths):
-                path = self._paths[position]
+                is_known &= self._follow_file(self._paths[position], macros, resolved)
                 position += 1
-                included = self.files[path].included
-                self._look_up_all(path, included.names)
-                if included.macros:
-                    self._look_up_all(path, resolved)
-                macros |= dict.fromkeys(included.macros)
-                # libc++ has many names that `##` could make an include of, such as `__h`, and none
-                # is one.
-                is_known = is_known and (not included.opaque or path.startswith(self._own))
             if not macros:
                 return is_known
 
@@ -341,6 +333,20 @@ class _Walk:
             for path in self._paths[:position]:
                 if self.files[path].included.macros:
                     self._look_up_all(path, new)
+
+    def _follow_file(
+        self, path: str, macros: dict[bytes, None], resolved: dict[bytes, None]
+    ) -> bool:
+        """Find the files of the includes in a file, and add the macros that name some to `macros`.
+        Return whether every include names its file.
+        """
+        included = self.files[path].included
+        self._look_up_all(path, included.names)
+        if included.macros:
+            self._look_up_all(path, resolved)
+            macros |= dict.fromkeys(included.macros)
+        # libc++ has many names that `##` could make an include of, such as `__h`, and none is one.
+        return not included.opaque or path.startswith(self._own)
 
     def _look_up_all(self, path: str, names: Iterable[bytes]) -> None:
         for name in names:

@@ -6,6 +6,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any, NamedTuple
 
 from devmod import Module
@@ -154,12 +155,12 @@ class BuildResult:
     @property
     def warnings(self) -> tuple[str, ...]:
         """The warnings of all jobs, each once."""
-        return tuple(dict.fromkeys(text for each in self.results for text in each.warnings))
+        return tuple(dict.fromkeys(chain.from_iterable(each.warnings for each in self.results)))
 
     @property
     def reports(self) -> tuple[str, ...]:
         """The reports of the compilers of all jobs, each once."""
-        return tuple(dict.fromkeys(text for each in self.results for text in each.reports))
+        return tuple(dict.fromkeys(chain.from_iterable(each.reports for each in self.results)))
 
     @property
     def summary(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from itertools import compress
 from string import Template
 
 from devmod import Target, registered
@@ -21,7 +22,7 @@ from devmod_targets.build.progress import Progress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from devmod import TargetSpec
     from devmod_targets.build.plan import Job
@@ -145,7 +146,10 @@ def jobs_to_try(jobs: Iterable[Job]) -> tuple[Job, ...]:
     kinds: dict[tuple[str, str], set[str]] = {}
     for job in jobs:
         kinds.setdefault((job.kernel, job.source), set()).add(job.kind)
-    shared = {kernel for (kernel, _), group in kinds.items() if len(group) > 1}
+    shared: set[str] = set()
+    for (kernel, _), group in kinds.items():
+        if len(group) > 1:
+            shared.add(kernel)
     return tuple(job for job in jobs if job.kernel in shared)
 
 
@@ -164,12 +168,13 @@ def failures_in(results: Iterable[JobResult]) -> dict[tuple[str, str], str]:
             if each.failure is not None:
                 text = " ".join(each.failure.message.splitlines())
                 failures.setdefault((each.job.kernel, each.job.kind), escape(f"{each.job}: {text}"))
-    works = {
-        kernel
-        for kernel, group in kinds.items()
-        if any((kernel, kind) not in failures for kind in group)
-    }
-    return {(kernel, kind): text for (kernel, kind), text in failures.items() if kernel in works}
+    # What fails for every kind may lack a macro.
+    for kernel, group in kinds.items():
+        keys = [(kernel, kind) for kind in group]
+        if failures.keys() >= set(keys):
+            for key in keys:
+                del failures[key]
+    return failures
 
 
 def manifest_text(
@@ -205,24 +210,15 @@ def manifest_text(
             raise FormatError(f"no source is for the target {kind!r}")
 
     kernels = [_Kernel(name, own, specs) for name, own in _kernels(sources).items()]
-    #: The kinds for which every kernel fails. They are left out of the targets.
-    absent: set[str] = set()
-    for spec in specs:
-        users = [each.name for each in kernels if spec.kind in each.kinds]
-        if all((name, spec.kind) in failures for name in users):
-            absent.add(spec.kind)
+    absent = _absent_kinds(kernels, specs, failures)
     lines: list[str] = []
     for each in kernels:
         lines += each.lines(folder, absent, failures)
-
-    reasons: dict[str, str] = {}
-    for (_, kind), text in failures.items():
-        reasons.setdefault(kind, text)
     absent_targets: dict[str, str] = {}
     for text in targets:
         kind = parse_target(text).kind
         if kind in absent:
-            absent_targets[text] = reasons[kind]
+            absent_targets[text] = absent[kind]
     texts = {
         "output": _quote(output),
         "targets": _array(targets, 88, absent_targets),
@@ -230,6 +226,22 @@ def manifest_text(
     }
     template = Template(header_text(__package__, "skeleton.toml"))
     return f"#:schema ./{SCHEMA_NAME}\n" + template.substitute(texts)
+
+
+def _absent_kinds(
+    kernels: Sequence[_Kernel],
+    specs: Sequence[TargetSpec],
+    failures: Mapping[tuple[str, str], str],
+) -> dict[str, str]:
+    """Return the kinds for which every kernel fails, each with the first reason. They are left out
+    of the targets.
+    """
+    result: dict[str, str] = {}
+    for spec in specs:
+        users = [(each.name, spec.kind) for each in kernels if spec.kind in each.kinds]
+        if failures.keys() >= set(users):
+            result[spec.kind] = next(text for key, text in failures.items() if key in users)
+    return result
 
 
 def _specs_of(sources: Sequence[str], kinds: Sequence[str]) -> list[TargetSpec]:
@@ -251,13 +263,11 @@ class _Kernel:
         self.name = name
         self._sources = sources
         self._specs = specs
-        suffixes = [suffix_of(each) for each in sources]
-        self.kinds = [
-            spec.kind for spec in specs if any(each in spec.languages for each in suffixes)
-        ]
+        suffixes = {suffix_of(each) for each in sources}
+        self.kinds = [spec.kind for spec in specs if not suffixes.isdisjoint(spec.languages)]
 
     def lines(
-        self, folder: str, absent: set[str], failures: Mapping[tuple[str, str], str]
+        self, folder: str, absent: Collection[str], failures: Mapping[tuple[str, str], str]
     ) -> list[str]:
         """Return the lines of its table."""
         unused = self._unused()
@@ -265,12 +275,13 @@ class _Kernel:
         result = ["", f"[{key_text(('kernels', self.name))}]", f"sources = {_array(own, 110)}"]
         for source, reason in unused.items():
             result.append(f"# {_quote(source)} is left out: {reason}")
-        skip = [spec.kind for spec in self._specs if spec.kind not in (*self.kinds, *absent)]
-        failed = [
-            kind for kind in self.kinds if (self.name, kind) in failures and kind not in absent
-        ]
-        for kind in failed:
-            result.append(f"# {kind} is left out: {failures[self.name, kind]}")
+        others = [spec.kind for spec in self._specs if spec.kind not in self.kinds]
+        skip = [kind for kind in others if kind not in absent]
+        failed: list[str] = []
+        for kind in self.kinds:
+            if (self.name, kind) in failures and kind not in absent:
+                failed.append(kind)
+                result.append(f"# {kind} is left out: {failures[self.name, kind]}")
         if failed:
             result.append(f"skip = {_array([*skip, *failed], 110)}")
         elif skip:
@@ -280,14 +291,16 @@ class _Kernel:
     def _unused(self) -> dict[str, str]:
         """Return the sources that no kind takes beside the others, with the reasons."""
         suffixes = [suffix_of(each) for each in self._sources]
-        chosen = {
-            spec.kind: chosen_sources(spec, suffixes)
-            for spec in self._specs
-            if spec.kind in self.kinds
-        }
+        chosen: dict[str, list[bool]] = {}
+        used: set[int] = set()
+        for spec in self._specs:
+            if spec.kind in self.kinds:
+                row = chosen_sources(spec, suffixes)
+                chosen[spec.kind] = row
+                used.update(compress(range(len(row)), row))
         result: dict[str, str] = {}
         for index, source in enumerate(self._sources):
-            if not any(row[index] for row in chosen.values()):
+            if index not in used:
                 result[source] = other_choice(chosen, suffixes, index)
         return result
 
@@ -300,14 +313,14 @@ def example_target(source: str) -> str:
 def _first_kind(source: str) -> TargetSpec:
     """Return the first kind that takes a source in a language of its own."""
     suffix = suffix_of(source)
-    return next(spec for spec in _specs(()) if suffix in spec.languages and is_own(spec, suffix))
+    takers = (spec for spec in _specs(()) if suffix in spec.languages)
+    return next(spec for spec in takers if is_own(spec, suffix))
 
 
 def _example(spec: TargetSpec, sources: Sequence[str]) -> str:
     """Return a target for the first of the sources that a kind takes."""
-    language = next(
-        spec.languages[suffix] for suffix in map(suffix_of, sources) if suffix in spec.languages
-    )
+    suffix = next(filter(spec.languages.__contains__, map(suffix_of, sources)))
+    language = spec.languages[suffix]
     return str(Target(spec.kind, arch=spec.needs_arch.get(language, "")))
 
 
@@ -318,9 +331,8 @@ def _specs(kinds: Sequence[str]) -> list[TargetSpec]:
 
 def _files(folder: str) -> Iterator[str]:
     for parent, folders, names in os.walk(folder):
-        folders[:] = sorted(
-            each for each in folders if not each.startswith(".") and each not in _SKIPPED_FOLDERS
-        )
+        kept = [each for each in folders if not each.startswith(".")]
+        folders[:] = sorted(set(kept) - _SKIPPED_FOLDERS)
         relative = os.path.relpath(parent, folder).replace(os.sep, "/")
         prefix = "" if relative == "." else f"{relative}/"
         for name in sorted(names):

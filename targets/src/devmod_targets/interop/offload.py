@@ -155,9 +155,11 @@ def image_functions(
             if function is not None:
                 chosen[number] = (function, entries)
         if not chosen:
-            known = list_names(dict.fromkeys(key for functions, _ in kernels for key in functions))
+            known: dict[str, None] = {}
+            for functions, _ in kernels:
+                known |= dict.fromkeys(functions)
             raise FormatError(
-                f"the container cannot be loaded: no image has the kernel {name!r}; its kernels: {known}"
+                f"the container cannot be loaded: no image has the kernel {name!r}; its kernels: {list_names(known)}"
             )
         typed = _typed_function(name, chosen.values())
         _check_sizes(name, chosen.values())

@@ -157,18 +157,7 @@ def payload_of(kernel: Any, fmt: str = "") -> Payload:
         )
     kind, binary, texts = _BACKENDS[backend]
     fmt = fmt or binary
-    if fmt != binary and (kind, fmt) != ("cuda", "ptx"):
-        expected = "'cubin' or 'ptx'" if kind == "cuda" else repr(binary)
-        raise FormatError(
-            f"the Triton kernel {name!r} is for {kind}: expected fmt={expected}, got fmt={fmt!r}",
-            kind=kind,
-        )
-    if fmt not in asm:
-        raise FormatError(
-            f"the Triton kernel {name!r} has no {fmt!r}; it has: {list_names(asm)}",
-            kind=kind,
-            function=name,
-        )
+    _check_format(name, kind, binary, fmt, asm)
     tensors = getattr(metadata, "tensordesc_meta", None)
     slots = expand_signature(name, signature, _constant_numbers(source), tensors)
     entry: KernelEntry | None = None
@@ -194,6 +183,22 @@ def payload_of(kernel: Any, fmt: str = "") -> Payload:
             listings[texts[key]] = text
     origin = _origin(kind, metadata, source)
     return Payload(kind, bytes(code), fmt, {name: info}, listings, origin)
+
+
+def _check_format(name: str, kind: str, binary: str, fmt: str, asm: Mapping[str, Any]) -> None:
+    """Raise FormatError if a kernel has no such format. `binary` is that of the kind."""
+    if fmt != binary and (kind, fmt) != ("cuda", "ptx"):
+        expected = "'cubin' or 'ptx'" if kind == "cuda" else repr(binary)
+        raise FormatError(
+            f"the Triton kernel {name!r} is for {kind}: expected fmt={expected}, got fmt={fmt!r}",
+            kind=kind,
+        )
+    if fmt not in asm:
+        raise FormatError(
+            f"the Triton kernel {name!r} has no {fmt!r}; it has: {list_names(asm)}",
+            kind=kind,
+            function=name,
+        )
 
 
 def _module_of(payload: Payload) -> devmod.Module:
