@@ -10,6 +10,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterable
+from itertools import chain
 
 from devmod_readers.options import OPTIONS_LINE
 
@@ -172,7 +173,7 @@ def macro_files(macros: Iterable[bytes], texts: Iterable[bytes]) -> list[bytes] 
             + _BLANK
             + rb"(?P<value>[^\n]*)|/\*)"
         )
-        definitions = [match for text in texts for match in define.finditer(text)]
+        definitions = [*chain.from_iterable(map(define.finditer, texts))]
         if not definitions:
             return None
         for match in definitions:

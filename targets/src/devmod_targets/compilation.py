@@ -545,8 +545,7 @@ def _opencl_advice(spec: TargetSpec, language: str) -> str:
 
 def _own_specs() -> list[TargetSpec]:
     """Return the specs of core's kinds."""
-    specs = [find_spec(kind) for kind in KINDS]
-    return [spec for spec in specs if spec is not None]
+    return [spec for spec in map(find_spec, KINDS) if spec is not None]
 
 
 def _binary_languages(spec: TargetSpec) -> dict[str, str]:
@@ -696,30 +695,24 @@ def _renamed(kind: str, name: str, info: FunctionInfo, names: Mapping[str, str])
     if interface is None:
         return info
 
-    def new_names(noun: str, sources: list[str]) -> list[str]:
+    def renamed(noun: str, items: Iterable[Any]) -> list[Any]:
         owners: dict[str, str] = {}
         result = []
-        for source in sources:
-            new = names.get(source, source)
-            other = owners.setdefault(new, source)
-            if other != source:
+        for item in items:
+            new = names.get(item.name, item.name)
+            other = owners.setdefault(new, item.name)
+            if other != item.name:
                 raise CompileError(
-                    f"aliases= gives two {noun} of the {kind} function {name!r} the name {new!r}: {other!r} and {source!r}. Only one of "
+                    f"aliases= gives two {noun} of the {kind} function {name!r} the name {new!r}: {other!r} and {item.name!r}. Only one of "
                     "them can have it",
                     function=name,
                     argument="aliases",
                 )
-            result.append(new)
+            result.append(item.replace(name=new))
         return result
 
-    param_names = new_names("parameters", [param.name for param in interface.params])
-    block_names = new_names("blocks", [block.name for block in interface.blocks])
-    params = [
-        param.replace(name=new) for param, new in zip(interface.params, param_names, strict=True)
-    ]
-    blocks = [
-        block.replace(name=new) for block, new in zip(interface.blocks, block_names, strict=True)
-    ]
+    params = renamed("parameters", interface.params)
+    blocks = renamed("blocks", interface.blocks)
     return info.replace(interface=interface.replace(params=params, blocks=blocks))
 
 

@@ -113,11 +113,10 @@ def make_step(kernel: str, arguments: Mapping[str, Any], launch: Mapping[str, An
         )
     try:
         values = {name: _given(value) for name, value in arguments.items()}
-        dims = {
-            word: tuple(map(_integer, _dims(word, value)))
-            for word, value in launch.items()
-            if value is not None
-        }
+        dims: dict[str, tuple[Expression, ...]] = {}
+        for word, value in launch.items():
+            if value is not None:
+                dims[word] = tuple(map(_integer, _dims(word, value)))
     except _Problem as problem:
         raise FormatError(
             f"devmod.step({kernel!r}): {problem}", kind=_KIND, function=kernel
@@ -470,7 +469,9 @@ def _inlined(program: Program, parts: Parts) -> tuple[Program, list[str]]:
             steps += call.steps
             for at, each in enumerate(call.steps, 1):
                 places.append(f"{place}, its step {at} ({quote_name(each.kernel)})")
-        used |= {each for each in step.arguments.values() if isinstance(each, str)}
+        for value in step.arguments.values():
+            if isinstance(value, str):
+                used.add(value)
         if len(steps) > MAX_STEPS:
             raise _error(program.name, f"it has more than {MAX_STEPS} steps")
     return program._replace(declared=declared, requires=tuple(requires), steps=tuple(steps)), places
@@ -503,7 +504,8 @@ class _ProgramCall:
         self._values = self._arguments(step)
 
         pairs = self._bind_arguments()
-        pairs += [(array, self._constant(array)) for array in inner.arrays("constant")]
+        for array in inner.arrays("constant"):
+            pairs.append((array, self._constant(array)))
         for other in inner.declared.values():
             if isinstance(other, Sampler) or getattr(other, "role", "") == "temporary":
                 self._add(other, self._new_name(other.name))

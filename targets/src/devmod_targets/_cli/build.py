@@ -209,7 +209,10 @@ def _show(result: BuildResult, *, quiet: bool, as_json: bool, dry_run: bool) -> 
 
 
 def _row(result: BuildResult, target: str) -> tuple[str, ...]:
-    own = [each for each in result.results if each.job.target == target]
-    statuses = [each.status for each in own]
-    counts = [str(statuses.count(each)) for each in ("compiled", "cached", "failed")]
-    return (target, *counts, f"{sum(each.seconds for each in own):.2f}")
+    counts = {"compiled": 0, "cached": 0, "failed": 0}
+    seconds = 0.0
+    for each in result.results:
+        if each.job.target == target:
+            counts[each.status] += 1
+            seconds += each.seconds
+    return (target, *map(str, counts.values()), f"{seconds:.2f}")

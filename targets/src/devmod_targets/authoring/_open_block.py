@@ -113,10 +113,12 @@ def _names_in(bodies: list[str], text: str) -> set[str]:
     """Return the values of a macro that are names. Nothing else in the text may have that name, in
     another branch of a condition.
     """
-    names = {body.strip() for body in bodies}
-    return {
-        name for name in names if name.isidentifier() and len(re.findall(rf"\b{name}\b", text)) == 1
-    }
+    result = set()
+    for body in bodies:
+        name = body.strip()
+        if name.isidentifier() and len(re.findall(rf"\b{name}\b", text)) == 1:
+            result.add(name)
+    return result
 
 
 def _has_forbidden(body: str, known: Set[str]) -> bool:

@@ -116,9 +116,11 @@ class _Casts:
         self._names = {function.spelling for function in functions}
         self._places: dict[int, _Place] = {}
         for function in functions:
-            params = [each for each in function.get_children() if each.kind == kinds.PARM_DECL]
-            for number, param in enumerate(params):
-                self._places[param.hash] = (function.spelling, number)
+            number = 0
+            for child in function.get_children():
+                if child.kind == kinds.PARM_DECL:
+                    self._places[child.hash] = (function.spelling, number)
+                    number += 1
         #: The casts that remove const, and for each place the bits of those that its pointer
         #: reaches.
         self.removing: list[Any] = []

@@ -90,8 +90,12 @@ def source_instances(symbols: Iterable[str]) -> list[str]:
     """Return the expressions of the instances that a program itself requests. libclang does not
     list them.
     """
-    names = [each.name for each in map(parse_function, symbols) if each is not None]
-    return [name for name in names if name.endswith(">")]
+    result = []
+    for symbol in symbols:
+        parts = parse_function(symbol)
+        if parts is not None and parts.name.endswith(">"):
+            result.append(parts.name)
+    return result
 
 
 def expression_number(cursor: Any) -> int | None:

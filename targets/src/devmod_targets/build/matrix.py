@@ -164,7 +164,12 @@ def stale_skips(manifest: Manifest) -> Iterator[str]:
 # has are mistakes.
 
 
-_KEYS = ("defines", "include")
+def _macro_keys(section: Section) -> Iterator[str]:
+    """Yield those of the keys for a preprocessor that a table has."""
+    if section.defines:
+        yield "defines"
+    if section.include:
+        yield "include"
 
 
 def has_preprocessor(kind: str, language: str) -> bool:
@@ -187,7 +192,9 @@ def macro_notes(uses: Iterable[Use]) -> Iterator[str]:
     for.
     """
     for use in uses:
-        keys = [key for key in _KEYS if any(getattr(section, key) for section in use.common)]
+        keys: dict[str, None] = {}
+        for section in use.common:
+            keys |= dict.fromkeys(_macro_keys(section))
         if not keys:
             continue
         for _, _, language in use.sources:
@@ -227,6 +234,5 @@ def _mistakes(section: Section, keys: KeyPath, reason: str) -> Iterator[tuple[Ke
     else:
         table = key_text((*keys, "target", "KIND"))
         hint = f"move the key to the targets that have one: [{table}]"
-    for key in _KEYS:
-        if getattr(section, key):
-            yield (*keys, key), f"{reason}, which has no preprocessor; {hint}"
+    for key in _macro_keys(section):
+        yield (*keys, key), f"{reason}, which has no preprocessor; {hint}"

@@ -737,29 +737,30 @@ def key_of(name: str) -> str:
     return OPTIONS[name].key or name
 
 
+def _options_of(*, in_kernel: bool) -> dict[str, Option]:
+    """Return the options of a table: all in a kernel's, and those for all kernels elsewhere."""
+    if in_kernel:
+        return OPTIONS
+    return {name: option for name, option in OPTIONS.items() if option.per_kind}
+
+
 def read_options(table: Table, *, in_kernel: bool) -> dict[str, Any]:
-    """Return the options of a manifest's table by name: all in a kernel's, and those for all
-    kernels elsewhere.
-    """
-    return {
-        name: option.read(table, key_of(name))
-        for name, option in OPTIONS.items()
-        if in_kernel or option.per_kind
-    }
+    """Return the options of a manifest's table by name."""
+    options = _options_of(in_kernel=in_kernel)
+    return {name: option.read(table, key_of(name)) for name, option in options.items()}
 
 
 def merge_options(sections: Sequence[CompileOptions]) -> dict[str, Any]:
     """Return the options of several tables by name, of which the more specific ones are last."""
-    return {
-        name: reduce(option.merge, [getattr(each, name) for each in sections])
-        for name, option in OPTIONS.items()
-    }
+    result: dict[str, Any] = {}
+    for name, option in OPTIONS.items():
+        result[name] = reduce(option.merge, [getattr(each, name) for each in sections])
+    return result
 
 
 def schema_of(*, in_kernel: bool) -> dict[str, Any]:
     """Return the JSON schema of the keys that `read_options` reads."""
-    return {
-        key_of(name): {**option.schema, "description": option.description}
-        for name, option in OPTIONS.items()
-        if in_kernel or option.per_kind
-    }
+    result: dict[str, Any] = {}
+    for name, option in _options_of(in_kernel=in_kernel).items():
+        result[key_of(name)] = {**option.schema, "description": option.description}
+    return result

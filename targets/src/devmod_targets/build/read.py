@@ -227,7 +227,12 @@ def _joined(value: object) -> object:
     """Return an array with each text in one line: a long one has several."""
     if not isinstance(value, list):
         return value
-    return [" ".join(each.split()) if isinstance(each, str) else each for each in value]
+    lines = []
+    for each in value:
+        if isinstance(each, str):
+            each = " ".join(each.split())
+        lines.append(each)
+    return lines
 
 
 # -- Read the settings of a kernel, of a target or of the whole manifest.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-from itertools import compress
 from string import Template
 
 from devmod import Target, registered
@@ -262,9 +261,15 @@ class _Kernel:
     def __init__(self, name: str, sources: list[str], specs: Sequence[TargetSpec]) -> None:
         self.name = name
         self._sources = sources
-        self._specs = specs
-        suffixes = {suffix_of(each) for each in sources}
-        self.kinds = [spec.kind for spec in specs if not suffixes.isdisjoint(spec.languages)]
+        self._suffixes = [suffix_of(each) for each in sources]
+        self._takers: list[TargetSpec] = []
+        self._other_kinds: list[str] = []
+        for spec in specs:
+            if spec.languages.keys().isdisjoint(self._suffixes):
+                self._other_kinds.append(spec.kind)
+            else:
+                self._takers.append(spec)
+        self.kinds = [spec.kind for spec in self._takers]
 
     def lines(
         self, folder: str, absent: Collection[str], failures: Mapping[tuple[str, str], str]
@@ -275,8 +280,7 @@ class _Kernel:
         result = ["", f"[{key_text(('kernels', self.name))}]", f"sources = {_array(own, 110)}"]
         for source, reason in unused.items():
             result.append(f"# {_quote(source)} is left out: {reason}")
-        others = [spec.kind for spec in self._specs if spec.kind not in self.kinds]
-        skip = [kind for kind in others if kind not in absent]
+        skip = [kind for kind in self._other_kinds if kind not in absent]
         failed: list[str] = []
         for kind in self.kinds:
             if (self.name, kind) in failures and kind not in absent:
@@ -290,18 +294,11 @@ class _Kernel:
 
     def _unused(self) -> dict[str, str]:
         """Return the sources that no kind takes beside the others, with the reasons."""
-        suffixes = [suffix_of(each) for each in self._sources]
-        chosen: dict[str, list[bool]] = {}
-        used: set[int] = set()
-        for spec in self._specs:
-            if spec.kind in self.kinds:
-                row = chosen_sources(spec, suffixes)
-                chosen[spec.kind] = row
-                used.update(compress(range(len(row)), row))
+        chosen = {spec.kind: chosen_sources(spec, self._suffixes) for spec in self._takers}
         result: dict[str, str] = {}
         for index, source in enumerate(self._sources):
-            if index not in used:
-                result[source] = other_choice(chosen, suffixes, index)
+            if not any(row[index] for row in chosen.values()):
+                result[source] = other_choice(chosen, self._suffixes, index)
         return result
 
 

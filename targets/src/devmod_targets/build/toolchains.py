@@ -192,8 +192,7 @@ def _cuda_headers() -> list[str]:
 
 def _toolchain_files(kind: str, options: tuple[str, ...]) -> list[str]:
     """Return the programs and the libraries that a kind's payloads depend on."""
-    programs = [find_program(name) for name in PROGRAMS.get(kind, ())]
-    files = [path for path in programs if path]
+    files = [path for path in map(find_program, PROGRAMS.get(kind, ())) if path]
     files += libraries_of(files, SHADER_LIBRARIES)
     if kind == "webgpu":
         from devmod_targets.webgpu._naga import find_package
@@ -214,7 +213,7 @@ def _device_libraries(options: tuple[str, ...]) -> list[str]:
     if not folder:
         return []
     paths = [os.path.join(folder, name) for name in _DEVICE_LIBS]
-    return [path for path in paths if os.path.isfile(path)]
+    return [*filter(os.path.isfile, paths)]
 
 
 def clear() -> None:

@@ -213,8 +213,8 @@ def read_kernels(
     entries: dict[str, KernelEntry] = {}
     if kind == "metal":
         functions = read_metallib(bytes(data))
-        for name, each in functions.items():
-            entries[name] = KernelEntry(name, () if all(each.types) else None)
+        for name, function in functions.items():
+            entries[name] = KernelEntry(name, () if all(function.types) else None)
         return functions, entries
     if kind == "cuda" and fmt == "ptx":
         entries = read_ptx(bytes(data).decode("utf-8", "replace"))
@@ -222,9 +222,9 @@ def read_kernels(
         entries = read_cubin(data)
     else:
         for name, kernel in read_code_object(data).items():
-            places = [
-                ParamPlace(each.offset, each.size, is_pointer=each.kind == "global_buffer")
-                for each in kernel.visible_arguments
-            ]
+            places = []
+            for each in kernel.visible_arguments:
+                is_pointer = each.kind == "global_buffer"
+                places.append(ParamPlace(each.offset, each.size, is_pointer=is_pointer))
             entries[name] = KernelEntry(name, tuple(places), kernel.block)
     return declared_kernels(CompileRequest("", None), entries.values()), entries

@@ -286,11 +286,10 @@ def _origin(kind: str, metadata: Any, source: Any) -> devmod.Origin:
     arch = str(metadata.target.arch)
     if kind == "cuda":
         arch = f"sm_{arch}"
-    options = [
-        f"{field}={getattr(metadata, field)}"
-        for field in ("num_warps", "num_ctas", "num_stages")
-        if hasattr(metadata, field)
-    ]
+    options = []
+    for field in ("num_warps", "num_ctas", "num_stages"):
+        if hasattr(metadata, field):
+            options.append(f"{field}={getattr(metadata, field)}")
     text = getattr(getattr(source, "fn", None), "src", None)
     sources: dict[str, str] = {}
     if isinstance(text, str):
