@@ -109,6 +109,10 @@ class Option:
     argument: Callable[[Any], Any] = _or_none
     keyed_by: str = ""
 
+    def as_metadata(self) -> dict[str, Option]:
+        """Return the metadata of the option's field."""
+        return {"option": self}
+
 
 _STRINGS = {"type": "array", "items": {"$ref": "#/$defs/text"}}
 
@@ -536,11 +540,6 @@ def _read_subgroup(table: Table, key: str) -> int:
 # -- The record.
 
 
-def _about(*texts: Any, **forms: Any) -> dict[str, Option]:
-    """Return the metadata of a field. The arguments are those of `Option`."""
-    return {"option": Option(*texts, **forms)}
-
-
 @dataclass(frozen=True, kw_only=True)
 class CompileOptions:
     """The options of `devmod.compile` as a table of a manifest or a job has them: strings, numbers
@@ -549,26 +548,26 @@ class CompileOptions:
 
     language: str = field(
         default="",
-        metadata=_about(
+        metadata=Option(
             "The language of sources whose suffix shows no language of a target, such as GLSL; of one source in any case. "
             "[default: by the suffix, or the only target's first]",
             'The language of the sources, such as "OpenCL C", or the suffix of its files. Default: by the suffix of each source.',
             ("--language",),
             "LANGUAGE",
-        ),
+        ).as_metadata(),
     )
     name: str = field(
         default="",
-        metadata=_about(
+        metadata=Option(
             "The function's name of a shader whose entry point is `main`. [default: the source's stem]",
             "The function's name of a shader whose entry point is main. Default: the kernel's name, or the file's stem if the kernel has "
             "several sources for the target.",
             ("--name",),
-        ),
+        ).as_metadata(),
     )
     options: tuple[str, ...] = field(
         default=(),
-        metadata=_about(
+        metadata=Option(
             "An option for the backend's compiler, as in --option=-cl-fast-relaxed-math.",
             "Options of the compiler, such as --use_fast_math; --werror makes the warnings of any compiler errors. Those of more specific "
             "tables come last.",
@@ -580,11 +579,11 @@ class CompileOptions:
             per_kind=True,
             merge=_concatenated,
             argument=_same,
-        ),
+        ).as_metadata(),
     )
     defines: tuple[tuple[str, Define], ...] = field(
         default=(),
-        metadata=_about(
+        metadata=Option(
             "Define a macro.",
             "Macros and their values; true is 1. A more specific table overrides.",
             ("-D", "--define"),
@@ -600,11 +599,11 @@ class CompileOptions:
             per_kind=True,
             merge=_updated,
             argument=lambda value: dict(value) or None,
-        ),
+        ).as_metadata(),
     )
     include: tuple[str, ...] = field(
         default=(),
-        metadata=_about(
+        metadata=Option(
             "A folder to search for includes.",
             "Folders to search for includes, relative to the manifest. Those of more specific tables come first.",
             ("-I", "--include"),
@@ -615,11 +614,11 @@ class CompileOptions:
             per_kind=True,
             merge=_specific_first,
             argument=_same,
-        ),
+        ).as_metadata(),
     )
     name_expressions: tuple[str, ...] = field(
         default=(),
-        metadata=_about(
+        metadata=Option(
             "An instance of a C++ template or of a generic function of Slang, as in --name-expression 'scale<float>'.",
             "Instances of C++ templates to compile, such as scale<float>. For CUDA C++, HIP and the Metal shading language.",
             ("--name-expression",),
@@ -629,11 +628,11 @@ class CompileOptions:
             read=_read_expressions,
             merge=_distinct,
             argument=_same,
-        ),
+        ).as_metadata(),
     )
     fmap: Functions = field(
         default=(),
-        metadata=_about(
+        metadata=Option(
             "A function and the types of its arguments, as in --function 'scale(handle, float32, int32)'. For sources that "
             "contain no types, such as PTX, where it also selects the functions.",
             "Declared functions by name, for arguments that the source does not show, such as those of LLVM IR.",
@@ -646,11 +645,11 @@ class CompileOptions:
             read=_read_functions,
             merge=_updated,
             argument=_functions_argument,
-        ),
+        ).as_metadata(),
     )
     block: Blocks = field(
         default=(),
-        metadata=_about(
+        metadata=Option(
             "The default block of threads, for calls that give none. Without FUNCTION, of all functions.",
             "The default block of threads of a call: an integer, or up to three for x, y, z; or a table of function to these.",
             ("--block",),
@@ -661,11 +660,11 @@ class CompileOptions:
             read=_read_blocks,
             argument=_by_function_argument,
             keyed_by="function",
-        ),
+        ).as_metadata(),
     )
     local: Locals = field(
         default=(),
-        metadata=_about(
+        metadata=Option(
             "The default size of a parameter of local memory: in all, or for each thread of a block.",
             'The default sizes of parameters of local memory: bytes, or "4/thread"; or a table of function to such a table.',
             ("--local",),
@@ -680,11 +679,11 @@ class CompileOptions:
             merge=_merged_locals,
             argument=_locals_argument,
             keyed_by="parameter of local memory",
-        ),
+        ).as_metadata(),
     )
     shared_memory: SharedMemory = field(
         default=(),
-        metadata=_about(
+        metadata=Option(
             "The default dynamic shared memory of a block, for calls that give none: in all, or for each thread.",
             'The default dynamic shared memory of a block, of the functions that use some: bytes, or "4/thread"; or a table of function to '
             "these.",
@@ -696,11 +695,11 @@ class CompileOptions:
             read=_read_shared_memory,
             argument=_shared_memory_argument,
             keyed_by="function",
-        ),
+        ).as_metadata(),
     )
     aliases: Aliases = field(
         default=(),
-        metadata=_about(
+        metadata=Option(
             "A parameter's name, and the names in the sources that it replaces.",
             "Names of parameters, each with the names in the sources that it replaces. Names that a source does not have are ignored.",
             ("--alias",),
@@ -712,11 +711,11 @@ class CompileOptions:
             per_kind=True,
             merge=_updated,
             argument=lambda value: dict(value) or None,
-        ),
+        ).as_metadata(),
     )
     subgroup: int = field(
         default=0,
-        metadata=_about(
+        metadata=Option(
             "The threads of a subgroup with which the functions must run.",
             "The number of threads in a subgroup with which the functions must run.",
             ("--subgroup",),
@@ -724,7 +723,7 @@ class CompileOptions:
             int,
             schema={"enum": list(SUBGROUP_SIZES)},
             read=_read_subgroup,
-        ),
+        ).as_metadata(),
     )
 
 
