@@ -157,15 +157,8 @@ def _make(
     quiet: bool,
 ) -> None:
     """Write the program of a model."""
-    name = name or re.sub(r"\W|^(?=\d)", "_", file.stem, flags=re.ASCII)
-    if not name.isidentifier() or iskeyword(name):
-        raise click.UsageError(
-            f"the name of the program is {name!r}, which is no identifier; choose another: --name NAME"
-        )
-    notes = []
-    if name in RESERVED:
-        notes.append(f"the program is _{name}, since {name} is reserved for calls and expressions")
-        name = f"_{name}"
+    notes: list[str] = []
+    name = _program_name(name or re.sub(r"\W|^(?=\d)", "_", file.stem, flags=re.ASCII), notes)
     output = output or Path(f"{name}.devmod")
     for each in dims:
         if not _DIM.fullmatch(each):
@@ -180,13 +173,8 @@ def _make(
         "name": name,
         "dims": dict(each.rsplit("=", 1) for each in dims),
         "file": str(output),
+        "inputs": _paths_of(inputs),
         "is_checked": is_checked,
-    }
-    request["inputs"] = {
-        key: path
-        for path, _, key in (
-            each.partition("=")[::-1] if "=" in each else (each, "", "") for each in inputs
-        )
     }
     with noting_interrupts(output), temporary_folder() as folder:
         place = os.path.join(folder, "model.devmod")
@@ -198,6 +186,30 @@ def _make(
             echo(line)
         for line in (*notes, *answer["notes"]):
             echo(f"devmod: note: {line}", err=True)
+
+
+def _program_name(name: str, notes: list[str]) -> str:
+    """Return the name of the program. `notes` gets a sentence if it differs."""
+    if not name.isidentifier() or iskeyword(name):
+        raise click.UsageError(
+            f"the name of the program is {name!r}, which is no identifier; choose another: --name NAME"
+        )
+    if name not in RESERVED:
+        return name
+    notes.append(f"the program is _{name}, since {name} is reserved for calls and expressions")
+    return f"_{name}"
+
+
+def _paths_of(texts: tuple[str, ...]) -> dict[str, str]:
+    """Return the paths of the arrays of --inputs by the names of inputs; "" is the only one."""
+    paths = {}
+    for text in texts:
+        name, separator, path = text.partition("=")
+        if separator:
+            paths[name] = path
+        else:
+            paths[""] = text
+    return paths
 
 
 def _ask(request: dict[str, Any], path: str, show: Callable[[str], None]) -> Any:
@@ -215,11 +227,15 @@ def _ask(request: dict[str, Any], path: str, show: Callable[[str], None]) -> Any
             raise getattr(errors, answer["error"])(answer["text"], log=answer["log"])
         if answer:
             return answer
+
         last = next(filter(str.strip, reversed(worker.printed.splitlines())), "")
-        end = f"has done nothing for {TIMEOUT} seconds" if worker.is_late else worker.end
-        raise CompileError(
-            f"{path}: the process that traces the model {end}{last and f' ({last})'}; nothing was written"
-        )
+        if worker.is_late:
+            end = f"has done nothing for {TIMEOUT} seconds"
+        else:
+            end = worker.end
+        if last:
+            end += f" ({last})"
+        raise CompileError(f"{path}: the process that traces the model {end}; nothing was written")
 
 
 def main(request: dict[str, Any]) -> None:
@@ -228,9 +244,8 @@ def main(request: dict[str, Any]) -> None:
     """
     answer = answer_writer()
     os.getenv = lambda _, default=None: default  # tinygrad reads its settings by it alone
-    with suppress(
-        ImportError, ValueError, OSError
-    ):  # a model that makes arrays larger than the machine ends this process alone
+    # A model that makes arrays larger than the machine ends this process alone.
+    with suppress(ImportError, ValueError, OSError):
         import resource
 
         most = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -242,14 +257,16 @@ def main(request: dict[str, Any]) -> None:
             lines, notes = export(request, lambda text: answer({"progress": text}))
         answer({"lines": lines, "notes": notes})
     except Exception as error:  # noqa: BLE001 - tinygrad may raise anything
-        is_own = isinstance(error, DevmodError)
-        name = (
-            next(
-                each.__name__ for each in type(error).__mro__ if each.__module__ == errors.__name__
-            )
-            if is_own
-            else "CompileError"
-        )
-        text = str(error) if is_own else describe_error(error)
-        text = text if text.startswith(request["model"]) else f"{request['model']}: {text}"
+        name = CompileError.__name__
+        text = describe_error(error)
+        if isinstance(error, DevmodError):
+            name = _public_class(type(error))
+            text = str(error)
+        if not text.startswith(request["model"]):
+            text = f"{request['model']}: {text}"
         answer({"error": name, "text": text, "log": getattr(error, "log", "")})
+
+
+def _public_class(cls: type[DevmodError]) -> str:
+    """Return the name of the class of `devmod.errors` from which a class derives."""
+    return next(each.__name__ for each in cls.__mro__ if each.__module__ == errors.__name__)

@@ -39,7 +39,9 @@ def tolerance(module: devmod.Module) -> float:
         for info in part.functions.values():
             if info.interface is not None:
                 types.update(each.type for each in info.interface.params)
-    return 1e-2 if types & {"float16", "bfloat16"} else 1e-4
+    if types & {"float16", "bfloat16"}:
+        return 1e-2
+    return 1e-4
 
 
 def measure(got: Any, wanted: Any) -> tuple[float, float, float]:
@@ -132,8 +134,9 @@ def summary(
     places: Sequence[str], program: str, results: Iterable[tuple[float, float, float]]
 ) -> str:
     """Return the line about what was compared with a program."""
-    *others, last = places
-    shown = f"{', '.join(others)} and {last}" if others else last
+    *others, shown = places
+    if others:
+        shown = f"{', '.join(others)} and {shown}"
     _, difference, scale = max(results)
     return f"checked on {shown} against {program}: worst error {difference:.1e} of {scale:.2g}"
 
@@ -169,7 +172,9 @@ class Reference:
 
     @property
     def program(self) -> str:  # noqa: D102 - above
-        return self._programs[0] if self._programs else ""
+        if self._programs:
+            return self._programs[0]
+        return ""
 
     @property
     def problem(self) -> str:  # noqa: D102 - above
@@ -243,7 +248,9 @@ def main(request: dict[str, Any]) -> None:
     """Compute results in the new process."""
     answer = answer_writer()
     try:
-        run = _run_model if request["program"] else _run_program
+        run: Any = _run_program
+        if request["program"]:
+            run = _run_model
         names, results = run(request, _read(request["arrays"]))
         np.savez(request["arrays"], *results)
         answer({"names": names})

@@ -57,7 +57,7 @@ _ARITHMETIC: dict[str, Any] = {
     "Sub": operator.sub,
     "Mul": operator.mul,
     "Mod": operator.mod,
-    "Div": lambda a, b: cdiv(a, b) if isinstance(a, int) and isinstance(b, int) else a // b,
+    "Div": lambda a, b: _divided(a, b),
     "Equal": lambda a, b: not operator.ne(a, b),
     "Where": lambda condition, a, b: a if condition else b,
 }
@@ -87,7 +87,8 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         self.read = set[UOp]()
         self._init_from_graph({"node": [], "initializer": [], "input": [], "output": []})
         self.onnx_ops = OPERATORS
-        self._names, self._nodes = model.outputs, model.nodes
+        self._names = model.outputs
+        self._nodes = model.nodes
         self._kept: dict[str, Any] = {"": None, **self.constants}
         self.const_names = {
             *self._kept,
@@ -103,30 +104,27 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         self.graph_values = {**self._kept, **inputs}
         self._buffers = {each.uop.base for each in inputs.values()}
         for node in self._nodes:
-            self.graph_values[""] = (
-                None  # the runner stores an output without a name, and an input without one would get it
-            )
-            options = {
-                key: _tensor(*each) if isinstance(each, Constant) else each
-                for key, each in node.attributes.items()
-            }
+            # The runner stores an output without a name, and an input without one would get it.
+            self.graph_values[""] = None
+            options = {}
+            for key, each in node.attributes.items():
+                options[key] = _tensor(*each) if isinstance(each, Constant) else each
             operators = OpSetId(Domain.from_onnx(node.domain), node.version)
             self.graph_nodes = (
                 OnnxNode(node.operator, operators, node.inputs, node.outputs, options),
             )
             try:
-                if (lengths := self._on_lengths(node)) is None:
+                lengths = self._on_lengths(node)
+                if lengths is None:
                     self({})
                 else:
                     self.graph_values[node.outputs[0]] = lengths
             except DevmodError as error:
                 raise CompileError(f"{_called(node)}: {error}") from error
             except Exception as error:
-                advice = (
-                    _ADVICE
-                    if not all(isinstance(each.numel(), int) for each in inputs.values())
-                    else ""
-                )
+                advice = ""
+                if not all(isinstance(each.numel(), int) for each in inputs.values()):
+                    advice = _ADVICE
                 raise CompileError(
                     f"{_called(node)}: tinygrad cannot trace it: {describe_error(error)}{advice}"
                 ) from error
@@ -144,7 +142,9 @@ class Runner(OnnxRunner):  # type: ignore[misc]
             return value.tolist()
         if not value.size:
             return Tensor(value.astype(np.int64))
-        dtype = dtypes.bool if all(isinstance(each, bool) for each in value.flat) else dtypes.int64
+        dtype = dtypes.int64
+        if all(isinstance(each, bool) for each in value.flat):
+            dtype = dtypes.bool
         return Tensor.stack(*(Tensor(each, dtype=dtype) for each in value.flat)).reshape(
             value.shape
         )
@@ -153,57 +153,22 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         """Return what a node computes from lengths alone, which may be symbolic, as an array of
         objects; None for another node.
         """
-        values, options = [self.graph_values[name] for name in node.inputs], node.attributes
+        values = [self.graph_values[name] for name in node.inputs]
+        options = node.attributes
         if node.operator == "Shape":
             shape = values[0].shape[options.get("start") : options.get("end")]
             return np.fromiter(shape, object, len(shape))
         if node.operator == "Size":
             return _objects(prod(values[0].shape))
-        tensors = [each for each in values if isinstance(each, Tensor)]
-        if not any(isinstance(each, np.ndarray) for each in values) or any(
-            dtypes.is_float(each.dtype) or self._depends(each) for each in tensors
-        ):
+        if not any(isinstance(each, np.ndarray) for each in values):
             return None
-        first, *others = values = [
-            each.numpy().astype(object) if isinstance(each, Tensor) else each for each in values
-        ]
-        numbers = [tuple(each.ravel()) for each in others if each is not None]
-        axes: Any = options.get("axes") or next(iter(numbers), None)
-        match node.operator:
-            case "Identity":
-                return first
-            case "Cast" if options["to"] == 7 or (
-                options["to"] == 6 and any(isinstance(each, UOp) for each in first.flat)
-            ):  # int64, int32
-                return first
-            case "Concat":
-                return np.concatenate(values, options["axis"])
-            case "Gather":
-                return first[others[0].astype(int), ...]
-            case "ReduceProd":
-                return _objects(first.prod(keepdims=bool(options.get("keepdims", 1))))
-            case "Reshape":
-                return first.reshape(axes)
-            case "Slice":
-                return first[
-                    slice(
-                        *(
-                            each[0]
-                            for each in (*numbers[:2], *numbers[3:])
-                            or (options["starts"], options["ends"])
-                        )
-                    )
-                ]
-            case "Squeeze":
-                return first.squeeze(axes)
-            case "Unsqueeze":
-                return np.expand_dims(first, axes)
-        if node.operator not in _ARITHMETIC:
-            return None
-        result = _objects(np.frompyfunc(_ARITHMETIC[node.operator], len(values), 1)(*values))
-        if any(abs(getattr(each, "vmax", each)) >> 63 for each in result.flat):
-            raise OverflowError("a length has more than 63 bits")
-        return result
+        for each in values:
+            if isinstance(each, Tensor) and (dtypes.is_float(each.dtype) or self._depends(each)):
+                return None
+        arrays = []
+        for each in values:
+            arrays.append(each.numpy().astype(object) if isinstance(each, Tensor) else each)
+        return _of_lengths(node.operator, arrays, options)
 
     def trial(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Run for the first time, and keep what does not depend on the inputs.
@@ -211,7 +176,8 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         A value on the host that depends on the data of an input is an error: another call would
         have another one.
         """
-        read, dependent = Tensor._buffer, set(inputs)
+        read = Tensor._buffer
+        dependent = set(inputs)
 
         def checked(tensor: Tensor) -> Any:
             if self._depends(tensor):
@@ -232,25 +198,23 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         finally:
             Tensor._buffer = read
         for node in self._nodes:
-            if node.operator in ("Shape", "Size") or dependent.isdisjoint(node.inputs):
-                self._kept |= {
-                    name: self.graph_values[name]
-                    for name in node.outputs
-                    if name in self.graph_values
-                }
-            else:
+            if node.operator not in ("Shape", "Size") and not dependent.isdisjoint(node.inputs):
                 dependent |= {*node.outputs} - {""}
+                continue
+            for name in node.outputs:
+                if name in self.graph_values:
+                    self._kept[name] = self.graph_values[name]
         self._nodes = tuple(each for each in self._nodes if not dependent.isdisjoint(each.outputs))
         return result
 
 
 def _check_nodes(model: Model) -> None:
     """Raise CompileError for a node that no program has, or that tinygrad does not have."""
-    if unknown := [
-        each
-        for each in model.nodes
-        if each.operator not in OPERATORS or each.domain not in _DOMAINS
-    ]:
+    unknown = []
+    for each in model.nodes:
+        if each.operator not in OPERATORS or each.domain not in _DOMAINS:
+            unknown.append(each)
+    if unknown:
         names = sorted({f"{each.domain}.{each.operator}".lstrip(".") for each in unknown})
         raise CompileError(
             f"{_called(unknown[0])}: tinygrad does not have this operator. It lacks {list_names(names)}"
@@ -284,11 +248,60 @@ class Function:
     __slots__ = ("inputs", "runner")
 
     def __init__(self, runner: Runner, inputs: list[str]) -> None:
-        self.runner, self.inputs = runner, inputs
+        self.runner = runner
+        self.inputs = inputs
 
     def __call__(self, *tensors: Tensor) -> dict[str, Tensor]:
         """Return the outputs by name."""
         return self.runner.run(dict(zip(self.inputs, tensors, strict=True)))
+
+
+def _divided(a: Any, b: Any) -> Any:
+    if isinstance(a, int) and isinstance(b, int):
+        return cdiv(a, b)
+    return a // b
+
+
+def _of_lengths(operator_name: str, values: list[Any], options: Mapping[str, Any]) -> Any:
+    """Return what an operator computes from arrays of lengths; None if it is not one on these."""
+    first, *others = values
+    numbers = [tuple(each.ravel()) for each in others if each is not None]
+    axes: Any = options.get("axes") or next(iter(numbers), None)
+    match operator_name:
+        case "Identity":
+            return first
+        case "Cast" if _is_kept_by_cast(first, options["to"]):
+            return first
+        case "Concat":
+            return np.concatenate(values, options["axis"])
+        case "Gather":
+            return first[others[0].astype(int), ...]
+        case "ReduceProd":
+            return _objects(first.prod(keepdims=bool(options.get("keepdims", 1))))
+        case "Reshape":
+            return first.reshape(axes)
+        case "Slice":
+            bounds = (*numbers[:2], *numbers[3:]) or (options["starts"], options["ends"])
+            return first[slice(*[each[0] for each in bounds])]
+        case "Squeeze":
+            return first.squeeze(axes)
+        case "Unsqueeze":
+            return np.expand_dims(first, axes)
+    if operator_name not in _ARITHMETIC:
+        return None
+    result = _objects(np.frompyfunc(_ARITHMETIC[operator_name], len(values), 1)(*values))
+    if any(abs(getattr(each, "vmax", each)) >> 63 for each in result.flat):
+        raise OverflowError("a length has more than 63 bits")
+    return result
+
+
+def _is_kept_by_cast(values: Any, to: int) -> bool:
+    """Return whether lengths stay as they are in ONNX's type `to`: int64, or int32 if one is
+    symbolic.
+    """
+    if to == 6:
+        return any(isinstance(each, UOp) for each in values.flat)
+    return to == 7
 
 
 def _objects(value: Any) -> Any:
@@ -362,7 +375,8 @@ def export(
     _add_options(module, [f"{each}=1" for each in model.chosen])
     devmod.save(module, request["output"])
     names, about = _about(module, request["name"], model)
-    own, outputs = names[: len(model.inputs)], names[len(model.inputs) :]
+    own = names[: len(model.inputs)]
+    outputs = names[len(model.inputs) :]
     lines = [about]
     if request["is_checked"]:
         check = _Check(model, module, request, report)
@@ -411,7 +425,10 @@ class _Check:
         request: Mapping[str, Any],
         report: Callable[[str], object],
     ) -> None:
-        self._model, self._module, self._request, self._report = model, module, request, report
+        self._model = model
+        self._module = module
+        self._request = request
+        self._report = report
         self._allowed = tolerance(module)
         self._reference = Reference(request["model"])
 
@@ -489,10 +506,12 @@ class _Check:
 
 def _dim(text: str) -> Any:
     """Return the lengths of a text: 3, 1..64 or 1,3,1..64."""
-    values = [
-        tuple(map(int, each.split(".."))) if ".." in each else int(each) for each in text.split(",")
-    ]
-    return values if "," in text else values[0]
+    values: list[Any] = []
+    for each in text.split(","):
+        values.append(tuple(map(int, each.split(".."))) if ".." in each else int(each))
+    if "," in text:
+        return values
+    return values[0]
 
 
 # -- Inputs.
@@ -521,36 +540,38 @@ def choose_inputs(
     ArgumentError
         A given array does not fit.
     """
-    ranges = {
-        side.name: side
-        for _, shape in model.inputs.values()
-        for side in shape
-        if isinstance(side, Range)
-    }
+    ranges: dict[str, Range] = {}
+    for _, shape in model.inputs.values():
+        for side in shape:
+            if isinstance(side, Range):
+                ranges[side.name] = side
     lengths: dict[str, int] = {}
     for name, array in given.items():
         dtype, shape = model.inputs[name]
-        lengths |= {
-            side.name: length
-            for length, side in zip(array.shape, shape, strict=True)
-            if isinstance(side, Range)
-        }
+        for length, side in zip(array.shape, shape, strict=True):
+            if isinstance(side, Range):
+                lengths[side.name] = length
         fits = all(ranges[key].low <= length <= ranges[key].high for key, length in lengths.items())
         if not fits or str(array.dtype) != dtype or array.shape != _lengths(shape, lengths):
             raise ArgumentError(
                 f"--inputs {name}: expected {_text(dtype, shape)}, got {_text(array.dtype, array.shape)}",
                 argument=name,
             )
-    ends = ("low", "high") if ranges.keys() - lengths else ("high",)
-    choices = [{key: getattr(side, end) for key, side in ranges.items()} | lengths for end in ends]
-    return [
-        (each, {name: _random(model, name, each) for name in model.inputs} | given)
-        for each in choices
-    ]
+    choices = [{key: side.high for key, side in ranges.items()} | lengths]
+    if ranges.keys() - lengths:
+        choices.insert(0, {key: side.low for key, side in ranges.items()} | lengths)
+    result = []
+    for choice in choices:
+        arrays = {name: _random(model, name, choice) for name in model.inputs}
+        result.append((choice, arrays | given))
+    return result
 
 
 def _lengths(shape: tuple[int | Range, ...], lengths: Mapping[str, int]) -> tuple[int, ...]:
-    return tuple(lengths[side.name] if isinstance(side, Range) else side for side in shape)
+    result = []
+    for side in shape:
+        result.append(lengths[side.name] if isinstance(side, Range) else side)
+    return tuple(result)
 
 
 def _random(model: Model, name: str, lengths: Mapping[str, int]) -> Any:
@@ -579,19 +600,20 @@ def example_tensors(model: Model, arrays: Mapping[str, Any]) -> dict[str, Tensor
     """Return tensors of the inputs, with the lengths that a call chooses as bound variables."""
     result = {}
     for name, (dtype, shape) in model.inputs.items():
-        largest = np.zeros(
-            [side.high if isinstance(side, Range) else side for side in shape], arrays[name].dtype
-        )
+        sides = []
+        bound: list[Any] = []
+        for side, length in zip(shape, arrays[name].shape, strict=True):
+            if isinstance(side, Range):
+                variable = Variable(re.sub(r"\W", "_", side.name), side.low, side.high)
+                sides.append(side.high)
+                bound.append(variable.bind(length))
+            else:
+                sides.append(side)
+                bound.append(length)
+        largest = np.zeros(sides, arrays[name].dtype)
         largest[tuple(map(slice, arrays[name].shape))] = arrays[name]
-        bound = [
-            Variable(re.sub(r"\W", "_", side.name), side.low, side.high).bind(length)
-            if isinstance(side, Range)
-            else length
-            for side, length in zip(shape, arrays[name].shape, strict=True)
-        ]
-        result[name] = (
-            tensor_of(dtype, largest).realize().shrink(tuple((0, each) for each in bound))
-        )
+        tensor = tensor_of(dtype, largest).realize()
+        result[name] = tensor.shrink(tuple((0, each) for each in bound))
     return result
 
 
@@ -599,45 +621,45 @@ def example_tensors(model: Model, arrays: Mapping[str, Any]) -> dict[str, Tensor
 
 
 def _text(dtype: Any, shape: Any) -> str:
-    return f"{dtype}[{', '.join(str(side.name if isinstance(side, Range) else side) for side in shape)}]"
+    sides = []
+    for side in shape:
+        sides.append(side.name if isinstance(side, Range) else str(side))
+    return f"{dtype}[{', '.join(sides)}]"
 
 
 def _about(module: devmod.Module, name: str, model: Model) -> tuple[list[str], str]:
     """Return the names of the inputs and the outputs in the program, and a line about it."""
-    modules: Any = [*walk(module)]
-    programs = [
-        read_program(name, each.functions[name], each.code[name])
-        for each in modules
-        if each.kind == "program"
-    ]
-    arrays, constants = (
-        list(programs[0].arrays("input", "output")),
-        list(programs[0].arrays("constant")),
-    )
-    kinds = dict.fromkeys(
-        f"{_counted(len(each.kernels), 'kernel')}, {_counted(len(each.steps), 'step')}"
-        for each in programs
-    )
-    bytes_ = (
-        f" ({size(sum(each.nbytes([int(str(side)) for side in each.shape]) for each in constants))})"
-        if constants
-        else ""
-    )
-    shown = [
-        f"{each.role} {each.name}: {_text(each.type, map(expression_text, each.shape))}"
-        for each in arrays
-    ]
-    names = [each.name for each in arrays]
-    shown += [
-        f"{key!r} is {own}"
-        for key, own in zip((*model.inputs, *model.outputs), names, strict=True)
-        if key != own
-    ]
-    return (
-        names,
-        f"{name}: {' or '.join(kinds)}, {_counted(len(constants), 'constant')}{bytes_}; {'; '.join(shown)}",
-    )
+    programs = []
+    part: Any
+    for part in walk(module):
+        if part.kind == "program":
+            programs.append(read_program(name, part.functions[name], part.code[name]))
+    counts: dict[str, None] = {}
+    for each in programs:
+        kernels = _counted(len(each.kernels), "kernel")
+        counts[f"{kernels}, {_counted(len(each.steps), 'step')}"] = None
+
+    constants = _counted(0, "constant")
+    arrays = list(programs[0].arrays("constant"))
+    if arrays:
+        total = 0
+        for array in arrays:
+            total += array.nbytes([int(str(side)) for side in array.shape])
+        constants = f"{_counted(len(arrays), 'constant')} ({size(total)})"
+
+    names = []
+    shown = []
+    for array in programs[0].arrays("input", "output"):
+        names.append(array.name)
+        lengths = map(expression_text, array.shape)
+        shown.append(f"{array.role} {array.name}: {_text(array.type, lengths)}")
+    for key, own in zip((*model.inputs, *model.outputs), names, strict=True):
+        if key != own:
+            shown.append(f"{key!r} is {own}")
+    return names, f"{name}: {' or '.join(counts)}, {constants}; {'; '.join(shown)}"
 
 
 def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number} {noun}s"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from keyword import iskeyword
-from math import prod
 from threading import RLock
 from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
@@ -101,10 +100,8 @@ def settings(**more: Any) -> Iterator[None]:
         Other context variables of tinygrad.
     """
     with _lock, Context(**_SETTINGS | more):
-        own, compiler_cpu.subprocess = (
-            compiler_cpu.subprocess,
-            SimpleNamespace(check_output=_run_clang),
-        )
+        own = compiler_cpu.subprocess
+        compiler_cpu.subprocess = SimpleNamespace(check_output=_run_clang)
         try:
             yield
         finally:
@@ -237,25 +234,18 @@ def record(
     ArgumentError
         The function does what no program does.
     """
-    sides = [
-        side
-        for each in inputs.values()
-        for side in (each.shape if isinstance(each, Tensor) else [each])
-        if isinstance(side, UOp)
-    ]
-    bound = {each.expr: each for side in sides for each in side.variables()}
+    bound = _bound_variables(inputs)
     variables = {identifier(name): each for name, each in bound.items()}
     names = Names(bound)
     before = {**constants, **_held_tensors(fn)}
     names.exact.update(inputs, before)
-    fresh = {
-        name: _fresh(each) if isinstance(each, Tensor) else each for name, each in inputs.items()
-    }
-    own = [
-        _array(each, names.take(name), each.shape)
-        for name, each in fresh.items()
-        if isinstance(each, Tensor)
-    ]
+    fresh: dict[str, Any] = {}
+    own: list[Array] = []
+    for name, each in inputs.items():
+        fresh[name] = each
+        if isinstance(each, Tensor):
+            fresh[name] = _fresh(each)
+            own.append(_array(fresh[name], names.take(name), each.shape))
     if others := [name for name, each in before.items() if each.device != "CPU"]:
         raise ArgumentError(
             f"tensors are on another device than tinygrad's CPU: {list_names(others)}. Move them: t.to('CPU')",
@@ -263,50 +253,84 @@ def record(
         )
     if before:
         Tensor.realize(*before.values())
+
     calls: list[UOp] = []
-    view, UOp.contiguous_view = UOp.contiguous_view, lambda _: None  # arrays have no offsets
-    realize.capturing.append(SimpleNamespace(add_linear=lambda linear, _: calls.extend(linear.src)))
-    try:
+    with _capturing(calls):
         results = _results(fn(*fresh.values()), outputs)
         flat = {name: each.reshape(each.numel()).clone() for name, each in results.items()}
         held = {**constants, **_held_tensors(fn)}
-        Tensor.realize(
-            *flat.values(), *(each for each in held.values() if each.uop.base.op is Ops.AFTER)
-        )  # also what it has assigned
-    finally:
-        realize.capturing.clear()
-        UOp.contiguous_view = view
-    seeds = {
-        buffer_of(each)
-        for table in (Tensor._device_seeds, Tensor._device_rng_counters)
-        for each in table.values()
-    }
-    if any(not seeds.isdisjoint(effects(call)[1]) for call in calls):
-        raise ArgumentError(
-            "the function makes random numbers (Tensor.rand, dropout, a tensor whose first values are random), which a program does not "
-            "have. Make them an input, or realize such a tensor before the export",
-            argument="fn",
-        )
+        assigned = [each for each in held.values() if each.uop.base.op is Ops.AFTER]
+        Tensor.realize(*flat.values(), *assigned)
+    _check_random(calls)
+
     names.exact.update(results, held)
     made = [_array(flat[name], names.take(name), each.shape) for name, each in results.items()]
-    named: dict[UOp, Array] = {}
-    for name, each in held.items():
-        buffer = buffer_of(each)
-        if (
-            buffer.op is Ops.BUFFER
-            and buffer not in named
-            and all(buffer is not array.buffer for array in own)
-        ):
-            shape = each.shape if each.numel() == buffer.max_numel() else (buffer.max_numel(),)
-            original = name if _is_whole(each) else ""
-            dtype = dtype_of(each.dtype)
-            named[buffer] = Array(buffer, names.take(name), dtype, tuple(shape), original)
+    named = _held_arrays(held, {each.buffer for each in own}, names)
     once, kept, states = _split(
         calls, {each.buffer for each in own}, {each.buffer for each in made}, named
     )
     realize.run_linear(UOp(Ops.LINEAR, src=tuple(once)))
-    fixed = {buffer for call in once for buffer in effects(call)[1]}
+    fixed: set[UOp] = set()
+    for call in once:
+        fixed |= effects(call)[1]
     return Recording(kept, own, made, named, states, variables, names, fixed)
+
+
+def _bound_variables(inputs: Mapping[str, Any]) -> dict[str, UOp]:
+    """Return the variables of inputs, which are lengths or are inputs themselves, by name."""
+    result: dict[str, UOp] = {}
+    for each in inputs.values():
+        for side in each.shape if isinstance(each, Tensor) else [each]:
+            if isinstance(side, UOp):
+                result.update({variable.expr: variable for variable in side.variables()})
+    return result
+
+
+@contextmanager
+def _capturing(calls: list[UOp]) -> Iterator[None]:
+    """Add the calls of the block to a list. They do not run, and arrays have no offsets."""
+    view = UOp.contiguous_view
+    UOp.contiguous_view = lambda _: None
+    realize.capturing.append(SimpleNamespace(add_linear=lambda linear, _: calls.extend(linear.src)))
+    try:
+        yield
+    finally:
+        realize.capturing.clear()
+        UOp.contiguous_view = view
+
+
+def _check_random(calls: Sequence[UOp]) -> None:
+    """Raise ArgumentError if a call makes random numbers."""
+    seeds: set[UOp] = set()
+    for table in (Tensor._device_seeds, Tensor._device_rng_counters):
+        seeds.update(map(buffer_of, table.values()))
+    for call in calls:
+        if not seeds.isdisjoint(effects(call)[1]):
+            raise ArgumentError(
+                "the function makes random numbers (Tensor.rand, dropout, a tensor whose first values are random), which a program does "
+                "not have. Make them an input, or realize such a tensor before the export",
+                argument="fn",
+            )
+
+
+def _held_arrays(
+    held: Mapping[str, Tensor], inputs: Collection[UOp], names: Names
+) -> dict[UOp, Array]:
+    """Return the arrays of tensors that a function has from outside, by their buffers."""
+    result: dict[UOp, Array] = {}
+    for name, each in held.items():
+        buffer = buffer_of(each)
+        if buffer.op is not Ops.BUFFER or buffer in result or buffer in inputs:
+            continue
+        shape = each.shape
+        if each.numel() != buffer.max_numel():
+            shape = (buffer.max_numel(),)
+        original = ""
+        if _is_whole(each):
+            original = name
+        dtype = dtype_of(each.dtype)
+        result[buffer] = Array(buffer, names.take(name), dtype, tuple(shape), original)
+    return result
 
 
 def _split(
@@ -318,20 +342,13 @@ def _split(
     call makes, is state. The calls that fill it before any other uses it are constant.
     """
     everything = [(call, *effects(call)) for call in calls]
-    dynamic = (
-        inputs
-        | outputs
-        | {each for _, written, _ in everything for each in written if each.is_realized}
-    )
-    size = 0
-    while size != len(dynamic):
-        size = len(dynamic)
-        for call, written, used in everything:
-            if call.src[0].variables() or not dynamic.isdisjoint(used):
-                dynamic |= written
+    dynamic = _dynamic(everything, inputs | outputs)
     own = dynamic - inputs - outputs
     late = {each for each in own if each in held and not each.is_realized}
-    once, kept, begun, filled = [], [], set[UOp](), set[UOp]()
+    once: list[UOp] = []
+    kept: list[UOp] = []
+    begun: set[UOp] = set()
+    filled: set[UOp] = set()
     for call, written, used in everything:
         if call.src[0].variables() or not used.isdisjoint((dynamic - late) | begun):
             kept.append(call)
@@ -342,6 +359,22 @@ def _split(
     return once, kept, {each for each in own if each.is_realized or each in filled}
 
 
+def _dynamic(calls: Sequence[tuple[UOp, set[UOp], set[UOp]]], arrays: set[UOp]) -> set[UOp]:
+    """Return the buffers whose values depend on the call: `arrays`, those that had a value before
+    it and are written, and all that are computed from these. Each call has its effects.
+    """
+    result = set(arrays)
+    for _, written, _ in calls:
+        result.update(each for each in written if each.is_realized)
+    size = 0
+    while size != len(result):
+        size = len(result)
+        for call, written, used in calls:
+            if call.src[0].variables() or not result.isdisjoint(used):
+                result |= written
+    return result
+
+
 def effects(call: UOp) -> tuple[set[UOp], set[UOp]]:
     """Return the buffers that a call writes, and all that it uses.
 
@@ -350,33 +383,43 @@ def effects(call: UOp) -> tuple[set[UOp], set[UOp]]:
     ArgumentError
         The call is not one of a kernel or a copy, or its buffers are those of several devices.
     """
-    tree, buffers = call.src[0], realize.get_call_arg_uops(call)
+    tree = call.src[0]
+    buffers = realize.get_call_arg_uops(call)
     strange = [each.op.name for each in buffers if each.op is not Ops.BUFFER]
     if tree.op not in (Ops.SINK, Ops.COPY) or strange:
         raise ArgumentError(
             f"the function has {(*strange, tree.op.name)[0]}, which a program, on one device, does not have",
             argument="fn",
         )
-    stores = [each.src[0].buf_uop for each in tree.toposort() if each.op is Ops.STORE]
-    written = {buffers[each.arg.slot] for each in stores if each.op is Ops.PARAM}
-    return written if tree.op is Ops.SINK else {buffers[0]}, set(buffers)
+    if tree.op is Ops.COPY:
+        return {buffers[0]}, set(buffers)
+    written = set()
+    for each in tree.toposort():
+        if each.op is Ops.STORE:
+            target = each.src[0].buf_uop
+            if target.op is Ops.PARAM:
+                written.add(buffers[target.arg.slot])
+    return written, set(buffers)
 
 
 def _results(value: Any, names: Sequence[str] | None) -> dict[str, Tensor]:
     """Return the results of a function by their names."""
     several = value
-    if not isinstance(value, dict):
-        several = list(value) if isinstance(value, (tuple, list)) else [value]
-        several = {
-            "y" if len(several) == 1 else f"y{number}": each for number, each in enumerate(several)
-        }
-    wrong = [type(each).__name__ for each in several.values() if not isinstance(each, Tensor)] or (
-        [] if several else ["nothing"]
-    )
+    if isinstance(value, (tuple, list)):
+        several = {f"y{number}": each for number, each in enumerate(value)}
+        if len(value) == 1:
+            several = {"y": value[0]}
+    elif not isinstance(value, dict):
+        several = {"y": value}
+    wrong = "nothing"
+    for each in several.values():
+        wrong = ""
+        if not isinstance(each, Tensor):
+            wrong = type(each).__name__
+            break
     if wrong:
         raise ArgumentError(
-            f"the function returned {wrong[0]}; expected a Tensor, or several of them",
-            argument="fn",
+            f"the function returned {wrong}; expected a Tensor, or several of them", argument="fn"
         )
     if names is not None and len(names) != len(several):
         raise ArgumentError(
@@ -390,11 +433,13 @@ def _fresh(tensor: Tensor) -> Tensor:
     """Return a tensor of the same shape and type whose elements are in a buffer of their own,
     without gaps.
     """
-    sides = [int(side.vmax) if isinstance(side, UOp) else side for side in tensor.shape]
-    flat = Tensor(UOp.new_buffer("CPU", prod(sides), tensor.dtype))
-    return (
-        flat if isinstance(tensor.numel(), int) else flat.shrink(((0, tensor.numel()),))
-    ).reshape(tensor.shape)
+    size = 1
+    for side in tensor.shape:
+        size *= int(side.vmax) if isinstance(side, UOp) else side
+    flat = Tensor(UOp.new_buffer("CPU", size, tensor.dtype))
+    if not isinstance(tensor.numel(), int):
+        flat = flat.shrink(((0, tensor.numel()),))
+    return flat.reshape(tensor.shape)
 
 
 def _array(tensor: Tensor, name: str, shape: Sequence[Any]) -> Array:
@@ -457,7 +502,9 @@ def expression(value: Any) -> Any:
     operands = list(map(expression, value.src))
     if value.op in _OPERATORS:
         return _OPERATORS[value.op].format(*operands)
-    amount = operands[-1] if value.op in _POWERS and isinstance(operands[-1], int) else -1
+    amount = -1
+    if value.op in _POWERS and isinstance(operands[-1], int):
+        amount = operands[-1]
     if amount < 0 or (value.op is Ops.AND and amount & (amount + 1)):
         raise ArgumentError(
             f"a length or a grid has {value.op.name}, which no expression of a program has",
@@ -487,20 +534,21 @@ def _held_tensors(fn: Any) -> dict[str, Tensor]:
             for key, each in {**used.globals, **used.nonlocals}.items():
                 visit(each, key if isinstance(each, (Tensor, list, tuple, dict)) else "", key)
         else:
-            items = (
-                value._asdict() if hasattr(value, "_asdict") else getattr(value, "__dict__", value)
-            )
-            pairs: Any = (
-                enumerate(items)
-                if isinstance(items, (list, tuple))
-                else items.items()
-                if isinstance(items, dict)
-                else ()
-            )
-            for key, each in pairs:
+            for key, each in _items_of(value):
                 visit(each, f"{name}.{key}".strip("."), prefix)
 
     visit(fn, "", "")
-    return {
-        name: each for name, each in result.items() if each.device is not None
-    }  # else it is a number
+    # A tensor without a device is a number.
+    return {name: each for name, each in result.items() if each.device is not None}
+
+
+def _items_of(value: Any) -> Iterable[tuple[Any, Any]]:
+    """Return the parts of an object with their names or numbers."""
+    items = getattr(value, "__dict__", value)
+    if hasattr(value, "_asdict"):
+        items = value._asdict()
+    if isinstance(items, (list, tuple)):
+        return enumerate(items)
+    if isinstance(items, dict):
+        return items.items()
+    return ()

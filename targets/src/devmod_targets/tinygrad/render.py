@@ -41,18 +41,20 @@ class _Own(cstyle.CStyleLanguage):  # type: ignore[misc]
         return super().render_kernel(function_name, kernel, bufs, uops)
 
     def _render_dtype(self, *arguments: Any, mutable: bool = True, **keywords: Any) -> Any:
-        is_read = not mutable and keywords.get("addrspace") is AddrSpace.GLOBAL
-        return ("const " if is_read else "") + super()._render_dtype(
-            *arguments, mutable=mutable, **keywords
-        )
+        text: str = super()._render_dtype(*arguments, mutable=mutable, **keywords)
+        if not mutable and keywords.get("addrspace") is AddrSpace.GLOBAL:
+            return f"const {text}"
+        return text
 
     def render_access(self, u: Any) -> str:
         """Return a load or a store. A cast to a pointer to vectors keeps `const`: devmod takes a
         cast without it for a write.
         """
-        text = super().render_access(u)
+        text: str = super().render_access(u)
         is_read = u.addrspace is AddrSpace.GLOBAL and u.buf_uop not in self.written
-        return f"*((const {text[3:]}" if is_read and text.startswith("*((") else text
+        if is_read and text.startswith("*(("):
+            return f"*((const {text[3:]}"
+        return text
 
 
 class _WGSL(wgsl.WGSLRenderer, _Own):  # type: ignore[misc]
@@ -63,18 +65,16 @@ class _WGSL(wgsl.WGSLRenderer, _Own):  # type: ignore[misc]
     infinity = "inf()"
 
     def buf_map(self, u: Any) -> str:
-        return (
-            "u32"
-            if u.op is Ops.PARAM and u not in self.written and wgsl.is_packed(u)
-            else super().buf_map(u)
-        )
+        if u.op is Ops.PARAM and u not in self.written and wgsl.is_packed(u):
+            return "u32"
+        text: str = super().buf_map(u)
+        return text
 
     def render_load(self, x: str, u: Any) -> str:
-        return (
-            x
-            if u.buf_uop.op is Ops.PARAM and u.buf_uop not in self.written
-            else super().render_load(x, u)
-        )
+        if u.buf_uop.op is Ops.PARAM and u.buf_uop not in self.written:
+            return x
+        text: str = super().render_load(x, u)
+        return text
 
     def render_kernel(
         self, function_name: str, kernel: Any, bufs: Any, uops: Any, prefix: Any = None
@@ -83,7 +83,8 @@ class _WGSL(wgsl.WGSLRenderer, _Own):  # type: ignore[misc]
         for name, (uop, _) in bufs:
             access = "read_write" if uop in self.written else "read"
             text = text.replace(f"var<storage,read_write>{name}:", f"var<storage,{access}>{name}:")
-        infinity = "fn inf() -> f32 { let bits = 0x7f800000u; return bitcast<f32>(bits); }\n"  # tinygrad's is a uniform
+        # tinygrad's is a uniform.
+        infinity = "fn inf() -> f32 { let bits = 0x7f800000u; return bitcast<f32>(bits); }\n"
         return text.replace("@group(0) @binding(0)\nvar<uniform> INFINITY : f32;\n", infinity)
 
 
@@ -120,14 +121,10 @@ def _grouped_dims(prefix: str, dims: Any, limits: Any, reverse: bool = False) ->
     """Return tinygrad's indices of a grid. A symbolic dimension that is too large, which it cannot
     split, becomes two by its factor.
     """
-    large = [
-        at
-        for at, each in enumerate(dims)
-        if limits and isinstance(each, UOp) and each.vmax > max(limits)
-    ]
-    if not large:
+    at = _first_large(dims, limits)
+    if at is None:
         return _own_grouped_dims(prefix, dims, limits, reverse)
-    at, factor = large[0], dims[large[0]].const_factor()
+    factor = dims[at].const_factor()
     if factor == 1 or len(dims) == len(limits):
         raise _GridError(
             f"a grid of up to {dims[at].vmax} blocks in one dimension, of which it has {max(limits)}"
@@ -135,6 +132,16 @@ def _grouped_dims(prefix: str, dims: Any, limits: Any, reverse: bool = False) ->
     split = (*dims[:at], ssimplify(dims[at] // factor), factor, *dims[at + 1 :])
     indices = _grouped_dims(prefix, split, limits, reverse)
     return [*indices[:at], indices[at] * factor + indices[at + 1], *indices[at + 2 :]]
+
+
+def _first_large(dims: Any, limits: Any) -> int | None:
+    """Return the place of the first symbolic dimension that is too large."""
+    if not limits:
+        return None
+    for at, each in enumerate(dims):
+        if isinstance(each, UOp) and each.vmax > max(limits):
+            return at
+    return None
 
 
 def render(item: list[str]) -> dict[str, Any]:
@@ -150,7 +157,10 @@ def render(item: list[str]) -> dict[str, Any]:
     """
     kind, arch, name, tree = item
     renderer = KINDS[kind][0](Target(kind.upper(), arch=arch))
-    renderer.name, renderer.tensor_cores = name, tc.get_cuda(arch) if kind == "cuda" else []
+    renderer.name = name
+    renderer.tensor_cores = []
+    if kind == "cuda":
+        renderer.tensor_cores = tc.get_cuda(arch)
     gpudims.get_grouped_dims = _grouped_dims
     try:
         program = do_to_program(pickle.loads(b64decode(tree)), renderer)  # noqa: S301 - this program pickled it
