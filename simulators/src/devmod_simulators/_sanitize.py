@@ -23,7 +23,8 @@ from devmod_simulators.shims.python import devmod_cudart
 CHECKS = ("bounds", "align", "free", "leak", "race", "sync", "init")
 OPTIONS = ("copies", "volatile")
 
-_CHECKS, _LOG = PREFIX + "SANITIZE", PREFIX + "SANITIZE_LOG"
+_CHECKS = PREFIX + "SANITIZE"
+_LOG = PREFIX + "SANITIZE_LOG"
 #: Environment variables: those of the bodies of `sanitize` that run now, in all threads, behind
 #: those of the process. The last ones count.
 _variables: list[dict[str, str]] = []
@@ -62,18 +63,18 @@ def check_names(names: Sequence[str]) -> str:
     DevmodError
         A name is unknown.
     """
-    given = [each for name in names for each in name.split(",") if each]
-    unknown = next((each for each in given if each not in (*CHECKS, *OPTIONS, "all")), None)
-    if unknown is not None:
-        raise DevmodError(
-            f"{unknown!r} is no check; there are {', '.join(CHECKS)}, and the options {' and '.join(OPTIONS)}"
-        )
-    chosen = {*given} & {*CHECKS} or {*CHECKS} - {"leak"}
-    return ",".join(
-        each
-        for each in (*CHECKS, *OPTIONS)
-        if each in given or each in chosen or ("all" in given and each in CHECKS)
-    )
+    given: set[str] = set()
+    for name in ",".join(names).split(","):
+        if name and name not in (*CHECKS, *OPTIONS, "all"):
+            raise DevmodError(
+                f"{name!r} is no check; there are {', '.join(CHECKS)}, and the options {' and '.join(OPTIONS)}"
+            )
+        given.add(name)
+    if "all" in given:
+        given |= {*CHECKS}
+    elif given.isdisjoint(CHECKS):
+        given |= {*CHECKS} - {"leak"}
+    return ",".join(each for each in (*CHECKS, *OPTIONS) if each in given)
 
 
 def read_reports(log: Path) -> list[dict[str, Any]]:
@@ -93,8 +94,10 @@ def error_of(reports: list[dict[str, Any]]) -> SanitizeError:
     error = SanitizeError(
         text, kind="cuda", function=first.get("function", ""), argument=first.get("argument", "")
     )
-    error.index, error.source = first.get("index"), first.get("source", "")
-    error.block, error.thread = tuple(first.get("block", ())), tuple(first.get("thread", ()))
+    error.index = first.get("index")
+    error.source = first.get("source", "")
+    error.block = tuple(first.get("block", ()))
+    error.thread = tuple(first.get("thread", ()))
     error.reports = reports
     return error
 
@@ -146,11 +149,14 @@ def sanitize(*checks: str) -> Iterator[None]:
     """
     names = check_names(checks)
     driver = _simulated_driver()
-    driver.settle()  # what was launched before
+    # What was launched before.
+    driver.settle()
     failed = None
     with temporary_folder() as folder:
-        log = Path(folder, "reports")  # of this process, and of those that the body starts
-        own = {_CHECKS: names, _LOG: str(log)}  # compilers see it too
+        # Of this process, and of those that the body starts.
+        log = Path(folder, "reports")
+        # Compilers see it too.
+        own = {_CHECKS: names, _LOG: str(log)}
         with _lock:
             if not _variables:
                 _variables.append({name: os.environ.get(name, "") for name in own})
@@ -165,15 +171,15 @@ def sanitize(*checks: str) -> Iterator[None]:
             driver.settle()
             with _lock:
                 _variables.remove(own)
-                command_log = _variables[0][_LOG]  # that of `devmod simulate --sanitize`
-                os.environ |= _variables[-1] if len(_variables) > 1 else _variables.pop()
+                # That of `devmod simulate --sanitize`.
+                command_log = _variables[0][_LOG]
+                os.environ |= _variables[-1]
+                if len(_variables) == 1:
+                    _variables.clear()
             lines = driver.sanitize_reports()
             if log.exists():
-                lines += [
-                    line
-                    for line in log.read_text(errors="replace").splitlines()
-                    if line not in lines
-                ]
+                logged = log.read_text(errors="replace").splitlines()
+                lines += [line for line in logged if line not in lines]
             if lines and command_log:
                 with open(command_log, "a") as file:
                     file.writelines(f"{line}\n" for line in lines)

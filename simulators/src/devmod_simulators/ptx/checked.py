@@ -39,6 +39,7 @@ from devmod_simulators.ptx.streams import Work
 if TYPE_CHECKING:
     from devmod_simulators.ptx.barriers import Barrier
     from devmod_simulators.ptx.module import Module
+    from devmod_simulators.ptx.origins import Origin
 
 _PLAIN = {"ld", "ldu", "st", "atom", "red", "cp", "mbarrier"}
 _MEMORY = _PLAIN | {"tex", "suld", "sust", "sured", "tld4", "call"}
@@ -53,29 +54,29 @@ class Site:
     def __init__(self, decoder: Decoder) -> None:
         self.instruction = decoder.instruction
         self.root = decoder.parts[0]
-        self.reads, self.writes = sorted(decoder.reads), sorted(decoder.writes)
+        self.reads = sorted(decoder.reads)
+        self.writes = sorted(decoder.writes)
         self.strong = self.root in ("atom", "red", "mbarrier") or bool(_STRONG & decoder.modifiers)
         self.volatile = decoder.has("volatile")
         self.loops = False
         addresses = [operand for operand in decoder.operands if isinstance(operand, Address)]
-        self.origins = {
-            each
-            for operand in addresses
-            for each in origins_of(decoder.program, decoder.function, operand) or {UNKNOWN}
-        }
-        if self.root not in _PLAIN or decoder.has("tensor"):  # the address is a descriptor's
-            self.origins = {UNKNOWN}
+        self.origins: set[Origin] = set()
+        if self.root not in _PLAIN or decoder.has("tensor"):
+            # The address is a descriptor's.
+            self.origins.add(UNKNOWN)
+        else:
+            for operand in addresses:
+                origins = origins_of(decoder.program, decoder.function, operand)
+                self.origins |= origins or {UNKNOWN}
         self.address = [
             operand.base.number for operand in addresses if isinstance(operand.base, Register)
         ]
         self.compares = decoder.has("cas")
         #: The registers that it loads or stores; -1 for a constant.
-        moves = self.root in ("ld", "ldu", "st") and decoder.type != "b128"
-        self.values = (
-            [getattr(part, "number", -1) for part in decoder.vector(int(self.root == "st"))]
-            if moves
-            else []
-        )
+        self.values: list[int] = []
+        if self.root in ("ld", "ldu", "st") and decoder.type != "b128":
+            parts = decoder.vector(1 if self.root == "st" else 0)
+            self.values = [getattr(part, "number", -1) for part in parts]
 
 
 class Watcher:
@@ -83,32 +84,34 @@ class Watcher:
 
     def __init__(self, checks: frozenset[str]) -> None:
         self.poison = Poison(checks) if "init" in checks else None
-        self.grain = 0  # of the program's accesses, from its first launch on
+        #: Of the program's accesses, from its first launch on.
+        self.grain = 0
         self.sites: dict[int, Site] = {}
 
     def decoded(self, code: Code) -> None:
         """Note the blocks after operations of a warp or a cluster, and the instructions in
         loops.
         """
-        kinds = (WarpOperation, ClusterBarrier)
-        code.after = {
-            block.next: type(block.end) for block in code.blocks if isinstance(block.end, kinds)
-        }
-        reached = {block.number: reach(code, block.number) for block in code.blocks}
-        leaves = {
-            each.number for each in code.blocks if isinstance(each.end, Leave) and not each.steps
-        }
+        code.after = {}
+        reached: dict[int, set[int]] = {}
+        leaves = set()
         for block in code.blocks:
-            sites = [self.sites[id(each)] for each in block.instructions if id(each) in self.sites]
-            for site in sites:
-                site.loops = block.number in reached[block.number]
+            if isinstance(block.end, (WarpOperation, ClusterBarrier)):
+                code.after[block.next] = type(block.end)
+            reached[block.number] = reach(code, block.number)
+            if isinstance(block.end, Leave) and not block.steps:
+                leaves.add(block.number)
+
+        for block in code.blocks:
+            number = block.number
+            for instruction in block.instructions:
+                if id(instruction) in self.sites:
+                    self.sites[id(instruction)].loops = number in reached[number]
             # What only lanes that have passed it run: the blocks behind it from which nothing leads
             # back to it. Lanes that leave at once may have left before it.
-            behind = {
-                each for each in reached[block.number] - leaves if block.number not in reached[each]
-            }
+            behind = {each for each in reached[number] - leaves if number not in reached[each]}
             if isinstance(block.end, WarpOperation):
-                code.behind[block.number] = behind
+                code.behind[number] = behind
             elif isinstance(block.end, BarrierOperation) and block.end.threads is None:
                 code.past[block.next] = behind & own_work(code)
 
@@ -119,7 +122,9 @@ class Watcher:
         site = self.sites[id(decoder.instruction)] = Site(decoder)
         poison = self.poison
         if site.root not in _MEMORY:
-            return step if poison is None else poison.plain(decoder, step)
+            if poison is None:
+                return step
+            return poison.plain(decoder, step)
 
         def run(lanes: Lanes) -> None:
             execution: Any = lanes.frame.execution
@@ -134,7 +139,9 @@ class Watcher:
 
     def guard(self, decoder: Decoder, step: Step) -> Step:
         """Return a guarded step whose predicate is followed."""
-        return step if self.poison is None else self.poison.guard(Site(decoder), step)
+        if self.poison is None:
+            return step
+        return self.poison.guard(Site(decoder), step)
 
     def end(self, decoder: Decoder, block: Block) -> None:
         """Let the end of a block look for lanes that are absent."""
@@ -150,6 +157,27 @@ class Watcher:
                 end.run_lanes(lanes, warps, mask)
 
             block.end = replace(end, run_lanes=run)
+
+
+def is_strong_in_shared(site: Site, access: str) -> bool:
+    """Return whether an access to shared memory is meant to meet those of other threads."""
+    if site.root in ("atom", "red", "mbarrier") or access.startswith("mbarrier"):
+        return True
+    return site.strong and (site.loops or site.root == "st")
+
+
+def variable_of(site: Site, space: str) -> str:
+    """Return the variable of a memory from which an address comes; "" without one."""
+    spaces = ("global", "const") if space == "global" else (space,)
+    for kind, name in site.origins:
+        if kind in spaces:
+            return str(name)
+    return ""
+
+
+def coordinates(number: int, extent: Sequence[int]) -> tuple[int, ...]:
+    """Return the x, y and z of a number in a grid or a block."""
+    return tuple(map(int, np.unravel_index(number, extent[::-1])[::-1]))
 
 
 def own_work(code: Code) -> set[int]:
@@ -187,17 +215,12 @@ def grain_of(program: Program) -> int:
     """Return the fewest bytes that a store of a kernel writes, 1 to 4: accesses of fewer bytes can
     only read.
     """
-    instructions = [
-        each
-        for function in program.module.reached(program.kernel)
-        for each in function.instructions
-    ]
-    stores = (
-        each
-        for each in instructions
-        if each.parts[0] in ("st", "atom", "red") and "param" not in each.parts
-    )
-    return min([4, *(max(width_of(type_of(each)), 1) for each in stores)])
+    grain = 4
+    for function in program.module.reached(program.kernel):
+        for each in function.instructions:
+            if each.parts[0] in ("st", "atom", "red") and "param" not in each.parts:
+                grain = min(grain, max(width_of(type_of(each)), 1))
+    return grain
 
 
 class CheckedBarriers(Barriers):
@@ -245,36 +268,46 @@ class CheckedBarriers(Barriers):
         """Report the blocks that are complete and whose threads wait at several barriers without a
         number of threads, and release.
         """
-        execution, blocks = self.execution, self.execution.column("block")
-        for barrier in self.barriers.values() if "sync" in execution.sanitizer.checks else ():
-            places: dict[Site, list[Array]] = {}
-            for each in barrier.waiting:
-                places.setdefault(execution.site_before(each.lanes.frame, each.next), []).append(
-                    each.lanes.lanes
-                )
-            self.find_left(barrier)
-            if len(places) < 2:
-                continue
-            (here, first), *others = [
-                (site, np.concatenate(lanes)) for site, lanes in places.items()
-            ]
-            both = (barrier.arrived > 0) & (barrier.arrived >= self.alive) & (barrier.expected == 0)
-            both &= np.bincount(blocks[first], minlength=len(self.alive)) > 0
-            for there, lanes in others:
-                chosen = np.sort(lanes[both[blocks[lanes]]])
-                if len(chosen):
-                    detail = f"waits here while {len(first)} threads wait at {source_of(execution.program.module, here.instruction)}"
-                    execution.sanitizer.report(
-                        execution, "sync", "divergent barrier", there, chosen, detail
-                    )
+        if "sync" in self.execution.sanitizer.checks:
+            for barrier in self.barriers.values():
+                self.find_left(barrier)
+                self.find_divergent(barrier)
         return super().release()
+
+    def complete(self, barrier: Barrier) -> Array:
+        """Return which blocks have all their threads at a barrier without a number of threads."""
+        arrived = barrier.arrived
+        return (arrived > 0) & (arrived >= self.alive) & (barrier.expected == 0)
+
+    def find_divergent(self, barrier: Barrier) -> None:
+        """Report a barrier that is complete with threads that wait at several instructions."""
+        execution = self.execution
+        blocks = execution.column("block")
+        places: dict[Site, list[Array]] = {}
+        for each in barrier.waiting:
+            site = execution.site_before(each.lanes.frame, each.next)
+            places.setdefault(site, []).append(each.lanes.lanes)
+        if len(places) < 2:
+            return
+        (here, first), *others = [(site, np.concatenate(lanes)) for site, lanes in places.items()]
+        both = self.complete(barrier)
+        both &= np.bincount(blocks[first], minlength=len(self.alive)) > 0
+        for there, lanes in others:
+            chosen = np.sort(lanes[both[blocks[lanes]]])
+            if len(chosen):
+                detail = f"waits here while {len(first)} threads wait at {source_of(execution.program.module, here.instruction)}"
+                execution.sanitizer.report(
+                    execution, "sync", "divergent barrier", there, chosen, detail
+                )
 
     def find_left(self, barrier: Barrier) -> None:
         """Report a barrier that is complete since lanes exit that have passed it by."""
         execution = self.execution
         blocks = execution.column("block")
-        complete = (barrier.arrived > 0) & (barrier.arrived >= self.alive) & (barrier.expected == 0)
-        for group in barrier.waiting if complete.any() else ():
+        complete = self.complete(barrier)
+        if not complete.any():
+            return
+        for group in barrier.waiting:
             key = id(group.lanes.frame.code), group.next
             past = execution.past.pop(key, None)
             if past is None:
@@ -293,11 +326,13 @@ class CheckedBarriers(Barriers):
     def release_group(self, barrier: Barrier, group: Waiting, complete: Array) -> None:
         """Let the warps that are released know what those that arrived knew."""
         number = next(number for number, each in self.barriers.items() if each is barrier)
-        execution, lanes = self.execution, group.lanes
+        execution = self.execution
+        lanes = group.lanes
         blocks, warps = execution.warps_of(lanes)
         chosen = complete[blocks]
         if number in self.rows and chosen.any():
-            b, w = blocks[chosen], warps[chosen]
+            b = blocks[chosen]
+            w = warps[chosen]
             execution.know[b, w] = np.maximum(execution.know[b, w], self.rows[number][b])
             execution.warp_sync[lanes.lanes[chosen]] = execution.sanitizer.now
         super().release_group(barrier, group, complete)
@@ -316,9 +351,8 @@ class CheckedExecution(Execution):
         self.sanitizer: Sanitizer = arena.shadow.sanitizer
         self.site: Site | None = None
         self.touched: list[Touched] = []
-        self.bypassed: dict[
-            tuple[int, int], Array
-        ] = {}  # lanes that have gone past an operation at which others of their warp wait
+        #: Lanes that have gone past an operation at which others of their warp wait.
+        self.bypassed: dict[tuple[int, int], Array] = {}
         #: Lanes that have run what is behind a barrier while others wait there.
         self.past: dict[tuple[int, int], Array] = {}
         #: What is known at each mbarrier, by its place: the times until which the accesses of each
@@ -336,7 +370,9 @@ class CheckedExecution(Execution):
 
     def quiet(self, shadow: Shadow) -> int:
         """Return the time before which all accesses to a memory are in order with those of now."""
-        return self.sanitizer.quiet if shadow.space == "global" else self.quiet_time
+        if shadow.space == "global":
+            return self.sanitizer.quiet
+        return self.quiet_time
 
     def warps_of(self, lanes: Lanes) -> tuple[Array, Array]:
         """Return the block and the warp of each lane."""
@@ -348,7 +384,8 @@ class CheckedExecution(Execution):
         """Return the addresses that the instruction may access: those of the variable or the
         allocation that its address comes from.
         """
-        key, known = (self.site, memory.space), self.sanitizer.limits
+        key = self.site, memory.space
+        known = self.sanitizer.limits
         if key not in known:
             known[key] = self.find_limits(*key)
         return known[key]
@@ -360,22 +397,28 @@ class CheckedExecution(Execution):
         found: set[tuple[int, int]] = set()
         for kind, name in site.origins:
             if kind == "param" and space == "global":
-                owner = self.sanitizer.owner(self.sanitizer.value(name))
+                address = self.sanitizer.value(name)
+                owner = self.sanitizer.owner(address)
                 if owner is not None:
                     found.add((owner.start, owner.start + owner.size))
-                elif self.sanitizer.freed_at(self.sanitizer.value(name)):
+                elif self.sanitizer.freed_at(address):
                     found.add((0, 0))
             elif kind == "shared" == space:
                 found.add(self.shared_limits(name))
             elif kind in ("global", "const") and space == "global":
                 start = self.program.module.addresses[name]
                 found.add((start, start + self.program.module.text.variables[name].size))
-        return found.pop() if len(found) == 1 else None
+        if len(found) != 1:
+            return None
+        return found.pop()
 
     def shared_limits(self, name: str) -> tuple[int, int]:
         """Return where a shared variable begins and ends."""
         start, size = self.program.shared[name]
-        return start, start + size if size else self.shared.size
+        if not size:
+            # It has the rest of the memory.
+            return start, self.shared.size
+        return start, start + size
 
     def refuse(
         self, memory: Memory, lanes: Lanes, address: Array, size: int, access: str, limits: Any
@@ -383,51 +426,91 @@ class CheckedExecution(Execution):
         """Report the lanes whose access is out of bounds or misaligned, and return which they
         are.
         """
-        site, checks, value = self.site, self.sanitizer.checks, address.astype(S64)
-        outside = (
-            (value < limits[0]) | (value > limits[1] - size)
-            if limits
-            else memory.outside(address, size, memory.size)
-        )
+        value = address.astype(S64)
+        if limits:
+            outside = (value < limits[0]) | (value > limits[1] - size)
+        else:
+            outside = memory.outside(address, size, memory.size)
         askew = misaligned(address, size)
-        if site is None or not (outside | askew).any():
+        if self.site is None or not (outside | askew).any():
             return None
-        for check, kind, bad in (
-            ("bounds", "out of bounds", outside & ~askew),
-            ("align", "misaligned", askew),
-        ):
-            if not bad.any():
-                continue
-            if check not in checks and not (check == "bounds" and "free" in checks):
-                return None  # it is a fault, as without checks
-            positions = np.flatnonzero(bad)
-            first = int(address[positions[0]])
-            place = self.place(site, memory, first)
-            if check == "bounds" and place.freed:
-                check, kind = "free", "use after free"
-            detail = f"{counted(size)} at {place.element}"
-            if place.array:
-                detail += f"; {place.array}"
-            if check == "align":
-                detail += f"; 0x{first:x} is no multiple of {alignment_of(size)}"
-                if outside[positions[0]]:
-                    detail += ", and out of bounds"
-            elif memory.space == "global" and self.sanitizer.arena.is_unordered(first):
-                kind = "unordered use"
-                detail += f"; it is {STREAM_ORDERED}"
-            if check in checks or check == "bounds":
-                numbers = lanes.lanes[positions] if len(bad) == lanes.count else lanes.lanes
-                self.sanitizer.report(
-                    self,
-                    check,
-                    f"{kind} ({access.split()[0]})",
-                    site,
-                    numbers,
-                    detail,
-                    place.name,
-                    place.index,
-                )
+
+        # An access without a check is a fault, as without checks.
+        checks = self.sanitizer.checks
+        only_outside = outside & ~askew
+        if only_outside.any():
+            if "bounds" not in checks and "free" not in checks:
+                return None
+            self.refuse_outside(memory, lanes, address, size, access, only_outside)
+        if askew.any():
+            if "align" not in checks:
+                return None
+            self.refuse_askew(memory, lanes, address, size, access, askew, outside)
         return np.asarray(outside | askew)
+
+    def refuse_outside(
+        self, memory: Memory, lanes: Lanes, address: Array, size: int, access: str, bad: Array
+    ) -> None:
+        """Report the lanes whose access is out of bounds."""
+        assert self.site is not None
+        first = int(address[np.flatnonzero(bad)[0]])
+        place = self.place(self.site, memory, first)
+        check = "bounds"
+        title = "out of bounds"
+        if place.freed:
+            check = "free"
+            title = "use after free"
+        detail = f"{counted(size)} at {place.element}"
+        if place.array:
+            detail += f"; {place.array}"
+        if memory.space == "global" and self.sanitizer.arena.is_unordered(first):
+            title = "unordered use"
+            detail += f"; it is {STREAM_ORDERED}"
+        if check == "bounds" or check in self.sanitizer.checks:
+            self.report_access(check, title, access, lanes, bad, detail, place)
+
+    def refuse_askew(
+        self,
+        memory: Memory,
+        lanes: Lanes,
+        address: Array,
+        size: int,
+        access: str,
+        bad: Array,
+        outside: Array,
+    ) -> None:
+        """Report the lanes whose access is misaligned."""
+        assert self.site is not None
+        position = np.flatnonzero(bad)[0]
+        first = int(address[position])
+        place = self.place(self.site, memory, first)
+        detail = f"{counted(size)} at {place.element}"
+        if place.array:
+            detail += f"; {place.array}"
+        detail += f"; 0x{first:x} is no multiple of {alignment_of(size)}"
+        if outside[position]:
+            detail += ", and out of bounds"
+        self.report_access("align", "misaligned", access, lanes, bad, detail, place)
+
+    def report_access(
+        self,
+        check: str,
+        title: str,
+        access: str,
+        lanes: Lanes,
+        bad: Array,
+        detail: str,
+        place: Place,
+    ) -> None:
+        """Report an access of lanes; `bad` has which of them, or one value for all."""
+        assert self.site is not None
+        numbers = lanes.lanes
+        if len(bad) == lanes.count:
+            numbers = numbers[np.flatnonzero(bad)]
+        title = f"{title} ({access.split()[0]})"
+        self.sanitizer.report(
+            self, check, title, self.site, numbers, detail, place.name, place.index
+        )
 
     def place(
         self, site: Site, memory: Any, address: int, is_own: bool = True, kind: str = ""
@@ -437,30 +520,27 @@ class CheckedExecution(Execution):
         """
         sanitizer = self.sanitizer
         kind = kind or type_of(site.instruction)
-        space, limits = memory.space, self.limits(memory) if is_own else None
-        name = next(
-            (
-                name
-                for each, name in site.origins
-                if is_own and each in (space, {"global": "const"}.get(space))
-            ),
-            "",
-        )
+        space = memory.space
+        name = ""
+        limits = None
+        if is_own:
+            name = variable_of(site, space)
+            limits = self.limits(memory)
         if space == "shared" and not name:
-            places = {each: self.shared_limits(each) for each in self.program.shared}
-            name, limits = next(
-                ((name, each) for name, each in places.items() if each[0] <= address < each[1]),
-                ("", limits),
-            )
+            for each in self.program.shared:
+                start, end = self.shared_limits(each)
+                if start <= address < end:
+                    name = each
+                    limits = start, end
+                    break
         if limits and name and space != "local":
             return variable_place(space, name, address, kind, limits)
         if space != "global":
             return Place(f"byte {address} of {memory.size} bytes of {space} memory")
-        freed = sanitizer.freed_at(address)
-        owner = (
-            freed or (sanitizer.owner(limits[0]) if limits else None) or sanitizer.nearest(address)
-        )
-        return sanitizer.describe(kind, address, owner)
+        owner = sanitizer.freed_at(address)
+        if not owner and limits:
+            owner = sanitizer.owner(limits[0])
+        return sanitizer.describe(kind, address, owner or sanitizer.nearest(address))
 
     # Accesses and their order
 
@@ -468,12 +548,14 @@ class CheckedExecution(Execution):
         """Note an access, of the lanes that are not out of bounds: for races, and for the values
         that nothing wrote.
         """
-        site, shadow, lanes = self.site, each.memory, each.lanes
+        site = self.site
+        shadow = each.memory
+        lanes = each.lanes
         if bad is not None:
             good = np.flatnonzero(~np.broadcast_to(bad, (lanes.count,)))
-            each.index, each.place, *self.stored = (
-                lanes.spread(some)[good] for some in (each.index, each.place, *self.stored)
-            )
+            each.index = lanes.spread(each.index)[good]
+            each.place = lanes.spread(each.place)[good]
+            self.stored = [lanes.spread(value)[good] for value in self.stored]
             each.lanes = lanes = lanes.select(good, [])
         if site is None or not lanes.count:
             return
@@ -484,13 +566,10 @@ class CheckedExecution(Execution):
         if shadow.space == "shared":
             if site.volatile and "volatile" in self.sanitizer.checks:
                 self.warp_sync[lanes.lanes] = self.sanitizer.now + 1
-            strong = (
-                site.root in ("atom", "red", "mbarrier")
-                or each.access.startswith("mbarrier")
-                or (strong and (site.loops or site.root == "st"))
-            )
+            strong = is_strong_in_shared(site, each.access)
         self.access = each
-        self.stored = self.stored if each.access == "write" else []
+        if each.access != "write":
+            self.stored = []
         for part in shadow.grains(each.index, each.dtype, each.count * each.dtype.itemsize):
             if each.access == "read":
                 shadow.read(self, lanes, part, strong)
@@ -502,23 +581,25 @@ class CheckedExecution(Execution):
 
         no, if they are not known.
         """
-        lanes, place = self.access.lanes, self.access.lanes.spread(self.access.place)[positions]
+        if not self.stored:
+            return np.zeros(len(positions), bool)
+        lanes = self.access.lanes
+        place = lanes.spread(self.access.place)[positions]
         equal = [
             lanes.spread(value)[positions] == self.access.view[number:][place]
             for number, value in enumerate(self.stored)
         ]
-        return np.all(equal, axis=0) if equal else np.zeros(len(positions), bool)
+        return np.all(equal, axis=0)
 
     def differ(self, lost: Array, won: Array) -> Array:
         """Return whether lanes of one store have other values than those that come later at their
         element.
         """
-        values = [self.access.lanes.spread(value) for value in self.stored]
-        return (
-            np.any([value[lost] != value[won] for value in values], axis=0)
-            if values
-            else np.zeros(len(lost), bool)
-        )
+        result = np.zeros(len(lost), bool)
+        for stored in self.stored:
+            value = self.access.lanes.spread(stored)
+            result |= value[lost] != value[won]
+        return result
 
     def places(
         self, lanes: Lanes, positions: Array, before: Array
@@ -527,10 +608,8 @@ class CheckedExecution(Execution):
         are of the same block.
         """
         block, thread = np.divmod(before & THREAD, self.threads)
-        own, inner = (
-            np.broadcast_to(lanes.column(name), (lanes.count,))[positions]
-            for name in ("block", "thread")
-        )
+        own = np.broadcast_to(lanes.column("block"), (lanes.count,))[positions]
+        inner = np.broadcast_to(lanes.column("thread"), (lanes.count,))[positions]
         return before >> 32, own, inner >> 5, thread >> 5, block == own + self.blocks.start
 
     def unordered(self, lanes: Lanes, positions: Array, before: Array) -> Array:
@@ -549,7 +628,10 @@ class CheckedExecution(Execution):
         """Let lanes know what came before the atomic accesses whose values they have read."""
         time, own, warp, other, inside = self.places(lanes, positions, before)
         np.maximum.at(self.seen, own[~inside], time[~inside])
-        time, own, warp, other = (each[inside] for each in (time, own, warp, other))
+        time = time[inside]
+        own = own[inside]
+        warp = warp[inside]
+        other = other[inside]
         np.maximum.at(self.know, (own, warp), self.know[own, other])
         np.maximum.at(self.know, (own, warp, other), time)
         same = warp == other
@@ -611,23 +693,17 @@ class CheckedExecution(Execution):
         record = int(before[first])
         kind = access.split()[0]
         place = self.element(site, int(index[first]) * shadow.grain, shadow.space)
+        other += " it"
         if record >> 32 < self.sanitizer.begin:
-            title, who = (
-                "race between streams",
-                f"{self.sanitizer.order.describe(record >> 32)}, in another stream,",
-            )
+            title = "race between streams"
+            who = f"{self.sanitizer.order.describe(record >> 32)}, in another stream,"
         else:
-            title, launch = "race", self.launch
-            places = zip(
-                divmod(record & THREAD, self.threads), (launch.grid, launch.block), strict=True
-            )
-            block, thread = (
-                tuple(map(int, np.unravel_index(value, extent[::-1])[::-1]))
-                for value, extent in places
-            )
-            who = f"block {block}, thread {thread}"
-            other += f" it at {source_of(self.program.module, self.sanitizer.sites[record >> 32].instruction)}"
-        detail = f"{place.element}; {who} {other if title == 'race' else f'{other} it'}, and nothing orders the two"
+            title = "race"
+            number, thread = divmod(record & THREAD, self.threads)
+            block = coordinates(number, self.launch.grid)
+            who = f"block {block}, thread {coordinates(thread, self.launch.block)}"
+            other += f" at {source_of(self.program.module, self.sanitizer.sites[record >> 32].instruction)}"
+        detail = f"{place.element}; {who} {other}, and nothing orders the two"
         order = np.argsort(numbers, kind="stable")
         title += f" ({kind} and {other.split()[0][:-1]})"
         self.sanitizer.report(
@@ -637,7 +713,10 @@ class CheckedExecution(Execution):
     def element(self, site: Site, offset: int, space: str, kind: str = "") -> Place:
         """Return the element at an offset in a memory, of the type of the instruction or `kind`."""
         memory = {"shared": self.shared, "local": self.local, "global": self.sanitizer.arena}[space]
-        address = memory.base + offset if space == "global" else offset % memory.stride
+        if space == "global":
+            address = memory.base + offset
+        else:
+            address = offset % memory.stride
         return self.place(site, memory, address, False, kind)
 
     # Ends of blocks
@@ -726,18 +805,12 @@ class CheckedExecution(Execution):
 
     def deadlock(self) -> None:
         """Report where threads wait, and raise the error."""
-        groups: Sequence[tuple[Site, Lanes]] = [
-            (lanes.frame.code.blocks[number].site, lanes)
-            for (_, number), lanes in self.parked.items()
-        ]
-        groups = [
-            *groups,
-            *(
-                (self.site_before(each.lanes.frame, each.next), each.lanes)
-                for barrier in self.barriers.barriers.values()
-                for each in barrier.waiting
-            ),
-        ]
+        groups: list[tuple[Site, Lanes]] = []
+        for (_, number), lanes in self.parked.items():
+            groups.append((lanes.frame.code.blocks[number].site, lanes))
+        for barrier in self.barriers.barriers.values():
+            for each in barrier.waiting:
+                groups.append((self.site_before(each.lanes.frame, each.next), each.lanes))
         if "sync" in self.sanitizer.checks and groups:
             module = self.program.module
             waits = "; ".join(
@@ -769,7 +842,8 @@ def launch_with_checks(
     error.
     """
     for start, size in ranges:
-        if start not in sanitizer.allocations:  # it was allocated before the checks began
+        # It was allocated before the checks began.
+        if start not in sanitizer.allocations:
             sanitizer.allocated(start, size, "", True)
     sanitizer.checks = checks
     shadow = sanitizer.arena.shadow

@@ -168,12 +168,15 @@ class Decoder:
 
             def fetch(lanes: Lanes) -> Array:
                 value: Array = lanes.r[number]
-                return value if value.dtype is dtype else value.view(dtype)
+                if value.dtype is dtype:
+                    return value
+                return value.view(dtype)
 
             return fetch
         if have.itemsize > 8 or dtype.itemsize > 8:
             raise self.invalid("an operand has the wrong size")
-        wide, narrow = UNSIGNED[have.itemsize], UNSIGNED[dtype.itemsize]
+        wide = UNSIGNED[have.itemsize]
+        narrow = UNSIGNED[dtype.itemsize]
         return lambda lanes: lanes.r[number].view(wide).astype(narrow).view(dtype)
 
     def name(self, operand: Name, dtype: DType) -> Source:
@@ -272,7 +275,9 @@ class Decoder:
         """Return the parts of a vector operand, or the operand itself."""
         if isinstance(operand, int):
             operand = self.operands[operand]
-        return list(operand.parts) if isinstance(operand, Vector) else [operand]
+        if isinstance(operand, Vector):
+            return list(operand.parts)
+        return [operand]
 
     def address(self, operand: Any, dtype: DType) -> tuple[str, Source]:
         """Return the space of an address operand, where its base tells one, and a function that
@@ -282,7 +287,8 @@ class Decoder:
             operand = self.operands[operand]
         if not isinstance(operand, Address):
             raise self.invalid("an operand is no address")
-        base, offset = operand.base, operand.offset
+        base = operand.base
+        offset = operand.offset
         if isinstance(base, Register):
             dtype = UNSIGNED[base.dtype.itemsize]
             fetch = self.register(base, dtype)
@@ -303,12 +309,12 @@ class Decoder:
         parameters; else None.
         """
         address = self.operands[operand]
-        known = self.address_of(address.base.text) if isinstance(address.base, Name) else None
-        return (
-            known[1] + address.base.offset + address.offset
-            if known and known[0] == "param"
-            else None
-        )
+        if not isinstance(address.base, Name):
+            return None
+        known = self.address_of(address.base.text)
+        if not known or known[0] != "param":
+            return None
+        return known[1] + address.base.offset + address.offset
 
     def base(self, operand: int, dtype: DType) -> tuple[Source, int]:
         """Return a function that computes the base of an address operand, and the constant that
@@ -316,10 +322,10 @@ class Decoder:
         """
         address = self.operands[operand]
         if isinstance(address, Address) and isinstance(address.base, Register):
-            return self.register(
-                address.base, UNSIGNED[address.base.dtype.itemsize]
-            ), address.offset
-        return self.address(operand, dtype)[1], 0
+            unsigned = UNSIGNED[address.base.dtype.itemsize]
+            return self.register(address.base, unsigned), address.offset
+        _, fetch = self.address(operand, dtype)
+        return fetch, 0
 
 
 @contextmanager
@@ -337,11 +343,9 @@ def form_of(decoder: Decoder) -> Iterator[None]:
 
 def decode(decoder: Decoder) -> Step:
     """Decode an instruction."""
-    maker, watcher, guard = (
-        OPERATIONS.get(decoder.parts[0]),
-        decoder.program.watcher,
-        decoder.instruction.guard,
-    )
+    maker = OPERATIONS.get(decoder.parts[0])
+    watcher = decoder.program.watcher
+    guard = decoder.instruction.guard
     if maker is None:
         raise decoder.unsupported()
     step = maker(decoder)

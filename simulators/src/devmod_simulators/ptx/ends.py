@@ -101,13 +101,14 @@ class Leave:
             execution.alive_bits_now = None
             execution.barriers.leave(lanes)
             return
-        index = frame.parent_index if lanes.index is None else frame.parent_index[lanes.index]
+        index = frame.parent_index
+        if lanes.index is not None:
+            index = index[lanes.index]
         for name, variable in zip(frame.results, frame.code.function.results, strict=True):
             copy_local(lanes, frame, variable.name, frame.parent, name, variable.size)
-        execution.add(
-            Lanes(frame.parent, None if len(index) == frame.parent.count else index),
-            frame.return_block,
-        )
+        if len(index) == frame.parent.count:
+            index = None
+        execution.add(Lanes(frame.parent, index), frame.return_block)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,8 @@ class Call:
         if self.pointer is None:
             self.enter(execution, block, lanes, self.name)
             return
-        pointer, module = self.pointer(lanes), execution.program.module
+        pointer = self.pointer(lanes)
+        module = execution.program.module
         for value in np.unique(pointer):
             number, remainder = divmod(int(value) - CODE_WINDOW, 16)
             if (
@@ -137,9 +139,9 @@ class Call:
                     "CUDA_ERROR_LAUNCH_FAILED",
                     f"a call goes to 0x{int(value):x}, which is no function",
                 )
-            part = (
-                lanes if len(pointer) == 1 else lanes.select(np.flatnonzero(pointer == value), [])
-            )
+            part = lanes
+            if len(pointer) > 1:
+                part = lanes.select(np.flatnonzero(pointer == value), [])
             self.enter(execution, block, part, module.numbers[number])
 
     def enter(self, execution: "Execution", block: "Block", lanes: Lanes, name: str) -> None:
@@ -147,9 +149,13 @@ class Call:
         caller = lanes.frame
         code = execution.program.code(name)
         frame = Frame(execution, code, lanes.lanes, caller.base + caller.code.frame_size)
-        frame.depth, frame.parent = caller.depth + 1, caller
-        frame.parent_index = np.arange(caller.count) if lanes.index is None else lanes.index
-        frame.return_block, frame.results = block.next, self.results
+        frame.depth = caller.depth + 1
+        frame.parent = caller
+        frame.parent_index = lanes.index
+        if lanes.index is None:
+            frame.parent_index = np.arange(caller.count)
+        frame.return_block = block.next
+        frame.results = self.results
         size = frame.base + code.frame_size
         if size > execution.local.size:
             if size > STACK_BYTES:
@@ -167,14 +173,16 @@ def copy_local(
     lanes: Lanes, source: Frame, source_name: str, target: Frame, target_name: str, size: int
 ) -> None:
     """Copy a parameter between two frames of the lanes."""
-    start, stop = source.place(source_name), target.place(target_name)
+    start = source.place(source_name)
+    stop = target.place(target_name)
     for table in source.execution.local.tables():
         table[lanes.lanes, stop : stop + size] = table[lanes.lanes, start : start + size]
 
 
 def decode_end(decoder: Decoder) -> Any:
     """Decode an instruction that ends a block."""
-    guard, root = decoder.instruction.guard, decoder.parts[0]
+    guard = decoder.instruction.guard
+    root = decoder.parts[0]
     if root == "bra":
         if guard is None:
             return Jump()
@@ -184,21 +192,30 @@ def decode_end(decoder: Decoder) -> Any:
         return Table(decoder.source(0, DTYPES["u32"]))
     if root in ("ret", "exit", "trap"):
         return Leave(root)
-    return _call(decoder) if root == "call" else decode_together(decoder)
+    if root == "call":
+        return _call(decoder)
+    return decode_together(decoder)
 
 
 def _call(decoder: Decoder) -> Call:
     """Decode a call: its results if it has any, the function, the arguments."""
-    before, after = [], list(decoder.operands)
+    before: list[Group] = []
+    after = list(decoder.operands)
     while isinstance(after[0], Group):
         before.append(after.pop(0))
     target, *groups = after
-    results, arguments = (
-        tuple(part.text for group in each for part in group.parts) for each in (before, groups[:1])
-    )
+    results = _texts(before)
+    arguments = _texts(groups[:1])
     if isinstance(target, Register):
         return Call("", decoder.source(target, DTYPES["u64"]), results, arguments)
     function = decoder.program.module.text.functions.get(target.text)
     if function is None or not function.body:
         raise decoder.unsupported(f"the interpreter lacks the function {target.text!r}")
     return Call(target.text, None, results, arguments)
+
+
+def _texts(groups: list[Group]) -> tuple[str, ...]:
+    texts: list[str] = []
+    for group in groups:
+        texts += [part.text for part in group.parts]
+    return tuple(texts)

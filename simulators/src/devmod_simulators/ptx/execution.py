@@ -43,16 +43,17 @@ def run(
     blocks = math.prod(launch.grid)
     code = program.code(program.name)
     each = program.shared_size(launch.shared) + threads * code.frame_size
-    # The stacks of threads grow while they run, up to STACK_BYTES each.
-    lanes = LANES >> 3 if any(isinstance(block.end, Call) for block in code.blocks) else LANES
+    lanes = LANES
+    if any(isinstance(block.end, Call) for block in code.blocks):
+        # The stacks of threads grow while they run, up to STACK_BYTES each.
+        lanes >>= 3
     at_once = max(1, min(lanes // threads, LANE_BYTES // max(each, 1)) // cluster) * cluster
     if launch.cooperative:
         at_once = blocks
     with np.errstate(all="ignore"):
         for start in range(0, blocks, at_once):
-            (execution or Execution)(
-                program, launch, arena, range(start, min(start + at_once, blocks))
-            ).run()
+            part = range(start, min(start + at_once, blocks))
+            (execution or Execution)(program, launch, arena, part).run()
 
 
 class Execution:
@@ -92,7 +93,8 @@ class Execution:
         self.parked: dict[tuple[Frame, int], Lanes] = {}
         self.barriers = self.make_barriers(self)
         self.steps = 0
-        self.stored: list[Array] = []  # the values of the latest store, for checks
+        #: The values of the latest store, for checks.
+        self.stored: list[Array] = []
         self.workspace = 0
         if launch.cooperative:
             arena.heap = arena.heap or arena.make_heap()
@@ -101,7 +103,8 @@ class Execution:
             arena.heap.bytes[start : start + _WORKSPACE] = 0
         self.start = time.monotonic_ns()
         self.began = self.latest = time.monotonic()
-        self.seconds_waited = 0.0  # seconds in loops that may wait for other threads
+        #: Seconds in loops that may wait for other threads.
+        self.seconds_waited = 0.0
         frame = Frame(self, root, lane, 0)
         self.add(Lanes(frame, None), 0)
 
@@ -111,23 +114,36 @@ class Execution:
         """Return an array with an element for each lane, or with one element if it is the same for
         all.
         """
-        columns = self.columns if name in self.columns or name.startswith(MOVING) else self.kept
+        columns = self.kept
+        if name in self.columns or name.startswith(MOVING):
+            columns = self.columns
         if name not in columns:
             columns[name] = make_column(self, name)
         return columns[name]
 
     def clock(self, name: str) -> Array:
         """Return a clock, in nanoseconds."""
-        now = time.time_ns() if name.startswith("globaltimer") else time.monotonic_ns() - self.start
-        return np.array([now >> 32 if name.endswith("_hi") else now], U64)
+        if name.startswith("globaltimer"):
+            now = time.time_ns()
+        else:
+            now = time.monotonic_ns() - self.start
+        if name.endswith("_hi"):
+            now >>= 32
+        return np.array([now], U64)
 
     def where(self, lane: int) -> list[tuple[int, ...]]:
         """Return block and thread of a lane."""
-        columns = [[self.column(f"{name}.{axis}") for axis in "xyz"] for name in ("ctaid", "tid")]
-        return [
-            tuple(int(column[lane if len(column) > 1 else 0]) for column in each)
-            for each in columns
-        ]
+        return [self.place_in(name, lane) for name in ("ctaid", "tid")]
+
+    def place_in(self, name: str, lane: int) -> tuple[int, ...]:
+        """Return the x, y and z of a lane in columns."""
+        place = []
+        for axis in "xyz":
+            column = self.column(f"{name}.{axis}")
+            if len(column) > 1:
+                column = column[lane:]
+            place.append(int(column[0]))
+        return tuple(place)
 
     # What checks do at mbarriers
 
@@ -143,7 +159,8 @@ class Execution:
         """Make lanes ready to run a block; they join those that are ready there."""
         key = (lanes.frame, number)
         if key not in self.ready:
-            self.ready[key], self.waiting_since[key] = [], self.steps
+            self.ready[key] = []
+            self.waiting_since[key] = self.steps
         self.ready[key].append(lanes)
 
     def join(self, groups: list[Lanes], number: int) -> Lanes:
@@ -186,12 +203,16 @@ class Execution:
                     break
                 self.resume()
             key = self.pick(patience)
-            patience = patience if patience > 0 else LONG_PATIENCE
+            if patience <= 0:
+                patience = LONG_PATIENCE
             frame, number = key
             lanes = self.join(self.ready.pop(key), number)
             block = frame.code.blocks[number]
             self.steps += 1
-            patience -= LONG_PATIENCE // PATIENCE if block.spins else 1
+            if block.spins:
+                patience -= LONG_PATIENCE // PATIENCE
+            else:
+                patience -= 1
             if not self.ready:
                 patience = LONG_PATIENCE
             if lanes.index is not None:
@@ -205,9 +226,9 @@ class Execution:
                 self.finish(frame, block, lanes)
                 self.check_time(block, lanes)
             except PtxError as error:
-                instruction = block.instructions[
-                    block.steps.index(step) if step is not None else -1
-                ]
+                instruction = block.instructions[-1]
+                if step is not None:
+                    instruction = block.instructions[block.steps.index(step)]
                 raise PtxError(
                     error.name, f"{error.text}, {self.program.module.text.place(instruction)}"
                 ) from None
@@ -236,17 +257,16 @@ class Execution:
 
     def resume(self) -> None:
         """Let lanes that wait for others of their warp try again: some of those may have left."""
-        parked, self.parked = self.parked, {}
+        parked = self.parked
+        self.parked = {}
         before = sum(lanes.count for lanes in parked.values())
         for (_, number), lanes in parked.items():
             block = lanes.frame.code.blocks[number]
             lanes.load(block.reads)
             self.finish(lanes.frame, block, lanes)
-        if (
-            self.ready
-            or self.barriers.release()
-            or sum(lanes.count for lanes in self.parked.values()) != before
-        ):
+        if self.ready or self.barriers.release():
+            return
+        if sum(lanes.count for lanes in self.parked.values()) != before:
             return
         if not release_warps(self):
             self.deadlock()

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+#: Nodes, the edges of each, and the one to begin with.
+Graph = tuple[list[int], dict[int, list[int]], int]
+
 
 def bits(mask: int) -> list[int]:
     """Return the numbers of the bits that are set."""
@@ -76,36 +79,41 @@ def order(entry: int, successors: list[list[int]]) -> list[int]:
                 reached.add(other)
                 work.append(other)
     result: list[int] = []
-    graphs = [(sorted(reached), {node: list(successors[node]) for node in reached}, entry)]
+    edges = {node: list(successors[node]) for node in reached}
     # Depth first with an explicit stack: the parts of a loop are pushed in reverse.
-    pending: list[tuple[list[int], dict[int, list[int]], int] | int] = list(graphs)
+    pending: list[Graph | int] = [(sorted(reached), edges, entry)]
     while pending:
         item = pending.pop()
         if isinstance(item, int):
             result.append(item)
             continue
         nodes, edges, head = item
-        parts: list[tuple[list[int], dict[int, list[int]], int] | int] = []
+        parts: list[Graph | int] = []
         for component in components([head, *(node for node in nodes if node != head)], edges):
             if len(component) == 1:
                 parts.append(component[0])
-                continue
-            inside = set(component)
-            entries = {
-                other
-                for node in nodes
-                if node not in inside
-                for other in edges[node]
-                if other in inside
-            }
-            header = head if head in inside else min(entries or inside)
-            inner = {
-                node: [other for other in edges[node] if other in inside and other != header]
-                for node in component
-            }
-            parts.append((sorted(component), inner, header))
+            else:
+                parts.append(loop_of(item, component))
         pending.extend(reversed(parts))
     return result
+
+
+def loop_of(graph: Graph, component: list[int]) -> Graph:
+    """Return the graph of a loop, without the edges to its header: it is ordered as a graph that
+    begins there.
+    """
+    nodes, edges, head = graph
+    inside = set(component)
+    header = head
+    if head not in inside:
+        entries = set()
+        for node in nodes:
+            if node not in inside:
+                entries |= inside.intersection(edges[node])
+        header = min(entries or inside)
+    kept = inside - {header}
+    inner = {node: [other for other in edges[node] if other in kept] for node in component}
+    return sorted(component), inner, header
 
 
 def live_registers(

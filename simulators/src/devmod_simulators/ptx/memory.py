@@ -52,13 +52,14 @@ HEAP_BYTES = 8 << 20
 class Memory:
     """An array of bytes as an array of each element type, and where lanes may access it."""
 
-    space, size = "global", 0
-    readable = 0  # bytes that a read may reach
-    last = (
-        0,
-        0,
-    )  # addresses that are in order: of the range of the last access, or those of a piece
-    moves = False  # whether its pieces have grown: their places are not those that lanes remember
+    space = "global"
+    size = 0
+    #: Bytes that a read may reach.
+    readable = 0
+    #: Addresses that are in order: of the range of the last access, or those of a piece.
+    last = (0, 0)
+    #: Whether its pieces have grown: their places are not those that lanes remember.
+    moves = False
 
     def __init__(self, data: Array) -> None:
         self.bytes = data
@@ -68,9 +69,8 @@ class Memory:
         """Return the memory as elements of `dtype`."""
         view = self.views.get(dtype)
         if view is None:
-            view = self.views[dtype] = self.bytes[
-                : len(self.bytes) // dtype.itemsize * dtype.itemsize
-            ].view(dtype)
+            whole = len(self.bytes) // dtype.itemsize * dtype.itemsize
+            view = self.views[dtype] = self.bytes[:whole].view(dtype)
         return view
 
     def locate(
@@ -92,22 +92,18 @@ class Memory:
         width = dtype.itemsize
         alignment = alignment_of(size)
         place = place_of(self, lanes, address)
-        low, high, (start, end) = place.low + step, place.high + step + size, self.last
+        low = place.low + step
+        high = place.high + step + size
+        start, end = self.last
         if (place.union | step) & (alignment - 1) or (
             (low < start or high > end) and not self.has(low, high)
         ):
-            address, step = stepped(address, step), 0
+            address = stepped(address, step)
+            step = 0
             place = place_of(self, lanes, address)
             if place.union & (alignment - 1):
-                raise fault(
-                    lanes,
-                    address,
-                    misaligned(address, size),
-                    size,
-                    access,
-                    self.space,
-                    "MISALIGNED",
-                )
+                askew = misaligned(address, size)
+                raise fault(lanes, address, askew, size, access, self.space, "MISALIGNED")
             room = self.readable if access == "read" else self.size
             if (outside := self.outside(address, size, room)).any():
                 raise fault(lanes, address, outside, size, access, self.space)
@@ -118,8 +114,12 @@ class Memory:
 
     def elements(self, address: Array, width: int, pieces: Array | None) -> Array:
         """Return the indices of elements of `width` bytes."""
-        offset = self.offsets(address) if pieces is None else self.offsets(address) + pieces
-        return offset if width == 1 else offset >> np.int64(width.bit_length() - 1)
+        offset = self.offsets(address)
+        if pieces is not None:
+            offset = offset + pieces
+        if width == 1:
+            return offset
+        return offset >> np.int64(width.bit_length() - 1)
 
     def has(self, low: int, high: int) -> bool:
         """Return whether there are all bytes from one address to another, outside of `last`."""
@@ -142,16 +142,15 @@ class Place:
     __slots__ = ("address", "high", "indices", "low", "memory", "union")
 
     def __init__(self, memory: Memory, address: Array) -> None:
-        self.memory, self.address = memory, address
+        self.memory = memory
+        self.address = address
         self.indices: dict[int, Array] = {}
         if len(address) == 1:
             self.low = self.high = self.union = int(address[0])
         else:
-            self.low, self.high, self.union = (
-                int(address.min()),
-                int(address.max()),
-                int(np.bitwise_or.reduce(address)),
-            )
+            self.low = int(address.min())
+            self.high = int(address.max())
+            self.union = int(np.bitwise_or.reduce(address))
 
 
 def place_of(memory: Memory, lanes: "Lanes", address: Array) -> Place:
@@ -261,13 +260,17 @@ class LaneMemory(Memory):
     """
 
     def __init__(self, space: str, pieces: int, size: int, execution: Any = None) -> None:
-        self.space, self.pieces = space, pieces
+        self.space = space
+        self.pieces = pieces
         self.resize(size)
 
     def resize(self, size: int) -> None:
         """Make pieces of a size, which have zeros."""
-        self.size, self.last = size, (0, size)
-        self.readable = -(-size // GRANULE) * GRANULE if self.space == "shared" else size
+        self.size = size
+        self.last = (0, size)
+        self.readable = size
+        if self.space == "shared":
+            self.readable = -(-size // GRANULE) * GRANULE
         self.stride = -(-max(self.readable, 16) // 16) * 16
         Memory.__init__(self, np.zeros(self.pieces * self.stride, U8))
 
@@ -277,7 +280,8 @@ class LaneMemory(Memory):
 
     def grow(self, size: int) -> None:
         """Make each piece larger and keep the contents."""
-        before, self.moves = self.tables(), True
+        before = self.tables()
+        self.moves = True
         self.resize(size)
         for new, old in zip(self.tables(), before, strict=True):
             new[:, : old.shape[1]] = old
@@ -285,16 +289,17 @@ class LaneMemory(Memory):
 
 def shifted(view: Array, index: Array, step: int) -> tuple[Array, Array]:
     """Return a view and indices of the elements that are `step` behind those at `index`."""
-    return (view[step:], index) if step >= 0 else (view, index + step)
+    if step >= 0:
+        return view[step:], index
+    return view, index + step
 
 
 def stepped(address: Array, step: int) -> Array:
     """Return addresses with a constant added, as a device adds it."""
-    return (
-        address + np.array(step & ((1 << 8 * address.dtype.itemsize) - 1), address.dtype)
-        if step
-        else address
-    )
+    if not step:
+        return address
+    mask = (1 << 8 * address.dtype.itemsize) - 1
+    return address + np.array(step & mask, address.dtype)
 
 
 def fault(

@@ -100,7 +100,8 @@ class Module:
         """Return the decoded kernel, with the checks of a `Watcher`."""
         key = kernel, checks
         if key not in self.programs:
-            self.programs[key] = Program(self, kernel, watcher(checks) if checks else None)
+            checking = watcher(checks) if checks else None
+            self.programs[key] = Program(self, kernel, checking)
         return self.programs[key]
 
     def shared_layout(self, kernel: Function) -> tuple[dict[str, tuple[int, int]], int]:
@@ -114,19 +115,18 @@ class Module:
                     variable = function.variables.get(name) or self.text.variables.get(name)
                     if variable is not None and variable.space == "shared":
                         variables[name] = variable
-        places, size = {}, 0
+        places = {}
+        size = 0
         dynamic = [variable for variable in variables.values() if not variable.count]
-        for variable in sorted(
-            (variable for variable in variables.values() if variable.count),
-            key=lambda each: -each.align,
-        ):
+        static = [variable for variable in variables.values() if variable.count]
+        for variable in sorted(static, key=lambda each: -each.align):
             size = -(-size // variable.align) * variable.align
             places[variable.name] = size, variable.size
             size += variable.size
         align = max([16, *(each.align for each in dynamic)])
-        return places | {
-            variable.name: (-(-size // align) * align, 0) for variable in dynamic
-        }, size
+        for variable in dynamic:
+            places[variable.name] = -(-size // align) * align, 0
+        return places, size
 
     def reached(self, kernel: Function) -> list[Function]:
         """Return the functions that a kernel can call."""
@@ -138,15 +138,13 @@ class Module:
                 continue
             functions[function.name] = function
             for instruction in function.instructions:
-                if instruction.opcode.startswith("call") and any(
-                    isinstance(operand, Register) for operand in instruction.operands
-                ):
-                    work += self.text.functions.values()  # an indirect call reaches everything
-                work += [
-                    self.text.functions[name]
-                    for name in _names(instruction.operands)
-                    if name in self.text.functions
-                ]
+                is_call = instruction.opcode.startswith("call")
+                if is_call and any(isinstance(each, Register) for each in instruction.operands):
+                    # An indirect call reaches everything.
+                    work += self.text.functions.values()
+                for name in _names(instruction.operands):
+                    if name in self.text.functions:
+                        work.append(self.text.functions[name])
         return list(functions.values())
 
 

@@ -37,28 +37,25 @@ class OperandParser(Lexer):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.scopes: list[dict[str, Register]] = []
-        self.mentions: Counter[int] = Counter()  # of the function's registers
+        #: Of the function's registers.
+        self.mentions: Counter[int] = Counter()
 
     def operand(self) -> Any:
         """Parse an operand."""
         token = self.next()
-        if token in ("{", "("):
-            parts = []
-            while not self.accept("}" if token == "{" else ")"):
-                parts.append(self.operand())
-                self.accept(",")
-            return (Vector if token == "{" else Group)(tuple(parts))
+        if token == "{":
+            return Vector(self.parts("}"))
+        if token == "(":
+            return Group(self.parts(")"))
         if token == "[":
             return self.address()
         if token == "!":
             return Negation(self.operand())
         if token == "-":
             value = self.number(self.next())
-            return (
-                Integer(-value.value)
-                if isinstance(value, Integer)
-                else Float(-value.value, value.bits)
-            )
+            if isinstance(value, Integer):
+                return Integer(-value.value)
+            return Float(-value.value, value.bits)
         if token[0].isdigit():
             return self.number(token)
         word = self.word(token)
@@ -70,6 +67,14 @@ class OperandParser(Lexer):
         elif isinstance(word, Name) and self.tokens[self.at] in ("+", "-"):
             word = Name(word.text, self.offset())
         return word
+
+    def parts(self, close: str) -> tuple[Any, ...]:
+        """Parse operands up to a closing bracket."""
+        parts = []
+        while not self.accept(close):
+            parts.append(self.operand())
+            self.accept(",")
+        return tuple(parts)
 
     def element_size(self, name: str) -> int:
         """Return the bytes of an element of a variable."""
@@ -92,7 +97,9 @@ class OperandParser(Lexer):
     def operand_in_address(self) -> Any:
         """Parse the base of an address."""
         token = self.next()
-        return self.number(token) if token[0].isdigit() else self.word(token)
+        if token[0].isdigit():
+            return self.number(token)
+        return self.word(token)
 
     def offset(self) -> int:
         """Parse offsets: a sign and an integer, which can have a sign too."""
@@ -129,43 +136,62 @@ class OperandParser(Lexer):
         if token not in SPACES:
             raise self.fail(f"expected a variable, got {token!r}")
         space = SPACES[token]
-        align, width, kind = 0, 1, ""
+        align = 0
+        width = 1
+        kind = ""
         while self.tokens[self.at].startswith("."):
             token = self.next()
             if token == ".align":
-                align = self.integer(self.next())
-                if align < 1 or align & (align - 1):
-                    raise self.fail(f"the alignment {align} is no power of two")
+                align = self.alignment()
             elif token == ".attribute":
                 self.skip_group("(", ")")
             elif token in (".v2", ".v4"):
                 width = int(token[2:])
             elif token == ".ptr" or token in SPACES:
-                continue  # attributes of a pointer parameter: .ptr .global .align N
-            elif token[1:] in DTYPES or token in (".texref", ".samplerref", ".surfref"):
-                kind = token[1:] if token[1:] in DTYPES else "b64"
-                if self.tokens[self.at] == ".ptr":
-                    # The alignment after .ptr is that of the memory, not of the parameter.
-                    while self.tokens[self.at].startswith("."):
-                        if self.next() == ".align":
-                            self.next()
+                # Attributes of a pointer parameter: .ptr .global .align N.
+                continue
+            elif token[1:] in DTYPES:
+                kind = token[1:]
+                self.skip_pointer()
+            elif token in (".texref", ".samplerref", ".surfref"):
+                kind = "b64"
+                self.skip_pointer()
             else:
                 raise self.fail(f"unexpected {token!r} in a declaration")
         if not kind:
             raise self.fail("a declaration has no type")
         return self.variable_name(space, kind, align, width)
 
+    def alignment(self) -> int:
+        """Parse an alignment."""
+        align = self.integer(self.next())
+        if align < 1 or align & (align - 1):
+            raise self.fail(f"the alignment {align} is no power of two")
+        return align
+
+    def skip_pointer(self) -> None:
+        """Skip what follows the type of a pointer parameter: the alignment is that of the memory,
+        not of the parameter.
+        """
+        if self.tokens[self.at] == ".ptr":
+            while self.tokens[self.at].startswith("."):
+                if self.next() == ".align":
+                    self.next()
+
     def variable_name(self, space: str, kind: str, align: int, width: int) -> Variable:
         """Parse the name, the dimensions and the initial values of a variable."""
         variable = Variable(self.next(), space, kind, width, align or DTYPES[kind].itemsize * width)
-        sized, count = True, width
+        sized = True
+        count = width
         while self.accept("["):
             if self.accept("]"):
                 sized = False
             else:
                 count *= self.integer(self.next())
                 self.expect("]")
-        variable.count = count if sized else 0
+        if not sized:
+            count = 0
+        variable.count = count
         if self.accept("="):
             variable.values = self.initial(kind)
             if not sized:

@@ -10,7 +10,8 @@ from devmod_simulators.ptx.ptx_types import S32, S64, U8, U32, U64, UNSIGNED, Ar
 
 
 def _lanes_of(array: Array, signed: bool, kind: str) -> Array:
-    return array.view(("i" if signed else "u") + kind).reshape(len(array), -1).astype(S64)
+    dtype = f"i{kind}" if signed else f"u{kind}"
+    return array.view(dtype).reshape(len(array), -1).astype(S64)
 
 
 @operation("dp4a", "dp2a")
@@ -93,13 +94,16 @@ def _bfe(decoder: Decoder) -> Step:
     byte = np.uint32(255)
 
     def run(a: Array, position: Array, length: Array) -> Array:
-        start, count = (position & byte).astype(unsigned), (length & byte).astype(unsigned)
+        start = (position & byte).astype(unsigned)
+        count = (length & byte).astype(unsigned)
         end = np.minimum(start + count, unsigned.type(width))
         count = np.where(end > start, end - start, unsigned.type(0))
         top = unsigned.type(width - 1)
         left = (a.view(unsigned) << (unsigned.type(width) - end)).view(dtype)
         inside = left >> (unsigned.type(width) - np.maximum(count, unsigned.type(1))).astype(dtype)
-        beyond = a >> top.astype(dtype) if dtype.kind == "i" else dtype.type(0)
+        beyond = dtype.type(0)
+        if dtype.kind == "i":
+            beyond = a >> top.astype(dtype)
         return np.where((length & byte) == 0, dtype.type(0), np.where(start > top, beyond, inside))
 
     return compute(decoder, [dtype, U32, U32], run)
@@ -111,7 +115,8 @@ def _bfi(decoder: Decoder) -> Step:
     byte = np.uint32(255)
 
     def run(a: Array, b: Array, c: Array, d: Array) -> Array:
-        start, count = (c & byte).astype(dtype), (d & byte).astype(dtype)
+        start = (c & byte).astype(dtype)
+        count = (d & byte).astype(dtype)
         mask = ~(~constant(0, dtype) << count) << start
         return (b & ~mask) | ((a << start) & mask)
 
@@ -124,7 +129,8 @@ def _bmsk(decoder: Decoder) -> Step:
 
     def run(start: Array, count: Array) -> Array:
         if wrap:
-            start, count = start & U32.type(31), count & U32.type(31)
+            start = start & U32.type(31)
+            count = count & U32.type(31)
         return ~(~constant(0, U32) << count) << start
 
     return compute(decoder, [U32, U32], run)
@@ -136,7 +142,10 @@ def _szext(decoder: Decoder) -> Step:
     wrap = decoder.has("wrap")
 
     def run(a: Array, count: Array) -> Array:
-        count = count & U32.type(31) if wrap else np.minimum(count, U32.type(32))
+        if wrap:
+            count = count & U32.type(31)
+        else:
+            count = np.minimum(count, U32.type(32))
         shift = (U32.type(32) - count).astype(dtype)
         return np.where(count == 0, dtype.type(0), (a << shift) >> shift)
 
@@ -178,7 +187,8 @@ def _prmt(decoder: Decoder) -> Step:
 def _fns(decoder: Decoder) -> Step:
     def find(mask: int, base: int, offset: int) -> int:
         step = -1 if offset < 0 else 1
-        wanted, place = max(abs(offset), 1), base
+        wanted = max(abs(offset), 1)
+        place = base
         while 0 <= place < 32:
             if mask >> place & 1:
                 wanted -= 1

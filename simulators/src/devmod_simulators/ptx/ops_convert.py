@@ -39,13 +39,17 @@ def _cvt(decoder: Decoder) -> Step:
     result, kind = decoder.types
     if result in _PAIRS or kind in _PAIRS:
         return _cvt_pair(decoder, result, kind)
-    source_type = bits_type(kind) if kind in _FLOATS else DTYPES[kind]
-    target_type = bits_type(result) if result in _FLOATS else DTYPES[result]
-    if kind == "tf32":
-        source_type = F32
-    return compute(
-        decoder, [source_type], conversion(decoder, result, kind, target_type), target_type
-    )
+    target = _register_type(result)
+    source = F32 if kind == "tf32" else _register_type(kind)
+    return compute(decoder, [source], conversion(decoder, result, kind, target), target)
+
+
+def _register_type(kind: str) -> DType:
+    """Return the NumPy type in which registers give values of a type."""
+    if kind in _FLOATS:
+        dtype: DType = bits_type(kind)
+        return dtype
+    return DTYPES[kind]
 
 
 def conversion(decoder: Decoder, result: str, kind: str, target: DType) -> Callable[[Array], Array]:
@@ -61,7 +65,8 @@ def conversion(decoder: Decoder, result: str, kind: str, target: DType) -> Calla
     limits = np.iinfo(target)
 
     def clamp(a: Array) -> Array:
-        low, high = max(limits.min, np.iinfo(a.dtype).min), min(limits.max, np.iinfo(a.dtype).max)
+        low = max(limits.min, np.iinfo(a.dtype).min)
+        high = min(limits.max, np.iinfo(a.dtype).max)
         return np.clip(a, a.dtype.type(low), a.dtype.type(high)).astype(target)
 
     return clamp
@@ -72,7 +77,9 @@ def _float_to_float(
 ) -> Callable[[Array], Array]:
     mode = decoder.first(("rn", "rz", "rm", "rp", "rna"), "rn")
     integral = next((function for name, function in _INTEGRAL.items() if decoder.has(name)), None)
-    ftz, saturating, relu = decoder.has("ftz"), decoder.has("sat"), decoder.has("relu")
+    ftz = decoder.has("ftz")
+    saturating = decoder.has("sat")
+    relu = decoder.has("relu")
 
     def convert(a: Array) -> Array:
         value = unpack(kind, a)
@@ -102,19 +109,25 @@ def _float_to_integer(decoder: Decoder, kind: str, target: DType) -> Callable[[A
     )
     limits = np.iinfo(target)
     # NaN converts to zero from and to 32 bits and less, else to the highest bit alone.
-    nan = 0 if target.itemsize < 8 and kind != "f64" else 1 << (8 * target.itemsize - 1)
+    nan = 1 << (8 * target.itemsize - 1)
+    if target.itemsize < 8 and kind != "f64":
+        nan = 0
     invalid = np.array([nan], UNSIGNED[target.itemsize]).view(target)[0]
     ftz = decoder.has("ftz")
-    high = float(limits.max) + (1 if target.itemsize < 8 else 0)
+    high = float(limits.max)
+    if target.itemsize < 8:
+        # As a float64, the greatest integer of 64 bits is one more already.
+        high += 1
 
     def convert(a: Array) -> Array:
         value = unpack(kind, a)
         if ftz:
             value = flush(value)
         value = integral(value.astype(F64))
-        above, below = value >= high, value < limits.min
+        above = value >= high
+        below = value < limits.min
         safe = np.where(above | below | np.isnan(value), 0, value)
-        number = safe.astype(target) if target != U64 else _to_u64(safe)
+        number = _to_u64(safe) if target == U64 else safe.astype(target)
         number = np.where(above, target.type(limits.max), number)
         number = np.where(below, target.type(limits.min), number)
         return np.where(np.isnan(value), invalid, number)
@@ -145,7 +158,7 @@ def _integer_to_float(
         )
         if result == "f64":
             return step(near, exact, mode)
-        odd = narrow(near, mode, exact) if result == "f32" else narrow(near, "odd", exact)
+        odd = narrow(near, mode if result == "f32" else "odd", exact)
         return pack(result, odd, mode).view(target)
 
     return convert
@@ -156,19 +169,20 @@ def _cvt_pair(decoder: Decoder, result: str, kind: str) -> Step:
     mode = decoder.first(("rn", "rz"), "rn")
     relu = decoder.has("relu")
 
-    def run(*operands: Array) -> Array:
-        high, *low = (unpack(kind, operand) for operand in operands)
-        value = np.stack(np.broadcast_arrays(*low, high), axis=1) if low else high
-        return pack(
-            result, np.where(value < 0, value.dtype.type(0), value) if relu else value, mode
-        )
+    def finish(value: Array) -> Array:
+        if relu:
+            value = np.where(value < 0, value.dtype.type(0), value)
+        return pack(result, value, mode)
 
-    return compute(
-        decoder,
-        [bits_type(kind)] * (2 if kind == "f32" else 1),
-        run,
-        UNSIGNED[DTYPES[result].itemsize],
-    )
+    def run_pair(a: Array, b: Array) -> Array:
+        high = unpack(kind, a)
+        low = unpack(kind, b)
+        return finish(np.stack(np.broadcast_arrays(low, high), axis=1))
+
+    target = UNSIGNED[DTYPES[result].itemsize]
+    if kind == "f32":
+        return compute(decoder, [F32, F32], run_pair, target)
+    return compute(decoder, [bits_type(kind)], lambda a: finish(unpack(kind, a)), target)
 
 
 def _cvt_pack(decoder: Decoder) -> Step:
@@ -178,15 +192,18 @@ def _cvt_pack(decoder: Decoder) -> Step:
     limits = np.iinfo(small)
     bits = 8 * small.itemsize
 
-    def run(a: Array, b: Array, *rest: Array) -> Array:
-        both = (np.clip(x.astype(S64), limits.min, limits.max).astype(small) for x in (a, b))
-        high, low = (each.view(UNSIGNED[small.itemsize]).astype(U32) for each in both)
-        value = low | (high << U32.type(bits))
-        return value | (rest[0] << U32.type(2 * bits)) if rest else value
+    def saturated(a: Array) -> Array:
+        value = np.clip(a.astype(S64), limits.min, limits.max).astype(small)
+        return value.view(UNSIGNED[small.itemsize]).astype(U32)
 
-    return compute(
-        decoder, [DTYPES[source], DTYPES[source], U32][: len(decoder.operands) - 1], run, U32
-    )
+    def run(a: Array, b: Array, *rest: Array) -> Array:
+        value = saturated(b) | (saturated(a) << U32.type(bits))
+        if rest:
+            value = value | (rest[0] << U32.type(2 * bits))
+        return value
+
+    types = [DTYPES[source], DTYPES[source], U32][: len(decoder.operands) - 1]
+    return compute(decoder, types, run, U32)
 
 
 @operation("cvta")
@@ -199,18 +216,21 @@ def _cvta(decoder: Decoder) -> Step:
         return compute(decoder, [U64], lambda a: a - window)
     if space != "param":
         return compute(decoder, [U64], lambda a: a + window)
-    mark, local = np.uint64(FUNCTION_PARAMETERS), np.uint64(WINDOWS["local"] - FUNCTION_PARAMETERS)
+    mark = np.uint64(FUNCTION_PARAMETERS)
+    local = np.uint64(WINDOWS["local"] - FUNCTION_PARAMETERS)
     return compute(decoder, [U64], lambda a: np.where(a >= mark, a + local, a + window))
 
 
 @operation("isspacep")
 def _isspacep(decoder: Decoder) -> Step:
-    space, window = space_of(decoder, ""), np.uint64(WINDOW_SHIFT)
+    space = space_of(decoder, "")
+    window = np.uint64(WINDOW_SHIFT)
     if space == "global":
         return compute(decoder, [U64], lambda a: a < np.uint64(WINDOWS["shared"]), PRED)
-    wanted = (
-        np.uint64(WINDOWS[space] >> WINDOW_SHIFT) if space != "const" else ~np.uint64(0)
-    )  # no address is const
+    # No address is const.
+    wanted = ~np.uint64(0)
+    if space != "const":
+        wanted = np.uint64(WINDOWS[space] >> WINDOW_SHIFT)
     return compute(decoder, [U64], lambda a: a >> window == wanted, PRED)
 
 
@@ -231,7 +251,8 @@ def _mapa(decoder: Decoder) -> Step:
 @operation("getctarank")
 def _getctarank(decoder: Decoder) -> Step:
     dtype: Any = UNSIGNED[decoder.dtype.itemsize]
-    a, out = decoder.source(1, dtype), decoder.target(0, U32)
+    a = decoder.source(1, dtype)
+    out = decoder.target(0, U32)
 
     def run(lanes: Lanes) -> None:
         rank = ((a(lanes) >> dtype.type(CLUSTER_SHIFT)) & dtype.type(0xFF)).astype(U32)

@@ -36,12 +36,17 @@ def _cp(decoder: Decoder) -> Step:
     size = operand.value
     dtype = UNSIGNED[min(size, 8)]
     count = size // dtype.itemsize
-    fetch, put = load("global", dtype, count), save("shared", dtype, count)
-    length = decoder.source(3, DTYPES["u32"]) if len(decoder.operands) > 3 else None
-    fetch_byte, put_byte = load("global", U8, 1), save("shared", U8, 1)
+    fetch = load("global", dtype, count)
+    put = save("shared", dtype, count)
+    fetch_byte = load("global", U8, 1)
+    put_byte = save("shared", U8, 1)
+    length = None
+    if len(decoder.operands) > 3:
+        length = decoder.source(3, DTYPES["u32"])
 
     def run(lanes: Lanes) -> None:
-        to, of = target(lanes), source(lanes)
+        to = target(lanes)
+        of = source(lanes)
         if length is None:
             put(lanes, to, fetch(lanes, of))
             return
@@ -65,16 +70,16 @@ def bulk_copy(decoder: Decoder) -> Step:
         return lambda lanes: None
     if decoder.parts[3] == "tensor":
         return tensor_copy(decoder)
-    to, source = decoder.parts[3].split("::")[0], decoder.parts[4].split("::")[0]
+    to, _, _ = decoder.parts[3].partition("::")
+    source, _, _ = decoder.parts[4].partition("::")
     _, target = decoder.address(0, U64)
     _, origin = decoder.address(1, U64)
     size = decoder.source(2, U32)
-    signal = (
-        decoder.address(3, U64)[1]
-        if len(decoder.operands) > 3 and any("mbarrier" in part for part in decoder.parts)
-        else None
-    )
-    fetch, put = load(source, U64, 2), save(to, U64, 2)
+    signal = None
+    if len(decoder.operands) > 3 and any("mbarrier" in part for part in decoder.parts):
+        _, signal = decoder.address(3, U64)
+    fetch = load(source, U64, 2)
+    put = save(to, U64, 2)
 
     def run(lanes: Lanes) -> None:
         sizes = lanes.spread(size(lanes)).astype(np.int64)
@@ -84,9 +89,9 @@ def bulk_copy(decoder: Decoder) -> Step:
         part = lanes.select(positions, [])
 
         def places(address: Array) -> Any:
-            whole = lanes.spread(
-                shared_offset(address) if address.dtype == U64 and to == "shared" else address
-            )[positions]
+            if address.dtype == U64 and to == "shared":
+                address = shared_offset(address)
+            whole = lanes.spread(address)[positions]
             return whole + steps.astype(whole.dtype)
 
         put(part, places(target(lanes)), fetch(part, places(origin(lanes))))

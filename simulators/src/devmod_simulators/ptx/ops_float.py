@@ -23,17 +23,24 @@ def is_float(decoder: Decoder) -> bool:
 
 def bits_type(kind: str) -> Any:
     """Return the NumPy type in which registers give values of a float type."""
-    return DTYPES[kind] if kind in ("f32", "f64") else UNSIGNED[DTYPES[kind].itemsize]
+    if kind in ("f32", "f64"):
+        return DTYPES[kind]
+    return UNSIGNED[DTYPES[kind].itemsize]
 
 
 def arithmetic(decoder: Decoder, number: int, function: Callable[..., Array]) -> Step:
     """Return the step of an instruction with `number` operands of one float type: flush, compute,
     round, saturate.
     """
-    kind, dtype = decoder.type, bits_type(decoder.type)
-    ftz, saturating, relu = decoder.has("ftz"), decoder.has("sat"), decoder.has("relu")
+    kind = decoder.type
+    dtype = bits_type(kind)
+    ftz = decoder.has("ftz")
+    saturating = decoder.has("sat")
+    relu = decoder.has("relu")
     mode = decoder.first(MODES, "rn")
     plain = kind in ("f32", "f64")
+    if plain and not (ftz or saturating or relu):
+        return ops_integer.compute(decoder, [dtype] * number, function)
 
     def run(*values: Array) -> Array:
         if not plain:
@@ -42,18 +49,19 @@ def arithmetic(decoder: Decoder, number: int, function: Callable[..., Array]) ->
             values = tuple(map(flush, values))
         result = function(*values)
         if saturating:
-            zero, one = result.dtype.type(0), result.dtype.type(1)
+            zero = result.dtype.type(0)
+            one = result.dtype.type(1)
             result = np.where(np.isnan(result), zero, np.minimum(np.maximum(result, zero), one))
         if relu:
             zero = result.dtype.type(0)
             result = np.where(np.isnan(result), result, np.maximum(result, zero))
         if not plain:
             return pack(kind, result, mode).view(dtype)
-        return flush(result) if ftz else result
+        if ftz:
+            result = flush(result)
+        return result
 
-    return ops_integer.compute(
-        decoder, [dtype] * number, run if ftz or saturating or relu or not plain else function
-    )
+    return ops_integer.compute(decoder, [dtype] * number, run)
 
 
 def directed(
@@ -70,14 +78,15 @@ def fused(kind: str, mode: str) -> Callable[[Array, Array, Array], Array]:
         if kind == "f64":
             product, low = two_product(a, b)
         else:
-            product, low = a * b, np.zeros(1)  # exact: two significands of 24 bits have 48
+            # Exact: two significands of 24 bits have 48.
+            product = a * b
+            low = np.zeros(1)
         total, error = two_sum(product, c)
         error, rest = two_sum(error, low)
         value, error = two_sum(total, error)
         finite = np.isfinite(total) & np.isfinite(value)
-        return np.where(finite, value, total), np.where(
-            finite, np.where(error == 0, rest, error), 0.0
-        )
+        error = np.where(error == 0, rest, error)
+        return np.where(finite, value, total), np.where(finite, error, 0.0)
 
     if kind == "f64" or mode != "rn":
         return directed(kind, mode, exact)
@@ -101,24 +110,32 @@ def _fused_twice(a: Array, b: Array, c: Array) -> Array:
 def _add(decoder: Decoder) -> Step:
     if not is_float(decoder):
         return ops_integer.add_or_subtract(decoder)
-    mode, kind, subtract = decoder.first(MODES, "rn"), decoder.type, decoder.parts[0] == "sub"
-    if len(decoder.types) == 2:  # add.f32.f16 and its kin: the first operand is narrower
-        narrow, function = decoder.types[1], np.subtract if subtract else np.add
+    mode = decoder.first(MODES, "rn")
+    kind = decoder.type
+    subtract = decoder.parts[0] == "sub"
+    function = np.subtract if subtract else np.add
+    if len(decoder.types) == 2:
+        # add.f32.f16 and its kin: the first operand is narrower.
+        narrow = decoder.types[1]
         return ops_integer.compute(
             decoder, [bits_type(narrow), F32], lambda a, b: function(unpack(narrow, a), b), F32
         )
     if mode != "rn" and kind in ("f32", "f64"):
-        return arithmetic(
-            decoder, 2, directed(kind, mode, (lambda a, b: two_sum(a, -b)) if subtract else two_sum)
-        )
-    return arithmetic(decoder, 2, np.subtract if subtract else np.add)
+        exact = _two_difference if subtract else two_sum
+        return arithmetic(decoder, 2, directed(kind, mode, exact))
+    return arithmetic(decoder, 2, function)
+
+
+def _two_difference(a: Array, b: Array) -> tuple[Array, Array]:
+    return two_sum(a, -b)
 
 
 @operation("mul")
 def _mul(decoder: Decoder) -> Step:
     if not is_float(decoder):
         return ops_integer.multiply(decoder)
-    mode, kind = decoder.first(MODES, "rn"), decoder.type
+    mode = decoder.first(MODES, "rn")
+    kind = decoder.type
     if mode != "rn" and kind in ("f32", "f64"):
         return arithmetic(decoder, 2, directed(kind, mode, two_product))
     return arithmetic(decoder, 2, np.multiply)
@@ -150,22 +167,23 @@ def _div(decoder: Decoder) -> Step:
         return ops_integer.compute(
             decoder, [decoder.dtype] * 2, ops_integer.quotient(decoder.dtype)
         )
-    mode, kind = decoder.first(MODES, "rn"), decoder.type
-    return arithmetic(
-        decoder, 2, np.divide if mode == "rn" else directed(kind, mode, _exact_quotient)
-    )
+    mode = decoder.first(MODES, "rn")
+    if mode == "rn":
+        return arithmetic(decoder, 2, np.divide)
+    return arithmetic(decoder, 2, directed(decoder.type, mode, _exact_quotient))
 
 
 @operation("sqrt")
 def _sqrt(decoder: Decoder) -> Step:
-    mode, kind = decoder.first(MODES, "rn"), decoder.type
-    return arithmetic(
-        decoder,
-        1,
-        np.sqrt
-        if mode == "rn"
-        else directed(kind, mode, lambda a: _with_error(np.sqrt(a), a, np.sqrt(a))),
-    )
+    mode = decoder.first(MODES, "rn")
+    if mode == "rn":
+        return arithmetic(decoder, 1, np.sqrt)
+    return arithmetic(decoder, 1, directed(decoder.type, mode, _exact_root))
+
+
+def _exact_root(a: Array) -> tuple[Array, Array]:
+    root = np.sqrt(a)
+    return _with_error(root, a, root)
 
 
 def _approximate(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
@@ -178,7 +196,8 @@ def _approximate(function: Callable[[Array], Array]) -> Callable[[Array], Array]
 
 @operation("rcp")
 def _rcp(decoder: Decoder) -> Step:
-    mode, kind = decoder.first(MODES, "rn"), decoder.type
+    mode = decoder.first(MODES, "rn")
+    kind = decoder.type
     one = np.ones(1, F32 if kind == "f32" else F64)
     if decoder.has("approx") and kind == "f64":
         return arithmetic(decoder, 1, _approximate(lambda a: one / a))
@@ -195,13 +214,10 @@ def _inverse_root(a: Array) -> Array:
 
 @operation("rsqrt")
 def _rsqrt(decoder: Decoder) -> Step:
-    return arithmetic(
-        decoder,
-        1,
-        _approximate(_inverse_root)
-        if decoder.type == "f64" and decoder.has("ftz")
-        else _inverse_root,
-    )
+    function: Callable[[Array], Array] = _inverse_root
+    if decoder.type == "f64" and decoder.has("ftz"):
+        function = _approximate(function)
+    return arithmetic(decoder, 1, function)
 
 
 for _name, _function in {
@@ -218,11 +234,14 @@ def _signed_minimum(a: Array, b: Array) -> Array:
     """Return the smaller number; a number is smaller than NaN, and -0 than +0."""
     result = np.fmin(a, b)
     zeros = (a == 0) & (b == 0)
-    return (
-        np.where(zeros & (np.signbit(a) | np.signbit(b)), -result.dtype.type(0), result)
-        if zeros.any()
-        else result
-    )
+    if not zeros.any():
+        return result
+    is_negative = zeros & (np.signbit(a) | np.signbit(b))
+    return np.where(is_negative, -result.dtype.type(0), result)
+
+
+def _signed_maximum(a: Array, b: Array) -> Array:
+    return -_signed_minimum(-a, -b)
 
 
 @operation("min", "max")
@@ -230,18 +249,21 @@ def _extreme(decoder: Decoder) -> Step:
     larger = decoder.parts[0] == "max"
     if not is_float(decoder):
         return ops_integer.minimum_or_maximum(decoder, np.maximum if larger else np.minimum)
-    propagates, signs = decoder.has("NaN"), decoder.has("xorsign")
+    extreme = _signed_maximum if larger else _signed_minimum
+    propagates = decoder.has("NaN")
+    signs = decoder.has("xorsign")
 
     def function(a: Array, b: Array) -> Array:
-        x, y = (np.abs(a), np.abs(b)) if signs else (a, b)
-        result = -_signed_minimum(-x, -y) if larger else _signed_minimum(x, y)
+        if signs:
+            result = extreme(np.abs(a), np.abs(b))
+        else:
+            result = extreme(a, b)
         if propagates:
             result = np.where(np.isnan(a) | np.isnan(b), a.dtype.type(np.nan), result)
-        return (
-            np.copysign(result, np.where(np.signbit(a) ^ np.signbit(b), -1, 1).astype(a.dtype))
-            if signs
-            else result
-        )
+        if signs:
+            sign = np.where(np.signbit(a) ^ np.signbit(b), -1, 1).astype(a.dtype)
+            result = np.copysign(result, sign)
+        return result
 
     if len(decoder.operands) == 4:
         return arithmetic(decoder, 3, lambda a, b, c: function(function(a, b), c))
@@ -262,28 +284,25 @@ def _sign_bits(decoder: Decoder, function: Callable[[Array, Any], Array]) -> Ste
             "f64": 1 << 63,
         }[kind]
     )
-    ftz = decoder.has("ftz") and kind == "f32"
-    return ops_integer.compute(
-        decoder, [dtype], lambda a: function(flush(a.view(F32)).view(dtype) if ftz else a, mask)
-    )
+    if decoder.has("ftz") and kind == "f32":
+        return ops_integer.compute(
+            decoder, [dtype], lambda a: function(flush(a.view(F32)).view(dtype), mask)
+        )
+    return ops_integer.compute(decoder, [dtype], lambda a: function(a, mask))
 
 
 @operation("neg")
 def _neg(decoder: Decoder) -> Step:
-    return (
-        _sign_bits(decoder, np.bitwise_xor)
-        if is_float(decoder)
-        else ops_integer.compute(decoder, [decoder.dtype], np.negative)
-    )
+    if is_float(decoder):
+        return _sign_bits(decoder, np.bitwise_xor)
+    return ops_integer.compute(decoder, [decoder.dtype], np.negative)
 
 
 @operation("abs")
 def _abs(decoder: Decoder) -> Step:
-    return (
-        _sign_bits(decoder, lambda a, mask: a & ~mask)
-        if is_float(decoder)
-        else ops_integer.compute(decoder, [decoder.dtype], np.abs)
-    )
+    if is_float(decoder):
+        return _sign_bits(decoder, lambda a, mask: a & ~mask)
+    return ops_integer.compute(decoder, [decoder.dtype], np.abs)
 
 
 operation("copysign")(

@@ -38,18 +38,21 @@ def _elements(
         *{"a": (m, k), "b": (k, n)}.get(decoder.parts[2], (m, n)),
         len(parts) * values_in_register(decoder.type),
     )
-    minor, major = (columns, rows) if decoder.has("row") else (rows, columns)
+    minor = rows
+    major = columns
+    if decoder.has("row"):
+        minor = columns
+        major = rows
     space, address = decoder.address(operand, U64)
     stride = decoder.source(2, U32) if len(decoder.operands) > 2 else None
     dtype = UNSIGNED[decoder.dtype.itemsize]
 
     def addresses(lanes: Lanes) -> list[Array]:
-        step = (
-            lanes.spread(stride(lanes)).astype(S64)[:, None]
-            if stride is not None
-            else np.int64(minor.max() + 1)
-        )
-        base, lane = lanes.spread(address(lanes)), lanes.column("laneid")
+        step: Any = np.int64(minor.max() + 1)
+        if stride is not None:
+            step = lanes.spread(stride(lanes)).astype(S64)[:, None]
+        base = lanes.spread(address(lanes))
+        lane = lanes.column("laneid")
         offsets = ((major[lane] * step + minor[lane]) * dtype.itemsize).astype(base.dtype)
         return [base + offsets[:, number] for number in range(offsets.shape[1])]
 
@@ -58,7 +61,8 @@ def _elements(
 
 def load_fragment(decoder: Decoder) -> Run:
     """Decode wmma.load: each lane loads its elements."""
-    register, parts = register_type(decoder.type), decoder.vector(0)
+    register = register_type(decoder.type)
+    parts = decoder.vector(0)
     targets = [decoder.target(part, register) for part in parts]
     space, dtype, addresses = _elements(decoder, parts, 1)
     fetch = load(space, dtype, 1)
@@ -115,7 +119,8 @@ def load_matrix(decoder: Decoder) -> Run:
     address, count = _rows(decoder, 1)
     targets = [decoder.target(part, U32) for part in decoder.vector(0)]
     transposed = decoder.has("trans")
-    half, word = load("shared", U16, 1), load("shared", U32, 1)
+    half = load("shared", U16, 1)
+    word = load("shared", U32, 1)
 
     def run(lanes: Lanes, warps: "Warps", members: Array) -> None:
         lane = lanes.column("laneid").astype(S64)
@@ -130,9 +135,10 @@ def load_matrix(decoder: Decoder) -> Run:
             table[warps.slots] = lanes.spread(where).astype(U64)
             first = (warps.slots & ~np.int64(31)) + 8 * number + lane % 4 * 2
             column = (lane // 4 * 2).astype(U64)
-            low, high = (
-                half(lanes, table[first + part] + column)[0].astype(U32) for part in (0, 1)
-            )
+            (low,) = half(lanes, table[first] + column)
+            (high,) = half(lanes, table[first + 1] + column)
+            low = low.astype(U32)
+            high = high.astype(U32)
             targets[number](lanes, low | (high << U32.type(16)))
 
     return run

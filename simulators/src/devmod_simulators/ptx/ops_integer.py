@@ -56,9 +56,12 @@ def compute(
 def saturate(dtype: DType, function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Array]:
     """Return `function` computed in 64 bits and clamped to the range of `dtype`."""
     limits = np.iinfo(dtype)
-    return lambda a, b: np.clip(
-        function(a.astype(S64), b.astype(S64)), limits.min, limits.max
-    ).astype(dtype)
+
+    def clamped(a: Any, b: Any) -> Array:
+        result = function(a.astype(S64), b.astype(S64))
+        return np.clip(result, limits.min, limits.max).astype(dtype)
+
+    return clamped
 
 
 def pairs(function: Callable[..., Any], dtype: DType) -> Callable[..., Array]:
@@ -98,11 +101,15 @@ def with_carry(
         decoder.writes.add(number)
 
     def run(lanes: Lanes) -> None:
-        x, y = a(lanes), b(lanes)
+        x = a(lanes)
+        y = b(lanes)
         # The flag of a subtraction is the carry of x + ~y + 1, the inverse of a borrow: 128-bit
         # divisions of NVRTC read it with addc.
-        y = ~y if subtract else y
-        extra = lanes.r[number].astype(dtype) if flag_in else dtype.type(subtract)
+        if subtract:
+            y = ~y
+        extra = dtype.type(subtract)
+        if flag_in:
+            extra = lanes.r[number].astype(dtype)
         total = x + y
         value = total + extra
         flag = (total < x) | (value < total)
@@ -117,14 +124,16 @@ def with_carry(
 def add_or_subtract(decoder: Decoder) -> Step:
     """Decode add, sub, addc and subc of integers."""
     root = decoder.parts[0]
-    subtract, flag_in, flag_out = root.startswith("sub"), root.endswith("c"), decoder.has("cc")
+    subtract = root.startswith("sub")
+    flag_in = root.endswith("c")
+    flag_out = decoder.has("cc")
     function = np.subtract if subtract else np.add
     if flag_in or flag_out:
         decoder.count(3)
         dtype = integer_type(decoder)
-        return with_carry(
-            decoder, decoder.source(1, dtype), decoder.source(2, dtype), subtract, flag_in, flag_out
-        )
+        a = decoder.source(1, dtype)
+        b = decoder.source(2, dtype)
+        return with_carry(decoder, a, b, subtract, flag_in, flag_out)
     if decoder.type in ("u16x2", "s16x2"):
         return compute(decoder, [U32, U32], pairs(function, U16))
     if decoder.has("sat"):
@@ -134,8 +143,12 @@ def add_or_subtract(decoder: Decoder) -> Step:
 
 def high_unsigned(a: Array, b: Array) -> Array:
     """Return the high 64 bits of the products of 64-bit integers."""
-    mask, shift = np.uint64(0xFFFFFFFF), np.uint64(32)
-    a_low, a_high, b_low, b_high = a & mask, a >> shift, b & mask, b >> shift
+    mask = np.uint64(0xFFFFFFFF)
+    shift = np.uint64(32)
+    a_low = a & mask
+    a_high = a >> shift
+    b_low = b & mask
+    b_high = b >> shift
     cross = a_high * b_low + (a_low * b_low >> shift)
     other = a_low * b_high + (cross & mask)
     return a_high * b_high + (cross >> shift) + (other >> shift)
@@ -144,13 +157,15 @@ def high_unsigned(a: Array, b: Array) -> Array:
 def high(dtype: DType) -> Callable[[Array, Array], Array]:
     """Return the function for the high half of a product."""
     if dtype.itemsize < 8:
-        wide, shift = _WIDER[dtype], 8 * dtype.itemsize
+        wide = _WIDER[dtype]
+        shift = 8 * dtype.itemsize
         return lambda a, b: (a.astype(wide) * b.astype(wide) >> wide.type(shift)).astype(dtype)
     if dtype == U64:
         return high_unsigned
 
     def signed(a: Array, b: Array) -> Array:
-        x, y = a.view(U64), b.view(U64)
+        x = a.view(U64)
+        y = b.view(U64)
         zero = np.uint64(0)
         return (high_unsigned(x, y) - np.where(a < 0, y, zero) - np.where(b < 0, x, zero)).view(S64)
 
@@ -201,11 +216,13 @@ def multiply_add(decoder: Decoder) -> Step:
 @operation("mul24", "mad24")
 def _mul24(decoder: Decoder) -> Step:
     dtype = decoder.dtype
-    wide, eight = _WIDER[dtype], dtype.type(8)
+    wide = _WIDER[dtype]
+    eight = dtype.type(8)
     shift = wide.type(16 if decoder.has("hi") else 0)
 
     def multiply_24(a: Array, b: Array) -> Array:
-        x, y = (((each << eight) >> eight).astype(wide) for each in (a, b))
+        x = ((a << eight) >> eight).astype(wide)
+        y = ((b << eight) >> eight).astype(wide)
         return (x * y >> shift).astype(dtype)
 
     if decoder.parts[0] == "mul24":
@@ -215,7 +232,7 @@ def _mul24(decoder: Decoder) -> Step:
 
 def quotient(dtype: DType) -> Callable[[Array, Array], Array]:
     """Return the function for division toward zero; a division by zero gives all ones."""
-    ones = dtype.type(np.iinfo(dtype).max) if dtype.kind == "u" else dtype.type(-1)
+    ones = ~dtype.type(0)
     if dtype.kind == "u":
         return lambda a, b: np.where(b == 0, ones, a // b)
     unsigned = UNSIGNED[dtype.itemsize]
@@ -245,10 +262,10 @@ def _rem(decoder: Decoder) -> Step:
 
 def minimum_or_maximum(decoder: Decoder, function: Callable[..., Any]) -> Step:
     """Decode min and max of integers."""
-    if decoder.type in ("u16x2", "s16x2"):
-        return compute(
-            decoder, [U32, U32], pairs(function, U16 if decoder.type == "u16x2" else S16)
-        )
+    if decoder.type == "u16x2":
+        return compute(decoder, [U32, U32], pairs(function, U16))
+    if decoder.type == "s16x2":
+        return compute(decoder, [U32, U32], pairs(function, S16))
     if decoder.has("relu"):
         return compute(
             decoder, [decoder.dtype] * 2, lambda a, b: np.maximum(function(a, b), a.dtype.type(0))
@@ -262,11 +279,8 @@ def _sad(decoder: Decoder) -> Step:
     unsigned = UNSIGNED[dtype.itemsize]
 
     def run(a: Array, b: Array, c: Array) -> Array:
-        return (
-            np.where(
-                a > b, a.view(unsigned) - b.view(unsigned), b.view(unsigned) - a.view(unsigned)
-            )
-            + c
-        )
+        x = a.view(unsigned)
+        y = b.view(unsigned)
+        return np.where(a > b, x - y, y - x) + c
 
     return compute(decoder, [dtype, dtype, unsigned], run, unsigned)

@@ -28,11 +28,14 @@ def _bitwise(
 operation("and")(_bitwise(np.bitwise_and, np.logical_and))
 operation("or")(_bitwise(np.bitwise_or, np.logical_or))
 operation("xor")(_bitwise(np.bitwise_xor, np.logical_xor))
-operation("not")(
-    lambda decoder: compute(
-        decoder, [PRED if decoder.type == "pred" else integer_type(decoder)], np.invert
-    )
-)
+
+
+@operation("not")
+def _not(decoder: Decoder) -> Step:
+    dtype = PRED if decoder.type == "pred" else integer_type(decoder)
+    return compute(decoder, [dtype], np.invert)
+
+
 operation("cnot")(
     lambda decoder: compute(decoder, [integer_type(decoder)], lambda a: (a == 0).astype(a.dtype))
 )
@@ -46,32 +49,34 @@ def _lop3(decoder: Decoder) -> Step:
     a, b, c = (decoder.source(number, U32) for number in (1, 2, 3))
     out, predicate = decoder.pair(operands[0], U32, PRED)
     condition = decoder.source(5, PRED) if combine else None
+    merge = np.bitwise_and if combine == "and" else np.bitwise_or
 
     def run(lanes: Lanes) -> None:
-        x, y, z = a(lanes), b(lanes), c(lanes)
+        # The operands for a bit 0 and a bit 1 of a minterm.
+        of_a = _both(a(lanes))
+        of_b = _both(b(lanes))
+        of_c = _both(c(lanes))
         value = np.zeros(1, U32)
         for minterm in range(8):
             if table >> minterm & 1:
-                value = value | (
-                    (x if minterm & 4 else ~x)
-                    & (y if minterm & 2 else ~y)
-                    & (z if minterm & 1 else ~z)
-                )
+                value = value | (of_a[minterm >> 2] & of_b[minterm >> 1 & 1] & of_c[minterm & 1])
         out(lanes, value)
         if condition is not None:
-            nonzero = value != 0
-            predicate(
-                lanes,
-                nonzero & condition(lanes) if combine == "and" else nonzero | condition(lanes),
-            )
+            predicate(lanes, merge(value != 0, condition(lanes)))
 
     return run
+
+
+def _both(value: Array) -> tuple[Array, Array]:
+    return ~value, value
 
 
 @operation("shl", "shr")
 def _shift(decoder: Decoder) -> Step:
     left = decoder.parts[0] == "shl"
-    dtype = UNSIGNED[decoder.dtype.itemsize] if left or decoder.dtype.kind != "i" else decoder.dtype
+    dtype = decoder.dtype
+    if left or dtype.kind != "i":
+        dtype = UNSIGNED[dtype.itemsize]
     width = U32.type(8 * dtype.itemsize)
     function = np.left_shift if left else np.right_shift
 
@@ -84,10 +89,14 @@ def _shift(decoder: Decoder) -> Step:
 
 @operation("shf")
 def _shf(decoder: Decoder) -> Step:
-    left, wrap = decoder.has("l"), decoder.has("wrap")
+    left = decoder.has("l")
+    wrap = decoder.has("wrap")
 
     def run(low: Array, high: Array, count: Array) -> Array:
-        count = count & U32.type(31) if wrap else np.minimum(count, U32.type(32))
+        if wrap:
+            count = count & U32.type(31)
+        else:
+            count = np.minimum(count, U32.type(32))
         both = (high.astype(U64) << np.uint64(32)) | low
         if left:
             return (both << count.astype(U64) >> np.uint64(32)).astype(U32)
@@ -143,29 +152,32 @@ def comparison(decoder: Decoder, kind: str) -> Callable[[Lanes], Array]:
     floating = "f" in kind
     table = _FLOAT_COMPARISONS if floating else _COMPARISONS
     function = table[next(part for part in decoder.parts[1:] if part in table)]
-    dtype = (
-        UNSIGNED[DTYPES[kind].itemsize] if floating and kind not in ("f32", "f64") else DTYPES[kind]
-    )
-    if any(part in ("lo", "ls", "hi", "hs") for part in decoder.parts):
+    dtype = DTYPES[kind]
+    is_small_float = floating and kind not in ("f32", "f64")
+    if is_small_float or not {"lo", "ls", "hi", "hs"}.isdisjoint(decoder.parts):
         dtype = UNSIGNED[dtype.itemsize]
-    a, b = decoder.source(1, dtype), decoder.source(2, dtype)
+    a = decoder.source(1, dtype)
+    b = decoder.source(2, dtype)
     ftz = decoder.has("ftz")
     combine = _COMBINATIONS.get(decoder.first(("and", "or", "xor")))
     condition = decoder.source(3, PRED) if combine else None
 
     def run(lanes: Lanes) -> Array:
-        x, y = a(lanes), b(lanes)
+        x = a(lanes)
+        y = b(lanes)
         if floating:
-            x, y = unpack(kind, x), unpack(kind, y)
+            x = unpack(kind, x)
+            y = unpack(kind, y)
             if ftz:
-                x, y = flush(x), flush(y)
+                x = flush(x)
+                y = flush(y)
         return function(x, y)
 
     if combine is None or condition is None:
         return run
-    return lambda lanes: combine(
-        run(lanes), condition(lanes) if not kind.endswith("x2") else condition(lanes)[:, None]
-    )
+    if kind.endswith("x2"):
+        return lambda lanes: combine(run(lanes), condition(lanes)[:, None])
+    return lambda lanes: combine(run(lanes), condition(lanes))
 
 
 @operation("setp")
@@ -180,12 +192,21 @@ def _setp(decoder: Decoder) -> Step:
             "the interpreter lacks setp with two destinations and a combination"
         )
 
+    def run_halves(lanes: Lanes) -> None:
+        holds = compare(lanes)
+        first(lanes, holds[:, 0].copy())
+        second(lanes, holds[:, 1].copy())
+
     def run(lanes: Lanes) -> None:
         holds = compare(lanes)
-        first(lanes, holds[:, 0].copy() if halves else holds)
-        second(lanes, holds[:, 1].copy() if halves else ~holds)
+        first(lanes, holds)
+        second(lanes, ~holds)
 
-    return run if halves or isinstance(target, Pair) else lambda lanes: first(lanes, compare(lanes))
+    if halves:
+        return run_halves
+    if isinstance(target, Pair):
+        return run
+    return lambda lanes: first(lanes, compare(lanes))
 
 
 @operation("set")
@@ -199,23 +220,22 @@ def _set(decoder: Decoder) -> Step:
         return lambda lanes: out_pair(
             lanes, np.where(compare(lanes), np.uint16(one), np.uint16(0)).view(U32).reshape(-1)
         )
+    false = dtype.type(0)
     if result == "bf16":
-        true, false = dtype.type(0x3F80), dtype.type(0)
+        true = dtype.type(0x3F80)
+    elif dtype.kind == "f":
+        true = dtype.type(1)
     else:
-        true, false = (
-            dtype.type(
-                1 if dtype.kind == "f" else -1 if dtype.kind == "i" else np.iinfo(dtype).max
-            ),
-            dtype.type(0),
-        )
+        true = ~false
     out = decoder.target(0, dtype)
     return lambda lanes: out(lanes, np.where(compare(lanes), true, false))
 
 
 @operation("createpolicy")
 def _createpolicy(decoder: Decoder) -> Step:
+    # A cache that does not exist has no policy.
     out = decoder.target(0, U64)
-    return lambda lanes: out(lanes, np.zeros(1, U64))  # a cache that does not exist has no policy
+    return lambda lanes: out(lanes, np.zeros(1, U64))
 
 
 def nothing(decoder: Decoder) -> Step:

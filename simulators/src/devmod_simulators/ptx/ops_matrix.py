@@ -35,7 +35,8 @@ _SHAPES = {
     "m16n16k8",
 }
 _LANE = np.arange(32)
-_GROUP, _IN_GROUP = _LANE // 4, _LANE % 4
+_GROUP = _LANE // 4
+_IN_GROUP = _LANE % 4
 
 
 def shape_of(decoder: Decoder) -> tuple[int, int, int]:
@@ -66,7 +67,9 @@ def elements(registers: list[Array], kind: str) -> Array:
     if kind == "tf32":
         return (bits & U32.type(0xFFFFE000)).view(F32)
     values = bits.view(DTYPES[kind])
-    return values.astype(S32) if values.dtype.itemsize == 1 else values
+    if values.dtype.itemsize == 1:
+        return values.astype(S32)
+    return values
 
 
 def packed(values: Array, kind: str) -> list[Array]:
@@ -81,7 +84,8 @@ def places_a(kind: str, count: int) -> tuple[Array, Array]:
     """
     each = values_in_register(kind)
     number = np.arange(count * each)
-    register, part = number // each, number % each
+    register = number // each
+    part = number % each
     rows = _GROUP[:, None] + 8 * (register % 2)[None, :]
     columns = _IN_GROUP[:, None] * each + part + 4 * each * (register // 2)
     return rows, columns
@@ -137,61 +141,70 @@ def product(a: Array, b: Array, c: Array) -> Array:
 def multiply(decoder: Decoder) -> Run:
     """Decode mma.sync and wmma.mma.sync."""
     m, n, k = shape_of(decoder)
-    wide = decoder.parts[0] == "wmma"
     kinds = decoder.types
     if len(kinds) == 2:
-        kinds = [kinds[0], "f16", "f16", kinds[1]]  # wmma of halves names the accumulators alone
+        # wmma of halves names the accumulators alone.
+        kinds = [kinds[0], "f16", "f16", kinds[1]]
     if len(kinds) != 4 or "sp" in decoder.parts or decoder.has("b1"):
         raise decoder.unsupported()
-    d_kind, a_kind, b_kind, c_kind = kinds
-    parts = [decoder.vector(number) for number in range(4)]
-    sources = [
-        [decoder.source(part, register_type(kind)) for part in each]
-        for each, kind in zip(parts[1:], (a_kind, b_kind, c_kind), strict=True)
-    ]
-    targets = [decoder.target(part, register_type(d_kind)) for part in parts[0]]
-    counts = [len(each) for each in parts]
-    if wide:
-        whole = ((m, k), (k, n), (m, n))
-        places = [
-            places_in_rows(*each, count * values_in_register(kind))
-            for each, count, kind in zip(whole, counts[1:], kinds[1:], strict=True)
-        ]
+    d_kind, *operand_kinds = kinds
+    targets = [decoder.target(part, register_type(d_kind)) for part in decoder.vector(0)]
+    a, b, c = (
+        Fragment(decoder, number, kind, rows, columns)
+        for number, kind, rows, columns in zip(
+            (1, 2, 3), operand_kinds, (m, k, m), (k, n, n), strict=True
+        )
+    )
+    if decoder.parts[0] == "wmma":
+        for each in (a, b, c):
+            each.places = places_in_rows(each.rows, each.columns, each.count)
     else:
-        if not (decoder.has("row") and decoder.has("col")) or (m == 8 and a_kind == "f16"):
+        if not decoder.has("row") or not decoder.has("col") or (m == 8 and a.kind == "f16"):
             raise decoder.unsupported()
-        places = [
-            places_a(a_kind, counts[1]),
-            places_b(b_kind, counts[2]),
-            places_c(counts[3] * values_in_register(c_kind)),
-        ]
+        a.places = places_a(a.kind, len(a.sources))
         if m == 8:
-            places[0] = (np.repeat(_GROUP[:, None], places[0][0].shape[1], axis=1), places[0][1])
+            _, columns = a.places
+            a.places = np.repeat(_GROUP[:, None], columns.shape[1], axis=1), columns
+        b.places = places_b(b.kind, len(b.sources))
+        c.places = places_c(c.count)
     clamp = decoder.has("satfinite") and d_kind == "s32"
 
     def run(lanes: Lanes, warps: "Warps", members: Array) -> None:
-        a, b, c = (
-            matrix(
-                by_warp(
-                    warps, spread(elements([source(lanes) for source in each], kind), lanes.count)
-                ),
-                place,
-                rows,
-                columns,
-            )
-            for each, kind, place, rows, columns in zip(
-                sources, (a_kind, b_kind, c_kind), places, (m, k, m), (k, n, n), strict=True
-            )
+        result = product(
+            a.of_warps(lanes, warps), b.of_warps(lanes, warps), c.of_warps(lanes, warps)
         )
-        result = product(a, b, c)
         if clamp:
             result = np.clip(result, -(2**31), 2**31 - 1)
-        values = result[:, places[2][0], places[2][1]].reshape(warps.count * 32, -1)[warps.slots]
+        rows, columns = c.places
+        values = result[:, rows, columns].reshape(warps.count * 32, -1)[warps.slots]
         put_all(lanes, targets, packed(values, d_kind))
 
     return run
 
 
+class Fragment:
+    """An operand of a product: its registers, and the places of their elements in the matrix."""
+
+    places: tuple[Array, Array]
+
+    def __init__(self, decoder: Decoder, operand: int, kind: str, rows: int, columns: int) -> None:
+        dtype = register_type(kind)
+        self.kind = kind
+        self.rows = rows
+        self.columns = columns
+        self.sources = [decoder.source(part, dtype) for part in decoder.vector(operand)]
+        #: The elements of a lane.
+        self.count = len(self.sources) * values_in_register(kind)
+
+    def of_warps(self, lanes: Lanes, warps: "Warps") -> Array:
+        """Return the matrix of each warp."""
+        values = elements([source(lanes) for source in self.sources], self.kind)
+        table = by_warp(warps, spread(values, lanes.count))
+        return matrix(table, self.places, self.rows, self.columns)
+
+
 def spread(values: Array, count: int) -> Array:
     """Return values with a row for each lane."""
-    return values if len(values) == count else np.repeat(values, count, axis=0)
+    if len(values) == count:
+        return values
+    return np.repeat(values, count, axis=0)

@@ -51,7 +51,8 @@ def locate_shared(
     shared = execution.shared
     pieces = lanes.column("shared")
     if place_of(shared, lanes, address).high >> CLUSTER_SHIFT:
-        address, step = stepped(address, step), 0
+        address = stepped(address, step)
+        step = 0
         rank = (address >> address.dtype.type(CLUSTER_SHIFT)).astype(S64) - 1
         others = math.prod(execution.launch.cluster)
         if int(rank.max()) >= others:
@@ -103,7 +104,8 @@ def by_window(
     """Call `action` for the lanes of each space that generic addresses are in, with the addresses
     there and the lanes' positions.
     """
-    low, high = int(address.min()), int(address.max())
+    low = int(address.min())
+    high = int(address.max())
     if high < HEAP:
         action(lanes, address, locate_global, None)
         return
@@ -115,19 +117,21 @@ def by_window(
     for value in np.unique(window):
         positions = np.flatnonzero(window == value)
         locate, start = _WINDOWS.get(int(value), (locate_global, 0))
-        action(
-            lanes.select(positions, []), address[positions] - np.uint64(start), locate, positions
-        )
+        there = address[positions] - np.uint64(start)
+        action(lanes.select(positions, []), there, locate, positions)
 
 
 def space_of(decoder: Decoder, operand_space: str) -> str:
     """Return the space that an instruction names, or that of its operand in local memory; "" for
     generic addresses.
     """
-    named = next(
-        (space for part in decoder.parts[1:] if (space := part.split("::")[0]) in WINDOWS), ""
-    )
-    return named or (operand_space if operand_space in ("local", "param") else "")
+    for part in decoder.parts[1:]:
+        named, _, _ = part.partition("::")
+        if named in WINDOWS:
+            return named
+    if operand_space in ("local", "param"):
+        return operand_space
+    return ""
 
 
 def load(
@@ -194,11 +198,12 @@ def save(
 
     def generic(lanes: Lanes, address: Array, values: list[Array]) -> None:
         def part(some: Lanes, there: Array, locate: Locate, positions: Any) -> None:
-            chosen = (
-                values
-                if positions is None
-                else [value if len(value) == 1 else value[positions] for value in values]
-            )
+            if positions is None:
+                put(some, there, values, locate)
+                return
+            chosen = []
+            for value in values:
+                chosen.append(value if len(value) == 1 else value[positions])
             put(some, there, chosen, locate)
 
         by_window(lanes, address, part)
@@ -214,7 +219,9 @@ def operand_of(decoder: Decoder, operand: int) -> tuple[str, Source, int]:
     space = space_of(decoder, named)
     if space in ("global", "shared"):
         return space, *decoder.base(operand, U64)
-    return space, address if space else lambda lanes: address(lanes).astype(U64, copy=False), 0
+    if space:
+        return space, address, 0
+    return space, lambda lanes: address(lanes).astype(U64, copy=False), 0
 
 
 def used_parts(decoder: Decoder, parts: list[Any]) -> int:
@@ -235,46 +242,53 @@ def used_parts(decoder: Decoder, parts: list[Any]) -> int:
 def _ld(decoder: Decoder) -> Step:
     space, address, step = operand_of(decoder, 1)
     parts = decoder.vector(0)
-    dtype, wide = decoder.dtype, decoder.type == "b128"
+    dtype = decoder.dtype
     if dtype.kind == "f":
         dtype = UNSIGNED[dtype.itemsize]
     parts = parts[: used_parts(decoder, parts)]
     targets = [decoder.target(part, dtype) for part in parts]
-    if (
-        space == "param"
-        and len(parts) == 1
-        and (place := decoder.parameter(1)) is not None
-        and place % dtype.itemsize == 0
-    ):
-        number, target = place // dtype.itemsize, targets[0]
-        return lambda lanes: target(
-            lanes, lanes.frame.execution.parameters.view(dtype)[number : number + 1]
-        )
-    fetch = load(space, U64 if wide else dtype, len(parts) << wide, step)
-    if len(parts) == 1 and not wide:
+    if space == "param" and len(parts) == 1:
+        place = decoder.parameter(1)
+        if place is not None and place % dtype.itemsize == 0:
+            number = place // dtype.itemsize
+            (target,) = targets
+            return lambda lanes: target(
+                lanes, lanes.frame.execution.parameters.view(dtype)[number : number + 1]
+            )
+    if decoder.type == "b128":
+        fetch_halves = load(space, U64, 2 * len(parts), step)
+
+        def run_wide(lanes: Lanes) -> None:
+            halves = fetch_halves(lanes, address(lanes))
+            places = range(0, len(halves), 2)
+            put_all(lanes, targets, [joined(halves[at : at + 2], dtype) for at in places])
+
+        return run_wide
+
+    fetch = load(space, dtype, len(parts), step)
+    if len(parts) == 1:
         (out,) = targets
         return lambda lanes: out(lanes, fetch(lanes, address(lanes))[0])
-
-    def run(lanes: Lanes) -> None:
-        values = fetch(lanes, address(lanes))
-        if wide:
-            values = [
-                joined(values[number : number + 2], dtype) for number in range(0, len(values), 2)
-            ]
-        put_all(lanes, targets, values)
-
-    return run
+    return lambda lanes: put_all(lanes, targets, fetch(lanes, address(lanes)))
 
 
 @operation("st")
 def _st(decoder: Decoder) -> Step:
     space, address, step = operand_of(decoder, 0)
     parts = decoder.vector(1)
-    dtype, wide = UNSIGNED[decoder.dtype.itemsize], decoder.type == "b128"
+    dtype = UNSIGNED[decoder.dtype.itemsize]
     sources = [decoder.source(part, dtype) for part in parts]
-    put = save(space, U64 if wide else dtype, len(parts) << wide, step)
-    if wide:
-        return lambda lanes: put(
-            lanes, address(lanes), [each for source in sources for each in split(source(lanes), 2)]
-        )
+    if decoder.type == "b128":
+        put_halves = save(space, U64, 2 * len(parts), step)
+
+        def run_wide(lanes: Lanes) -> None:
+            there = address(lanes)
+            halves: list[Array] = []
+            for source in sources:
+                halves += split(source(lanes), 2)
+            put_halves(lanes, there, halves)
+
+        return run_wide
+
+    put = save(space, dtype, len(parts), step)
     return lambda lanes: put(lanes, address(lanes), [source(lanes) for source in sources])

@@ -49,52 +49,74 @@ def _text(lane: Lanes, address: int) -> str:
     return data.decode("utf-8", "replace")
 
 
-def format_text(lane: Lanes, text: str, arguments: int) -> str:
-    """Return the text of printf: the arguments are in memory, each aligned to its size."""
-    place = arguments
+class _Format:
+    """The text of printf: the arguments are in memory, each aligned to its size."""
 
-    def argument(size: int) -> bytes:
-        nonlocal place
-        place = -(-place // size) * size
-        place += size
-        return read_bytes(lane, place - size, size)
+    def __init__(self, lane: Lanes, arguments: int) -> None:
+        self._lane = lane
+        self._place = arguments
 
-    def convert(match: re.Match[str]) -> str:
+    def _argument(self, form: str) -> Any:
+        """Return the next argument, by its format of struct."""
+        size = struct.calcsize(form)
+        place = -(-self._place // size) * size
+        self._place = place + size
+        (value,) = struct.unpack(f"<{form}", read_bytes(self._lane, place, size))
+        return value
+
+    def convert(self, match: re.Match[str]) -> str:
+        """Return the text for a conversion."""
         flags, width, precision, length, kind = match.groups()
         if kind == "%":
             return "%"
+        form = f"%{flags}"
         if width == "*":
-            width = str(struct.unpack("<i", argument(4))[0])
+            form += str(self._argument("i"))
+        elif width:
+            form += width
         if precision == "*":
-            precision = str(struct.unpack("<i", argument(4))[0])
-        form = f"%{flags}{width or ''}{'.' + precision if precision is not None else ''}"
-        if kind in "eEfFgGaA":
-            number = struct.unpack("<d", argument(8))[0]
-            return number.hex() if kind in "aA" else (form + kind) % number
-        if kind == "s":
-            return (form + "s") % _text(lane, struct.unpack("<Q", argument(8))[0])
-        if kind == "p":
-            return (form + "s") % f"0x{struct.unpack('<Q', argument(8))[0]:x}"
-        if kind == "c":
-            return (form + "c") % (argument(4)[0],)
-        wide = length in ("ll", "l", "z", "j", "t")
-        signed = kind in "di"
-        value = struct.unpack(
-            f"<{('q' if signed else 'Q') if wide else ('i' if signed else 'I')}",
-            argument(8 if wide else 4),
-        )[0]
-        if length in ("h", "hh"):
-            bits = 16 if length == "h" else 8
-            value &= (1 << bits) - 1
-            if signed and value >> (bits - 1):
-                value -= 1 << bits
-        return (form + ("d" if kind == "u" else kind)) % value
+            precision = str(self._argument("i"))
+        if precision is not None:
+            form += f".{precision}"
 
-    return _CONVERSION.sub(convert, text)
+        if kind in "aA":
+            number: float = self._argument("d")
+            return number.hex()
+        if kind in "eEfFgG":
+            return (form + kind) % self._argument("d")
+        if kind == "s":
+            return (form + "s") % _text(self._lane, self._argument("Q"))
+        if kind == "p":
+            return (form + "s") % f"0x{self._argument('Q'):x}"
+        if kind == "c":
+            return (form + "c") % (self._argument("I") & 0xFF,)
+        value = self._integer(length, is_signed=kind in "di")
+        if kind == "u":
+            kind = "d"
+        return (form + kind) % value
+
+    def _integer(self, length: str | None, *, is_signed: bool) -> int:
+        size = "Q" if length in ("ll", "l", "z", "j", "t") else "I"
+        if is_signed:
+            size = size.lower()
+        value: int = self._argument(size)
+        if length not in ("h", "hh"):
+            return value
+        bits = 16 if length == "h" else 8
+        value &= (1 << bits) - 1
+        if is_signed and value >> (bits - 1):
+            value -= 1 << bits
+        return value
+
+
+def format_text(lane: Lanes, text: str, arguments: int) -> str:
+    """Return the text of printf."""
+    return _CONVERSION.sub(_Format(lane, arguments).convert, text)
 
 
 def _vprintf(lanes: Lanes, results: list[str], arguments: list[str]) -> None:
-    forms, values = _value(lanes, arguments[0], U64), _value(lanes, arguments[1], U64)
+    forms = _value(lanes, arguments[0], U64)
+    values = _value(lanes, arguments[1], U64)
     for number in range(lanes.count):
         lane = lanes.select(np.array([number]), [])
         sys.stdout.write(format_text(lane, _text(lane, int(forms[number])), int(values[number])))
@@ -123,11 +145,9 @@ def heap_of(lanes: Lanes) -> Heap:
 
 def _malloc(lanes: Lanes, results: list[str], arguments: list[str]) -> None:
     heap = heap_of(lanes)
-    _put(
-        lanes,
-        results[0],
-        np.array([heap.allocate(int(size)) for size in _value(lanes, arguments[0], U64)], U64),
-    )
+    sizes = _value(lanes, arguments[0], U64)
+    addresses = [heap.allocate(int(size)) for size in sizes]
+    _put(lanes, results[0], np.array(addresses, U64))
 
 
 def _free(lanes: Lanes, results: list[str], arguments: list[str]) -> None:
@@ -147,9 +167,9 @@ _CALLS = {"vprintf": _vprintf, "__assertfail": _assertfail, "malloc": _malloc, "
 @operation("call")
 def _call(decoder: Decoder) -> Step:
     groups = [operand for operand in decoder.operands if isinstance(operand, Group)]
-    results = (
-        [part.text for part in groups[0].parts] if isinstance(decoder.operands[0], Group) else []
-    )
+    results: list[str] = []
+    if isinstance(decoder.operands[0], Group):
+        results = [part.text for part in groups[0].parts]
     arguments = [part.text for part in groups[-1].parts]
     function = _CALLS[_call_name(decoder.instruction)]
     return lambda lanes: function(lanes, results, arguments)

@@ -30,9 +30,11 @@ class TensorMap:
     def __init__(self, data: bytes, lanes: Lanes) -> None:
         fields = _DESCRIPTOR.unpack_from(data)
         magic, self.address = fields[:2]
-        sizes, strides = fields[2:7], fields[7:11]
+        sizes = fields[2:7]
+        strides = fields[7:11]
         kind, self.rank = fields[11:13]
-        box, steps = fields[13:18], fields[18:23]
+        box = fields[13:18]
+        steps = fields[18:23]
         interleave, swizzle, _, fill = fields[23:]
         if magic.rstrip(b"\0") != b"standin":
             raise lanes.error("CUDA_ERROR_ILLEGAL_INSTRUCTION", "the operand is no tensor map")
@@ -47,7 +49,8 @@ class TensorMap:
                 "the interpreter lacks tensor maps with interleave, fill, element strides or atoms of swizzle",
             )
         self.element = _ELEMENT_BYTES[kind]
-        self.sizes, self.box = sizes[: self.rank], box[: self.rank]
+        self.sizes = sizes[: self.rank]
+        self.box = box[: self.rank]
         self.strides = (self.element, *strides)[: self.rank]
         self.swizzle = _SWIZZLE_BITS[swizzle]
         self.count = int(np.prod(self.box))
@@ -88,12 +91,15 @@ def tensor_copy(decoder: Decoder) -> Step:
         part.startswith(("im2col", "multicast", "gather4", "scatter4")) for part in decoder.parts
     ):
         raise decoder.unsupported()
-    map_operand, shared_operand = (1, 0) if into_shared else (0, 1)
+    map_operand = 1 if into_shared else 0
+    shared_operand = 1 - map_operand
     operand = decoder.operands[map_operand]
     corner = _corner(decoder, operand)
     _, descriptor = decoder.address(Address(operand.base, operand.offset), U64)
     _, place = decoder.address(shared_operand, U64)
-    signal = decoder.address(2, U64)[1] if into_shared else None
+    signal = None
+    if into_shared:
+        _, signal = decoder.address(2, U64)
 
     def run(lanes: Lanes) -> None:
         for number in range(lanes.count):

@@ -31,8 +31,14 @@ _GEOMETRIES = {
 }
 #: NumPy's type of the texels, by CUarray_format.
 _FORMATS = {1: "u1", 2: "u2", 3: "u4", 8: "i1", 9: "i2", 10: "i4", 16: "f2", 32: "f4"}
-_REPEAT, _CLAMP, _MIRROR, _BORDER = range(4)
-_READ_AS_INTEGER, _NORMALIZED = 1, 2
+#: Address modes.
+_REPEAT = 0
+_CLAMP = 1
+_MIRROR = 2
+_BORDER = 3
+#: Flags.
+_READ_AS_INTEGER = 1
+_NORMALIZED = 2
 
 
 class Descriptor:
@@ -59,8 +65,12 @@ class Descriptor:
             raise lanes.error(
                 "CUDA_ERROR_ILLEGAL_INSTRUCTION", f"the operand is no {magic.decode()} object"
             )
-        self.extent, self.layered, self.dtype = extent, bool(layered), np.dtype(_FORMATS[kind])
-        self.modes, self.linear, self.flags = (x, y, z), bool(linear), flags
+        self.extent = extent
+        self.layered = bool(layered)
+        self.dtype = np.dtype(_FORMATS[kind])
+        self.modes = (x, y, z)
+        self.linear = bool(linear)
+        self.flags = flags
         self.texel = self.channels * self.dtype.itemsize
 
     def check(self, lanes: Lanes, geometry: str) -> None:
@@ -72,10 +82,9 @@ class Descriptor:
 
     def place(self, indices: list[Array]) -> Array:
         """Return the addresses of texels: x, y, z."""
-        x, y, z = (*indices, *[np.zeros(1, S64)] * 2)[:3]
-        return (self.address + ((z * self.extent[1] + y) * self.extent[0] + x) * self.texel).astype(
-            U64
-        )
+        x, y, z = _three(indices)
+        number = (z * self.extent[1] + y) * self.extent[0] + x
+        return (self.address + number * self.texel).astype(U64)
 
     def texels(self, lanes: Lanes, indices: list[Array]) -> list[Array]:
         """Return the channels of texels as numbers."""
@@ -83,62 +92,73 @@ class Descriptor:
         values = [value.view(self.dtype) for value in fetch(lanes, self.place(indices))]
         if self.dtype.kind == "f" or self.flags & _READ_AS_INTEGER:
             return values
-        return [
-            np.maximum(value / np.float32(np.iinfo(self.dtype).max), np.float32(-1))
-            for value in values
-        ]
+        most = np.float32(np.iinfo(self.dtype).max)
+        return [np.maximum(value / most, np.float32(-1)) for value in values]
 
     def taps(self, axis: int, coordinate: Array) -> list[tuple[Array, Array, Array]]:
         """Return the indices that a coordinate reads, which of them are inside, and their
         weights.
         """
-        length, mode = self.extent[axis], self.modes[axis]
-        place = coordinate.astype(np.float64) * (length if self.flags & _NORMALIZED else 1)
+        place = coordinate.astype(np.float64)
+        if self.flags & _NORMALIZED:
+            place = place * self.extent[axis]
         place = np.nan_to_num(np.clip(place, -(2.0**31), 2.0**31))
-        first = np.floor(place - 0.5 if self.linear else place)
-        weight = (
-            np.floor((place - 0.5 - first) * 256 + 0.5) / 256
-            if self.linear
-            else np.zeros(len(place))
-        )
-        result = []
-        for step in range(1 + self.linear):
-            index = first.astype(S64) + step
-            inside = (
-                (index >= 0) & (index < length) if mode == _BORDER else np.ones(len(index), bool)
-            )
-            if mode == _REPEAT:
-                index = index % length
-            elif mode == _MIRROR:
-                index = index % (2 * length)
-                index = np.where(index < length, index, 2 * length - 1 - index)
-            result.append((np.clip(index, 0, length - 1), inside, weight if step else 1 - weight))
-        return result
+        if not self.linear:
+            index, inside = self.wrapped(axis, np.floor(place).astype(S64))
+            return [(index, inside, np.ones(len(place)))]
+
+        first = np.floor(place - 0.5)
+        weight = np.floor((place - 0.5 - first) * 256 + 0.5) / 256
+        index, inside = self.wrapped(axis, first.astype(S64))
+        next_index, next_inside = self.wrapped(axis, first.astype(S64) + 1)
+        return [(index, inside, 1 - weight), (next_index, next_inside, weight)]
+
+    def wrapped(self, axis: int, index: Array) -> tuple[Array, Array]:
+        """Return indices as the address mode of an axis has them, and which of them are inside."""
+        length = self.extent[axis]
+        mode = self.modes[axis]
+        inside = np.ones(len(index), bool)
+        if mode == _BORDER:
+            inside = (index >= 0) & (index < length)
+        elif mode == _REPEAT:
+            index = index % length
+        elif mode == _MIRROR:
+            index = index % (2 * length)
+            index = np.where(index < length, index, 2 * length - 1 - index)
+        return np.clip(index, 0, length - 1), inside
 
     def fetch(self, lanes: Lanes, coordinates: list[Array], layer: Array | None) -> list[Array]:
         """Return the four channels that a texture read gives, as bits."""
         axes = [self.taps(axis, lanes.spread(each)) for axis, each in enumerate(coordinates)]
-        behind = [] if layer is None else self._layer(lanes, layer)
-        total = [np.zeros(lanes.count, np.float64 if self.linear else self.dtype) for _ in range(4)]
+        behind: list[Array] = []
+        if layer is not None:
+            behind = self._layer(lanes, layer)
         is_whole = bool(self.flags & _READ_AS_INTEGER)
-        if not is_whole:
-            total = [each.astype(np.float64) for each in total]
+        dtype = self.dtype if is_whole and not self.linear else np.dtype(np.float64)
+        total = [np.zeros(lanes.count, dtype) for _ in range(4)]
         for taps in product(*axes):
-            inside = np.logical_and.reduce([each[1] for each in taps])
-            weight = np.prod([each[2] for each in taps], axis=0)
-            for number, value in enumerate(self.texels(lanes, [each[0] for each in taps] + behind)):
-                total[number] = total[number] + (
-                    np.where(inside, value, 0) if is_whole else np.where(inside, value * weight, 0)
-                )
+            indices, insides, weights = zip(*taps, strict=True)
+            inside = np.logical_and.reduce(insides)
+            # Integers have no filter.
+            weight = 1 if is_whole else np.prod(weights, axis=0)
+            for number, value in enumerate(self.texels(lanes, [*indices, *behind])):
+                total[number] = total[number] + np.where(inside, value * weight, 0)
             if self.channels < 4:
-                total[3] = total[3] + (np.where(inside, 1, 0) if is_whole else inside * weight)
+                total[3] = total[3] + inside * weight
         if is_whole:
             return [each.astype(np.int64).astype(U32) for each in total]
         return [each.astype(F32).view(U32) for each in total]
 
     def _layer(self, lanes: Lanes, layer: Array) -> list[Array]:
         number = np.clip(lanes.spread(layer).astype(S64), 0, self.extent[2] - 1)
-        return [number] if self.dimensions == 2 else [np.zeros(len(number), S64), number]
+        if self.dimensions == 2:
+            return [number]
+        return [np.zeros(len(number), S64), number]
+
+
+def _three(indices: list[Array]) -> list[Array]:
+    """Return indices with zeros for those that are missing."""
+    return [*indices, np.zeros(1, S64), np.zeros(1, S64)][:3]
 
 
 class _Access:
@@ -152,20 +172,23 @@ class _Access:
         (coordinates,) = operand.more
         _, self.object = decoder.address(Address(operand.base, operand.offset), U64)
         parts = decoder.vector(coordinates)
-        self.layer = decoder.source(parts.pop(0), U32) if self.layered else None
+        self.layer: Callable[[Lanes], Array] | None = None
+        if self.layered:
+            self.layer = decoder.source(parts.pop(0), U32)
         self.coordinates = [decoder.source(part, coordinate) for part in parts[: self.dimensions]]
-        self.decoder, self.magic = decoder, magic
+        self.decoder = decoder
+        self.magic = magic
 
     def run(self, lanes: Lanes, action: Callable[[Lanes, Array | None, Descriptor], None]) -> None:
         """Call `action` for the lanes of each object."""
-        objects, reads = self.object(lanes), sorted(self.decoder.reads)
+        objects = self.object(lanes)
+        reads = sorted(self.decoder.reads)
         for address in np.unique(objects):
-            positions = (
-                None
-                if len(objects) == 1 or (objects == address).all()
-                else np.flatnonzero(objects == address)
-            )
-            part = lanes if positions is None else lanes.select(positions, reads)
+            part = lanes
+            positions = None
+            if not (objects == address).all():
+                positions = np.flatnonzero(objects == address)
+                part = lanes.select(positions, reads)
             descriptor = Descriptor(part, int(address), self.magic)
             descriptor.check(part, self.geometry)
             action(part, positions, descriptor)
@@ -173,11 +196,9 @@ class _Access:
 
 @operation("tex")
 def _tex(decoder: Decoder) -> Step:
-    if (
-        decoder.types[-1:] != ["f32"]
-        or decoder.types[-2] not in ("f32", "s32", "u32")
-        or decoder.has("grad")
-    ):
+    if decoder.types[-1:] != ["f32"] or decoder.types[-2] not in ("f32", "s32", "u32"):
+        raise decoder.unsupported()
+    if decoder.has("grad"):
         raise decoder.unsupported()
     operand = decoder.operands[1]
     if len(operand.more) != 1:
@@ -190,16 +211,25 @@ def _tex(decoder: Decoder) -> Step:
 
         def fetch(part: Lanes, positions: Array | None, texture: Descriptor) -> None:
             coordinates = [each(part) for each in access.coordinates]
-            values = texture.fetch(
-                part, coordinates, access.layer(part) if access.layer is not None else None
-            )
+            layer = None
+            if access.layer is not None:
+                layer = access.layer(part)
+            values = texture.fetch(part, coordinates, layer)
             for whole, value in zip(results, values, strict=True):
-                whole[slice(None) if positions is None else positions] = value
+                _set(whole, positions, value)
 
         access.run(lanes, fetch)
         put_all(lanes, targets, results)
 
     return run
+
+
+def _set(whole: Array, positions: Array | None, values: Array) -> None:
+    """Set the values of lanes at some positions; of all without any."""
+    if positions is None:
+        whole[:] = values
+    else:
+        whole[positions] = values
 
 
 @operation("suld", "sust")
@@ -209,26 +239,24 @@ def _surface(decoder: Decoder) -> Step:
     mode = decoder.first(("trap", "clamp", "zero"), "trap")
     if not decoder.has("b"):
         raise decoder.unsupported()
-    access = _Access(decoder, decoder.operands[1 if is_load else 0], U32, b"surface")
-    parts = decoder.vector(0 if is_load else 1)
-    targets = [decoder.target(part, dtype) for part in parts] if is_load else []
-    sources = [] if is_load else [decoder.source(part, dtype) for part in parts]
+    object_at, values_at = (1, 0) if is_load else (0, 1)
+    access = _Access(decoder, decoder.operands[object_at], U32, b"surface")
+    parts = decoder.vector(values_at)
     size = dtype.itemsize * len(parts)
 
     def places(lanes: Lanes, surface: Descriptor) -> tuple[Array, Array]:
         """Return the addresses, and which of them are inside of the surface."""
-        indices = [
-            lanes.spread(each(lanes)).view(np.int32).astype(S64) for each in access.coordinates
-        ]
+        indices: list[Array] = []
+        for coordinate in access.coordinates:
+            indices.append(lanes.spread(coordinate(lanes)).view(np.int32).astype(S64))
         if access.layer is not None:
             indices += [np.zeros(lanes.count, S64)] * (2 - len(indices))
             indices.append(lanes.spread(access.layer(lanes)).astype(S64))
         row = surface.extent[0] * surface.texel
-        limits = [row - size, *(each - 1 for each in surface.extent[1:])][: len(indices)]
-        inside = np.logical_and.reduce(
-            [(each >= 0) & (each <= limit) for each, limit in zip(indices, limits, strict=True)]
-        )
-        inside &= indices[0] % size == 0
+        limits = [row - size, surface.extent[1] - 1, surface.extent[2] - 1]
+        inside = indices[0] % size == 0
+        for index, limit in zip(indices, limits, strict=False):
+            inside &= (index >= 0) & (index <= limit)
         if mode == "trap" and not inside.all():
             position = int(np.flatnonzero(~inside)[0])
             at = ", ".join(str(int(each[position])) for each in indices)
@@ -236,34 +264,48 @@ def _surface(decoder: Decoder) -> Step:
             text += f"of rows of {row} bytes and {surface.extent[1:]}"
             raise lanes.error("CUDA_ERROR_LAUNCH_FAILED", f"{text}, or not aligned", position)
         if mode == "clamp":
-            indices = [
-                np.clip(each, 0, max(limit, 0)) for each, limit in zip(indices, limits, strict=True)
-            ]
+            for axis, limit in zip(range(len(indices)), limits, strict=False):
+                indices[axis] = np.clip(indices[axis], 0, max(limit, 0))
             inside = np.ones(lanes.count, bool)
-        x, y, z = (*indices, *[np.zeros(1, S64)] * 2)[:3]
-        return np.where(
-            inside, surface.address + (z * surface.extent[1] + y) * row + x, surface.address
-        ).astype(U64), inside
+        x, y, z = _three(indices)
+        address = surface.address + (z * surface.extent[1] + y) * row + x
+        return np.where(inside, address, surface.address).astype(U64), inside
+
+    if is_load:
+        return _surface_load(decoder, access, dtype, places)
+    return _surface_store(decoder, access, dtype, places)
+
+
+_Places = Callable[[Lanes, Descriptor], tuple[Array, Array]]
+
+
+def _surface_load(decoder: Decoder, access: _Access, dtype: DType, places: _Places) -> Step:
+    targets = [decoder.target(part, dtype) for part in decoder.vector(0)]
+    read = load("global", dtype, len(targets))
 
     def run(lanes: Lanes) -> None:
         results = [np.zeros(lanes.count, dtype) for _ in targets]
 
         def act(part: Lanes, positions: Array | None, surface: Descriptor) -> None:
             address, inside = places(part, surface)
-            if is_load:
-                for whole, value in zip(
-                    results, load("global", dtype, len(targets))(part, address), strict=True
-                ):
-                    whole[slice(None) if positions is None else positions] = np.where(
-                        inside, value, 0
-                    )
-                return
-            there = np.flatnonzero(inside)
-            values = [part.spread(source(part))[there] for source in sources]
-            if len(there):
-                save("global", dtype, len(sources))(part.select(there, []), address[there], values)
+            for whole, value in zip(results, read(part, address), strict=True):
+                _set(whole, positions, np.where(inside, value, 0))
 
         access.run(lanes, act)
         put_all(lanes, targets, results)
 
     return run
+
+
+def _surface_store(decoder: Decoder, access: _Access, dtype: DType, places: _Places) -> Step:
+    sources = [decoder.source(part, dtype) for part in decoder.vector(1)]
+    write = save("global", dtype, len(sources))
+
+    def act(part: Lanes, _positions: Array | None, surface: Descriptor) -> None:
+        address, inside = places(part, surface)
+        there = np.flatnonzero(inside)
+        values = [part.spread(source(part))[there] for source in sources]
+        if len(there):
+            write(part.select(there, []), address[there], values)
+
+    return lambda lanes: access.run(lanes, act)

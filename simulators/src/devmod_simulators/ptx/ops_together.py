@@ -97,7 +97,9 @@ class BarrierOperation:
 
     def run(self, execution: "Execution", block: "Block", lanes: Lanes) -> None:
         """Let the lanes arrive."""
-        numbers = self.number(lanes) if self.number is not None else np.zeros(1, U32)
+        numbers = np.zeros(1, U32)
+        if self.number is not None:
+            numbers = self.number(lanes)
         if len(numbers) > 1 and not (numbers == numbers[0]).all():
             lanes.flush(block.live)
             for number in np.unique(numbers):
@@ -108,7 +110,9 @@ class BarrierOperation:
 
     def arrive(self, execution: "Execution", block: "Block", lanes: Lanes, number: int) -> None:
         """Let lanes with one barrier number arrive."""
-        threads = int(self.threads(lanes)[0]) if self.threads is not None else 0
+        threads = 0
+        if self.threads is not None:
+            threads = int(self.threads(lanes)[0])
         if self.arrive_only:
             execution.barriers.arrive(number, lanes, threads, None)
             execution.add(lanes, block.next)
@@ -116,15 +120,15 @@ class BarrierOperation:
         if self.predicate is None or self.out is None:
             execution.barriers.arrive(number, lanes, threads, block)
             return
-        out, reduction, writes = self.out, self.reduction, self.writes
+        out = self.out
+        reduction = self.reduction
+        writes = self.writes
 
         def release(released: Lanes, count: Array, arrived: Array) -> None:
             if released.index is not None:
                 released.dirty |= writes
-            out(
-                released,
-                {"popc": count.astype(U32), "or": count > 0, "and": count == arrived}[reduction],
-            )
+            results = {"popc": count.astype(U32), "or": count > 0, "and": count == arrived}
+            out(released, results[reduction])
 
         execution.barriers.arrive(number, lanes, threads, block, release, self.predicate(lanes))
 
@@ -149,12 +153,16 @@ def decode_together(decoder: Decoder) -> Any:
     root = decoder.parts[0]
     if root in ("bar", "barrier"):
         return _barrier(decoder)
-    mask, run = (
-        (lambda lanes: _ALL, decode_matrix(decoder))
-        if root in MATRIX
-        else WARP_OPERATIONS[root](decoder)
-    )
+    mask: Source | None = _all_lanes
+    if root in MATRIX:
+        run = decode_matrix(decoder)
+    else:
+        mask, run = WARP_OPERATIONS[root](decoder)
     return WarpOperation(mask, run, sum(1 << number for number in decoder.writes))
+
+
+def _all_lanes(lanes: Lanes) -> Array:
+    return _ALL
 
 
 def _barrier(decoder: Decoder) -> Any:
@@ -162,12 +170,10 @@ def _barrier(decoder: Decoder) -> Any:
         return ClusterBarrier(decoder.has("wait"))
     if decoder.has("warp"):
         return WarpOperation(decoder.source(0, U32), lambda lanes, warps, mask: None, 0, True)
-    operands, reduction, out, predicate = (
-        list(decoder.operands),
-        decoder.first(("popc", "and", "or")),
-        None,
-        None,
-    )
+    operands = list(decoder.operands)
+    reduction = decoder.first(("popc", "and", "or"))
+    out = None
+    predicate = None
     if reduction:
         out = decoder.target(operands.pop(0), U32 if reduction == "popc" else PRED)
         predicate = decoder.source(operands.pop(), PRED)

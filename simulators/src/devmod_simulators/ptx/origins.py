@@ -6,7 +6,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from devmod_simulators.ptx.ptx_types import Address, Function, Name, Register, Vector
+from devmod_simulators.ptx.ptx_types import (
+    Address,
+    Function,
+    Instruction,
+    Name,
+    Register,
+    Vector,
+)
 
 if TYPE_CHECKING:
     from devmod_simulators.ptx.program import Program
@@ -38,11 +45,26 @@ _WITHOUT_RESULT = {
 def variable_of(program: "Program", function: Function, name: str) -> set[Origin]:
     """Return the origin that a variable of a function or of its module is."""
     variable = function.variables.get(name) or program.module.text.variables.get(name)
-    return (
-        {(variable.space, name)}
-        if variable is not None and variable.space in ("shared", "local", "global", "const")
-        else set()
-    )
+    if variable is None or variable.space not in ("shared", "local", "global", "const"):
+        return set()
+    return {(variable.space, name)}
+
+
+def loaded(program: "Program", function: Function, instruction: Instruction) -> set[Origin]:
+    """Return the origin of what an instruction loads: a parameter of the kernel, or unknown."""
+    root, _, modifiers = instruction.opcode.partition(".")
+    if root != "ld":
+        return {UNKNOWN}
+    address = instruction.operands[1]
+    if not isinstance(address, Address) or not isinstance(address.base, Name):
+        return {UNKNOWN}
+    place = program.layout(function).get(address.base.text)
+    if place is None or place[0] != "param":
+        return {UNKNOWN}
+    if not modifiers.endswith("64"):
+        # No address has fewer bits.
+        return set()
+    return {("param", place[1] + address.base.offset + address.offset)}
 
 
 def flow(program: "Program", function: Function) -> dict[int, set[Origin]]:
@@ -54,44 +76,38 @@ def flow(program: "Program", function: Function) -> dict[int, set[Origin]]:
             return known.get(operand.number, set())
         if isinstance(operand, Name):
             return variable_of(program, function, operand.text)
-        return {UNKNOWN} if isinstance(operand, Vector) else set()
+        if isinstance(operand, Vector):
+            return {UNKNOWN}
+        return set()
 
     changed = True
     while changed:
         changed = False
         for instruction in function.instructions:
-            root, _, modifiers = instruction.opcode.partition(".")
+            root, _, _ = instruction.opcode.partition(".")
             if root in _WITHOUT_RESULT or not instruction.operands:
                 continue
+            target, *operands = instruction.operands
             result: set[Origin] = set()
             if root in _LOADING:
-                result = {UNKNOWN}
-                base = (
-                    instruction.operands[1].base
-                    if root == "ld" and isinstance(instruction.operands[1], Address)
-                    else None
-                )
-                place = program.layout(function).get(base.text) if isinstance(base, Name) else None
-                if place is not None and place[0] == "param":
-                    wide = modifiers.endswith("64")
-                    result = (
-                        {("param", place[1] + base.offset + instruction.operands[1].offset)}
-                        if wide and base is not None
-                        else set()
-                    )
+                result = loaded(program, function, instruction)
             elif root in _PASSING:
-                for operand in (
-                    instruction.operands[3:4] if root == "mad" else instruction.operands[1:]
-                ):
+                if root == "mad":
+                    operands = operands[2:3]
+                for operand in operands:
                     result |= of(operand)
-            target = instruction.operands[0]
-            for part in target.parts if isinstance(target, Vector) else [target]:
-                if isinstance(part, Register) and not result <= known.setdefault(
-                    part.number, set()
-                ):
-                    known[part.number] |= result
+            for number in registers_of(target):
+                origins = known.setdefault(number, set())
+                if not result <= origins:
+                    origins |= result
                     changed = True
     return known
+
+
+def registers_of(operand: Any) -> list[int]:
+    """Return the numbers of the registers that an operand is, or has as parts."""
+    parts = operand.parts if isinstance(operand, Vector) else [operand]
+    return [part.number for part in parts if isinstance(part, Register)]
 
 
 def origins_of(program: "Program", function: Function, address: Any) -> set[Origin]:
@@ -100,16 +116,15 @@ def origins_of(program: "Program", function: Function, address: Any) -> set[Orig
     """
     if function.name not in program.flows:
         program.flows[function.name] = flow(program, function)
-    base = address.base if isinstance(address, Address) else address
+    base = address
+    if isinstance(address, Address):
+        base = address.base
     if isinstance(base, Name):
         place = program.layout(function).get(base.text)
-        return (
-            {("block", place[1])}
-            if place and place[0] == "param"
-            else variable_of(program, function, base.text)
-        )
-    return (
-        program.flows[function.name].get(base.number, set())
-        if isinstance(base, Register)
-        else set()
-    )
+        if place and place[0] == "param":
+            return {("block", place[1])}
+        return variable_of(program, function, base.text)
+    if not isinstance(base, Register):
+        return set()
+    origins: set[Origin] = program.flows[function.name].get(base.number, set())
+    return origins

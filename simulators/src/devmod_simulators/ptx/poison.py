@@ -43,12 +43,15 @@ class Bits:
     def __init__(self, count: int) -> None:
         self.bits = np.zeros(count, U64)
         self.computed = np.zeros(count, bool)
-        self.place = np.zeros(count, S64)  # where a load has found such bytes
+        #: Where a load has found such bytes.
+        self.place = np.zeros(count, S64)
 
 
 def where(lanes: Lanes) -> Any:
     """Return the positions of lanes in their frame."""
-    return slice(None) if lanes.index is None else lanes.index
+    if lanes.index is None:
+        return slice(None)
+    return lanes.index
 
 
 def put(
@@ -63,8 +66,11 @@ def put(
     if register not in poison and bits.any():
         poison[register] = Bits(lanes.frame.count)
     if register in poison:
-        known, here = poison[register], where(lanes)
-        known.bits[here], known.computed[here], known.place[here] = bits, computed, place
+        known = poison[register]
+        here = where(lanes)
+        known.bits[here] = bits
+        known.computed[here] = computed
+        known.place[here] = place
         if not known.bits.any():
             del poison[register]
 
@@ -95,11 +101,17 @@ def is_move(decoder: Decoder) -> bool:
     root = decoder.parts[0]
     if root in ("shl", "shr"):
         return isinstance(decoder.operands[2], Integer)
-    return (
-        root in _MOVES
-        and "b128" not in decoder.types
-        and (root != "cvt" or all(kind[0] in "sub" for kind in decoder.types))
-    )
+    if root not in _MOVES or "b128" in decoder.types:
+        return False
+    # A conversion moves the bits of integers.
+    return root != "cvt" or all(kind[0] in "sub" for kind in decoder.types)
+
+
+def states_of_copy(source: Touched | None, target: Touched) -> list[Any]:
+    """Return what bytes hold that were copied from others; written values without a source."""
+    if source is None or source.dtype != target.dtype or len(source.index) != len(target.index):
+        return [WRITTEN] * target.count
+    return [copied(state.view(U8)).view(target.dtype) for state in source.states()]
 
 
 class Poison:
@@ -121,7 +133,8 @@ class Poison:
         positions = np.flatnonzero(np.broadcast_to(bad, (lanes.count,)))
         execution: Any = lanes.frame.execution
         first = int(np.broadcast_to(place, (lanes.count,))[positions[0]])
-        space, held = _SPACES[first >> _SPACE], _HELD[first >> _STATE & 3]
+        space = _SPACES[first >> _SPACE]
+        held = _HELD[first >> _STATE & 3]
         offset = first & ((1 << _STATE) - 1)
         kind = f"u{8 << (first >> _WIDTH & 3)}"
         detail = f"{what} {execution.element(site, offset, space, kind).element}, {held}"
@@ -132,16 +145,16 @@ class Poison:
     def use(self, site: Site, lanes: Lanes, register: int, use: str, bad: Any = True) -> None:
         """Report the lanes that use a register, and take its value as written from now on."""
         known = lanes.frame.poison.get(register)
-        if known is not None and (bad := bad & (known.bits[where(lanes)] != 0)).any():
-            self.report(site, lanes, bad, known.place[where(lanes)], use)
-            here = where(lanes)
-            put(
-                lanes,
-                register,
-                np.where(bad, np.uint64(0), known.bits[here]),
-                known.computed[here] & ~bad,
-                known.place[here],
-            )
+        if known is None:
+            return
+        here = where(lanes)
+        bits = known.bits[here]
+        bad = bad & (bits != 0)
+        if not bad.any():
+            return
+        self.report(site, lanes, bad, known.place[here], use)
+        bits = np.where(bad, np.uint64(0), bits)
+        put(lanes, register, bits, known.computed[here] & ~bad, known.place[here])
 
     def plain(self, decoder: Decoder, step: Step) -> Step:
         """Return a step of an instruction without memory that passes on the bits.
@@ -149,17 +162,33 @@ class Poison:
         An instruction that moves bits runs again with other values of the bits: those of its result
         that change depend on them.
         """
-        reads, writes = sorted(decoder.reads), sorted(decoder.writes)
-        moves = is_move(decoder)
+        reads = sorted(decoder.reads)
+        writes = sorted(decoder.writes)
 
-        def follow(lanes: Lanes) -> None:
-            here, before, runs = where(lanes), list(lanes.r), []
-            sources = {
-                register: lanes.frame.poison[register]
-                for register in reads
-                if register in lanes.frame.poison
-            }
-            for changed in [*([each] for each in sources), [*sources]] if moves else []:
+        def sources_of(lanes: Lanes) -> dict[int, Bits]:
+            poison = lanes.frame.poison
+            return {register: poison[register] for register in reads if register in poison}
+
+        def compute(lanes: Lanes) -> None:
+            sources = sources_of(lanes)
+            step(lanes)
+            here = where(lanes)
+            for register in writes:
+                total = _NONE
+                place = np.zeros(1, S64)
+                for known in sources.values():
+                    depends = known.bits[here] != 0
+                    total = total | np.where(depends, _ALL, np.uint64(0))
+                    place = np.where(depends, known.place[here], place)
+                put(lanes, register, total, total != 0, place)
+
+        def move(lanes: Lanes) -> None:
+            sources = sources_of(lanes)
+            here = where(lanes)
+            before = list(lanes.r)
+            runs = []
+            # With other values of each source, and of all together.
+            for changed in [*([each] for each in sources), [*sources]]:
                 for register in changed:
                     lanes.r[register] = flipped(before[register], sources[register].bits[here])
                 step(lanes)
@@ -167,25 +196,35 @@ class Poison:
                 lanes.r[:] = before
             step(lanes)
             for position, register in enumerate(writes):
-                total, computed, place = _NONE, np.zeros(1, bool), np.zeros(1, S64)
-                for known in sources.values():  # of bits that change only together
+                value = number(lanes.r[register])
+                total = runs[-1][position] ^ value
+                computed = np.zeros(1, bool)
+                place = np.zeros(1, S64)
+                # Of bits that change only together.
+                for known in sources.values():
                     place = np.where(known.bits[here] != 0, known.place[here], place)
-                for position_of_source, known in enumerate(sources.values()):
-                    if moves:
-                        bits = runs[position_of_source][position] ^ number(lanes.r[register])
-                    else:
-                        bits = np.where(known.bits[here] != 0, _ALL, np.uint64(0))
-                    computed = computed | ((bits != 0) & (known.computed[here] if moves else True))
-                    total, place = total | bits, np.where(bits != 0, known.place[here], place)
-                if runs:
-                    total = total | runs[-1][position] ^ number(lanes.r[register])
+                for run, known in zip(runs, sources.values(), strict=False):
+                    bits = run[position] ^ value
+                    total = total | bits
+                    computed = computed | ((bits != 0) & known.computed[here])
+                    place = np.where(bits != 0, known.place[here], place)
                 put(lanes, register, total, computed, place)
 
-        return lambda lanes: follow(lanes) if lanes.frame.poison else step(lanes)
+        follow = move if is_move(decoder) else compute
+
+        def run(lanes: Lanes) -> None:
+            if lanes.frame.poison:
+                follow(lanes)
+            else:
+                step(lanes)
+
+        return run
 
     def guard(self, site: Site, step: Step) -> Step:
         """Return a guarded step that reports a predicate."""
-        register = site.instruction.guard.number if site.instruction.guard is not None else -1
+        register = -1
+        if site.instruction.guard is not None:
+            register = site.instruction.guard.number
 
         def run(lanes: Lanes) -> None:
             self.use(site, lanes, register, "branch")
@@ -195,8 +234,9 @@ class Poison:
 
     def end(self, site: Site, lanes: Lanes) -> None:
         """Report what the end of a block depends on."""
+        use = "branch" if site.root in ("bra", "brx") else "shuffle"
         for register in site.reads:
-            self.use(site, lanes, register, "branch" if site.root in ("bra", "brx") else "shuffle")
+            self.use(site, lanes, register, use)
         for register in site.writes:
             put(lanes, register)
 
@@ -206,34 +246,32 @@ class Poison:
         """Follow the values of an instruction that has accessed memory."""
         for register in site.address:
             self.use(site, lanes, register, "address")
-        for register in site.writes if site.root in ("ld", "ldu") else ():
-            put(lanes, register)
+        is_load = site.root in ("ld", "ldu")
+        if is_load:
+            for register in site.writes:
+                put(lanes, register)
+        #: What an instruction that copies has read last.
         source = None
         for each in touched:
             if each.access == "read":
-                if site.root in ("ld", "ldu"):
+                if is_load:
                     self.load(site, each)
-                source = each if site.root == "cp" else None
+                elif site.root == "cp":
+                    source = each
             elif site.root == "st":
                 self.store(site, each)
             else:
-                if (
-                    site.root in ("atom", "red")
-                    and "exch" not in site.instruction.opcode
-                    and (held := each.states()[0].view(U8).reshape(len(each.index), -1)).any()
-                ):
-                    most = held.max(axis=1)
-                    place = places(each, 0, most)
-                    self.report(site, each.lanes, most != WRITTEN, place, "atomic", "updates")
-                same = (
-                    source is not None
-                    and source.dtype == each.dtype
-                    and len(source.index) == len(each.index)
-                )
-                states: list[Any] = [WRITTEN] * each.count
-                if same and source is not None:
-                    states = [copied(state.view(U8)).view(each.dtype) for state in source.states()]
-                each.set_states(states)
+                if site.root in ("atom", "red") and "exch" not in site.instruction.opcode:
+                    self.update(site, each)
+                each.set_states(states_of_copy(source, each))
+
+    def update(self, site: Site, each: Touched) -> None:
+        """Report the lanes that update bytes that nothing wrote."""
+        held = each.states()[0].view(U8).reshape(len(each.index), -1)
+        if held.any():
+            most = held.max(axis=1)
+            place = places(each, 0, most)
+            self.report(site, each.lanes, most != WRITTEN, place, "atomic", "updates")
 
     def load(self, site: Site, each: Touched) -> None:
         """Mark the registers of lanes that have loaded bytes that nothing wrote."""
@@ -241,45 +279,28 @@ class Poison:
         for part, (register, state) in enumerate(zip(site.values, each.states(), strict=False)):
             if register >= 0 and state.any():
                 table = state.view(U8).reshape(-1, size)
-                bits = number(
-                    np.where(table == WRITTEN, U8.type(0), U8.type(255))
-                    .reshape(-1)
-                    .view(each.dtype)
-                )
-                put(
-                    each.lanes,
-                    register,
-                    bits,
-                    (table == COMPUTED).any(axis=1),
-                    places(each, part, table.max(axis=1)),
-                )
+                mask = np.where(table == WRITTEN, U8.type(0), U8.type(255))
+                bits = number(mask.reshape(-1).view(each.dtype))
+                computed = (table == COMPUTED).any(axis=1)
+                put(each.lanes, register, bits, computed, places(each, part, table.max(axis=1)))
 
     def store(self, site: Site, each: Touched) -> None:
         """Mark the bytes that lanes have stored as what their registers are, and report those in
         global memory.
         """
         states = [np.zeros(1, each.dtype)] * each.count
+        here = where(each.lanes)
         for part, register in enumerate(site.values):
             known = each.lanes.frame.poison.get(register)
             if known is not None and each.memory.space == "global":
-                computed = known.computed[where(each.lanes)]
-                self.use(
-                    site,
-                    each.lanes,
-                    register,
-                    "stored result" if computed.any() else "copy",
-                    computed | self.copies,
-                )
+                computed = known.computed[here]
+                use = "stored result" if computed.any() else "copy"
+                self.use(site, each.lanes, register, use, computed | self.copies)
                 known = each.lanes.frame.poison.get(register)
             if known is not None:
-                table = (
-                    known.bits[where(each.lanes)]
-                    .astype(each.dtype)
-                    .view(U8)
-                    .reshape(-1, each.dtype.itemsize)
-                )
-                state = np.where(known.computed[where(each.lanes)], COMPUTED, COPIED)[:, None]
-                states[part] = (
-                    np.where(table == 0, WRITTEN, state).astype(U8).reshape(-1).view(each.dtype)
-                )
+                bits = known.bits[here].astype(each.dtype)
+                table = bits.view(U8).reshape(-1, each.dtype.itemsize)
+                state = np.where(known.computed[here], COMPUTED, COPIED)[:, None]
+                held = np.where(table == 0, WRITTEN, state).astype(U8)
+                states[part] = held.reshape(-1).view(each.dtype)
         each.set_states(states)

@@ -54,13 +54,15 @@ class Block:
 
     number: int
     steps: list[Step] = field(default_factory=list)
-    instructions: list[Instruction] = field(default_factory=list)  # of the steps, and of the end
+    #: Of the steps, and of the end.
+    instructions: list[Instruction] = field(default_factory=list)
     reads: list[int] = field(default_factory=list)
     writes: int = 0
     live: int = 0
     spins: bool = False
     end: Any = None
-    site: Any = None  # of the end, with checks
+    #: Of the end, with checks.
+    site: Any = None
     next: int = -1
     taken: int = -1
     targets: list[int] = field(default_factory=list)
@@ -74,13 +76,12 @@ class Code:
     blocks: list[Block]
     frame_size: int
     layout: dict[str, tuple[str, int]]
-    after: dict[int, type] = field(
-        default_factory=dict
-    )  # with checks: the blocks after operations of a warp or a cluster
-    behind: dict[int, set[int]] = field(
-        default_factory=dict
-    )  # and what lanes run that have passed such an operation
-    past: dict[int, set[int]] = field(default_factory=dict)  # of barriers, by the block after them
+    #: With checks: the blocks after operations of a warp or a cluster.
+    after: dict[int, type] = field(default_factory=dict)
+    #: What lanes run that have passed such an operation.
+    behind: dict[int, set[int]] = field(default_factory=dict)
+    #: The same of barriers, by the block after them.
+    past: dict[int, set[int]] = field(default_factory=dict)
 
 
 class Program:
@@ -88,16 +89,16 @@ class Program:
 
     def __init__(self, module: "Module", kernel: str, watcher: Any = None) -> None:
         self.module = module
-        self.watcher = watcher  # what checks do with each instruction
-        self.flows: dict[str, Any] = {}  # of origins.py
+        #: What checks do with each instruction.
+        self.watcher = watcher
+        #: Of origins.py.
+        self.flows: dict[str, Any] = {}
         self.kernel = module.text.functions[kernel]
         self.shared, self.static_shared = module.shared_layout(self.kernel)
         self.codes: dict[str, Code] = {}
         self.layouts: dict[str, tuple[dict[str, tuple[str, int]], int]] = {}
-        self.columns: tuple[Any, dict[str, Any]] = (
-            None,
-            {},
-        )  # of an execution: the latest form, and what is the same for all of it
+        #: Of an execution: the latest form, and what is the same for all of it.
+        self.columns: tuple[Any, dict[str, Any]] = (None, {})
 
     @property
     def name(self) -> str:
@@ -106,10 +107,11 @@ class Program:
 
     def shared_size(self, dynamic: int) -> int:
         """Return the bytes of shared memory of a block."""
-        return (
-            max([self.static_shared, *(start for start, size in self.shared.values() if not size)])
-            + dynamic
-        )
+        end = self.static_shared
+        for start, size in self.shared.values():
+            if not size:
+                end = max(end, start)
+        return end + dynamic
 
     def layout(self, function: Function) -> dict[str, tuple[str, int]]:
         """Return the places of a function's local variables and parameters."""
@@ -122,9 +124,9 @@ class Program:
         if name not in self.codes:
             function = self.module.text.functions[name]
             layout = self.layout(function)
-            code = self.codes[name] = Code(
-                function, blocks_of(self, function), self.layouts[name][1], layout
-            )
+            _, frame_size = self.layouts[name]
+            code = Code(function, blocks_of(self, function), frame_size, layout)
+            self.codes[name] = code
             if self.watcher is not None:
                 self.watcher.decoded(code)
         return self.codes[name]
@@ -136,18 +138,20 @@ def function_parameters(function: Function) -> tuple[dict[str, tuple[str, int]],
     """
     places: dict[str, tuple[str, int]] = {}
     size = 0
-    kernel_params = {variable.name for variable in function.params} if function.entry else set()
+    kernel_params = set()
+    if function.entry:
+        kernel_params = {variable.name for variable in function.params}
     for variable in function.variables.values():
         if variable.name in kernel_params or variable.space not in ("local", "param"):
             continue
         align = max(variable.align, 1)
         size = -(-size // align) * align
+        place = size
         # The space of parameters of device functions is local memory too: their addresses have a
         # mark.
-        places[variable.name] = (
-            "local",
-            size + (FUNCTION_PARAMETERS if variable.space == "param" else 0),
-        )
+        if variable.space == "param":
+            place += FUNCTION_PARAMETERS
+        places[variable.name] = ("local", place)
         size += variable.size
     if function.entry:
         offset = 0
@@ -171,10 +175,10 @@ def _ends(instruction: Instruction) -> bool:
 
 def _may_spin(instruction: Instruction) -> bool:
     """Return whether a loop with this instruction can wait for other lanes."""
-    return instruction.opcode.startswith(_SPINNING) or any(
-        getattr(operand, "text", "") in ("%clock", "%clock64", "%globaltimer")
-        for operand in instruction.operands
-    )
+    if instruction.opcode.startswith(_SPINNING):
+        return True
+    texts = {getattr(operand, "text", "") for operand in instruction.operands}
+    return not texts.isdisjoint(("%clock", "%clock64", "%globaltimer"))
 
 
 def _expand(
@@ -188,11 +192,7 @@ def _expand(
     around: dict[int, int] = {}
     for position, instruction in enumerate(function.instructions):
         moved[position] = len(code)
-        if (
-            instruction.guard is not None
-            and (_ends(instruction) or _root(instruction) == "call")
-            and _root(instruction) != "bra"
-        ):
+        if instruction.guard is not None and _needs_branch(instruction):
             around[len(code)] = len(code) + 2
             code.append(
                 replace(instruction, opcode="bra", operands=[], negated=not instruction.negated)
@@ -201,85 +201,120 @@ def _expand(
         code.append(instruction)
     moved[len(function.instructions)] = len(code)
     code.append(Instruction("exit" if function.entry else "ret", [], function.line))
-    return code, {label: moved[position] for label, position in function.labels.items()}, around
+    labels = {label: moved[position] for label, position in function.labels.items()}
+    return code, labels, around
+
+
+def _needs_branch(instruction: Instruction) -> bool:
+    """Return whether an instruction with a guard gets a branch around it."""
+    root = _root(instruction)
+    return root != "bra" and (root == "call" or _ends(instruction))
 
 
 def blocks_of(program: Program, function: Function) -> list[Block]:
     """Decode a function: its blocks in the order of the scheduler's priority, the first one
     first.
     """
-    code, labels, around = _expand(function)
+    return _Blocks(program, function).decoded()
 
-    def find(instruction: Instruction, name: str) -> int:
+
+def _bits(registers: set[int]) -> int:
+    return sum(1 << register for register in registers)
+
+
+class _Blocks:
+    """The blocks of a function while it is decoded."""
+
+    def __init__(self, program: Program, function: Function) -> None:
+        self._program = program
+        self._function = function
+        self._code, self._labels, self._around = _expand(function)
+        self._starts = self._block_starts()
+        self._number_of = {start: number for number, start in enumerate(self._starts)}
+
+    def _block_starts(self) -> list[int]:
+        starts = {0, *self._labels.values(), *self._around.values()}
+        for position, instruction in enumerate(self._code):
+            if _ends(instruction):
+                starts.add(position + 1)
+                if _root(instruction) not in ("bra", "brx", "ret", "exit", "trap"):
+                    # Lanes wait before it.
+                    starts.add(position)
+        starts.discard(len(self._code))
+        return sorted(starts)
+
+    def _find(self, instruction: Instruction, name: str) -> int:
+        """Return the position of a label."""
         for scope in reversed(instruction.scopes):
-            if (scope, name) in labels:
-                return labels[scope, name]
+            if (scope, name) in self._labels:
+                return self._labels[scope, name]
         raise invalid_ptx(instruction.line, f"unknown label {name!r}")
 
-    leaders = {0, *labels.values(), *around.values()}
-    for position, instruction in enumerate(code):
-        if _ends(instruction):
-            leaders.add(position + 1)
-            if _root(instruction) not in ("bra", "brx", "ret", "exit", "trap"):
-                leaders.add(position)  # lanes wait before it
-    leaders.discard(len(code))
-    starts = sorted(leaders)
-    number_of = {start: number for number, start in enumerate(starts)}
-    blocks: list[Block] = []
-    successors: list[list[int]] = []
-    reads_of: list[int] = []
-    for number, start in enumerate(starts):
-        stop = starts[number + 1] if number + 1 < len(starts) else len(code)
-        block = Block(number)
-        reads: set[int] = set()
-        writes: set[int] = set()
-        for position in range(start, stop):
-            instruction = code[position]
-            block.instructions.append(instruction)
-            decoder = Decoder(program, function, instruction)
-            with form_of(decoder):
-                if not _ends(instruction):
-                    block.steps.append(decode(decoder))
-                else:
-                    target = around.get(position)
-                    if target is None and _root(instruction) == "bra":
-                        target = find(instruction, instruction.operands[0].text)
-                    block.end = decode_end(decoder)
-                    if program.watcher is not None:
-                        program.watcher.end(decoder, block)
-                    if isinstance(block.end, Table):
-                        names = function.tables[instruction.operands[1].text]
-                        block.targets = [number_of[find(instruction, name)] for name in names]
-                    block.taken = number_of[target] if target is not None else -1
-            block.spins |= _may_spin(instruction)
-            reads |= decoder.reads - writes
-            writes |= decoder.writes
-        if block.end is None:
-            block.end = Jump()
-        following = [block.taken] if block.taken >= 0 else []
+    def decoded(self) -> list[Block]:
+        blocks: list[Block] = []
+        successors: list[list[int]] = []
+        reads_of: list[int] = []
+        stops = [*self._starts[1:], len(self._code)]
+        for number, (start, stop) in enumerate(zip(self._starts, stops, strict=True)):
+            block = Block(number)
+            reads: set[int] = set()
+            writes: set[int] = set()
+            for position in range(start, stop):
+                decoder = self._add(block, position)
+                reads |= decoder.reads - writes
+                writes |= decoder.writes
+            if block.end is None:
+                block.end = Jump()
+            block.reads = sorted(reads)
+            block.writes = _bits(writes)
+            blocks.append(block)
+            successors.append(self._following(block))
+            reads_of.append(_bits(reads))
+
+        lives = live_registers(successors, reads_of, [block.writes for block in blocks])
+        for block, live in zip(blocks, lives, strict=True):
+            block.live = live
+        return _renumber(blocks, successors)
+
+    def _add(self, block: Block, position: int) -> Decoder:
+        """Decode an instruction as the next step of a block, or as its end."""
+        instruction = self._code[position]
+        block.instructions.append(instruction)
+        decoder = Decoder(self._program, self._function, instruction)
+        with form_of(decoder):
+            if _ends(instruction):
+                self._end(block, position, decoder)
+            else:
+                block.steps.append(decode(decoder))
+        block.spins |= _may_spin(instruction)
+        return decoder
+
+    def _end(self, block: Block, position: int, decoder: Decoder) -> None:
+        instruction = decoder.instruction
+        target = self._around.get(position)
+        if target is None and _root(instruction) == "bra":
+            target = self._find(instruction, instruction.operands[0].text)
+        block.end = decode_end(decoder)
+        if self._program.watcher is not None:
+            self._program.watcher.end(decoder, block)
+        if isinstance(block.end, Table):
+            names = self._function.tables[instruction.operands[1].text]
+            block.targets = [self._number_of[self._find(instruction, name)] for name in names]
+        if target is not None:
+            block.taken = self._number_of[target]
+
+    def _following(self, block: Block) -> list[int]:
+        """Set the block after one, and return those that lanes may run next."""
+        following = []
+        if block.taken >= 0:
+            following.append(block.taken)
         following += block.targets
-        unconditional = isinstance(block.end, Jump) and block.taken >= 0
-        if (
-            not unconditional
-            and not isinstance(block.end, Leave | Table)
-            and number + 1 < len(starts)
-        ):
-            block.next = number + 1
-            following.append(number + 1)
-        if unconditional:
+        if isinstance(block.end, Jump) and block.taken >= 0:
             block.next = block.taken
-        block.reads = sorted(reads)
-        block.writes = sum(1 << register for register in writes)
-        blocks.append(block)
-        successors.append(following)
-        reads_of.append(sum(1 << register for register in reads))
-    for block, live in zip(
-        blocks,
-        live_registers(successors, reads_of, [block.writes for block in blocks]),
-        strict=True,
-    ):
-        block.live = live
-    return _renumber(blocks, successors)
+        elif not isinstance(block.end, Leave | Table) and block.number + 1 < len(self._starts):
+            block.next = block.number + 1
+            following.append(block.next)
+        return following
 
 
 def _renumber(blocks: list[Block], successors: list[list[int]]) -> list[Block]:

@@ -83,8 +83,13 @@ def source_of(module: Module, instruction: Instruction) -> str:
         return module.text.place(instruction)
     path = module.text.files.get(number, "?")
     lines = lines_of(module, path)
-    text = lines[line - 1].strip() if line <= len(lines) else ""
-    return module.text.place(instruction).split(", PTX line ")[0] + (f"  {text}" if text else "")
+    text = ""
+    if line <= len(lines):
+        text = lines[line - 1].strip()
+    place, _, _ = module.text.place(instruction).partition(", PTX line ")
+    if not text:
+        return place
+    return f"{place}  {text}"
 
 
 def lines_of(module: Module, path: str) -> list[str]:
@@ -103,13 +108,14 @@ def carried_sources(text: str) -> dict[str, list[str]]:
     name = ""
     number = 1
     for line in text[text.find("\n" + _MARK) :].splitlines():
-        begin = re.fullmatch(r"//\| (.+):", line) if not name else None
+        begin = re.fullmatch(r"//\| (.+):", line)
         directive = re.match(r'//\| #line (\d+)(?: "(.*)")?', line)
-        if begin:
+        if begin and not name:
             name = Path(begin[1]).name
         elif directive:
             number = int(directive[1])
-            name = Path(directive[2]).name if directive[2] else name
+            if directive[2]:
+                name = Path(directive[2]).name
         elif line.startswith(_MARK.rstrip()):
             sources.setdefault(name, {})[number] = line[len(_MARK) :]
             number += 1
@@ -150,7 +156,9 @@ def width_of(kind: str) -> int:
 
 def name_of(symbol: str) -> str:
     """Return the name of a variable without the function that it is in: `s` of `_ZZ1kE1s`."""
-    for found in re.finditer(r"\d+", symbol if symbol.startswith("_Z") else ""):
+    if not symbol.startswith("_Z"):
+        return symbol
+    for found in re.finditer(r"\d+", symbol):
         end = found.end() + int(found[0])
         if re.fullmatch(r"E?(_\d+)?", symbol[end:]):
             return symbol[found.end() : end]
@@ -159,11 +167,9 @@ def name_of(symbol: str) -> str:
 
 def variable_place(space: str, name: str, offset: int, kind: str, limits: tuple[int, int]) -> Place:
     """Return a place in a variable."""
-    shown, width = name_of(name), width_of(kind)
-    index = (offset - limits[0]) // width
-    return Place(
-        f"{shown}[{index}]",
-        f"{shown} is {kind}[{(limits[1] - limits[0]) // width}] in {space} memory",
-        shown,
-        index,
-    )
+    shown = name_of(name)
+    width = width_of(kind)
+    start, end = limits
+    index = (offset - start) // width
+    array = f"{shown} is {kind}[{(end - start) // width}] in {space} memory"
+    return Place(f"{shown}[{index}]", array, shown, index)

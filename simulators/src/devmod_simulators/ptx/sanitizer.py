@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 #: The largest allocation whose bytes are followed until something writes them.
 _FOLLOWED = 1 << 28
-_ALLOCATED, _FREED, _ACCESS = 1, 2, 3
+#: The kinds of the driver's notes.
+_ALLOCATED = 1
+_FREED = 2
+_ACCESS = 3
 #: An address that is farther from an allocation than this, and than its size, is not one of it.
 _NEAR = 1 << 16
 #: Addresses below it come from a null pointer.
@@ -53,7 +56,8 @@ class Sanitizer:
         self.allocations: dict[int, Allocation] = {}
         self.freed: list[Allocation] = []
         self.now = 1
-        self.sites: list[Any] = [None, None]  # the instruction of each time
+        #: The instruction of each time.
+        self.sites: list[Any] = [None, None]
         self.checks: frozenset[str] = frozenset()
         self.reports: dict[tuple[str, str], Report] = {}
         self.order = Order()
@@ -122,20 +126,18 @@ class Sanitizer:
                 self.work_accesses(other, width, "read")
             if start:
                 self.work_accesses(first, width, "write")
-                states[first : first + width] = (
-                    copied(states[other : other + width]) if source else WRITTEN
-                )
+                held: Any = WRITTEN
+                if source:
+                    held = copied(states[other : other + width])
+                states[first : first + width] = held
 
     def packed(self) -> bytes:
         """Return the reports, for the driver, and forget them."""
-        count = len(self.reports)
-        parts = [
-            text(part)
-            for each in self.reports.values()
-            for part in (each.text, json.dumps(each.fields()))
-        ]
+        parts = [struct.pack("<I", len(self.reports))]
+        for each in self.reports.values():
+            parts += text(each.text), text(json.dumps(each.fields()))
         self.reports = {}
-        return struct.pack("<I", count) + b"".join(parts)
+        return b"".join(parts)
 
     # Work of streams
 
@@ -150,39 +152,11 @@ class Sanitizer:
         """
         shadow = self.arena.shadow
         grains = slice(first // shadow.grain, -(-(first + size) // shadow.grain))
-        others = [
-            ("writes", shadow.writes),
-            ("reads", shadow.reads),
-            ("reads", shadow.other_reads),
-        ][: 3 if access == "write" else 1]
-        for other, records in others if self.quiet < self.begin and "race" in self.checks else []:
-            before = records[grains]
-            candidates = np.flatnonzero((before >> 32) >= self.quiet)
-            racing = candidates[self.order.unordered(before[candidates] >> 32)]
-            if len(racing):
-                time = int(before[racing[0]]) >> 32
-                address = self.arena.base + (grains.start + int(racing[0])) * shadow.grain
-                owner = self.owner(address) or self.nearest(address)
-                what = (
-                    f"0x{address:x}"
-                    if owner is None
-                    else f"byte {address - owner.start} of {owner.size}, allocated at {owner.place or '?'}"
-                )
-                detail = f"{what}; {self.order.describe(time)}, in another stream, {other} it, and nothing orders the two"
-                key = f"race between streams ({access} and {other[:-1]})", self.order.describe(time)
-                self.reports.setdefault(
-                    key,
-                    Report(
-                        "race",
-                        key[0],
-                        self.order.describe(self.now),
-                        "",
-                        (),
-                        (),
-                        detail,
-                        threads={0},
-                    ),
-                )
+        if self.quiet < self.begin and "race" in self.checks:
+            self.find_race(shadow.writes, grains, access, "writes")
+            if access == "write":
+                self.find_race(shadow.reads, grains, access, "reads")
+                self.find_race(shadow.other_reads, grains, access, "reads")
         now = self.tick(None)
         if access == "write":
             shadow.writes[grains] = now << 32 | THREAD
@@ -191,11 +165,34 @@ class Sanitizer:
             shadow.other_reads[grains] = shadow.reads[grains]
             shadow.reads[grains] = now << 32 | THREAD
 
+    def find_race(self, records: Any, grains: slice, access: str, other: str) -> None:
+        """Report a race of a copy or a fill with earlier accesses of one kind."""
+        before = records[grains]
+        candidates = np.flatnonzero((before >> 32) >= self.quiet)
+        racing = candidates[self.order.unordered(before[candidates] >> 32)]
+        if not len(racing):
+            return
+        time = int(before[racing[0]]) >> 32
+        address = self.arena.base + (grains.start + int(racing[0])) * self.arena.shadow.grain
+        owner = self.owner(address) or self.nearest(address)
+        what = f"0x{address:x}"
+        if owner is not None:
+            what = (
+                f"byte {address - owner.start} of {owner.size}, allocated at {owner.place or '?'}"
+            )
+        earlier = self.order.describe(time)
+        detail = f"{what}; {earlier}, in another stream, {other} it, and nothing orders the two"
+        title = f"race between streams ({access} and {other[:-1]})"
+        here = self.order.describe(self.now)
+        report = Report("race", title, here, "", (), (), detail, threads={0})
+        self.reports.setdefault((title, earlier), report)
+
     # Launches
 
     def begin_launch(self, program: Program, launch: Launch, work: Work) -> None:
         """Note that a kernel begins."""
-        self.program, self.configuration = program, launch
+        self.program = program
+        self.configuration = launch
         self.begin_work(work, f"the kernel {program.name}")
         self.limits: dict[Any, tuple[int, int] | None] = {}
         self.parameters: list[Parameter] | None = None
@@ -208,20 +205,20 @@ class Sanitizer:
         """Return the allocation that an address is in."""
         arena = self.arena
         place = bisect.bisect_right(arena.starts, address) - 1
-        return (
-            self.allocations.get(arena.starts[place])
-            if place >= 0 and address < arena.ends[place]
-            else None
-        )
+        if place < 0 or address >= arena.ends[place]:
+            return None
+        return self.allocations.get(arena.starts[place])
 
     def freed_at(self, address: int) -> Allocation | None:
         """Return the allocation that an address was in before it was freed, unless it is in another
         one now.
         """
-        freed = () if self.owner(address) else reversed(self.freed)
-        return next(
-            (each for each in freed if each.start <= address < each.start + each.size), None
-        )
+        if self.owner(address):
+            return None
+        for each in reversed(self.freed):
+            if each.start <= address < each.start + each.size:
+                return each
+        return None
 
     def argument_of(self, allocation: Allocation) -> tuple[Parameter, int] | None:
         """Return the argument that points into an allocation, and its value."""
@@ -257,16 +254,27 @@ class Sanitizer:
             what = "a null pointer" if address < _NULL else "no allocation is near it"
             return Place(f"0x{address:x}", what)
         parameter, start = self.argument_of(allocation) or (Parameter(0), allocation.start)
-        number, name = parameter.number, parameter.name
+        number = parameter.number
+        name = parameter.name
         kind = parameter.kind or kind
-        index = (address - start) // width_of(kind)
-        known = name or (f"argument {number}" if number else "the allocation")
-        array = f"{known} {'was' if allocation.freed is not None else 'is'} "
-        array += f"{kind}[{(allocation.start + allocation.size - start) // width_of(kind)}]"
-        array += f" of argument {number} ('{name}')" if name else ""
-        array += f", allocated at {allocation.place}" if allocation.place else ""
-        array += f", freed at {allocation.freed}" if allocation.freed else ""
-        return Place(f"{known}[{index}]", array, name, index, allocation.freed is not None)
+        width = width_of(kind)
+        index = (address - start) // width
+        count = (allocation.start + allocation.size - start) // width
+        known = "the allocation"
+        if name:
+            known = name
+        elif number:
+            known = f"argument {number}"
+        is_freed = allocation.freed is not None
+        verb = "was" if is_freed else "is"
+        array = f"{known} {verb} {kind}[{count}]"
+        if name:
+            array += f" of argument {number} ('{name}')"
+        if allocation.place:
+            array += f", allocated at {allocation.place}"
+        if allocation.freed:
+            array += f", freed at {allocation.freed}"
+        return Place(f"{known}[{index}]", array, name, index, is_freed)
 
     def report(
         self,
@@ -279,7 +287,8 @@ class Sanitizer:
     ) -> None:
         """Note a fault of lanes, the first of which has the detail."""
         line = self.program.module.text.source(site.instruction)
-        key = (kind, f"{line}" if line[1] else f"PTX {site.instruction.line}")
+        where = f"{line}" if line[1] else f"PTX {site.instruction.line}"
+        key = kind, where
         threads = {execution.blocks.start * execution.threads + int(lane) for lane in lanes}
         known = self.reports.get(key)
         if known is not None:

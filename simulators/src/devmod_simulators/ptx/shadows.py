@@ -34,10 +34,14 @@ STRONG = 1 << 31
 THREAD = STRONG - 1
 #: A barrier whose wait, and not an arrival, orders what came before the arrivals.
 _PHASED = "mbarrier"
-_NO_RESERVE = 0x4000  # Python 3.13 has the name mmap.MAP_NORESERVE
+#: Python 3.13 has the name mmap.MAP_NORESERVE.
+_NO_RESERVE = 0x4000
 #: What a byte of memory holds: a written value, nothing that was written, a value that was computed
 #: of one that nothing wrote, a copy of one that nothing wrote.
-WRITTEN, UNWRITTEN, COMPUTED, COPIED = 0, 1, 2, 3
+WRITTEN = 0
+UNWRITTEN = 1
+COMPUTED = 2
+COPIED = 3
 
 
 def sparse(count: int, dtype: DType) -> Array:
@@ -73,7 +77,8 @@ class Touched:
 
     def set_states(self, states: list[Any]) -> None:
         """Note what the bytes hold."""
-        view, index = self.memory.bytes_written.view(self.dtype), self.lanes.spread(self.index)
+        view = self.memory.bytes_written.view(self.dtype)
+        index = self.lanes.spread(self.index)
         for number, state in enumerate(states):
             view[index + number] = state
 
@@ -82,7 +87,8 @@ class Shadow:
     """The records of a memory. `grain` is the number of bytes that have one record."""
 
     def __init__(self, sanitizer: Sanitizer, size: int, grain: int, space: str) -> None:
-        self.sanitizer, self.space = sanitizer, space
+        self.sanitizer = sanitizer
+        self.space = space
         self.bytes_written = sparse(size, U8)
         if space != "global":
             self.bytes_written[:] = UNWRITTEN
@@ -91,27 +97,30 @@ class Shadow:
     def reset(self, grain: int) -> None:
         """Forget the accesses."""
         self.grain = grain
-        self.writes, self.reads, self.other_reads = (
-            sparse(len(self.bytes_written) // grain + 8, S64) for _ in range(3)
-        )
+        count = len(self.bytes_written) // grain + 8
+        self.writes = sparse(count, S64)
+        self.reads = sparse(count, S64)
+        self.other_reads = sparse(count, S64)
         self.last_write = 0
 
     def grains(self, index: Array, dtype: DType, size: int) -> list[Array]:
         """Return the indices of the records of accesses."""
         shift = dtype.itemsize.bit_length() - self.grain.bit_length()
-        first = (
-            index << np.int64(shift) if shift > 0 else index >> np.int64(-shift) if shift else index
-        )
+        first = index
+        if shift > 0:
+            first = index << np.int64(shift)
+        elif shift:
+            first = index >> np.int64(-shift)
         return [first, *(first + number for number in range(1, size // self.grain))]
 
     def records(
         self, execution: CheckedExecution, lanes: Lanes, index: Array, strong: bool
     ) -> tuple[Array, Array]:
         """Return the index and the record of each lane's access, which has a new time."""
-        now = self.sanitizer.tick(execution.site)
-        return lanes.spread(index), lanes.spread(
-            lanes.column("number_thread") | (now << 32 | (STRONG if strong else 0))
-        )
+        mark = self.sanitizer.tick(execution.site) << 32
+        if strong:
+            mark |= STRONG
+        return lanes.spread(index), lanes.spread(lanes.column("number_thread") | mark)
 
     def read(self, execution: CheckedExecution, lanes: Lanes, index: Array, strong: bool) -> None:
         """Note a read of an element by each lane. Of an element's reads, the last one has a record,
@@ -158,42 +167,41 @@ class Shadow:
         access: str,
     ) -> None:
         """Report the lanes whose access has no order with an earlier one."""
-        site, before = execution.site, records.take(index)
+        site = execution.site
+        before = records.take(index)
         others = ((before & THREAD) != (record & THREAD)) | ((before >> 32) < self.sanitizer.begin)
         positions = np.flatnonzero(((before >> 32) >= execution.quiet(self)) & others)
         writes = records is self.writes
         if site is None or not len(positions) or (site.compares and not writes):
             return
-        before, index, record = before[positions], index[positions], record[positions]
-        both = (before & record & STRONG) != 0
+        before = before[positions]
+        both = (before & record[positions] & STRONG) != 0
         if self.space == "shared" and site.volatile:
             # Volatile accesses of one warp are no order: the lanes of a warp do not run in step.
-            both &= ((before & THREAD) % execution.threads) >> 5 != lanes.spread(
-                lanes.column("thread")
-            )[positions] >> 5
+            threads = lanes.spread(lanes.column("thread"))[positions]
+            both &= ((before & THREAD) % execution.threads) >> 5 != threads >> 5
         is_phased = access.startswith(_PHASED) or site.root == _PHASED
         if both.any() and writes and not is_phased:
             execution.acquire(lanes, positions[both], before[both])
+
         racing = ~both & execution.unordered(lanes, positions, before)
-        if writes and access != "read" and racing.any():
+        if not racing.any():
+            return
+        if access == "read":
+            self.forgive_comparisons(before, racing)
+        elif writes:
             racing[racing] = ~execution.same(positions[racing])
-        if (
-            access == "read" and racing.any()
-        ):  # what it has read is compared before it is used: the loop around atomicCAS begins so
-            racing[racing] = [
-                not getattr(self.sanitizer.sites[time], "compares", False)
-                for time in before[racing] >> 32
-            ]
         if racing.any():
-            execution.race(
-                lanes,
-                positions[racing],
-                index[racing],
-                before[racing],
-                access,
-                "writes" if writes else "reads",
-                self,
-            )
+            positions = positions[racing]
+            other = "writes" if writes else "reads"
+            execution.race(lanes, positions, index[positions], before[racing], access, other, self)
+
+    def forgive_comparisons(self, before: Array, racing: Array) -> None:
+        """Take the reads of what an atomic comparison writes as no races."""
+        # What it has read is compared before it is used: the loop around atomicCAS begins so.
+        for position in np.flatnonzero(racing):
+            other = self.sanitizer.sites[before[position] >> 32]
+            racing[position] = not getattr(other, "compares", False)
 
 
 class Checked(Memory):
@@ -216,28 +224,31 @@ class Checked(Memory):
     ) -> tuple[Array, Array]:
         """Return a view and the indices of elements there, after all checks."""
         execution: Any = lanes.frame.execution
-        limits, place, bad = execution.limits(self), place_of(self, lanes, address), None
+        limits = execution.limits(self)
+        place = place_of(self, lanes, address)
+        bad = None
         low, high = limits or self.last
         if (
             (place.union | step) & (alignment_of(size) - 1)
             or place.low + step < low
             or place.high + step + size > high
         ):
-            address, step = stepped(address, step), 0
+            address = stepped(address, step)
+            step = 0
             bad = execution.refuse(self, lanes, address, size, access, limits)
         if bad is None:
             view, index = super().locate(lanes, address, size, dtype, access, step, pieces)
         else:
-            view, index = self.view(dtype), self.elements(address, dtype.itemsize, pieces)
+            view = self.view(dtype)
+            index = self.elements(address, dtype.itemsize, pieces)
             index = np.where(bad, self.spare // dtype.itemsize, index)
         if self.shadow is not None:
-            whole = index + step // dtype.itemsize if step > 0 else index
-            execution.touch(
-                Touched(
-                    self.shadow, lanes, whole, dtype, size // dtype.itemsize, access, view, index
-                ),
-                bad,
-            )
+            whole = index
+            if step > 0:
+                whole = index + step // dtype.itemsize
+            count = size // dtype.itemsize
+            touched = Touched(self.shadow, lanes, whole, dtype, count, access, view, index)
+            execution.touch(touched, bad)
         return view, index
 
 
@@ -253,7 +264,8 @@ class ShadowLanes(Checked, LaneMemory):
     def resize(self, size: int) -> None:
         """Make pieces of a size, of which nothing is known."""
         LaneMemory.resize(self, size)
-        self.shadow, self.spare = None, len(self.bytes) - self.stride
+        self.shadow = None
+        self.spare = len(self.bytes) - self.stride
         if self.space != "parameter":
             self.shadow = Shadow(
                 self.execution.sanitizer,
@@ -264,14 +276,10 @@ class ShadowLanes(Checked, LaneMemory):
 
     def tables(self) -> list[Array]:
         """Return the bytes of the pieces, and what they hold."""
-        return [
-            *LaneMemory.tables(self),
-            *(
-                [self.shadow.bytes_written.reshape(-1, self.stride)]
-                if self.shadow is not None
-                else []
-            ),
-        ]
+        tables = LaneMemory.tables(self)
+        if self.shadow is None:
+            return tables
+        return [*tables, self.shadow.bytes_written.reshape(-1, self.stride)]
 
 
 class ShadowHeap(Heap):

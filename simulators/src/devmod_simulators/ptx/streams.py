@@ -11,7 +11,8 @@ from devmod_simulators.ptx.ptx_types import Array
 
 #: A stream, and the number of an operation there. (0, 0) is one that comes after all others.
 Work = tuple[int, int]
-_WAITS, _QUEUED = 4, 5
+_WAITS = 4
+_QUEUED = 5
 #: The operations that are compared with later ones.
 _RECENT = 256
 
@@ -53,12 +54,15 @@ class Order:
         clock = self.clocks.get(work)
         self.unknown = set()
         first = time
-        for began, other, _ in self.begun[-_RECENT:] if clock is not None else []:
-            if other != work and clock is not None and clock.get(other[0], 0) < other[1]:
-                self.unknown.add(other)
-                first = min(first, began)
+        if clock is not None:
+            for began, other, _ in self.begun[-_RECENT:]:
+                if other != work and clock.get(other[0], 0) < other[1]:
+                    self.unknown.add(other)
+                    first = min(first, began)
         place = self.places.pop(work, "")
-        self.begun.append((time, work, f"{what} of {place}" if place else what))
+        if place:
+            what += f" of {place}"
+        self.begun.append((time, work, what))
         if len(self.begun) > 2 * _RECENT:
             for _, other, _ in self.begun[:_RECENT]:
                 self.clocks.pop(other, None)
