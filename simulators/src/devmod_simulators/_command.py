@@ -72,9 +72,8 @@ def environment(arch: str = "90", devices: int = 1, checks: str = "") -> dict[st
 def run_with_checks(words: Sequence[str], checks: str) -> int:
     """Run a command of devmod on the simulated GPU with checks, and return its exit code."""
     os.environ.update(environment(checks=check_names([checks])))
-    return _run(
-        [sys.executable, "-P", "-m", "devmod", *words]
-    )  # it imports nothing of the current folder
+    # It imports nothing of the current folder.
+    return _run([sys.executable, "-P", "-m", "devmod", *words])
 
 
 def _run(program: Sequence[str]) -> int:
@@ -97,18 +96,22 @@ def _run(program: Sequence[str]) -> int:
             )
         except OSError as error:
             raise DevmodError(f"{program[0]!r} cannot be started: {error.strerror}") from error
-        for each in caught:  # a terminal sends SIGINT to both
-            signal.signal(
-                each,
-                lambda number, _: process.send_signal(0 if number == signal.SIGINT else number),
-            )
+
+        def pass_on(number: int, _frame: object) -> None:
+            # A terminal sends SIGINT to both.
+            if number != signal.SIGINT:
+                process.send_signal(number)
+
+        for each in caught:
+            signal.signal(each, pass_on)
         for number in early:
             process.send_signal(number)
         code = process.wait()
         count = _print_reports(log)
-    return (
-        128 - code if code < 0 else code or int(count > 0)
-    )  # the number of a signal, as shells say it
+    if code < 0:
+        # The number of a signal, as shells say it.
+        return 128 - code
+    return code or int(count > 0)
 
 
 def _print_reports(log: Path) -> int:

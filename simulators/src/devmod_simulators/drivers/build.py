@@ -64,9 +64,8 @@ def build(soname: str, folders: Sequence[Path], includes: Callable[[], Sequence[
     if packaged.exists():
         return packaged
     headers = includes()
-    from devmod.backend import (
-        find_program,
-    )  # it searches no current folder; a wheel's build has no devmod
+    # It searches no current folder; a wheel's build has no devmod.
+    from devmod.backend import find_program
 
     compiler = find_program(os.environ.get("CC", "cc"))
     if not compiler:

@@ -50,7 +50,9 @@ class StandinLibrary:
         includes: Callable[[], list[Path]] = list,
     ) -> None:
         self.soname = soname
-        self._folders, self._setting, self._includes = folders, setting, includes
+        self._folders = folders
+        self._setting = setting
+        self._includes = includes
         self._command = "\x1f".join([sys.executable, *command])
 
     @cached_property

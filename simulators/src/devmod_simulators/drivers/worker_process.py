@@ -10,7 +10,10 @@ import struct
 import traceback
 from threading import Thread
 
-REQUESTS, RESPONSES, ARENA = 3, 4, 5
+#: Descriptors that a worker gets from the driver.
+REQUESTS = 3
+RESPONSES = 4
+ARENA = 5
 #: The methods of a worker for the requests, by their numbers from 1 on.
 REQUEST_NAMES = ("load", "place", "unload", "launch", "notes")
 _UNKNOWN = 999  # CUDA_ERROR_UNKNOWN, hipErrorUnknown

@@ -117,7 +117,8 @@ class Barriers:
             if not complete.any():
                 continue
             released = True
-            groups, barrier.waiting = barrier.waiting, []
+            groups = barrier.waiting
+            barrier.waiting = []
             for group in groups:
                 self.release_group(barrier, group, complete)
             barrier.arrived[complete] = 0
@@ -140,7 +141,8 @@ class Barriers:
         """Return the lanes of a group that are released. The others wait on."""
         if chosen.all():
             return group.lanes
-        lanes, rest = None, group
+        lanes = None
+        rest = group
         if chosen.any():
             lanes, others = self.execution.split(
                 group.lanes, chosen, group.lanes.frame.code.blocks[group.next].live
@@ -175,7 +177,8 @@ class Barriers:
         self.cluster_phase[complete] += 1
         self.cluster_arrived[complete] = 0
         released = False
-        groups, self.cluster_waiting = self.cluster_waiting, []
+        groups = self.cluster_waiting
+        self.cluster_waiting = []
         for group in groups:
             over = (
                 self.cluster_phase[self.clusters(group.lanes)] >= self.lane_phase[group.lanes.lanes]

@@ -37,10 +37,13 @@ def _place(index: Array, extent: Triple, axis: str) -> Array:
     if extent[position] == 1:
         return np.zeros(1, U32)
     below = math.prod(extent[:position])
-    outer = index // below if below > 1 else index
-    return (outer if math.prod(extent[position + 1 :]) == 1 else outer % extent[position]).astype(
-        U32
-    )
+    above = math.prod(extent[position + 1 :])
+    place = index
+    if below > 1:
+        place = place // below
+    if above > 1:
+        place = place % extent[position]
+    return place.astype(U32)
 
 
 def _axis_column(execution: Any, base: str, axis: str) -> Array:
@@ -66,7 +69,8 @@ def _axis_column(execution: Any, base: str, axis: str) -> Array:
     # %ctaid: the blocks of a cluster are next to each other in the order of execution.
     if math.prod(launch.cluster) == 1:
         return _place(execution.column("number"), launch.grid, axis)
-    outer, inner = execution.column(f"clusterid.{axis}"), execution.column(f"cluster_ctaid.{axis}")
+    outer = execution.column(f"clusterid.{axis}")
+    inner = execution.column(f"cluster_ctaid.{axis}")
     return np.asarray(outer * U32.type(launch.cluster["xyz".index(axis)]) + inner, U32)
 
 

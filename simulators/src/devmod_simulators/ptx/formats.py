@@ -39,22 +39,32 @@ def pack(kind: str, a: Array, mode: str = "rn") -> Array:
         halves = np.ascontiguousarray(pack(base, a, mode))
         return halves.view(f"u{2 * halves.dtype.itemsize}").reshape(-1)
     if kind == "f32":
-        return a if a.dtype == F32 else narrow(a, mode)
+        if a.dtype == F32:
+            return a
+        return narrow(a, mode)
     if kind == "f64":
-        return a if a.dtype == F64 else a.astype(F64)
+        return a.astype(F64, copy=False)
     if kind == "f16":
-        return a.astype(F16) if mode == "rn" else directed_half(a, mode)
+        if mode == "rn":
+            return a.astype(F16)
+        return directed_half(a, mode)
     if kind == "bf16":
         return brain(a, mode)
     if kind == "tf32":
-        bits = narrow(a, "odd").view(U32)
-        rounded = (
-            bits + U32.type(0x1000)
-            if mode == "rna"
-            else bits + U32.type(0xFFF) + ((bits >> U32.type(13)) & U32.type(1))
-        )
-        return np.where(np.isnan(a), bits, rounded if mode != "rz" else bits) & U32.type(0xFFFFE000)
+        return tensor_float(a, mode)
     return to_fp8(kind, a)
+
+
+def tensor_float(a: Array, mode: str) -> Array:
+    """Return float values as tf32 bits."""
+    bits = narrow(a, "odd").view(U32)
+    if mode == "rz":
+        rounded = bits
+    elif mode == "rna":
+        rounded = bits + U32.type(0x1000)
+    else:
+        rounded = bits + U32.type(0xFFF) + ((bits >> U32.type(13)) & U32.type(1))
+    return np.where(np.isnan(a), bits, rounded) & U32.type(0xFFFFE000)
 
 
 def brain(a: Array, mode: str = "rn") -> Array:
@@ -156,9 +166,8 @@ def fp8_values(kind: str) -> Array:
         .view(F16)
         .astype(F32)
     )
-    return np.where(
-        codes & 127 == 127, np.float32(np.nan), values * np.float32(256)
-    )  # its exponents have a bias of 7, not 15
+    # Its exponents have a bias of 7, not 15.
+    return np.where(codes & 127 == 127, np.float32(np.nan), values * np.float32(256))
 
 
 def to_fp8(kind: str, a: Array) -> Array:

@@ -35,9 +35,8 @@ class Frame:
         self.base = base  # where the frame begins in the local memory of each lane
         self.registers: list[Array] = [np.zeros(1, dtype) for dtype in code.function.registers]
         self.depth = 0
-        self.poison: dict[
-            int, Any
-        ] = {}  # of registers with values that nothing wrote, while they are followed
+        #: Of registers with values that nothing wrote, while they are followed.
+        self.poison: dict[int, Any] = {}
         self.serial = next(_SERIALS)
         self.parent: Frame | None = None
         self.parent_index: Any = None  # the lanes' positions in the parent
@@ -96,7 +95,9 @@ class Lanes:
         if column is None:
             execution = self.frame.execution
             if name == "lanes":
-                column = self.frame.lanes if self.index is None else self.frame.lanes[self.index]
+                column = self.frame.lanes
+                if self.index is not None:
+                    column = column[self.index]
             else:
                 column = execution.column(name)
                 if len(column) > 1 and not (
@@ -110,7 +111,8 @@ class Lanes:
         """Fetch registers from the frame."""
         if self.index is None:
             return
-        registers, r = self.frame.registers, self.r
+        registers = self.frame.registers
+        r = self.r
         for number in numbers:
             if r[number] is None:
                 value = registers[number]

@@ -93,11 +93,9 @@ def _mbarrier(decoder: Decoder) -> Step:
     }
     if kind == "inval":
         return lambda lanes: None
-    return (
-        changing(decoder, 0, decoder.operands[1], changes[kind])
-        if kind in changes
-        else makers[kind](decoder)
-    )
+    if kind in changes:
+        return changing(decoder, 0, decoder.operands[1], changes[kind])
+    return makers[kind](decoder)
 
 
 def changing(
@@ -133,17 +131,23 @@ def arrive(word: Word, count: int) -> None:
 
 def _arrive(decoder: Decoder) -> Step:
     operands = decoder.operands
-    result = len(operands) > 1 and not hasattr(operands[0], "base")
-    position = 1 if result else 0
-    out = decoder.target(0, U64) if result and not isinstance(operands[0], Name) else None
-    transaction, drop = decoder.has("expect_tx"), decoder.parts[1] == "arrive_drop"
-    number = (
-        operands[position + 1] if len(operands) > position + 1 else Integer(0 if transaction else 1)
-    )
+    transaction = decoder.has("expect_tx")
+    drop = decoder.parts[1] == "arrive_drop"
+    position = 0
+    out = None
+    if len(operands) > 1 and not hasattr(operands[0], "base"):
+        position = 1
+        if not isinstance(operands[0], Name):
+            out = decoder.target(0, U64)
+    if len(operands) > position + 1:
+        number = operands[position + 1]
+    else:
+        number = Integer(0 if transaction else 1)
 
     def change(word: Word, count: int) -> None:
-        arrivals = 1 if transaction else count
+        arrivals = count
         if transaction:
+            arrivals = 1
             expect(word, count)
         if drop:
             word.arrivals -= arrivals
@@ -163,7 +167,10 @@ def _wait(decoder: Decoder) -> Step:
         view, index = locate_shared(lanes, shared_offset(address(lanes)), 8, U64, "read")
         words = view.take(index)
         value = state(lanes)
-        wanted = (value & U32.type(1)).astype(U64) if parity else value >> np.uint64(_PHASE)
+        if parity:
+            wanted = (value & U32.type(1)).astype(U64)
+        else:
+            wanted = value >> np.uint64(_PHASE)
         done = (words >> np.uint64(_PHASE)) != wanted
         if not relaxed:
             lanes.frame.execution.waited(lanes, index, done)
@@ -173,5 +180,6 @@ def _wait(decoder: Decoder) -> Step:
 
 
 def _pending(decoder: Decoder) -> Step:
-    out, state = decoder.target(0, U32), decoder.source(1, U64)
+    out = decoder.target(0, U32)
+    state = decoder.source(1, U64)
     return lambda lanes: out(lanes, (state(lanes) & np.uint64(_COUNT)).astype(U32))

@@ -60,7 +60,9 @@ Run = Callable[[Lanes, Warps, Array], None]
 def _shfl(decoder: Decoder) -> tuple[Source | None, Run]:
     mode = decoder.first(("up", "down", "bfly", "idx"))
     out, valid_out = decoder.pair(decoder.operands[0], U32, PRED)
-    a, b, c = decoder.source(1, U32), decoder.source(2, U32), decoder.source(3, U32)
+    a = decoder.source(1, U32)
+    b = decoder.source(2, U32)
+    c = decoder.source(3, U32)
     mask = decoder.source(4, U32) if decoder.has("sync") else None
     five = U32.type(31)
 
@@ -80,7 +82,8 @@ def _shfl(decoder: Decoder) -> tuple[Source | None, Run]:
             source = lane ^ operand
         else:
             source = first | (operand & ~segment)
-        valid = source >= limit if mode == "up" else source <= limit
+        compare = np.greater_equal if mode == "up" else np.less_equal
+        valid = compare(source, limit)
         source = np.where(valid, source, lane)
         value = a(lanes)
         if len(value) > 1:
@@ -122,7 +125,8 @@ def _match(decoder: Decoder) -> tuple[Source | None, Run]:
     everyone = decoder.has("all")
     dtype = U64 if decoder.type == "b64" else U32
     out, same_out = decoder.pair(decoder.operands[0], U32, PRED)
-    a, mask = decoder.source(1, dtype), decoder.source(2, U32)
+    a = decoder.source(1, dtype)
+    mask = decoder.source(2, U32)
 
     def run(lanes: Lanes, warps: Warps, members: Array) -> None:
         values = lanes.spread(a(lanes))
@@ -149,7 +153,9 @@ def _match(decoder: Decoder) -> tuple[Source | None, Run]:
 def _redux(decoder: Decoder) -> tuple[Source | None, Run]:
     function = REDUCTIONS[decoder.first(tuple(REDUCTIONS))]
     dtype = DTYPES[decoder.type]
-    out, a, mask = decoder.target(0, dtype), decoder.source(1, dtype), decoder.source(2, U32)
+    out = decoder.target(0, dtype)
+    a = decoder.source(1, dtype)
+    mask = decoder.source(2, U32)
 
     def run(lanes: Lanes, warps: Warps, members: Array) -> None:
         values = lanes.spread(a(lanes))

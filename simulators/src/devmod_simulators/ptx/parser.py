@@ -117,7 +117,9 @@ class Parser(OperandParser):
             function.body = True
             self.function = function
             self.mentions = function.mentions
-            self.scopes, self.scope_numbers, self.source = [], [], (0, 0, 0)
+            self.scopes = []
+            self.scope_numbers = []
+            self.source = (0, 0, 0)
             function.variables |= {
                 variable.name: variable for variable in function.params + function.results
             }
@@ -224,7 +226,8 @@ class Parser(OperandParser):
     def instruction(self, function: Function) -> None:
         """Parse an instruction."""
         line = self.line()
-        guard, negated = None, False
+        guard = None
+        negated = False
         if self.accept("@"):
             negated = self.accept("!")
             guard = self.word(self.next())

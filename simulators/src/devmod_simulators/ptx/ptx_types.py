@@ -119,11 +119,8 @@ class Instruction:
     guard: Register | None = None
     negated: bool = False
     scopes: tuple[int, ...] = ()
-    source: tuple[int, ...] = (
-        0,
-        0,
-        0,
-    )  # of its .loc: the numbers of the file, the line and the column
+    #: Of its .loc: the numbers of the file, the line and the column.
+    source: tuple[int, ...] = (0, 0, 0)
 
     @property
     def parts(self) -> list[str]:
@@ -140,9 +137,8 @@ class Variable:
     type: str
     count: int  # elements; 0 for an array without a size
     align: int
-    values: list[Any] = field(
-        default_factory=list
-    )  # initial values, one for each element: numbers, or (name, offset, generic)
+    #: Initial values, one for each element: numbers, or (name, offset, generic).
+    values: list[Any] = field(default_factory=list)
     external: bool = False
 
     @property
@@ -171,14 +167,13 @@ class Function:
     params: list[Variable] = field(default_factory=list)
     results: list[Variable] = field(default_factory=list)
     registers: list[DType] = field(default_factory=list)
-    mentions: Counter[int] = field(
-        default_factory=Counter
-    )  # how often the text names each register
+    #: How often the text names each register.
+    mentions: Counter[int] = field(default_factory=Counter)
     instructions: list[Instruction] = field(default_factory=list)
-    labels: dict[tuple[int, str], int] = field(
-        default_factory=dict
-    )  # (scope, name) → index of an instruction
-    tables: dict[str, list[str]] = field(default_factory=dict)  # .branchtargets
+    #: A scope and a name, to the index of an instruction.
+    labels: dict[tuple[int, str], int] = field(default_factory=dict)
+    #: Of .branchtargets.
+    tables: dict[str, list[str]] = field(default_factory=dict)
     variables: dict[str, Variable] = field(default_factory=dict)
     attributes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     body: bool = False
@@ -202,11 +197,10 @@ class Text:
     target: str
     functions: dict[str, Function]
     variables: dict[str, Variable]
-    files: dict[int, str] = field(default_factory=dict)  # .file
-
-    inlined: dict[tuple[int, ...], tuple[int, ...]] = field(
-        default_factory=dict
-    )  # where the function of a .loc is inlined
+    #: Of .file.
+    files: dict[int, str] = field(default_factory=dict)
+    #: Where the function of a .loc is inlined.
+    inlined: dict[tuple[int, ...], tuple[int, ...]] = field(default_factory=dict)
 
     def source(self, instruction: Instruction) -> tuple[int, int]:
         """Return the numbers of the file and of the line of an instruction; for a header of the

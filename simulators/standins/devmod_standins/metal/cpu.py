@@ -94,10 +94,8 @@ class _TextureData(ctypes.Structure):
 def _texture_data(texture: Texture) -> _TextureData:
     match = re.fullmatch(r"([a-z]+)(\w+)", texture.format)
     assert match
-    format_, data = (
-        _FORMATS.index(match[2]),
-        (ctypes.c_char * len(texture.data)).from_buffer(texture.data),
-    )
+    format_ = _FORMATS.index(match[2])
+    data = (ctypes.c_char * len(texture.data)).from_buffer(texture.data)
     result = _TextureData(
         ctypes.addressof(data),
         *texture.extent,
@@ -146,15 +144,14 @@ def _kernels(text: str) -> dict[str, _Kernel]:
     kernels = {}
     shuffles = "simd_shuffle" in text  # also in a function that a kernel calls
     for found in _KERNEL.finditer(text):
-        keys, passed = [], []
+        keys = []
+        passed = []
         for number, parameter in enumerate(
             each.strip()
             for each in re.split(r",(?![^<>]*>)", _ADDRESS_SPACE.sub("", found["signature"]))
         ):
-            buffer, bound = (
-                _TYPE.match(parameter),
-                _TEXTURE.match(parameter) or _SAMPLER.match(parameter),
-            )
+            buffer = _TYPE.match(parameter)
+            bound = _TEXTURE.match(parameter) or _SAMPLER.match(parameter)
             if bound:
                 keys.append((bound[2], int(bound[3])))
                 passed.append(

@@ -83,7 +83,9 @@ class Object:
     """An object of the framework that answers selectors with the given values."""
 
     def __init__(self, kind: str, log: list[tuple[Any, ...]], **answers: Any) -> None:
-        self._kind, self._log, self._answers = kind, log, answers
+        self._kind = kind
+        self._log = log
+        self._answers = answers
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

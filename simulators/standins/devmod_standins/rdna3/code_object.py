@@ -14,7 +14,8 @@ from elftools.elf.elffile import ELFFile
 
 from devmod_simulators.drivers.worker_process import Failure
 
-INVALID_IMAGE, NOT_SUPPORTED = 200, 801
+INVALID_IMAGE = 200
+NOT_SUPPORTED = 801
 _METADATA = 32  # NT_AMDGPU_METADATA
 _RELATIVE64 = 13  # R_AMDGPU_RELATIVE64
 #: The triple before the processor: Triton writes "amdgpu11.00-amd-amdhsa-unknown-gfx1100".
@@ -87,11 +88,9 @@ class CodeObject:
             raise Failure(INVALID_IMAGE, f"the code object has no symbol {metadata['.symbol']}")
         kernel = Kernel(str(metadata[".name"]), symbol["st_value"], metadata)
         for argument in metadata.get(".args", ()):
-            kind, offset, size = (
-                str(argument[".value_kind"]),
-                int(argument[".offset"]),
-                int(argument[".size"]),
-            )
+            kind = str(argument[".value_kind"])
+            offset = int(argument[".offset"])
+            size = int(argument[".size"])
             if offset + size > kernel.number(".kernarg_segment_size"):
                 raise Failure(
                     INVALID_IMAGE, f"{kernel.name}: an argument lies behind the end of the buffer"

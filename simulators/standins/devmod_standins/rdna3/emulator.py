@@ -28,8 +28,11 @@ TARGET = "gfx1100"
 _BESIDE = Path(__file__).resolve().parents[5] / "shared" / "emulators" / "rdna3"
 #: What the emulator compiles for each instruction is kept here: `make clean` removes it.
 _CACHE = CACHE / "rdna3"
-LAUNCH_TIMEOUT, NOT_SUPPORTED = 702, 801
-_GL0_INVALIDATE, _GL1_INVALIDATE, _NOP = 0xE0AC0000, 0xE0B00000, 0xBF800000
+LAUNCH_TIMEOUT = 702
+NOT_SUPPORTED = 801
+_GL0_INVALIDATE = 0xE0AC0000
+_GL1_INVALIDATE = 0xE0B00000
+_NOP = 0xBF800000
 
 
 def folder() -> Path:
@@ -98,7 +101,8 @@ def _keep_programs() -> None:
     from tinygrad.uop import Ops
     from tinygrad.uop.ops import UOp
 
-    make, table = tinygrad.codegen.to_program, f"devmod_programs_{version('tinygrad')}"
+    make = tinygrad.codegen.to_program
+    table = f"devmod_programs_{version('tinygrad')}"
 
     def kept(ast: UOp, renderer: Renderer) -> UOp:
         key = hashlib.sha256(
@@ -156,10 +160,8 @@ def launch(
         with warnings.catch_warnings(), _own_temporary_folder():
             warnings.simplefilter("ignore")
             program.launch(kernel.name, arguments, dimensions[:3], dimensions[3:], shared)
-    except (
-        RuntimeError,
-        ValueError,
-    ) as error:  # a ValueError: registers that the emulator does not fill
+    # A ValueError: registers that the emulator does not fill.
+    except (RuntimeError, ValueError) as error:
         if "infinite loop" in str(error) or "scheduling rounds" in str(error):
             raise Failure(LAUNCH_TIMEOUT, f"the kernel does not end: {error}") from None
         raise Failure(NOT_SUPPORTED, str(error)) from None

@@ -12,10 +12,14 @@ from collections.abc import Sequence
 
 from devmod_simulators.drivers.worker_process import ARENA, RESPONSES, Failure, frame
 
-ILLEGAL_ADDRESS, OPERATING_SYSTEM = 700, 304
+ILLEGAL_ADDRESS = 700
+OPERATING_SYSTEM = 304
 _PAGE = 4096
-_NONE, _READ_WRITE = 0, 3
-_MAP_SHARED, _MAP_NORESERVE, _MAP_FIXED_NOREPLACE = 0x1, 0x4000, 0x100000
+_NONE = 0
+_READ_WRITE = 3
+_MAP_SHARED = 0x1
+_MAP_NORESERVE = 0x4000
+_MAP_FIXED_NOREPLACE = 0x100000
 _SA_SIGINFO = 4
 _SI_ADDR = 16  # its offset in siginfo_t
 

@@ -126,7 +126,8 @@ class Emulator:
         """
         kernel = self._kernels[name]
         buffer = bytearray(kernel.number(".kernarg_segment_size"))
-        pointers, arrays = [], []
+        pointers = []
+        arrays = []
         visible = [
             (offset, size)
             for kind, offset, size in kernel.arguments
