@@ -20,7 +20,8 @@ _MARKS = {
 _ALONG = {"musl": ("Zig", "Copyright (c) Zig contributors")}
 _XZ = b"\xfd7zXZ\0"
 #: ELF: the types of a file, and the type of the segment that names the libraries at run time.
-_EXECUTABLE, _DYNAMIC = 2, 2
+_EXECUTABLE = 2
+_DYNAMIC = 2
 
 
 def binaries_of(files: Mapping[str, bytes]) -> dict[str, bytes]:

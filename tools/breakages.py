@@ -139,7 +139,8 @@ def update_copy() -> Path:
     ).stdout.split("\0")
     files = {name for name in names if name and (ROOT / name).is_file()}
     for name in files:
-        source, target = ROOT / name, COPY / name
+        source = ROOT / name
+        target = COPY / name
         if not target.exists() or target.read_bytes() != source.read_bytes():
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target)
@@ -193,9 +194,12 @@ def plant(breakage: Breakage, python: Path) -> tuple[bool, str]:
     """Plant a fault in the copy and remove it again. Return whether a test noticed it, and which or
     why not.
     """
-    path, tests = place_of(breakage, COPY), expected_tests(breakage, COPY)
-    if isinstance(path, str) or isinstance(tests, str):
-        return False, str(path if isinstance(path, str) else tests)
+    path = place_of(breakage, COPY)
+    tests = expected_tests(breakage, COPY)
+    if isinstance(path, str):
+        return False, path
+    if isinstance(tests, str):
+        return False, tests
     text = path.read_text()
     original = path.with_suffix(".original")
     shutil.move(path, original)  # with its time, by which Python's bytecode is known

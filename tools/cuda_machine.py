@@ -149,7 +149,8 @@ def find_environment() -> Environment:
             "python tools/cuda_machine.py wheels"
         )
     beside = bool(list(FOLDER.glob(f"[0-9]*/{BESIDE}")))
-    result, stamp = Environment(python_of(FOLDER / "venv")), FOLDER / "installed"
+    result = Environment(python_of(FOLDER / "venv"))
+    stamp = FOLDER / "installed"
     names = "\n".join(path.name for path in wheels)
     if stamp.exists() and stamp.read_text() == names:
         return result

@@ -75,10 +75,13 @@ def context() -> str:
     """What the driver does with a launch while a context of another owner is current, before devmod
     answers it.
     """
-    kernel, x = scale()["scale"], devmod.device("cuda").from_numpy(np.ones(COUNT, "float32"))
+    kernel = scale()["scale"]
+    x = devmod.device("cuda").from_numpy(np.ones(COUNT, "float32"))
     y = devmod.device("cuda").empty(COUNT, "float32")
     launch = kernel.bind(x, y, 2.0, COUNT, threads=COUNT)
-    cuda, other, flags = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_uint(0)
+    cuda = ctypes.CDLL("libcuda.so.1")
+    other = ctypes.c_void_p()
+    flags = ctypes.c_uint(0)
     code = cuda.cuCtxCreate_v2(ctypes.byref(other), flags, 0)
     if code:
         return f"cuCtxCreate returns {code}"
@@ -92,7 +95,8 @@ def context() -> str:
 
 def arrays() -> str:
     """Calls with arrays of PyTorch, CuPy and JAX on the device, without a copy."""
-    kernel, answers = scale()["scale"], []
+    kernel = scale()["scale"]
+    answers = []
     makers: dict[str, Callable[[], tuple[object, Callable[[Any], Any]]]] = {
         "torch": _of_torch,
         "cupy": _of_cupy,
@@ -136,9 +140,11 @@ def one_graph() -> str:
     """
     from time import perf_counter
 
-    function, x = program()["twentyfour"], np.arange(COUNT, dtype="float32")
+    function = program()["twentyfour"]
+    x = np.arange(COUNT, dtype="float32")
     device = devmod.device("cuda")
-    on_device, out = device.from_numpy(x), device.empty(COUNT, "float32")
+    on_device = device.from_numpy(x)
+    out = device.empty(COUNT, "float32")
     launch = function.bind(on_device, y=out)
     times = []
     for call in (lambda: function(on_device, y=out), launch):

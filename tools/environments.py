@@ -68,7 +68,8 @@ def kept(
     """Return the interpreter of an environment that stays between runs. It is made, and `fill`
     installs into it, if the key has changed.
     """
-    stamp, expected = venv / "devmod-setup", hashlib.sha256(key.encode()).hexdigest()
+    stamp = venv / "devmod-setup"
+    expected = hashlib.sha256(key.encode()).hexdigest()
     if not (stamp.exists() and stamp.read_text() == expected and python_of(venv).exists()):
         fill(make_venv(venv, python=python))
         stamp.write_text(expected)

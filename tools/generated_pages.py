@@ -24,6 +24,7 @@ def write_pages(folder: Path) -> None:
     it again.
     """
     for name, page in PAGES.items():
-        path, text = folder / name, page()
+        path = folder / name
+        text = page()
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")

@@ -198,7 +198,8 @@ def programs() -> devmod.Module:
     def kernel(types: list[str], *params: devmod.Param) -> devmod.FunctionInfo:
         return devmod.FunctionInfo("k", types, interface=devmod.Interface(params, open_block=True))
 
-    x, y = param("x", "buffer", "float32", "r"), param("y", "buffer", "float32", "rw")
+    x = param("x", "buffer", "float32", "r")
+    y = param("y", "buffer", "float32", "rw")
     kernels = {
         "scale": kernel(
             ["handle", "handle", "int32", "float32"],
@@ -276,7 +277,8 @@ def large_constants() -> devmod.Module:
     """Return two modules of constants, of which both have one large constant, and a kernel that
     imports the first.
     """
-    ramp, steps = range(1024), range(0, 4096, 4)
+    ramp = range(1024)
+    steps = range(0, 4096, 4)
     weights = memoryview(struct.pack("<1024f", *ramp)).cast("B").cast("f", [32, 32])
     again = memoryview(struct.pack("<1024f", *ramp)).cast("B").cast("f", [32, 32])
     others = memoryview(struct.pack("<1024i", *steps)).cast("B").cast("i")
@@ -401,7 +403,8 @@ def library_of_many() -> devmod.Module:
     """Return more modules than a page has, with second names in other pages, imports, sources, and
     a function of several orders.
     """
-    x, n = devmod.Param("x", "buffer", "float32", "rw"), devmod.Param("n", "scalar", "int32")
+    x = devmod.Param("x", "buffer", "float32", "rw")
+    n = devmod.Param("n", "scalar", "int32")
     forms = [
         devmod.FunctionInfo("k", types, interface=devmod.Interface(params))
         for types, params in (
@@ -411,11 +414,11 @@ def library_of_many() -> devmod.Module:
     ]
     made = []
     for number in range(70):
-        names = [
-            f"kernel_{number * 37 % 70:02}_{'of a long name ' * 24}",
-            *([f"again_{number}"] if number % 9 == 4 else []),
-        ]
-        names += ["größe"] if number in (3, 40) else []
+        names = [f"kernel_{number * 37 % 70:02}_{'of a long name ' * 24}"]
+        if number % 9 == 4:
+            names.append(f"again_{number}")
+        if number in (3, 40):
+            names.append("größe")
         functions = {name: forms[name == "größe" and number == 40] for name in names}
         source = {"cuda": "__global__ void k() {}"} if number in (5, 65) else None
         made.append(
@@ -442,7 +445,8 @@ def files(version: str) -> dict[str, bytes]:
         "programs": programs(),
     }
     trees |= {"shared": equal_shaders(), "constants": large_constants()}
-    of_source, many = variants_of_a_source(), library_of_many()
+    of_source = variants_of_a_source()
+    many = library_of_many()
     return (
         made
         | {f"{name}.devmod": devmod.dumps(root) for name, root in trees.items()}

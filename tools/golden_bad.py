@@ -309,7 +309,8 @@ def _pages() -> Iterator[tuple[str, bytes]]:
         return _page(**more, names=list(names), variants=variants)
 
     x = ["x", [0, 0, 0]]
-    first, second = _page(both), further(x)
+    first = _page(both)
+    second = further(x)
     assert _use_sound(two(first, second))
     again = ["x", [0, 0, 2]]
     assert _use_sound(two(first, further(again, variants=[["", "", ""], *variants, *variants])))
@@ -613,7 +614,8 @@ def _sections() -> Iterator[tuple[str, bytes]]:
 def _repeated() -> Iterator[tuple[str, bytes]]:
     shader = b"fn f() {}" * 3
     head, second = b"\x80\x82\xa1f\xc4\x1b", b"\xa1g\xc4\x1b"
-    stored, at = head + shader + second, len(head)
+    stored = head + shader + second
+    at = len(head)
     end = at + len(shader)
 
     def one(repeats: Any, stored: bytes = stored, **changes: Any) -> bytes:
@@ -635,7 +637,8 @@ def _repeated() -> Iterator[tuple[str, bytes]]:
     yield "repeats out of order", one([[at, len(shader), len(stored), end]])
     yield "repeats that overlap", one([[at, len(shader), len(stored)], [end - 1, 1, len(stored)]])
     yield "repeats of ranges out of order", one([[end, 1, len(stored)], [at, 1, end]])
-    frame, half = _run(100_000), 2**19
+    frame = _run(100_000)
+    half = 2**19
     many = entry(
         frame, kind="npu", zstd=[2 * half, bytes(32)], repeats=[[0, half, *range(half, half + 400)]]
     )
@@ -742,7 +745,8 @@ def _ends() -> Iterator[tuple[Any, ...]]:
     yield "one array too many", _file(valid), _file(invalid)
     yield "kind of 33 letters", *(_file(_tree(entry(kind="k" * size))) for size in (32, 33))
 
-    free, half = 1 << 20, 1 << 19
+    free = 1 << 20
+    half = 1 << 19
     yield "frame of one byte too many", *(_paged([_unpacking(free + each, 0)]) for each in (0, 1))
     two = [[_unpacking(half, 0), _unpacking(half + each, 1)] for each in (0, 1)]
     yield "frames of one byte too many", *(_paged(records) for records in two)

@@ -49,11 +49,9 @@ def file_of(index: Any, blobs: bytes = b"", *, roots: Sequence[Any] = (0,), **he
             **header,
         )
     parts = {key: value for key, value in index.items() if key != "roots"}
-    modules, others, found = (
-        parts.get("modules"),
-        [*_list(parts.get("sources")), *_list(parts.get("parts"))],
-        index.get("roots", [0]),
-    )
+    modules = parts.get("modules")
+    others = [*_list(parts.get("sources")), *_list(parts.get("parts"))]
+    found = index.get("roots", [0])
     candidates = 0
     if isinstance(modules, list) and all(isinstance(each, dict) for each in modules):
         order = candidates_of(found, modules)
@@ -113,7 +111,8 @@ def head_of(data: bytes) -> dict[str, Any]:
 
 def pages_of(data: bytes) -> list[dict[str, Any]]:
     """Return the pages of a file."""
-    at, pages = 48 + int.from_bytes(data[12:16], "little"), []
+    at = 48 + int.from_bytes(data[12:16], "little")
+    pages = []
     for _, size, *_ in head_of(data)["pages"]:
         pages.append(msgpack.unpackb(data[at : at + size]))
         at += size

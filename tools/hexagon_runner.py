@@ -87,7 +87,8 @@ def build(*, strip: bool = True) -> bytes:
 
 
 #: The types of a section with symbols, and of a symbol that names a source file.
-_SYMBOLS, _FILE = 2, 4
+_SYMBOLS = 2
+_FILE = 4
 
 
 def linked_files(program: bytes) -> set[str]:

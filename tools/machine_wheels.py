@@ -58,7 +58,9 @@ TOOLKIT = (
 )
 #: Since CUDA 13.3 this one has the number of CCCL behind that of CUDA: 13.3.5.0 is CCCL 3.5.0, for
 #: CUDA 13.5.
-_CCCL, _CCCL_SINCE, _CCCL_MAJOR = "nvidia-cuda-cccl", 3, 3
+_CCCL = "nvidia-cuda-cccl"
+_CCCL_SINCE = 3
+_CCCL_MAJOR = 3
 #: The wheels of this repository that the machine needs.
 OWN = (
     "devmod_core",

@@ -123,11 +123,15 @@ def ratio_cell(check: Mapping[str, Any]) -> str:
     they differ by more than a fifth.
     """
     runs = check.get("runs", [check["ratio"]])
-    least, middle, greatest = min(runs), median(runs), max(runs)
-    over = "**over:** " if middle > check["most"] else ""
-    return f"{over}{ratio(middle)}" + (
-        f" ({ratio(least)} to {ratio(greatest)})" if greatest > 1.2 * abs(least) else ""
-    )
+    least = min(runs)
+    middle = median(runs)
+    greatest = max(runs)
+    text = ratio(middle)
+    if middle > check["most"]:
+        text = f"**over:** {text}"
+    if greatest > 1.2 * abs(least):
+        text += f" ({ratio(least)} to {ratio(greatest)})"
+    return text
 
 
 def markdown(rows: Iterable[Sequence[str]]) -> str:

@@ -137,7 +137,8 @@ def page_pictures(folder: Path) -> None:
     test-setup`).
     """
     sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "core" / "tests")]
-    browser_driver, browser_page = import_module("browser_driver"), import_module("browser_page")
+    browser_driver = import_module("browser_driver")
+    browser_page = import_module("browser_page")
     sources = [str(ROOT / "examples" / "webgpu" / name) for name in SHADERS]
     run(["-m", "devmod", "compile", *sources, "-t", "webgpu", "-o", "kernels.devmod"], folder)
     browser = browser_driver.Browser(*browser_driver.WEBGPU)

@@ -15,7 +15,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "readers/tests/vectors/offload"
 IMAGES = ROOT / "targets/tests/vectors/triton"
-CUBIN, PTX, HSACO = IMAGES / "add.cuda.cubin", IMAGES / "add.cuda.ptx", IMAGES / "add.hip.hsaco"
+CUBIN = IMAGES / "add.cuda.cubin"
+PTX = IMAGES / "add.cuda.ptx"
+HSACO = IMAGES / "add.hip.hsaco"
 HOST = "host-x86_64-unknown-linux-gnu-"
 HIP = "hipv4-amdgcn-amd-amdhsa--gfx1100"
 

@@ -94,8 +94,11 @@ def copy_tree(version: str) -> list[Path]:
         TREE / each.relative_to(ROOT)
         for each in (*folders(), *([TVM] if python_of(WITH_TVM).exists() else []))
     ]
-    for folder in found if REPOSITORY else []:
-        readme, project = folder / "README.md", folder / "pyproject.toml"
+    if not REPOSITORY:
+        return found
+    for folder in found:
+        readme = folder / "README.md"
+        project = folder / "pyproject.toml"
         place = folder.relative_to(TREE).as_posix()
         readme.write_text(
             with_links(readme.read_text(encoding="utf-8"), place, version), encoding="utf-8"

@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 
 from environments import ROOT
 
@@ -52,9 +53,14 @@ def tests_by_row() -> dict[str, dict[str, list[str]]]:
     A test with the marker `volume` is not counted: each row needs one in `make test`.
     """
     results: dict[str, dict[str, list[str]]] = {}
-    for path in sorted(path for folder in FOLDERS for path in ROOT.glob(f"{folder}/test_*.py")):
+    paths: list[Path] = []
+    for folder in FOLDERS:
+        paths += ROOT.glob(f"{folder}/test_*.py")
+    for path in sorted(paths):
         text = path.read_text()
-        for row, name in _marked(ast.parse(text)) if "mark.row(" in text else ():
+        if "mark.row(" not in text:
+            continue
+        for row, name in _marked(ast.parse(text)):
             names = results.setdefault(row, {}).setdefault(path.relative_to(ROOT).as_posix(), [])
             if name not in names:
                 names.append(name)
@@ -110,13 +116,12 @@ def _rows(mark: ast.expr) -> Iterator[str]:
 
 def page() -> str:
     """Return the page."""
-    found, lines = tests_by_row(), [HEAD]
+    found = tests_by_row()
+    lines = [HEAD]
     for row in rows_of_the_contract():
         lines.append(f"## {row}\n")
-        lines += [
-            f"- `{file}`: {', '.join(f'`{name}`' for name in names)}"
-            for file, names in found.get(row, {}).items()
-        ]
+        for file, names in found.get(row, {}).items():
+            lines.append(f"- `{file}`: {', '.join(f'`{name}`' for name in names)}")
         lines.append("")
     return "\n".join(lines).rstrip() + "\n"
 

@@ -37,7 +37,8 @@ def main() -> int:
     """Make or update the environment and return the exit code."""
     if sys.version_info < OLDEST:
         return start_with_newer_python()
-    stamp, expected = VENV / STAMP, f"{interpreter()}\n{fingerprint()}\n"
+    stamp = VENV / STAMP
+    expected = f"{interpreter()}\n{fingerprint()}\n"
     result = stamp.read_text() if stamp.exists() and python_of(VENV).exists() else ""
     forced = "--force" in sys.argv
     if result == expected and not forced:

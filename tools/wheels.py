@@ -19,7 +19,8 @@ from environments import ROOT, InstallError, python_of
 from setup import projects
 
 #: devmod-tvm is built where TVM is installed: its library of C++ needs the headers of TVM.
-TVM, WITH_TVM = ROOT / "tvm", ROOT / "build" / "frameworks"
+TVM = ROOT / "tvm"
+WITH_TVM = ROOT / "build" / "frameworks"
 
 
 def distributions() -> list[Path]:

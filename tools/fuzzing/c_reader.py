@@ -25,7 +25,8 @@ SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
 #: The calls of the reader by which verdict.c counts its memory.
 COUNTED = ("-Dcalloc=counted_calloc", "-Dfree=counted_free")
 #: The most memory that the index of a file of n bytes takes: `n * MEMORY`, and `FREE_MEMORY` more.
-MEMORY, FREE_MEMORY = 100, 1 << 14
+MEMORY = 100
+FREE_MEMORY = 1 << 14
 FOLDER = ROOT / "readers" / "c"
 
 
@@ -191,20 +192,29 @@ class File:
         self.library.devmod_close(self.handle)
 
 
+def _problem_of_modules(data: bytes) -> str:
+    """Return what is wrong with the modules of a bundle for Python's reader; "" if it reads
+    them.
+    """
+    try:
+        for module in walk(devmod.loads(data)):
+            if module.kind not in ("bundle", "_lib"):
+                module.save_to_bytes()
+            if getattr(module, "sources", None) is not None:
+                module.source_bytes(unpack=True)  # type: ignore[attr-defined]
+    except devmod.FormatError as error:
+        return str(error)
+    return ""
+
+
 def compare_bundle(data: bytes) -> None:
     """Read a bundle with the bytes of its modules in both readers."""
     if _process() is None:
         return
     mine = index_problem(data)
     in_index = bool(mine)
-    try:
-        for module in () if in_index else walk(devmod.loads(data)):
-            if module.kind not in ("bundle", "_lib"):
-                module.save_to_bytes()
-            if getattr(module, "sources", None) is not None:
-                module.source_bytes(unpack=True)  # type: ignore[attr-defined]
-    except devmod.FormatError as error:
-        mine = str(error)
+    if not in_index:
+        mine = _problem_of_modules(data)
     for options in dict.fromkeys([(), zstd()]):
         first, second, unsupported, theirs = ask(data, *options)
         if first != second:

@@ -77,11 +77,9 @@ def main(arguments: Sequence[str]) -> None:
         (corpus / f"seed-{number}").write_bytes(data)
     with worker.scan_of(reader):
         worker.warm_up(reader, current)
-    end, done, armed = (
-        max(begun + values.seconds, time.monotonic() + 5),
-        0,
-        0.0,
-    )  # on a loaded machine the imports take minutes
+    end = max(begun + values.seconds, time.monotonic() + 5)
+    done = 0
+    armed = 0.0  # on a loaded machine the imports take minutes
 
     def test(data: bytes) -> None:
         nonlocal done, armed

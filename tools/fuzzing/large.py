@@ -534,7 +534,8 @@ def ptx_functions(size: int) -> bytes:
 
 def cubin_sections(size: int) -> bytes:
     """Return a cubin whose sections have one name and one content, each of a third of the file."""
-    third, count = size // 3, size // 3 // 64
+    third = size // 3
+    count = third // 64
     table = 64 + third
     header = (
         b"\x7fELF\x02\x01\x01"

@@ -8,9 +8,11 @@ from collections.abc import Callable
 
 #: Seconds of processor time: what any input may take, and what each million bytes may take in one
 #: pass. devmod promises 1 (SECURITY.md); a slow machine may take longer.
-SECONDS, SECONDS_A_MB = 1.5, 3.0
+SECONDS = 1.5
+SECONDS_A_MB = 3.0
 #: Bytes of memory: what any input may take, and what each of its bytes may take.
-MEMORY, MEMORY_A_BYTE = 64 << 20, 100
+MEMORY = 64 << 20
+MEMORY_A_BYTE = 100
 
 
 class Excess(Exception):
@@ -26,11 +28,13 @@ def bounded(act: Callable[[], None], size: int, passes: int = 1, *, native: bool
     """Call `act`, and raise Excess if it exceeds the limits for `passes` passes over `size` bytes.
     Memory is not limited if `native`.
     """
-    memory, start = peak(), time.process_time()
+    memory = peak()
+    start = time.process_time()
     try:
         act()
     finally:
-        seconds, grown = time.process_time() - start, peak() - memory
+        seconds = time.process_time() - start
+        grown = peak() - memory
     if seconds > SECONDS + SECONDS_A_MB * passes * size / 1e6:  # never, if SECONDS is infinite
         raise Excess(f"{seconds:.1f} s for {size} bytes")
     if not native and grown > MEMORY + MEMORY_A_BYTE * size:

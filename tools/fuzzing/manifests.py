@@ -57,7 +57,8 @@ def read_manifest_file(
     except ManifestError:
         pass
     else:
-        text, values = data.decode("utf-8-sig"), document.data
+        text = data.decode("utf-8-sig")
+        values = document.data
         lines = key_lines(text)
         last = text.count("\n") + 1
         if set(lines) != set(_paths(values)) or not all(

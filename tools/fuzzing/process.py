@@ -82,9 +82,11 @@ def run_readers(
                 check=False,
                 timeout=timeout,
             )
-            printed, how = process.stdout, f"ended with {_exit_words(process.returncode)}"
+            printed = process.stdout
+            how = f"ended with {_exit_words(process.returncode)}"
         except subprocess.TimeoutExpired as error:
-            printed, how = error.stdout or b"", f"did not end within {timeout:.0f} s"
+            printed = error.stdout or b""
+            how = f"did not end within {timeout:.0f} s"
     runs = [*_results(printed.decode("utf-8", "replace"))]
     for reader in [*readers][len(runs) :][:1]:
         runs.append(Run(reader, -1, [_keep_input(folder, how)]))

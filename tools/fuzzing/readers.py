@@ -638,7 +638,8 @@ def run_command(*arguments: str) -> tuple[int, str, str]:
     """
     from devmod._cli import main
 
-    out, err = io.StringIO(), io.StringIO()
+    out = io.StringIO()
+    err = io.StringIO()
     with redirect_stdout(out), redirect_stderr(err), warnings.catch_warnings():
         code = main(arguments)
     return code, out.getvalue(), err.getvalue()
@@ -926,7 +927,8 @@ def _readers() -> Iterator[Reader]:
         mutation.mutate_elf,
         mutation.mutate_tvm,
     )
-    files, blobs = partial(seeds.golden, ".devmod"), partial(seeds.vectors, "tvm", "imports")
+    files = partial(seeds.golden, ".devmod")
+    blobs = partial(seeds.vectors, "tvm", "imports")
     yield Reader("bundle", read_bundle, bundle, files, passes=4, weight=4, executions=2000)
     for kind in KINDS:
         yield Reader(

@@ -73,7 +73,8 @@ def _flat_table(fields: Mapping[int, object]) -> tuple[bytes, int]:
 
 def metallib(functions: Mapping[str, Sequence[Mapping[int, object]] | None]) -> bytes:
     """Return a library of Metal: for each kernel the nodes that describe it, or None."""
-    described, groups = b"", b""
+    described = b""
+    groups = b""
     for name, nodes in functions.items():
         tags = b"".join(
             tag + struct.pack("<H", len(value)) + value
@@ -106,7 +107,8 @@ def metal_argument(index: int, type_: str, name: str, size: int, **other: int) -
     """Return the node of a buffer of elements of a size, or with `object=1` of one element in
     constant memory.
     """
-    space, access = other.get("space", 2 if "object" in other else 1), other.get("access", 3)
+    space = other.get("space", 2 if "object" in other else 1)
+    access = other.get("access", 3)
     place = {1: [size]} if "object" in other else {}
     return {
         0: 0x40000,
@@ -167,7 +169,8 @@ def lookups() -> list[bytes]:
         for each in info
     ]
     before = writer.MAX_SINGLE, writer.PAGE_SIZE
-    writer.MAX_SINGLE, writer.PAGE_SIZE = 1, 150
+    writer.MAX_SINGLE = 1
+    writer.PAGE_SIZE = 150
     try:
         files = [devmod.dumps(devmod.bundle(*each, mixed=True)) for each in (modules, shaders)]
         modules[0].import_module(devmod.bundle(*shaders[:2], mixed=True))

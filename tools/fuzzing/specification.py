@@ -60,7 +60,9 @@ def compare_module(kind: str, data: bytes) -> None:
 
     def theirs() -> None:
         found = second.read_module(kind, data)
-        for name, info in found["functions"].items() if kind == "program" else ():
+        if kind != "program":
+            return
+        for name, info in found["functions"].items():
             second.read_program(name, info, found["code"].get(name, b""))
 
     _compare(lambda: use_module(kind, data), theirs)

@@ -166,8 +166,10 @@ def run(
 ) -> int:
     """Run for so many seconds or so many inputs, and return the number of inputs."""
     data = inputs(reader, seed, executions)
-    done, end = 0, time.monotonic() + seconds
-    armed, accepted = 0.0, None
+    done = 0
+    end = time.monotonic() + seconds
+    armed = 0.0
+    accepted = None
     while done < executions and (now := time.monotonic()) < end:
         if now > armed + 1:
             faulthandler.dump_traceback_later(PATIENCE, exit=True)
@@ -200,7 +202,8 @@ def prepare(given: argparse.Namespace) -> tuple[Reader, Findings, Current]:
     """Limit this process' memory, and return the reader with the files of its run."""
     global PATIENCE
     if given.untimed:
-        limits.SECONDS, PATIENCE = float("inf"), 1000
+        limits.SECONDS = float("inf")
+        PATIENCE = 1000
     faulthandler.enable()
     warnings.simplefilter("error")
     with suppress(ValueError, OSError):
