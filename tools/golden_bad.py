@@ -689,7 +689,7 @@ def _paged(*pages: list[tuple[dict[str, Any], bytes]]) -> bytes:
         start = len(blobs) + -len(blobs) % 64
         for _, blob in records:
             blobs = blobs.ljust(len(blobs) + -len(blobs) % 64, b"\0") + blob
-        page = _page(*(record for record, _ in records))
+        page = _page(*[record for record, _ in records])
         name = (0, b"p%d" % number) if number else ()
         rows.append(row(page, len(records), len(blobs) - start, *name))
         packed += page
@@ -720,52 +720,17 @@ def _unpacking(beyond: int, rank: int, **more: Any) -> tuple[dict[str, Any], byt
 
 def _ends() -> Iterator[tuple[Any, ...]]:
     """Yield the name of a fault, a valid file, and the one with the fault."""
-    for fault, texts in _TEXTS.items():
-        page = _page(entry(rank=0, variant="@" * len(texts[0])))
-        valid, invalid = (_file(page.replace(b"@" * len(text), text)) for text in texts)
-        yield f"string with {fault}", valid, invalid
-    chains = [
-        _file(_tree(*({"kind": "bundle", "imports": [at + 1]} for at in range(count)), entry()))
-        for count in (63, 64)
-    ]
-    yield "imports 65 deep", *chains
-    nodes = [[entry(), *[{"kind": "bundle"}] * count] for count in (1025, 1026)]
-    yield (
-        "1025 nodes more than modules",
-        *(_file(_tree(*each, roots=[*range(len(each))])) for each in nodes),
-    )
-    yield "value in 33 arrays", *(_file(_tree(entry(), x=_nested(depth))) for depth in (32, 33))
-    count = 0
-    while True:
-        page = _page(entry(rank=0), x=[[]] * count)
-        if count + 1 > 1024 + len(page) // 8:
-            break
-        count += 1
-    valid, invalid = (_page(entry(rank=0), x=[[]] * number) for number in (count - 1, count))
-    yield "one array too many", _file(valid), _file(invalid)
-    yield "kind of 33 letters", *(_file(_tree(entry(kind="k" * size))) for size in (32, 33))
-
-    free = 1 << 20
-    half = 1 << 19
-    yield "frame of one byte too many", *(_paged([_unpacking(free + each, 0)]) for each in (0, 1))
-    two = [[_unpacking(half, 0), _unpacking(half + each, 1)] for each in (0, 1)]
-    yield "frames of one byte too many", *(_paged(records) for records in two)
-    yield "pages of one byte too many", *(_paged(*([each] for each in records)) for records in two)
-
-    # The frame of 13 bytes unpacks to 3,328 zeros, and the repeats add 65,536 * 13 - 3,328.
-    most = [0, 1664, *range(1664, 1664 + 510)]
-    repeated = []
-    for repeats in ([most], [most, [1664, 1, 3000]]):
-        repeated.append(_paged([_unpacking(0, 0, repeats=repeats)]))
-    yield "repeats of one byte too many", *repeated
-    yield (
-        "repeat one behind the end",
-        *(_paged([_unpacking(0, 0, repeats=[[0, 1, 3328 + each]])]) for each in (0, 1)),
-    )
-    yield (
-        "last repeat of a range one behind the end",
-        *(_paged([_unpacking(0, 0, repeats=[[3327 + each, 1, 3328 + each]])]) for each in (0, 1)),
-    )
+    for fault, (valid, invalid) in _TEXTS.items():
+        page = _page(entry(rank=0, variant="@" * len(valid)))
+        place = b"@" * len(valid)
+        yield (
+            f"string with {fault}",
+            _file(page.replace(place, valid)),
+            _file(page.replace(b"@" * len(invalid), invalid)),
+        )
+    yield from _tree_ends()
+    yield from _frame_ends()
+    yield from _repeat_ends()
 
     names = {"functions": ["f", "f"]}
     blob = b"\xa2cl\x81\xa1f\x94\xa1k\x90\x90\x90\xc4\x00"
@@ -776,12 +741,68 @@ def _ends() -> Iterator[tuple[Any, ...]]:
     )
     page = _page(entry(rank=0))
     head = msgpack.packb(_head(entry(rank=0)))
-    yield "byte behind the page", *(_file(page + more) for more in (b"", b"\0"))
-    yield "byte behind the head", *(headed(head + more, page, BLOB) for more in (b"", b"\0"))
+    yield "byte behind the page", _file(page), _file(page + b"\0")
+    yield "byte behind the head", headed(head, page, BLOB), headed(head + b"\0", page, BLOB)
 
     good = _paged([(entry(rank=0), BLOB)], [(entry(rank=1), BLOB)])
     at = good.rindex(b"opencl")
     yield "flipped bit in the last of two pages", good, good[:at] + b"n" + good[at + 1 :]
+
+
+def _tree_ends() -> Iterator[tuple[Any, ...]]:
+    yield "imports 65 deep", _chain(63), _chain(64)
+    yield "1025 nodes more than modules", _nodes(1025), _nodes(1026)
+    valid = _tree(entry(), x=_nested(32))
+    yield "value in 33 arrays", _file(valid), _file(_tree(entry(), x=_nested(33)))
+    count = 0
+    while True:
+        page = _page(entry(rank=0), x=[[]] * count)
+        if count + 1 > 1024 + len(page) // 8:
+            break
+        count += 1
+    fewer = _page(entry(rank=0), x=[[]] * (count - 1))
+    yield "one array too many", _file(fewer), _file(_page(entry(rank=0), x=[[]] * count))
+    valid = _tree(entry(kind="k" * 32))
+    yield "kind of 33 letters", _file(valid), _file(_tree(entry(kind="k" * 33)))
+
+
+def _chain(count: int) -> bytes:
+    """Return a file of so many nodes, each of which imports the next one, and a module."""
+    nodes = [{"kind": "bundle", "imports": [at + 1]} for at in range(count)]
+    return _file(_tree(*nodes, entry()))
+
+
+def _nodes(count: int) -> bytes:
+    """Return a file of a module and so many nodes, each a root."""
+    return _file(_tree(entry(), *[{"kind": "bundle"}] * count, roots=[*range(count + 1)]))
+
+
+def _frame_ends() -> Iterator[tuple[Any, ...]]:
+    free = 1 << 20
+    half = 1 << 19
+    valid = _unpacking(free, 0)
+    invalid = _unpacking(free + 1, 0)
+    yield "frame of one byte too many", _paged([valid]), _paged([invalid])
+    one = _unpacking(half, 0)
+    other = _unpacking(half, 1)
+    larger = _unpacking(half + 1, 1)
+    yield "frames of one byte too many", _paged([one, other]), _paged([one, larger])
+    yield "pages of one byte too many", _paged([one], [other]), _paged([one], [larger])
+
+
+def _repeat_ends() -> Iterator[tuple[Any, ...]]:
+    def repeated(*repeats: list[int]) -> bytes:
+        return _paged([_unpacking(0, 0, repeats=[*repeats])])
+
+    # The frame of 13 bytes unpacks to 3,328 zeros, and the repeats add 65,536 * 13 - 3,328.
+    most = [0, 1664, *range(1664, 1664 + 510)]
+    yield "repeats of one byte too many", repeated(most), repeated(most, [1664, 1, 3000])
+    yield "repeat one behind the end", repeated([0, 1, 3328]), repeated([0, 1, 3329])
+    yield (
+        "last repeat of a range one behind the end",
+        repeated([3327, 1, 3328]),
+        repeated([3328, 1, 3329]),
+    )
 
 
 def _use_sound(data: bytes) -> bool:
