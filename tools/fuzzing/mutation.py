@@ -12,7 +12,7 @@ import json
 import re
 import struct
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from random import Random
 from typing import Any
@@ -217,22 +217,26 @@ def pack(value: Any, random: Random | None = None, depth: int = 0) -> bytes:
             return bytes(_PACKER.pack(data))
         return bytes(_TEXT_PACKER.pack(data))
     if isinstance(value, Pairs):
-        head = (
-            b"\xdf" + struct.pack(">I", len(value))
-            if longer or len(value) > 15
-            else bytes([0x80 | len(value)])
-        )
-        return head + b"".join(
-            pack(key, random, depth + 1) + pack(each, random, depth + 1) for key, each in value
-        )
+        result = bytearray(_head_of(0xDF, 0x80, len(value), longer))
+        for key, each in value:
+            result += pack(key, random, depth + 1)
+            result += pack(each, random, depth + 1)
+        return bytes(result)
     if isinstance(value, (list, tuple)):
-        head = (
-            b"\xdd" + struct.pack(">I", len(value))
-            if longer or len(value) > 15
-            else bytes([0x90 | len(value)])
-        )
-        return head + b"".join(pack(each, random, depth + 1) for each in value)
+        return _head_of(0xDD, 0x90, len(value), longer) + pack_all(value, random, depth + 1)
     return bytes(_PACKER.pack(value))
+
+
+def pack_all(values: Iterable[Any], random: Random | None = None, depth: int = 0) -> bytes:
+    """Return objects in msgpack, one after the other, each as `pack` does."""
+    return b"".join([pack(each, random, depth) for each in values])
+
+
+def _head_of(tag: int, short_tag: int, count: int, longer: bool) -> bytes:
+    """Return the head of a map or an array, with its tag for a count of 32 bits and of 4 bits."""
+    if longer or count > 15:
+        return bytes([tag]) + struct.pack(">I", count)
+    return bytes([short_tag | count])
 
 
 def copy_tree(value: Any, depth: int = 0) -> Any:
@@ -353,7 +357,7 @@ def mutate_msgpack(data: bytes, random: Random) -> bytes:
     if not random.randrange(8):
         return mutate_bytes(data, random)
     mutate_tree(objects, random)
-    return b"".join(pack(each, random) for each in objects)[:MOST]
+    return pack_all(objects, random)[:MOST]
 
 
 def mutate_program(data: bytes, random: Random) -> bytes:
@@ -368,8 +372,8 @@ def mutate_program(data: bytes, random: Random) -> bytes:
     if not random.randrange(3):
         return mutate_msgpack(data, random)
     mutate_tree(objects, random)
-    codes[at] = (name, b"".join(pack(each, random) for each in objects))
-    return b"".join(pack(each, random) for each in (fmt, functions, codes))[:MOST]
+    codes[at] = (name, pack_all(objects, random))
+    return pack_all((fmt, functions, codes), random)[:MOST]
 
 
 # -- bundles
@@ -383,12 +387,12 @@ def bundle_of(page: bytes, blobs: bytes) -> bytes:
         fields = msgpack.unpackb(page, strict_map_key=False)
         modules = fields["modules"]
         records = len(modules) + len(fields.get("sources", ()))
-        roots, candidates = (
-            fields.get("roots", [0]),
-            sum("rank" in each for each in modules if isinstance(each, dict)),
-        )
+        roots = fields.get("roots", [0])
+        candidates = sum("rank" in each for each in modules if isinstance(each, dict))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        records, roots, candidates = min(len(page), 1), [0], 1
+        records = min(len(page), 1)
+        roots = [0]
+        candidates = 1
     try:
         return headed(
             {"candidates": candidates, "roots": roots, "pages": [row(page, records, len(blobs))]},
@@ -404,7 +408,9 @@ def bundle_of(page: bytes, blobs: bytes) -> bytes:
 def split_bundle(data: bytes) -> tuple[dict[str, Any], list[bytes], bytes]:
     """Return the head, the pages and the blobs. Raise ValueError if `data` is no bundle."""
     try:
-        head, at, pages = head_of(data), 48 + int.from_bytes(data[12:16], "little"), list[bytes]()
+        head = head_of(data)
+        at = 48 + int.from_bytes(data[12:16], "little")
+        pages: list[bytes] = []
         for each in head["pages"]:
             if type(each) is not list or not all(
                 type(number) is int and 0 <= number < 2**32 for number in each[:3]
@@ -432,34 +438,31 @@ def assemble(
     modules = [dict(_texts(each)) for each in _maps(index, "modules")]
     order = candidates_of(dict(_texts(index[0])).get("roots"), modules) if index else []
     for number, (entry, blob) in enumerate(zip(_entries(index), blobs, strict=False)):
-        if (
-            isinstance(entry, Pairs)
-            and number in order
-            and not any(key == "rank" for key, _ in entry)
-        ):
+        if not isinstance(entry, Pairs):
+            continue
+        keys = [key for key, _ in entry]
+        if number in order and "rank" not in keys:
             entry.append(("rank", order.index(number)))
-        if blob is None or not isinstance(entry, Pairs):
+        if blob is None:
             continue
         correct: dict[str, Any] = {}
-        if any(key == "zstd" for key, _ in entry):
+        if "zstd" in keys:
             correct["zstd"] = [len(blob), hashlib.sha256(blob).digest()]
             blob = (frames or {}).get(number) or zstd.compress(blob, 1)
         correct |= {"size": len(blob), "sha256": hashlib.sha256(blob).digest()}
-        entry[:] = [pair for pair in entry if pair[0] not in list(correct)] + list(
-            correct.items()
-        )  # a key may be a list
+        names = list(correct)  # a key may be a list, which no dict has
+        others = [pair for pair in entry if pair[0] not in names]
+        entry[:] = [*others, *correct.items()]
         if blob:
             joined += bytes(-len(joined) % 64 + _shift_of(dict(_texts(entry)))) + blob
-    return b"".join(pack(each) for each in index), bytes(joined)
+    return pack_all(index), bytes(joined)
 
 
 def _texts(value: Any) -> list[tuple[str, Any]]:
     """Return the pairs of a map whose keys are texts."""
-    return (
-        [(key, each) for key, each in value if isinstance(key, str)]
-        if isinstance(value, Pairs)
-        else []
-    )
+    if not isinstance(value, Pairs):
+        return []
+    return [(key, each) for key, each in value if isinstance(key, str)]
 
 
 def _maps(index: list[Any], name: str) -> list[Any]:
@@ -495,7 +498,8 @@ def _blobs_of(index: list[Any], blobs: bytes) -> list[bytes | None]:
             start = at
             if size:
                 start += -at % 64 + _shift_of(result)
-            blob, at = blobs[start : start + size], start + size
+            blob = blobs[start : start + size]
+            at = start + size
         if blob is not None and "zstd" in result:
             try:
                 blob = zstd.ZstdDecompressor().decompress(blob, max_length=MOST)
@@ -520,22 +524,14 @@ def mutate_bundle(data: bytes, random: Random) -> bytes:
     if choice == 1:
         return bundle_of(mutate_bytes(pages[0], random), blobs)
     if objects and isinstance(objects[0], Pairs):
-        ranks = {
-            rank: at
-            for at, each in enumerate(_maps(objects, "modules"))
-            if isinstance(rank := dict(_texts(each)).get("rank"), int)
-        }
-        objects[0].append(("roots", head.get("roots", [ranks[rank] for rank in sorted(ranks)])))
+        objects[0].append(("roots", head.get("roots", _roots_by_rank(objects))))
     parts = _blobs_of(objects, blobs)
     references = [number for number, part in enumerate(parts) if part is not None]
     frames = {}
-    if choice == 2 and any(key == "zstd" for each in _entries(objects) for key, _ in _texts(each)):
-        frames = {
-            number: mutate_bytes(
-                zstd.compress(parts[number] or b"", random.choice((1, 19))), random
-            )
-            for number in references
-        }
+    if choice == 2 and any("zstd" in dict(_texts(each)) for each in _entries(objects)):
+        for number in references:
+            frame = zstd.compress(parts[number] or b"", random.choice((1, 19)))
+            frames[number] = mutate_bytes(frame, random)
     elif choice < 7 and references:
         number = random.choice(references)
         parts[number] = mutate_msgpack(parts[number] or b"", random)
@@ -548,8 +544,18 @@ def mutate_bundle(data: bytes, random: Random) -> bytes:
     else:
         mutate_tree(objects, random)
         if random.randrange(3):
-            return bundle_of(b"".join(pack(each, random) for each in objects), blobs)
+            return bundle_of(pack_all(objects, random), blobs)
     return bundle_of(*assemble(objects, parts, frames))
+
+
+def _roots_by_rank(objects: list[Any]) -> list[int]:
+    """Return the numbers of the modules that have a rank, in its order."""
+    ranks = {}
+    for at, each in enumerate(_maps(objects, "modules")):
+        rank = dict(_texts(each)).get("rank")
+        if isinstance(rank, int):
+            ranks[rank] = at
+    return [ranks[rank] for rank in sorted(ranks)]
 
 
 def mutate_pages(data: bytes, random: Random) -> bytes:
@@ -566,7 +572,7 @@ def mutate_pages(data: bytes, random: Random) -> bytes:
     if random.randrange(3):
         if random.randrange(4):
             mutate_tree(objects, random)
-            pages[number] = b"".join(pack(each, random) for each in objects)
+            pages[number] = pack_all(objects, random)
         else:
             pages[number] = mutate_bytes(pages[number], random)
         count = random.choice(
@@ -580,7 +586,8 @@ def mutate_pages(data: bytes, random: Random) -> bytes:
             *rows[number][4:],
         ]
     if random.randrange(3) == 0:
-        one, other = random.randrange(len(pages)), random.randrange(len(pages))
+        one = random.randrange(len(pages))
+        other = random.randrange(len(pages))
         pages[one], pages[other] = pages[other], pages[one]
         rows[one][:4], rows[other][:4] = rows[other][:4], rows[one][:4]
     try:
@@ -589,7 +596,7 @@ def mutate_pages(data: bytes, random: Random) -> bytes:
         return mutate_bytes(data, random)
     if random.randrange(2):
         mutate_tree(packed, random)
-    return headed(b"".join(pack(each, random) for each in packed), b"".join(pages), blobs)[:MOST]
+    return headed(pack_all(packed, random), b"".join(pages), blobs)[:MOST]
 
 
 def mutate_kpack(data: bytes, random: Random) -> bytes:
@@ -603,12 +610,17 @@ def mutate_kpack(data: bytes, random: Random) -> bytes:
 def _correct_names(entry: Any, blob: bytes) -> None:
     """Replace the names of functions in an entry of the index with those in the module's bytes."""
     try:
-        fmap = next((each for each in unpack_all(blob) if isinstance(each, Pairs)), Pairs())
+        maps = [each for each in unpack_all(blob) if isinstance(each, Pairs)]
     except ValueError:
         return
-    names = [key for key, _ in fmap]
-    if isinstance(entry, Pairs):
-        entry[:] = [(key, names if key == "functions" else value) for key, value in entry]
+    names = []
+    if maps:
+        names = [key for key, _ in maps[0]]
+    if not isinstance(entry, Pairs):
+        return
+    for at, (key, _) in enumerate(entry):
+        if key == "functions":
+            entry[at] = (key, names)
 
 
 def _change_modules(objects: list[Any], parts: list[bytes | None], random: Random) -> None:
@@ -619,25 +631,23 @@ def _change_modules(objects: list[Any], parts: list[bytes | None], random: Rando
     count = len(entries)
     if random.randrange(2):
         number = random.randrange(count)
-        later = (
-            [random.randrange(number + 1, count) for _ in range(random.randrange(4))]
-            if number + 1 < count
-            else []
-        )
-        if isinstance(entries[number], Pairs):
-            entries[number][:] = [pair for pair in entries[number] if pair[0] != "imports"] + [
-                ("imports", later)
-            ]
-        return
-    depth = random.choice(
-        (1, 2, 5, 30)
-    )  # a chain of nodes, each of which imports the next one twice
-    for entry in entries:
+        later = []
+        if number + 1 < count:
+            for _ in range(random.randrange(4)):
+                later.append(random.randrange(number + 1, count))
+        entry = entries[number]
         if isinstance(entry, Pairs):
-            entry[:] = [
-                (key, _add_to_each(value, depth)) if key == "imports" else (key, value)
-                for key, value in entry
-            ]
+            entry[:] = [pair for pair in entry if pair[0] != "imports"]
+            entry.append(("imports", later))
+        return
+    # A chain of nodes, each of which imports the next one twice.
+    depth = random.choice((1, 2, 5, 30))
+    for entry in entries:
+        if not isinstance(entry, Pairs):
+            continue
+        for at, (key, value) in enumerate(entry):
+            if key == "imports":
+                entry[at] = (key, _add_to_each(value, depth))
     chain = [
         Pairs(
             [
