@@ -86,7 +86,9 @@ def _sources(root: Path) -> dict[Path, str]:
     the simulated driver, which are the same for each fault.
     """
     folders = sorted(root.glob("*/src")) + sorted(root.glob("plugins/*/src"))
-    files = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
+    files: list[Path] = []
+    for folder in folders:
+        files += sorted(folder.rglob("*.py"))
     scripts = ("tools/*.py", "browser/js/*.js", "browser/js/src/*.js")
     for pattern in (*scripts, "readers/c/*.c", "simulators/src/*/drivers/*/*.c"):
         files += sorted(root.glob(pattern))
@@ -95,26 +97,26 @@ def _sources(root: Path) -> dict[Path, str]:
 
 @cache
 def _test_paths(root: Path) -> list[Path]:
-    folders = [
-        folder
-        for pattern in ("*/tests", "plugins/*/tests", "tests")
-        for folder in root.glob(pattern)
-    ]
-    return [*folders, *(path for folder in folders for path in folder.rglob("test_*.py"))]
+    folders: list[Path] = []
+    for pattern in ("*/tests", "plugins/*/tests", "tests"):
+        folders += root.glob(pattern)
+    files: list[Path] = []
+    for folder in folders:
+        files += folder.rglob("test_*.py")
+    return folders + files
 
 
 def place_of(breakage: Breakage, root: Path) -> Path | str:
     """Return the file with the text of a fault; if there is not exactly one, the problem."""
-    found = {
-        path: text.count(breakage.find)
-        for path, text in _sources(root).items()
-        if breakage.within in path.as_posix()
-    }
-    places = [path for path, count in found.items() if count]
+    places: list[Path] = []
+    for path, text in _sources(root).items():
+        if breakage.within in path.as_posix():
+            places += [path] * text.count(breakage.find)
     if not places:
         return "text not found"
-    if len(places) > 1 or found[places[0]] > 1:
-        return f"text found several times: {', '.join(path.relative_to(root).as_posix() for path in places)}"
+    if len(places) > 1:
+        names = [path.relative_to(root).as_posix() for path in dict.fromkeys(places)]
+        return f"text found several times: {', '.join(names)}"
     return places[0]
 
 

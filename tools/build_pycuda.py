@@ -182,13 +182,8 @@ def configuration(python: Path, folder: Path) -> str:
             [str(python), "-c", code], capture_output=True, text=True, check=True
         ).stdout.strip()
     )
-    includes = sorted(
-        {
-            str(path.parent)
-            for name in ("cuda.h", "cudaProfiler.h")
-            for path in (site / "nvidia").rglob(name)
-        }
-    )
+    headers = [*(site / "nvidia").rglob("cuda.h"), *(site / "nvidia").rglob("cudaProfiler.h")]
+    includes = sorted({str(path.parent) for path in headers})
     if not any((Path(path) / "cuda.h").exists() for path in includes):
         raise InstallError(f"{HEADERS[0]} has no cuda.h")
     (folder / "empty.c").write_text("int pycuda_links_with_this;\n")

@@ -323,11 +323,12 @@ def driver_files() -> dict[str, str]:
         vendors.mkdir(parents=True, exist_ok=True)
         (vendors / "nvidia.icd").write_text("libnvidia-opencl.so.1\n")
         variables["OCL_ICD_VENDORS"] = str(vendors)
-    files = [path for base in VULKAN for path in glob.glob(f"{base}/vulkan/icd.d/nvidia*.json")]
+    files: list[str] = []
+    for base in VULKAN:
+        files += glob.glob(f"{base}/vulkan/icd.d/nvidia*.json")
     if files:
-        variables["VK_DRIVER_FILES"] = variables["VK_ICD_FILENAMES"] = files[
-            0
-        ]  # a loader older than 1.3.207 reads the second
+        # A loader older than 1.3.207 reads the second.
+        variables["VK_DRIVER_FILES"] = variables["VK_ICD_FILENAMES"] = files[0]
     return variables
 
 

@@ -17,6 +17,7 @@ import shutil
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 
 from environments import ROOT, InstallError, install, python_of
 from environments import VENV as ENVIRONMENT
@@ -107,7 +108,7 @@ def run_all(readers: list[Reader], seconds: float, jobs: int, seed: str, guided:
         return results
 
     with ThreadPoolExecutor(jobs) as pool:
-        return [each for results in pool.map(run, readers) for each in results]
+        return list(chain.from_iterable(pool.map(run, readers)))
 
 
 if __name__ == "__main__":

@@ -568,9 +568,10 @@ def write() -> None:
         (folder / CONTENTS).write_text(text + "\n", encoding="utf-8")
     golden_bad.write(GOLDEN / "bad")
     golden_later.write(GOLDEN / "later")
-    for path in sorted(
-        path for name in (*VERSIONS, "bad", "later") for path in (GOLDEN / name).iterdir()
-    ):
+    paths: list[Path] = []
+    for name in (*VERSIONS, "bad", "later"):
+        paths += (GOLDEN / name).iterdir()
+    for path in sorted(paths):
         print(f"{path.stat().st_size:8}  {path.relative_to(ROOT)}")
 
 

@@ -10,6 +10,7 @@ import hashlib
 import json
 import struct
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -1081,22 +1082,19 @@ def sound() -> dict[str, bytes]:
 
 def cases() -> dict[str, bytes]:
     """Return every bad file by its name."""
-    made = {
-        f"{name}.devmod": data
-        for cases in (
-            _bundles(),
-            _heads(),
-            _padding(),
-            _pages(),
-            _compressed(),
-            _features(),
-            _places(),
-            _parts(),
-            _sections(),
-            _repeated(),
-        )
-        for name, data in cases
-    }
+    bundles = chain(
+        _bundles(),
+        _heads(),
+        _padding(),
+        _pages(),
+        _compressed(),
+        _features(),
+        _places(),
+        _parts(),
+        _sections(),
+        _repeated(),
+    )
+    made = {f"{name}.devmod": data for name, data in bundles}
     made |= {f"{name}.devmod": data for name, _, data in _ends()}
     made |= {f"{name}.bytes": data for name, data in _modules()}
     made |= {f"{name}.tvmimports": data for name, data in _blobs()}

@@ -55,10 +55,9 @@ def file_of(index: Any, blobs: bytes = b"", *, roots: Sequence[Any] = (0,), **he
     candidates = 0
     if isinstance(modules, list) and all(isinstance(each, dict) for each in modules):
         order = candidates_of(found, modules)
-        parts["modules"] = [
-            {**each, "rank": order.index(number)} if number in order else each
-            for number, each in enumerate(modules)
-        ]
+        parts["modules"] = list(modules)
+        for rank, number in enumerate(order):
+            parts["modules"][number] = {**modules[number], "rank": rank}
         candidates = len(order)
     records = sum(len(each) for each in (modules, others) if isinstance(each, list))
     page = msgpack.packb(parts)

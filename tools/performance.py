@@ -147,22 +147,26 @@ def table_text(table: Table) -> str:
         head = ["", table.unit]
     else:
         head = [table.unit, *(size(column) for column in table.columns)]
-    rows = [
-        [name, *(number(row[column]) if column in row else "" for column in table.columns)]
-        for name, row in table.values.items()
-    ]
-    return markdown([head, *rows]) + f"\n*{table.origin}*\n"
+    rows = [head]
+    for name, row in table.values.items():
+        cells = [name]
+        for column in table.columns:
+            cells.append(number(row[column]) if column in row else "")
+        rows.append(cells)
+    return markdown(rows) + f"\n*{table.origin}*\n"
 
 
 def bounds_text(names: Sequence[str], runs: Mapping[str, Any]) -> str:
     """Return the table of ratios of some benchmarks, or "" without figures."""
     rows = [["what", "ratio", "at most", "of"]]
     origins: dict[str, list[str]] = {}  # the versions of the peers by the date and the machine
-    for name, _, begin in (each.partition("/") for each in names):
+    for text in names:
+        name, _, begin = text.partition("/")
         run = runs.get(name, {"figures": ()})
-        checks = [
-            each for each in run["figures"] if "ratio" in each and each["what"].startswith(begin)
-        ]
+        checks = []
+        for each in run["figures"]:
+            if "ratio" in each and each["what"].startswith(begin):
+                checks.append(each)
         for each in checks:
             rows.append([each["what"], ratio_cell(each), ratio(each["most"]), each["of"]])
         if checks:

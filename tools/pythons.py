@@ -51,9 +51,9 @@ def works(interpreter: str) -> bool:
 
 def fill(python: Path) -> None:
     """Install the tested distributions and the test tools into an environment."""
-    editable = [
-        part for name in (*PACKAGES[1:], "simulators") for part in ("--editable", str(ROOT / name))
-    ]
+    editable: list[str] = []
+    for name in (*PACKAGES[1:], "simulators"):
+        editable += ["--editable", str(ROOT / name)]
     install(
         python,
         [*editable, "--editable", f"{ROOT / 'core'}[build,cli,conformance,tvm]", *group("test")],

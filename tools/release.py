@@ -290,11 +290,9 @@ def install_all(version: str) -> None:
             python = make_venv(OUT / "box", python=interpreter, pip=True)
             run([python, "-m", "pip", "install", "--quiet", f"{choice}=={version}"])
             shown = run([python, "-m", "devmod", "plugins"])
-            missing = [
-                kind
-                for kind in kinds
-                if kind in choice and f"devmod-{kind} {version}" not in re.sub(r" +", " ", shown)
-            ]
+            text = re.sub(r" +", " ", shown)
+            wanted = [kind for kind in kinds if kind in choice]
+            missing = [kind for kind in wanted if f"devmod-{kind} {version}" not in text]
             if missing:
                 raise SystemExit(f"release: {choice} does not show {', '.join(missing)}:\n{shown}")
             print("  pip, Python {}.{}: {}".format(*release, choice))

@@ -77,24 +77,28 @@ def _marked(tree: ast.Module) -> Iterator[tuple[str, str]]:
             isinstance(target, ast.Name) and target.id == "pytestmark" for target in node.targets
         )
     ]
-    of_module = [row for mark in marks for row in _rows(mark)]
+    of_module: list[str] = []
+    for mark in marks:
+        of_module += _rows(mark)
 
     def walk(body: list[ast.stmt], inherited: list[str], prefix: str) -> Iterator[tuple[str, str]]:
         for node in body:
-            if isinstance(
-                node, (ast.FunctionDef, ast.ClassDef)
-            ) and "pytest.mark.volume" not in map(ast.unparse, node.decorator_list):
-                own = [*inherited, *(row for mark in node.decorator_list for row in _rows(mark))]
-                if isinstance(node, ast.ClassDef):
-                    yield from walk(node.body, own, f"{prefix}{node.name}::")
-                elif node.name.startswith("test"):
-                    yield from ((row, prefix + node.name) for row in own)
+            if not isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                continue
+            if "pytest.mark.volume" in map(ast.unparse, node.decorator_list):
+                continue
+            own = list(inherited)
+            for mark in node.decorator_list:
+                own += _rows(mark)
+            if isinstance(node, ast.ClassDef):
+                yield from walk(node.body, own, f"{prefix}{node.name}::")
+            elif node.name.startswith("test"):
+                for row in own:
+                    yield row, prefix + node.name
 
-    return (
-        iter(())
-        if any("pytest.mark.volume" in ast.unparse(mark) for mark in marks)
-        else walk(tree.body, of_module, "")
-    )
+    if any("pytest.mark.volume" in ast.unparse(mark) for mark in marks):
+        return iter(())
+    return walk(tree.body, of_module, "")
 
 
 def _rows(mark: ast.expr) -> Iterator[str]:
@@ -102,16 +106,13 @@ def _rows(mark: ast.expr) -> Iterator[str]:
     parameters.
     """
     for node in ast.walk(mark):
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr == "row"
-        ):
-            yield from (
-                argument.value
-                for argument in node.args
-                if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
-            )
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        if node.func.attr != "row":
+            continue
+        for argument in node.args:
+            if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+                yield argument.value
 
 
 def page() -> str:

@@ -47,7 +47,7 @@ def _program(*names: str) -> Callable[[], bool]:
 
 
 def _vulkan(pattern: str) -> Callable[[], bool]:
-    return lambda: any(True for folder in _VULKAN for _ in folder.glob(pattern))
+    return lambda: any(list(folder.glob(pattern)) for folder in _VULKAN)
 
 
 #: For the demo and everything else: kernels compiled, and devices to run them on.

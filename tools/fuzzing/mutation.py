@@ -14,6 +14,7 @@ import struct
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from random import Random
 from typing import Any
 
@@ -666,16 +667,14 @@ def _change_modules(objects: list[Any], parts: list[bytes | None], random: Rando
 
 def _change_repeats(objects: list[Any], random: Random) -> None:
     """Change, add or remove a number in the repeats of a module."""
-    repeats = [
-        value
-        for entry in _maps(objects, "modules")
-        if isinstance(entry, Pairs)
-        for key, value in entry
-        if key == "repeats"
-    ]
-    numbers = [
-        each for value in repeats if type(value) is list for each in value if type(each) is list
-    ]  # no maps: `Pairs` are lists
+    numbers: list[list[Any]] = []
+    for entry in _maps(objects, "modules"):
+        if not isinstance(entry, Pairs):
+            continue
+        for key, value in entry:
+            if key == "repeats" and type(value) is list:
+                # No maps: `Pairs` are lists.
+                numbers += [each for each in value if type(each) is list]
     if not numbers:
         return
     chosen = random.choice(numbers)
@@ -686,11 +685,13 @@ def _change_repeats(objects: list[Any], random: Random) -> None:
 
 
 def _add_to_each(numbers: Any, by: int) -> Any:
-    return (
-        [each + by if isinstance(each, int) else each for each in numbers]
-        if isinstance(numbers, list)
-        else numbers
-    )
+    if not isinstance(numbers, list):
+        return numbers
+    results = list(numbers)
+    for at, each in enumerate(numbers):
+        if isinstance(each, int):
+            results[at] = each + by
+    return results
 
 
 # -- TVM
@@ -834,7 +835,7 @@ def mutate_spirv(data: bytes, random: Random) -> bytes:
     for part in parts:
         if random.randrange(200):
             part[0] = (len(part) << 16) | (part[0] & 0xFFFF)
-    flat = words[:5] + [word for part in parts for word in part]
+    flat = [*words[:5], *chain.from_iterable(parts)]
     return struct.pack(f"<{len(flat)}I", *flat)[:MOST]
 
 
@@ -998,5 +999,12 @@ def mutate_onnx(data: bytes, random: Random) -> bytes:
 
 def _inner(message: Any) -> list[Any]:
     """Return the messages in a message."""
-    values = [value for field, value in message.ListFields() if field.message_type is not None]
-    return [each for value in values for each in (value if hasattr(value, "__len__") else [value])]
+    messages: list[Any] = []
+    for field, value in message.ListFields():
+        if field.message_type is None:
+            continue
+        if hasattr(value, "__len__"):
+            messages += value
+        else:
+            messages.append(value)
+    return messages

@@ -66,11 +66,9 @@ def run_readers(
     settings = {name: value for name, value in os.environ.items() if not name.startswith("DEVMOD_")}
     settings["PYTHONPATH"] = str(TOOLS)
     folder.mkdir(parents=True, exist_ok=True)
-    words = [
-        word
-        for reader, arguments in readers.items()
-        for word in ("+", reader, str(folder), *arguments)
-    ]
+    words: list[str] = []
+    for reader, arguments in readers.items():
+        words += ["+", reader, str(folder), *arguments]
     command = [sys.executable, "-m", module, *words[1:]]
     with (folder / "log").open("wb") as log:
         try:

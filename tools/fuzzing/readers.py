@@ -323,13 +323,11 @@ def read_programs(data: bytes) -> None:
         program.lifetimes()
         if attempt(lambda program=program: [check_names(program)]) is None:  # type: ignore[misc, func-returns-value]
             continue
-        expressions = [length for each in program.arrays() for length in each.shape]
-        expressions += [
-            each
-            for step in program.steps
-            for dims in (step.grid, step.threads, step.block)
-            for each in dims
-        ]
+        expressions: list[Any] = []
+        for each in program.arrays():
+            expressions += each.shape
+        for step in program.steps:
+            expressions += (*step.grid, *step.threads, *step.block)
         values: dict[Any, int] = dict.fromkeys([each.name for each in program.scalars], 3)
         values |= dict.fromkeys([each for each in expressions if isinstance(each, str)], 3)
         for expression in expressions:
@@ -1312,7 +1310,10 @@ def _source_readers() -> Iterator[Reader]:
 
 
 def _payloads(suffixes: tuple[str, ...]) -> list[bytes]:
-    return [data for suffix in suffixes for data in seeds.vectors("arch", suffix)]
+    payloads: list[bytes] = []
+    for suffix in suffixes:
+        payloads += seeds.vectors("arch", suffix)
+    return payloads
 
 
 def _tvm_seeds(kind: str) -> list[bytes]:

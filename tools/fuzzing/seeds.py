@@ -22,11 +22,9 @@ _VECTORS = ROOT / "core" / "tests" / "vectors"
 
 def golden(suffix: str) -> list[bytes]:
     """Return the golden files of a suffix, the valid ones first."""
-    return [
-        path.read_bytes()
-        for part in ("v1", "bad")
-        for path in sorted((_GOLDEN / part).glob(f"*{suffix}"))
-    ]
+    valid = sorted((_GOLDEN / "v1").glob(f"*{suffix}"))
+    bad = sorted((_GOLDEN / "bad").glob(f"*{suffix}"))
+    return [path.read_bytes() for path in valid + bad]
 
 
 def vectors(part: str, suffix: str = "") -> list[bytes]:
@@ -71,19 +69,18 @@ def _flat_table(fields: Mapping[int, object]) -> tuple[bytes, int]:
     return bytes(made), start
 
 
+def _tag(name: bytes, value: bytes) -> bytes:
+    return name + struct.pack("<H", len(value)) + value
+
+
 def metallib(functions: Mapping[str, Sequence[Mapping[int, object]] | None]) -> bytes:
     """Return a library of Metal: for each kernel the nodes that describe it, or None."""
     described = b""
     groups = b""
     for name, nodes in functions.items():
-        tags = b"".join(
-            tag + struct.pack("<H", len(value)) + value
-            for tag, value in (
-                (b"NAME", name.encode() + b"\0"),
-                (b"TYPE", b"\2"),
-                *([] if nodes is None else [(b"RFLT", struct.pack("<Q", len(described)))]),
-            )
-        )
+        tags = _tag(b"NAME", name.encode() + b"\0") + _tag(b"TYPE", b"\2")
+        if nodes is not None:
+            tags += _tag(b"RFLT", struct.pack("<Q", len(described)))
         groups += struct.pack("<I", len(tags) + 8) + tags + b"ENDT"
         if nodes is not None:
             table, start = _flat_table({1: list(nodes)})
@@ -144,12 +141,12 @@ def metallibs() -> list[bytes]:
 def containers() -> list[bytes]:
     """Return the containers of device code that the build side's tests have."""
     folders = [ROOT / "readers/tests/vectors/offload", ROOT / "readers/tests/vectors/kpack"]
-    return [
-        path.read_bytes()
-        for folder in folders
-        for path in sorted(folder.iterdir())
-        if path.suffix != ".md"
-    ]
+    files = []
+    for folder in folders:
+        for path in sorted(folder.iterdir()):
+            if path.suffix != ".md":
+                files.append(path.read_bytes())
+    return files
 
 
 def lookups() -> list[bytes]:
@@ -547,9 +544,10 @@ def words_of(texts: list[bytes]) -> list[str]:
     """Return the words of some programs, for a mutator."""
     import re
 
-    return sorted(
-        {word for text in texts for word in re.findall(r"\w+", text.decode("utf-8", "replace"))}
-    )
+    words: set[str] = set()
+    for text in texts:
+        words |= set(re.findall(r"\w+", text.decode("utf-8", "replace")))
+    return sorted(words)
 
 
 def onnx_models() -> list[bytes]:
