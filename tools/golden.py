@@ -405,13 +405,8 @@ def library_of_many() -> devmod.Module:
     """
     x = devmod.Param("x", "buffer", "float32", "rw")
     n = devmod.Param("n", "scalar", "int32")
-    forms = [
-        devmod.FunctionInfo("k", types, interface=devmod.Interface(params))
-        for types, params in (
-            (["handle", "int32"], [x, n]),
-            (["int32", "handle"], [n, x]),
-        )
-    ]
+    form = devmod.FunctionInfo("k", ["handle", "int32"], interface=devmod.Interface([x, n]))
+    other_form = devmod.FunctionInfo("k", ["int32", "handle"], interface=devmod.Interface([n, x]))
     made = []
     for number in range(70):
         names = [f"kernel_{number * 37 % 70:02}_{'of a long name ' * 24}"]
@@ -419,7 +414,9 @@ def library_of_many() -> devmod.Module:
             names.append(f"again_{number}")
         if number in (3, 40):
             names.append("größe")
-        functions = {name: forms[name == "größe" and number == 40] for name in names}
+        functions = dict.fromkeys(names, form)
+        if number == 40:
+            functions["größe"] = other_form
         source = {"cuda": "__global__ void k() {}"} if number in (5, 65) else None
         made.append(
             devmod.create_with_fallback("cuda", b"\x7fELF%d" % number, "cubin", functions, source)

@@ -131,11 +131,13 @@ def blobs_of(data: bytes) -> bytes:
 
 def with_pages(data: bytes, head: Mapping[str, Any], pages: Sequence[Any]) -> bytes:
     """Return a file with another head and other pages. The head gets their sizes and digests."""
-    packed = [each if isinstance(each, bytes) else msgpack.packb(each) for each in pages]
-    rows = [
-        [old[0], len(page), old[2], hashlib.sha256(page).digest(), *old[4:]]
-        for old, page in zip(head["pages"], packed, strict=True)
-    ]
+    packed = []
+    rows = []
+    for old, page in zip(head["pages"], pages, strict=True):
+        if not isinstance(page, bytes):
+            page = msgpack.packb(page)
+        packed.append(page)
+        rows.append([old[0], len(page), old[2], hashlib.sha256(page).digest(), *old[4:]])
     return headed({**head, "pages": rows}, b"".join(packed), blobs_of(data), number=data[8])
 
 

@@ -126,12 +126,12 @@ def read_installed(path: Path) -> dict[str, str]:
     """Read a list of distributions as ``pip list --format=freeze`` prints it. A line may lack the
     version.
     """
-    pairs = (line.strip().partition("==") for line in path.read_text(encoding="utf-8").splitlines())
-    return {
-        canonicalize_name(name): version
-        for name, _, version in pairs
-        if name and not name.startswith("#")
-    }
+    versions: dict[str, str] = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        name, _, version = line.strip().partition("==")
+        if name and not name.startswith("#"):
+            versions[canonicalize_name(name)] = version
+    return versions
 
 
 def _requirements(installed: Mapping[str, str]) -> list[str]:
@@ -167,9 +167,9 @@ def _closure(names: Iterable[str]) -> dict[str, str]:
         distribution = metadata.distribution(name)
         versions[name] = distribution.version
         needs = map(Requirement, distribution.requires or ())
-        queue += [
-            each for each in needs if each.marker is None or each.marker.evaluate({"extra": ""})
-        ]
+        for each in needs:
+            if each.marker is None or each.marker.evaluate({"extra": ""}):
+                queue.append(each)
     return versions
 
 

@@ -90,10 +90,10 @@ def copy_tree(version: str) -> list[Path]:
         target = TREE / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, target, follow_symlinks=False)
-    found = [
-        TREE / each.relative_to(ROOT)
-        for each in (*folders(), *([TVM] if python_of(WITH_TVM).exists() else []))
-    ]
+    sources = list(folders())
+    if python_of(WITH_TVM).exists():
+        sources.append(TVM)
+    found = [TREE / each.relative_to(ROOT) for each in sources]
     if not REPOSITORY:
         return found
     for folder in found:

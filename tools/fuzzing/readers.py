@@ -870,10 +870,10 @@ def read_onnx(data: bytes) -> None:
     model = read_model(scratch("k.onnx", data), {"": [1, (2, 3)]} if data[-1:] < b"\x80" else {})
     known = {"", *model.inputs, *model.constants}
     for name, (_, shape) in model.inputs.items():
-        if not all(
-            each.low <= each.high if isinstance(each, Range) else each > 0 for each in shape
-        ):
-            raise Breach(f"the input {name!r} has the shape {shape}")
+        for length in shape:
+            is_valid = length.low <= length.high if isinstance(length, Range) else length > 0
+            if not is_valid:
+                raise Breach(f"the input {name!r} has the shape {shape}")
     for node in model.nodes:
         if not known.issuperset(node.inputs):
             raise Breach(f"the node {node.operator!r} uses a value before it is made")
