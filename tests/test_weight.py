@@ -30,14 +30,8 @@ def test_no_part_is_larger_than_its_limit_or_smaller_without_a_row(
     assert large == expected != set()
 
 
-#: What is still to be unfolded. A part that no longer needs to be here may not be here.
-FOLDED = {"tools"}
-
-
 def test_no_part_is_denser_than_its_limits() -> None:
-    dense = weight.dense_problems()
-    assert {part: dense[part] for part in dense if part not in FOLDED} == {}
-    assert set(dense) >= FOLDED
+    assert weight.dense_problems() == {}
 
 
 #: A form of which a part may have none, or only a few, and how often it stands in a part that has
