@@ -9,9 +9,8 @@ import pytest
 from recorded_triton import recorded_kernel
 
 import devmod
-from devmod.interop import offload, triton, warp
+from devmod.interop import offload, triton
 
-FOLDER = Path(__file__).parent / "vectors"
 OFFLOAD = Path(__file__).parents[2] / "readers/tests/vectors/offload"
 
 
@@ -23,14 +22,6 @@ def test_the_functions_reach_the_readers() -> None:
         "ptx",
     ]
     assert offload.load(OFFLOAD / "images.fatbin", add.functions).kind == "bundle"
-    assert list(warp.load(FOLDER / "warp", "wp_motion_eaab996").functions) == [
-        "fill",
-        "move",
-        "move_backward",
-    ]
-    assert warp.bounds(3)["size"] == 3
-    with pytest.raises(devmod.ArgumentError):
-        warp.array(3, 1)
 
 
 class Missing:
@@ -41,7 +32,7 @@ class Missing:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
-@pytest.mark.parametrize("name", ["offload", "triton", "warp"])
+@pytest.mark.parametrize("name", ["offload", "triton"])
 def test_without_devmod_targets_the_error_names_it(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

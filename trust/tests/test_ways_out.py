@@ -52,6 +52,9 @@ WAYS: dict[str, Way | str] = {
     "devmod.program": lambda module, root: [
         *program("more", root if module.kind == "program" else module)
     ],
+    "devmod.replace_constants": lambda module, root: devmod.replace_constants(
+        root, {"c": memoryview(b"4321")}, partial=True
+    ),
     "devmod.save": lambda module, root: [devmod.save(root, "saved"), Path("saved").read_bytes()],  # type: ignore[func-returns-value]
     "devmod.verify": lambda module, root: str(devmod.verify(root)),
     "backend.payload_of": lambda module, root: backend.payload_of(module),

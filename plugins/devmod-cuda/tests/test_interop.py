@@ -1,4 +1,4 @@
-"""Kernels of other compilers run: Triton's, a fatbin's, Warp's, with the hidden arguments that
+"""Kernels of other compilers run: Triton's, a fatbin's, with the hidden arguments that
 their own launchers pass.
 """
 
@@ -12,9 +12,8 @@ from containers import FATBIN
 from recorded_triton import FOLDER, recorded_kernel
 
 import devmod
-from devmod.interop import offload, triton, warp
+from devmod.interop import offload, triton
 
-VECTORS = FOLDER.parent
 rng = np.random.default_rng(7)
 
 
@@ -122,33 +121,3 @@ def test_a_fatbin_is_taken_apart_and_its_ptx_runs(device: Any) -> None:
     out = np.zeros(10, np.float32)
     binaries[0]["add"](x, x, out, 10, grid=1)
     assert np.array_equal(out, 2 * x)
-
-
-def test_a_kernel_of_warp_with_a_struct_and_a_matrix(device: Any) -> None:
-    check(device, 80, 9.4)
-    module = next(each for each in warp.load(VECTORS / "warp").imports if each.format == "ptx")
-    n = 70
-    positions, speeds = (rng.random((n, 3), np.float32) for _ in range(2))
-    ours, theirs = (device.from_numpy(each) for each in (positions, speeds))
-    step = {"gravity": (0.0, 0.0, -9.5), "seconds": 0.25, "count": n}
-    turn = np.array([[0.0, 1.0], [-1.0, 0.0]], np.float32)
-    module["move"](
-        warp.bounds(n),
-        warp.array(ours, ndim=1),
-        warp.array(theirs, ndim=1),
-        step,
-        turn,
-        2.0,
-        threads=n,
-    )
-    speed = speeds + np.float32([0, 0, -9.5]) * np.float32(0.25)
-    speed[:, :2] = speed[:, :2] @ turn.T
-    assert np.allclose(ours.numpy(), positions + speed * np.float32(0.5), rtol=1e-5)
-
-
-def test_a_kernel_of_warp_with_two_dimensions(device: Any) -> None:
-    check(device, 80, 9.4)
-    module = next(each for each in warp.load(VECTORS / "warp").imports if each.format == "ptx")
-    grid = device.zeros((9, 14), "int32")
-    module["fill"](warp.bounds((9, 14)), warp.array(grid), threads=9 * 14)
-    assert np.array_equal(grid.numpy(), np.arange(9)[:, None] * 100 + np.arange(14))

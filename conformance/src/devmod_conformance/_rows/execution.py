@@ -410,7 +410,8 @@ def _measure(launch: devmod.Launch) -> tuple[devmod.Launch, float]:
         _require_between(times[-1], 0, perf_counter() - start, subject)
     least = min(_clock(launch) for _ in range(_TIMES))
     seconds = median(times)
-    _require_between(seconds, least / _SPREAD - _STEP, least * _SPREAD, subject)
+    _require_between(min(times), 0, least * _SPREAD, subject)
+    _require_between(seconds, least / _SPREAD - _STEP, inf, subject)
     return launch, seconds
 
 
