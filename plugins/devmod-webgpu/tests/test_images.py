@@ -32,6 +32,10 @@ READ = """
 @group(0) @binding(1) var<storage, read_write> x: array<f32>;
 @compute @workgroup_size(1) fn read() { x[0] = textureLoad(picture, vec2(0, 0), 0).x; }
 """
+WRITE = """
+@group(0) @binding(0) var picture: texture_storage_2d<rgba8unorm, write>;
+@compute @workgroup_size(1) fn mark() { textureStore(picture, vec2(0, 0), vec4f(1)); }
+"""
 
 
 def message_of(
@@ -248,6 +252,7 @@ def plain_device(device: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     from devmod_webgpu import _driver
     from devmod_webgpu._device import WebGPUDevice
 
+    device.zeros(1, "float32")  # it is opened with what it requests itself
     monkeypatch.setattr(_driver, "_REQUESTED", ("timestamp-query",))
     plain = WebGPUDevice(device._adapter, 7)
     assert plain.features == {"images", "timestamp-query"}
@@ -628,3 +633,17 @@ def test_unusable_textures_and_samplers_of_wgpu_are_refused(device: Any) -> None
         message_of(add, picture, grid=1)
         == "the webgpu function 'k': argument 1 'x' is an Image, and the kernel takes an array of uint32"
     )
+
+
+@pytest.mark.row("R37")
+def test_timestamps_do_not_time_a_launch_on_a_cpu(
+    device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After many images, those of lavapipe are both behind the work."""
+    if not device.is_cpu:
+        pytest.skip("the adapter is no CPU")
+    monkeypatch.setattr(type(device), "times", lambda *_: [0.0, 1e9])
+    launch = devmod.compile(WRITE, "webgpu")["mark"].bind(
+        device.image((2, 2), "rgba8unorm"), grid=1
+    )
+    assert 0 < launch.time() < 1e9

@@ -85,6 +85,7 @@ class WebGPUDevice(Device):
         self.vendor = str(adapter.info["vendor"]).strip()
         self.driver_version = str(adapter.info["description"]).strip()
         self.backend = str(adapter.info["backend_type"])
+        self.is_cpu = adapter.info["adapter_type"] == "CPU"
         self.summary = str(adapter.summary)
         self.features: frozenset[str] = _driver.features_of(adapter)
         size = _driver.subgroup_size_of(adapter)

@@ -257,9 +257,9 @@ class WebGPUKernel(Kernel):
             self._fill(uniforms, values, pack)
             built = self._built(values)
             groups = self._groups(built, uniforms, values)
-            if not device.timed:
-                # Without timestamps, the host's clock measures from an empty queue to an empty
-                # queue.
+            if device.is_cpu or not device.timed:
+                # The host's clock measures from an empty queue to an empty queue. Once an image was
+                # cleared, lavapipe writes the first timestamp of a pass behind its work.
                 from time import perf_counter
 
                 device.synchronize()
