@@ -192,3 +192,12 @@ def test_a_payload_that_is_not_text_begins_at_a_multiple_of_16() -> None:
     assert {data.index(each) % 16 for each in payloads} == {0}
     assert ["shift" in each for each in pages_of(data)[0]["modules"]].count(False) <= 3
     assert devmod.dumps(devmod.loads(data)) == data
+
+
+def test_modules_of_small_constants_are_one_if_their_bytes_are_equal() -> None:
+    modules = [loader(c=SMALL), loader(c=-1 - SMALL), loader(c=SMALL)]
+    data = devmod.dumps(devmod.bundle(*modules, mixed=True))
+    records = [each for page in pages_of(data) for each in page["modules"]]
+    assert [each["kind"] for each in records].count("const_loader") == 2
+    values = [each.get_global("c").numpy().tolist() for each in devmod.loads(data).imports]
+    assert sorted(values) == [(-1 - SMALL).tolist(), SMALL.tolist()]
