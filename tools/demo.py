@@ -151,6 +151,7 @@ def main() -> None:
         "devmod-core[cli]": core,
         "devmod-readers": readers,
         "devmod-runtime": wheel_of["devmod-runtime"],
+        "devmod-view": wheel_of["devmod-view"],  # for the command that the last lines name
         **expected,
     }
     gpu = simulated_gpu()
