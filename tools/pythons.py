@@ -52,7 +52,7 @@ def works(interpreter: str) -> bool:
 def fill(python: Path) -> None:
     """Install the tested distributions and the test tools into an environment."""
     editable: list[str] = []
-    for name in (*PACKAGES[1:], "simulators"):
+    for name in (*PACKAGES[1:], "simulators", "view"):
         editable += ["--editable", str(ROOT / name)]
     install(
         python,
