@@ -43,9 +43,11 @@ Section = tuple[int, int, int, int, int, int, int]
 #: its size.
 Symbol = tuple[int, int, int, int, int]
 
-#: The types of sections: notes, sections that take no bytes of the file, and dynamic symbols.
+#: The type of a section of notes.
 NOTES = 7
+#: The type of a section that takes no bytes of the file.
 NO_BITS = 8
+#: The type of a section of dynamic symbols.
 DYNAMIC_SYMBOLS = 11
 #: The type of segments that are loaded.
 LOADED = 1
