@@ -34,8 +34,7 @@ def test_no_part_is_denser_than_its_limits() -> None:
     assert weight.dense_problems() == {}
 
 
-#: A form of which a part may have none, or only a few, and how often it stands in a part that has
-#: a thousand nodes for each of its statements.
+#: A statement with each dense form, and the problem of a part of 1,000 nodes that has too many.
 PLANTED = {
     "conditional": ("x = a if b else c", "4.00 of the form 'conditional', and 3.0 are allowed"),
     "comprehension": (

@@ -89,8 +89,8 @@ def is_page(path: Path) -> bool:
     return path.parts[0] == "docs" and path.suffix == ".md" and path.name not in _NO_WORDS
 
 
-def _is_ours(path: Path) -> bool:
-    """Whether a file is of no distribution, and its density counts."""
+def _is_tooling(path: Path) -> bool:
+    """Whether a file is of a tool or a benchmark: its density counts, and its weight does not."""
     return path.parts[0] in _DENSE_FOLDERS
 
 
@@ -101,7 +101,7 @@ def files() -> dict[Path, str]:
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     results = {}
     for path in sorted({Path(name) for name in listed.split("\0") if name}):
-        counted = is_page(path) or (language_of(path) and (part_of(path) or _is_ours(path)))
+        counted = is_page(path) or (language_of(path) and (part_of(path) or _is_tooling(path)))
         if counted and (ROOT / path).is_file():
             results[path] = (ROOT / path).read_text(encoding="utf-8")
     return results
@@ -123,7 +123,7 @@ def counts() -> Counts:
     results: Counts = {each: Counter() for each in UNITS}
     for path, text in files().items():
         language = language_of(path)
-        if _is_ours(path):
+        if _is_tooling(path):
             continue
         if is_page(path):
             results["words"]["docs"] += len(text.split())

@@ -99,5 +99,4 @@ def _digest(module: Module, form: ConstantForm) -> bytes:
     if form.wire is not None:
         return sha256_of_parts(form.wire)
     assert isinstance(module, StoredModule)
-    entry = module.entry
-    return entry.stored_digest
+    return module.entry.stored_digest

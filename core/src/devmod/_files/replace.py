@@ -98,7 +98,8 @@ def _names(
             for param in interface.params:
                 name = param.extra.get("original")
                 if isinstance(name, str):
-                    originals.update({(id(each), param.name): name for each in module.imports})
+                    for each in module.imports:
+                        originals[id(each), param.name] = name
             found = interface.extra.get("folded")
             if isinstance(found, dict):
                 for name, identity in found.items():
@@ -121,8 +122,11 @@ def _check(
     """Raise ArgumentError for values that constants cannot get."""
     missing = sorted(places.keys() - given.keys())
     unknown = sorted(given.keys() - places.keys() - folded.keys())
-    misfits, ambiguous, fixed = list[str](), list[str](), list[str]()
-    example = advice = ""
+    misfits: list[str] = []
+    ambiguous: list[str] = []
+    fixed: list[str] = []
+    example = ""
+    advice = ""
     for name, value in sorted(given.items()):
         known = [constants[own] for own, constants in places.get(name, ())]
         if name in folded and folded[name] != {value.identity}:
