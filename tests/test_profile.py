@@ -558,7 +558,8 @@ def test_a_profile_that_begins_in_a_call_has_the_next_one_and_none_after_it(
     assert len(p.records) == length
 
 
-def test_a_profile_has_the_launches_of_a_program_of_several_modules() -> None:
+@pytest.mark.parametrize("called_before", [False, True])
+def test_a_profile_has_the_launches_of_a_program_of_several_modules(called_before: bool) -> None:
     steps, x = ["add(x=x, v=1, threads=n)"], devmod.device("opencl").zeros(64, "float32")
     modules = [
         devmod.program(
@@ -566,6 +567,9 @@ def test_a_profile_has_the_launches_of_a_program_of_several_modules() -> None:
         )
         for _ in range(2)
     ]
+    if called_before:
+        for module in modules:
+            module["p"](x)
     function = devmod.bundle(*modules)["p"]
     function(x)
     with devmod.profile() as p:

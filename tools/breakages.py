@@ -32,7 +32,7 @@ TABLE = ROOT / "tools" / "breakages.toml"
 COPY = ROOT / "build" / "breakages"
 #: The longest run of the expected tests, in seconds. A fault may make a test hang, and that is
 #: noticed too.
-_TIMEOUT = 600
+_LIMIT = 600
 
 
 #: The readers of files, and the folders of their sources.
@@ -55,6 +55,8 @@ class Breakage(NamedTuple):
         fail.
     within
         A part of the paths in which `find` is searched.
+    limit
+        The longest run of the tests in seconds: less than usual for a fault that makes one hang.
     """
 
     name: str
@@ -63,6 +65,7 @@ class Breakage(NamedTuple):
     replace: str
     tests: list[str]
     within: str = ""
+    limit: int = _LIMIT
 
 
 def breakages() -> list[Breakage]:
@@ -154,9 +157,9 @@ def update_copy() -> Path:
     return python_of(COPY / ".venv")
 
 
-def run(python: Path, tests: list[Path], option: str) -> tuple[str, str]:
-    """Run tests up to the first failure; return that test, or "" if all pass, and the end of the
-    output.
+def run(python: Path, tests: list[Path], option: str, limit: int) -> tuple[str, str]:
+    """Run tests up to the first failure, for at most `limit` seconds; return that test, or "" if
+    all pass, and the end of the output.
     """
     command = [
         str(python),
@@ -178,7 +181,7 @@ def run(python: Path, tests: list[Path], option: str) -> tuple[str, str]:
         start_new_session=True,
     ) as process:
         try:
-            out, errors = process.communicate(timeout=_TIMEOUT)
+            out, errors = process.communicate(timeout=limit)
         except subprocess.TimeoutExpired:
             return "a test, which hangs", ""
         finally:
@@ -209,7 +212,7 @@ def plant(breakage: Breakage, python: Path) -> tuple[bool, str]:
         path.write_text(text.replace(breakage.find, breakage.replace))
         if path.suffix == ".py":
             compile(path.read_text(), str(path), "exec")
-        failed, output = run(python, tests, "--cache-clear")
+        failed, output = run(python, tests, "--cache-clear", breakage.limit)
     finally:
         shutil.move(original, path)
     if not failed:
@@ -219,7 +222,7 @@ def plant(breakage: Breakage, python: Path) -> tuple[bool, str]:
             if " passed" in output
             else f"not tried, since its tests cannot run here: {output}",
         )
-    if "::" in failed and run(python, tests, "--last-failed")[0]:
+    if "::" in failed and run(python, tests, "--last-failed", _LIMIT)[0]:
         return False, f"{failed} fails without the fault too"
     return True, failed
 
