@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 import sys
+import tokenize
 import tomllib
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -27,10 +29,13 @@ LAYERS = {
     "_modules": {*_FORMATS, "_formats", "_arrays"},
     "_files": _FILES,
     "worker": {"_util"},
+    "_explain": {"errors", "_util", "_values", "_plugins", "targets", "_modules"},
     "_doctor": {"errors", "_util", "_plugins", "targets", "worker"},
     "interop": {*_FILES, "_files"},
-    "_cli": {*_FILES, "_files", "worker"},
+    "_cli": {*_FILES, "_files", "worker", "_explain"},
 }
+#: The rooms of core that nothing of a load, a save, a look-up or a fallback imports.
+ASIDE = {"worker", "_explain", "_doctor", "interop", "_cli"}
 #: The packages that name for type checkers what they import at its first use.
 LAZY = {"devmod", "devmod.backend", "devmod.interop", "devmod_runtime"}
 PROJECTS = sorted(
@@ -84,6 +89,75 @@ def test_a_layer_imports_the_layers_below_it_alone(name: str) -> None:
         and to != "devmod"
     ]
     assert wrong == []
+
+
+def test_the_rooms_aside_are_above_the_others() -> None:
+    for name in LAYERS.keys() - ASIDE:
+        assert ASIDE.isdisjoint(LAYERS[name]), name
+
+
+#: A save, a load, a look-up and a fallback of one kind, where core is the only wheel; and the files
+#: of core that they have imported.
+FOUR_ACTIONS = """
+import sys
+import devmod
+
+kernel = devmod.create_with_fallback("opencl", b"kernel", "cl", {"f": devmod.FunctionInfo("f", ["handle"])})
+devmod.save(kernel, "f.devmod")
+found = devmod.load("f.devmod")
+assert found.functions["f"].arg_types == ("handle",)
+for module, error in (found, devmod.NotRegisteredError), (kernel, devmod.RuntimeNotLinkedError):
+    try:
+        module["f"]
+    except error:
+        continue
+    raise AssertionError(module)
+for name, module in list(sys.modules.items()):
+    if name.split(".")[0] == "devmod":
+        print(name, module.__file__)
+"""
+
+
+def tokens(path: Path) -> int:
+    """Return the tokens of a file, without comments and the ends of lines. A string is one, as in
+    Python 3.11.
+    """
+    count = depth = 0
+    with tokenize.open(path) as file:
+        for token in tokenize.generate_tokens(file.readline):
+            name = tokenize.tok_name[token.type]
+            if name == "FSTRING_END":
+                depth -= 1
+            if depth == 0 and name not in LAYOUT:
+                count += 1
+            if name == "FSTRING_START":
+                depth += 1
+    return count
+
+
+#: What they imported in November 2026, which is the limit.
+MOST_TOKENS = 61_942
+LAYOUT = {"COMMENT", "NL", "NEWLINE", "INDENT", "DEDENT", "ENCODING", "ENDMARKER"}
+
+
+@pytest.mark.row("R6", "R39")
+def test_one_kind_imports_no_more_of_core_than_the_readme_says(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", FOUR_ACTIONS]
+    allowed = {"DEVMOD_PLUGINS_ALLOW": "devmod-core", "DEVMOD_CACHE_DIR": str(tmp_path), "PATH": ""}
+    for _ in range(2):  # the first process lists the folders of sys.path, with modules for that
+        output = subprocess.run(
+            command, check=True, capture_output=True, text=True, cwd=tmp_path, env=allowed
+        ).stdout
+    files = dict(line.split(" ", 1) for line in output.splitlines())
+    assert {name for name in files if layer(name) in ASIDE} == set()
+
+    readme = (ROOT / "README.md").read_text()
+    (said,) = re.findall(r"import (\d+) files of it, fewer than ([\d,]+) tokens", readme)
+    most = int(said[1].replace(",", ""))
+    assert len(files) == int(said[0])
+    count = sum(tokens(Path(each)) for each in files.values())
+    assert most - 1000 <= count < most
+    assert count <= MOST_TOKENS
 
 
 def test_no_test_measures_time() -> None:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from devmod._arrays.empty import empty as empty
     from devmod._doctor import Report as Report
     from devmod._doctor import doctor as doctor
+    from devmod._explain import Explanation as Explanation
+    from devmod._explain import explain as explain
     from devmod._files.bundle_file import bundle as bundle
     from devmod._files.bundle_file import dumps as dumps
     from devmod._files.bundle_file import installed as installed
@@ -39,8 +41,6 @@ if TYPE_CHECKING:
     from devmod._modules.create import create_with_fallback as create_with_fallback
     from devmod._modules.create import load_from_bytes as load_from_bytes
     from devmod._modules.create import load_from_file as load_from_file
-    from devmod._modules.explain import Explanation as Explanation
-    from devmod._modules.explain import explain as explain
     from devmod._modules.module import Module as Module
     from devmod._plugins.devices import device as device
     from devmod._plugins.devices import devices as devices
@@ -99,13 +99,13 @@ _NAMES = {
     "_arrays.array": "Array",
     "_arrays.empty": "empty",
     "_doctor": "Report doctor",
+    "_explain": "Explanation explain",
     "_files.bundle_file": "bundle dumps installed load loads save",
     "_formats.raw": "load_metadata_from_json",
     "_formats.trust": "trust",
     "_modules.compile": "build compile program step",
     "_modules.const_loader": "const_loader",
     "_modules.create": "create create_with_fallback load_from_bytes load_from_file",
-    "_modules.explain": "Explanation explain",
     "_modules.module": "Module",
     "_files.replace": "replace_constants",
     "_plugins.devices": "device devices",

@@ -71,13 +71,13 @@ if TYPE_CHECKING:
     from devmod._values.image_formats import FILTERS as FILTERS
     from devmod._values.image_formats import IMAGE_FORMATS as IMAGE_FORMATS
     from devmod._values.image_formats import ImageFormat as ImageFormat
-    from devmod._values.info import PipelineConstant as PipelineConstant
-    from devmod._values.info import constants_of as constants_of
     from devmod._values.info import interface_text as interface_text
     from devmod._values.limits import LIMITS as LIMITS
     from devmod._values.param import LAUNCH_KEYWORDS as LAUNCH_KEYWORDS
     from devmod._values.param import expression_text as expression_text
     from devmod._values.param import members_by_value as members_by_value
+    from devmod._values.pipeline_constants import PipelineConstant as PipelineConstant
+    from devmod._values.pipeline_constants import constants_of as constants_of
     from devmod._values.requirements import Capabilities as Capabilities
     from devmod._values.requirements import Requirements as Requirements
     from devmod._values.requirements import device_of_call as device_of_call
@@ -129,9 +129,10 @@ _NAMES = {
     "_values.dtypes": "ConversionError STRUCT_FORMATS array_bytes dtype_name parse_dtype",
     "_values.features": "FEATURES",
     "_values.image_formats": "ADDRESS_MODES FILTERS IMAGE_FORMATS ImageFormat",
-    "_values.info": "PipelineConstant constants_of interface_text",
+    "_values.info": "interface_text",
     "_values.limits": "LIMITS",
     "_values.param": "LAUNCH_KEYWORDS expression_text members_by_value",
+    "_values.pipeline_constants": "PipelineConstant constants_of",
     "_values.requirements": "Capabilities Requirements device_of_call fits requirements",
     "_values.tags": (
         "COOPERATIVE_TAG DYNAMIC_SHARED_MEMORY GRID_TAGS PROGRAMMATIC_TAG REQUIRED_BLOCK_TAG WRITE_ACCESS_TAG tag_problem value_tags"

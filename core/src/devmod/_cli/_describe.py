@@ -31,8 +31,9 @@ from devmod._plugins.specs import find_spec, format_of_suffix, loading_hint, spe
 from devmod._util.magic import detect_form
 from devmod._util.regular_files import open_regular
 from devmod._values.code import Source
-from devmod._values.info import FunctionInfo, Interface, block_text, constants_of, signature_text
+from devmod._values.info import FunctionInfo, Interface, block_text, signature_text
 from devmod._values.param import declaration_text, expression_text
+from devmod._values.pipeline_constants import constants_of
 from devmod._values.tags import tag_problem
 from devmod.errors import DevmodError, FormatError, ToolchainNotFoundError, admission_hint
 from devmod.targets import PROGRAM

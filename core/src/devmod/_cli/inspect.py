@@ -24,7 +24,7 @@ from devmod.errors import function_not_found
 from devmod.targets import PROGRAM
 
 if TYPE_CHECKING:
-    from devmod._modules.explain import Explanation
+    from devmod._explain import Explanation
 
 #: The maximum number of functions in a line, and of a program's steps.
 _MAX_NAMES = 8

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from devmod._formats.index import CONSTANTS
 from devmod._formats.parts import MIN_PART, StoredPart, find_equal
-from devmod._modules.const_loader import ConstLoaderModule, load_from_bytes
 from devmod._modules.stored import StoredModule
 from devmod._util.buffers import flat
 from devmod._util.digest import sha256_of_parts
@@ -12,7 +10,7 @@ from devmod.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from devmod._modules.module import Module
     from devmod._values.code import Binary
@@ -50,11 +48,10 @@ class ConstantPlan:
         same constants.
     """
 
-    def __init__(self, modules: Iterable[Module]) -> None:
+    def __init__(self, loaders: Sequence[Module]) -> None:
         self.parts: list[StoredPart | Binary] = []
         self.forms: dict[int, ConstantForm] = {}
         self.same: dict[int, Module] = {}
-        loaders = [each for each in modules if each.kind == CONSTANTS]
         for each in loaders:
             wire, parts = _split(each)
             start = len(self.parts)
@@ -82,6 +79,8 @@ def _split(module: Module) -> tuple[Sequence[Binary] | None, Sequence[StoredPart
     """Return a module's bytes for a file, and its parts."""
     if isinstance(module, StoredModule) and module.has_digest:
         return None, module.parts
+    from devmod._modules.const_loader import ConstLoaderModule, load_from_bytes
+
     constants = module
     if not isinstance(module, ConstLoaderModule):
         wire = module.wire_parts()

@@ -8,7 +8,7 @@ from collections import Counter
 from itertools import chain
 
 from devmod._formats.index import candidates_of
-from devmod._modules.bundle import BundleModule
+from devmod._modules.module import holds_candidates
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,14 +95,10 @@ class Order:
 
     def _nodes(self) -> dict[int, Sequence[int]]:
         """Return the places of the nodes of candidates, with the places of their imports."""
-        # A module's class is an abstract one, whose isinstance takes long.
-        classes = {type(each) for each in self.modules}
-        bundles = {each for each in classes if issubclass(each, BundleModule)}
         nodes: dict[int, Sequence[int]] = {}
-        if bundles:
-            for place, module in enumerate(self.modules):
-                if type(module) in bundles:
-                    nodes[place] = self.imports.get(place, ())
+        for place, module in enumerate(self.modules):
+            if holds_candidates(module):
+                nodes[place] = self.imports.get(place, ())
         return nodes
 
     def _count_names(self) -> Counter[str]:

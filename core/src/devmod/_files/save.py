@@ -10,20 +10,13 @@ import gc
 import os
 import sys
 
-from devmod._files.constants import ConstantPlan
 from devmod._files.index_writer import IndexWriter
 from devmod._files.order import Order
 from devmod._formats import index as _index
-from devmod._formats.blobs import compress as compressed
-from devmod._formats.blobs import level_of, library_text, too_many_values
 from devmod._formats.index import NO_DIGEST, Unpacking
 from devmod._formats.pages import Index, data_parts
-from devmod._formats.parts import StoredPart
-from devmod._formats.repeats import MAX_REPEATS, repeated_size
 from devmod._formats.wire import pack, packer, payload_offset, share_shaders
-from devmod._modules.agreement import agreements, pack_agreements
-from devmod._modules.bundle import BundleModule
-from devmod._modules.module import LibraryModule, Module, ordered
+from devmod._modules.module import LibraryModule, Module, holds_candidates, ordered
 from devmod._modules.payload import PayloadModule
 from devmod._modules.stored import StoredModule
 from devmod._modules.variant import variant_of, variant_of_code
@@ -32,7 +25,6 @@ from devmod._plugins.specs import find_spec
 from devmod._util.buffers import flat
 from devmod._util.digest import run_both, sha256_of, sha256_of_parts
 from devmod._util.text import escape, is_valid_name
-from devmod._values.origin import Origin
 from devmod.errors import FormatError, list_names
 
 TYPE_CHECKING = False
@@ -41,11 +33,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import IO, Any, BinaryIO
 
-    from devmod._files.constants import ConstantForm
+    from devmod._files.constants import ConstantForm, ConstantPlan
     from devmod._files.index_writer import Parts, Record
+    from devmod._formats.parts import StoredPart
     from devmod._formats.repeats import Repeats
     from devmod._modules.agreement import Agreement
+    from devmod._modules.bundle import BundleModule
     from devmod._values.code import Binary
+    from devmod._values.origin import Origin
     from devmod._values.spec import TargetSpec
 
     #: The fields of a record in the order of the file.
@@ -98,7 +93,12 @@ class Plan:
     ) -> None:
         if not isinstance(module, Module):
             raise FormatError(f"expected a Module to save, got {type(module).__name__}")
-        self._level = level_of(compress)
+        #: The level of zstd: 0 compresses nothing, -1 leaves bytes as they are.
+        self._level = -1
+        if compress is not None:
+            from devmod._formats.blobs import level_of
+
+            self._level = level_of(compress)
         self._with_sources = with_sources
         self._path = path
         self._file: IO[bytes] | None = None
@@ -117,6 +117,8 @@ class Plan:
         self._unknown: dict[int, tuple[Fields, Owner]] = {}
         #: The numbers of the parts, by their positions in the plan of the constants.
         self._parts: dict[int, int] = {}
+        #: How constants are saved; None if the tree has none.
+        self._constants: ConstantPlan | None = None
         #: Whether all texts are strings, and no origin has keys that devmod does not know.
         self._is_plain = True
         self._pack = packer()
@@ -143,17 +145,25 @@ class Plan:
 
     def _plan(self, module: Module) -> None:
         roots: Sequence[Module] = (module,)
-        if isinstance(module, BundleModule):
+        if holds_candidates(module):
             roots = module.imports
         found = ordered(roots)
-        self._constants = ConstantPlan([each for each, _ in found])
+        loaders = [each for each, _ in found if each.kind == _index.CONSTANTS]
+        forms: dict[int, ConstantForm] = {}
+        same: dict[int, Module] = {}
+        if loaders:
+            from devmod._files.constants import ConstantPlan
+
+            self._constants = ConstantPlan(loaders)
+            forms = self._constants.forms
+            same = self._constants.same
         with shared_scan():
-            order = Order(roots, found, self._constants.same)
+            order = Order(roots, found, same)
             count = len(order.modules)
             self._records = [_NONE] * count
             #: The kind, the format and the variant of each module.
             self._claims = [("", "", "")] * count
-            self._add_modules(order)
+            self._add_modules(order, forms)
 
         functions = order.counts()
         calls = _calls_of(module, roots, functions)
@@ -169,9 +179,8 @@ class Plan:
         self.size = self._start + size
         self._check_index(order, functions)
 
-    def _add_modules(self, order: Order) -> None:
+    def _add_modules(self, order: Order, forms: dict[int, ConstantForm]) -> None:
         """Make the records of all modules, of their sources and of the parts."""
-        forms = self._constants.forms
         last: list[tuple[int, ConstantForm]] = []
         for place, module in enumerate(order.modules):
             form = forms.get(id(module))
@@ -405,7 +414,7 @@ class Plan:
         """Return how modules of a class and a kind are saved, and the spec of the kind."""
         form: object = None
         spec = None
-        if isinstance(module, (BundleModule, LibraryModule)):
+        if holds_candidates(module) or isinstance(module, LibraryModule):
             form = _BARE
         elif not is_valid_name(kind) or kind == _index.BUNDLE:
             module.wire_parts()  # a module of TVM alone has an error of its own
@@ -486,12 +495,14 @@ class Plan:
 
     def _compress(self, size: int, parts: Parts, owner: Owner, repeats: Repeats) -> Location:
         """Compress bytes, if that makes them smaller."""
+        from devmod._formats.blobs import compress
+
         pieces = parts() if callable(parts) else parts
         # The output of the library depends on the pieces of its input, so the input is one piece.
         data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         results: list[bytes] = []
         digest = run_both(
-            lambda: sha256_of(data), lambda: results.append(compressed(data, self._level)), size
+            lambda: sha256_of(data), lambda: results.append(compress(data, self._level)), size
         )
         _check(owner, digest)
         result = results[0]
@@ -510,6 +521,9 @@ class Plan:
         """Return whether the file may have `unpacked` bytes compressed to `size`, and note it if
         not.
         """
+        from devmod._formats.blobs import too_many_values
+        from devmod._formats.repeats import MAX_REPEATS, repeated_size
+
         total = unpacked + repeated_size(repeats)
         most = size * MAX_REPEATS
         values = 0
@@ -573,6 +587,9 @@ class Plan:
     def _part_of(self, position: int) -> int:
         """Return the number of a part in the plan of the constants. It is added once."""
         if position not in self._parts:
+            from devmod._formats.parts import StoredPart
+
+            assert self._constants is not None
             part = self._constants.parts[position]
             owner: Owner = _CONSTANT
             if isinstance(part, StoredPart):
@@ -599,11 +616,15 @@ class Plan:
         """Return an origin with the version of the library, if the bytes are compressed, or without
         it.
         """
+        from devmod._values.origin import Origin
+
         extra: dict[str, Any] = {}
         if origin is not None:
             extra = dict(origin.extra)
         if is_compressed:
             if self._level > 0 and _index.COMPRESSION not in extra:
+                from devmod._formats.blobs import library_text
+
                 extra[_index.COMPRESSION] = library_text(self._level)
                 return (origin or Origin("")).replace(extra=extra)
         elif origin is not None and _index.COMPRESSION in extra:
@@ -615,8 +636,8 @@ class Plan:
 
 
 def _check(owner: Owner, digest: bytes) -> None:
-    if isinstance(owner, (StoredModule, StoredPart)):
-        owner.check(digest)
+    if isinstance(owner, StoredModule) or not isinstance(owner, (Module, str)):
+        owner.check(digest)  # else the bytes are of no file
 
 
 def _calls_of(
@@ -625,12 +646,15 @@ def _calls_of(
     """Return what the candidates of functions have in common. `functions` has the number of modules
     with each function.
     """
-    if not isinstance(module, BundleModule) or len(roots) < 2:
+    if not holds_candidates(module) or len(roots) < 2:
         return {}
     shared = [name for name, count in functions.items() if count > 1]
     if not shared:
         return {}
-    find = module.find_agreement
+    from devmod._modules.agreement import agreements, pack_agreements
+
+    bundle: BundleModule = module  # type: ignore[assignment]
+    find = bundle.find_agreement
     if find is None:
         return pack_agreements(agreements(roots))
     calls: dict[str, Agreement] = {}

@@ -11,7 +11,6 @@ from _collections_abc import Mapping  # collections.abc, without the package col
 from operator import attrgetter
 
 from devmod._formats.msgpack import Reader
-from devmod._formats.repeats import read_shaders, repeated_size, share
 from devmod._util.buffers import flat
 from devmod._values.dtypes import DType, dtype_name, parse_dtype
 from devmod._values.info import FunctionInfo, Interface
@@ -72,6 +71,8 @@ def share_shaders(spec: TargetSpec, parts: Sequence[Binary]) -> tuple[Sequence[B
 
     `parts` are those of `encode`, or one part.
     """
+    from devmod._formats.repeats import share
+
     pieces = parts
     try:
         if len(parts) == 1:
@@ -154,12 +155,12 @@ def decode(
     FormatError
         `data` is not a module's bytes: the message names the kind, the field and the offset.
     """
-    reader = Reader(
-        flat(data),
-        f"the bytes of the {spec.kind} module",
-        spec.kind,
-        size=len(data) + repeated_size(repeats),
-    )
+    size = len(data)
+    if repeats:
+        from devmod._formats.repeats import repeated_size
+
+        size += repeated_size(repeats)
+    reader = Reader(flat(data), f"the bytes of the {spec.kind} module", spec.kind, size=size)
     if repeats and not spec.shader_map:
         raise reader.error("repeats, which only shaders have")
     fmt = spec.formats[0]
@@ -172,6 +173,8 @@ def decode(
         elif field == "fmap":
             fmap = _read_fmap(reader)
         elif spec.shader_map:
+            from devmod._formats.repeats import read_shaders  # few kinds have shaders
+
             code = read_shaders(reader, repeats)
         else:
             code = reader.read_bin()

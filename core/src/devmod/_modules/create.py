@@ -111,14 +111,13 @@ def create_own(
     """
     forced = environment_flag(_FORCE)
     spec = find_spec(kind)
-    if spec is None or not forced:
-        try:
-            creator = lookup(CREATE, kind)
-        except NotRegisteredError:
-            if spec is None:
-                raise
-        else:
-            return _create_checked(creator, spec, kind, code, fmt, fmap, source)
+    creator = None
+    if spec is None:
+        creator = lookup(CREATE, kind)
+    elif not forced:
+        creator = registry.find(CREATE, kind)
+    if creator is not None:
+        return _create_checked(creator, spec, kind, code, fmt, fmap, source)
     from devmod._modules.fallback import FallbackModule
 
     assert spec is not None

@@ -1,5 +1,5 @@
 """`devmod.explain`: which candidate of each function a device gets, and why the others do not fit.
-The choice itself is in choice.py.
+The choice itself is in `devmod._modules.choice`.
 """
 
 from __future__ import annotations
