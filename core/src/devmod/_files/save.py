@@ -636,8 +636,11 @@ class Plan:
 
 
 def _check(owner: Owner, digest: bytes) -> None:
-    if isinstance(owner, StoredModule) or not isinstance(owner, (Module, str)):
-        owner.check(digest)  # else the bytes are of no file
+    """Compare the digest of bytes with that of the file in which they were."""
+    if isinstance(owner, StoredModule):
+        owner.check(digest)
+    elif not isinstance(owner, (Module, str)):  # a part of a file
+        owner.check(digest)
 
 
 def _calls_of(
