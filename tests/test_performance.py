@@ -58,8 +58,8 @@ def test_a_recorded_table_has_its_columns_and_its_origin() -> None:
     )
     assert page == (
         "a\n<!-- table: A call -->\n\n| µs | 64 B | 16 MiB |\n| --- | --: | --: |\n| devmod | 0.12 | 15,600 |\n| peer |  | 96.5 |\n"
-        "\n*2026-11-22, a box; peer 1.0*\n\n<!-- end -->\n"
-        "b <!-- table: An import -->\n\n|  | ms |\n| --- | --: |\n| devmod | 0 |\n\n*2026-11-22, a box; peer 1.0*\n\n<!-- end -->\n"
+        "\n*2026-11-22*\n\n<!-- end -->\n"
+        "b <!-- table: An import -->\n\n|  | ms |\n| --- | --: |\n| devmod | 0 |\n\n*2026-11-22*\n\n<!-- end -->\n"
     )
     assert performance.fill(page, RUNS) == page
 
@@ -75,15 +75,45 @@ def test_a_table_of_bounds_has_the_ratios_of_its_benchmarks() -> None:
     )
     assert page == (
         "<!-- bounds: save absent load/open save/open -->\n\n| what | ratio | at most | of |\n| --- | --: | --: | --- |\n| saving | 1.01 | 1.5 | a write |\n| opening | **over:** 0.2 | 0.00003 | a read |\n"
-        "\n*2026-11-21, a box*\n\n<!-- end -->\n"
+        "\n*2026-11-21*\n\n<!-- end -->\n"
     )
 
 
-def test_a_table_of_bounds_has_the_spread_of_several_runs_and_the_versions_of_the_peers() -> None:
-    expected = (
-        "| calling | 1.5 (1.4 to 3) | 2 | a call |\n\n*2026-11-21, a box; peer 1.0, other 2*\n"
-    )
+def test_a_table_of_bounds_has_the_spread_of_several_runs() -> None:
+    expected = "| calling | 1.5 (1.4 to 3) | 2 | a call |\n\n*2026-11-21*\n"
     assert expected in performance.fill("<!-- bounds: runs -->\n<!-- end -->\n", RUNS)
+
+
+def test_rows_that_differ_in_one_word_are_one_row_with_the_least_and_the_greatest_ratio() -> None:
+    def check(what: str, ratio: float, most: float = 2) -> dict[str, object]:
+        return {"what": what, "ratio": ratio, "most": most, "of": "a call"}
+
+    checks = [
+        check("cl: 4 kB, bound", 1),
+        check("vk: 4 kB, bound", 1.5),
+        check("cl: 1 MB, bound", 1.2),
+        check("cl: 1 MB, general", 1.3),
+        check("vk: 1 MB, bound", 3),
+        check("cl: 9 MB, bound", 1, most=4),
+    ]
+    assert performance.bounds_rows(checks) == [
+        ["cl: 4 kB/1 MB, bound", "1 to 1.2", "2", "a call"],
+        ["vk: 4 kB, bound", "1.5", "2", "a call"],
+        ["cl: 1 MB, general", "1.3", "2", "a call"],
+        ["vk: 1 MB, bound", "**over:** 3", "2", "a call"],
+        ["cl: 9 MB, bound", "1", "4", "a call"],
+    ]
+    assert performance.bounds_rows(checks[:2]) == [
+        ["cl/vk: 4 kB, bound", "1 to 1.5", "2", "a call"]
+    ]
+
+
+def test_the_versions_of_the_peers_are_listed_by_date_and_machine() -> None:
+    page = performance.fill("<!-- versions: all -->\n<!-- end -->\n", RUNS)
+    assert page == (
+        "<!-- versions: all -->\n\n- 2026-11-21, a box; peer 1.0, other 2\n"
+        "- 2026-11-22, a box; peer 1.0\n\n<!-- end -->\n"
+    )
 
 
 def test_a_table_without_figures_stays_and_is_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,8 +5,9 @@ A table of the page stands between a comment with its name and `<!-- end -->`:
 
 - `<!-- table: TITLE -->`: the figures that a benchmark recorded with that title
 - `<!-- bounds: NAME … -->`: the ratios of the benchmarks with these names; `NAME/BEGIN` has those
-  whose text begins so, in one word
+  whose text begins so, in one word. Ratios whose texts differ in one word are one row
 - `<!-- notes: NAME -->`: the notes of a benchmark
+- `<!-- versions: TITLE -->`: the machine of each date, and the versions of the peers
 
 A table without figures stays as it is, so the page can be filled from runs on several machines. The
 pictures follow the reader's colour scheme by a style sheet in each file.
@@ -59,7 +60,9 @@ UNITS = {
     1e5: "100 ms",
     1e6: "1 s",
 }
-_BLOCK = re.compile(r"(<!-- (table|bounds|notes): (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
+_BLOCK = re.compile(
+    r"(<!-- (table|bounds|notes|versions): (.+?) -->\n).*?(<!-- end -->)", re.DOTALL
+)
 
 
 class Table(NamedTuple):
@@ -70,15 +73,13 @@ class Table(NamedTuple):
     values: Mapping[str, Mapping[int | str, float]]
     #: The columns in their order.
     columns: Sequence[int | str]
-    #: The date and the machine.
-    origin: str
+    #: The date.
+    date: str
 
 
 def origin(run: Mapping[str, Any]) -> str:
-    """Return the line below a table: the date and the machine of a run, and the versions of the
-    peers.
-    """
-    return "; ".join(filter(None, (f"{run['date']}, {run['machine']}", run.get("peers"))))
+    """Return the date and the machine of a run."""
+    return f"{run['date']}, {run['machine']}"
 
 
 def tables(runs: Mapping[str, Any]) -> dict[str, Table]:
@@ -87,7 +88,7 @@ def tables(runs: Mapping[str, Any]) -> dict[str, Table]:
     for run in runs.values():
         for each in run["figures"]:
             if "table" in each:
-                table = found.setdefault(each["table"], Table(each["unit"], {}, [], origin(run)))
+                table = found.setdefault(each["table"], Table(each["unit"], {}, [], run["date"]))
                 row = dict(table.values.get(each["row"], {})) | {each["column"]: each["value"]}
                 columns = [*table.columns, *({each["column"]} - set(table.columns))]
                 found[each["table"]] = table._replace(
@@ -115,7 +116,7 @@ def number(value: float) -> str:
 
 def ratio(value: float) -> str:
     """Return a ratio with three digits, without an exponent."""
-    return f"{value:.3g}" if value >= 1e-4 else f"{value:.7f}".rstrip("0")
+    return f"{value:.3g}" if abs(value) >= 1e-4 else f"{value:.7f}".rstrip("0")
 
 
 def ratio_cell(check: Mapping[str, Any]) -> str:
@@ -153,13 +154,92 @@ def table_text(table: Table) -> str:
         for column in table.columns:
             cells.append(number(row[column]) if column in row else "")
         rows.append(cells)
-    return markdown(rows) + f"\n*{table.origin}*\n"
+    return markdown(rows) + f"\n*{table.date}*\n"
+
+
+def is_plain(check: Mapping[str, Any]) -> bool:
+    """Whether a row has one ratio, which is below its bound."""
+    return "(" not in ratio_cell(check) and "**" not in ratio_cell(check)
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a row's text. A size with its unit is one."""
+    return re.findall(r"[\d.,]+ [kM]?B\b[,:]?|\S+", text)
+
+
+class Row:
+    """A row of a table of bounds: one check, or several with the same bound whose texts differ in
+    one word.
+    """
+
+    def __init__(self, check: Mapping[str, Any]) -> None:
+        self.checks = [check]
+        self.words = words_of(check["what"])
+        #: The position of the word that differs; None while no word does.
+        self.position: int | None = None
+
+    def join(self, check: Mapping[str, Any], *, numbers: bool = False) -> bool:
+        """Add a check. Return False if it does not belong into this row.
+
+        With `numbers`, the word that differs must be a number or a size.
+        """
+        first = self.checks[0]
+        if (first["most"], first["of"]) != (check["most"], check["of"]):
+            return False
+        if not (is_plain(first) and is_plain(check)):
+            return False
+        words = words_of(check["what"])
+        if len(words) != len(self.words):
+            return False
+
+        pairs = enumerate(zip(self.words, words, strict=True))
+        differences = {at for at, (one, other) in pairs if one != other} - {self.position}
+        if len(differences) > (self.position is None):
+            return False
+        for at in differences:
+            if numbers and not (self.words[at][0].isdigit() and words[at][0].isdigit()):
+                return False
+            self.position = at
+        self.checks.append(check)
+        return True
+
+    def cells(self) -> list[str]:
+        """Return the cells. The ratio of several checks is the least and the greatest of them."""
+        first = self.checks[0]
+        bound = [ratio(first["most"]), first["of"]]
+        if len(self.checks) == 1:
+            return [first["what"], ratio_cell(first), *bound]
+
+        words = list(self.words)
+        if self.position is not None:
+            cases = [words_of(check["what"])[self.position] for check in self.checks]
+            end = cases[0][-1] if cases[0][-1] in ",:" else ""
+            words[self.position] = "/".join(each.rstrip(",:") for each in cases) + end
+        middles = sorted(median(check.get("runs", [check["ratio"]])) for check in self.checks)
+        cell = ratio(middles[0])
+        if cell != ratio(middles[-1]):
+            cell += f" to {ratio(middles[-1])}"
+        return [" ".join(words), cell, *bound]
+
+
+def bounds_rows(checks: Iterable[Mapping[str, Any]]) -> list[list[str]]:
+    """Return the rows of a table of bounds. Those that differ in a number are joined first."""
+    rows: list[Row] = []
+    for check in checks:
+        if not any(row.join(check, numbers=True) for row in rows):
+            rows.append(Row(check))
+
+    joined: list[Row] = []
+    for row in rows:
+        if len(row.checks) > 1 or not any(other.join(row.checks[0]) for other in joined):
+            joined.append(row)
+    return [row.cells() for row in joined]
 
 
 def bounds_text(names: Sequence[str], runs: Mapping[str, Any]) -> str:
     """Return the table of ratios of some benchmarks, or "" without figures."""
     rows = [["what", "ratio", "at most", "of"]]
-    origins: dict[str, list[str]] = {}  # the versions of the peers by the date and the machine
+    dates: dict[str, None] = {}
     for text in names:
         name, _, begin = text.partition("/")
         run = runs.get(name, {"figures": ()})
@@ -167,21 +247,26 @@ def bounds_text(names: Sequence[str], runs: Mapping[str, Any]) -> str:
         for each in run["figures"]:
             if "ratio" in each and each["what"].startswith(begin):
                 checks.append(each)
-        for each in checks:
-            rows.append([each["what"], ratio_cell(each), ratio(each["most"]), each["of"]])
+        rows.extend(bounds_rows(checks))
         if checks:
-            origins.setdefault(origin({**run, "peers": ""}), []).extend(
-                filter(None, run.get("peers", "").split(", "))
-            )
-    if not origins:
+            dates[run["date"]] = None
+    if not dates:
         return ""
-    lines = [
-        "; ".join(filter(None, (place, ", ".join(dict.fromkeys(peers)))))
-        for place, peers in origins.items()
-    ]
-    return markdown(rows).replace("--: |\n", "--- |\n", 1) + "".join(
-        f"\n*{each}*\n" for each in lines
-    )
+    lines = [f"\n*{each}*\n" for each in dates]
+    return markdown(rows).replace("--: |\n", "--- |\n", 1) + "".join(lines)
+
+
+def versions_text(runs: Mapping[str, Any]) -> str:
+    """Return a line for each date and machine, with the versions of the peers."""
+    found: dict[str, dict[str, None]] = {}
+    for run in runs.values():
+        peers = found.setdefault(origin(run), {})
+        for peer in run.get("peers", "").split(", "):
+            peers[peer] = None
+    lines = []
+    for place, peers in sorted(found.items()):
+        lines.append("; ".join(filter(None, (place, ", ".join(filter(None, peers))))))
+    return "".join(f"- {line}\n" for line in lines)
 
 
 def fill(page: str, runs: Mapping[str, Any]) -> str:
@@ -194,6 +279,8 @@ def fill(page: str, runs: Mapping[str, Any]) -> str:
             return f"{begin}\n{table_text(recorded[name])}\n{end}"
         if sort == "notes" and name in runs:
             return f"{begin}\n{' '.join(each['note'] for each in runs[name]['figures'] if 'note' in each)}\n\n{end}"
+        if sort == "versions" and (text := versions_text(runs)):
+            return f"{begin}\n{text}\n{end}"
         if sort == "bounds" and (text := bounds_text(name.split(), runs)):
             return f"{begin}\n{text}\n{end}"
         print(f"no figures for the table: {name}")
@@ -321,7 +408,7 @@ def draw_calls(found: Mapping[str, Table]) -> None:
         drawing,
         "calls",
         "The time of a call against the size of its arrays",
-        "Two plots with logarithmic axes, of axpy and of softmax. The page has the figures in tables.",
+        "Two plots with logarithmic axes, of axpy and of softmax. The page has those of axpy in a table.",
     )
 
 
