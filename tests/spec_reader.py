@@ -1222,7 +1222,7 @@ def format_json(value: Any, indent: int = 0, before: int = 0) -> str:
 
 
 def rows(data: bytes, ends: Iterable[int]) -> list[str]:
-    """Return the rows for a vector in docs/formats.md, split at these offsets."""
+    """Return the rows for a vector in tests/golden/README.md, split at these offsets."""
     cuts = [0, *ends]
     return [
         f"| {start} | `{data[start:end].hex(' ')}` |" for start, end in itertools.pairwise(cuts)

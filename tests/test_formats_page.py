@@ -27,6 +27,7 @@ from devmod_readers.programs import check_names, read_program
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden"
 PAGE = (ROOT / "docs" / "formats.md").read_text()
+VECTORS = (GOLDEN / "README.md").read_text()
 SECOND = ROOT / "tests" / "spec_reader.py"
 sys.path.insert(0, str(SECOND.parent))
 
@@ -688,11 +689,11 @@ def test_the_two_readers_take_and_refuse_the_same_pages_of_a_library() -> None:
                 assert bundle_by_devmod(data) == bundle_by_second(data), (number, at, value)
 
 
-# -- the vectors on the page
+# -- the vectors in tests/golden/README.md
 
 
-def test_the_vectors_of_the_page_are_the_bytes_of_the_golden_files() -> None:
-    tables = re.findall(r"<!-- vector: (\S+) -->\n((?:\|.*\n)+)", PAGE)
+def test_the_vectors_are_the_bytes_of_the_golden_files() -> None:
+    tables = re.findall(r"<!-- vector: (\S+) -->\n((?:\|.*\n)+)", VECTORS)
     assert [name for name, _ in tables] == [
         "v1/webgpu.bytes",
         "v1/const_loader.bytes",
@@ -712,8 +713,8 @@ def test_the_vectors_of_the_page_are_the_bytes_of_the_golden_files() -> None:
         assert at == len(data) or name.endswith(".devmod"), f"{name}: the table ends at {at}"
 
 
-def test_the_values_of_the_page_are_what_the_second_reader_gives() -> None:
-    values = re.findall(r"<!-- value: (\S+) -->\n```json\n(.*?)```\n", PAGE, re.DOTALL)
+def test_the_values_are_what_the_second_reader_gives() -> None:
+    values = re.findall(r"<!-- value: (\S+) -->\n```json\n(.*?)```\n", VECTORS, re.DOTALL)
     assert [name for name, _ in values] == [
         *(
             "v1/webgpu.bytes",
@@ -726,7 +727,7 @@ def test_the_values_of_the_page_are_what_the_second_reader_gives() -> None:
     for name, value in values:
         found = spec_reader.to_json(spec_reader.read_file(GOLDEN / name))
         assert json.loads(value) == found, (
-            f"python tests/spec_reader.py tests/golden/{name} prints what the page should show"
+            f"python tests/spec_reader.py tests/golden/{name} prints what README.md should show"
         )
 
 

@@ -161,16 +161,16 @@ test("equal shaders share memory, and the module's bytes repeat them", async () 
   assert.equal((await metal.inspectSource()).length, 60 * 51 + 1 + 29);
 });
 
-/** The JSON values of docs/formats.md, by the file that they describe. */
+/** The JSON values of tests/golden/README.md, by the file that they describe. */
 function documented(name) {
-  const page = readFileSync(new URL("../../../docs/formats.md", import.meta.url), "utf8");
+  const page = readFileSync(new URL("../../../tests/golden/README.md", import.meta.url), "utf8");
   const found = new RegExp(`<!-- value: ${name} -->\n\`\`\`json\n(.*?)\n\`\`\``, "s").exec(page);
   return JSON.parse(found[1]);
 }
 
 const hex = (data) => Buffer.from(data).toString("hex");
 
-test("docs/formats.md: the index of a program", async () => {
+test("tests/golden/README.md: the index of a program", async () => {
   const bundle = await open(bytes("v1/program.devmod"));
   const { roots, records } = documented("v1/program.devmod");
   assert.deepEqual(
@@ -194,7 +194,7 @@ test("docs/formats.md: the index of a program", async () => {
   }
 });
 
-test("docs/formats.md: a module's bytes", () => {
+test("tests/golden/README.md: a module's bytes", () => {
   const found = decode("webgpu", bytes("v1/webgpu.bytes"));
   const wanted = documented("v1/webgpu.bytes");
   assert.equal(found.format, wanted.format);
@@ -226,7 +226,7 @@ test("docs/formats.md: a module's bytes", () => {
   assert.equal(hex(found.shaders.get("scale")), wanted.code.scale);
 });
 
-test("docs/formats.md: constants", () => {
+test("tests/golden/README.md: constants", () => {
   const found = decode("const_loader", bytes("v1/const_loader.bytes"));
   const wanted = documented("v1/const_loader.bytes");
   for (const [name, { type, shape, data }] of Object.entries(wanted.constants)) {
