@@ -122,17 +122,17 @@ class Commands(SuggestingGroup):
     epilog="""\b
 Examples:
   devmod compile k.cl -t opencl -o k.devmod    # no OpenCL needed here
-  devmod inspect k.devmod                      # its modules, the installed runtimes, what to install
-  devmod view k.devmod                         # the same in the browser, with the sources
+  devmod inspect k.devmod                      # what it has, what to install
+  devmod view k.devmod                         # the same in the browser
   devmod plugins                               # the installed runtimes
   devmod devices                               # their devices
-  devmod new-backend acme                      # write the skeleton of a new backend
+  devmod new-backend acme                      # begin a new backend
 
 \b
 Exit status:
   0    done
   1    an error, or a row of `devmod conformance` that failed
-  2    wrong usage: an unknown command or option, or a value that an option does not take
+  2    wrong usage: an unknown command or option, or a value of a wrong form
   130  interrupted by Ctrl-C
 """,
 )
