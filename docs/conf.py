@@ -54,19 +54,19 @@ autodoc_mock_imports = [
     "tvm_ffi",
 ]  # devmod-frameworks imports them, and this environment has none
 autodoc_typehints_format = "short"
+maximum_signature_line_length = 88  # a longer one has a line for each parameter
 autodoc_default_options = {"members": True, "inherited-members": False}
 
 
 def setup(app: Sphinx) -> None:
-    """Give the index of the design notes its table of contents: on GitHub the list there is enough.
-    Skip the fields of named tuples.
+    """Make the sidebar from the lists of the indexes. Skip the fields of named tuples.
 
     Write the generated pages before Sphinx looks for the pages.
     """
 
     def read(_: Sphinx, name: str, source: list[str]) -> None:
-        if name == "design/README":
-            source[0] += "\n```{toctree}\n:hidden:\n:glob:\n\n*\n```\n"
+        if name in generated_pages.INDEXES:
+            source[0] = generated_pages.with_contents(source[0])
 
     def skip(*event: object) -> bool | None:
         """Skip the fields of named tuples, which the text of the class describes; Python's text has

@@ -1,9 +1,11 @@
-"""The pages of docs/ that `make docs` writes from code. git ignores them, so a page that links to
-one also says how to see it.
+"""The pages of docs/ that `make docs` writes from code, and the sidebar of all pages.
+
+git ignores the pages, so a page that links to one also says how to see it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +19,29 @@ PAGES: dict[str, Callable[[], str]] = {
     "rocm-functions.md": rocm_functions.page,
     "rows.md": rows.page,
 }
+
+#: The pages whose lists are the sidebar.
+INDEXES = ("index", "api", "design/README")
+_ENTRY = re.compile(r"^[-|] \[(.+?)\]\(([\w/-]+)\.md\)", re.MULTILINE)
+
+
+def entries(text: str) -> list[tuple[str, str]]:
+    """Return the pages that the list or the table of an index has, each with its text: those at
+    the begin of a line.
+    """
+    return [(title, page) for title, page in _ENTRY.findall(text)]
+
+
+def with_contents(text: str) -> str:
+    """Return an index with a table of contents of each of its sections, for Sphinx's sidebar."""
+    tables = []
+    for section in re.split(r"^## ", text, flags=re.MULTILINE):
+        caption = section.partition("\n")[0]
+        lines = [f"{title} <{page}>\n" for title, page in entries(section)]
+        if lines:
+            name = "" if caption.startswith("# ") else f":caption: {caption}\n"
+            tables.append(f"\n```{{toctree}}\n:hidden:\n{name}\n{''.join(lines)}```\n")
+    return text + "".join(tables)
 
 
 def write_pages(folder: Path) -> None:
