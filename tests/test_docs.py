@@ -398,6 +398,25 @@ def test_the_indexes_list_every_page_once() -> None:
     assert sorted(listed) == sorted(pages - {"index.md"})
 
 
+# -- the words
+
+#: What is no prose of a page: code, headings, pictures and the targets of links to other pages.
+NO_PROSE = r"```.*?```|`[^`\n]*`|^#.*?$|!\[.*?\]|\]\((?!(?:docs/)?glossary\.md).*?\)"
+
+
+@pytest.mark.parametrize("term", ["candidate", "payload", "fmap", "stand-in", "origin"])
+def test_the_first_use_of_a_term_on_a_page_is_its_explanation_or_links_to_the_glossary(
+    term: str,
+) -> None:
+    missing = []
+    for path in {ROOT / "README.md", *DOCS.glob("*.md")} - {DOCS / "glossary.md"}:
+        prose = re.sub(NO_PROSE, "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
+        first = re.search(rf"\b{term}s?\b(\*|\]\(\S*glossary\.md\))?", prose, re.IGNORECASE)
+        if first and not first[1] and path.name not in {"formats.md", *GENERATED}:
+            missing.append(path.name)
+    assert missing == []
+
+
 # -- the docstrings
 
 
