@@ -656,8 +656,9 @@ def declaration(fields: dict[str, Any]) -> None:
         require(1 <= len(array(fields.get("shape"))) <= 16, "a shape")
         cleared = fields.get("cleared", False)
         require(
-            type(cleared) is bool and (not cleared or (kind, role) == ("buffer", "temporary")),
-            "a temporary array begins cleared",
+            type(cleared) is bool
+            and (not cleared or (kind == "buffer" and role in ("output", "temporary"))),
+            "an output or a temporary array begins cleared",
         )
         if kind == "image":
             require(
@@ -726,9 +727,10 @@ def json_function(fields: dict[str, Any]) -> dict[str, Any]:
         "arg_types": [text(each) for each in array(fields["arg_types"])],
     }
     require(all(map(is_type_name, result["arg_types"])), "the name of a type")
-    result["launch_param_tags"] = [
-        text(each) for each in array(fields.get("launch_param_tags", []))
-    ]
+    older = fields.get("thread_axis_tags", fields.get("launch_param_tags", []))
+    tags = fields.get("launch_param_tags", older)
+    require(tags == older, "the same tags under the older name")
+    result["launch_param_tags"] = [text(each) for each in array(tags)]
     result["arg_extra_tags"] = [
         number(each, -(2**31), 2**31 - 1) for each in array(fields.get("arg_extra_tags", []))
     ]

@@ -235,7 +235,7 @@ def programs() -> devmod.Module:
             "k: int64 = -3",
             "on: bool = False",
         ],
-        "outputs": ["y: float32[max(rows, 1), columns*2]"],
+        "outputs": ["y: float32[max(rows, 1), columns*2] = 0"],
         "temporaries": ["t: float32[ceildiv(rows, 4) + 1] = 0"],
         "constants": ["w: float32[taps]"],
         "requires": ["columns % 4 == 0", "0 < rows <= 65536"],

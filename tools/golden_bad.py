@@ -1064,6 +1064,10 @@ def _metadata() -> Iterator[tuple[str, bytes]]:
     yield "function that is a number", b'{"func_info": {"f": 1}}'
     yield "function without a name", b'{"func_info": {"f": {"arg_types": []}}}'
     yield (
+        "tags that differ from those of the older name",
+        b'{"func_info": {"f": {"name": "f", "arg_types": [], "launch_param_tags": [], "thread_axis_tags": ["blockIdx.x"]}}}',
+    )
+    yield (
         "arguments that are a number",
         b'{"func_info": {"f": {"name": "k", "arg_types": 1, "launch_param_tags": []}}}',
     )
