@@ -106,6 +106,18 @@ def test_rows_that_differ_in_one_word_are_one_row_with_the_least_and_the_greates
     assert performance.bounds_rows(checks[:2]) == [
         ["cl/vk: 4 kB, bound", "1 to 1.5", "2", "a call"]
     ]
+    far = [check("cl: 4 kB, bound", 1), check("vk: 4 kB, bound", 1.51)]
+    assert len(performance.bounds_rows(far)) == 2
+
+
+def test_a_date_has_its_machine_where_another_machine_has_the_date_too() -> None:
+    checked = {"figures": [{"what": "saving", "ratio": 1, "most": 2, "of": "a write"}]}
+    runs = {
+        name: {"date": "2026-11-21", "machine": machine, **checked}
+        for name, machine in (("save", "a box"), ("load", "another"))
+    }
+    assert "\n*2026-11-21, a box*\n" in performance.bounds_text(["save"], runs)
+    assert "\n*2026-11-21*\n" in performance.bounds_text(["save"], {"save": runs["save"]})
 
 
 def test_the_versions_of_the_peers_are_listed_by_date_and_machine() -> None:

@@ -60,6 +60,10 @@ UNITS = {
     1e5: "100 ms",
     1e6: "1 s",
 }
+#: By what factor the ratios of the runs of one case may differ, to be shown as one; and those of
+#: the cases of one row.
+_ALIKE = 1.2
+_JOINED = 1.5
 _BLOCK = re.compile(
     r"(<!-- (table|bounds|notes|versions): (.+?) -->\n).*?(<!-- end -->)", re.DOTALL
 )
@@ -73,7 +77,7 @@ class Table(NamedTuple):
     values: Mapping[str, Mapping[int | str, float]]
     #: The columns in their order.
     columns: Sequence[int | str]
-    #: The date.
+    #: The date, with the machine where it needs one.
     date: str
 
 
@@ -82,13 +86,24 @@ def origin(run: Mapping[str, Any]) -> str:
     return f"{run['date']}, {run['machine']}"
 
 
+def date_of(run: Mapping[str, Any], runs: Mapping[str, Any]) -> str:
+    """Return the date of a run, with its machine if runs of that date are of several."""
+    machines = {each["machine"] for each in runs.values() if each["date"] == run["date"]}
+    if len(machines) > 1:
+        return origin(run)
+    date: str = run["date"]
+    return date
+
+
 def tables(runs: Mapping[str, Any]) -> dict[str, Table]:
     """Return the tables by their titles."""
     found: dict[str, Table] = {}
     for run in runs.values():
         for each in run["figures"]:
             if "table" in each:
-                table = found.setdefault(each["table"], Table(each["unit"], {}, [], run["date"]))
+                table = found.setdefault(
+                    each["table"], Table(each["unit"], {}, [], date_of(run, runs))
+                )
                 row = dict(table.values.get(each["row"], {})) | {each["column"]: each["value"]}
                 columns = [*table.columns, *({each["column"]} - set(table.columns))]
                 found[each["table"]] = table._replace(
@@ -125,12 +140,12 @@ def ratio_cell(check: Mapping[str, Any]) -> str:
     """
     runs = check.get("runs", [check["ratio"]])
     least = min(runs)
-    middle = median(runs)
+    middle = middle_of(check)
     greatest = max(runs)
     text = ratio(middle)
     if middle > check["most"]:
         text = f"**over:** {text}"
-    if greatest > 1.2 * abs(least):
+    if greatest > _ALIKE * abs(least):
         text += f" ({ratio(least)} to {ratio(greatest)})"
     return text
 
@@ -155,6 +170,11 @@ def table_text(table: Table) -> str:
             cells.append(number(row[column]) if column in row else "")
         rows.append(cells)
     return markdown(rows) + f"\n*{table.date}*\n"
+
+
+def middle_of(check: Mapping[str, Any]) -> float:
+    """Return the ratio of a check: the median of several runs."""
+    return float(median(check.get("runs", [check["ratio"]])))
 
 
 def is_plain(check: Mapping[str, Any]) -> bool:
@@ -188,6 +208,8 @@ class Row:
             return False
         if not (is_plain(first) and is_plain(check)):
             return False
+        if self._spread(check) > _JOINED:
+            return False
         words = words_of(check["what"])
         if len(words) != len(self.words):
             return False
@@ -203,6 +225,11 @@ class Row:
         self.checks.append(check)
         return True
 
+    def _spread(self, check: Mapping[str, Any]) -> float:
+        """Return by what factor the ratios would differ with another check."""
+        middles = [middle_of(each) for each in (*self.checks, check)]
+        return max(middles) / min(middles)
+
     def cells(self) -> list[str]:
         """Return the cells. The ratio of several checks is the least and the greatest of them."""
         first = self.checks[0]
@@ -215,7 +242,7 @@ class Row:
             cases = [words_of(check["what"])[self.position] for check in self.checks]
             end = cases[0][-1] if cases[0][-1] in ",:" else ""
             words[self.position] = "/".join(each.rstrip(",:") for each in cases) + end
-        middles = sorted(median(check.get("runs", [check["ratio"]])) for check in self.checks)
+        middles = sorted(middle_of(check) for check in self.checks)
         cell = ratio(middles[0])
         if cell != ratio(middles[-1]):
             cell += f" to {ratio(middles[-1])}"
@@ -249,7 +276,7 @@ def bounds_text(names: Sequence[str], runs: Mapping[str, Any]) -> str:
                 checks.append(each)
         rows.extend(bounds_rows(checks))
         if checks:
-            dates[run["date"]] = None
+            dates[date_of(run, runs)] = None
     if not dates:
         return ""
     lines = [f"\n*{each}*\n" for each in dates]
