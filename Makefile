@@ -5,7 +5,7 @@ PYTHON ?= python3
 JOBS ?= 3
 SECONDS ?= 600
 BIN := .venv/bin
-CODE := core/src readers/src targets/src conformance/src runtime/src remote/src view/src frameworks/src tvm/src trust/src simulators/src $(wildcard plugins/*/src) $(wildcard examples/*/src) $(dir $(wildcard examples/applications/*/*/__init__.py))
+CODE := core/src readers/src targets/src conformance/src runtime/src remote/src models/src view/src frameworks/src tvm/src trust/src simulators/src $(wildcard plugins/*/src) $(wildcard examples/*/src) $(dir $(wildcard examples/applications/*/*/__init__.py))
 # .clang-format-ignore names the files of C that are not formatted.
 C_FILES := git ls-files -z '*.c' '*.h' '*.cpp'
 # `make test-setup` installs it.

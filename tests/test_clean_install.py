@@ -286,6 +286,7 @@ def test_a_command_whose_wheel_is_missing_names_the_wheel(
         (("conformance", "opencl"), "devmod-conformance", "devmod-conformance"),
         (("new-backend", "acme"), "devmod-conformance", "devmod-conformance"),
         (("compile", "k.cl", "-t", "opencl"), "devmod-targets", '"devmod-core[build]"'),
+        (("onnx", "m.onnx", "-t", "opencl"), "devmod-models", '"devmod-core[onnx]"'),
     ):
         assert box.run("-m", "devmod", *words, code=1) == (
             f"devmod: error: the command {words[0]!r} cannot run: {wheel} is not installed. To add it: pip install {command}\n"

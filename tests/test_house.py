@@ -515,7 +515,13 @@ def test_all_distributions_share_one_version() -> None:
 def test_the_build_side_pins_core_exactly_and_the_runtimes_by_a_lower_bound(path: Path) -> None:
     project = METADATA[path]
     version = project["version"]
-    pinned = {"devmod", "devmod-targets", "devmod-conformance", "devmod-runtime"}
+    pinned = {
+        "devmod",
+        "devmod-targets",
+        "devmod-models",
+        "devmod-conformance",
+        "devmod-runtime",
+    }
     for requirement in project.get("dependencies", []):
         match = re.match(r"devmod-core(?:\[[^]]*\])?(.*)", requirement)
         if match:

@@ -537,7 +537,7 @@ def test_an_operator_that_tinygrad_computes_wrongly_is_named(tmp_path: Path) -> 
     """All devices compute what tinygrad does on the CPU: only another program shows the mistake."""
     plant(
         tmp_path,
-        "from devmod_targets.tinygrad.operators import OPERATORS\n"
+        "from devmod_models._tinygrad.operators import OPERATORS\n"
         "OPERATORS['Relu'] = lambda x: x.relu() + 1\n",
     )
     nodes = [
@@ -607,7 +607,7 @@ def test_a_device_whose_compiler_aborts_is_not_checked(tmp_path: Path) -> None:
 def test_a_reference_that_fails(tmp_path: Path, code: str, problem: str) -> None:
     """tinygrad alone is compared then, and the line says so."""
     limit = (
-        "import devmod_targets.tinygrad.check as c; c.SECONDS.update(dict.fromkeys(c.SECONDS, 2))"
+        "import devmod_models._tinygrad.check as c; c.SECONDS.update(dict.fromkeys(c.SECONDS, 2))"
     )
     plant(tmp_path, f"if {WORKER}:\n    {code}\nelse:\n    {limit}", where="True")
     classifier(tmp_path)
@@ -627,7 +627,7 @@ def test_a_reference_that_fails(tmp_path: Path, code: str, problem: str) -> None
 def test_onnxruntime_is_advised_where_it_is_missing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from devmod_targets.tinygrad import check
+    from devmod_models._tinygrad import check
 
     monkeypatch.setattr(check, "is_here", lambda _: False)
     reference = check.Reference(str(classifier(tmp_path)))
@@ -655,7 +655,7 @@ def test_results_whose_nodes_are_right_may_differ_in_sum(tmp_path: Path) -> None
     np.save("x.npy", x)
     plant(
         tmp_path,
-        "from devmod_targets.tinygrad.operators import OPERATORS\n"
+        "from devmod_models._tinygrad.operators import OPERATORS\n"
         "OPERATORS['MatMul'] = lambda a, b: sum(a[:, n:n+1] * b[n:n+1] for n in range(64))\n"
         "import devmod\ndevmod.devices = list\n",
     )
@@ -680,7 +680,7 @@ def plant(folder: Path, code: str, package: str = "onnx", where: str = TRACER) -
 def devmod_in_process(
     folder: Path, *words: str, seconds: int = 600
 ) -> subprocess.CompletedProcess[str]:
-    code = f"import devmod_targets._cli.onnx as c, sys; c.TIMEOUT = {seconds}; from devmod._cli import main; sys.exit(main(sys.argv[1:]))"
+    code = f"import devmod_models._command as c, sys; c.TIMEOUT = {seconds}; from devmod._cli import main; sys.exit(main(sys.argv[1:]))"
     environment = {**os.environ, "PYTHONPATH": str(folder / "planted")}
     return subprocess.run(
         [sys.executable, "-c", code, *words],

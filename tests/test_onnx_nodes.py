@@ -83,8 +83,8 @@ def write(model: Any, arrays: dict[str, Any], constants: list[str]) -> None:
 
 def results(arrays: dict[str, Any], constants: list[str]) -> list[Any]:
     """What tinygrad computes."""
-    from devmod_readers.onnx import read_model
-    from devmod_targets.tinygrad.onnx import Runner, array_of, example_tensors
+    from devmod_models._tinygrad.onnx import Runner, array_of, example_tensors
+    from devmod_models.onnx import read_model
 
     empty = {name: list(each.shape) for name, each in arrays.items() if 0 in each.shape}
     model = read_model("case.onnx", {name: empty[name] for name in empty if name not in constants})
@@ -139,7 +139,7 @@ def outcome(case: Any) -> str:
 
 def refused(case: Any, arrays: dict[str, Any], constants: list[str], wanted: Any) -> str:
     """Return how the check refuses a wrong result; "wrong" if it does not."""
-    from devmod_targets.tinygrad.onnx import export
+    from devmod_models._tinygrad.onnx import export
 
     names = [name for name in arrays if name not in constants]
     for name in names:

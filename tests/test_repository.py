@@ -124,9 +124,8 @@ def test_one_directory_for_each_backend() -> None:
         "build",
         "interop",
         "slang",
-        "tinygrad",
         "triton",
-    }  # the last three are languages
+    }  # the last two are languages
     assert {path.parent.name for path in build_side.glob("*/__init__.py")} == {*KINDS, *shared}
     assert not {path.stem.strip("_") for path in build_side.glob("*.py")} & set(KINDS)
     plugins = [path.parent for path in (ROOT / "plugins").glob("*/pyproject.toml")]

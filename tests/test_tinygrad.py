@@ -546,7 +546,7 @@ def test_a_tensor_on_another_device() -> None:
 def test_another_version_of_tinygrad_is_refused(
     version: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(interop, "version", lambda _: version)
+    monkeypatch.setattr("importlib.metadata.version", lambda _: version)
     with pytest.raises(ToolchainNotFoundError) as caught:
         interop.export(3, targets=3, name=3)  # type: ignore[arg-type]
     command = devmod.errors.pip_install("devmod-core[tinygrad]")

@@ -21,7 +21,7 @@ from setup import fingerprint, group
 
 TESTED = ((3, 11), (3, 12), (3, 13), (3, 14))
 #: The distributions whose tests run. They pin core and each other, so all are installed.
-PACKAGES = ("core", "runtime", "readers", "targets", "conformance", "remote", "trust")
+PACKAGES = ("core", "runtime", "readers", "targets", "models", "conformance", "remote", "trust")
 #: Those of the runtime that need no backend.
 TESTS = ("runtime/tests/toy", *(f"{each}/tests" for each in PACKAGES if each != "runtime"))
 
@@ -56,7 +56,12 @@ def fill(python: Path) -> None:
         editable += ["--editable", str(ROOT / name)]
     install(
         python,
-        [*editable, "--editable", f"{ROOT / 'core'}[build,cli,conformance,tvm]", *group("test")],
+        [
+            *editable,
+            "--editable",
+            f"{ROOT / 'core'}[build,cli,conformance,onnx,tvm]",
+            *group("test"),
+        ],
         cached=True,
     )
 

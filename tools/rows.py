@@ -22,6 +22,7 @@ FOLDERS = (
     "readers/tests",
     "runtime/tests/*",
     "remote/tests",
+    "models/tests",
     "frameworks/tests",
     "tvm/tests",
     "trust/tests",

@@ -81,6 +81,7 @@ def projects() -> list[Path]:
         ROOT / "conformance",
         ROOT / "runtime",
         ROOT / "remote",
+        ROOT / "models",
         ROOT / "view",
         ROOT / "frameworks",
         ROOT / "trust",

@@ -125,6 +125,19 @@ def test_introspection_reads_the_names_that_a_build_box_has() -> None:
     assert found.splitlines() == ["[] []", "True", "True True False", "['tvm']", "True False"]
 
 
+@pytest.mark.row("R4", "R8")
+def test_without_devmod_models_the_others_stay_and_the_error_names_it() -> None:
+    found = run(
+        "sys.modules['devmod_models'] = None\n"
+        "print(dir(devmod.interop))\n"
+        "try:\n    devmod.interop.tinygrad\nexcept devmod.ToolchainNotFoundError as error:\n    print(error)\n"
+    )
+    assert found.splitlines() == [
+        "['offload', 'triton', 'tvm']",
+        'devmod.interop.tinygrad cannot be used here: devmod-models is not installed. To add it: pip install "devmod-core[tinygrad]"',
+    ]
+
+
 @pytest.mark.row("R4")
 def test_introspection_omits_the_names_of_a_module_without_a_spec() -> None:
     """A user's test may put a stand-in into sys.modules."""

@@ -864,7 +864,7 @@ def read_onnx(data: bytes) -> None:
     """Read a model. Its constants have no more elements than the file and the external data below
     its folder have bytes.
     """
-    from devmod_readers.onnx import Range, read_model
+    from devmod_models.onnx import Range, read_model
 
     Path(scratch("weights.bin", bytes(64)))
     model = read_model(scratch("k.onnx", data), {"": [1, (2, 3)]} if data[-1:] < b"\x80" else {})

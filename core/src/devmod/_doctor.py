@@ -32,7 +32,7 @@ from devmod.worker import End, answer_items, answers
 STATES = ("ok", "not installed", "no device", "problem")
 #: The wheel of the compilers, and the wheels that need core in their own version.
 _COMPILERS = "devmod-targets"
-_WHEELS = ("devmod-runtime", _COMPILERS, "devmod-conformance")
+_WHEELS = ("devmod-runtime", _COMPILERS, "devmod-models", "devmod-conformance")
 #: The state of a part whose plugin raises an error of a class. For other classes it is "problem".
 _FAILURES = ((NotRegisteredError, "not installed"), (DeviceNotFoundError, "no device"))
 _OTHER_FOLDER = "To use another folder: export DEVMOD_CACHE_DIR=$(mktemp -d)"

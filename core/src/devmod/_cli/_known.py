@@ -59,7 +59,7 @@ GROUPS = {
             "Build the kernels of a manifest into one file.", "devmod-targets", _BUILD
         ),
         "onnx": KnownCommand(
-            "Make a file of a model of ONNX.", "devmod-targets", "devmod-core[onnx]"
+            "Make a file of a model of ONNX.", "devmod-models", "devmod-core[onnx]"
         ),
     },
     "Look": {

@@ -33,6 +33,7 @@ def collect() -> tuple[list[tuple[str, str]], list[str]]:
         "devmod.__main__",
         "devmod._pyinstaller",
         "devmod_targets._cli",
+        "devmod_models._command",
         "devmod_runtime.tools.devices_command",
     )
     modules: list[str] = collect_submodules(
@@ -40,7 +41,13 @@ def collect() -> tuple[list[tuple[str, str]], list[str]]:
     )
     # `devmod.compile`, the specs and `devmod.load` name modules of these wheels by strings, which
     # PyInstaller cannot see.
-    for package in ("devmod_readers", "devmod_runtime", "devmod_targets", "devmod_remote"):
+    for package in (
+        "devmod_readers",
+        "devmod_runtime",
+        "devmod_targets",
+        "devmod_models",
+        "devmod_remote",
+    ):
         if find_spec(package):
             modules += collect_submodules(package, filter=lambda name: not name.startswith(unused))
     metadata: list[tuple[str, str]] = copy_metadata(CORE)

@@ -5,8 +5,8 @@
 - ``devmod.interop.tinygrad``: functions of tinygrad's Tensors;
 - ``devmod.interop.offload``: fatbins, offload bundles and other containers of device code.
 
-All but the first are modules of devmod-targets, in `devmod_targets.interop`. docs/design/targets.md
-has the reasons.
+tinygrad's is a module of devmod-models, and those of Triton and of containers are modules of
+devmod-targets, in `devmod_targets.interop`. docs/design/targets.md has the reasons.
 """
 
 from __future__ import annotations
@@ -20,13 +20,16 @@ if TYPE_CHECKING:
     from typing import Any
 
     import devmod.interop.tvm as tvm
-    from devmod_targets.interop import offload, tinygrad, triton
+    from devmod_models import tinygrad
+    from devmod_targets.interop import offload, triton
 
     __all__ = ["offload", "tinygrad", "triton", "tvm"]
 
 _NAMES = ("offload", "tinygrad", "triton", "tvm")
-#: The packages with the modules of the other names.
+#: The packages that the modules of the other names need.
 _WHEELS = ("devmod_readers", "devmod_targets")
+#: The package with tinygrad's module, which needs those too.
+_MODELS = "devmod_models"
 
 
 def __getattr__(name: str) -> object:
@@ -36,6 +39,8 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'devmod.interop' has no attribute {name!r}")
     if name == "tvm":
         return import_module("devmod.interop.tvm")
+    if name == "tinygrad":
+        return _tinygrad()
     return reader(f"devmod_targets.interop.{name}")
 
 
@@ -43,7 +48,10 @@ def __dir__() -> list[str]:
     """Return the names that exist here: help() and inspect.getmembers() read each of them."""
     if not all(map(_can_import, _WHEELS)):
         return ["tvm"]
-    return list(_NAMES)
+    names = list(_NAMES)
+    if not _can_import(_MODELS):
+        names.remove("tinygrad")
+    return names
 
 
 def reader(module: str) -> Any:
@@ -56,4 +64,17 @@ def reader(module: str) -> Any:
     """
     return _import_wheel(
         module, f"devmod.interop.{module.rpartition('.')[2]} cannot be used here", *_WHEELS
+    )
+
+
+def _tinygrad() -> Any:
+    install = None
+    if not _can_import(_MODELS):
+        install = ("devmod-models", "devmod-core[tinygrad]")
+    return _import_wheel(
+        f"{_MODELS}.tinygrad",
+        "devmod.interop.tinygrad cannot be used here",
+        *_WHEELS,
+        _MODELS,
+        install=install,
     )

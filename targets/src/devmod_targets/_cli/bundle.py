@@ -13,7 +13,7 @@ from devmod.backend import requirements, walk
 from devmod.commands import debug_option, echo, size
 from devmod.errors import list_names
 from devmod_targets._spelling import in_shell_of_others
-from devmod_targets._writable import noting_interrupts
+from devmod_targets.writable import noting_interrupts
 
 
 @click.command(

@@ -17,7 +17,7 @@ from devmod.backend import find_spec, temporary_folder
 from devmod.commands import complete_kind, debug_option, echo
 from devmod.errors import FormatError, did_you_mean, list_names
 from devmod.targets import KINDS
-from devmod_targets._writable import noting_interrupts
+from devmod_targets.writable import noting_interrupts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import click
 
 from devmod.commands import debug_option, echo, size
 from devmod_targets import packing
-from devmod_targets._writable import check_writable, noting_interrupts
+from devmod_targets.writable import check_writable, noting_interrupts
 
 
 @click.command(

@@ -13,7 +13,6 @@ from devmod.backend import DiskCache, file_name, loads_own, path_problem
 from devmod.errors import FormatError
 from devmod.plugins import shared_scan
 from devmod_targets._executables import file_digest
-from devmod_targets._writable import check_writable, noting_interrupts
 from devmod_targets.build import toolchains
 from devmod_targets.build.cache import CacheError, job_key, open_entries, pack_entry, unpack_entry
 from devmod_targets.build.closure import Closure, SourceTree, closure_of
@@ -23,6 +22,7 @@ from devmod_targets.build.plan import Job, Plan, check_functions, check_main, pl
 from devmod_targets.build.progress import Progress
 from devmod_targets.build.read import read_manifest
 from devmod_targets.build.result import BuildResult, JobResult, Outcome, result_of
+from devmod_targets.writable import check_writable, noting_interrupts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

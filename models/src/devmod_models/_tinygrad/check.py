@@ -171,13 +171,13 @@ class Reference:
         self._problems: list[str] = []
 
     @property
-    def program(self) -> str:  # noqa: D102 - above
+    def program(self) -> str:
         if self._programs:
             return self._programs[0]
         return ""
 
     @property
-    def problem(self) -> str:  # noqa: D102 - above
+    def problem(self) -> str:
         problems = [*self._problems]
         if not is_here("onnxruntime"):
             problems.append(f"to compare with onnxruntime: {pip_install('onnxruntime')}")

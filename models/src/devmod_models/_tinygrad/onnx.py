@@ -31,10 +31,8 @@ from devmod.errors import (
     list_names,
     quote_name,
 )
-from devmod_readers.onnx import Constant, Model, Node, Range, read_model
-from devmod_readers.programs import read_program
-from devmod_targets.interop import tinygrad
-from devmod_targets.tinygrad.check import (
+from devmod_models import tinygrad
+from devmod_models._tinygrad.check import (
     Reference,
     check_devices,
     compare,
@@ -46,7 +44,9 @@ from devmod_targets.tinygrad.check import (
     tolerance,
     typed,
 )
-from devmod_targets.tinygrad.operators import OPERATORS
+from devmod_models._tinygrad.operators import OPERATORS
+from devmod_models.onnx import Constant, Model, Node, Range, read_model
+from devmod_readers.programs import read_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

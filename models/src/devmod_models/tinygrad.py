@@ -13,6 +13,7 @@ import pickle
 import re
 from base64 import b64encode
 from contextlib import contextmanager
+from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 import devmod
@@ -26,13 +27,12 @@ from devmod.errors import (
     not_installed,
 )
 from devmod.worker import answers
-from devmod_targets._executables import version
 from devmod_targets.programs import make_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from devmod_targets.tinygrad.record import Recording
+    from devmod_models._tinygrad.record import Recording
 
 
 __all__ = ["check", "cpu", "export"]
@@ -115,8 +115,8 @@ def export(
     >>> devmod.save(module, "classify.devmod")  # doctest: +SKIP
     """
     _check_version()
-    from devmod_targets.tinygrad.record import record, settings
-    from devmod_targets.tinygrad.render import KINDS
+    from devmod_models._tinygrad.record import record, settings
+    from devmod_models._tinygrad.render import KINDS
 
     report = report or (lambda _: None)
     fn = getattr(fn, "fxn", fn)  # a TinyJit, which captures by itself
@@ -170,7 +170,7 @@ def cpu() -> Iterator[None]:
     ...     module = tinygrad.export(model, Tensor.empty(1, 784), targets="opencl", name="classify")
     """
     _check_version()
-    from devmod_targets.tinygrad.record import settings
+    from devmod_models._tinygrad.record import settings
 
     with settings():
         yield
@@ -180,7 +180,8 @@ def _check_version() -> None:
     """Raise an error for a version of tinygrad that this was not tested with. tinygrad has no
     stable interface.
     """
-    if (found := version("tinygrad")) != _VERSION:
+    found = _installed_version()
+    if found != _VERSION:
         wanted = not_installed(f"tinygrad {_VERSION}", "devmod-core[tinygrad]", "tinygrad")
         other = (
             f"tinygrad {found} is installed, and its versions differ too much. " if found else ""
@@ -188,6 +189,14 @@ def _check_version() -> None:
         raise ToolchainNotFoundError(
             f"functions of tinygrad cannot be exported here: {other}{wanted}"
         )
+
+
+def _installed_version() -> str:
+    """Return the version of the installed tinygrad; "" if there is none."""
+    try:
+        return metadata.version("tinygrad")
+    except metadata.PackageNotFoundError:
+        return ""
 
 
 def _named(fn: Any, inputs: Sequence[Any], names: Sequence[str] | None) -> dict[str, Any]:
@@ -229,8 +238,8 @@ class _Plan:
         from tinygrad import dtypes
         from tinygrad.uop.ops import Ops
 
-        from devmod_targets.tinygrad.record import dtype_of
-        from devmod_targets.tinygrad.render import KINDS
+        from devmod_models._tinygrad.record import dtype_of
+        from devmod_models._tinygrad.render import KINDS
 
         self.name, self.target, self.recording = name, target, recording
         #: The digests of constants whose values the function has read, by their names.
@@ -276,7 +285,7 @@ class _Plan:
                     ) from None
 
     def error(self, call: Any, what: str) -> ArgumentError:
-        from devmod_targets.tinygrad.record import effects
+        from devmod_models._tinygrad.record import effects
 
         calls, reached = self.recording.calls, effects(call)[0]
         for written, used in map(effects, calls[calls.index(call) :]):
@@ -289,7 +298,7 @@ class _Plan:
         """Compile the kernels, and return the module of the program."""
         from tinygrad.engine.realize import get_call_arg_uops
 
-        from devmod_targets.tinygrad.record import effects, expression, identifier
+        from devmod_models._tinygrad.record import effects, expression, identifier
 
         recording, module = self.recording, self._compile()
         written, steps = set[Any](), []
@@ -358,7 +367,7 @@ class _Plan:
 
     def _argument(self, buffer: Any, dtype: str) -> str:
         """Return a step's argument: an array, seen as the kernel's type of elements."""
-        from devmod_targets.tinygrad.record import Array, dtype_of
+        from devmod_models._tinygrad.record import Array, dtype_of
 
         array, recording = self._arrays.get(buffer), self.recording
         if array is None:
@@ -454,7 +463,7 @@ def _render(plans: Sequence[_Plan], report: Callable[[str], object]) -> None:
     """Render the kernels of all kinds, in several processes if there are many."""
     from tinygrad.uop.ops import Ops
 
-    from devmod_targets.tinygrad.render import render
+    from devmod_models._tinygrad.render import render
 
     work = [(plan, item) for plan in plans for item in plan.items]
     items = [item for _, item in work]
@@ -462,7 +471,7 @@ def _render(plans: Sequence[_Plan], report: Callable[[str], object]) -> None:
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
     results = answers(
-        "devmod_targets.tinygrad.render",
+        "devmod_models._tinygrad.render",
         items,
         render,
         here=lambda _: len(items) < _MANY,
@@ -514,7 +523,7 @@ def check(
         A result differs by more than 1e-4 of the largest magnitude that was expected, or 1e-2 in a
         program with float16, or an integer differs at all.
     """
-    from devmod_targets.tinygrad.check import UNUSABLE, check_devices, remarks, run_program
+    from devmod_models._tinygrad.check import UNUSABLE, check_devices, remarks, run_program
 
     def run(device: str) -> tuple[str, list[Any]]:
         try:

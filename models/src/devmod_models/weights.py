@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from devmod.backend import HostArray, array_bytes, open_regular, parse_dtype
 from devmod.errors import ArgumentError, FormatError, ToolchainNotFoundError, not_installed
-from devmod_readers.onnx import read_constants
+from devmod_models.onnx import read_constants
 from devmod_targets.build.constants import SAFETENSORS_TYPES
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def _read_safetensors(path: str) -> dict[str, HostArray]:
         from safetensors import SafetensorError, safe_open
     except ImportError as error:
         missing = not_installed(
-            "the package safetensors", "devmod-targets[safetensors]", "safetensors"
+            "the package safetensors", "devmod-models[safetensors]", "safetensors"
         )
         raise ToolchainNotFoundError(f"{path} cannot be read: {missing}") from error
     import mmap

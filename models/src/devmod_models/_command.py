@@ -21,10 +21,10 @@ from devmod.backend import open_regular, temporary_folder
 from devmod.commands import complete_kind, debug_option, echo, progress, size
 from devmod.errors import ArgumentError, CompileError, DevmodError, describe_error
 from devmod.worker import Worker, answer_writer
+from devmod_models import tinygrad
+from devmod_models.weights import read_weights
 from devmod_readers.programs import RESERVED
-from devmod_targets._writable import check_writable, noting_interrupts
-from devmod_targets.interop import tinygrad
-from devmod_targets.weights import read_weights
+from devmod_targets.writable import check_writable, noting_interrupts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -252,7 +252,7 @@ def main(request: dict[str, Any]) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     try:
         with tinygrad.cpu():
-            from devmod_targets.tinygrad.onnx import export
+            from devmod_models._tinygrad.onnx import export
 
             lines, notes = export(request, lambda text: answer({"progress": text}))
         answer({"lines": lines, "notes": notes})

@@ -13,7 +13,7 @@ import pytest
 
 import devmod
 from devmod import ArgumentError, CompileError, FormatError
-from devmod_readers.onnx import Range, read_model
+from devmod_models.onnx import Range, read_model
 
 onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
 FLOAT = onnx.TensorProto.FLOAT
@@ -358,10 +358,10 @@ def test_damaged_files(tmp_path: Path, model: Any, error: str) -> None:
 
 
 def test_a_graph_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("devmod_readers.onnx.MAX_NODES", 2)
+    monkeypatch.setattr("devmod_models.onnx.MAX_NODES", 2)
     with pytest.raises(FormatError, match=r"m\.onnx: the graph has 3 nodes, more than 2$"):
         read(tmp_path, model_of(*[node("Relu", ["x"], [name]) for name in "yzw"]))
-    monkeypatch.setattr("devmod_readers.onnx.MAX_BYTES", 10)
+    monkeypatch.setattr("devmod_models.onnx.MAX_BYTES", 10)
     with pytest.raises(
         FormatError,
         match=r"m\.onnx: the file has \d+ bytes, more than 10; store its constants as external data$",

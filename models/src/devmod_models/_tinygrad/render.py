@@ -17,7 +17,7 @@ from tinygrad.uop.ops import Ops, UOp, ssimplify
 
 from devmod.errors import describe_error
 from devmod.worker import answer_items
-from devmod_targets.tinygrad.record import expression, identifier, settings
+from devmod_models._tinygrad.record import expression, identifier, settings
 
 
 class _Own(cstyle.CStyleLanguage):  # type: ignore[misc]
