@@ -30,7 +30,7 @@ from devmod.worker import answers
 from devmod_targets.programs import make_program
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 
     from devmod_models._tinygrad.record import Recording
 
@@ -118,15 +118,10 @@ def export(
     from devmod_models._tinygrad.record import record, settings
     from devmod_models._tinygrad.render import KINDS
 
-    report = report or (lambda _: None)
+    if report is None:
+        report = _ignore
     fn = getattr(fn, "fxn", fn)  # a TinyJit, which captures by itself
-    several = [targets] if isinstance(targets, (str, Target)) else targets
-    parsed = {each.kind: each for each in map(Target.parse, map(str, several))}
-    if not parsed or not parsed.keys() <= KINDS.keys() or len(parsed) != len([*several]):
-        expected = f"expected one target of each kind, of {list_names(KINDS)}"
-        raise ArgumentError(
-            f"tinygrad.export: {expected}; got {list_names(map(str, several))}", argument="targets"
-        )
+    parsed = _parsed(targets, KINDS)
     if not _NAME.fullmatch(name):
         raise ArgumentError(
             f"tinygrad.export: {name=} is no name of a program; expected letters, digits and _",
@@ -149,7 +144,29 @@ def export(
     for plan in plans:
         report(f"{plan.target.kind}: compiling {len(plan.kernels)} kernels")
         programs.append(plan.program())
-    return devmod.bundle(*programs) if len(programs) > 1 else programs[0]
+    if len(programs) == 1:
+        return programs[0]
+    return devmod.bundle(*programs)
+
+
+def _ignore(line: str) -> None:
+    """Drop a line about the progress."""
+
+
+def _parsed(
+    targets: str | Target | Iterable[str | Target], kinds: Collection[str]
+) -> dict[str, Target]:
+    """Return the targets by their kinds."""
+    if isinstance(targets, (str, Target)):
+        targets = [targets]
+    texts = list(map(str, targets))
+    parsed: dict[str, Target] = {}
+    for each in map(Target.parse, texts):
+        parsed[each.kind] = each
+    if parsed and len(parsed) == len(texts) and parsed.keys() <= set(kinds):
+        return parsed
+    expected = f"expected one target of each kind, of {list_names(kinds)}"
+    raise ArgumentError(f"tinygrad.export: {expected}; got {list_names(texts)}", argument="targets")
 
 
 @contextmanager
@@ -183,9 +200,9 @@ def _check_version() -> None:
     found = _installed_version()
     if found != _VERSION:
         wanted = not_installed(f"tinygrad {_VERSION}", "devmod-core[tinygrad]", "tinygrad")
-        other = (
-            f"tinygrad {found} is installed, and its versions differ too much. " if found else ""
-        )
+        other = ""
+        if found:
+            other = f"tinygrad {found} is installed, and its versions differ too much. "
         raise ToolchainNotFoundError(
             f"functions of tinygrad cannot be exported here: {other}{wanted}"
         )
@@ -204,17 +221,7 @@ def _named(fn: Any, inputs: Sequence[Any], names: Sequence[str] | None) -> dict[
     from tinygrad import Tensor, UOp
 
     if names is None:
-        parameters = list(inspect.signature(fn).parameters.values())
-        plain = [
-            each.name
-            for each in parameters
-            if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
-        ]
-        names = (
-            plain[: len(inputs)]
-            if len(plain) >= len(inputs)
-            else [f"x{number}" for number in range(len(inputs))]
-        )
+        names = _default_names(fn, len(inputs))
     if len(set(names)) != len(inputs) or len(names) != len(inputs):
         raise ArgumentError(
             f"names has {list_names(names)}; expected {len(inputs)} different names, one for each input",
@@ -229,19 +236,28 @@ def _named(fn: Any, inputs: Sequence[Any], names: Sequence[str] | None) -> dict[
     return dict(zip(names, inputs, strict=True))
 
 
+def _default_names(fn: Any, count: int) -> list[str]:
+    """Return the names of a function's first parameters, or x0, x1, ... if it has fewer."""
+    names = []
+    for each in inspect.signature(fn).parameters.values():
+        if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD):
+            names.append(each.name)
+    if len(names) >= count:
+        return names[:count]
+    return [f"x{number}" for number in range(count)]
+
+
 class _Plan:
     """The kernels and the steps of one kind."""
 
     def __init__(
         self, name: str, target: Target, recording: Recording, folded: Mapping[str, str]
     ) -> None:
-        from tinygrad import dtypes
         from tinygrad.uop.ops import Ops
 
-        from devmod_models._tinygrad.record import dtype_of
-        from devmod_models._tinygrad.render import KINDS
-
-        self.name, self.target, self.recording = name, target, recording
+        self.name = name
+        self.target = target
+        self.recording = recording
         #: The digests of constants whose values the function has read, by their names.
         self._read = folded
         self.kernels: dict[bytes, str] = {}  # by the key of the tree
@@ -252,107 +268,138 @@ class _Plan:
         self._data: dict[str, Any] = {}
         #: The names in the model of constants, by their names in the program.
         self._originals: dict[str, str] = {}
-        missing = _MISSING.get(target.kind, ())
-        arch = (
-            re.sub(r"\Acompute", "sm", target.arch.split(",")[0])
-            if target.kind == "cuda" and target.arch
-            else KINDS[target.kind][1]
-        )
+        arch = self._arch()
         for call in recording.calls:
             tree = call.src[0]
             if tree.op is not Ops.SINK:
                 raise self.error(call, "a copy between devices in each call, which no program has")
-            if tree.key not in self.kernels:
-                for each in tree.toposort():
-                    if (
-                        each.dtype not in (dtypes.void, *dtypes.weaks)
-                        and (dtype := dtype_of(each.dtype)) in missing
-                    ):
-                        others = [kind for kind in KINDS if dtype not in _MISSING.get(kind, ())]
-                        place = "an array" if each.op is Ops.PARAM else each.op.name
-                        raise self.error(
-                            call, f"{dtype} in {place}. Kinds with {dtype}: {', '.join(others)}"
-                        )
-                self.kernels[tree.key] = kernel = f"{name}_{target.kind}_k{len(self.kernels)}"
-                try:
-                    self.items.append(
-                        [target.kind, arch, kernel, b64encode(pickle.dumps(tree)).decode()]
-                    )
-                except RecursionError:
-                    raise self.error(
-                        call,
-                        f"a kernel of {len(tree.toposort())} operations, which depend on each other too deeply",
-                    ) from None
+            if tree.key in self.kernels:
+                continue
+            self._check_types(call, tree)
+            kernel = f"{name}_{target.kind}_k{len(self.kernels)}"
+            self.kernels[tree.key] = kernel
+            try:
+                pickled = b64encode(pickle.dumps(tree)).decode()
+            except RecursionError:
+                raise self.error(
+                    call,
+                    f"a kernel of {len(tree.toposort())} operations, which depend on each other too deeply",
+                ) from None
+            self.items.append([target.kind, arch, kernel, pickled])
+
+    def _arch(self) -> str:
+        """Return the architecture that the renderer gets."""
+        from devmod_models._tinygrad.render import KINDS
+
+        kind = self.target.kind
+        if kind == "cuda" and self.target.arch:
+            return re.sub(r"\Acompute", "sm", self.target.arch.split(",")[0])
+        return KINDS[kind][1]
+
+    def _check_types(self, call: Any, tree: Any) -> None:
+        """Raise an error for an element type of a kernel that the kind does not have."""
+        from tinygrad import dtypes
+        from tinygrad.uop.ops import Ops
+
+        from devmod_models._tinygrad.record import dtype_of
+        from devmod_models._tinygrad.render import KINDS
+
+        missing = _MISSING.get(self.target.kind, ())
+        for each in tree.toposort():
+            if each.dtype in (dtypes.void, *dtypes.weaks):
+                continue
+            dtype = dtype_of(each.dtype)
+            if dtype in missing:
+                place = each.op.name
+                if each.op is Ops.PARAM:
+                    place = "an array"
+                others = ", ".join(kind for kind in KINDS if dtype not in _MISSING.get(kind, ()))
+                raise self.error(call, f"{dtype} in {place}. Kinds with {dtype}: {others}")
 
     def error(self, call: Any, what: str) -> ArgumentError:
         from devmod_models._tinygrad.record import effects
 
-        calls, reached = self.recording.calls, effects(call)[0]
+        calls = self.recording.calls
+        reached = effects(call)[0]
         for written, used in map(effects, calls[calls.index(call) :]):
-            reached |= written if used & reached else set()
+            if used & reached:
+                reached |= written
         results = list_names(each.name for each in self.recording.outputs if each.buffer in reached)
         text = f"the program {self.name!r} cannot be made for {self.target.kind}: its output {results} needs {what}"
         return ArgumentError(text, argument="fn", kind=self.target.kind)
 
     def program(self) -> devmod.Module:
         """Compile the kernels, and return the module of the program."""
-        from tinygrad.engine.realize import get_call_arg_uops
+        from devmod_models._tinygrad.record import effects
 
-        from devmod_models._tinygrad.record import effects, expression, identifier
-
-        recording, module = self.recording, self._compile()
-        written, steps = set[Any](), []
-        for call in recording.calls:
+        module = self._compile()
+        written = set[Any]()
+        steps = []
+        for call in self.recording.calls:
             kernel = self.kernels[call.src[0].key]
-            rendered, buffers = self.rendered[kernel], get_call_arg_uops(call)
+            rendered = self.rendered[kernel]
             written |= effects(call)[0]
-            bound = {
-                identifier(each.src[0].expr): expression(each.src[1].src[1])
-                for each in call.src[1:]
-                if each.is_bound_var
-            }
-            types = {each.name: each.type for each in module.functions[kernel].interface.params}  # type: ignore[union-attr]
-            arguments = {}
-            for parameter, slot, variable in rendered["parameters"]:
-                if parameter in types:  # the text uses it
-                    number = (
-                        variable
-                        if variable in recording.variables
-                        else bound.get(variable, variable)
-                    )
-                    arguments[parameter] = number or self._argument(buffers[slot], types[parameter])
+            arguments = self._arguments(call, rendered, module.functions[kernel])
             steps.append(
                 devmod.step(kernel, grid=rendered["grid"], block=rendered["block"], **arguments)
             )
-        lengths = {
-            each
-            for array in recording.inputs
-            for side in array.shape
-            for each in _NAME.findall(str(side))
-        }
         if self._data:
             module = devmod.bundle(module, devmod.const_loader(self._data, {}), mixed=True)
-        declared = {
-            "inputs": [
-                *(each.text for each in recording.inputs if each.buffer not in written),
-                *(f"{each}: int32" for each in recording.variables if each not in lengths),
-            ],
-            "outputs": [each.text for each in recording.outputs],
-            "updates": [each.text for each in recording.inputs if each.buffer in written],
-            "requires": [
-                f"{int(each.vmin)} <= {name} <= {int(each.vmax)}"
-                for name, each in recording.variables.items()
-            ],
-            **self._declared,
-        }
         return make_program(
             self.name,
             module,
             steps,
-            declared,
+            {**self._interface(written), **self._declared},
             originals=self._originals,
             folded=self._folded(),
         )
+
+    def _arguments(self, call: Any, rendered: Mapping[str, Any], info: Any) -> dict[str, str]:
+        """Return the arguments of a step by the names of the kernel's parameters."""
+        from tinygrad.engine.realize import get_call_arg_uops
+
+        from devmod_models._tinygrad.record import expression, identifier
+
+        numbers = {}
+        for each in call.src[1:]:
+            if each.is_bound_var:
+                numbers[identifier(each.src[0].expr)] = expression(each.src[1].src[1])
+        buffers = get_call_arg_uops(call)
+        types = {each.name: each.type for each in info.interface.params}
+        arguments = {}
+        for parameter, slot, variable in rendered["parameters"]:
+            if parameter not in types:  # the text does not use it
+                continue
+            number = numbers.get(variable, variable)
+            if variable in self.recording.variables:  # a number of the call
+                number = variable
+            arguments[parameter] = number or self._argument(buffers[slot], types[parameter])
+        return arguments
+
+    def _interface(self, written: Set[Any]) -> dict[str, list[str]]:
+        """Return the declarations of what a call gives and gets. `written` has the buffers that the
+        steps write.
+        """
+        inputs = []
+        updates = []
+        lengths = set()
+        for array in self.recording.inputs:
+            lengths.update(_NAME.findall(" ".join(map(str, array.shape))))
+            if array.buffer in written:
+                updates.append(array.text)
+            else:
+                inputs.append(array.text)
+        requires = []
+        for name, each in self.recording.variables.items():
+            requires.append(f"{int(each.vmin)} <= {name} <= {int(each.vmax)}")
+            if name not in lengths:
+                inputs.append(f"{name}: int32")
+        return {
+            "inputs": inputs,
+            "outputs": [each.text for each in self.recording.outputs],
+            "updates": updates,
+            "requires": requires,
+        }
 
     def _folded(self) -> dict[str, str]:
         """Return the digests of what the function has from outside and is no constant of the
@@ -367,37 +414,49 @@ class _Plan:
 
     def _argument(self, buffer: Any, dtype: str) -> str:
         """Return a step's argument: an array, seen as the kernel's type of elements."""
+        array = self._arrays.get(buffer)
+        if array is None:
+            array = self._declare(buffer)
+            self._arrays[buffer] = array
+        if dtype == array.dtype:
+            return str(array.name)
+        return f"{array.name}.view({dtype})"
+
+    def _declare(self, buffer: Any) -> Any:
+        """Return the array of a buffer that is no input and no output, and declare it."""
         from devmod_models._tinygrad.record import Array, dtype_of
 
-        array, recording = self._arrays.get(buffer), self.recording
+        names = self.recording.names
+        array = None
+        if buffer in self.recording.states:
+            role = "states"
+            array = self.recording.held.get(buffer)
+        elif buffer.is_realized:
+            role = "constants"
+            array = self.recording.held.get(buffer)
+        else:
+            role = "temporaries"
         if array is None:
-            role = (
-                "states"
-                if buffer in recording.states
-                else "constants"
-                if buffer.is_realized
-                else "temporaries"
-            )
-            array = recording.held.get(buffer) if role != "temporaries" else None
-            if array is None:
-                label = recording.names.take(f"{role[0]}{len(self._declared[role])}")
-                array = Array(buffer, label, dtype_of(buffer.dtype), (buffer.max_numel(),))
-            self._arrays[buffer], text = array, array.text
-            if role != "temporaries":
-                is_zero = not buffer.buffer.numpy().any()
-                constant = array
-                if role == "states":
-                    constant = array._replace(
-                        name="0" if is_zero else recording.names.take(f"{array.name}_0")
-                    )
-                    if not is_zero:
-                        self._declared["constants"].append(constant.text)
-                    text += f" = {constant.name}"
-                if constant.name != "0":
-                    self._data[constant.name] = _values(array)
-                    self._set_original(constant)
-            self._declared[role].append(text)
-        return array.name if dtype == array.dtype else f"{array.name}.view({dtype})"
+            label = names.take(f"{role[0]}{len(self._declared[role])}")
+            array = Array(buffer, label, dtype_of(buffer.dtype), (buffer.max_numel(),))
+
+        text = array.text
+        if role == "constants":
+            self._add_constant(array)
+        elif role == "states":
+            first = "0"
+            if buffer.buffer.numpy().any():
+                first = names.take(f"{array.name}_0")
+                constant = array._replace(name=first)
+                self._declared["constants"].append(constant.text)
+                self._add_constant(constant)
+            text += f" = {first}"
+        self._declared[role].append(text)
+        return array
+
+    def _add_constant(self, array: Any) -> None:
+        self._data[array.name] = _values(array)
+        self._set_original(array)
 
     def _set_original(self, array: Any) -> None:
         """Record the name of a constant in the model: "" if it is computed, or if others are
@@ -413,34 +472,39 @@ class _Plan:
         """Return the module of the kernels: of one source, or for kinds that compile each kernel by
         itself, of one for each.
         """
-        kind, rendered = self.target.kind, self.rendered
-        language = "CUDA C++" if kind in ("cuda", "rocm") else None
-        # In WGSL, the names of buffers are those of the whole text.
-        parts = (
-            [{kernel: each} for kernel, each in rendered.items()]
-            if kind == "webgpu"
-            else [rendered]
-        )
-        options = (
-            ["-w"] if kind in ("opencl", "rocm") else []
-        )  # clang warns about parentheses and macros, also at the receiver
-        modules = [
-            devmod.compile(
-                _text(each), self.target, name=next(iter(each)), language=language, options=options
+        kind = self.target.kind
+        language = None
+        if kind in ("cuda", "rocm"):
+            language = "CUDA C++"
+        options = []
+        if kind in ("opencl", "rocm"):
+            options.append("-w")  # clang warns about parentheses and macros, also at the receiver
+        parts = [self.rendered]
+        if kind == "webgpu":  # in WGSL, the names of buffers are those of the whole text
+            parts = [{kernel: each} for kernel, each in self.rendered.items()]
+        modules = []
+        for part in parts:
+            name = next(iter(part))
+            modules.append(
+                devmod.compile(
+                    _text(part), self.target, name=name, language=language, options=options
+                )
             )
-            for each in parts
-        ]
-        module, origin = modules[0], modules[0].origin
+
+        module = modules[0]
+        toolchain = ""
+        if module.origin:
+            toolchain = module.origin.toolchain
         if kind in _SEPARATE:
-            code = {kernel: _text({kernel: each}).encode() for kernel, each in rendered.items()}
-            module = create_own(
-                kind,
-                code,
-                module.format,
-                {key: info for each in modules for key, info in each.functions.items()},
-            )
+            code = {}
+            for kernel, each in self.rendered.items():
+                code[kernel] = _text({kernel: each}).encode()
+            functions: dict[str, devmod.FunctionInfo] = {}
+            for compiled in modules:
+                functions |= compiled.functions
+            module = create_own(kind, code, module.format, functions)
         module.__dict__["_devmod_origin"] = Origin(
-            str(self.target), f"tinygrad {_VERSION}, {origin.toolchain if origin else ''}"
+            str(self.target), f"tinygrad {_VERSION}, {toolchain}"
         )
         return module
 
@@ -455,45 +519,63 @@ def _values(array: Any) -> Any:
 
 def _text(kernels: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the source of kernels."""
-    prefix = dict.fromkeys(line for each in kernels.values() for line in each["prefix"])
-    return "\n".join([*prefix, *(each["text"] for each in kernels.values()), ""])
+    prefix: dict[str, None] = {}
+    texts = []
+    for each in kernels.values():
+        prefix |= dict.fromkeys(each["prefix"])
+        texts.append(each["text"])
+    return "\n".join([*prefix, *texts, ""])
 
 
 def _render(plans: Sequence[_Plan], report: Callable[[str], object]) -> None:
     """Render the kernels of all kinds, in several processes if there are many."""
-    from tinygrad.uop.ops import Ops
-
     from devmod_models._tinygrad.render import render
 
-    work = [(plan, item) for plan in plans for item in plan.items]
-    items = [item for _, item in work]
-    cores = (
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    )
+    items: list[list[str]] = []
+    owners: list[_Plan] = []
+    for plan in plans:
+        items += plan.items
+        owners += [plan] * len(plan.items)
     results = answers(
         "devmod_models._tinygrad.render",
         items,
         render,
         here=lambda _: len(items) < _MANY,
-        processes=cores,
+        processes=_cores(),
     )
-    for (plan, (kind, _, kernel, _)), (answer, end) in zip(work, results, strict=True):
-        if problem := answer.get("error") if answer else f"the process that renders it {end}":
+    for plan, item, (answer, end) in zip(owners, items, results, strict=True):
+        kind, _, kernel, _ = item
+        problem = f"the process that renders it {end}"
+        if answer:
+            problem = answer.get("error")
+        if problem:
             raise CompileError(
                 f"tinygrad cannot render the kernel {kernel!r} for {kind}: {problem}",
                 kind=kind,
                 function=kernel,
             )
-        if limit := answer.get("limit"):
-            call = next(
-                each for each in plan.recording.calls if plan.kernels[each.src[0].key] == kernel
-            )
-            result = next(
-                each.src[1].op.name for each in call.src[0].toposort() if each.op is Ops.STORE
-            )
-            raise plan.error(call, f"{limit}, for {result}. Choose a smaller largest length")
+        limit = answer.get("limit")
+        if limit:
+            raise _limit_error(plan, kernel, limit)
         plan.rendered[kernel] = answer
         report(f"{kind}: kernel {len(plan.rendered)} of {len(plan.kernels)}")
+
+
+def _cores() -> int:
+    """Return the number of processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _limit_error(plan: _Plan, kernel: str, limit: str) -> ArgumentError:
+    """Return the error of a kernel that exceeds a limit of its kind."""
+    from tinygrad.uop.ops import Ops
+
+    call = next(each for each in plan.recording.calls if plan.kernels[each.src[0].key] == kernel)
+    stores = (each for each in call.src[0].toposort() if each.op is Ops.STORE)
+    result = next(stores).src[1].op.name
+    return plan.error(call, f"{limit}, for {result}. Choose a smaller largest length")
 
 
 def check(

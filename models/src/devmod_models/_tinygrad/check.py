@@ -167,7 +167,7 @@ class Reference:
     def __init__(self, model: str) -> None:
         self._model = model
         self._seconds = dict(SECONDS)
-        self._programs = [each for each in ("onnxruntime", "onnx.reference") if is_here(each)]
+        self._programs = list(filter(is_here, ("onnxruntime", "onnx.reference")))
         self._problems: list[str] = []
 
     @property
@@ -232,7 +232,7 @@ def _ask(request: dict[str, Any], arrays: Sequence[Any], seconds: float) -> tupl
 
 def _read(path: str) -> list[Any]:
     with np.load(path, allow_pickle=False) as file:
-        return [typed(each) for each in file.values()]
+        return list(map(typed, file.values()))
 
 
 def typed(array: Any) -> Any:
@@ -272,7 +272,9 @@ def _run_model(request: dict[str, Any], inputs: Sequence[Any]) -> tuple[list[str
     model = onnx.load(request["model"])
     names = [each.name for each in model.graph.output]
     if request["every"]:
-        made = {name for each in model.graph.node for name in each.output}
+        made = set[str]()
+        for each in model.graph.node:
+            made.update(each.output)
         for name in sorted(made - {"", *names}):
             model.graph.output.append(onnx.helper.make_empty_tensor_value_info(name))
             names.append(name)

@@ -90,10 +90,10 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         self._names = model.outputs
         self._nodes = model.nodes
         self._kept: dict[str, Any] = {"": None, **self.constants}
-        self.const_names = {
-            *self._kept,
-            *(name for each in model.nodes if each.operator == "Constant" for name in each.outputs),
-        }
+        self.const_names = set(self._kept)
+        for each in model.nodes:
+            if each.operator == "Constant":
+                self.const_names.update(each.outputs)
 
     def run(
         self,
@@ -211,13 +211,14 @@ class Runner(OnnxRunner):  # type: ignore[misc]
 def _check_nodes(model: Model) -> None:
     """Raise CompileError for a node that no program has, or that tinygrad does not have."""
     unknown = []
+    names = set()
     for each in model.nodes:
         if each.operator not in OPERATORS or each.domain not in _DOMAINS:
             unknown.append(each)
+            names.add(f"{each.domain}.{each.operator}".lstrip("."))
     if unknown:
-        names = sorted({f"{each.domain}.{each.operator}".lstrip(".") for each in unknown})
         raise CompileError(
-            f"{_called(unknown[0])}: tinygrad does not have this operator. It lacks {list_names(names)}"
+            f"{_called(unknown[0])}: tinygrad does not have this operator. It lacks {list_names(sorted(names))}"
         )
     for each in model.nodes:
         if each.domain.endswith("training"):
@@ -287,9 +288,14 @@ def _of_lengths(operator_name: str, values: list[Any], options: Mapping[str, Any
             return first.squeeze(axes)
         case "Unsqueeze":
             return np.expand_dims(first, axes)
-    if operator_name not in _ARITHMETIC:
-        return None
-    result = _objects(np.frompyfunc(_ARITHMETIC[operator_name], len(values), 1)(*values))
+    if operator_name in _ARITHMETIC:
+        return _calculated(_ARITHMETIC[operator_name], values)
+    return None
+
+
+def _calculated(function: Callable[..., Any], values: list[Any]) -> Any:
+    """Return the results of a function of numbers, for each element of arrays of lengths."""
+    result = _objects(np.frompyfunc(function, len(values), 1)(*values))
     if any(abs(getattr(each, "vmax", each)) >> 63 for each in result.flat):
         raise OverflowError("a length has more than 63 bits")
     return result
@@ -352,12 +358,17 @@ def export(
     report
         A function that gets lines about the progress.
     """
-    given = {name: _read_array(path) for name, path in request["inputs"].items()}
-    dims = {key: _dim(text) for key, text in request["dims"].items()}
-    model = read_model(
-        request["model"], {name: list(each.shape) for name, each in given.items()} | dims
-    )
-    given = {name or next(iter(model.inputs)): each for name, each in given.items()}
+    files = {}
+    dims: dict[str, Any] = {}
+    for name, path in request["inputs"].items():
+        files[name] = _read_array(path)
+        dims[name] = list(files[name].shape)
+    for name, text in request["dims"].items():
+        dims[name] = _dim(text)
+    model = read_model(request["model"], dims)
+    given = {}
+    for name, each in files.items():
+        given[name or next(iter(model.inputs))] = each
     runner = Runner(model)
     arrays = choose_inputs(model, given)
     example = example_tensors(model, arrays[-1][1])
@@ -372,7 +383,7 @@ def export(
         folded=_folded(model, runner),
         report=report,
     )
-    _add_options(module, [f"{each}=1" for each in model.chosen])
+    _add_options(module, model.chosen)
     devmod.save(module, request["output"])
     names, about = _about(module, request["name"], model)
     own = names[: len(model.inputs)]
@@ -392,9 +403,10 @@ def _folded(model: Model, runner: Runner) -> dict[str, str]:
     """Return the digests of the constants that may not get other values: numbers, which stand in
     kernels, what a trial has read, and integers by which a kernel divides.
     """
-    divisors = {
-        name for node in model.nodes if node.operator in _DIVISIONS for name in node.inputs[1:]
-    }
+    divisors = set[str]()
+    for node in model.nodes:
+        if node.operator in _DIVISIONS:
+            divisors.update(node.inputs[1:])
     result = {}
     for name, each in model.constants.items():
         is_divisor = name in divisors and "int" in each.type
@@ -404,12 +416,12 @@ def _folded(model: Model, runner: Runner) -> dict[str, str]:
     return result
 
 
-def _add_options(module: devmod.Module, lengths: list[str]) -> None:
-    """Record the lengths that the file fixed, for the error of a call that has others."""
+def _add_options(module: devmod.Module, lengths: tuple[str, ...]) -> None:
+    """Record the lengths that are 1 in the file, for the error of a call that has others."""
     for part in walk(module):
         origin = part.__dict__.get("_devmod_origin")
         if origin is not None:
-            options = [f"--dim {each}" for each in lengths]
+            options = [f"--dim {each}=1" for each in lengths]
             part.__dict__["_devmod_origin"] = origin.replace(options=options)
 
 
@@ -545,6 +557,32 @@ def choose_inputs(
         for side in shape:
             if isinstance(side, Range):
                 ranges[side.name] = side
+    lengths = _given_lengths(model, given, ranges)
+    least = {}
+    most = {}
+    for key, each in ranges.items():
+        least[key] = lengths.get(key, each.low)
+        most[key] = lengths.get(key, each.high)
+    choices = [most]
+    if ranges.keys() - lengths:
+        choices.insert(0, least)
+    result = []
+    for choice in choices:
+        arrays = {name: _random(model, name, choice) for name in model.inputs}
+        result.append((choice, arrays | given))
+    return result
+
+
+def _given_lengths(
+    model: Model, given: Mapping[str, Any], ranges: Mapping[str, Range]
+) -> dict[str, int]:
+    """Return the lengths that arrays fix, by name.
+
+    Raises
+    ------
+    ArgumentError
+        An array does not fit.
+    """
     lengths: dict[str, int] = {}
     for name, array in given.items():
         dtype, shape = model.inputs[name]
@@ -557,14 +595,7 @@ def choose_inputs(
                 f"--inputs {name}: expected {_text(dtype, shape)}, got {_text(array.dtype, array.shape)}",
                 argument=name,
             )
-    choices = [{key: side.high for key, side in ranges.items()} | lengths]
-    if ranges.keys() - lengths:
-        choices.insert(0, {key: side.low for key, side in ranges.items()} | lengths)
-    result = []
-    for choice in choices:
-        arrays = {name: _random(model, name, choice) for name in model.inputs}
-        result.append((choice, arrays | given))
-    return result
+    return lengths
 
 
 def _lengths(shape: tuple[int | Range, ...], lengths: Mapping[str, int]) -> tuple[int, ...]:
@@ -590,7 +621,7 @@ def _random(model: Model, name: str, lengths: Mapping[str, int]) -> Any:
             continue
         if node.operator.startswith("Gather") and node.inputs[0] in model.constants:
             sides = model.constants[node.inputs[0]].array.shape
-            most = min(most, *(side - 1 for side in sides))
+            most = min((most + 1, *sides)) - 1
         if node.operator in _DIVISIONS:
             least = 1
     return random.integers(least, most + 1, shape).astype(dtype)

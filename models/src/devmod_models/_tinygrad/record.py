@@ -265,10 +265,9 @@ def record(
 
     names.exact.update(results, held)
     made = [_array(flat[name], names.take(name), each.shape) for name, each in results.items()]
-    named = _held_arrays(held, {each.buffer for each in own}, names)
-    once, kept, states = _split(
-        calls, {each.buffer for each in own}, {each.buffer for each in made}, named
-    )
+    given = {each.buffer for each in own}
+    named = _held_arrays(held, given, names)
+    once, kept, states = _split(calls, given, {each.buffer for each in made}, named)
     realize.run_linear(UOp(Ops.LINEAR, src=tuple(once)))
     fixed: set[UOp] = set()
     for call in once:
@@ -280,9 +279,13 @@ def _bound_variables(inputs: Mapping[str, Any]) -> dict[str, UOp]:
     """Return the variables of inputs, which are lengths or are inputs themselves, by name."""
     result: dict[str, UOp] = {}
     for each in inputs.values():
-        for side in each.shape if isinstance(each, Tensor) else [each]:
+        sides = [each]
+        if isinstance(each, Tensor):
+            sides = each.shape
+        for side in sides:
             if isinstance(side, UOp):
-                result.update({variable.expr: variable for variable in side.variables()})
+                for variable in side.variables():
+                    result[variable.expr] = variable
     return result
 
 
@@ -365,7 +368,9 @@ def _dynamic(calls: Sequence[tuple[UOp, set[UOp], set[UOp]]], arrays: set[UOp]) 
     """
     result = set(arrays)
     for _, written, _ in calls:
-        result.update(each for each in written if each.is_realized)
+        for each in written:
+            if each.is_realized:
+                result.add(each)
     size = 0
     while size != len(result):
         size = len(result)

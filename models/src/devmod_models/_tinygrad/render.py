@@ -164,7 +164,7 @@ def render(item: list[str]) -> dict[str, Any]:
     gpudims.get_grouped_dims = _grouped_dims
     try:
         program = do_to_program(pickle.loads(b64decode(tree)), renderer)  # noqa: S301 - this program pickled it
-        grid = [expression(each) for each in program.arg.global_size]
+        grid = list(map(expression, program.arg.global_size))
     except _GridError as error:
         return {"limit": str(error)}
     except Exception as error:  # noqa: BLE001 - tinygrad has assertions for what it cannot render
