@@ -597,18 +597,16 @@ def test_a_device_whose_compiler_aborts_is_not_checked(tmp_path: Path) -> None:
 
 @pytest.mark.row("R53")
 @pytest.mark.parametrize(
-    ("code", "problem"),
+    ("code", "seconds", "problem"),
     [
-        ("import time; time.sleep(60)", "it takes longer than 2 s"),
-        ("raise ValueError('no such operator')", "ValueError: no such operator"),
-        ("import os; os._exit(3)", "it ends the process with exit status 3"),
+        ("import time; time.sleep(60)", 2, "it takes longer than 2 s"),
+        ("raise ValueError('no such operator')", 300, "ValueError: no such operator"),
+        ("import os; os._exit(3)", 300, "it ends the process with exit status 3"),
     ],
 )
-def test_a_reference_that_fails(tmp_path: Path, code: str, problem: str) -> None:
+def test_a_reference_that_fails(tmp_path: Path, code: str, seconds: int, problem: str) -> None:
     """tinygrad alone is compared then, and the line says so."""
-    limit = (
-        "import devmod_models._tinygrad.check as c; c.SECONDS.update(dict.fromkeys(c.SECONDS, 2))"
-    )
+    limit = f"import devmod_models._tinygrad.check as c; c.SECONDS.update(dict.fromkeys(c.SECONDS, {seconds}))"
     plant(tmp_path, f"if {WORKER}:\n    {code}\nelse:\n    {limit}", where="True")
     classifier(tmp_path)
     run = devmod_in_process(tmp_path, "onnx", "small.onnx", "-t", "opencl")
