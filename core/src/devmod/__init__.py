@@ -182,17 +182,17 @@ def _runtime(subject: str) -> Any:
         if error.name != "devmod_runtime":
             raise
     from devmod.errors import RuntimeNotLinkedError, own_module, pip_install
-    from devmod.targets import KINDS
+    from devmod.targets import EXAMPLE, KINDS
 
     own = own_module("devmod_runtime")
     if own:
         raise RuntimeNotLinkedError(
             f"{subject} needs devmod-runtime, which cannot be imported: {own}"
         )
-    others = ", ".join(f"devmod-{kind}" for kind in KINDS if kind != "opencl")
+    others = ", ".join(f"devmod-{kind}" for kind in KINDS if kind != EXAMPLE)
     raise RuntimeNotLinkedError(
         f"{subject} needs devmod-runtime, which is not installed. The wheel of each backend brings it, as in: "
-        f"{pip_install('devmod-opencl')} (or {others})"
+        f"{pip_install(f'devmod-{EXAMPLE}')} (or {others})"
     )
 
 

@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from devmod._util.environment import debug as debug
     from devmod._util.environment import environment_flag as environment_flag
     from devmod._util.environment import environment_text as environment_text
-    from devmod._util.magic import detect_form as detect_form
     from devmod._util.once import Once as Once
     from devmod._util.programs import find_program as find_program
     from devmod._util.regular_files import absolute as absolute
@@ -95,6 +94,7 @@ if TYPE_CHECKING:
     from devmod._values.value import Value as Value
     from devmod.errors import compile_error as compile_error
     from devmod.errors import function_not_found as function_not_found
+    from devmod.targets.forms import detect_form as detect_form
 
 #: The names of each module.
 _NAMES = {
@@ -120,7 +120,7 @@ _NAMES = {
     "_util.cache_folder": "cache_dir folder_problem read_private write_private",
     "_util.disk_cache": "DiskCache size_bound",
     "_util.environment": "debug environment_flag environment_text",
-    "_util.magic": "detect_form",
+    "targets.forms": "detect_form",
     "_util.once": "Once",
     "_util.programs": "find_program",
     "_util.regular_files": "absolute file_name open_regular",

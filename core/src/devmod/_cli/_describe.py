@@ -28,7 +28,6 @@ from devmod._plugins.discovery import once_per_scan
 from devmod._plugins.messages import unknown_distribution
 from devmod._plugins.miss import explain_name
 from devmod._plugins.specs import find_spec, format_of_suffix, loading_hint, spec_of_format
-from devmod._util.magic import detect_form
 from devmod._util.regular_files import open_regular
 from devmod._values.code import Source
 from devmod._values.info import FunctionInfo, Interface, block_text, signature_text
@@ -36,7 +35,8 @@ from devmod._values.param import declaration_text, expression_text
 from devmod._values.pipeline_constants import constants_of
 from devmod._values.tags import tag_problem
 from devmod.errors import DevmodError, FormatError, ToolchainNotFoundError, admission_hint
-from devmod.targets import PROGRAM
+from devmod.targets import PROGRAM, SHARED_OBJECT
+from devmod.targets.forms import detect_form
 
 
 def describe(
@@ -250,7 +250,7 @@ def _open(path: Path) -> tuple[str, Module]:
     if suffix == "tvmimports":
         return "TVM imports blob", devmod.interop.tvm.load_imports(path.read_bytes())
     # A .so with metadata beside it is a Hexagon payload; any other is a library that TVM exported.
-    if suffix == "so" and not path.with_suffix(".tvm_meta.json").exists():
+    if suffix == SHARED_OBJECT and not path.with_suffix(".tvm_meta.json").exists():
         return "library exported by TVM", devmod.interop.tvm.load_library(path)
     form = format_of_suffix(suffix)
     spec = spec_of_format(form)

@@ -253,8 +253,10 @@ def load_shared_object(path: str, fmt: str) -> Module:
     """Load a ``.so`` through the loader of its ELF machine,
     ``devmod.load_from_file.so_<machine>``.
     """
-    from devmod._util.elf import MACHINE_END, TVM_LIBRARY, machine_name
+    from devmod._util.elf import TVM_LIBRARY
     from devmod._util.regular_files import open_regular
+    from devmod.targets import SHARED_OBJECT
+    from devmod.targets.machines import MACHINE_END, machine_name
 
     with open_regular(path) as file:
         machine = machine_name(file.read(MACHINE_END))
@@ -262,7 +264,7 @@ def load_shared_object(path: str, fmt: str) -> Module:
             raise FormatError(
                 f"{path!r} is not a shared object: it does not begin with an ELF header"
             )
-        name = f"so_{machine}"
+        name = f"{SHARED_OBJECT}_{machine}"
         try:
             loader = lookup(LOAD_FROM_FILE, name)
         except NotRegisteredError:

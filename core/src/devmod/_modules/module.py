@@ -54,7 +54,10 @@ def branches_of(module: Module) -> str:
     """Return the source in which `condition_hint` looks for a name; "" if it cannot be read, or the
     kind has no branches for devices.
     """
-    if module.kind != "opencl":
+    from devmod._plugins.specs import find_spec
+
+    spec = find_spec(module.kind)
+    if spec is None or not spec.has_conditions:
         return ""
     try:
         return module.inspect_source()

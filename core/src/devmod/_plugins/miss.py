@@ -8,7 +8,7 @@ from devmod._plugins import messages, registry, specs
 from devmod._plugins.claim import normalize_name
 from devmod._plugins.discovery import distributions, shared_scan
 from devmod.errors import NotRegisteredError, PluginError, did_you_mean, not_installed, pip_install
-from devmod.targets import KINDS, PROGRAM
+from devmod.targets import KINDS, PROGRAM, SHARED_OBJECT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def _explain_format(name: str) -> str:
     if spec is not None:
         compiled = f"devmod.compile(pathlib.Path(path), {spec.kind!r})"
         return f"the suffix of a source ({spec.languages[name]}), not a payload format; {compiled} compiles it"
-    if name.startswith("so_"):
+    if name.startswith(f"{SHARED_OBJECT}_"):
         return f"a shared object for {name[3:]}; {_SHARED_OBJECTS}"
     return ""
 
@@ -146,6 +146,8 @@ def _explain_kind(name: str) -> str:
     spec = specs.spec_of_format(name)
     if spec is None:
         return ""
-    fmt = "so" if name.startswith("so_") else name
+    fmt = name
+    if name.startswith(f"{SHARED_OBJECT}_"):
+        fmt = SHARED_OBJECT
     create = f"devmod.create({spec.kind!r}, code, {fmt!r}, fmap)"
     return f"a format of {spec.kind}, not a kind; {create} takes a payload in memory, devmod.load_from_file(path) a payload file"

@@ -23,7 +23,7 @@ from devmod._plugins.claim import (
 from devmod._plugins.discovery import distributions, once_per_scan
 from devmod._util.environment import environment_items, environment_text
 from devmod._util.text import is_valid_name
-from devmod.targets import NAMES, spec_entry
+from devmod.targets import NAMES, SHARED_OBJECT, spec_entry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ CORE_ENTRIES = {
     "devmod.load_from_bytes": {"const_loader": "devmod._modules.const_loader:load_from_bytes"},
     "devmod.load_from_file": {
         "devmod": "devmod._files.bundle_file:load_from_file",
-        "so": "devmod._modules.create:load_shared_object",
+        SHARED_OBJECT: "devmod._modules.create:load_shared_object",
     },
     "devmod.protocol": {"1": "devmod"},
 }

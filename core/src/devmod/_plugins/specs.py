@@ -9,7 +9,7 @@ import os
 from devmod._plugins import registry
 from devmod._plugins.claim import CORE
 from devmod._plugins.discovery import once_per_scan, shared_scan
-from devmod.targets import KINDS, NAMES
+from devmod.targets import KINDS, NAMES, SHARED_OBJECT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ def spec_of_format(fmt: str) -> TargetSpec | None:
 
     The format of a shared object has its machine (``so_hexagon``), which is the kind.
     """
-    if fmt.startswith("so_"):
-        spec = find_spec(fmt[3:])
-        if spec is None or "so" not in spec.formats:
+    if fmt.startswith(f"{SHARED_OBJECT}_"):
+        spec = find_spec(fmt.partition("_")[2])
+        if spec is None or SHARED_OBJECT not in spec.formats:
             return None
         return spec
     with shared_scan():
@@ -101,7 +101,7 @@ def loading_hint(name: str) -> str:
         calls.append(
             f"devmod.load_from_file({name!r}) reads a payload that has a metadata file beside it"
         )
-    if suffix == "so":
+    if suffix == SHARED_OBJECT:
         calls.append(f"devmod.interop.tvm.load_library({name!r}) reads a library that TVM exported")
     if not calls:
         return ""

@@ -8,7 +8,7 @@ The header of a 64-bit file (of a 32-bit file in brackets where it differs)::
     18 machine, u16          48 (36) flags, u32      40 offset of the section headers, u64
     58 size of a section header, 60 number of them, 62 number of the section of names, u16
 
-`machine_name` takes files of both byte orders, `elf_header` little-endian files alone.
+`elf_header` takes little-endian files alone.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from __future__ import annotations
 ELF_MAGIC = b"\x7fELF"
 #: The size of the header of each class.
 _SIZES = {1: 52, 2: 64}
-#: The number of bytes that `machine_name` needs.
-MACHINE_END = 20
 
 #: The symbol of a library that TVM exported, whose object has the device modules.
 TVM_LIBRARY = "__tvm_ffi__library_bin"
@@ -25,18 +23,6 @@ TVM_LIBRARY = "__tvm_ffi__library_bin"
 HEXAGON = 164
 CUDA = 190
 AMDGPU = 224
-#: The names of machines, as the format ``so_<machine>`` has them.
-_MACHINES = {
-    3: "x86",
-    40: "arm",
-    62: "x86_64",
-    HEXAGON: "hexagon",
-    183: "aarch64",
-    CUDA: "cuda",
-    AMDGPU: "amdgpu",
-    243: "riscv",
-    247: "bpf",
-}
 
 
 class ElfHeader:
@@ -84,22 +70,9 @@ class ElfHeader:
         return b""
 
 
-def machine_name(data: bytes | memoryview) -> str:
-    """Return the name of an ELF file's machine, or its number in decimal; "" if the bytes do not
-    begin with an ELF header.
-    """
-    if len(data) < MACHINE_END or bytes(data[:4]) != ELF_MAGIC or data[5] not in (1, 2):
-        return ""
-    if data[5] == 1:
-        machine = int.from_bytes(data[18:20], "little")
-    else:
-        machine = int.from_bytes(data[18:20], "big")
-    return _MACHINES.get(machine, str(machine))
-
-
 def elf_header(code: bytes | memoryview) -> ElfHeader | None:
     """Return the header of a little-endian ELF file; None for other bytes."""
-    if not machine_name(code) or code[5] != 1:
+    if bytes(code[:4]) != ELF_MAGIC or len(code) < min(_SIZES.values()) or code[5] != 1:
         return None
     if code[4] not in _SIZES or len(code) < _SIZES[code[4]]:
         return None

@@ -70,6 +70,9 @@ class TargetSpec:
     compiler
         ``"module:function"`` of the compiler, called as ``f(request: CompileRequest) -> Payload``
         (`devmod_targets.authoring` has both classes); "" if there is none.
+    toolchain
+        ``"module:NAME"`` of what a build knows of the compiler without importing it, a
+        `devmod_targets.authoring.Toolchain`; "" if there is none.
     compiled_as
         The format of bytes from a replaced compiler (R31), by their form: "elf", "spirv", "fatbin",
         "metallib", "offload_bundle", "compressed_offload_bundle", "offload_binary", "pocl" (by the
@@ -97,6 +100,16 @@ class TargetSpec:
         lacks a function of `functions`, the FunctionInfo of each name, and returns whether it can
         read the format. A shader map has a call for each shader. Text is UTF-8. A string
         ``"module:function"`` is imported at the first call. None: contents are not checked.
+    dimensions
+        ``f(fmt, data, name, info) -> int``: the dimensions of the grid in which the function `name`
+        reads its place, from the binary with it; 1 also if they are unknown, or if it reads the
+        size of the grid, as a kernel for any launch does. `devmod.guard` and ``devmod run`` warn of
+        a launch with fewer. It may be a string, as for `check`. None: they are unknown.
+    has_conditions
+        Whether the receiver compiles sources with conditions on the device, such as ``#ifdef
+        cl_khr_fp16``. The error for a missing function then names its condition.
+    tvm_kind
+        The name of the kind in TVM; "" if it is the same.
     has_grid
         Whether a launch has a grid and a block. False for a kind whose launch is one call.
     pack, unpack
@@ -125,6 +138,7 @@ class TargetSpec:
         aliases: Iterable[str] = (),
         languages: Mapping[str, str] | None = None,
         compiler: str = "",
+        toolchain: str = "",
         compiled_as: Mapping[str, str] | None = None,
         build_extra: str = "",
         preprocessed: Iterable[str] = (),
@@ -132,6 +146,9 @@ class TargetSpec:
         architecture: Callable[[str, Binary], str] | str | None = None,
         rank: Callable[[str, str], int | None] | str | None = None,
         check: Callable[[str, Binary, Mapping[str, FunctionInfo]], bool] | str | None = None,
+        dimensions: Callable[[str, Binary, str, FunctionInfo], int] | str | None = None,
+        has_conditions: bool = False,
+        tvm_kind: str = "",
         has_grid: bool = True,
         pack: Callable[[Binary], Binary] | None = None,
         unpack: Callable[[Binary], Binary] | None = None,
@@ -158,6 +175,7 @@ class TargetSpec:
         self.aliases = tuple(aliases)
         self.languages = dict(languages or {})
         self.compiler = compiler
+        self.toolchain = toolchain
         self.build_extra = build_extra
         self.compiled_as = dict(compiled_as or {})
         self.preprocessed = frozenset(preprocessed)
@@ -168,9 +186,14 @@ class TargetSpec:
             rank = _lazy(rank)
         if isinstance(check, str):
             check = _lazy(check)
+        if isinstance(dimensions, str):
+            dimensions = _lazy(dimensions)
         self.architecture: Callable[[str, Binary], str] | None = architecture
         self.rank: Callable[[str, str], int | None] | None = rank
         self.check: Callable[[str, Binary, Mapping[str, FunctionInfo]], bool] | None = check
+        self.dimensions: Callable[[str, Binary, str, FunctionInfo], int] | None = dimensions
+        self.has_conditions = has_conditions
+        self.tvm_kind = tvm_kind or kind
         self.has_grid = has_grid
         self.pack = pack
         self.unpack = unpack

@@ -23,7 +23,7 @@ from devmod._modules.module import LibraryModule, Module, ordered
 from devmod._modules.stored import StoredModule, slices
 from devmod._modules.variant import payload_of
 from devmod._plugins.discovery import shared_scan
-from devmod._plugins.specs import spec_of_loader
+from devmod._plugins.specs import find_spec, spec_of_loader
 from devmod._util.buffers import snapshot
 from devmod._util.elf import TVM_LIBRARY
 from devmod._util.regular_files import path_to_str
@@ -43,9 +43,6 @@ if TYPE_CHECKING:
     from devmod_readers.tvm import TvmReader
 
 __all__ = ["dump_imports", "dump_module_bytes", "load_imports", "load_library", "load_module_bytes"]
-
-#: The kinds with another name in TVM.
-_TVM_KINDS = {"rocm": "hip"}
 
 
 def load_module_bytes(kind: str, data: Buffer) -> Module:
@@ -193,15 +190,24 @@ def dump_imports(module: Module) -> bytes:
         parts += (_u64(len(vector)), *map(_u64, vector))
     with shared_scan():
         for each, _ in order:
-            name = _TVM_KINDS.get(each.kind, each.kind)
-            if isinstance(each, TvmModule):
-                name = each.tvm_kind
-            kind = name.encode()
+            kind = _tvm_kind(each).encode()
             parts += (_u64(len(kind)), kind)
             if not isinstance(each, LibraryModule):
                 saved = _dump_parts(each)
                 parts += (_u64(sum(map(len, saved))), *saved)
     return b"".join((_u64(sum(map(len, parts))), *parts))
+
+
+def _tvm_kind(module: Module) -> str:
+    """Return TVM's name of a module's kind."""
+    if isinstance(module, TvmModule):
+        return module.tvm_kind
+    spec = None
+    if is_valid_name(module.kind):
+        spec = find_spec(module.kind)
+    if spec is None:
+        return module.kind
+    return spec.tvm_kind
 
 
 def load_library(path: str | os.PathLike[str]) -> Module:

@@ -26,6 +26,12 @@ NAMES = {
 PROGRAM = "program"
 #: The kinds of devices.
 KINDS = tuple(kind for kind in NAMES if kind != PROGRAM)
+#: The kind that messages propose first: each processor is a device of it.
+EXAMPLE = "opencl"
+#: The kind of the simulated GPU of devmod-simulators.
+SIMULATED = "cuda"
+#: The format of shared objects. The name of a loader has their machine too: ``so_<machine>``.
+SHARED_OBJECT = "so"
 
 
 def spec_entry(kind: str) -> str:

@@ -1,28 +1,15 @@
-"""A warning for a launch with fewer dimensions than its kernel reads, by the payload: a text, or
-SPIR-V.
-"""
+"""A warning for a launch with fewer dimensions than its kernel reads, by the rule of its kind."""
 
 from __future__ import annotations
 
 import re
 import warnings
 from collections.abc import Iterable
-from itertools import chain
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from devmod.backend import escape
-from devmod_readers.spirv import read_axes, read_module
+from devmod.backend import escape, find_spec
 
-#: What begins a kernel, and what the languages call the place of a block or a thread in the grid,
-#: and the size of the grid.
-_KERNEL = r"\b(?:__)?kernel\b|\b__global__\b|@compute\b|\.entry\b"
-_PLACE = r"@builtin\s*\(\s*(?:global_invocation_id|workgroup_id)\s*\)\s*(\w+)|(\w+)\s*\[\[\s*thread(?:group)?_position_in_grid"
-_SIZE = r"get_global_size|get_num_groups|gridDim|%nctaid|num_workgroups|threads_per_grid|threadgroups_per_grid|\n\s*#\s*if"
-_MEMBER = r"([%\w]+)\s*\.\s*[xyz]*([yz])\b"
-_CALL = r"\bget_(?:global|group)_id\s*\(\s*([12])\s*\)"
-#: The dimensions of a kernel that reads an axis, by its name in a source.
-_AXES = {"1": 2, "y": 2, "2": 3, "z": 3}
 #: What `_dimensions_read` has returned.
 _known: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
 
@@ -77,23 +64,9 @@ def _has_length_of_one(value: Any) -> bool:
 
 
 def _dimensions_read(function: Any) -> int:
-    """Return the dimensions that the kernel reads, or 1: also if it reads the size of the grid, as
-    a kernel for any launch does.
-    """
-    form, code = function._rules.payload or ("", b"")
-    if form in ("spv", "vulkan"):
-        return read_axes(code[12:], read_module(code[12:]))  # behind TVM's header
-    if form not in ("cl", "cuda", "ptx", "hip", "wgsl", "metal"):
+    """Return the dimensions that the kernel reads, or 1 if they are unknown."""
+    spec = find_spec(function.kind)
+    if function._rules.payload is None or spec is None or spec.dimensions is None:
         return 1
-    text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", str(code, errors="replace"), flags=re.DOTALL)
-    name_in_source = function.name.partition("<")[0].rpartition("::")[2]
-    names = f"{re.escape(function.info.name)}|{re.escape(name_in_source)}"
-    kernel = re.search(rf"\b(?:{names})\s*\((.*?)(?:{_KERNEL}|\Z)", text, re.DOTALL)
-    if kernel is None or re.search(_SIZE, kernel[1]):
-        return 1
-    places = {"blockIdx", "%ctaid", *chain(*re.findall(_PLACE, text))} - {""}
-    axes = re.findall(_CALL, kernel[1])
-    for name, axis in re.findall(_MEMBER, kernel[1]):
-        if name in places:
-            axes.append(axis)
-    return max(map(_AXES.__getitem__, axes), default=1)
+    form, code = function._rules.payload
+    return spec.dimensions(spec.canonical_format(form), code, function.name, function.info)

@@ -31,11 +31,13 @@ SPEC = TargetSpec(
     | {"ll": "LLVM IR", "bc": "LLVM bitcode"},
     preprocessed=("CUDA C++", "HIP", "Slang", "Triton"),
     compiler="devmod_targets.cuda.compile:compile",
+    toolchain="devmod_targets.cuda.toolchain:TOOLCHAIN",
     build_extra="build-cuda",
     needs_arch=dict.fromkeys(("CUDA C++", "HIP", "Slang", "Triton"), "sm_80,sm_90,compute_90")
     | dict.fromkeys(("LLVM IR", "LLVM bitcode"), "compute_80"),
     compiled_as={"elf": "cubin", "fatbin": "fatbin", "text": "ptx"},
     architecture="devmod.targets.cuda.architecture:architecture",
     rank="devmod.targets.cuda.architecture:rank",
-    check="devmod_readers.payloads:check",
+    check="devmod_readers.payloads.cuda:check",
+    dimensions="devmod_readers.payloads.cuda:dimensions",
 )

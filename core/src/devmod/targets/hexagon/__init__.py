@@ -26,6 +26,7 @@ SPEC = TargetSpec(
     },
     preprocessed=("C", "C++", "Slang"),
     compiler="devmod_targets.hexagon.compile:compile",
+    toolchain="devmod_targets.hexagon.toolchain:TOOLCHAIN",
     build_extra="build-hexagon",
     needs_arch=dict.fromkeys(
         ("C", "C++", "Slang", "LLVM IR", "LLVM bitcode", "assembly", "object"), "v68"
@@ -34,5 +35,5 @@ SPEC = TargetSpec(
     compiled_as={"elf": "so"},
     architecture="devmod.targets.hexagon.architecture:architecture",
     rank="devmod.targets.hexagon.architecture:rank",
-    check="devmod_readers.payloads:check_hexagon",
+    check="devmod_readers.payloads.hexagon:check",
 )

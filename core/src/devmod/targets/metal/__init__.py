@@ -18,7 +18,9 @@ SPEC = TargetSpec(
     languages={"metal": "MSL", "slang": "Slang"},
     preprocessed=("MSL", "Slang"),
     compiler="devmod_targets.metal.compile:compile",
+    toolchain="devmod_targets.metal.toolchain:TOOLCHAIN",
     build_extra="build-metal",
     compiled_as={"metallib": "metallib", "text": "metal"},
-    check="devmod_readers.payloads:check",
+    check="devmod_readers.payloads.metal:check",
+    dimensions="devmod_readers.payloads.metal:dimensions",
 )

@@ -18,7 +18,10 @@ SPEC = TargetSpec(
     languages={"cl": "OpenCL C"},
     preprocessed=("OpenCL C",),
     compiler="devmod_targets.opencl.compile:compile",
+    toolchain="devmod_targets.opencl.toolchain:TOOLCHAIN",
     build_extra="build-opencl",
     compiled_as={"elf": "clbin", "pocl": "clbin", "spirv": "il", "text": "cl"},
-    check="devmod_readers.payloads:check",
+    has_conditions=True,
+    check="devmod_readers.payloads.opencl:check",
+    dimensions="devmod_readers.payloads.opencl:dimensions",
 )

@@ -22,6 +22,7 @@ SPEC = TargetSpec(
     | {"ll": "LLVM IR", "bc": "LLVM bitcode", "s": "assembly"},
     preprocessed=("HIP", "CUDA C++", "Slang", "Triton"),
     compiler="devmod_targets.rocm.compile:compile",
+    toolchain="devmod_targets.rocm.toolchain:TOOLCHAIN",
     build_extra="build-rocm",
     needs_arch=dict.fromkeys(
         ("HIP", "CUDA C++", "Slang", "Triton", "LLVM IR", "LLVM bitcode", "assembly"),
@@ -33,5 +34,7 @@ SPEC = TargetSpec(
     | {"text": "hip"},
     architecture="devmod.targets.rocm.architecture:architecture",
     rank="devmod.targets.rocm.architecture:rank",
-    check="devmod_readers.payloads:check",
+    tvm_kind="hip",
+    check="devmod_readers.payloads.rocm:check",
+    dimensions="devmod_readers.payloads.rocm:dimensions",
 )

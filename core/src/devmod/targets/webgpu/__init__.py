@@ -19,7 +19,9 @@ SPEC = TargetSpec(
     languages={"wgsl": "WGSL", "slang": "Slang"},
     preprocessed=("WGSL", "Slang"),
     compiler="devmod_targets.webgpu.compile:compile",
+    toolchain="devmod_targets.webgpu.toolchain:TOOLCHAIN",
     build_extra="build-webgpu",
     compiled_as={"text": "wgsl"},
-    check="devmod_readers.payloads:check",
+    check="devmod_readers.payloads.webgpu:check",
+    dimensions="devmod_readers.payloads.webgpu:dimensions",
 )

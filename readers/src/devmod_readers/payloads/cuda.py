@@ -1,0 +1,57 @@
+"""The payloads of CUDA: source, PTX, cubin and fatbin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from devmod.errors import ToolchainNotFoundError
+from devmod_readers.nvidia import fatbin_members, index_cubin, read_ptx
+from devmod_readers.payloads import check_names, check_source
+from devmod_readers.payloads._dimensions import CUDA_CPP, Language, text_dimensions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from devmod import FunctionInfo
+    from devmod.backend import Binary
+
+_PTX = Language(r"\.entry\b", "%nctaid", frozenset({"%ctaid"}))
+
+
+def check(fmt: str, data: Binary, functions: Mapping[str, FunctionInfo]) -> bool:
+    """Check a payload."""
+    if fmt == "cuda":
+        return check_source("cuda", fmt, data, functions)
+    try:
+        names = _names(fmt, data)
+    except ToolchainNotFoundError:  # what decompresses it is not installed here
+        return False
+    if names is None:
+        return False
+    check_names("cuda", fmt, names, functions)
+    return True
+
+
+def _names(fmt: str, data: Binary) -> Iterable[str] | None:
+    """Return the kernels of a binary; None for one that only a driver reads."""
+    if fmt == "ptx":
+        return read_ptx(str(data, "utf-8"))
+    if fmt == "cubin":
+        return index_cubin(data)
+    if fmt != "fatbin":
+        return None
+    names: list[str] = []
+    for member in fatbin_members(data):
+        if member.kind not in ("ptx", "cubin"):
+            return None
+        names += _names(member.kind, member.data) or ()
+    return names
+
+
+def dimensions(fmt: str, data: Binary, name: str, info: FunctionInfo) -> int:
+    """Return the dimensions in which a function reads its place."""
+    if fmt == "cuda":
+        return text_dimensions(CUDA_CPP, data, name, info)
+    if fmt == "ptx":
+        return text_dimensions(_PTX, data, name, info)
+    return 1

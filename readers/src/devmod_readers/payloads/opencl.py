@@ -1,0 +1,38 @@
+"""The payloads of OpenCL: C source, SPIR-V and binaries, which only a driver reads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from devmod_readers.payloads import check_names, check_source, spirv_names
+from devmod_readers.payloads._dimensions import Language, text_dimensions
+from devmod_readers.spirv import KERNEL
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from devmod import FunctionInfo
+    from devmod.backend import Binary
+
+_OPENCL_C = Language(
+    r"\b(?:__)?kernel\b",
+    "get_global_size|get_num_groups",
+    call=r"\bget_(?:global|group)_id\s*\(\s*([12])\s*\)",
+)
+
+
+def check(fmt: str, data: Binary, functions: Mapping[str, FunctionInfo]) -> bool:
+    """Check a payload."""
+    if fmt == "cl":
+        return check_source("opencl", fmt, data, functions)
+    if fmt != "il":
+        return False
+    check_names("opencl", fmt, spirv_names("opencl payload", data, KERNEL), functions)
+    return True
+
+
+def dimensions(fmt: str, data: Binary, name: str, info: FunctionInfo) -> int:
+    """Return the dimensions in which a function reads its place."""
+    if fmt == "cl":
+        return text_dimensions(_OPENCL_C, data, name, info)
+    return 1

@@ -1,0 +1,33 @@
+"""The payloads of WebGPU: WGSL."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from devmod_readers.payloads import check_names
+from devmod_readers.payloads._dimensions import Language, text_dimensions
+from devmod_readers.wgsl import read_wgsl
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from devmod import FunctionInfo
+    from devmod.backend import Binary
+
+_WGSL = Language(
+    r"@compute\b",
+    "num_workgroups",
+    parameter=r"@builtin\s*\(\s*(?:global_invocation_id|workgroup_id)\s*\)\s*(\w+)",
+)
+
+
+def check(fmt: str, data: Binary, functions: Mapping[str, FunctionInfo]) -> bool:
+    """Check a payload."""
+    names = read_wgsl(str(data, "utf-8"), "the webgpu shader")
+    check_names("webgpu", fmt, names, functions)
+    return True
+
+
+def dimensions(_fmt: str, data: Binary, name: str, info: FunctionInfo) -> int:
+    """Return the dimensions in which a function reads its place."""
+    return text_dimensions(_WGSL, data, name, info)
