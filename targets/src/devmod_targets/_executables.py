@@ -8,12 +8,17 @@ import glob
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from hashlib import sha256
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from devmod.backend import DiskCache, open_regular
 
+if TYPE_CHECKING:
+    from functools import _lru_cache_wrapper
+
+R = TypeVar("R")
 #: The shared libraries of the executables that process shaders.
 SHADER_LIBRARIES = r"lib(?:glslang|SPIRV|shaderc|dx).*\.(?:so|dylib)"
 #: The longest step of the clock of a file system, that of FAT, in nanoseconds. Two changes within
@@ -22,6 +27,23 @@ _TIME_STEP = 2_000_000_000
 #: Texts by the state of files. Hashing a compiler takes longer than a build in which nothing
 #: changed.
 _TEXTS = DiskCache("build")
+#: The functions whose results hold for one build.
+_of_a_build: list[_lru_cache_wrapper[Any]] = []
+
+
+def cache_for_build(function: Callable[..., R]) -> _lru_cache_wrapper[R]:
+    """Cache the results of a function until `clear_caches`: the environment may change between two
+    builds of one process.
+    """
+    result = cache(function)
+    _of_a_build.append(result)
+    return result
+
+
+def clear_caches() -> None:
+    """Clear what `cache_for_build` has cached."""
+    for each in _of_a_build:
+        each.cache_clear()
 
 
 def state_of(path: str) -> tuple[int, int, int, int, int]:
@@ -92,6 +114,27 @@ def files_digest(paths: Sequence[str], folder: str = "") -> str:
     return text_of_files(f"digest {folder}", paths, make)
 
 
+def tree_digest(folder: str) -> str:
+    """Return the SHA-256 of the files below a folder."""
+    return files_digest(sorted(_files(folder)), folder)
+
+
+def _files(folder: str, parents: frozenset[str] = frozenset()) -> Iterator[str]:
+    """Yield the files below a folder, also those below linked folders. A link to a folder that
+    contains it adds nothing.
+    """
+    real = os.path.realpath(folder)
+    if real in parents:
+        return
+    with os.scandir(folder) as entries:
+        for each in entries:
+            if each.is_dir():
+                if each.name != "__pycache__":
+                    yield from _files(each.path, parents | {real})
+            elif each.is_file():
+                yield each.path
+
+
 def version_of(program: str, ask: Callable[[], str]) -> str:
     """Return ``ask()``, the version that a program prints; "" if it prints none.
 
@@ -118,7 +161,7 @@ def libraries_of(executables: Iterable[str], names: str) -> list[str]:
     return sorted(result)
 
 
-@cache
+@cache_for_build
 def libraries_in(prefix: str, names: str) -> list[str]:
     """Return the shared libraries of a prefix such as ``/usr``. Cached: a build looks them up for
     several executables.

@@ -6,45 +6,22 @@ from __future__ import annotations
 
 from pluggy import HookimplMarker
 
-from devmod import Target
+from devmod import Module, Target
 from devmod.errors import DevmodError, ToolchainNotFoundError
 from devmod.plugins import find_spec
+from devmod_targets._toolchain import SmallKernel, find_toolchain
+from devmod_targets.build.matrix import suffix_of
 from devmod_targets.compilation import compile_source
-
-_C = "void f(float *x, int n) { for (int i = 0; i < n; ++i) x[i] = 1; }"
-_CUDA = 'extern "C" __global__ void f(float *x) { x[threadIdx.x] = 1; }'
-#: Of each kind, a target and a kernel for it.
-_KERNELS = {
-    "cuda": ("cuda -arch=compute_80", _CUDA),
-    "rocm": ("rocm -arch=gfx1100", _CUDA),
-    "metal": (
-        "metal",
-        "kernel void f(device float *x [[buffer(0)]], uint i [[thread_position_in_grid]]) { x[i] = 1; }",
-    ),
-    "vulkan": (
-        "vulkan",
-        "#version 450\nlayout(local_size_x = 1) in;\nlayout(binding = 0) buffer X { float x[]; };\nvoid main() { x[0] = 1; }",
-    ),
-    "opencl": ("opencl", "kernel void f(global float *x) { x[get_global_id(0)] = 1; }"),
-    "hexagon": ("hexagon -arch=v68", _C),
-    "webgpu": (
-        "webgpu",
-        "@group(0) @binding(0) var<storage, read_write> x: array<f32>;\n@compute @workgroup_size(1) fn f() { x[0] = 1; }",
-    ),
-}
 
 
 @HookimplMarker("devmod")
 def devmod_doctor(kind: str) -> list[tuple[str, str, str]]:
     """Return whether a kernel of the kind compiles."""
-    spec = find_spec(kind)
-    if spec is None or kind not in _KERNELS:
+    toolchain = find_toolchain(kind)
+    if toolchain is None:
         return []
-    target, text = _KERNELS[kind]
     try:
-        module = compile_source(
-            spec, text, Target.parse(target), name="f", runtime=False, listings=False
-        )
+        module = compile_small(kind, toolchain.kernel)
     except ToolchainNotFoundError as error:
         return [("compiler", "not installed", str(error))]
     except DevmodError as error:
@@ -56,3 +33,29 @@ def devmod_doctor(kind: str) -> list[tuple[str, str, str]]:
             f"compiles by {module.origin.toolchain if module.origin else 'its compiler'}",
         )
     ]
+
+
+def compile_small(kind: str, kernel: SmallKernel) -> Module:
+    """Return the module of a small kernel of a kind's toolchain."""
+    spec = find_spec(kind)
+    toolchain = find_toolchain(kind)
+    assert spec is not None
+    assert toolchain is not None
+    return compile_source(
+        spec,
+        toolchain.source(kernel),
+        Target.parse(f"{kind} {kernel.options}"),
+        name="f",
+        language=suffix_of(kernel.file),
+        runtime=False,
+        listings=False,
+    )
+
+
+def small_payload(kind: str) -> bytes:
+    """Return the bytes of the module that runs on each device of a kind: the file
+    ``small_kernel.module`` of its runtime.
+    """
+    toolchain = find_toolchain(kind)
+    assert toolchain is not None
+    return compile_small(kind, toolchain.portable or toolchain.kernel).save_to_bytes()

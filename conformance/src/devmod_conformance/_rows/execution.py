@@ -38,6 +38,7 @@ from devmod_conformance._rows._tools import (
     written_arrays,
 )
 from devmod_conformance._turn import device_turn
+from devmod_runtime.tools.doctor import device_problem
 
 
 @row("R20-unknown")
@@ -113,7 +114,7 @@ def several_functions(case: Conformance) -> None:
 
 @row("R33-devices")
 def devices(case: Conformance) -> None:
-    """Devices have numbers, are the same objects at each call, and store arrays."""
+    """Devices have numbers, are the same objects, store arrays, and run a small kernel."""
     np = import_numpy()
     all_devices = list_devices(case)
     for index, device in enumerate(all_devices):
@@ -147,6 +148,10 @@ def devices(case: Conformance) -> None:
             (empty.numpy().shape, empty.nbytes), ((0, 4), 0), "the shape and size of an empty array"
         )
         device.synchronize()
+        problem = device_problem(f"{case.kind}:{index}")
+        require(
+            not problem, f"{device!r} does not run the small kernel of devmod.doctor: {problem}"
+        )
     for wrong in (len(all_devices), -1):
         try:
             devmod.device(case.kind, wrong)

@@ -30,6 +30,7 @@ from devmod.commands import (
     quiet_drivers,
 )
 from devmod.errors import DevmodError, not_installed
+from devmod.targets import SIMULATED
 from devmod.worker import End
 from devmod_runtime.tools.launches import describe_launch, file_settings, launched
 from devmod_runtime.tools.values import check_output, read_launch, split_assignments
@@ -178,8 +179,9 @@ def command(
     Without FUNCTION, the functions of FILE are listed.
     """
     quiet_drivers()
-    if target is None and sanitize is not None and file.endswith(".cu"):
-        target = context.params["target"] = "cuda"
+    if target is None and sanitize is not None and _is_simulated(file):
+        target = SIMULATED
+        context.params["target"] = target
     if function is None:
         with _compiled(file, target) as path:
             infos = open_file(path)[1].functions
@@ -239,6 +241,12 @@ def _compiled(file: str, target: str | None) -> Iterator[str]:
         yield path
 
 
+def _is_simulated(file: str) -> bool:
+    """Return whether a file is a source in the language of the simulated GPU."""
+    spec = devmod.backend.find_spec(SIMULATED)
+    return spec is not None and file.endswith(f".{next(iter(spec.languages))}")
+
+
 def _run_with_checks(context: click.Context, checks: str) -> int:
     """Run this command below `devmod simulate --sanitize`, with the cuda candidate, and return its
     exit status.
@@ -249,7 +257,7 @@ def _run_with_checks(context: click.Context, checks: str) -> int:
                 "--sanitize needs the simulated GPU: devmod-simulators", "devmod-simulators"
             )
         )
-    words = ["--device", "cuda"]
+    words = ["--device", SIMULATED]
     if context.params["target"] is not None:
         context.params["target"] = _target_with_checks(context.params["target"])
     for parameter in context.command.params:

@@ -43,13 +43,14 @@ def command() -> int:
     """
     import devmod
     from devmod.backend import temporary_folder
+    from devmod.targets.opencl import SPEC
 
     with temporary_folder() as folder:
         path = os.path.join(folder, "mandelbrot.devmod")
-        devmod.save(devmod.compile(SOURCE, "opencl"), path)
+        devmod.save(devmod.compile(SOURCE, SPEC.kind), path)
         echo(f"compiled, without a device: mandelbrot.devmod, {size(os.path.getsize(path))}")
         kernel = devmod.load(path)["mandelbrot"]
-        device = devmod.device("opencl")
+        device = devmod.device(SPEC.kind)
         import numpy as np  # a runtime has it, and a build box does not
 
         steps = np.empty((HEIGHT, WIDTH), "uint8")

@@ -4,6 +4,7 @@ A compiler (`TargetSpec.compiler`) takes a `CompileRequest` and returns a `Paylo
 
 - `complete_source` puts the defines, options and includes of a request into the text of a source
   payload.
+- `Toolchain` is what a build knows of a compiler without importing it (`TargetSpec.toolchain`).
 - `check_target_options` refuses the unknown options of a target.
 - `merge_declared` merges reflected functions with the fmap that the caller declares.
   `devmod_readers.reflection` has their types.
@@ -16,6 +17,7 @@ docs/design/targets.md has the reasons.
 from __future__ import annotations
 
 from devmod_targets._text import check_source_text, decode_source
+from devmod_targets._toolchain import Clang, SmallKernel, Toolchain
 from devmod_targets.authoring._declared import (
     CompilerReport,
     merge_declared,
@@ -33,11 +35,14 @@ from devmod_targets.authoring._source import (
 )
 
 __all__ = [
+    "Clang",
     "CompileRequest",
     "CompilerReport",
     "Inliner",
     "Payload",
     "SelfContainedSource",
+    "SmallKernel",
+    "Toolchain",
     "check_source_text",
     "check_target_options",
     "complete_source",

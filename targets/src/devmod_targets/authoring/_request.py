@@ -7,12 +7,13 @@ import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from devmod.backend import find_spec
 from devmod.errors import CompileError, did_you_mean, list_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from devmod import FunctionInfo, Origin, Target
+    from devmod import FunctionInfo, Origin, Target, TargetSpec
     from devmod.backend import Code, Source
 
 
@@ -150,6 +151,13 @@ class CompileRequest(NamedTuple):
             folder = os.path.relpath(folder, roots[0]).replace(os.sep, "/")
             own = "the project, the source's folder and "
         return f"outside {own}the folders of include=. To allow it, add its folder: include=[{folder!r}]"
+
+    @property
+    def spec(self) -> TargetSpec:
+        """The spec of the target's kind."""
+        spec = find_spec(self.target.kind)
+        assert spec is not None  # it names this compiler
+        return spec
 
     def error(self, text: str, **fields: Any) -> CompileError:
         """Return the CompileError of the target's kind. `fields` are its other fields, such as

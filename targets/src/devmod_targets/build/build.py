@@ -345,7 +345,7 @@ class _Build:
         if cluster is not None:
             closures = [task.closure for task in tasks if task.closure is not None]
             return cluster.run(jobs, closures, partial_call(attempt, with_sources=with_sources))
-        if len(jobs) == 1 and jobs[0].kind in toolchains.PROGRAMS:
+        if len(jobs) == 1 and toolchains.is_process(jobs[0]):
             # A worker would take longer to start than to compile.
             return ((0, attempt(job, with_sources=with_sources)) for job in jobs)
         from devmod_targets.build.pool import Pool
@@ -558,14 +558,13 @@ def job_closure(job: Job, tree: SourceTree) -> Closure:
     """Return the files of a job. Raise OSError if the source cannot be read."""
     options = [option.removeprefix("-D").strip().replace("=", " ", 1) for option in job.options]
     definitions = [*options, *(f"{name} {value}" for name, value in job.defines)]
-    is_embedded = job.kind in toolchains.EMBEDDED
     return closure_of(
         job.path,
         job.include_paths,
         tree,
         toolchains.system_headers(job),
         definitions,
-        embedded=is_embedded,
+        embedded=toolchains.is_embedded(job),
     )
 
 

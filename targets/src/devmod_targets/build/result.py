@@ -146,8 +146,9 @@ class BuildResult:
         """The modules of the jobs that succeeded, in the order of the plan."""
         if self._modules is None:
             import devmod
+            from devmod.targets import PROGRAM
 
-            others = ("bundle", "const_loader", "program")
+            others = ("bundle", "const_loader", PROGRAM)
             modules = walk(devmod.load(self.output))
             self._modules = tuple(module for module in modules if module.kind not in others)
         return self._modules

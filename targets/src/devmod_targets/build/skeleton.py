@@ -14,6 +14,7 @@ from devmod.targets import KINDS
 from devmod_targets._compilers import chosen_sources, is_own, other_choice
 from devmod_targets._groups import grouped
 from devmod_targets._text import header_text
+from devmod_targets._toolchain import find_toolchain
 from devmod_targets.build.document import key_text
 from devmod_targets.build.matrix import parse_target, suffix_of
 from devmod_targets.build.options import schema_of
@@ -24,32 +25,15 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from devmod import TargetSpec
+    from devmod_targets._toolchain import Toolchain
     from devmod_targets.build.plan import Job
     from devmod_targets.build.result import JobResult
 
 #: The file with the JSON schema beside a manifest, which its first line names for editors.
 SCHEMA_NAME = "devmod.schema.json"
-#: By suffix, the pattern of a source with a kernel. Files of these suffixes without a match are
-#: headers.
-_ENTRIES = {
-    "cu": "__global__",
-    "hip": "__global__",
-    "cl": r"\b(?:__)?kernel\b",
-    "metal": r"\bkernel\b",
-    "comp": r"\bvoid\s+main\b",
-    "glsl": r"\bvoid\s+main\b",
-    "hlsl": r"\[\s*numthreads\b",
-    "wgsl": r"@\s*compute\b",
-    "slang": r"\bnumthreads\b",
-}
-#: Suffixes that `find_sources` includes only if the caller names a kind: most files with these
-#: suffixes contain no kernel.
-_AMBIGUOUS_SUFFIXES = ("c", "cpp", "ll", "bc", "s", "o", "spv")
-#: Suffixes of sources whose functions the manifest must declare: binaries, usually the output of
-#: another build, and Triton's functions.
-_BINARY_SUFFIXES = ("ptx", "cubin", "fatbin", "py")
-#: By suffix, the word before a parameter of local memory. Its size is not part of the source.
-_LOCAL = {"cl": "(?:__)?local", "metal": "threadgroup"}
+#: By suffix, the pattern of a source with a kernel in a language of several kinds. Those of a kind
+#: have it in their toolchain. Files of these suffixes without a match are headers.
+_ENTRIES = {"slang": r"\bnumthreads\b"}
 #: The bytes of the types of OpenCL C and Metal.
 _BYTES = {
     "char": 1,
@@ -103,15 +87,19 @@ def find_sources(folder: str, kinds: Sequence[str] = ()) -> tuple[list[str], lis
     suffixes: set[str] = set()
     for spec in specs:
         suffixes.update(spec.languages)
-    suffixes.difference_update(_BINARY_SUFFIXES)
-    if not kinds:
-        suffixes.difference_update(_AMBIGUOUS_SUFFIXES)
+    entries = dict(_ENTRIES)
+    for toolchain in _toolchains():
+        entries.update(toolchain.entries)
+        suffixes.difference_update(toolchain.declared)
+        if not kinds:
+            suffixes.difference_update(toolchain.ambiguous)
     result: list[str] = []
     unusable: list[str] = []
     for number, path in enumerate(_files(folder)):
         if number >= _MAX_FILES:
             break
-        if suffix_of(path) in suffixes and _has_kernel(folder, path):
+        suffix = suffix_of(path)
+        if suffix in suffixes and _has_kernel(folder, path, entries.get(suffix, "")):
             # Bytes that are not UTF-8 are lone surrogates here, which are not printable.
             if path.isprintable() and "\\" not in path:
                 result.append(path)
@@ -321,6 +309,13 @@ def _example(spec: TargetSpec, sources: Sequence[str]) -> str:
     return str(Target(spec.kind, arch=spec.needs_arch.get(language, "")))
 
 
+def _toolchains() -> Iterator[Toolchain]:
+    for spec in _specs(()):
+        toolchain = find_toolchain(spec.kind)
+        if toolchain is not None:
+            yield toolchain
+
+
 def _specs(kinds: Sequence[str]) -> list[TargetSpec]:
     specs = map(find_spec, kinds or dict.fromkeys((*KINDS, *registered("devmod.targets"))))
     return [spec for spec in specs if spec is not None and spec.compiler]
@@ -336,8 +331,7 @@ def _files(folder: str) -> Iterator[str]:
             yield prefix + name
 
 
-def _has_kernel(folder: str, path: str) -> bool:
-    pattern = _ENTRIES.get(suffix_of(path), "")
+def _has_kernel(folder: str, path: str, pattern: str) -> bool:
     return (
         os.path.isfile(os.path.join(folder, *path.split("/")))
         and re.search(pattern, _text(folder, path)) is not None
@@ -380,7 +374,8 @@ def _locals(folder: str, source: str) -> list[str]:
     """Return the keys of the parameters of local memory in a source, ``scratch = "4/thread"``, with
     the bytes of an element.
     """
-    word = _LOCAL.get(suffix_of(source))
+    suffix = suffix_of(source)
+    word = next((each.local[suffix] for each in _toolchains() if suffix in each.local), None)
     if word is None:
         return []
     heads = re.findall(r"\bkernel\b[^{;]*|\b__kernel\b[^{;]*", _text(folder, source))

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from devmod import Origin
 from devmod.backend import FEATURES
 from devmod.errors import CompileError, FormatError
-from devmod.targets.opencl import SPEC
 from devmod_readers.reflection import ReflectedFunction
 from devmod_readers.spirv import (
     KernelArgument,
@@ -116,10 +115,10 @@ def compile_il(
         source.sources,
     )
     return Payload(
-        "opencl",
+        request.target.kind,
         code,
         "il",
-        merge_declared(SPEC, kernels, request.fmap),
+        merge_declared(request.spec, kernels, request.fmap),
         {"cl": source.text},
         origin,
         source.files,
@@ -146,7 +145,7 @@ def _define(program: ClangProgram, flags: Sequence[str], missing: Sequence[str])
         name = unknown[0]
         problem = (
             f"built-in function {name!r} with types for which clang has no SPIR-V. "
-            "Use the source (the target 'opencl')"
+            f"Use the source (the target {request.target.kind!r})"
         )
         # A function of the program has no mangled symbol.
         if next(each for each in builtins if each.name == name).symbol == name:
@@ -166,10 +165,11 @@ def _define(program: ClangProgram, flags: Sequence[str], missing: Sequence[str])
         "-o",
         "out",
     ]
-    result = run_zig(command, files, "out", kind="opencl")
+    result = run_zig(command, files, "out", kind=request.target.kind)
     if result.status:
         raise request.error(
-            f"LLVM cannot link {request.name} for opencl: {result.log[:500]}", log=result.log
+            f"LLVM cannot link {request.name} for {request.target.kind}: {result.log[:500]}",
+            log=result.log,
         )
     return result.output
 

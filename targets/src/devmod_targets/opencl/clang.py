@@ -133,7 +133,7 @@ class ClangProgram(NamedTuple):
         if result.status:
             if not errors:
                 errors.append(f"clang ended with status {result.status}")
-            raise compile_error("opencl", "OpenCL C", errors, log)
+            raise compile_error(request.target.kind, "OpenCL C", errors, log)
         return result.output, warnings
 
     def warn(self, warnings: Sequence[str], frames: int = 0) -> None:

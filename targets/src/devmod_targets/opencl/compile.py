@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 from devmod import Param
 from devmod.errors import CompileError, compile_error, condition_hint
-from devmod.targets.opencl import SPEC
 from devmod_readers.options.opencl import is_supported
 from devmod_readers.reflection import ReflectedFunction
 from devmod_targets._text import header_text
@@ -56,8 +55,8 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     Returns
     -------
     Payload
-        The source as a payload of kind "opencl", or its SPIR-V for the target ``opencl
-        -format=il``.
+        The source as a payload of the target's kind, or its SPIR-V for a target with
+        ``-format=il``.
 
     Raises
     ------
@@ -76,8 +75,8 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     for option in source.options:
         if not is_supported(option):
             raise request.error(
-                f"the opencl option {option!r} is not supported: a receiver does not pass it to its driver. Expected an option of OpenCL "
-                "such as -cl-std=CL2.0, -cl-mad-enable or -w"
+                f"the {request.target.kind} option {option!r} is not supported: a receiver does not pass it to its driver. "
+                "Expected an option of OpenCL such as -cl-std=CL2.0, -cl-mad-enable or -w"
             )
     warnings: list[str] = []
     empty_error = f"the OpenCL C source {request.name} has no kernel: mark a function with __kernel"
@@ -90,7 +89,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
             raise request.error(empty_error)
         return compile_il(request, source, kernels, reader, standard)
     payload = source_payload(
-        SPEC,
+        request.spec,
         "cl",
         request,
         source,
@@ -198,7 +197,7 @@ def read(
     CompileError
         The program has errors other than calls of an extension's functions and inline assembly.
     """
-    library = load_libclang(SPEC, "OpenCL C")
+    library = load_libclang(request.spec, "OpenCL C")
     program, standard = _parse_in_version(library, request, source, messages)
     errors = program.errors
     if program.calls and not errors:
@@ -207,7 +206,7 @@ def read(
         log = "\n".join([*errors, *program.warnings, *program.reports])
         if _NOT_FOUND.search(errors[0]):
             errors[0] += f". {include_hint(request.include)}"
-        raise compile_error("opencl", "OpenCL C", errors, log)
+        raise compile_error(request.target.kind, "OpenCL C", errors, log)
     _check_includes(request, source, program.unit)
 
     def parse_without(arguments: list[str]) -> tuple[bool, Iterable[str], set[str]]:
@@ -354,7 +353,7 @@ def _parse(
         main,
         _arguments(request, source, standard, arguments),
         files,
-        kind="opencl",
+        kind=request.target.kind,
         description=description,
     )
     names = dict(source.names) | {os.path.realpath(main): request.name, defines: "<defines>"}
@@ -595,7 +594,6 @@ def _kernel(cursor: Any) -> ReflectedFunction:
                 name = repr(argument.spelling)
             raise CompileError(
                 f"{location}: the kernel {cursor.spelling!r} takes {error} as its argument {name}, which devmod does not support",
-                kind="opencl",
                 function=cursor.spelling,
                 argument=argument.spelling,
             ) from None

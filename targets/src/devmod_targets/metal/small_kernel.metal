@@ -1,0 +1,1 @@
+kernel void f(device float *x [[buffer(0)]]) { x[0] = 1; }

@@ -1,0 +1,1 @@
+__kernel void f(__global float *x) { x[0] = 1; }

@@ -1,0 +1,1 @@
+extern "C" __global__ void f(float *x) { x[0] = 1; }
