@@ -4,6 +4,7 @@ and files, imports, missing drivers.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from devmod.backend import find_spec
 from devmod.plugins import find
 from devmod.targets import KINDS
 from devmod_conformance import Conformance, Sample, run
+from small_kernels import payloads  # tools/small_kernels.py
 
 INFO = FunctionInfo("k", ["handle", "int32"], ["blockIdx.x", "threadIdx.x"])
 ROWS = ("R18", "R19-same", "R22-round", "R23-same-kind", "R26")
@@ -173,3 +175,9 @@ def test_a_device_is_listed_with_what_its_driver_reports(
     assert [name for name in reported if not getattr(device, name)] == []
     most = device.limits[limit]
     check_memory_error(device, most // step * step + step, f"its {limit} is {most}")
+
+
+@pytest.mark.row("R54")
+@pytest.mark.parametrize("path", payloads(), ids=lambda path: path.parent.name)
+def test_the_small_kernel_of_a_runtime_is_made_of_the_small_source(path: Path) -> None:
+    assert path.read_bytes() == payloads()[path](), "run tools/small_kernels.py"

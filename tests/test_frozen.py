@@ -147,6 +147,7 @@ def acme_wheel(folder: Path) -> Path:
             "create, load_from_bytes = _real.create, _real.load_from_bytes\n",
         )
         archive.writestr("devmod_acme/_hidden.py", ACME)
+        archive.writestr("devmod_acme/small_kernel.module", b"")
         archive.writestr("devmod_acme/_cases.py", "raise AssertionError('for developers')\n")
         archive.writestr(
             f"{info}/METADATA", "Metadata-Version: 2.1\nName: devmod-acme\nVersion: 1.5\n"
@@ -253,6 +254,7 @@ def test_the_recipe_on_the_page_freezes_a_program_with_the_installed_backends_th
     assert {
         "devmod_core-" + devmod.__version__ + ".dist-info",
         "devmod_acme-1.5.dist-info",
+        "small_kernel.module",
     } <= names
 
 

@@ -16,6 +16,9 @@ from pathlib import Path
 import pytest
 from imports import ROOT, circles, imports, modules, statements
 
+from devmod.backend import find_spec
+from devmod.targets import KINDS
+
 #: What each layer of core may import of devmod besides itself.
 _FORMATS = {"errors", "_util", "_values", "_plugins", "targets"}
 _FILES = {*_FORMATS, "_formats", "_modules"}
@@ -537,3 +540,76 @@ def test_what_finalizers_change_is_copied_into_a_list_before_a_loop() -> None:
     assert [
         module for module, path in modules().items() if re.search(r"\bin tuple\(", path.read_text())
     ] == []
+
+
+#: Where nothing of a kind is: the kind's own folders and its description have it.
+PLACES = (
+    "core/src/devmod/**/*.py",
+    "runtime/src/devmod_runtime/tools/*.py",
+    "targets/src/devmod_targets/build/*.py",
+    "targets/src/devmod_targets/_cli/*.py",
+    "targets/src/devmod_targets/doctor.py",
+)
+
+
+def kinds_in(code: str) -> list[str]:
+    """Return the literals of a file that are the name of a kind of devices or of a format, several
+    of them, or begin as a target or a device does (``cuda -arch=sm_90``, ``opencl:1``).
+    """
+    specs = [find_spec(kind) for kind in KINDS]
+    names = {name for spec in specs if spec for name in (spec.kind, *spec.formats)}
+    names.update(*(spec.format_aliases for spec in specs if spec))
+    name = rf"(?:{'|'.join(map(re.escape, names))})"
+    literal = re.compile(rf"[.\s]*{name}(?:[\s,|/]+{name})*(?:_|:\w*|\s+-.*|[\s,|/]*)", re.DOTALL)
+    found = []
+    documented = set()
+    for node in ast.walk(ast.parse(code)):  # a docstring precedes its text
+        if isinstance(node, ast.Expr):
+            documented.add(node.value)
+        text = getattr(node, "value", None)
+        if isinstance(node, ast.keyword):
+            text = node.arg
+        elif not isinstance(node, ast.Constant) or node in documented:
+            continue
+        if isinstance(text, bytes):
+            text = text.decode("latin-1")
+        if isinstance(text, str) and literal.fullmatch(text):
+            found.append(text)
+    return found
+
+
+def test_what_is_of_a_kind_is_in_the_folders_of_the_kind() -> None:
+    found = {}
+    for place in PLACES:
+        paths = [*ROOT.glob(place)]
+        assert paths, place
+        for path in paths:
+            if "src/devmod/targets" not in path.as_posix():
+                found[str(path.relative_to(ROOT))] = kinds_in(path.read_text())
+    assert {path: literals for path, literals in found.items() if literals} == {}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    ("planted", "expected"),
+    [
+        ('X = kind == "cuda"', ["cuda"]),
+        ('X = {b"fatbin": 1}', ["fatbin"]),
+        ('X = label.startswith(f"{a}webgpu:")', ["webgpu:"]),
+        ('X = "rocm hexagon".split()', ["rocm hexagon"]),
+        ('X = Target.parse("cuda -arch=compute_80")', ["cuda -arch=compute_80"]),
+        ('X = path.endswith(".xclbin")', [".xclbin"]),
+        ("X = dict(vulkan=1)", ["vulkan"]),
+        ('match X:\n    case "spv": pass', ["spv"]),
+        ('def f():\n    """metal"""', []),
+        ('X = "a shader of metal"', []),
+        ('X = ("oscl", "metals", "cudart", "hip-like")', []),
+        ('X = "such as opencl or cuda -arch=sm_90"', []),
+    ],
+)
+def test_a_planted_literal_of_a_kind_is_found(
+    place: str, planted: str, expected: list[str]
+) -> None:
+    path = next(each for each in ROOT.glob(place) if "devmod/targets" not in each.as_posix())
+    assert kinds_in(f"{planted}\n{path.read_text().partition('from __future__')[0]}") == expected
+    assert kinds_in(f"{path.read_text()}\n{planted}\n") == expected

@@ -12,7 +12,6 @@ import pytest
 import devmod
 from devmod.targets import KINDS
 from devmod_targets.doctor import devmod_doctor
-from small_kernels import payloads  # tools/small_kernels.py
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -42,8 +41,3 @@ def test_the_report_has_the_compilers() -> None:
     assert [each.text for each in report.checks if each.part == "compiler"] == [
         "compiles by devmod WGSL reader 1"
     ]
-
-
-@pytest.mark.parametrize("path", payloads(), ids=lambda path: path.parent.name)
-def test_the_small_kernel_of_a_runtime_is_made_of_the_small_source(path: Path) -> None:
-    assert path.read_bytes() == payloads()[path](), "run tools/small_kernels.py"

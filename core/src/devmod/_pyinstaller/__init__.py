@@ -69,6 +69,9 @@ def collect() -> tuple[list[tuple[str, str]], list[str]]:
                 used.add(module)
             if claim.group == "devmod.bundles":
                 metadata += collect_data_files(claim.value, includes=["*.devmod"])
+            if claim.group == "devmod.load_from_bytes":  # what `devmod.doctor` and verify run
+                package = module.rpartition(".")[0] or module
+                metadata += collect_data_files(package, includes=["small_kernel.module"])
         for module in sorted(used):
             modules.append(module)
             for each in collect_submodules(module.partition(".")[0]):
