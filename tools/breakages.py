@@ -54,9 +54,12 @@ class Breakage(NamedTuple):
         Patterns of the ends of the paths of test files or folders, at least one of whose tests must
         fail.
     within
-        A part of the paths in which `find` is searched.
+        A part of the paths in which `find` is searched; or the path of a file, which may be no
+        source.
     limit
         The longest run of the tests in seconds: less than usual for a fault that makes one hang.
+    row
+        The row of CONTRIBUTING's table of which the fault changes one place alone.
     """
 
     name: str
@@ -66,6 +69,7 @@ class Breakage(NamedTuple):
     tests: list[str]
     within: str = ""
     limit: int = _LIMIT
+    row: str = ""
 
 
 def breakages() -> list[Breakage]:
@@ -112,7 +116,11 @@ def _test_paths(root: Path) -> list[Path]:
 def place_of(breakage: Breakage, root: Path) -> Path | str:
     """Return the file with the text of a fault; if there is not exactly one, the problem."""
     places: list[Path] = []
-    for path, text in _sources(root).items():
+    sources = _sources(root)
+    named = root / breakage.within
+    if named.is_file():
+        sources = {named: named.read_text()}
+    for path, text in sources.items():
         if breakage.within in path.as_posix():
             places += [path] * text.count(breakage.find)
     if not places:

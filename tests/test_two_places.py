@@ -1,0 +1,305 @@
+"""What stands in two places is the same in both: one test for a row of "Where to change what" in
+CONTRIBUTING.md, where no other test compares them.
+
+`tests/test_contributing.py` checks that each row has such a test.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import devmod
+from devmod import errors
+from devmod._cli._known import GROUPS
+from devmod._formats import index
+from devmod._plugins.claim import CORE
+from devmod._values.param import INFIX, PARAM_KINDS
+from devmod.backend import FEATURES
+from devmod.plugins import find_spec
+from devmod.targets import KINDS, NAMES
+from devmod_readers.programs._expressions import OPERATORS
+from devmod_readers.wgsl._scalars import SCALARS
+from devmod_runtime import Device
+from devmod_simulators._sanitize import CHECKS
+from devmod_targets import programs
+from devmod_trust import _policy
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def text_of(path: str) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def between(text: str, start: str, end: str) -> str:
+    """Return the part of a text between two marks."""
+    _, found, rest = text.partition(start)
+    assert found, start
+    return rest.partition(end)[0]
+
+
+def strings(text: str) -> set[str]:
+    """Return the strings in double quotes."""
+    return set(re.findall(r'"([^"]*)"', text))
+
+
+def first_cells(page: str, heading: str) -> list[str]:
+    """Return the first cell of each row of the table with this heading."""
+    rows = between(text_of(page), heading + "\n", "\n\n").splitlines()
+    return [row.split("|")[1] for row in rows if row.startswith("|") and not row.startswith("|--")]
+
+
+def test_an_operator_of_programs_is_in_each_reader_and_on_the_pages() -> None:
+    script = between(text_of("browser/js/src/expressions.js"), "const OPERATORS", "\n);")
+    reader = between(text_of("tests/spec_reader.py"), "\nOPERATORS = (", ")")
+    assert set(re.findall(r'\[\s*"([^"]+)",\s*\[', script)) == OPERATORS.keys()
+    assert strings(reader) == OPERATORS.keys()
+    page = between(text_of("docs/formats.md"), "#### Expressions\n", "\n#")
+    functions = OPERATORS.keys() - INFIX
+    assert functions == {name for name in OPERATORS if name.isidentifier()}
+    assert set(re.findall(r"`([^`\w\s]+|[a-z]+)`", page)) >= OPERATORS.keys()
+
+
+def test_an_operator_of_programs_can_be_written() -> None:
+    """Those between operands as in Python, the others as calls."""
+    assert set(programs._BINARY.values()) == INFIX.keys()
+    for name in OPERATORS:
+        written = f"{name}(n, 2)"
+        if name in INFIX:
+            written = f"n {name} 2"
+        assert devmod.step("k", v=written).arguments["v"] == (name, "n", 2)
+
+
+def test_a_key_of_programs_is_a_parameter_and_is_on_the_page() -> None:
+    keys = {*programs._ROLES, "samplers", "requires"}
+    cells = first_cells("docs/programs.md", "## Declare the arrays\n")
+    assert {cell.strip(" `") for cell in cells[1:]} == keys
+    others = {"name", "kernels", "steps", "backward"}
+    assert inspect.signature(devmod.program).parameters.keys() - others == keys
+
+
+def test_a_kind_of_argument_is_in_each_reader() -> None:
+    script = between(text_of("browser/js/src/interface.js"), "const PARAM_KINDS", ");")
+    assert strings(script) == {*PARAM_KINDS}
+    page = between(text_of("docs/formats.md"), "| `kind` | `buffer`", " |\n")
+    assert {"buffer", *re.findall(r"`(\w+)`", page)} == {*PARAM_KINDS}
+
+
+def test_a_field_of_a_file_is_in_each_reader_and_on_the_page() -> None:
+    fields = {key for key, _ in index._FIELDS.values()}
+    script = between(
+        text_of("browser/js/src/head.js"),
+        "const isModule",
+        "reader.field = subject;\n  const isNode",
+    )
+    compared = set(re.findall(r'key === "(\w+)"', script))
+    code = between(text_of("readers/c/devmod_reader.c"), "read_record(reader *r", "};")
+    cells = first_cells("docs/formats.md", "The record of a module:\n\n| key | value |")
+    from spec_reader import KEYS
+
+    assert compared == fields
+    assert strings(code) == fields
+    assert {*KEYS, "origin"} == fields
+    assert [cell.strip(" `") for cell in cells] == [key for key, _ in index._FIELDS.values()]
+
+
+def test_a_need_is_in_the_browser_by_webgpus_name() -> None:
+    script = between(text_of("browser/js/src/pipeline.js"), "const NEEDS", "]);")
+    needs = dict(re.findall(r'\["(\w+)", "([\w-]*)"\]', script))
+    assert {need for need, name in needs.items() if name} == {
+        name for name, each in FEATURES.items() if each.webgpu not in ("", name)
+    }
+    assert needs.keys() <= FEATURES.keys()
+    for need, name in needs.items():
+        assert name == FEATURES[need].webgpu, need
+
+
+#: The texts of errors of arrays that a call in the browser has too, without their values. Those of
+#: names, numbers and launch options are compared by `tests/test_browser_calls.py`.
+TEXTS_OF_ARRAYS = (
+    "is an array of {}, and the {} takes {}{}",
+    "has {} bytes, which is not a whole number of {}",
+    "has {} bytes, and the kernel declares {}; pass an array of {} bytes or more",
+)
+
+
+def test_a_text_of_an_error_of_arrays_is_the_browsers_too() -> None:
+    checks = re.sub(r"\{[^{}]*\}", "{}", text_of("runtime/src/devmod_runtime/_launch/checks.py"))
+    script = re.sub(r"\$\{[^{}]*\}", "{}", text_of("browser/js/src/arguments.js"))
+    for text in TEXTS_OF_ARRAYS:
+        assert f'f"{text}"' in checks, text
+        assert f"`{text}`" in script, text
+
+
+def test_an_error_class_is_a_public_name() -> None:
+    classes = {
+        name
+        for name, each in vars(errors).items()
+        if inspect.isclass(each) and issubclass(each, devmod.DevmodError)
+    }
+    assert classes == {*devmod._NAMES["errors"].split()}
+    assert classes <= {*errors.__all__}
+
+
+def test_a_command_is_in_the_metadata_of_its_wheel_and_in_the_help() -> None:
+    known = {(name, each.distribution) for group in GROUPS.values() for name, each in group.items()}
+    own = {
+        (path.stem.replace("_", "-"), CORE)
+        for path in (ROOT / "core" / "src" / "devmod" / "_cli").glob("[a-z]*.py")
+    }
+    others = set()
+    files = set()
+    for path in ROOT.glob("*/pyproject.toml"):
+        project = tomllib.loads(path.read_text())["project"]
+        entries = project.get("entry-points", {}).get("devmod.commands", {})
+        for name, value in entries.items():
+            others.add((name, project["name"]))
+            files.add(value)
+    assert known == own | others
+    assert files == commands_of_other_wheels()
+
+
+def commands_of_other_wheels() -> set[str]:
+    """Return the functions of click's commands, as entry points name them."""
+    results = set()
+    for source in ROOT.glob("*/src"):
+        for path in source.rglob("*.py"):
+            text = path.read_text()
+            if source.parent.name == "core" or "@click.command" not in text:
+                continue
+            module = ".".join(path.relative_to(source).with_suffix("").parts)
+            for name in re.findall(r"^@click\.command(?:.|\n)*?^def (\w+)\(", text, re.MULTILINE):
+                results.add(f"{module}:{name}")
+    return results
+
+
+def test_a_key_of_a_policy_is_on_the_page() -> None:
+    cells = first_cells(
+        "docs/trust.md", "each that has. A policy is read again when it or a key has changed.\n"
+    )
+    words = set(re.findall(r"\w+", " ".join(cells)))
+    assert {*_policy._TOP[1:], *_policy._RULE, *_policy._IDENTITY[:2]} <= words
+
+
+def test_a_check_of_the_sanitizer_is_on_the_page() -> None:
+    cells = first_cells("docs/sanitize.md", "devmod-simulators: 2 reports\n```\n")
+    assert [cell.strip(" `") for cell in cells[1:]] == [*CHECKS]
+
+
+def test_each_stream_takes_what_a_device_promises() -> None:
+    promised = list(inspect.signature(Device.stream).parameters)
+    found = {}
+    folders = [
+        *ROOT.glob("plugins/*/src"),
+        ROOT / "runtime" / "src" / "devmod_runtime" / "driver_api",
+    ]
+    for folder in folders:
+        for path in folder.rglob("*device.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.FunctionDef) and node.name == "stream":
+                    every = (*node.args.args, *node.args.kwonlyargs)
+                    found[path] = [each.arg for each in every]
+    assert len(found) > 5
+    assert {path: each for path, each in found.items() if each != promised} == {}
+
+
+def test_an_instruction_that_uses_memory_is_checked_by_the_sanitizer() -> None:
+    from devmod_simulators.ptx import checked, program  # noqa: F401 - it registers all
+    from devmod_simulators.ptx.decoder import OPERATIONS
+
+    families = {"ops_atomic", "ops_copy", "ops_mbarrier", "ops_memory", "ops_system", "ops_texture"}
+    memory = set()
+    for name, decode in OPERATIONS.items():
+        if decode.__module__.rpartition(".")[2] in families:
+            memory.add(name)
+    assert memory == checked._MEMORY & OPERATIONS.keys()
+
+
+def test_a_function_of_the_stand_in_of_hip_is_on_its_list() -> None:
+    folder = ROOT / "simulators" / "standins" / "devmod_standins" / "libamdhip64"
+    code = "".join(path.read_text() for path in folder.glob("*.c"))
+    page = (folder / "calls.md").read_text()
+    made = set(re.findall(r"^[A-Z]+\((hip\w+),", code, re.MULTILINE))
+    assert made - set(re.findall(r"\w+", page)) == set()
+
+
+def test_a_request_of_the_runner_of_hexagon_is_on_its_page_and_is_sent() -> None:
+    code = between(text_of("plugins/devmod-hexagon/runner/main.c"), "operations[] = {", "};")
+    requests = {*strings(code), "call"}  # which has items of any number
+    page = text_of("docs/hexagon-runner.md")
+    assert {*re.findall(r'^\| `\["(\w+)"', page, re.MULTILINE)} == requests
+    client = "plugins/devmod-hexagon/src/devmod_hexagon"
+    sent = strings("".join(path.read_text() for path in (ROOT / client).glob("*.py")))
+    assert requests - {"call"} <= sent
+
+
+def test_a_scalar_type_of_wgsl_needs_a_feature_that_is_known() -> None:
+    extensions = {each.wgsl for each in FEATURES.values()}
+    assert {each.extension for each in SCALARS.values()} <= {"", *extensions}
+
+
+def test_a_directive_of_wgsls_preprocessor_is_on_the_page() -> None:
+    source = text_of("targets/src/devmod_targets/webgpu/_preprocess.py")
+    followed = set()
+    for compared in re.findall(r"\bword(?:\[1\])? (?:==|in|!=) (\"\w+\"|\([^)]*\))", source):
+        followed |= strings(compared)
+    cells = first_cells("docs/webgpu.md", "| the directive | its effect |")
+    assert set(re.findall(r"#(\w+)", " ".join(cells))) == followed
+
+
+def test_a_file_of_the_page_is_of_a_type_that_the_wheel_takes() -> None:
+    suffixes = strings(between(text_of("view/hatch_build.py"), "SUFFIXES = (", ")"))
+    used = {path.suffix for path in (ROOT / "browser" / "page").rglob("*") if path.is_file()}
+    assert used <= suffixes
+
+
+def test_a_suffix_of_a_language_finds_its_kind() -> None:
+    for kind in KINDS:
+        spec = find_spec(kind)
+        assert spec is not None
+        assert spec.languages.keys() <= {*NAMES[kind]}, kind
+
+
+def metadata_of_core() -> dict[str, Any]:
+    project: dict[str, Any] = tomllib.loads(text_of("core/pyproject.toml"))["project"]
+    return project
+
+
+def test_a_kind_is_in_the_metadata_of_core() -> None:
+    assert metadata_of_core()["entry-points"]["devmod.targets"].keys() == NAMES.keys()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_compiler_has_an_extra_of_core(kind: str) -> None:
+    spec = find_spec(kind)
+    assert spec is not None
+    assert spec.build_extra in metadata_of_core()["optional-dependencies"]
+
+
+def test_a_function_of_a_driver_is_called_by_its_name() -> None:
+    from devmod_cuda._calls import FUNCTIONS as OF_CUDA
+    from devmod_rocm._calls import FUNCTIONS as OF_ROCM
+
+    folders = (
+        "runtime/src/devmod_runtime/driver_api",
+        "plugins/devmod-cuda/src",
+        "plugins/devmod-rocm/src",
+    )
+    text = ""
+    for folder in folders:
+        for path in (ROOT / folder).rglob("*.py"):
+            text += re.sub(r'^ +"\w+": DriverFunction\(', "", path.read_text(), flags=re.MULTILINE)
+    assert {name for name in OF_CUDA | OF_ROCM if f'"{name}"' not in text} == set()
+
+
+def test_a_version_of_tvm_is_the_one_that_its_tests_run_with() -> None:
+    pyproject = text_of("tvm/pyproject.toml")
+    (version,) = {*re.findall(r'"apache-tvm==([\d.]+)\*"', pyproject)}
+    assert f'"apache-tvm=={version}' in text_of("tools/frameworks.py")
