@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import gc
 import weakref
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from backend_checks import first_device
+from http_server import http_server
 
 import devmod
 
@@ -321,3 +323,33 @@ def test_textures_of_wgpu_are_checked_in_each_call() -> None:
         ),
     }
     check_images(invert(device, INVERT_WGSL), good, good.create_view(), unusable)
+
+
+# -- constants at a URL
+
+
+ADD = "kernel void add(global float *y, global const float *x) { y[0] += x[5000]; }"
+
+
+@pytest.mark.row("R20", "R45")
+def test_the_constants_of_a_program_are_one_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path))
+    device = first_device("opencl")
+    values = {f"w{number}": np.full(5001, number, np.float32) for number in range(8)}
+    kernels = devmod.compile(ADD, "opencl", block=1)
+    constants = devmod.const_loader(values, {"init": [*values]})
+    program = devmod.program(
+        "p",
+        devmod.bundle(kernels, constants, mixed=True),
+        updates=["y: float32[1]"],
+        constants=[f"{name}: float32[5001]" for name in values],
+        steps=[f"add(y=y, x={name}, grid=1)" for name in values],
+    )
+    with http_server() as server:
+        server.files["k.devmod"] = devmod.dumps(program)
+        f = devmod.load(server.url())["p"].on(device)
+        f(y := np.zeros(1, np.float32))
+        assert y == sum(range(8))
+        assert len(server.requests) == 2

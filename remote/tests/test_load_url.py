@@ -192,6 +192,71 @@ def test_saving_writes_the_same_file(server: Server, tmp_path: Path) -> None:
     assert (tmp_path / "again.devmod").read_bytes() == data
 
 
+#: The constants that are used together, by the name of their function.
+TOGETHER = {
+    "all": [f"w{number:02}" for number in range(10)],
+    "one": ["w04"],
+    "apart": ["w00", "w02"],
+}
+
+
+@pytest.fixture
+def weights(server: Server) -> dict[str, bytes]:
+    """Constants of 1 MiB and 1 byte in a file of the server, with the names "w00" to "w09"."""
+    constants = {name: noise((1 << 20) + 1, int(name[1:])) for name in TOGETHER["all"]}
+    module = devmod.const_loader({"small": bytes(4), **constants}, TOGETHER)
+    server.files["k.devmod"] = devmod.dumps(module)
+    return constants
+
+
+@pytest.mark.row("R20")
+@pytest.mark.parametrize(("symbol", "sizes"), [("all", [7, 3]), ("one", [1]), ("apart", [1, 1])])
+def test_constants_that_are_used_together_are_one_request_for_8_MiB(
+    symbol: str, sizes: list[int], server: Server, weights: dict[str, bytes]
+) -> None:
+    """Those that are not neighbours are apart: what is between them does not move."""
+    module = devmod.load(server.url())
+    server.requests.clear()
+    expected = [weights[name] for name in TOGETHER[symbol]]
+    assert [bytes(memoryview(array)) for array in module[symbol]()] == expected
+    moved = []
+    for span in server.spans:
+        start, end = map(int, span.split("-"))
+        moved.append((end - start) >> 20)
+    assert moved == sizes
+    assert [bytes(memoryview(array)) for array in module[symbol]()] == expected
+    assert len(server.requests) == len(sizes)
+
+
+@pytest.mark.usefixtures("weights")
+def test_constants_in_the_cache_are_not_requested_again(server: Server) -> None:
+    module = devmod.load(server.url())
+    for symbol in ("one", "all"):
+        module[symbol]()
+    assert len(server.requests) == 4
+    devmod.load(server.url(), offline=True)["all"]()
+    devmod.load(server.url())["all"]()
+    assert len(server.requests) == 5
+
+
+@pytest.mark.row("R41")
+@pytest.mark.parametrize("name", ["w00", "w05", "w06", "w08"])
+def test_the_bytes_between_constants_that_are_read_together_are_zero(
+    name: str, server: Server, weights: dict[str, bytes]
+) -> None:
+    """The seventh is the last of a request."""
+    data = server.files["k.devmod"]
+    assert isinstance(data, bytes)
+    place = data.index(weights[name]) + len(weights[name])
+    server.files["k.devmod"] = data[:place] + b"\1" + data[place + 1 :]
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.load(server.url())["all"]()
+    assert str(caught.value) == (
+        f"{server.url()!r} is damaged: the bytes between two of its parts are not zero. "
+        "Get the file again"
+    )
+
+
 def test_a_small_bundle_is_one_request(server: Server) -> None:
     data = server.files["k.devmod"] = bundle_of(first=b"small")
     assert devmod.load(server.url()).save_to_bytes() == b"small"

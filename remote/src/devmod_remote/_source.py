@@ -194,12 +194,12 @@ class UrlSource:
             self._first = cached
         return self._first
 
-    def read(self, at: int, parts: Sequence[tuple[int, bytes]], padding: int) -> list[bytes]:
-        """Return parts that follow each other from `at` on, each of a size and with a SHA-256. The
-        caller checks that.
+    def read(self, at: int, parts: Sequence[tuple[int, bytes, int]]) -> list[bytes]:
+        """Return parts that follow each other from `at` on, each given by its size, its SHA-256 and
+        the number of the bytes behind it. The caller checks the digests.
 
-        Parts that are not in the cache are one request, with those between them. If the last part
-        is one of them, it is followed by `padding` bytes of the file.
+        Parts that are not in the cache are one request, with those between them. Each of them is
+        followed by the bytes behind it.
 
         Raises
         ------
@@ -209,28 +209,29 @@ class UrlSource:
         """
         places = []
         found = {}
-        for number, (size, digest) in enumerate(parts):
+        for number, (size, digest, padding) in enumerate(parts):
             data = self._cache.read(digest.hex())
             if data is not None and _sha256(data) == digest:
                 found[number] = data
             places.append(at)
-            at += size
+            at += size + padding
 
-        behind = [0] * (len(parts) - 1) + [padding]
         missing = [number for number in range(len(parts)) if number not in found]
         if len(missing) > 1 and not self._offline:
             start = places[missing[0]]
-            last = missing[-1]
-            together = self._fetch(start, places[last] + parts[last][0] + behind[last])
+            last_size, _, last_padding = parts[missing[-1]]
+            together = memoryview(
+                self._fetch(start, places[missing[-1]] + last_size + last_padding)
+            )
             for number in missing:
-                size, digest = parts[number]
-                part = together[places[number] - start :][: size + behind[number]]
+                size, digest, padding = parts[number]
+                part = bytes(together[places[number] - start :][: size + padding])
                 if self._store_part(part, size, digest):
                     found[number] = part
 
-        for number, (size, digest) in enumerate(parts):
+        for number, (size, digest, padding) in enumerate(parts):
             if number not in found:
-                found[number] = self._fetched(places[number], size, digest, behind[number])
+                found[number] = self._fetched(places[number], size, digest, padding)
         return [found[number] for number in range(len(parts))]
 
     def _fetched(self, start: int, size: int, digest: bytes, padding: int) -> bytes:

@@ -265,7 +265,7 @@ def _open(path: Path) -> tuple[str, Module]:
         spec.kind, fmt=spec.canonical_format(fmt), functions=tuple(fmap), offset=0, size=len(data)
     )
     # A stored module loads the installed runtime at its first use. A fallback never does.
-    return f"raw {spec.kind} payload", StoredModule(entry, lambda *_: data, repr(str(path)))
+    return f"raw {spec.kind} payload", StoredModule(entry, lambda _: [data], repr(str(path)))
 
 
 def _open_stdin(data: bytes) -> tuple[str, Module, int, str]:

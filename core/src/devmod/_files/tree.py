@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod._formats.index import Entry
-    from devmod._formats.pages import Claim, Index
+    from devmod._formats.pages import Claim, Index, ReadParts
     from devmod._formats.trust import FileHead
     from devmod._modules.agreement import Agreement
     from devmod._values.origin import Origin
@@ -28,8 +28,7 @@ class Tree:
         self._head = head
         self._prefer = prefer
         self._made = Once()
-        read = index.read  # the modules do not refer to the index
-        self._read = lambda at, size, digest: read(at, [(size, digest)])[0]
+        self._read = index.read  # the modules do not refer to the index
 
     def module(self, number: int) -> Module:
         """Return a module with its imports. All threads get the same one."""
@@ -127,7 +126,7 @@ class FoundModule(StoredModule):
         self,
         claim: Claim,
         resolve: Callable[[], tuple[Entry, tuple[Module, ...]]],
-        read: Callable[[int, int, bytes | None], memoryview],
+        read: ReadParts,
         place: str,
         **more: Any,
     ) -> None:

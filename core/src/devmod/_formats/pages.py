@@ -37,14 +37,17 @@ if TYPE_CHECKING:
 
     from devmod._values.origin import Origin
 
-    #: The size of each part, and its SHA-256, by which a source may take it from a cache. They
-    #: follow each other.
-    Parts = Sequence[tuple[int, bytes | None]]
-    #: Return the parts at an offset of the file. The last one is followed by a number of further
-    #: bytes, unless it is from a cache.
-    Read = Callable[[int, Parts, int], Sequence[memoryview]]
-    #: Return the parts at an offset of the file, after a check of the bytes behind them.
-    ReadParts = Callable[[int, Parts], Sequence[memoryview]]
+    #: The size of each part, its SHA-256, by which a source may take it from a cache, and the
+    #: number of bytes between it and the next part.
+    Parts = Sequence[tuple[int, bytes | None, int]]
+    #: Return the parts from an offset of the file on. Each is followed by the bytes behind it,
+    #: unless it is from a cache.
+    Read = Callable[[int, Parts], Sequence[memoryview]]
+    #: The offset, the size and the SHA-256 of a part.
+    Place = tuple[int, int, bytes | None]
+    #: Return parts that follow each other, after a check of the bytes between them. From a server,
+    #: they are one request.
+    ReadParts = Callable[[Sequence[Place]], Sequence[memoryview]]
     #: The rank, the kind, the format and the variant of a candidate.
     Claim = tuple[int | None, str, str, str]
 
@@ -388,7 +391,7 @@ class Index:
         missing = [number for number, page in enumerate(pages) if not page.data]
         if missing:
             pages = pages[missing[0] : missing[-1] + 1]
-            parts = self.read(pages[0].at, [(page.size, page.digest) for page in pages])
+            parts = self.read([(page.at, page.size, page.digest) for page in pages])
             for page, part in zip(pages, parts, strict=True):
                 self._check(page, part)
 
@@ -408,7 +411,7 @@ class Index:
 
     def _decode(self, page: Page) -> Page:
         if not page.data:
-            self._check(page, self.read(page.at, [(page.size, page.digest)])[0])
+            self._check(page, self.read([(page.at, page.size, page.digest)])[0])
         reader = Reader(page.data, self._subject)
 
         keys: dict[str, Callable[[Reader], Any]] = {
@@ -578,25 +581,32 @@ def _checked(read: Read, place: str, pages_end: int, size: int) -> ReadParts:
     up to the next multiple of 64, and those between a multiple of 64 and the first part.
     """
 
-    def read_parts(at: int, parts: Parts) -> Sequence[memoryview]:
-        end = at + size_of(parts)
-        lead = padding = 0
+    def read_parts(places: Sequence[Place]) -> Sequence[memoryview]:
+        at = places[0][0]
+        end = places[-1][0] + places[-1][1]
+        following = end
         if end >= pages_end:  # a page follows the page before
-            padding = max(min(aligned(end), size) - end, 0)
+            following = max(min(aligned(end), size), end)
+        starts = [start for start, _, _ in places[1:]]
+        parts: list[tuple[int, bytes | None, int]] = []
+        for (start, length, digest), after in zip(places, [*starts, following], strict=True):
+            parts.append((length, digest, after - start - length))
+
+        lead = 0
         if end > at >= pages_end:
             lead = at % ALIGN
-        zeros = memoryview(b"")
         if lead:  # a part by its digest, so that a source still takes the others from a cache
-            leading = lead, sha256_of(bytes(lead))
-            zeros, *before, last = read(at - lead, [leading, *parts], padding)
-        else:
-            *before, last = read(at, parts, padding)
-        last_size = parts[-1][0]
-        if any(zeros) or any(last[last_size:]):
+            parts.insert(0, (lead, sha256_of(bytes(lead)), 0))
+        results = read(at - lead, parts)
+        zeros = [data[length:] for data, (length, _, _) in zip(results, parts, strict=True)]
+        if lead:
+            zeros.append(results[0])
+            results = results[1:]
+        if any(map(any, zeros)):
             raise FormatError(
                 f"{place} is damaged: the bytes between two of its parts are not zero. Get the file again"
             )
-        return [*before, last[:last_size]]
+        return [data[:length] for data, (_, length, _) in zip(results, places, strict=True)]
 
     return read_parts
 
@@ -604,24 +614,23 @@ def _checked(read: Read, place: str, pages_end: int, size: int) -> ReadParts:
 def data_parts(data: memoryview, *, copied: bool = False) -> Read:
     """Return the function that reads parts of a file in memory."""
 
-    def read(at: int, parts: Parts, padding: int) -> list[memoryview]:
-        sizes = [size for size, _ in parts]
-        sizes[-1] += padding
+    def read(at: int, parts: Parts) -> list[memoryview]:
         results = []
-        for size in sizes:
-            part = data[at : at + size]
+        for size, _, padding in parts:
+            end = at + size + padding
+            part = data[at:end]
             if copied:
                 part = memoryview(bytes(part))
             results.append(part)
-            at += size
+            at = end
         return results
 
     return read
 
 
 def size_of(parts: Parts) -> int:
-    """Return the size of parts together."""
-    return sum([size for size, _ in parts])
+    """Return the size of parts together, with the bytes behind them."""
+    return sum([size + padding for size, _, padding in parts])
 
 
 def _read_records(reader: Reader, read: Callable[[Reader, int], Entry], first: int) -> list[Entry]:

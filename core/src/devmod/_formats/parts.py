@@ -5,7 +5,7 @@ A part is read, checked and decompressed when it is used.
 
 from __future__ import annotations
 
-from devmod._formats.index import PART, newer_features
+from devmod._formats.index import ALIGN, PART, newer_features
 from devmod._util.digest import sha256_of
 from devmod.errors import FormatError
 
@@ -14,11 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from devmod._formats.index import Entry
+    from devmod._formats.pages import Place, ReadParts
     from devmod._values.code import Binary
 
 #: Constants of this size or more, as 1,000 numbers of 32 bits, are parts of a file that devmod
 #: writes.
 MIN_PART = 4000
+#: The most bytes of parts that are read together.
+_MOST_TOGETHER = 8 << 20
 #: The bytes at the start, in the middle and at the end that tell most constants of one size apart.
 _SAMPLE = 4096
 
@@ -31,7 +34,7 @@ class StoredPart:
     find, number
         The number of its entry, and what returns that.
     read
-        Returns the bytes at an offset, of a size; it may take those with the digest from a cache.
+        Returns parts of the file, which it may take from a cache.
     subject
         Its name in messages.
     kind
@@ -42,7 +45,7 @@ class StoredPart:
         self,
         find: Callable[[int, str], Entry],
         number: int,
-        read: Callable[[int, int, bytes | None], memoryview],
+        read: ReadParts,
         subject: str,
         kind: str,
     ) -> None:
@@ -51,6 +54,8 @@ class StoredPart:
         self._read = read
         self._subject = subject
         self._kind = kind
+        #: What `read_together` has read, for the next use.
+        self._ahead: memoryview | None = None
 
     @property
     def entry(self) -> Entry:
@@ -99,13 +104,47 @@ class StoredPart:
             self.check(sha256_of(data))  # a damaged file
             raise
 
-    def _stored(self) -> memoryview:
+    @property
+    def place(self) -> Place:
+        """Where it is in the file."""
         entry = self.entry
         assert entry.offset is not None
-        return self._read(entry.offset, entry.size, entry.digest)
+        return entry.offset, entry.size, entry.digest
+
+    def _stored(self) -> memoryview:
+        ahead = self._ahead
+        self._ahead = None
+        if ahead is not None:
+            return ahead
+        return self._read([self.place])[0]
 
     def _error(self, problem: str) -> FormatError:
         return FormatError(f"{self._subject} {problem}", kind=self._kind)
+
+
+def read_together(parts: Iterable[StoredPart]) -> None:
+    """Read neighbours among the parts of a file together, for their next use. From a server, they
+    are one request for each 8 MiB.
+    """
+    neighbours: list[StoredPart] = []
+    start = end = 0
+    by_place = {part.place: part for part in parts}  # equal constants have one place
+    for (at, size, _), part in sorted(by_place.items()):
+        if neighbours and not (end <= at < end + ALIGN and at + size - start <= _MOST_TOGETHER):
+            _read_neighbours(neighbours)
+            neighbours = []
+        if not neighbours:
+            start = at
+        neighbours.append(part)
+        end = at + size
+    _read_neighbours(neighbours)
+
+
+def _read_neighbours(parts: Sequence[StoredPart]) -> None:
+    if len(parts) > 1:
+        results = parts[0]._read([part.place for part in parts])
+        for part, data in zip(parts, results, strict=True):
+            part._ahead = data
 
 
 def find_equal(parts: Sequence[StoredPart | Binary]) -> list[tuple[int, bytes]]:

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 # A source has `place`, its name in messages; `address`, what a policy compares; `size`, -1 if it is
-# unknown; `head()`, which returns the header and any number of the next bytes; `read(at, parts,
-# padding)`, which returns parts that follow each other, given by size and SHA-256, and may take
-# them from a cache (the last one is followed by `padding` bytes, unless it is from there); and
-# `signature()`, the content of the file beside it. The reader checks all digests.
+# unknown; `head()`, which returns the header and any number of the next bytes; `read(at, parts)`,
+# which returns parts that follow each other, given by size, SHA-256 and the number of the bytes
+# behind each, and may take them from a cache (without the bytes behind them); and `signature()`,
+# the content of the file beside it. The reader checks all digests.
 def read_head_of(
     path: Any, signature: bytes | None = None, package: str = "", **options: Any
 ) -> tuple[FileHead, int, Read]:
@@ -44,13 +44,13 @@ def read_head_of(
     head = first = source.head()
     length = head_length(memoryview(first), place)
     if HEADER + length > len(head):
-        head = head[:HEADER] + bytes(source.read(HEADER, [(length, head[16:HEADER])], 0)[0])
+        head = head[:HEADER] + bytes(source.read(HEADER, [(length, head[16:HEADER], 0)])[0])
 
-    def read(at: int, parts: Parts, padding: int) -> Sequence[memoryview]:
-        if at + size_of(parts) + padding <= len(first):
-            return data_parts(memoryview(first))(at, parts, padding)
-        results = [memoryview(data) for data in source.read(at, parts, padding)]
-        for data, (size, _) in zip(results, parts, strict=True):
+    def read(at: int, parts: Parts) -> Sequence[memoryview]:
+        if at + size_of(parts) <= len(first):
+            return data_parts(memoryview(first))(at, parts)
+        results = [memoryview(data) for data in source.read(at, parts)]
+        for data, (size, _, _) in zip(results, parts, strict=True):
             if len(data) < size:
                 raise FormatError(
                     f"{place} is cut short: a part of it has {size} bytes, and {len(data)} are left"
@@ -126,9 +126,9 @@ class _FileSource:
             lambda: (self._resource.parent / f"{self._resource.name}.sig").open("rb")
         )
 
-    def read(self, at: int, parts: Parts, padding: int) -> Sequence[memoryview]:
-        data = self._read(at, at + size_of(parts) + padding)
-        return data_parts(memoryview(data))(0, parts, padding)
+    def read(self, at: int, parts: Parts) -> Sequence[memoryview]:
+        data = self._read(at, at + size_of(parts))
+        return data_parts(memoryview(data))(0, parts)
 
     def _read(self, start: int, stop: int) -> bytes:
         parts = []

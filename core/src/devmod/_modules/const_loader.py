@@ -95,6 +95,11 @@ class ConstantTensor:
         digest = sha256_of(self.data) if self.part is None else self.part.digest
         return f"{self.form} {digest.hex()}"
 
+    @property
+    def is_read(self) -> bool:
+        """Whether its bytes are in memory."""
+        return not callable(self._data)
+
 
 class ConstLoaderModule(Module):
     """Named constants; see `devmod.const_loader`.
@@ -174,7 +179,19 @@ class ConstLoaderModule(Module):
                 kind=KIND,
                 function=symbol,
             )
+        self.read_together(names)
         return tuple(map(self.get_global, names))
+
+    def read_together(self, names: Iterable[str]) -> None:
+        """Read some constants before their use, with few requests to a server."""
+        from devmod._formats.parts import read_together
+
+        parts: list[StoredPart] = []
+        for name in names:
+            constant = self.tensors.get(name)
+            if constant is not None and constant.part is not None and not constant.is_read:
+                parts.append(constant.part)
+        read_together(parts)
 
     def get_global(self, name: str, device: Device | None = None, **options: Any) -> Array:
         """Return a constant as a read-only array in the host's memory."""

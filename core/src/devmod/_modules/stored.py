@@ -12,13 +12,14 @@ from devmod.errors import FormatError, function_not_found, list_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from os import PathLike
     from typing import Any
 
     from devmod import Device, Function
     from devmod._arrays.array import Array
     from devmod._formats.index import Entry
+    from devmod._formats.pages import ReadParts
     from devmod._formats.parts import StoredPart
     from devmod._formats.trust import FileHead
     from devmod._modules.const_loader import ConstLoaderModule
@@ -44,8 +45,8 @@ class StoredModule(Module):
         The kind, the format, the functions, and where the module's bytes are, as the index has
         them.
     read
-        Returns the bytes at an offset, of a size; it may take those with the digest from a cache.
-        It is called at the first use of the module's bytes, and again only after an error.
+        Returns parts of the file, which it may take from a cache. It is called at the first use of
+        the module's bytes, and again only after an error.
     place
         Where the bytes came from, for messages: "'k.devmod'".
     read_origin
@@ -60,7 +61,7 @@ class StoredModule(Module):
     def __init__(
         self,
         entry: Entry | None,
-        read: Callable[[int, int, bytes | None], memoryview],
+        read: ReadParts,
         place: str,
         *,
         read_origin: Callable[[], Origin | None] | None = None,
@@ -230,6 +231,11 @@ class StoredModule(Module):
     def get_global(self, name: str, device: Device | None = None, **options: Any) -> Array:
         return self._use(lambda real: get_global(real, name, device, options))
 
+    def read_together(self, names: Iterable[str]) -> None:
+        """Read some constants before their use, with few requests to a server."""
+        if self.entry.parts:
+            self._use(lambda real: real.read_together(names))  # type: ignore[attr-defined]
+
     # -- bytes
 
     def save_to_bytes(self) -> bytes:
@@ -340,7 +346,7 @@ class StoredModule(Module):
         assert entry.offset is not None
         start = entry.offset
         digest = entry.digest if self.has_digest else None
-        return self._once.get("bytes", lambda: self._read(start, entry.size, digest))
+        return self._once.get("bytes", lambda: self._read([(start, entry.size, digest)])[0])
 
     @property
     def _stored(self) -> memoryview:
@@ -382,7 +388,7 @@ class StoredModule(Module):
 
             text = newer_features(entry.features)
             raise FormatError(f"{subject} need {text}", kind=self.kind)
-        data = self._read(entry.offset, entry.size, entry.digest)
+        (data,) = self._read([(entry.offset, entry.size, entry.digest)])
         if sha256_of(data) != entry.digest:
             raise FormatError(
                 f"{subject} are damaged: their SHA-256 is not the one in the index. Get the file again",
@@ -534,6 +540,6 @@ def release(module: Module) -> None:
         module.release()
 
 
-def slices(data: memoryview) -> Callable[[int, int, bytes | None], memoryview]:
+def slices(data: memoryview) -> ReadParts:
     """Return the function `read` of modules whose bytes are in `data`. The bytes are not copied."""
-    return lambda offset, size, digest: data[offset : offset + size]
+    return lambda places: [data[start : start + size] for start, size, _ in places]

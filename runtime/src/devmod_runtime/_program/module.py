@@ -14,6 +14,7 @@ from devmod import Function, Module
 from devmod._modules.bundle import BundleModule
 from devmod._modules.choice import UNAVAILABLE, program_kernels, program_verdicts
 from devmod._modules.programs import candidate_of
+from devmod._modules.stored import StoredModule
 from devmod._plugins.devices import VARIABLE
 from devmod._util.buffers import read_only_view
 from devmod.backend import Once, PayloadModule, decode, environment_text, find_spec, read_program
@@ -163,12 +164,18 @@ class ProgramModule(PayloadModule):
                 )
                 raise
 
+        arrays = list(program.arrays("constant"))
+        keys = [
+            ("constant", each.name, each.type, len(each.shape), device, generation)
+            for each in arrays
+        ]
+        if not all(key in results for key in keys):
+            for each in loaders:
+                if isinstance(each, StoredModule):
+                    each.read_together([array.name for array in arrays])
         return {
-            each.name: results.get(
-                ("constant", each.name, each.type, len(each.shape), device, generation),
-                partial(upload, each),
-            )
-            for each in program.arrays("constant")
+            array.name: results.get(key, partial(upload, array))
+            for array, key in zip(arrays, keys, strict=True)
         }
 
     def _choose(
