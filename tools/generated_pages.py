@@ -29,7 +29,8 @@ def entries(text: str) -> list[tuple[str, str]]:
     """Return the pages that the list or the table of an index has, each with its text: those at
     the begin of a line.
     """
-    return [(title, page) for title, page in _ENTRY.findall(text)]
+    found: list[tuple[str, str]] = _ENTRY.findall(text)
+    return found
 
 
 def with_contents(text: str) -> str:
