@@ -58,24 +58,8 @@ from generated_pages import PAGES as GENERATED  # noqa: E402
 DOCUMENTS = [
     *ROOT.glob("*.md"),
     *(path for path in DOCS.rglob("*.md") if path.name not in GENERATED),
-    *(
-        path
-        for folder in (
-            "core",
-            "readers",
-            "targets",
-            "conformance",
-            "runtime",
-            "remote",
-            "models",
-            "view",
-            "frameworks",
-            "tvm",
-            "trust",
-            "simulators",
-        )
-        for path in ROOT.glob(f"{folder}/*.md")
-    ),
+    *ROOT.glob("*/README.md"),
+    ROOT / "tests" / "golden" / "README.md",
     *ROOT.glob("plugins/*/*.md"),
     *ROOT.glob("examples/**/*.md"),
 ]
@@ -243,27 +227,8 @@ def code() -> str:
     """Return all code of core, the readers, the build side and the plugins, without the quotes and
     line breaks inside a message.
     """
-    folders = [
-        "core/src",
-        "readers/src",
-        "targets/src",
-        "conformance/src",
-        "runtime/src",
-        "remote/src",
-        "models/src",
-        "view/src",
-        "frameworks/src",
-        "tvm/src",
-        "trust/src",
-        *(str(path) for path in ROOT.glob("plugins/*/src")),
-    ]
-    return re.sub(
-        r'"\s*f?"',
-        "",
-        "".join(
-            path.read_text() for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))
-        ),
-    )
+    paths = [*ROOT.glob("*/src/**/*.py"), *ROOT.glob("plugins/*/src/**/*.py")]
+    return re.sub(r'"\s*f?"', "", "".join(path.read_text() for path in sorted(paths)))
 
 
 def test_the_page_explains_messages_that_the_code_has() -> None:
@@ -309,40 +274,28 @@ def test_the_page_has_every_environment_variable_of_devmod_and_each_is_read_by_a
         if not re.search(r"environ|getenv|read_number|Trial\(", text):
             continue
         tree = ast.parse(text)
-        constants = {
-            node.targets[0].id: node.value.value
-            for node in tree.body
-            if isinstance(node, ast.Assign)
-            and isinstance(node.targets[0], ast.Name)
-            and isinstance(node.value, ast.Constant)
-        }
+        constants = {}
+        for node in tree.body:
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
+                constants[ast.unparse(node.targets[0])] = node.value.value
         for node in ast.walk(tree):
-            if (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Name)
-                and node.func.id in READERS
-            ):
+            if isinstance(node, ast.Subscript) and ast.unparse(node.value) == "os.environ":
+                assert "DEVMOD_" not in ast.unparse(node.slice), f"{path.name}: {ast.unparse(node)}"
+            if not isinstance(node, ast.Call):
+                continue
+            function = ast.unparse(node.func)
+            if function in READERS:
                 first = node.args[0]
-                if isinstance(first, ast.Name) and first.id in constants:
-                    read.add(constants[first.id])
-                elif isinstance(first, ast.Constant):
+                if isinstance(first, ast.Constant):
                     read.add(first.value)
-            elif (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Name)
-                and node.func.id == "Trial"
-            ):
+                elif ast.unparse(first) in constants:
+                    read.add(constants[ast.unparse(first)])
+            elif function == "Trial":
                 read.add(f"DEVMOD_{ast.literal_eval(node.args[0]).upper()}_TRIAL")
-            elif isinstance(node, ast.Call) and ast.unparse(node.func) in (
-                "os.environ.get",
-                "os.getenv",
-                "os.environ.pop",
-            ):
+            elif function in ("os.environ.get", "os.getenv", "os.environ.pop"):
                 assert "DEVMOD_" not in ast.unparse(node.args[0]), (
                     f"{path.name}: {ast.unparse(node)}"
                 )
-            elif isinstance(node, ast.Subscript) and ast.unparse(node.value) == "os.environ":
-                assert "DEVMOD_" not in ast.unparse(node.slice), f"{path.name}: {ast.unparse(node)}"
     section = (
         (DOCS / "plugins.md")
         .read_text()
@@ -393,11 +346,10 @@ def test_the_page_of_errors_has_each_class_with_the_state_after_it() -> None:
 def test_the_indexes_list_every_page_once() -> None:
     listed = []
     for index in INDEXES:
-        folder = Path(index).parent
-        for _, page in entries((DOCS / f"{index}.md").read_text()):
-            listed.append((folder / f"{page}.md").as_posix())
-    pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")} | GENERATED.keys()
-    assert sorted(listed) == sorted(pages - {"index.md"})
+        path = DOCS / f"{index}.md"
+        listed += [path.parent / f"{page}.md" for _, page in entries(path.read_text())]
+    pages = {*DOCS.rglob("*.md"), *(DOCS / name for name in GENERATED)} - {DOCS / "index.md"}
+    assert sorted(listed) == sorted(pages)
 
 
 # -- the words

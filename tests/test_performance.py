@@ -64,11 +64,6 @@ def test_a_recorded_table_has_its_columns_and_its_origin() -> None:
     assert performance.fill(page, RUNS) == page
 
 
-def test_the_notes_of_a_benchmark() -> None:
-    page = performance.fill("<!-- notes: peers -->\nold\n<!-- end -->\n", RUNS)
-    assert page == "<!-- notes: peers -->\n\nPeer 1.0.\n\n<!-- end -->\n"
-
-
 def test_a_table_of_bounds_has_the_ratios_of_its_benchmarks() -> None:
     page = performance.fill(
         "<!-- bounds: save absent load/open save/open -->\n<!-- end -->\n", RUNS
@@ -85,29 +80,22 @@ def test_a_table_of_bounds_has_the_spread_of_several_runs() -> None:
 
 
 def test_rows_that_differ_in_one_word_are_one_row_with_the_least_and_the_greatest_ratio() -> None:
-    def check(what: str, ratio: float, most: float = 2) -> dict[str, object]:
-        return {"what": what, "ratio": ratio, "most": most, "of": "a call"}
-
-    checks = [
-        check("cl: 4 kB, bound", 1),
-        check("vk: 4 kB, bound", 1.5),
-        check("cl: 1 MB, bound", 1.2),
-        check("cl: 1 MB, general", 1.3),
-        check("vk: 1 MB, bound", 3),
-        check("cl: 9 MB, bound", 1, most=4),
-    ]
-    assert performance.bounds_rows(checks) == [
-        ["cl: 4 kB/1 MB, bound", "1 to 1.2", "2", "a call"],
-        ["vk: 4 kB, bound", "1.5", "2", "a call"],
-        ["cl: 1 MB, general", "1.3", "2", "a call"],
-        ["vk: 1 MB, bound", "**over:** 3", "2", "a call"],
-        ["cl: 9 MB, bound", "1", "4", "a call"],
-    ]
-    assert performance.bounds_rows(checks[:2]) == [
-        ["cl/vk: 4 kB, bound", "1 to 1.5", "2", "a call"]
-    ]
-    far = [check("cl: 4 kB, bound", 1), check("vk: 4 kB, bound", 1.51)]
-    assert len(performance.bounds_rows(far)) == 2
+    text = (
+        "cl: 4 kB, bound 1; vk: 4 kB, bound 2.5; cl: 1 MB, bound 1.2; cl: 9 B, bound 3; "
+        "vk: 9 B, all 1; cl: 9 B, all 1.5; cl: 9 B, far 1; vk: 9 B, far 1.51"
+    )
+    checks = []
+    for case in text.split("; "):
+        what, _, ratio = case.rpartition(" ")
+        checks.append({"what": what, "ratio": float(ratio), "most": 2.7, "of": "a call"})
+    assert performance.markdown(performance.bounds_rows(checks)) == (
+        "| cl: 4 kB/1 MB, bound | 1 to 1.2 | 2.7 | a call |\n| --- | --: | --: | --: |\n"
+        "| vk: 4 kB, bound | 2.5 | 2.7 | a call |\n"
+        "| cl: 9 B, bound | **over:** 3 | 2.7 | a call |\n"
+        "| vk/cl: 9 B, all | 1 to 1.5 | 2.7 | a call |\n"
+        "| cl: 9 B, far | 1 | 2.7 | a call |\n"
+        "| vk: 9 B, far | 1.51 | 2.7 | a call |\n"
+    )
 
 
 def test_a_date_has_its_machine_where_another_machine_has_the_date_too() -> None:
@@ -120,9 +108,12 @@ def test_a_date_has_its_machine_where_another_machine_has_the_date_too() -> None
     assert "\n*2026-11-21*\n" in performance.bounds_text(["save"], {"save": runs["save"]})
 
 
-def test_the_versions_of_the_peers_are_listed_by_date_and_machine() -> None:
-    page = performance.fill("<!-- versions: all -->\n<!-- end -->\n", RUNS)
+def test_the_notes_of_a_benchmark_and_the_versions_of_the_peers() -> None:
+    page = performance.fill(
+        "<!-- notes: peers -->\nold\n<!-- end -->\n<!-- versions: all -->\n<!-- end -->\n", RUNS
+    )
     assert page == (
+        "<!-- notes: peers -->\n\nPeer 1.0.\n\n<!-- end -->\n"
         "<!-- versions: all -->\n\n- 2026-11-21, a box; peer 1.0, other 2\n"
         "- 2026-11-22, a box; peer 1.0\n\n<!-- end -->\n"
     )
