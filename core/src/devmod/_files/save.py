@@ -637,9 +637,8 @@ class Plan:
 
 def _check(owner: Owner, digest: bytes) -> None:
     """Compare the digest of bytes with that of the file in which they were."""
-    if isinstance(owner, StoredModule):
-        owner.check(digest)
-    elif not isinstance(owner, (Module, str)):  # a part of a file
+    # What is neither a module nor a text is a part of a file.
+    if isinstance(owner, StoredModule) or not isinstance(owner, (Module, str)):
         owner.check(digest)
 
 
