@@ -89,6 +89,14 @@ class Toolchain(NamedTuple):
         ``f(target)``: further versions, each a line; None if they are unknown.
     clang
         Its headers, for a kind that clang compiles.
+    subgroup
+        The size of all subgroups; None if it differs.
+    requires_subgroups
+        Whether a size of subgroups can be required that the source does not contain.
+    subgroup_hint
+        Why it cannot, and what to do. ``{}`` is the size.
+    has_shared_memory
+        Whether kernels have dynamic shared memory.
     is_embedded
         Whether the compiler gets a text that contains the includes. A name in it leads to no file
         of the user.
@@ -106,6 +114,10 @@ class Toolchain(NamedTuple):
     files: Callable[[Sequence[str]], Sequence[str]] = lambda _: ()
     versions: Callable[[str], Sequence[str] | None] = lambda _: ()
     clang: Clang | None = None
+    subgroup: int | None = None
+    requires_subgroups: bool = False
+    subgroup_hint: str = ""
+    has_shared_memory: bool = False
     is_embedded: bool = False
 
     def source(self, kernel: SmallKernel) -> str:

@@ -44,6 +44,7 @@ from devmod_targets._compilers import (
     takes,
 )
 from devmod_targets._text import is_utf8
+from devmod_targets._toolchain import SmallKernel, Toolchain, find_toolchain
 from devmod_targets.authoring import CompileRequest, Payload, check_source_text, decode_source
 
 if TYPE_CHECKING:
@@ -595,19 +596,8 @@ def _language_of(spec: TargetSpec, language: str | None, suffix: str) -> str:
 # memory.
 
 
-#: The kinds for which a size of subgroups can be required though the source does not contain it.
-_REQUIRE_SUBGROUPS = ("vulkan",)
-#: The size of all subgroups of a kind.
-_FIXED_SUBGROUPS = {"cuda": 32}
-#: The kinds with dynamic shared memory.
-_SHARED_MEMORY_KINDS = ("cuda", "rocm")
-#: Why a source contains no size of subgroups, and what to do.
-_SUBGROUP_HINTS = {
-    "opencl": "OpenCL C requires a size by an attribute of the kernel: __attribute__((intel_reqd_sub_group_size({})))",
-    "metal": "Metal cannot require a size: read [[threads_per_simdgroup]] in the kernel",
-    "webgpu": "WebGPU cannot require a size: a device chooses one between its subgroupMinSize and subgroupMaxSize; read "
-    "@builtin(subgroup_size) in the shader",
-}
+#: What is known of a kind without a toolchain.
+_UNKNOWN = Toolchain("", SmallKernel(""))
 
 
 def _with_arguments(
@@ -727,7 +717,8 @@ def _subgroup(size: Any) -> int | None:
 
 def _with_subgroup(kind: str, name: str, info: FunctionInfo, size: int) -> FunctionInfo:
     interface = info.interface
-    own = _FIXED_SUBGROUPS.get(kind)
+    toolchain = find_toolchain(kind) or _UNKNOWN
+    own = toolchain.subgroup
     if own is None and interface is not None:
         own = interface.subgroup
     if own == size:
@@ -738,9 +729,9 @@ def _with_subgroup(kind: str, name: str, info: FunctionInfo, size: int) -> Funct
             function=name,
             argument="subgroup",
         )
-    if interface is None or kind not in _REQUIRE_SUBGROUPS:
-        if kind in _SUBGROUP_HINTS:
-            why = _SUBGROUP_HINTS[kind].format(size)
+    if interface is None or not toolchain.requires_subgroups:
+        if toolchain.subgroup_hint:
+            why = toolchain.subgroup_hint.format(size)
         elif interface is None:
             why = "the interface is unknown: declare it with fmap="
         else:
@@ -857,9 +848,10 @@ def _shared_memory(
     users = [name for name, info in fmap.items() if _uses_shared_memory(info)]
     if value is None:
         return {}
+    toolchain = find_toolchain(kind) or _UNKNOWN
     if isinstance(value, (int, Local)):
         size = _shared_size("", value)
-        if kind in _SHARED_MEMORY_KINDS and not users:
+        if toolchain.has_shared_memory and not users:
             names = list(fmap)
             raise CompileError(
                 "shared_memory= is given, and no function of the source shows that it uses dynamic shared memory. Give it by "
@@ -873,7 +865,7 @@ def _shared_memory(
     for name, each in value.items():
         _check_function(fmap, "shared_memory", name)
         size = _shared_size(name, each)
-        if kind in _SHARED_MEMORY_KINDS or name in users:
+        if toolchain.has_shared_memory or name in users:
             result[name] = size
     return result
 

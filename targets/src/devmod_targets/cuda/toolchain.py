@@ -66,5 +66,7 @@ TOOLCHAIN = Toolchain(
     declared=("ptx", "cubin", "fatbin", "py"),
     wheels=("libclang", "ziglang", *map("".join, product(_NVIDIA, _VERSIONS))),
     versions=_versions,
+    subgroup=32,
+    has_shared_memory=True,
     is_embedded=True,
 )

@@ -19,5 +19,6 @@ TOOLCHAIN = Toolchain(
     local={"metal": "threadgroup"},
     wheels=("libclang",),
     versions=_versions,
+    subgroup_hint="Metal cannot require a size: read [[threads_per_simdgroup]] in the kernel",
     is_embedded=True,
 )

@@ -10,4 +10,5 @@ TOOLCHAIN = Toolchain(
     entries={"cl": r"\b(?:__)?kernel\b"},
     local={"cl": "(?:__)?local"},
     wheels=("libclang", "ziglang"),
+    subgroup_hint="OpenCL C requires a size by an attribute of the kernel: __attribute__((intel_reqd_sub_group_size({})))",
 )

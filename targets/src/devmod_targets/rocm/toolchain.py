@@ -29,5 +29,6 @@ TOOLCHAIN = Toolchain(
     declared=("py",),
     wheels=("libclang", "ziglang"),
     files=_device_libraries,
+    has_shared_memory=True,
     clang=Clang(("devmod_hip.h",)),
 )

@@ -23,5 +23,6 @@ TOOLCHAIN = Toolchain(
         "spirv-val",
         "spirv-dis",
     ),
+    requires_subgroups=True,
     is_embedded=True,
 )

@@ -23,5 +23,7 @@ TOOLCHAIN = Toolchain(
     entries={"wgsl": r"@\s*compute\b"},
     programs=("naga",),
     files=_naga,
+    subgroup_hint="WebGPU cannot require a size: a device chooses one between its subgroupMinSize and subgroupMaxSize; read "
+    "@builtin(subgroup_size) in the shader",
     is_embedded=True,
 )
