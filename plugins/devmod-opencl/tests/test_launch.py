@@ -247,6 +247,21 @@ def test_an_array_whose_const_the_kernel_casts_away_is_copied_back(device: Any) 
 
 
 @pytest.mark.row("R34")
+def test_the_limits_are_those_of_the_driver(device: Any) -> None:
+    driver = device.handle
+    sizes = driver.max_work_item_sizes
+    expected = {
+        "max_work_group_size": driver.max_work_group_size,
+        "max_work_item_sizes[0]": sizes[0],
+        "max_work_item_sizes[1]": sizes[1],
+        "max_work_item_sizes[2]": sizes[2],
+        "local_mem_size": driver.local_mem_size,
+        "address_bits": driver.address_bits,
+    }
+    assert {name: device.limits[name] for name in expected} == expected
+
+
+@pytest.mark.row("R34")
 def test_limits_are_checked_before_the_driver_is_called(device: Any, add: Any) -> None:
     a, b, c = host_arrays()
     start = f"the opencl function 'add' cannot be launched on {device}: "
