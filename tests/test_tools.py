@@ -475,6 +475,8 @@ def test_a_fault_of_pythons_reader_is_planted_in_each_reader() -> None:
     """Or the table has the reason why a reader cannot have it."""
     table = tomllib.loads(breakages.TABLE.read_text())
     for breakage in breakages.breakages():
+        if breakage.row:  # it changes one place alone
+            continue
         path = breakages.place_of(breakage, ROOT)
         if isinstance(path, Path) and path.relative_to(ROOT).as_posix() in READER:
             name = breakage.name.removesuffix("-python")
@@ -501,7 +503,7 @@ def test_a_fault_of_several_readers_is_several(
     monkeypatch.setattr(breakages, "TABLE", tmp_path / "table.toml")
     python = ("one-python", "a rule", "if wrong:", "if False:", ["test_x.py"], "core/src/")
     c = ("one-c", "a rule", "if (wrong)", "if (0)", ["test_y.py"], "readers/c/")
-    assert breakages.breakages() == [python, c]
+    assert breakages.breakages() == [breakages.Breakage(*python), breakages.Breakage(*c)]
 
 
 @pytest.mark.parametrize(
@@ -519,7 +521,7 @@ def test_a_fault_whose_tests_are_skipped_is_not_called_unnoticed(
     (tmp_path / "core" / "tests").mkdir()
     (tmp_path / "core" / "tests" / "test_x.py").touch()
     monkeypatch.setattr(breakages, "COPY", tmp_path)
-    monkeypatch.setattr(breakages, "run", lambda python, tests, option: ("", output))
+    monkeypatch.setattr(breakages, "run", lambda python, tests, option, limit: ("", output))
     breakage = breakages.Breakage("name", "a protection", "if wrong:", "if False:", ["test_x.py"])
     assert breakages.plant(breakage, Path("python")) == (False, text)
 

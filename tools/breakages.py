@@ -126,7 +126,9 @@ def place_of(breakage: Breakage, root: Path) -> Path | str:
     if not places:
         return "text not found"
     if len(places) > 1:
-        names = [path.relative_to(root).as_posix() for path in dict.fromkeys(places)]
+        names: dict[str, None] = {}
+        for path in places:
+            names[path.relative_to(root).as_posix()] = None
         return f"text found several times: {', '.join(names)}"
     return places[0]
 
