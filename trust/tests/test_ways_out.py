@@ -41,6 +41,10 @@ INSIDE = "check has_digest import_module imports parts release unpack unverified
 INSIDE += " __abstractmethods__ __dict__ __slots__ __weakref__ __getattr__"
 #: The functions that take modules. A text is the way by which the content gets out there.
 WAYS: dict[str, Way | str] = {
+    "Module.read_together": lambda module, root: [
+        module.read_together(["large"]),
+        module.get_global("large"),
+    ],
     "Module.write_to_file": lambda module, root: [
         module.write_to_file("raw.cl"),
         Path("raw.cl").read_bytes(),
@@ -102,7 +106,8 @@ PARTS = {
         "const_loader",
         b"5678",
         b"8765",
-        "save dumps bundle save_to_bytes wire_parts verify dump_module_bytes dump_imports",
+        "save dumps bundle save_to_bytes wire_parts verify dump_module_bytes dump_imports "
+        "read_together",
     ),
     "a program": ("program", b"scale", b"evil!", f"{BYTES} code payload_of program read_program"),
     "the sources": ("opencl", b"// fine", b"// evil", "save dumps bundle source inspect_source"),
