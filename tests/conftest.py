@@ -31,8 +31,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test that takes `distribution` or `plugin` runs once for each that is found: a later
     backend joins by itself.
     """
+    for argument, names in _distribution_arguments().items():
+        if argument in metafunc.fixturenames:
+            metafunc.parametrize(argument, names)
+
+
+@functools.cache
+def _distribution_arguments() -> dict[str, list[str]]:
+    """Return the values of each argument that names distributions. The collection of each test
+    asks for them.
+    """
     results = {str(table["name"]): table for table in map(project, distributions())}
-    arguments = {
+    return {
         "distribution": list(results),
         "code_distribution": [name for name in results if name != "devmod"],
         "speaking_distribution": [
@@ -42,16 +52,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         ],
         "plugin": [name for name in results if is_backend(results[name])],
     }
-    for argument, names in arguments.items():
-        if argument in metafunc.fixturenames:
-            metafunc.parametrize(argument, names)
 
 
 @functools.cache
 def project(folder: Path) -> dict[str, Any]:
-    """The project table of a distribution's pyproject.toml. The collection of each test asks for
-    all of them.
-    """
+    """The project table of a distribution's pyproject.toml."""
     table: dict[str, Any] = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
     return table
 

@@ -43,7 +43,8 @@ ASIDE = {"worker", "_explain", "_doctor", "interop", "_cli"}
 LAZY = {"devmod", "devmod.backend", "devmod.interop", "devmod_runtime"}
 PROJECTS = sorted(
     path
-    for path in ROOT.glob("**/pyproject.toml")
+    for folder in ("", "*/", "*/*/")
+    for path in ROOT.glob(f"{folder}pyproject.toml")
     if not {".venv", "build", "node_modules", "tests"}
     & {*path.relative_to(ROOT).parts}  # a clone may be in a folder of such a name
 )

@@ -10,8 +10,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import nbclient
-import nbformat
 import numpy as np
 import pytest
 from pages import blocks
@@ -40,6 +38,9 @@ WRONG = (
 @pytest.fixture(scope="module")
 def executed(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Run the notebook with this Python, without the settings of the user."""
+    import nbclient
+    import nbformat
+
     home = tmp_path_factory.mktemp("jupyter")
     with pytest.MonkeyPatch.context() as patch:
         for name in (
@@ -170,6 +171,8 @@ def test_it_shows_what_a_kernel_prints(executed: Any) -> None:
 
 
 def test_git_has_no_outputs() -> None:
+    import nbformat
+
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     nbformat.validate(notebook)
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]

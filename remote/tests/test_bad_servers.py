@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 from bundles import bundle_of, noise
 from http_server import Answer, Handler, Server, http_server
@@ -300,6 +299,8 @@ def test_a_redirect_to_another_server_takes_no_credentials_along(
     is_session: bool, server: Server
 ) -> None:
     """aiohttp adds those of the session to each request of the chain."""
+    import aiohttp
+
     credentials = {"auth": aiohttp.BasicAuth("user", "secret"), "cookies": {"session": "secret"}}
     with http_server() as other:
         other.files["k.devmod"] = BUNDLE

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,8 @@ from devmod_targets.build import jobs
 from devmod_targets.build.build import build_plan
 from devmod_targets.build.plan import Job
 
-distributed = pytest.importorskip("distributed", reason="distributed is not installed")
-
 pytestmark = [
+    pytest.mark.skipif(find_spec("distributed") is None, reason="distributed is not installed"),
     pytest.mark.filterwarnings("ignore"),
     pytest.mark.xdist_group("dask"),
 ]  # distributed's own warnings
@@ -28,6 +28,8 @@ WORKERS = 3
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
+    import distributed  # takes longer than the collection of a hundred files
+
     with distributed.LocalCluster(
         n_workers=WORKERS, threads_per_worker=1, processes=True, dashboard_address=None
     ) as cluster:
