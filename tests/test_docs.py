@@ -16,6 +16,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from each_case import check_each
 
 import devmod
 import devmod.backend
@@ -422,12 +423,12 @@ def names_in(section: str) -> list[str]:
     return [name.strip("* ") for line in found for name in line.split(",")]
 
 
-@pytest.mark.parametrize(
-    ("name", "found"), list(public()), ids=lambda value: value if isinstance(value, str) else ""
-)
-def test_a_public_docstring_has_numpys_form_and_the_actual_parameters(
-    name: str, found: object
-) -> None:
+def test_a_public_docstring_has_numpys_form_and_the_actual_parameters() -> None:
+    check_each(public(), check_docstring)
+
+
+def check_docstring(named: tuple[str, object]) -> None:
+    name, found = named
     text = inspect.getdoc(found)
     assert text, f"{name} has no docstring"
     summary = text.splitlines()[0]

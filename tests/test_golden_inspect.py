@@ -4,11 +4,13 @@ RFC 8259 has it.
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from each_case import check_each
 
 from devmod._cli import main
 
@@ -34,8 +36,11 @@ def test_there_are_files() -> None:
     } <= {path.name for path in FILES}
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_inspect_reads_or_refuses_a_file(capsys: pytest.CaptureFixture[str], path: Path) -> None:
+def test_inspect_reads_or_refuses_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    check_each(FILES, functools.partial(_check, capsys))
+
+
+def _check(capsys: pytest.CaptureFixture[str], path: Path) -> None:
     code, out, err = _run(capsys, path)
     json_code, text, json_err = _run(capsys, path, "--json")
     assert (code, err) == (json_code, json_err)

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgpack  # type: ignore[import-untyped]
 import pytest
+from each_case import check_each
 
 import devmod
 
@@ -33,8 +34,6 @@ FILES = {
     for path in sorted(GOLDEN.glob("*/*.devmod"))
     if path.parent.name != "later"  # in part refused: test_golden_later.py
 }
-MODULES = {path.relative_to(GOLDEN).as_posix(): path for path in sorted(GOLDEN.glob("*/*.bytes"))}
-SOUND = golden_bad.sound()
 READERS = {
     "specification": specification.compare_bundle,
     "c": c_reader.compare_bundle,
@@ -69,25 +68,33 @@ def refused_by(data: bytes, reader: str) -> bool:
 
 
 @pytest.mark.row("R19", "R41")
-@pytest.mark.parametrize("name", FILES)
-def test_a_golden_file(name: str, reader: str) -> None:
-    assert refused_by(FILES[name].read_bytes(), reader) == name.startswith("bad/")
+def test_a_golden_file(reader: str) -> None:
+    def check(name: str) -> None:
+        assert refused_by(FILES[name].read_bytes(), reader) == name.startswith("bad/")
+
+    check_each(FILES, check)
 
 
 @pytest.mark.row("R19")
 @pytest.mark.parametrize("reader", ["specification", "javascript"], indirect=True)
-@pytest.mark.parametrize("name", MODULES)
-def test_the_bytes_of_a_golden_module(name: str, reader: str) -> None:
+def test_the_bytes_of_a_golden_module(reader: str) -> None:
     """The reader in C gives most of them to its caller unread."""
     compare = {"specification": specification, "javascript": javascript}[reader].compare_module
-    compare(MODULES[name].stem.rpartition(".")[2], MODULES[name].read_bytes())
+    check_each(
+        sorted(GOLDEN.glob("*/*.bytes")),
+        lambda path: compare(path.stem.rpartition(".")[2], path.read_bytes()),
+    )
 
 
 @pytest.mark.row("R19", "R41")
-@pytest.mark.parametrize("name", SOUND)
-def test_the_end_of_a_range(name: str, reader: str) -> None:
-    assert not refused_by(SOUND[name], reader)
-    assert refused_by((GOLDEN / "bad" / name).read_bytes(), reader)
+def test_the_end_of_a_range(reader: str) -> None:
+    sound = golden_bad.sound()
+
+    def check(name: str) -> None:
+        assert not refused_by(sound[name], reader)
+        assert refused_by((GOLDEN / "bad" / name).read_bytes(), reader)
+
+    check_each(sound, check)
 
 
 @pytest.mark.parametrize("names", [("fc.w", {"scale": "00"}), ("", {}), (7, ["scale"])])

@@ -15,6 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 
+from each_case import check_each  # noqa: E402 - core/tests
 from vendor_runtime import VendorRuntime  # noqa: E402
 
 import breakages  # noqa: E402
@@ -457,8 +458,11 @@ def test_a_machine_gets_what_it_lacks_and_headers_for_its_nvrtc(tmp_path: Path) 
 # -- planted faults
 
 
-@pytest.mark.parametrize("breakage", breakages.breakages(), ids=lambda each: each.name)
-def test_a_fault_can_be_planted_and_has_tests(breakage: breakages.Breakage) -> None:
+def test_a_fault_can_be_planted_and_has_tests() -> None:
+    check_each(breakages.breakages(), check_breakage)
+
+
+def check_breakage(breakage: breakages.Breakage) -> None:
     path = breakages.place_of(breakage, ROOT)
     assert isinstance(path, Path), path
     assert breakage.find != breakage.replace

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from each_case import check_each
 
 import devmod
 from devmod_readers.options.cuda import check_options
@@ -224,8 +225,12 @@ def without_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("subprocess.Popen", refuse)
 
 
-@pytest.mark.parametrize(("target", "language", "source", "option"), CASES)
-def test_it_is_refused(target: str, language: str, source: str, option: str) -> None:
+def test_it_is_refused() -> None:
+    check_each(CASES, check_refusal)
+
+
+def check_refusal(case: tuple[str, str, str, str]) -> None:
+    target, language, source, option = case
     with pytest.raises(devmod.CompileError, match="option") as caught:
         devmod.compile(source, target, language=language, options=[option])
     assert not isinstance(caught.value, devmod.ToolchainNotFoundError)

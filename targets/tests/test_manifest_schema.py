@@ -13,6 +13,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from each_case import check_each
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -203,12 +204,11 @@ def places(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         yield from places(value, (*path, key))
 
 
-@pytest.mark.parametrize(
-    "path",
-    [path for path in places(FULL) if "opencl" not in path],
-    ids=lambda path: ".".join(map(str, path)),
-)
-def test_each_key_is_refused_alike_with_another_type(path: tuple[Any, ...]) -> None:
+def test_each_key_is_refused_alike_with_another_type() -> None:
+    check_each((path for path in places(FULL) if "opencl" not in path), check_other_types)
+
+
+def check_other_types(path: tuple[Any, ...]) -> None:
     refused = 0
     for value in (0, " ", "x", True, [], [0], {}, {"x": "y"}):
         data = copy.deepcopy(FULL)
@@ -228,12 +228,11 @@ def test_the_compressions_are_those_of_a_save(value: str) -> None:
     assert agree({**FULL, "compress": value}) == (value == "" or value in COMPRESS_LEVELS)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [path for path in places(FULL) if isinstance(path[-1], str)],
-    ids=lambda path: ".".join(map(str, path)),
-)
-def test_each_key_is_required_alike(path: tuple[Any, ...]) -> None:
+def test_each_key_is_required_alike() -> None:
+    check_each((path for path in places(FULL) if isinstance(path[-1], str)), check_without_key)
+
+
+def check_without_key(path: tuple[Any, ...]) -> None:
     data = copy.deepcopy(FULL)
     *parents, last = path
     table: Any = data
