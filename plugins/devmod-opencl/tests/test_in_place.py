@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import re
@@ -91,38 +92,38 @@ def test_a_large_array_of_empty_is_not_copied(kernels: Any) -> None:
     assert copies(lambda: kernels["twice"](small, small.copy(), threads=64)) == [256, 256, 256]
 
 
-@pytest.mark.parametrize("name", ["wide", "cast"])
-@pytest.mark.parametrize("offset", [0, 4, 16, 64, 128])
-def test_vectors_in_arrays_that_begin_anywhere(
-    name: str, offset: int, tmp_path: Path, module: Any
-) -> None:
-    """A driver may take any address for one of a multiple of its vectors' size, and end the
-    process.
-    """
-    devmod.save(module, file := tmp_path / "kernels.devmod")
-    text = f"""
+VECTORS = f"""
 import sys, numpy as np, devmod
 for device in [each for each in devmod.devices() if each.kind == "opencl"]:
-    f = devmod.load(sys.argv[1])[{name!r}].on(device)
-    x, y = (devmod.empty({4 * N} + {offset}, "uint8")[{offset}:].view("float32") for _ in range(2))
-    x[:], y[:] = 1, 0
-    plain = np.zeros({N} + 1, "float32")[1:]
-    for out in (y, plain):
-        f(x, out, threads={N} // {16 if name == "wide" else 8})
-        assert (out == 2).all()
-    print(device.index)
+    for name, width in (("wide", 16), ("cast", 8)):
+        f = devmod.load(sys.argv[1])[name].on(device)
+        for offset in (0, 4, 16, 64, 128):
+            x, y = (devmod.empty({4 * N} + offset, "uint8")[offset:].view("float32") for _ in range(2))
+            x[:], y[:] = 1, 0
+            plain = np.zeros({N} + 1, "float32")[1:]
+            print(device.index, name, offset, flush=True)
+            for out in (y, plain):
+                f(x, out, threads={N} // width)
+                assert (out == 2).all()
 """
-    environment = {**os.environ, "DEVMOD_OPENCL_POCL_CPU": "1"}
+
+
+def test_vectors_in_arrays_that_begin_anywhere(tmp_path: Path, module: Any) -> None:
+    """A driver may take any address for one of a multiple of its vectors' size, and end the
+    process. The last line is the case that did.
+    """
+    devmod.save(module, file := tmp_path / "kernels.devmod")
     done = subprocess.run(
-        interruptible_python("-W", "ignore", "-c", text, str(file)),
+        interruptible_python("-W", "ignore", "-c", VECTORS, str(file)),
         capture_output=True,
         text=True,
-        env=environment,
+        env={**os.environ, "DEVMOD_OPENCL_POCL_CPU": "1"},
         check=False,
     )
-    assert (done.returncode, done.stdout.split()) == (0, [str(each.index) for each in devices()]), (
-        done.stderr
-    )
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    cases = itertools.product(devices(), ("wide", "cast"), (0, 4, 16, 64, 128))
+    expected = [f"{device.index} {name} {offset}" for device, name, offset in cases]
+    assert done.stdout.splitlines() == expected
 
 
 @pytest.mark.row("R20")
