@@ -12,13 +12,17 @@ line.
 from __future__ import annotations
 
 import ast
+import gc
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _DOCUMENTED = (ast.Module, ast.ClassDef, *_FUNCTIONS)
 _UNCOUNTED = (ast.expr_context, ast.operator, ast.cmpop, ast.boolop, ast.unaryop)
+#: Most nodes, which have no dense form.
+_FORMLESS = (ast.Name, ast.Constant, ast.Attribute, ast.arg, ast.keyword, ast.Expr)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _DECISIONS = (
     ast.If,
@@ -38,6 +42,7 @@ _DECODERS = {"loads", "literal_eval", "fromhex", "b64decode", "b85decode"}
 _PIECE = r"[\w.+/=-]{1,16}"
 
 
+@cache  # a run compares densities and weights
 def measure(text: str) -> Counter[str]:
     """Count the nodes of a source, and its forms that are dense.
 
@@ -47,8 +52,11 @@ def measure(text: str) -> Counter[str]:
         "nodes", "conditional", "comprehension", "parallel", "nothing", "functions", and "over10",
         "over15", "over25": the functions with more decisions than that.
     """
-    counts = Counter(nodes=nodes(text))
-    for node in ast.walk(ast.parse(text)):
+    tree = _parse(text)
+    counts = Counter(nodes=_weight(tree))
+    for node in _walk(tree):
+        if isinstance(node, _FORMLESS):
+            continue
         counts["conditional"] += _is_conditional(node)
         counts["comprehension"] += _is_comprehension(node)
         counts["parallel"] += _is_parallel(node)
@@ -63,16 +71,56 @@ def measure(text: str) -> Counter[str]:
 
 def nodes(text: str) -> int:
     """Return the weight of a source."""
-    tree = ast.parse(text)
+    return _weight(_parse(text))
+
+
+def _parse(text: str) -> ast.Module:
+    """Return the tree of a source. It grows without garbage collections, which took most of the
+    time.
+    """
+    is_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return ast.parse(text)
+    finally:
+        if is_enabled:
+            gc.enable()
+
+
+def _walk(*roots: object, without: tuple[type, ...] = ()) -> Iterator[ast.AST]:
+    """Yield the nodes that count, but those of types in `without` and what is in them. ast.walk
+    takes longer.
+    """
+    skipped = (*_UNCOUNTED, *without)
+    stack = list(roots)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, skipped):
+            continue
+        if isinstance(node, ast.AST):
+            yield node
+            stack += _children(node)
+
+
+def _children(node: ast.AST) -> list[object]:
+    """Return the values in the fields of a node, which are nodes, names or None."""
+    found: list[object] = []
+    for value in vars(node).values():
+        if isinstance(value, list):
+            found += value
+        elif isinstance(value, ast.AST):
+            found.append(value)
+    return found
+
+
+def _weight(tree: ast.Module) -> int:
     tables = _strings(tree)
     count = 0
-    for node in ast.walk(tree):
-        if isinstance(node, _UNCOUNTED):
-            continue
+    for node in _walk(tree):
         count += 1
         if isinstance(node, ast.Call):
             count += _items(node, tables)
-        elif _has_docstring(node):
+        elif isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
             count -= 2  # the statement and its constant
     return count
 
@@ -86,12 +134,6 @@ def describe(counts: Counter[str]) -> str:
     shares = [f"{100 * counts[f'over{many}'] / functions:.1f} % over {many}" for many in _MANY]
     nothing = f"{counts['nothing']} loops over nothing"
     return f"{', '.join(rates)}; {nothing}; functions: {', '.join(shares)} decisions"
-
-
-def _has_docstring(node: ast.AST) -> bool:
-    if not isinstance(node, _DOCUMENTED):
-        return False
-    return ast.get_docstring(node, clean=False) is not None
 
 
 def _strings(tree: ast.Module) -> dict[str, str]:
@@ -142,7 +184,7 @@ def _items(call: ast.Call, tables: dict[str, str]) -> int:
 def _decisions(function: ast.AST) -> int:
     """Return the number of decisions in a function, without those of functions inside it."""
     count = 0
-    for node in _own_nodes(function):
+    for node in _walk(*_children(function), without=(*_FUNCTIONS, ast.ClassDef)):
         if isinstance(node, _DECISIONS):
             count += 1
         elif isinstance(node, ast.BoolOp):
@@ -150,15 +192,6 @@ def _decisions(function: ast.AST) -> int:
         elif isinstance(node, ast.comprehension):
             count += 1 + len(node.ifs)
     return count
-
-
-def _own_nodes(function: ast.AST) -> Iterator[ast.AST]:
-    stack = list(ast.iter_child_nodes(function))
-    while stack:
-        node = stack.pop()
-        if not isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
-            yield node
-            stack.extend(ast.iter_child_nodes(node))
 
 
 def _is_conditional(node: ast.AST) -> bool:

@@ -112,8 +112,12 @@ def nodes() -> dict[Path, int]:
     """Return the nodes of each file of Python."""
     results = {}
     for path, text in files().items():
-        if language_of(path) == "python":
+        if language_of(path) != "python":
+            continue
+        if part_of(path) == "tests":
             results[path] = density.nodes(text)
+        else:
+            results[path] = density.measure(text)["nodes"]
     return results
 
 
