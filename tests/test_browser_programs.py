@@ -254,7 +254,7 @@ MODELS = [
 def test_small_models_of_tinygrad(device: BrowserDevice, name: str) -> None:
     pytest.importorskip("tinygrad")
     with interop.cpu():
-        function, inputs = tinygrad_cases.cases()[name]
+        function, inputs = tinygrad_cases.cases()[name].made()
         names = [f"x{number}" for number in range(len(inputs))]
         module = interop.export(function, *inputs, targets="webgpu", name="f", names=names)
         wanted = tinygrad_cases.results(function(*inputs))

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -51,62 +52,80 @@ NAMES = (
 )
 
 
-def cases() -> dict[str, tuple[Callable[..., Any], Any]]:
-    """Return for each name a function and its inputs."""
+class Case(NamedTuple):
+    """A function, and arrays that become its inputs."""
+
+    function: Callable[..., Any]
+    arrays: Sequence[Any]
+
+    def made(self) -> tuple[Callable[..., Any], list[Any]]:
+        """Return the function and its inputs. tinygrad takes long to make them."""
+        return self.function, [_tensor(each) for each in self.arrays]
+
+
+def _tensor(array: Any) -> Any:
+    from tinygrad import Tensor
+
+    return Tensor(np.asarray(array)).realize()
+
+
+@cache
+def cases() -> dict[str, Case]:
+    """Return the cases by their names."""
     from tinygrad import Tensor, dtypes
 
     random = np.random.default_rng(0)
 
-    def made(array: Any) -> Tensor:
-        return Tensor(np.asarray(array)).realize()
-
     def f32(*shape: int) -> Any:
         return random.standard_normal(shape).astype(np.float32)
 
-    table, rows, filters = made(f32(100, 16)), made(f32(8, 16)), made(f32(8, 3, 3, 3))
-    small = made(random.integers(-9, 9, (16, 8)).astype(np.int8))
+    table = _tensor(f32(100, 16))
+    rows = _tensor(f32(8, 16))
+    filters = _tensor(f32(8, 3, 3, 3))
+    small = _tensor(random.integers(-9, 9, (16, 8)).astype(np.int8))
     two, steps, brain = (
         Tensor(2.0),
         Tensor.arange(4).float() * 0.5,
-        made(f32(4, 4)).cast(dtypes.bfloat16).realize(),
+        _tensor(f32(4, 4)).cast(dtypes.bfloat16).realize(),
     )
 
     def bfloat(x: Tensor) -> Tensor:
         return (x.cast(dtypes.bfloat16) @ x.cast(dtypes.bfloat16)).cast(dtypes.float)
 
     functions = [
-        (lambda m, x: m.where(x, 0), made(f32(9) > 0), made(f32(9))),
-        (lambda x: x > 0.0, made(f32(9))),
+        (lambda m, x: m.where(x, 0), f32(9) > 0, f32(9)),
+        (lambda x: x > 0.0, f32(9)),
         (
             lambda x: x.cast(dtypes.float) / 255,
-            made(random.integers(0, 256, (2, 3, 7, 7)).astype(np.uint8)),
+            random.integers(0, 256, (2, 3, 7, 7)).astype(np.uint8),
         ),
-        (lambda x: (x * 10).clamp(0, 255).cast(dtypes.uint8), made(abs(f32(5, 3)))),
-        (lambda x: x @ small.cast(dtypes.float), made(f32(4, 16))),
-        (lambda t: table[t], made(random.integers(0, 100, (2, 5)))),
-        (lambda x: x.argmax(-1), made(f32(4, 17))),
-        (lambda x: x.topk(3)[0], made(f32(2, 9))),
-        (lambda x: x * 2 + 1, made(random.standard_normal(9))),
-        (lambda x: (x @ x).softmax(), made(f32(8, 8).astype(np.float16))),
-        (bfloat, made(f32(8, 8))),
-        (lambda x: (x + 1, x.sum()), made(f32(4, 4))),
-        (lambda x: rows[2:4].contiguous() + x, made(f32(2, 16))),
-        (lambda x: (x + 1)[2:4], made(f32(6, 3))),
-        (lambda x: x.masked_fill(x > 0, float("-inf")).softmax(), made(f32(4, 9))),
-        (lambda x: x.max_pool2d(2), made(f32(1, 2, 8, 8))),
-        (lambda x: x.cumsum(), made(f32(3000))),
-        (lambda x: x + 1, made(f32(70000 * 3))),
-        (lambda x: x, made(f32(4))),
-        (lambda _: Tensor.full((4,), 3.0), made(f32(4))),
-        (lambda x: x.conv_transpose2d(filters), made(f32(1, 8, 6, 6))),
-        (lambda x: x.scatter(1, Tensor([[0, 1], [1, 0]]), 2.0), made(f32(2, 3))),
-        (lambda x, y: Tensor.einsum("bij,bjk->bik", x, y), made(f32(2, 3, 4)), made(f32(2, 4, 5))),
-        (lambda x: (x * x).sum().gradient(x)[0], made(f32(4))),
-        (lambda x: x * two + steps, made(f32(4))),
-        (lambda x: x @ brain.float(), made(f32(3, 4))),
+        (lambda x: (x * 10).clamp(0, 255).cast(dtypes.uint8), abs(f32(5, 3))),
+        (lambda x: x @ small.cast(dtypes.float), f32(4, 16)),
+        (lambda t: table[t], random.integers(0, 100, (2, 5))),
+        (lambda x: x.argmax(-1), f32(4, 17)),
+        (lambda x: x.topk(3)[0], f32(2, 9)),
+        (lambda x: x * 2 + 1, random.standard_normal(9)),
+        (lambda x: (x @ x).softmax(), f32(8, 8).astype(np.float16)),
+        (bfloat, f32(8, 8)),
+        (lambda x: (x + 1, x.sum()), f32(4, 4)),
+        (lambda x: rows[2:4].contiguous() + x, f32(2, 16)),
+        (lambda x: (x + 1)[2:4], f32(6, 3)),
+        (lambda x: x.masked_fill(x > 0, float("-inf")).softmax(), f32(4, 9)),
+        (lambda x: x.max_pool2d(2), f32(1, 2, 8, 8)),
+        (lambda x: x.cumsum(), f32(3000)),
+        (lambda x: x + 1, f32(70000 * 3)),
+        (lambda x: x, f32(4)),
+        (lambda _: Tensor.full((4,), 3.0), f32(4)),
+        (lambda x: x.conv_transpose2d(filters), f32(1, 8, 6, 6)),
+        (lambda x: x.scatter(1, Tensor([[0, 1], [1, 0]]), 2.0), f32(2, 3)),
+        (lambda x, y: Tensor.einsum("bij,bjk->bik", x, y), f32(2, 3, 4), f32(2, 4, 5)),
+        (lambda x: (x * x).sum().gradient(x)[0], f32(4)),
+        (lambda x: x * two + steps, f32(4)),
+        (lambda x: x @ brain.float(), f32(3, 4)),
     ]
     return {
-        name: (function, inputs) for name, (function, *inputs) in zip(NAMES, functions, strict=True)
+        name: Case(function, arrays)
+        for name, (function, *arrays) in zip(NAMES, functions, strict=True)
     }
 
 
@@ -133,6 +152,5 @@ def checked(function: Any, inputs: Any, targets: Any, name: str = "f") -> list[s
 if __name__ == "__main__":
     warnings.simplefilter("ignore")  # of overflow in a stand-in
     with interop.cpu():
-        made = cases()
         for name in sys.argv[2:] or NAMES:
-            print(f"{name}: {checked(*made[name], sys.argv[1])}")
+            print(f"{name}: {checked(*cases()[name].made(), sys.argv[1])}")
