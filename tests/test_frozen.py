@@ -164,15 +164,61 @@ def acme_wheel(folder: Path) -> Path:
     return made
 
 
-@pytest.mark.volume_but("core")
+#: Copies what PyInstaller's hook of devmod collects into a folder.
+COLLECTS = """
+import os, runpy, shutil, sys
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+
+(entry,) = [each for each in entry_points(group="pyinstaller40") if each.value.startswith("devmod")]
+(folder,) = entry.load()()
+hook = runpy.run_path(os.path.join(folder, "hook-devmod.py"))
+for source, target in hook["datas"]:
+    shutil.copytree(source, os.path.join(sys.argv[1], target))
+for name in hook["hiddenimports"]:
+    origin = find_spec(name).origin
+    base = os.path.dirname(os.path.dirname(find_spec(name.partition(".")[0]).origin))
+    target = os.path.join(sys.argv[1], os.path.relpath(origin, base))
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    shutil.copy(origin, target)
+"""
+DENIED = (
+    "NotRegisteredError: devmod.{}.acme is not registered: devmod-acme 1.5 provides it, and the environment variable "
+    "DEVMOD_PLUGINS_DENY excludes it. To use it, remove devmod-acme from DEVMOD_PLUGINS_DENY"
+)
+
+
+@pytest.mark.row("R1", "R4", "R20", "R24", "R28", "R37")
+def test_a_program_runs_with_what_the_hook_of_pyinstaller_collects(
+    environment: Callable[..., Any], wheels: Any, tmp_path: Path
+) -> None:
+    """The small form of a freeze, which takes twenty seconds."""
+    acme = acme_wheel(tmp_path / "wheels")
+    try:
+        box = environment("pyinstaller>=6.10", wheels.direct("devmod-core"), str(acme))
+    except InstallError as error:
+        pytest.skip(f"PyInstaller cannot be installed here: {str(error).splitlines()[-1]}")
+    collected = tmp_path / "collected"
+    box.run("-c", COLLECTS, str(collected))
+    assert not (collected / "devmod_acme" / "_cases.py").exists()
+    assert not (collected / "devmod" / "_cli").exists()
+    # The packages that core imports are still there, as in a freeze, which follows imports.
+    box.uninstall("devmod-core", "devmod-acme")
+    program = f"import sys\nsys.frozen = True\n{PROGRAM}"
+    command = [str(box.python), "-c", program, str(tmp_path / "k.devmod")]
+    found = ran(command, tmp_path, PYTHONPATH=str(collected))
+    assert found == expected(frozen=True, who="devmod-acme 1.5", acme="")
+    found = ran(command, tmp_path, PYTHONPATH=str(collected), DEVMOD_PLUGINS_DENY="devmod-acme")
+    assert found == expected(frozen=True, who="", acme=DENIED)
+
+
+@pytest.mark.volume
 @pytest.mark.row("R1", "R4", "R20", "R24", "R28", "R37")
 @pytest.mark.parametrize("installed", ["core", "page"])
 def test_the_recipe_on_the_page_freezes_a_program_with_the_installed_backends_that_runs_a_kernel(
     installed: str, environment: Callable[..., Any], wheels: Any, tmp_path: Path
 ) -> None:
-    """The backend of the page comes with PoCL's LLVM, which is most of the time. `make test`
-    freezes core and another backend.
-    """
+    """The backend of the page comes with PoCL's LLVM, which is most of the time."""
     (program,) = re.findall(r"with this `program\.py`:\n\n```python\n(.*?)```", PAGE, re.DOTALL)
     install, command, _ = re.findall(r"^\$ (.*)$", PAGE, re.MULTILINE)
     assert install == 'pip install pyinstaller "devmod-opencl[pocl]" numpy'
@@ -243,12 +289,8 @@ def test_the_recipe_on_the_page_freezes_a_program_with_the_installed_backends_th
     assert ran(check, tmp_path) == expected(
         frozen=True, who="devmod-acme 1.5", acme="", opencl=opencl
     )
-    denied = (
-        "NotRegisteredError: devmod.{}.acme is not registered: devmod-acme 1.5 provides it, and the environment variable "
-        "DEVMOD_PLUGINS_DENY excludes it. To use it, remove devmod-acme from DEVMOD_PLUGINS_DENY"
-    )
     assert ran(check, tmp_path, DEVMOD_PLUGINS_DENY="devmod-acme") == expected(
-        frozen=True, who="", acme=denied, opencl=opencl
+        frozen=True, who="", acme=DENIED, opencl=opencl
     )
     names = {path.name for path in moved.rglob("*")}
     assert {
