@@ -276,6 +276,7 @@ def test_run_compares_pictures_in_the_form_in_which_it_saves_them(
         again.unlink()
 
 
+@pytest.mark.usefixtures("in_process")
 def test_run_with_a_guard_finds_a_write_outside(
     capsys: pytest.CaptureFixture[str], file: Path
 ) -> None:
@@ -587,6 +588,7 @@ def test_a_picture_without_pillow_and_a_plot_without_matplotlib_name_the_install
     )
 
 
+@pytest.mark.usefixtures("in_process")
 def test_run_returns_the_value_of_a_function(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -814,6 +816,7 @@ def test_verify_finds_that_all_candidates_agree(
     )
 
 
+@pytest.mark.usefixtures("in_process")
 def test_verify_finds_a_candidate_that_differs_and_one_that_writes_outside(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1102,6 +1105,7 @@ def test_verify_takes_a_grid(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     assert (status, err, out.splitlines()[-1]) == (0, "", "2 candidates compared on 1 device")
 
 
+@pytest.mark.usefixtures("in_process")
 def test_verify_fails_if_no_candidate_can_be_launched(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -292,6 +292,7 @@ def test_an_array_that_another_candidate_writes_is_compared() -> None:
         assert (verification.ok, outcomes[1][0], outcomes[1][1][:2]) == (False, "differs", "y[")
 
 
+@pytest.mark.usefixtures("in_process")
 @pytest.mark.parametrize(
     ("element", "member"), [("uint", ""), ("struct { float v; uint x; }", ".x")]
 )
