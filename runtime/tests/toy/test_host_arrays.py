@@ -49,6 +49,20 @@ def test_each_array_that_a_kernel_writes_has_its_results(device: ToyDevice, time
     assert (device.in_place, device.allocated) == ([64] * 3 * times, [])
 
 
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_device_that_copies_all_uses_no_array_where_it_is(
+    device: ToyDevice, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DEVMOD_IN_PLACE=0 sets it for all devices."""
+    monkeypatch.setattr(devmod.Device, "copies_all", True)
+    y = np.zeros(16, "float32")
+    f = function("y", "y", lambda _, memory: floats(memory).__iadd__(1))
+    for _ in range(times):
+        f(y, grid=1, block=1)
+    assert y.tolist() == [times] * 16
+    assert (device.in_place, device.allocated) == ([], [64] * times)
+
+
 @pytest.mark.parametrize(("first", "second"), [(0, 1), (1, 0), (0, 63), (63, 0), (0, 0)])
 def test_of_arrays_that_overlap_one_is_copied(device: ToyDevice, first: int, second: int) -> None:
     """At either end, by one element or by all but one. The same elements are one array."""

@@ -14,7 +14,7 @@ from itertools import count
 from threading import RLock
 
 from devmod import Device, Event, Stream
-from devmod.backend import FEATURES, Capabilities, ConversionError, Once, environment_flag
+from devmod.backend import FEATURES, Capabilities, ConversionError, Once
 from devmod.errors import DeviceNotFoundError, LaunchError, pip_install
 from devmod_opencl import _driver
 from devmod_opencl._driver import cl, driver_error
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 #: The bytes behind each copied array. Who has all arrays copied looks for a kernel that writes
 #: outside of one. With a device in the host's memory, the next bytes are the driver's or Python's.
-_ROOM = 0 if environment_flag("DEVMOD_IN_PLACE", default=True) else 4096
+_ROOM = 4096
 
 
 # -- Streams and events: in-order command queues, and markers in them.
@@ -382,7 +382,7 @@ class OpenCLDevice(Device):
         # in the queue.
         if not data.nbytes:
             return self.allocate(1)
-        if _ROOM and self.handle.host_unified_memory:
+        if self.copies_all and self.handle.host_unified_memory:
             memory = self._create_buffer(data.nbytes + _ROOM, self.buffer_flags, None)
             self.write(memory, data, stream)
             return memory

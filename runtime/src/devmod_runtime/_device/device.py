@@ -14,7 +14,13 @@ from devmod._util.html import html_table
 from devmod._util.pickling import ProcessLocal
 from devmod._util.text import escape_line
 from devmod._values.dtypes import describe_value
-from devmod.backend import Capabilities, ConversionError, array_bytes, parse_dtype
+from devmod.backend import (
+    Capabilities,
+    ConversionError,
+    array_bytes,
+    environment_flag,
+    parse_dtype,
+)
 from devmod.errors import ArgumentError, DeviceMemoryError, LaunchError, list_names
 from devmod_runtime._device.device_array import DeviceArray, dtype_of
 from devmod_runtime._device.host import host_view
@@ -75,6 +81,8 @@ class Device(ProcessLocal, ABC):
         can; inf for a device with memory of its own, and to turn it off for a device.
     in_place_unit : int
         The bytes at whose multiples the address of such an array is.
+    copies_all : bool
+        Whether DEVMOD_IN_PLACE=0 has all host arrays copied, whatever `in_place_from` is.
     """
 
     _pickle_advice = "pass its kind and number, and call devmod.device(kind, number) there"
@@ -94,6 +102,8 @@ class Device(ProcessLocal, ABC):
     length_unit: int = 0
     in_place_from: float = inf
     in_place_unit: int = 1
+    # A kernel that writes outside of an array in place reaches memory of the program.
+    copies_all: bool = not environment_flag("DEVMOD_IN_PLACE", default=True)
 
     @property
     def capabilities(self) -> Capabilities:

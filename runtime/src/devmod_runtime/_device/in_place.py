@@ -8,7 +8,6 @@ from _weakref import ref
 from bisect import bisect_left, insort
 from threading import RLock
 
-from devmod.backend import environment_flag
 from devmod.errors import DevmodError
 from devmod_runtime._device.host import HostView, address_of
 from devmod_runtime._fork import fork_safe
@@ -47,7 +46,8 @@ class InPlace:
         are undefined in two objects.
         """
         start = address_of(data)
-        if not _IS_ON or start % self._stream.device.in_place_unit:
+        device = self._stream.device
+        if device.copies_all or start % device.in_place_unit:
             return None
         end = start + data.nbytes
         with _lock:
@@ -59,7 +59,7 @@ class InPlace:
             if not self._spans:
                 _calls.add(ref(self, _calls.discard))
             insort(self._spans, (start, end))
-        memory = self._stream.device.use_in_place(data, start, written=written)
+        memory = device.use_in_place(data, start, written=written)
         if memory is None:
             self._spans.remove((start, end))
             return None
@@ -105,8 +105,6 @@ class InPlace:
             )
 
 
-#: A kernel that writes outside of an array in place reaches memory of the program.
-_IS_ON = environment_flag("DEVMOD_IN_PLACE", default=True)
 _lock = fork_safe(RLock())  # a handler of a signal may call too
 #: The calls that use arrays: each as long as something references it.
 _calls: set[ref[InPlace]] = set()
