@@ -479,7 +479,8 @@ def _place(entries: Any, size: int) -> tuple[str, int, int]:
     values = {each.key: each.value for each in entries}
     location = values.get("location", "")
     numbers = [values.get("offset", "0"), values.get("length", str(size))]
-    if not location or not all(map(_is_number, numbers)):
+    is_path = location and "\0" not in location
+    if not is_path or not all(map(_is_number, numbers)):
         raise ValueError(
             f"its external data is not described by a location, an offset and a length: {values!r:.300}"
         )
