@@ -214,9 +214,8 @@ def test_a_program_runs_with_what_the_hook_of_pyinstaller_collects(
 
 @pytest.mark.volume
 @pytest.mark.row("R1", "R4", "R20", "R24", "R28", "R37")
-@pytest.mark.parametrize("installed", ["core", "page"])
 def test_the_recipe_on_the_page_freezes_a_program_with_the_installed_backends_that_runs_a_kernel(
-    installed: str, environment: Callable[..., Any], wheels: Any, tmp_path: Path
+    environment: Callable[..., Any], wheels: Any, tmp_path: Path
 ) -> None:
     """The backend of the page comes with PoCL's LLVM, which is most of the time."""
     (program,) = re.findall(r"with this `program\.py`:\n\n```python\n(.*?)```", PAGE, re.DOTALL)
@@ -224,22 +223,14 @@ def test_the_recipe_on_the_page_freezes_a_program_with_the_installed_backends_th
     assert install == 'pip install pyinstaller "devmod-opencl[pocl]" numpy'
     tool, source, *options = command.split()
     assert (tool, source) == ("pyinstaller", "program.py")
-    backends = [str(acme_wheel(tmp_path / "wheels"))]
-    if installed == "page":
-        backends += [wheels.direct("devmod-opencl", "pocl"), "numpy"]
-    else:
-        assert [word for word in options if word != "--collect-all"] == [
-            "pyopencl",
-            "pocl_binary_distribution",
-        ]
-        options, program = [], ""
+    backends = [str(acme_wheel(tmp_path / "wheels")), wheels.direct("devmod-opencl", "pocl")]
     try:
-        box = environment("pyinstaller>=6.10", wheels.direct("devmod-core"), *backends)
+        box = environment("pyinstaller>=6.10", wheels.direct("devmod-core"), *backends, "numpy")
     except InstallError as error:
         pytest.skip(f"PyInstaller cannot be installed here: {str(error).splitlines()[-1]}")
     # Freezing takes most of the time, so one executable is both programs.
     (tmp_path / source).write_text(
-        f"import sys\nif len(sys.argv) > 2:\n{indent(PROGRAM, ' ')}\nelse:\n{indent(program or 'pass', ' ')}"
+        f"import sys\nif len(sys.argv) > 2:\n{indent(PROGRAM, ' ')}\nelse:\n{indent(program, ' ')}"
     )
     # No program needs setuptools, and following its imports takes a quarter of the time.
     line = [
@@ -263,26 +254,25 @@ def test_the_recipe_on_the_page_freezes_a_program_with_the_installed_backends_th
     shutil.rmtree(box.folder / "venv")  # nothing of the environment is needed any more
     frozen = str(moved / "program")
 
-    opencl = f"devmod-opencl {devmod.__version__}" if program else ""
-    if program:
-        kernel = b"__kernel void twice(__global float *x) { x[get_global_id(0)] *= 2; }"
-        info = devmod.FunctionInfo("twice", ("handle",), ("blockIdx.x", "threadIdx.x"))
-        devmod.save(
-            devmod.create_with_fallback("opencl", kernel, "cl", {"twice": info}),
-            tmp_path / "twice.devmod",
-        )
-        done = subprocess.run(
-            [frozen, "twice.devmod"],
-            cwd=tmp_path,
-            env=clean(tmp_path),
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert done.stdout == (
-            f"[0.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0]\ndevmod.create {opencl}\ndevmod.load_from_bytes {opencl}\ndevmod.device {opencl}\n"
-        )
+    opencl = f"devmod-opencl {devmod.__version__}"
+    kernel = b"__kernel void twice(__global float *x) { x[get_global_id(0)] *= 2; }"
+    info = devmod.FunctionInfo("twice", ("handle",), ("blockIdx.x", "threadIdx.x"))
+    devmod.save(
+        devmod.create_with_fallback("opencl", kernel, "cl", {"twice": info}),
+        tmp_path / "twice.devmod",
+    )
+    done = subprocess.run(
+        [frozen, "twice.devmod"],
+        cwd=tmp_path,
+        env=clean(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout == (
+        f"[0.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0]\ndevmod.create {opencl}\ndevmod.load_from_bytes {opencl}\ndevmod.device {opencl}\n"
+    )
 
     # Core, and the backends that were installed.
     check = [frozen, str(tmp_path / "k.devmod"), "check"]
