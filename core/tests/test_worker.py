@@ -106,6 +106,30 @@ def test_idle_processes_are_those_of_a_key_that_are_alive(
     assert first.process.returncode == -9
 
 
+def test_a_process_that_ends_late_is_not_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python warns of a forgotten one, and warnings are errors here."""
+    (tmp_path / "late.py").write_text(
+        "import time\nfrom devmod.worker import answer_writer\n"
+        "def main(request):\n    answer_writer()(1)\n    time.sleep(600)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(processes, "_END_TIMEOUT", 0.0)
+    kill = Worker.kill
+    monkeypatch.setattr(Worker, "kill", lambda _: None)  # as if the kill took long
+    with Worker("late", {}) as worker:
+        assert worker.answer(120) == 1
+    process = worker.process
+    assert process.returncode is None
+    assert process in processes._ending
+
+    kill(worker)
+    worker.wait(120)
+    assert process.returncode == -9
+    assert process not in processes._ending
+
+
 def test_a_crash_is_not_a_kill() -> None:
     assert [was_killed(code) for code in (0, 1, -11, -6, -9, -15, -2)] == [
         False,

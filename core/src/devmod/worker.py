@@ -19,6 +19,10 @@ from time import monotonic
 from typing import IO, Any, Generic, NamedTuple, TypeVar
 from weakref import WeakSet
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import subprocess
+
 _Item = TypeVar("_Item")
 _AnyWorker = TypeVar("_AnyWorker", bound="Worker")
 
@@ -35,8 +39,10 @@ _MAX_PRINTED = 1 << 14
 #: The most bytes of an answer. What the process runs may determine its size.
 _MAX_ANSWER = 1 << 30
 #: The seconds that the end of a killed process may take. A driver of the system may delay it for
-#: ever.
+#: ever, and on a busy machine the threads to which a driver gives the least priority end late.
 _END_TIMEOUT = 5.0
+#: The killed processes that took longer. Python warns of one that is forgotten.
+_ending: list[subprocess.Popen[bytes]] = []
 
 #: The code of a process that kills its process group when its input ends.
 _GUARD = "import os, signal; os.read(0, 1); os.killpg(0, signal.SIGKILL)"
@@ -307,8 +313,11 @@ class Worker:
             ):
                 select.select([end], [], [], seconds)
                 seconds = 0
-        with suppress(TimeoutExpired):
+        try:
             self.process.wait(seconds)
+        except TimeoutExpired:
+            _ending.append(self.process)
+        _ending[:] = [each for each in _ending if each.poll() is None]
 
 
 class IdleWorkers(Generic[_AnyWorker]):
