@@ -174,7 +174,12 @@ from importlib.util import find_spec
 (folder,) = entry.load()()
 hook = runpy.run_path(os.path.join(folder, "hook-devmod.py"))
 for source, target in hook["datas"]:
-    shutil.copytree(source, os.path.join(sys.argv[1], target))
+    place = os.path.join(sys.argv[1], target)
+    if os.path.isdir(source):
+        shutil.copytree(source, place)
+    else:
+        os.makedirs(place, exist_ok=True)
+        shutil.copy(source, place)
 for name in hook["hiddenimports"]:
     origin = find_spec(name).origin
     base = os.path.dirname(os.path.dirname(find_spec(name.partition(".")[0]).origin))
@@ -202,6 +207,7 @@ def test_a_program_runs_with_what_the_hook_of_pyinstaller_collects(
     box.run("-c", COLLECTS, str(collected))
     assert not (collected / "devmod_acme" / "_cases.py").exists()
     assert not (collected / "devmod" / "_cli").exists()
+    assert (collected / "devmod_acme" / "small_kernel.module").exists()
     # The packages that core imports are still there, as in a freeze, which follows imports.
     box.uninstall("devmod-core", "devmod-acme")
     program = f"import sys\nsys.frozen = True\n{PROGRAM}"
