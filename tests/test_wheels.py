@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from devmod.targets import KINDS
+
 ROOT = Path(__file__).resolve().parent.parent
 #: The modules of a wheel beside its package: the pytest plugins import nothing of devmod until they
 #: are used.
@@ -40,6 +42,8 @@ BINARIES = {
         for name in ("axpy", "count", "spin", "transpose", "transpose_uniform")
     },
 }
+for _kind in KINDS:
+    BINARIES.setdefault(f"devmod-{_kind}", set()).add(f"devmod_{_kind}/small_kernel.module")
 #: The licences of wheels that also have the code of others.
 LICENCES = {"devmod-hexagon": "Apache-2.0 AND MIT AND BSD-2-Clause AND SunPro"}
 
@@ -87,7 +91,6 @@ def test_a_wheel_has_the_code_its_types_and_its_licence_and_no_tests(
         ".pyo",
         ".so",
         ".o",
-        ".cl",
         ".log",
         ".orig",
         ".rej",
