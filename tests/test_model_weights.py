@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,12 @@ import devmod
 
 onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
 safetensors = pytest.importorskip("safetensors.numpy", reason="safetensors is not installed")
-pytest.importorskip("tinygrad", reason="tinygrad is not installed")
 FLOAT = onnx.TensorProto.FLOAT
 node = onnx.helper.make_node
-pytestmark = pytest.mark.row("R51")
+pytestmark = [
+    pytest.mark.row("R51"),
+    pytest.mark.skipif(find_spec("tinygrad") is None, reason="tinygrad is not installed"),
+]
 
 
 @pytest.fixture(autouse=True)
