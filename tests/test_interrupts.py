@@ -8,6 +8,7 @@ places while arrays come and go.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,8 @@ from pathlib import Path
 import pytest
 import standin_cuda
 import standin_rocm
+from backend_checks import first_device
+from interruptible import interruptible_python
 
 import devmod
 
@@ -81,3 +84,71 @@ def test_interrupts_leave_arrays_streams_and_locks_whole(
     with capsys.disabled():
         if "DEVMOD_TEST_INTERRUPTS" in os.environ:
             print(f"\n{done.stdout.strip()}")
+
+
+#: Kernels that run for many seconds. lavapipe ends a loop after 65,535 rounds, so many threads run.
+SLOW = {
+    "opencl": """kernel void slow(global float *y) {
+  for (int i = 0; i < 2000000; i++) for (int j = 0; j < 10000; j++) y[0] = y[0] * 0.9f + 1; }""",
+    "vulkan": """#version 450
+layout(local_size_x = 64) in;
+layout(binding = 0) buffer Y { float y[]; };
+void main() { float a = y[0]; for (int i = 0; i < 60000; i++) a = a * 0.9 + 1; y[gl_LocalInvocationID.x] = a; }""",
+    "webgpu": """@group(0) @binding(0) var<storage, read_write> y: array<f32>;
+@compute @workgroup_size(64) fn slow(@builtin(local_invocation_id) id: vec3u) {
+  var a = y[0]; for (var i = 0; i < 60000; i++) { a = a * 0.9 + 1; } y[id.x] = a; }""",
+}
+#: The end of a program after the interrupt, and the exit code.
+ENDS = {
+    "exit": ("sys.exit(3)", 3),
+    "error": ("raise ValueError", 1),
+    "interrupt": ("raise", -signal.SIGINT),
+}
+INTERRUPTED = """
+import os, signal, sys, threading, time
+import numpy as np, devmod
+
+def interrupt():
+    while not landed:
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(1)
+
+kind, text, shape = sys.argv[1], sys.argv[2], {"threads": 64 << 13}
+landed = []
+options = {}
+if kind == "opencl":
+    shape = {"grid": 1, "block": 1}
+elif kind == "vulkan":
+    options = {"name": "slow"}
+device = devmod.device(kind)
+function = devmod.compile(text, kind, **options)["slow"].on(device)
+y = device.zeros(64, "float32")
+threading.Thread(target=interrupt, daemon=True).start()
+try:
+    function(y, **shape)
+    device.synchronize()
+except KeyboardInterrupt:
+    landed.append(True)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="SIGINT is sent to the process")
+@pytest.mark.row("R32")
+@pytest.mark.parametrize(
+    ("kind", "end"),
+    [
+        ("opencl", "error"),
+        ("vulkan", "exit"),
+        ("webgpu", "error"),
+        ("webgpu", "interrupt"),
+    ],
+)
+def test_a_process_that_was_interrupted_in_a_kernel_ends_with_its_code(kind: str, end: str) -> None:
+    """The kernel runs on for longer than the end of Python waits."""
+    first_device(kind)
+    statement, code = ENDS[end]
+    program = f"{INTERRUPTED}    {statement}\n"
+    command = interruptible_python("-W", "ignore", "-c", program, kind, SLOW[kind])
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS, check=False)
+    assert done.returncode == code, done.stderr
