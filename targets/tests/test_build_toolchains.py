@@ -8,13 +8,16 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 import devmod
 from devmod_targets._executables import file_digest, version_of
+from devmod_targets._toolchain import SmallKernel, Toolchain
 from devmod_targets.build import toolchains
 from devmod_targets.build.plan import Job
+from devmod_targets.build.skeleton import find_sources, manifest_text
 
 
 @pytest.fixture(autouse=True)
@@ -219,6 +222,62 @@ def test_a_compiler_of_another_wheel_gives_its_versions_by_a_function(
         assert key("toy") == ""
     finally:
         devmod.register("devmod.targets", "toy", None, replace=True)
+
+
+@pytest.fixture
+def toolchain_of_toy(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """The module that the spec of a kind of another wheel names."""
+    module = ModuleType("toy_compiler")
+    monkeypatch.setitem(sys.modules, "toy_compiler", module)
+    spec = devmod.TargetSpec(
+        "toy",
+        title="Toy",
+        distribution="devmod-toy",
+        formats=["toy"],
+        languages={"toy": "Toy C"},
+        compiler="toy_compiler:compile",
+        toolchain="toy_compiler:TOOLCHAIN",
+    )
+    devmod.register("devmod.targets", "toy", spec)
+    yield module
+    devmod.register("devmod.targets", "toy", None, replace=True)
+
+
+def fails(*_: Any) -> Any:
+    raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("broken", ["versions", "files"])
+def test_a_toolchain_that_fails_has_no_key(broken: str, toolchain_of_toy: ModuleType) -> None:
+    sound = Toolchain("toy_compiler", SmallKernel("k.toy"), versions=lambda target: ["toycc 1.0"])
+    toolchain_of_toy.TOOLCHAIN = sound  # type: ignore[attr-defined]
+    assert key("toy").splitlines()[-1] == "toycc 1.0"
+    toolchain_of_toy.TOOLCHAIN = sound._replace(**{broken: fails})  # type: ignore[attr-defined]
+    assert key("toy") == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("a text", "TypeError: expected a Toolchain, got str"),
+        (None, "AttributeError: module 'toy_compiler' has no attribute 'TOOLCHAIN'"),
+    ],
+)
+def test_a_broken_toolchain_stops_its_own_kind_alone(
+    value: Any, reason: str, toolchain_of_toy: ModuleType, tmp_path: Path
+) -> None:
+    if value is not None:
+        toolchain_of_toy.TOOLCHAIN = value  # type: ignore[attr-defined]
+    (tmp_path / "k.cl").write_text("kernel void k(local float *s) {}")
+    found = find_sources(str(tmp_path), ["opencl"])
+    assert found == (["k.cl"], [])
+    assert '# local = { s = "4/thread" }' in manifest_text(str(tmp_path), found[0], ["opencl"])
+    with pytest.raises(devmod.PluginError) as error:
+        find_sources(str(tmp_path), ["toy"])
+    assert (
+        str(error.value)
+        == f"the toolchain of the target 'toy' (toy_compiler:TOOLCHAIN) is broken: {reason}"
+    )
 
 
 @pytest.mark.skipif(os.name != "posix", reason="the programs are scripts")

@@ -131,13 +131,15 @@ def find_toolchain(kind: str) -> Toolchain | None:
     Raises
     ------
     PluginError
-        It cannot be imported.
+        It cannot be imported, or is no `Toolchain`.
     """
     spec = find_spec(kind)
     if spec is None or not spec.toolchain:
         return None
     try:
-        toolchain: Toolchain = resolve_name(spec.toolchain)
+        toolchain = resolve_name(spec.toolchain)
+        if not isinstance(toolchain, Toolchain):
+            raise TypeError(f"expected a Toolchain, got {type(toolchain).__name__}")
     except Exception as error:
         raise PluginError(
             f"the toolchain of the target {kind!r} ({spec.toolchain}) is broken: {type(error).__name__}: {error}",

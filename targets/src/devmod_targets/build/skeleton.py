@@ -88,7 +88,7 @@ def find_sources(folder: str, kinds: Sequence[str] = ()) -> tuple[list[str], lis
     for spec in specs:
         suffixes.update(spec.languages)
     entries = dict(_ENTRIES)
-    for toolchain in _toolchains():
+    for toolchain in _toolchains(kinds):
         entries.update(toolchain.entries)
         suffixes.difference_update(toolchain.declared)
         if not kinds:
@@ -309,8 +309,14 @@ def _example(spec: TargetSpec, sources: Sequence[str]) -> str:
     return str(Target(spec.kind, arch=spec.needs_arch.get(language, "")))
 
 
-def _toolchains() -> Iterator[Toolchain]:
-    for spec in _specs(()):
+def _toolchains(kinds: Sequence[str]) -> Iterator[Toolchain]:
+    """Yield the toolchains of core's kinds, whose languages others have too, and of `kinds`, by
+    default all. A broken wheel stops the use of its own kind alone.
+    """
+    wanted: Sequence[str] = ()
+    if kinds:
+        wanted = [*dict.fromkeys((*KINDS, *kinds))]
+    for spec in _specs(wanted):
         toolchain = find_toolchain(spec.kind)
         if toolchain is not None:
             yield toolchain
@@ -375,7 +381,9 @@ def _locals(folder: str, source: str) -> list[str]:
     the bytes of an element.
     """
     suffix = suffix_of(source)
-    word = next((each.local[suffix] for each in _toolchains() if suffix in each.local), None)
+    takers = [spec.kind for spec in _specs(()) if suffix in spec.languages]
+    toolchains = _toolchains(takers)
+    word = next((each.local[suffix] for each in toolchains if suffix in each.local), None)
     if word is None:
         return []
     heads = re.findall(r"\bkernel\b[^{;]*|\b__kernel\b[^{;]*", _text(folder, source))

@@ -127,7 +127,11 @@ def _toolchain_of(kind: str, target: str, options: tuple[str, ...], *, is_slang:
     if toolchain is None:
         own = _plugin_toolchain(kind, target, options)
         return "\n".join([*parts, own]) if own else ""
-    versions = toolchain.versions(target)
+    try:
+        versions = toolchain.versions(target)
+        files = toolchain.files(options)
+    except Exception:  # noqa: BLE001 - as for `toolchain_key`
+        return ""
     if versions is None:
         return ""
 
@@ -143,7 +147,7 @@ def _toolchain_of(kind: str, target: str, options: tuple[str, ...], *, is_slang:
             return ""  # the library of another package, whose version is unknown
         parts += [f"{name} {installed[name]}" for name in wheels if name in installed]
     parts += versions
-    for path in _toolchain_files(toolchain, options):
+    for path in [*_toolchain_files(toolchain, options), *files]:
         parts.append(f"{os.path.basename(path)} {file_digest(path)}")
     return "\n".join(parts)
 
@@ -154,7 +158,6 @@ def _toolchain_files(toolchain: Toolchain, options: tuple[str, ...]) -> list[str
     files += libraries_of(files, SHADER_LIBRARIES)
     if toolchain.clang is not None:
         files += clang_files(options)
-    files += toolchain.files(options)
     return files
 
 
