@@ -350,6 +350,20 @@ def test_an_entry_that_needs_a_missing_wheel_of_devmod_is_broken(
     )
 
 
+def test_a_missing_function_of_a_kind_whose_spec_is_broken(site: Path, tmp_path: Path) -> None:
+    backend(site, "bad", "SPEC = 1\n", create="create", targets="SPEC")
+    program = """
+from devmod._modules.stored import StoredModule
+from devmod._formats.index import Entry
+
+entry = Entry("bad", functions=("f",), offset=0, size=0)
+attempt(lambda: StoredModule(entry, lambda places: [b""], "'k.devmod'").get_function("g"))
+"""
+    assert output_of(site, tmp_path, program)[0].startswith(
+        "FunctionNotFoundError | the bad module has no function 'g'; it has: 'f'"
+    )
+
+
 @pytest.mark.row("R44")
 def test_an_import_of_a_runtime_of_another_version_has_its_error_alone(
     site: Path, tmp_path: Path

@@ -52,14 +52,14 @@ class ModuleAttributeError(AttributeError):
 
 def branches_of(module: Module) -> str:
     """Return the source in which `condition_hint` looks for a name; "" if it cannot be read, or the
-    kind has no branches for devices.
+    kind has no branches for devices, or a broken spec.
     """
     from devmod._plugins.specs import find_spec
 
-    spec = find_spec(module.kind)
-    if spec is None or not spec.has_conditions:
-        return ""
     try:
+        spec = find_spec(module.kind)
+        if spec is None or not spec.has_conditions:
+            return ""
         return module.inspect_source()
     except DevmodError:
         return ""
