@@ -80,6 +80,7 @@ def device_problem(label: str) -> str:
     """Build and run a small kernel on a device. Return what fails; "" if nothing does, or if the
     kind has no such kernel.
     """
+    module = None
     try:
         device = find_device(label)
         module = _small_module(device.kind)
@@ -93,7 +94,7 @@ def device_problem(label: str) -> str:
             function(array)
         value = array.numpy()[0].item()
     except Exception as error:  # noqa: BLE001 - a driver may raise anything
-        if isinstance(error, ToolchainNotFoundError) and _is_binary(label.partition(":")[0]):
+        if isinstance(error, ToolchainNotFoundError) and _is_in_place_of_binary(module):
             return ""  # the machine runs binaries, and has no compiler for the source
         if isinstance(error, DevmodError):
             return str(error)
@@ -103,10 +104,14 @@ def device_problem(label: str) -> str:
     return ""
 
 
-def _is_binary(kind: str) -> bool:
-    """Return whether the payloads of a kind are binaries by default."""
-    spec = find_spec(kind)
-    return spec is not None and spec.formats[0] not in spec.source_formats
+def _is_in_place_of_binary(module: Module | None) -> bool:
+    """Return whether a module has source, and the payloads of its kind are binaries by default."""
+    if module is None:
+        return False
+    spec = find_spec(module.kind)
+    if spec is None or module.format not in spec.source_formats:
+        return False
+    return spec.formats[0] not in spec.source_formats
 
 
 def _small_module(kind: str) -> Module | None:
