@@ -15,7 +15,7 @@ from devmod._plugins import registry
 
 FOUND = _discovery._scan_all
 #: The distributions with commands and without a backend. The tests see them.
-LIBRARIES = ("devmod-conformance", "devmod-runtime", "devmod-targets")
+LIBRARIES = ("devmod-conformance", "devmod-models", "devmod-runtime", "devmod-targets")
 
 
 @functools.cache

@@ -97,7 +97,7 @@ def test_every_command_is_listed_and_described(capsys: pytest.CaptureFixture[str
         "bundle": "Join files into one.",
         "pack": "Join the binaries in a folder or a wheel into one file.",
         "unpack": "Write the binaries of a packed file as files again.",
-        "onnx": 'Make a file of a model of ONNX. (pip install "devmod-',  # and on, in the next line
+        "onnx": "Make a file of a model of ONNX.",
         "inspect": "Show the modules of a file, what they need, and what runs here.",
         "view": "Show a file in the browser. (pip install devmod-view)",
         "doctor": "Check what of devmod works here, and what to do about the rest.",
