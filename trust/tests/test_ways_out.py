@@ -66,6 +66,7 @@ WAYS: dict[str, Way | str] = {
     "backend.walk": lambda module, root: [each.kind for each in walk(root)],
     "tvm.dump_imports": lambda module, root: tvm.dump_imports(module),
     "tvm.dump_module_bytes": lambda module, root: tvm.dump_module_bytes(module),
+    "devmod_models.tinygrad.check": "Module.get_function",
     "devmod_targets.compilation.files_read": "Module.origin",
     "devmod_targets.compilation.validation_of": "Module.origin",
     "devmod_targets.programs.make_program": "devmod.program",
