@@ -8,10 +8,12 @@ from typing import TypeVar
 import pytest
 
 Case = TypeVar("Case")
+#: The most errors that are raised: a fault may have each case take long.
+_MAX_ERRORS = 10
 
 
 def check_each(cases: Iterable[Case], check: Callable[[Case], object]) -> None:
-    """Call `check` with each case, and raise the errors of all, with a note of the case of each."""
+    """Call `check` with each case, and raise the first errors, with a note of the case of each."""
     number = 0
     errors: list[BaseException] = []
     for case in cases:
@@ -21,6 +23,8 @@ def check_each(cases: Iterable[Case], check: Callable[[Case], object]) -> None:
         except (Exception, pytest.fail.Exception) as error:
             error.add_note(f"in the case {case!r}")
             errors.append(error)
+            if len(errors) == _MAX_ERRORS:
+                break
     assert number, "there is no case"
     if errors:
-        raise BaseExceptionGroup(f"{len(errors)} of {number} cases", errors)
+        raise BaseExceptionGroup(f"{len(errors)} of the first {number} cases", errors)
