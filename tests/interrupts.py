@@ -8,7 +8,6 @@ It ends with a line of figures, or with AssertionError where a promise is broken
 
 from __future__ import annotations
 
-import _imp
 import gc
 import random
 import signal
@@ -23,6 +22,7 @@ import numpy as np
 
 import devmod
 from devmod import FunctionInfo, Interface, Param
+from devmod_conformance._probe import release_import_lock
 from devmod_runtime import _fork
 from devmod_runtime._device import in_place
 
@@ -316,17 +316,6 @@ class Storm:
         else:
             self.function(**self.arguments(entry.array), stream=self.stream)
         entry.value, entry.doubtful = entry.value + 1, entry.doubtful - 1
-
-
-def release_import_lock() -> None:
-    """Release Python's lock of imports, which it leaves held if an interrupt lands between the
-    acquisition and the ``try`` of importlib: other threads would wait for it forever.
-    """
-    while _imp.lock_held():
-        try:
-            _imp.release_lock()
-        except RuntimeError:  # another thread imports
-            return
 
 
 def run(kind: str, seed: int, interrupts: int) -> str:

@@ -4,6 +4,7 @@ JSON.
 
 from __future__ import annotations
 
+import _imp
 import base64
 import gc
 import hashlib
@@ -542,6 +543,7 @@ def interrupts(request: dict[str, Any], _watch: Watch, send: Send) -> None:
             return
         if landed == request["interrupts"]:
             break
+    release_import_lock()
     # In another thread: it cannot acquire a lock that the main thread has not released.
     last: list[dict[str, Any]] = []
     thread = threading.Thread(target=lambda: last.extend(use.last() for use in uses))
@@ -550,6 +552,18 @@ def interrupts(request: dict[str, Any], _watch: Watch, send: Send) -> None:
     for number, result in enumerate(last):
         send({"call": number, **result})
     send({"left": _resources_left(before)})
+
+
+def release_import_lock() -> None:
+    """Release Python's lock of imports, which it leaves held if an interrupt lands between the
+    acquisition and the ``try`` of importlib: other threads would wait for it forever, and no
+    backend can prevent it.
+    """
+    while _imp.lock_held():
+        try:
+            _imp.release_lock()
+        except RuntimeError:  # another thread imports
+            return
 
 
 def _resources_left(before: Mapping[str, int]) -> dict[str, int]:
