@@ -432,9 +432,9 @@ def test_a_source_that_no_validator_checked_has_a_note(
 
 
 def worker_text() -> str:
-    from devmod_targets.build.build import default_workers
+    from devmod.worker import processors
 
-    count = default_workers()
+    count = processors()
     return f"{count} worker{'' if count == 1 else 's'}"
 
 

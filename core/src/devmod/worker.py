@@ -16,10 +16,9 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from itertools import cycle
 from time import monotonic
-from typing import IO, Any, Generic, NamedTuple, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from weakref import WeakSet
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import subprocess
 
@@ -388,6 +387,13 @@ class End(NamedTuple):
 
     def __str__(self) -> str:
         return self.text
+
+
+def processors() -> int:
+    """Return the number of processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def answers(

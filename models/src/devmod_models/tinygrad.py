@@ -8,7 +8,6 @@ driver is needed.
 from __future__ import annotations
 
 import inspect
-import os
 import pickle
 import re
 from base64 import b64encode
@@ -26,7 +25,7 @@ from devmod.errors import (
     list_names,
     not_installed,
 )
-from devmod.worker import answers
+from devmod.worker import answers, processors
 from devmod_targets.programs import make_program
 
 if TYPE_CHECKING:
@@ -541,7 +540,7 @@ def _render(plans: Sequence[_Plan], report: Callable[[str], object]) -> None:
         items,
         render,
         here=lambda _: len(items) < _MANY,
-        processes=_cores(),
+        processes=processors(),
     )
     for plan, item, (answer, end) in zip(owners, items, results, strict=True):
         kind, _, kernel, _ = item
@@ -559,13 +558,6 @@ def _render(plans: Sequence[_Plan], report: Callable[[str], object]) -> None:
             raise _limit_error(plan, kernel, limit)
         plan.rendered[kernel] = answer
         report(f"{kind}: kernel {len(plan.rendered)} of {len(plan.kernels)}")
-
-
-def _cores() -> int:
-    """Return the number of processors that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _limit_error(plan: _Plan, kernel: str, limit: str) -> ArgumentError:

@@ -12,6 +12,7 @@ import devmod
 from devmod.backend import DiskCache, file_name, loads_own, path_problem
 from devmod.errors import FormatError
 from devmod.plugins import shared_scan
+from devmod.worker import processors
 from devmod_targets._executables import file_digest
 from devmod_targets.build import toolchains
 from devmod_targets.build.cache import CacheError, job_key, open_entries, pack_entry, unpack_entry
@@ -155,7 +156,7 @@ def build_plan(
         )
     if not allow_python:
         _check_sources(plan)
-    build = _Build(plan, path, within, workers or default_workers(), progress or Progress())
+    build = _Build(plan, path, within, workers or processors(), progress or Progress())
     return build.run(cache, dask, or_local, partial)
 
 
@@ -170,13 +171,6 @@ def _check_sources(plan: Plan) -> None:
             f"{job.kind} executes it. A manifest may come from a stranger, so look at the file, and then allow it: "
             "devmod build --allow-python, or devmod.build(allow_python=True)"
         )
-
-
-def default_workers() -> int:
-    """Return the number of processors that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 class _Build:
