@@ -21,7 +21,7 @@ from devmod._modules.fallback import FallbackModule
 from devmod._modules.module import BINARY_SERIALIZABLE, Module, holds_candidates, walk
 from devmod._modules.payload import inspect_payload
 from devmod._modules.programs import check_program, read_program
-from devmod._modules.stored import StoredModule, release
+from devmod._modules.stored import StoredModule, release, slices
 from devmod._modules.variant import payload_of
 from devmod._plugins import registry
 from devmod._plugins.discovery import once_per_scan
@@ -265,7 +265,7 @@ def _open(path: Path) -> tuple[str, Module]:
         spec.kind, fmt=spec.canonical_format(fmt), functions=tuple(fmap), offset=0, size=len(data)
     )
     # A stored module loads the installed runtime at its first use. A fallback never does.
-    return f"raw {spec.kind} payload", StoredModule(entry, lambda _: [data], repr(str(path)))
+    return f"raw {spec.kind} payload", StoredModule(entry, slices(data), repr(str(path)))
 
 
 def _open_stdin(data: bytes) -> tuple[str, Module, int, str]:
