@@ -98,6 +98,15 @@ def test_rows_that_differ_in_one_word_are_one_row_with_the_least_and_the_greates
     )
 
 
+@pytest.mark.parametrize("least", [0.0, -0.002])
+def test_a_ratio_of_a_time_that_is_a_difference_may_be_0_or_below(least: float) -> None:
+    checks = [
+        {"what": f"{kind}: bound", "ratio": ratio, "most": 2, "of": "a call"}
+        for kind, ratio in (("cl", 0.9), ("vk", least))
+    ]
+    assert [row[0] for row in performance.bounds_rows(checks)] == ["cl: bound", "vk: bound"]
+
+
 def test_a_date_has_its_machine_where_another_machine_has_the_date_too() -> None:
     checked = {"figures": [{"what": "saving", "ratio": 1, "most": 2, "of": "a write"}]}
     runs = {

@@ -139,15 +139,20 @@ def ratio_cell(check: Mapping[str, Any]) -> str:
     they differ by more than a fifth.
     """
     runs = check.get("runs", [check["ratio"]])
-    least = min(runs)
     middle = middle_of(check)
-    greatest = max(runs)
     text = ratio(middle)
     if middle > check["most"]:
         text = f"**over:** {text}"
-    if greatest > _ALIKE * abs(least):
-        text += f" ({ratio(least)} to {ratio(greatest)})"
+    if differ(runs, _ALIKE):
+        text += f" ({ratio(min(runs))} to {ratio(max(runs))})"
     return text
+
+
+def differ(ratios: Sequence[float], factor: float) -> bool:
+    """Return whether the greatest ratio exceeds the least by more than a factor. A ratio of times
+    that are differences may be 0 or below.
+    """
+    return max(ratios) > factor * abs(min(ratios))
 
 
 def markdown(rows: Iterable[Sequence[str]]) -> str:
@@ -208,7 +213,7 @@ class Row:
             return False
         if not (is_plain(first) and is_plain(check)):
             return False
-        if self._spread(check) > _JOINED:
+        if differ([middle_of(each) for each in (*self.checks, check)], _JOINED):
             return False
         words = words_of(check["what"])
         if len(words) != len(self.words):
@@ -224,11 +229,6 @@ class Row:
             self.position = at
         self.checks.append(check)
         return True
-
-    def _spread(self, check: Mapping[str, Any]) -> float:
-        """Return by what factor the ratios would differ with another check."""
-        middles = [middle_of(each) for each in (*self.checks, check)]
-        return max(middles) / min(middles)
 
     def cells(self) -> list[str]:
         """Return the cells. The ratio of several checks is the least and the greatest of them."""
