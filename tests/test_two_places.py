@@ -1,5 +1,5 @@
-"""What stands in two places is the same in both: one test for a row of "Where to change what" in
-CONTRIBUTING.md, where no other test compares them.
+"""Tests that compare two places of one thing: one for each row of "Where to change what" in
+CONTRIBUTING.md whose places no other test compares.
 
 `tests/test_contributing.py` checks that each row has such a test.
 """

@@ -620,8 +620,8 @@ def _random(model: Model, name: str, lengths: Mapping[str, int]) -> Any:
         if len(node.inputs) < 2 or node.inputs[1] not in aliases:
             continue
         if node.operator.startswith("Gather") and node.inputs[0] in model.constants:
-            sides = model.constants[node.inputs[0]].array.shape
-            most = min((most + 1, *sides)) - 1
+            for side in model.constants[node.inputs[0]].array.shape:
+                most = min(most, side - 1)
         if node.operator in _DIVISIONS:
             least = 1
     return random.integers(least, most + 1, shape).astype(dtype)
