@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import devmod
-from devmod_targets._executables import file_digest, version_of
+from devmod_targets._executables import clear_caches, file_digest, version_of
 from devmod_targets._toolchain import SmallKernel, Toolchain
 from devmod_targets.build import toolchains
 from devmod_targets.build.plan import Job
@@ -25,13 +25,13 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path / "cache"))
     for name in ("DEVMOD_CLANG", "DEVMOD_ROCM_DEVICE_LIBS"):
         monkeypatch.delenv(name, raising=False)
-    toolchains.clear()
+    clear_caches()
     yield
-    toolchains.clear()
+    clear_caches()
 
 
 def key(target: str, *options: str) -> str:
-    toolchains.clear()
+    clear_caches()
     return toolchains.toolchain_of(Job("k", "/p", "k.x", target, options=options))
 
 
@@ -170,7 +170,7 @@ def test_a_clang_that_the_user_names_belongs_to_the_key(
     headers = tmp_path / "lib" / "clang" / "19" / "include"
     headers.mkdir(parents=True)
     (tmp_path / "lib" / "clang" / "18" / "include").mkdir(parents=True)
-    toolchains.clear()
+    clear_caches()
     assert toolchains.knows_headers(job)
     keys.append(key("rocm -arch=gfx1100", f"-toolchain={clang}"))
     program(tmp_path / "bin" / "ld.lld", "#!/bin/sh\n# lld\n")
@@ -297,7 +297,7 @@ def test_a_program_is_asked_for_its_version_once(
     asked: list[str] = []
 
     def version(path: Path) -> str:
-        toolchains.clear()
+        clear_caches()
         return version_of(str(path), lambda: asked.append(path.name) or f"{path.name} {len(asked)}")  # type: ignore[func-returns-value]
 
     assert [version(compiler), version(compiler)] == ["glslangValidator 1"] * 2

@@ -18,6 +18,7 @@ from backend_checks import run_python
 import devmod
 from devmod.backend import find_program
 from devmod_readers.nvidia import fatbin_members, read_cubin, read_ptx
+from devmod_targets._executables import clear_caches
 from devmod_targets.authoring import CompilerReport
 
 WHEELS = {
@@ -648,7 +649,7 @@ def test_the_key_of_a_build_has_the_compilers_and_the_hosts_headers() -> None:
     from devmod_targets.build.plan import Job
 
     def key(target: str) -> list[str]:
-        toolchains.clear()
+        clear_caches()
         return toolchains.toolchain_of(Job("k", "", "k.cu", target)).splitlines()
 
     lines = key("cuda -arch=sm_90 -compiler=nvcc")
@@ -677,7 +678,7 @@ def test_the_key_of_a_build_has_headers_below_a_linked_folder(
     keys = set()
     for text in ("#define HALF 1\n", "#define HALF 2\n", "#define HALF 2\n"):
         (tmp_path / "elsewhere" / "own_of_host.h").write_text(text)
-        toolchains.clear()
+        clear_caches()
         keys.add(toolchains.toolchain_of(Job("k", "", "k.cu", "cuda -arch=sm_90 -compiler=nvcc")))
     assert len(keys) == 2
 

@@ -13,7 +13,7 @@ from devmod.backend import DiskCache, file_name, loads_own, path_problem
 from devmod.errors import FormatError
 from devmod.plugins import shared_scan
 from devmod.worker import processors
-from devmod_targets._executables import file_digest
+from devmod_targets._executables import clear_caches, file_digest
 from devmod_targets.build import toolchains
 from devmod_targets.build.cache import CacheError, job_key, open_entries, pack_entry, unpack_entry
 from devmod_targets.build.closure import Closure, SourceTree, closure_of
@@ -191,7 +191,7 @@ class _Build:
     def run(
         self, cache: str | os.PathLike[str] | bool, dask: str, or_local: bool, partial: bool
     ) -> BuildResult:
-        toolchains.clear()
+        clear_caches()
         if self._within:
             check_output(self._plan)
         # The loader of the constants in each entry with warnings is looked up.
@@ -466,7 +466,7 @@ def rows_of(
     """Return the kernel, the source, the target and the status of each job: "cached", "compile", or
     "missing" without a source.
     """
-    toolchains.clear()
+    clear_caches()
     entries = open_entries(cache)
     tree = SourceTree()
     rows = []

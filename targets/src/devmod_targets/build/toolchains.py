@@ -22,7 +22,6 @@ from devmod.plugins import CORE, find_spec, registered
 from devmod_targets._executables import (
     SHADER_LIBRARIES,
     cache_for_build,
-    clear_caches,
     file_digest,
     libraries_of,
     package_folders,
@@ -159,10 +158,6 @@ def _toolchain_files(toolchain: Toolchain, options: tuple[str, ...]) -> list[str
     if toolchain.clang is not None:
         files += clang_files(options)
     return files
-
-
-#: Clear the cached versions: the environment may change between two builds of one process.
-clear = clear_caches
 
 
 def _plugin_toolchain(kind: str, target: str, options: tuple[str, ...]) -> str:
