@@ -153,6 +153,37 @@ def test_a_full_device_loses_nothing() -> None:
     assert run_python(LITTLE_MEMORY, PYTHONPATH=str(Path(__file__).parent)) == "done\n"
 
 
+@pytest.mark.row("R34")
+def test_memory_that_is_missing_in_a_repeated_call(
+    device: Any, add: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The function of a repeated call is the driver's own."""
+    import pyopencl as cl
+
+    class Buffer(cl.Buffer):  # type: ignore[misc]
+        is_refused = False
+
+        def __init__(self, *args: Any) -> None:
+            if Buffer.is_refused:
+                raise cl.MemoryError(cl._cl._ErrorRecord(msg="", code=-4, routine="clCreateBuffer"))
+            super().__init__(*args)
+
+    monkeypatch.setattr(cl, "Buffer", Buffer)
+    a, b, c = (np.ones(64, "float32") for _ in range(3))
+    for _ in range(3):
+        add(a, b, c, 64, grid=1, block=64)
+    Buffer.is_refused = True
+    with pytest.raises(devmod.DeviceMemoryError) as caught:
+        add(a, b, c, 64, grid=1, block=64)
+    assert (
+        str(caught.value) == f"{device} cannot allocate 256 bytes: MEM_OBJECT_ALLOCATION_FAILURE"
+    )
+    Buffer.is_refused = False
+    add(a, b, c, 64, grid=1, block=64)
+    assert c.tolist() == [2] * 64
+
+
+
 def test_memory_that_is_missing_at_the_first_use(
     device: Any, add: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -901,6 +901,20 @@ def test_a_repeated_call_with_numpy_arrays_is_short() -> None:
     )
 
 
+def test_a_plain_call_with_numpys_numbers_is_short(devices: list[toy.ToyDevice]) -> None:
+    f = make_axpy()
+    x, y = (devices[0].from_numpy(np.ones(8, "float32")) for _ in range(2))
+    strided = np.ones((8, 2), "float32")[:, 0]
+    for _ in range(2):
+        f(x, y, 1.0, 8, grid=1, block=8)
+    alpha, n = np.float32(1), np.int32(8)
+    assert 3 * work(lambda: f(x, y, alpha, n, grid=1, block=8)) < work(
+        lambda: f(strided, y, alpha, n, grid=1, block=8)
+    )
+    _, plain, other = [values for _, values in devices[0].default_stream.queued[:3]]
+    assert list(plain) == list(other)
+
+
 class Exporter:
     """An array of a library that has DLPack alone."""
 

@@ -9,7 +9,7 @@ import gc
 import weakref
 from collections import deque
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count
 from threading import RLock
 
@@ -205,6 +205,7 @@ class OpenCLDevice(Device):
 
     kind = "opencl"
     dlpack_type = _DLPACK_OPENCL
+    upload_errors = (_driver.Error,)
 
     def __init__(self, handle: Any, index: int) -> None:
         self.handle = handle
@@ -380,13 +381,32 @@ class OpenCLDevice(Device):
     def upload(self, data: memoryview, stream: OpenCLStream) -> Any:
         # The driver copies when it creates the buffer, which takes a third of the time of a command
         # in the queue.
-        if not data.nbytes:
+        nbytes = data.nbytes
+        if not nbytes:
             return self.allocate(1)
         if self.copies_all and self.handle.host_unified_memory:
-            memory = self._create_buffer(data.nbytes + _ROOM, self.buffer_flags, None)
+            memory = self._create_buffer(nbytes + _ROOM, self.buffer_flags, None)
             self.write(memory, data, stream)
             return memory
-        return self._create_buffer(data.nbytes, self._upload_flags, data)
+        return self._create_buffer(nbytes, self._upload_flags, data)
+
+    def uploader(self, stream: OpenCLStream) -> Callable[[memoryview], Any]:
+        if self.copies_all:
+            return super().uploader(stream)
+        create: Callable[..., Any] = cl.Buffer
+        return partial(create, self.context, self._upload_flags, 0)  # the data gives the size
+
+    def reader(self, stream: OpenCLStream) -> Callable[[Any, memoryview], None]:
+        queue = stream.queue
+        enqueue = cl._cl._enqueue_read_buffer
+
+        def read(memory: Any, out: memoryview) -> None:
+            try:
+                enqueue(queue, memory, out, 0, None, True)
+            except _driver.Error as error:
+                raise self._read_error(error, memory, out) from error
+
+        return read
 
     def use_in_place(self, data: memoryview, address: int, *, written: bool) -> Any:
         flags = cl.mem_flags.READ_ONLY
@@ -482,9 +502,10 @@ class OpenCLDevice(Device):
         try:
             return cl._cl._enqueue_read_buffer(_queue(stream), memory, out, offset, None, wait)
         except _driver.Error as error:
-            raise self._copy_error(
-                f"a copy of {out.nbytes} bytes from {self} failed", error, memory
-            ) from error
+            raise self._read_error(error, memory, out) from error
+
+    def _read_error(self, error: Exception, memory: Any, out: memoryview) -> LaunchError:
+        return self._copy_error(f"a copy of {out.nbytes} bytes from {self} failed", error, memory)
 
     def start_write(self, memory: Any, data: memoryview, stream: OpenCLStream) -> None:
         self._keep(self.write(memory, data, stream, wait=False), stream)

@@ -29,7 +29,7 @@ from devmod_runtime._fork import check_driver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     import numpy as np
@@ -81,6 +81,8 @@ class Device(ProcessLocal, ABC):
         can; inf for a device with memory of its own, and to turn it off for a device.
     in_place_unit : int
         The bytes at whose multiples the address of such an array is.
+    upload_errors : tuple of types
+        The errors of the driver that a function of `uploader` raises.
     copies_all : bool
         Whether DEVMOD_IN_PLACE=0 has all host arrays copied, whatever `in_place_from` is.
     """
@@ -102,6 +104,7 @@ class Device(ProcessLocal, ABC):
     length_unit: int = 0
     in_place_from: float = inf
     in_place_unit: int = 1
+    upload_errors: tuple[type[Exception], ...] = ()
     # A kernel that writes outside of an array in place reaches memory of the program.
     copies_all: bool = not environment_flag("DEVMOD_IN_PLACE", default=True)
 
@@ -173,6 +176,20 @@ class Device(ProcessLocal, ABC):
         if data.nbytes:
             self.write(memory, data, stream)
         return memory
+
+    def uploader(self, stream: Any) -> Callable[[memoryview], Any]:
+        """Return a function that does what `upload` does, for calls that are repeated: the data has
+        at least one byte, and elements of any type. The default calls `upload`.
+
+        It may raise errors of the driver, `upload_errors`: the call then asks `upload`.
+        """
+        return lambda data: self.upload(data.cast("B"), stream)
+
+    def reader(self, stream: Any) -> Callable[[Any, memoryview], None]:
+        """Return a function that does what `read` does with a stream, for calls that are repeated:
+        the bytes may be elements of any type. The default calls `read`.
+        """
+        return lambda memory, out: self.read(memory, out.cast("B"), stream)
 
     def use_in_place(self, data: memoryview, address: int, *, written: bool) -> Any:
         """Return memory that is `data` (bytes of the host, contiguous), without a copy; None if it

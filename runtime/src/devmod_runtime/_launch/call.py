@@ -4,32 +4,26 @@ arrays in and back.
 
 from __future__ import annotations
 
-import os
-from itertools import combinations
-from struct import error as struct_error
-from time import perf_counter
-
 from devmod import Local
-from devmod._plugins.devices import VARIABLE
 from devmod.backend import ConversionError
 from devmod.errors import ArgumentError, LaunchError
-from devmod_runtime._device.host import HostView, plain_array
+from devmod_runtime._device.host import HostView
 from devmod_runtime._device.in_place import InPlace
 from devmod_runtime._device.stream import is_in_stream
 from devmod_runtime._fork import check_driver
 from devmod_runtime._launch.arguments import BlockBytes
-from devmod_runtime._launch.checks import IMAGES, LONG, CheckedCall, overlap
+from devmod_runtime._launch.checks import IMAGES, CheckedCall, overlap
+from devmod_runtime._launch.host_call import host_call
 from devmod_runtime._launch.opening import Opening, keep
 from devmod_runtime._launch.order import is_record
 from devmod_runtime._launch.packs import expand
+from devmod_runtime._launch.plain_call import DEVICE_KEY, variables
 from devmod_runtime._launch.scalars import AddressBytes, StructError, address_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
-
-    import numpy as np
 
     from devmod import Function
     from devmod_runtime._device.device import Device
@@ -38,13 +32,6 @@ if TYPE_CHECKING:
     from devmod_runtime._launch.arguments import Argument
     from devmod_runtime._launch.launcher import Kernel, LaunchConfig
     from devmod_runtime._launch.packs import Pack
-else:
-    from devmod._util.numpy import np
-
-#: What `os.environ` reads, and the key of DEVMOD_DEVICE there. A look-up in `os.environ` itself
-#: takes 0.6 µs of each call with host arrays.
-variables: Any = os.environ._data  # type: ignore[attr-defined]
-DEVICE_KEY = os.environ.encodekey(VARIABLE)
 
 
 class KernelCall(CheckedCall):
@@ -159,15 +146,15 @@ class KernelCall(CheckedCall):
                 raise function.unsupported(argument, "an address")
 
     def _keep_host_call(
-        self, host_calls: dict[Any, HostCall], dims: Sequence[Any], stream: Any, args: Sequence[Any]
+        self, host_calls: dict[Any, Any], dims: Sequence[Any], stream: Any, args: Sequence[Any]
     ) -> None:
         """Cache what the next call with host arrays need not check again."""
         if stream is not self.stream and (stream is not None or is_in_stream()):
             return
-        arrays = HostCall.find_arrays(self, args)
-        if arrays:
+        repeated = host_call(self, args)
+        if repeated is not None:
             key = (*dims, stream, variables.get(DEVICE_KEY))
-            keep(host_calls, key, HostCall(self, arrays))
+            keep(host_calls, key, repeated)
 
     def launch(self) -> Any:
         """Launch once and return what the function returns.
@@ -368,167 +355,6 @@ def _same(one: HostView, other: HostView) -> bool:
     if first.flags.c_contiguous and second.flags.c_contiguous:
         return True
     return first.shape == second.shape and first.strides == second.strides
-
-
-# -- The repeated call with host arrays: what `KernelCall` has checked once is not asked again.
-
-
-class HostCall:
-    """A call with contiguous host arrays of the types of a call before it, on the same device, with
-    the same grid, block and stream.
-
-    Parameters
-    ----------
-    call
-        The call before it.
-    arrays
-        Its arrays by the number of the argument, as `find_arrays` returns them.
-    """
-
-    def __init__(self, call: KernelCall, arrays: Mapping[int, np.ndarray[Any, Any]]) -> None:
-        arguments = call.function._signature.arguments
-        self._device = call.stream.device
-        self._stream = call.stream
-        self._enqueue = call.enqueue
-        #: Whether the last call was long, or there was none.
-        self._is_long = True
-        # The names of NumPy once, and not at each call.
-        self._ndarray = np.ndarray
-        self._uint8 = np.uint8
-        self._may_share = np.may_share_memory
-        self._buffers = [
-            (each.number, arrays[each.number].dtype, each.unit, each.size, each.written)
-            for each in arguments
-            if each.kind == "buffer"
-        ]
-        self._scalars = [
-            (each.number, each.pack, *(each.plain_packer or (None, None)))
-            for each in arguments
-            if each.pack is not None
-        ]
-
-    @staticmethod
-    def find_arrays(call: KernelCall, args: Sequence[Any]) -> dict[int, np.ndarray[Any, Any]]:
-        """Return the arrays of a call that can be repeated: each buffer is a contiguous host array
-        in memory of its own. Else none.
-        """
-        arguments = call.function._signature.arguments
-        buffers = [each for each in arguments if each.kind == "buffer"]
-        if len(buffers) != len(call.transfers):
-            return {}
-        for argument in arguments:
-            if argument.pack is None and not _is_plain_buffer(argument):
-                return {}
-
-        arrays: dict[int, np.ndarray[Any, Any]] = {}
-        for buffer in buffers:
-            array = args[buffer.number]
-            if type(array) is not np.ndarray:
-                array = plain_array(array)
-            if array is None or array.dtype.isbuiltin != 1 or not array.flags.c_contiguous:
-                return {}
-            arrays[buffer.number] = array
-        return arrays
-
-    def values_of(self, args: Sequence[Any]) -> list[Any] | None:
-        """Return the values of the scalars, and the arrays as NumPy's; None if `KernelCall` must
-        check the arguments.
-        """
-        values: list[Any] = [*args]
-        owners: list[Any] = []
-        others: list[Any] = []
-        ndarray = self._ndarray
-        for number, dtype, unit, size, written in self._buffers:
-            array = args[number]
-            if type(array) is not ndarray:
-                array = values[number] = plain_array(array)
-            # NumPy's own dtypes are one object each.
-            if array is None or array.dtype is not dtype:
-                return None
-            nbytes = array.nbytes
-            flags = array.flags
-            if (
-                not nbytes
-                or nbytes % unit
-                or nbytes < size
-                or not flags.c_contiguous
-                or (written and not flags.writeable)
-            ):
-                return None
-            # Arrays with memory of their own share none, unless they are one array.
-            if flags.owndata:
-                owners.append(array)
-            else:
-                others.append(array)
-
-        if len(owners) > 1 and len(set(map(id, owners))) < len(owners):
-            return None
-        if others:
-            for one, two in combinations(owners + others, 2):
-                if self._may_share(one, two):
-                    return None
-        try:
-            for number, pack, expected, plain_pack in self._scalars:
-                value = args[number]
-                if plain_pack is not None and type(value) is expected:
-                    values[number] = plain_pack(value)
-                elif type(value) is not BlockBytes:
-                    values[number] = pack(value)
-                    if isinstance(values[number], AddressBytes) or isinstance(value, AddressBytes):
-                        return None
-        except (ConversionError, struct_error, OverflowError):
-            return None
-        return values
-
-    def launch(self, values: list[Any]) -> Any:
-        """Copy the arrays to the device, launch, and copy those back that the kernel may write
-        to.
-        """
-        device = self._device
-        stream = self._stream
-        uint8 = self._uint8
-        in_place = None
-        start = perf_counter()
-        least = device.in_place_from
-        results = []
-        for number, dtype, _, _, written in self._buffers:
-            array = values[number]
-            # A memoryview takes a third of the time; it has no complex numbers.
-            if dtype.kind == "c":
-                data = array.reshape(-1).view(uint8).data
-            else:
-                data = array.data.cast("B")
-            if data.nbytes >= least:
-                if in_place is None:
-                    in_place = InPlace(stream)
-                memory = values[number] = in_place.take(data, written=written)
-                if memory is not None:
-                    continue
-            memory = values[number] = device.upload(data, stream)
-            if written:
-                results.append((memory, data))
-        try:
-            result = self._enqueue(values)
-            # An interrupt ends this wait, and not that of a copy.
-            if self._is_long or not (results or in_place):
-                stream.synchronize()
-            if in_place:
-                in_place.finish()
-            for memory, data in results:
-                device.read(memory, data, stream)
-        except BaseException as error:
-            if in_place:
-                in_place.keep(error)
-            raise
-        self._is_long = perf_counter() - start > LONG
-        return result
-
-
-def _is_plain_buffer(argument: Argument) -> bool:
-    """Whether the kernel takes an array as it is, and its type alone is checked."""
-    if argument.kind != "buffer" or argument.is_padded:
-        return False
-    return argument.layout is None and argument.packed is None
 
 
 def _caller(

@@ -32,14 +32,14 @@ from devmod.backend import (
 from devmod.errors import ArgumentError, FormatError, LaunchError, did_you_mean, list_names
 from devmod_runtime import _fork
 from devmod_runtime._device.device import Device
-from devmod_runtime._device.stream import Stream, entered, is_in_stream
+from devmod_runtime._device.stream import Stream
 from devmod_runtime._fork import check_driver
 from devmod_runtime._launch.arguments import Argument, Signature
-from devmod_runtime._launch.call import DEVICE_KEY, HostCall, KernelCall, variables
+from devmod_runtime._launch.call import KernelCall
 from devmod_runtime._launch.config import LaunchConfigReader
 from devmod_runtime._launch.opening import Opening, keep
 from devmod_runtime._launch.order import ArgumentOrder, MemberArgument
-from devmod_runtime._launch.plain_call import MISSING, are_counts, plain_call
+from devmod_runtime._launch.plain_call import MISSING, Callers, plain_call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -283,10 +283,10 @@ class Function(ProcessLocal):
                 break
         #: From (device, grid, block, threads, stream) of a plain call to the function that queues
         #: the launch.
-        self._callers: dict[Any, Callable[[Sequence[Any]], Any]] = {}
+        self._callers = Callers()
         #: From (grid, block, threads, stream, value of DEVMOD_DEVICE) of a call with host arrays to
         #: what it has checked.
-        self._host_calls: dict[Any, HostCall] = {}
+        self._host_calls: dict[Any, Callable[..., Any]] = {}
         _references.add(ref(self, _references.discard))
         if "numpy" in sys.modules:
             np.import_numpy()  # finalizers at the interpreter's exit cannot import it
@@ -423,23 +423,6 @@ class Function(ProcessLocal):
         shared_memory: Any,
     ) -> Any:
         """Launch with arguments in the kernel's order that are not those of a plain call."""
-        in_no_stream = not entered or not is_in_stream()
-        if (
-            self._host_calls
-            and shared_memory is None
-            and (stream is not None or in_no_stream)
-            and are_counts(grid, block, threads)
-        ):
-            try:
-                host_call = self._host_calls.get(
-                    (grid, block, threads, stream, variables.get(DEVICE_KEY))
-                )
-            except TypeError:  # a grid given as a list is not hashable
-                host_call = None
-            if host_call is not None:
-                converted = host_call.values_of(args)
-                if converted is not None:
-                    return host_call.launch(converted)
         return Opening.kernel_call(self, args, grid, block, threads, stream, shared_memory).launch()
 
     def bind(
@@ -656,8 +639,9 @@ class Function(ProcessLocal):
 
     def reopen(self) -> None:
         """Let the next call ask `Opening` again."""
-        self._callers = {}
+        # In this order: what the calls of another thread cache of the old ones is lost.
         self._host_calls = {}
+        self._callers = Callers()
         self.__class__ = self._class
 
     def default_device(self) -> Device:

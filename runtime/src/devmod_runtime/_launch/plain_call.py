@@ -7,19 +7,22 @@ where it looks for those of every parameter.
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
 from struct import error as struct_error
 from types import CodeType, FunctionType
+from typing import Any
 
 from devmod import Local
+from devmod._plugins.devices import VARIABLE
 from devmod_runtime._device.device_array import DeviceArray
-from devmod_runtime._device.stream import current_stream, entered
+from devmod_runtime._device.stream import current_stream, entered, is_in_stream
 from devmod_runtime._launch.arguments import Argument, BlockBytes
+from devmod_runtime._launch.scalars import AddressBytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any
 
     from devmod import Function
     from devmod_runtime._launch.config import Dims
@@ -29,12 +32,34 @@ MISSING = object()
 #: The number of arguments too many that a call can have before they are taken for others.
 _MORE = 4
 _LAUNCH = "grid, block, threads, stream"
-#: For each letter of `_kind`, the value that the kernel takes.
+#: For each letter of `kind_of`, the value that the kernel takes.
 _VALUES = {"-": "a{}", "F": "a{}", "b": "a{}.memory", "B": "a{}.memory", "f": "v{}", "v": "v{}"}
+#: What `os.environ` reads, and the key of DEVMOD_DEVICE there. A look-up in `os.environ` itself
+#: takes 0.6 µs of each call with host arrays.
+variables: Any = os.environ._data  # type: ignore[attr-defined]
+DEVICE_KEY = os.environ.encodekey(VARIABLE)
 #: Whether `are_counts` returns true, in most calls.
 _PLAIN_DIMS = " and ".join(
     f"({each} is None or type({each}) is int)" for each in ("grid", "block", "threads")
 )
+
+
+class Callers(dict[Any, Any]):
+    """The functions that queue launches, by the device, the grid, the block, the threads and the
+    stream of a plain call.
+
+    Attributes
+    ----------
+    last, last_host
+        The function of the last call and its key, with device arrays and with host arrays. Most
+        loops give the same objects again: to compare them takes half of the time of a look-up.
+    """
+
+    __slots__ = ("last", "last_host")
+
+    def __init__(self) -> None:
+        self.last: tuple[Any, ...] = (None, MISSING, None, None, None, None)
+        self.last_host: tuple[Any, ...] = (None, MISSING, None, None, None)
 
 
 def are_counts(*dims: Dims) -> bool:
@@ -48,15 +73,33 @@ def are_counts(*dims: Dims) -> bool:
     return True
 
 
-#: What all functions' code needs. Only a DeviceArray has a `device` that is a key of the callers.
-_NAMES = {
-    "M": MISSING,
+def _pack_other(pack: Callable[[Any], bytes], value: Any) -> bytes:
+    """Return the bytes of a value of another type. Raise KeyError for the address of an array,
+    which `KernelCall` checks.
+    """
+    packed = pack(value)
+    if isinstance(packed, AddressBytes) or isinstance(value, AddressBytes):
+        raise KeyError
+    return packed
+
+
+#: What the conversions of numbers need.
+NUMBER_NAMES: dict[str, Any] = {
     "BlockBytes": BlockBytes,
+    # A new configuration or another type: `KernelCall` converts it or raises the error.
+    "NOT_PLAIN": (AttributeError, KeyError, struct_error, OverflowError, TypeError, ValueError),
+    "pack_other": _pack_other,
+}
+#: What all functions' code needs. Only a DeviceArray has a `device` that is a key of the callers.
+_NAMES = NUMBER_NAMES | {
+    "M": MISSING,
     "are_counts": are_counts,
     "current_stream": current_stream,
     "entered": entered,
-    # A new configuration or another type: `KernelCall` converts it or raises the error.
-    "NOT_PLAIN": (AttributeError, KeyError, struct_error, OverflowError, TypeError, ValueError),
+    "is_in_stream": is_in_stream,
+    "variables": variables,
+    "DEVICE_KEY": DEVICE_KEY,
+    "DeviceArray": DeviceArray,
 }
 
 
@@ -69,7 +112,7 @@ def plain_call(function: Function) -> Callable[..., Any]:
     if function._order.is_plain:
         names = function._order.names
     sizes = frozenset(each.number for each in arguments if each.size)
-    kinds = "".join(map(_kind, arguments))
+    kinds = "".join(map(kind_of, arguments))
     if function._packs_numbers:
         kinds = kinds.translate({ord("f"): "F", ord("v"): "-"})
     code, defaults = _code(
@@ -81,12 +124,19 @@ def plain_call(function: Function) -> Callable[..., Any]:
     )
     constants: dict[str, Any] = {}
     for each in arguments:
-        constants[f"T{each.number}"], constants[f"P{each.number}"] = _converter(each)
+        constants |= names_of(each)
         constants[f"S{each.number}"] = each.size
     return FunctionType(code, _NAMES | constants, "__call__", defaults)
 
 
-def _kind(argument: Argument) -> str:
+def names_of(argument: Argument) -> dict[str, Any]:
+    """Return what `conversions` need of an argument, by the names in the code."""
+    expected, convert = _converter(argument)
+    number = argument.number
+    return {f"T{number}": expected, f"P{number}": convert, f"N{number}": argument.pack}
+
+
+def kind_of(argument: Argument) -> str:
     """Return the letter of what the code does for an argument.
 
     b and B are arrays of one type and of any, f floats, v other values.
@@ -133,8 +183,8 @@ def _code(
     if has_names:
         names = [f"n{number}" for number in range(count)]
 
-    args = _tuple_text(positions)
-    given = f"({', '.join([*positions, *extra])}, *rest), {_tuple_text(names)}, keywords"
+    args = tuple_text(positions)
+    given = f"({', '.join([*positions, *extra])}, *rest), {tuple_text(names)}, keywords"
     other = f"return self._call_in_other_form({given}, {_LAUNCH}, shared_memory)"
     lines = [f"if x0 is not M or keywords or shared_memory is not None: {other}"]
     if names:
@@ -145,6 +195,7 @@ def _code(
     device = "None"
     if first >= 0:
         device = f"a{first}.device"
+        lines += _lines_of_host_arrays(f"a{first}", ", ".join(positions))
     checks = _checks(kinds, first, sizes)
     values, passed = _values(kinds)
     lines += [
@@ -152,12 +203,16 @@ def _code(
         "try:",
         f"    device = {device}",
         f"    if {' and '.join(checks) or 'True'}:",
-        *_conversions(kinds),
+        *conversions(kinds, " " * 8),
         # The current stream is part of the key. Nothing looks for it in a program that enters no
         # stream.
         "        current = stream if stream is not None or not entered else current_stream(device or self.default_device())",
-        "        call = self._callers[device, grid, block, threads, current]",
-        f"        if not ({_PLAIN_DIMS} or are_counts(grid, block, threads)): call = None",
+        "        callers = self._callers",
+        "        call, d, g, b, t, c = callers.last",
+        "        if t is not threads or d is not device or g is not grid or b is not block or c is not current:",
+        "            call = callers[device, grid, block, threads, current]",
+        f"            if {_PLAIN_DIMS}: callers.last = call, device, grid, block, threads, current",
+        "            elif not are_counts(grid, block, threads): call = None",
         f"        {passed} = {values}",
         "except NOT_PLAIN:",
         "    call = None",
@@ -176,7 +231,7 @@ def _code(
     return space["call"].__code__, space["call"].__defaults__
 
 
-def _tuple_text(items: Sequence[str]) -> str:
+def tuple_text(items: Sequence[str]) -> str:
     return f"({''.join(f'{each}, ' for each in items)})"
 
 
@@ -190,11 +245,39 @@ def _lines_of_names(positions: Sequence[str], names: Sequence[str], other: str) 
     return [
         "if a0 is M:",
         f"    if {missing}: {other}",
-        f"    {_tuple_text(positions)} = {_tuple_text(names)}",
+        f"    {tuple_text(positions)} = {tuple_text(names)}",
         f"elif {positions[-1]} is M:",
         f"    if {both_or_none}: {other}",
         *(f"    if {place} is M: {place} = {name}" for place, name in pairs[1:]),
         f"elif not {' is '.join(names)} is M: {other}",
+    ]
+
+
+def _lines_of_host_arrays(first: str, arguments: str) -> list[str]:
+    """Return the lines for a call with a host array in the place of the first device array, which
+    `host_call` takes.
+    """
+    is_other = " or ".join(
+        ["t is not threads", "g is not grid", "b is not block", "s is not stream", "entered"]
+    )
+    return [
+        f"if type({first}) is not DeviceArray:",
+        "    callers = self._callers",
+        "    call, g, b, t, s = callers.last_host",
+        f"    if {is_other} or DEVICE_KEY in variables:",
+        "        call = None",
+        "        try:",
+        "            if stream is not None or not entered or not is_in_stream():",
+        "                call = self._host_calls[grid, block, threads, stream, variables.get(DEVICE_KEY)]",
+        "        except (KeyError, TypeError): pass",
+        "        if call is None: pass",
+        f"        elif not ({_PLAIN_DIMS}):",
+        "            if not are_counts(grid, block, threads): call = None",
+        "        elif DEVICE_KEY not in variables:",
+        "            callers.last_host = call, grid, block, threads, stream",
+        "    if call is not None:",
+        f"        result = call({arguments})",
+        "        if result is not NotImplemented: return result",
     ]
 
 
@@ -210,8 +293,8 @@ def _checks(kinds: str, first: int, sizes: frozenset[int]) -> list[str]:
     return checks
 
 
-def _conversions(kinds: str) -> list[str]:
-    """Return the lines that convert the numbers."""
+def conversions(kinds: str, indent: str) -> list[str]:
+    """Return the lines that convert the numbers, f and v of `kind_of`. They raise NOT_PLAIN."""
     lines = []
     for number, kind in enumerate(kinds):
         if kind not in "fv":
@@ -220,10 +303,10 @@ def _conversions(kinds: str) -> list[str]:
         if kind == "f":
             condition += " or kind is int"
         lines += [
-            f"        kind = type(a{number})",
-            f"        if {condition}: v{number} = P{number}(a{number})",
-            f"        elif kind is BlockBytes: v{number} = a{number}",
-            "        else: raise KeyError",
+            f"{indent}kind = type(a{number})",
+            f"{indent}if {condition}: v{number} = P{number}(a{number})",
+            f"{indent}elif kind is BlockBytes: v{number} = a{number}",
+            f"{indent}else: v{number} = pack_other(N{number}, a{number})",
         ]
     return lines
 
@@ -242,5 +325,5 @@ def _values(kinds: str) -> tuple[str, str]:
             numbers.append(text)
     # A kernel that converts numbers itself takes them apart from the memories.
     if "-" in kinds or "F" in kinds:
-        return f"{_tuple_text(memories)}, {_tuple_text(numbers)}", "values, numbers"
-    return _tuple_text(values), "values"
+        return f"{tuple_text(memories)}, {tuple_text(numbers)}", "values, numbers"
+    return tuple_text(values), "values"

@@ -1,0 +1,316 @@
+"""Repeated calls with host arrays: the code of a call that is like one before it, unrolled over its
+arguments.
+
+What `KernelCall` has checked once is not asked again: the device, the grid, the block and the
+stream. For an array that the kernel reads, one that it writes, and an int, the code is::
+
+    def call(a0, a1, a2):
+        if type(a0) is not ndarray: a0 = plain_array(a0)
+        if type(a1) is not ndarray: a1 = plain_array(a1)
+        try:
+            flags0 = a0.flags
+            if a0.dtype is not D0 or not flags0.c_contiguous or ...: return NotImplemented
+            flags1 = a1.flags
+            if a1.dtype is not D1 or not flags1.writeable or ...: return NotImplemented
+            (v2 is the bytes of a2)
+        except NOT_PLAIN: return NotImplemented
+        if (a0 is a1 or not (flags0.owndata and ...)) and share((a0, a1)): return NotImplemented
+        data0 = a0.data
+        data1 = a1.data
+        if a0.nbytes >= LEAST or a1.nbytes >= LEAST: return in_place([data0, data1, v2])
+        start = perf_counter()
+        try:
+            m0 = upload(data0)
+            m1 = upload(data1)
+        except UPLOAD_ERRORS: return NotImplemented
+        result = enqueue((m0, m1, v2))
+        if is_long: synchronize()
+        read(m1, data1)
+        is_long = perf_counter() - start > LONG
+        return result
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial
+from itertools import combinations
+from math import inf
+from time import perf_counter
+
+from devmod_runtime._device.host import plain_array
+from devmod_runtime._device.in_place import InPlace
+from devmod_runtime._launch.checks import LONG
+from devmod_runtime._launch.plain_call import (
+    NUMBER_NAMES,
+    conversions,
+    kind_of,
+    names_of,
+    tuple_text,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    import numpy as np
+
+    from devmod_runtime._device.stream import Stream
+    from devmod_runtime._launch.arguments import Argument
+    from devmod_runtime._launch.call import KernelCall
+else:
+    from devmod._util.numpy import np
+
+
+def host_call(call: KernelCall, args: Sequence[Any]) -> Callable[..., Any] | None:
+    """Return the function of a call with contiguous host arrays like a call before it: of the same
+    types, on the same device, with the same grid, block and stream.
+
+    Parameters
+    ----------
+    call, args
+        The call before it, and its arguments.
+
+    Returns
+    -------
+    function or None
+        It takes the arguments in the kernel's order, launches, and returns what the function
+        returns; NotImplemented if `KernelCall` must check them. None if no call like it can be
+        repeated.
+    """
+    dtypes = _find_dtypes(call, args)
+    if not dtypes:
+        return None
+    stream = call.stream
+    device = stream.device
+    names: dict[str, Any] = {
+        "LEAST": device.in_place_from,
+        "UPLOAD_ERRORS": device.upload_errors,
+        "ndarray": np.ndarray,
+        "uint8": np.uint8,
+        "upload": device.uploader(stream),
+        "read": device.reader(stream),
+        "synchronize": stream.synchronize,
+        "enqueue": call.enqueue,
+    }
+    kinds = ""
+    written = {}
+    for each in call.function._signature.arguments:
+        number = each.number
+        if number not in dtypes:
+            kinds += kind_of(each)
+            names |= names_of(each)
+            continue
+        letter = "r"
+        if each.written:
+            letter = "w"
+        if dtypes[number].kind == "c":
+            letter = letter.upper()
+        kinds += letter
+        written[number] = each.written
+        names |= {
+            f"D{number}": dtypes[number],
+            f"S{number}": each.size or 1,
+            f"U{number}": each.unit,
+        }
+    names["in_place"] = partial(_launch_in_place, stream, call.enqueue, written)
+    make = _maker(kinds, device.in_place_from < inf)
+    return make(names)
+
+
+def _find_dtypes(call: KernelCall, args: Sequence[Any]) -> dict[int, np.dtype[Any]]:
+    """Return the types of the arrays of a call that can be repeated, by the number of the argument:
+    each buffer is a contiguous host array in memory of its own. Else none.
+    """
+    arguments = call.function._signature.arguments
+    buffers = [each for each in arguments if each.kind == "buffer"]
+    if len(buffers) != len(call.transfers):
+        return {}
+    for argument in arguments:
+        if argument.pack is None and not _is_plain_buffer(argument):
+            return {}
+
+    dtypes: dict[int, np.dtype[Any]] = {}
+    for buffer in buffers:
+        array = args[buffer.number]
+        if type(array) is not np.ndarray:
+            array = plain_array(array)
+        # NumPy's own dtypes are one object each.
+        if array is None or array.dtype.isbuiltin != 1 or not array.flags.c_contiguous:
+            return {}
+        dtypes[buffer.number] = array.dtype
+    return dtypes
+
+
+def _is_plain_buffer(argument: Argument) -> bool:
+    """Whether the kernel takes an array as it is, and its type alone is checked."""
+    if argument.kind != "buffer" or argument.is_padded:
+        return False
+    return argument.layout is None and argument.packed is None
+
+
+@lru_cache(256)
+def _maker(kinds: str, has_in_place: bool) -> Callable[[Mapping[str, Any]], Callable[..., Any]]:
+    """Return the maker of the functions for such arguments.
+
+    Parameters
+    ----------
+    kinds
+        A letter for each argument: r and w are arrays that the kernel reads and writes, R and W
+        those of complex numbers, and the letters of `kind_of` are numbers.
+    has_in_place
+        Whether arrays may be used where they are.
+    """
+    arrays = [number for number, kind in enumerate(kinds) if kind in "rwRW"]
+    results = [number for number in arrays if kinds[number] in "wW"]
+    places = [f"a{number}" for number in range(len(kinds))]
+    checks: list[str] = []
+    datas: list[str] = []
+    values: list[str] = []
+    in_place: list[str] = []
+    for number, kind in enumerate(kinds):
+        if number not in arrays:
+            values.append(f"v{number}")
+            in_place.append(f"v{number}")
+            continue
+        values.append(f"m{number}")
+        in_place.append(f"data{number}")
+        checks += _checks(number, is_written=number in results)
+        # A memoryview has no complex numbers.
+        data = f"a{number}.data"
+        if kind in "RW":
+            data = f"a{number}.reshape(-1).view(uint8).data"
+        datas.append(f"data{number} = {data}")
+
+    lines = [
+        *(f"if type(a{each}) is not ndarray: a{each} = plain_array(a{each})" for each in arrays),
+        "try:",
+        *checks,
+        *conversions(kinds, "    "),
+        "except NOT_PLAIN: return NotImplemented",
+        *_sharing(arrays),
+        *datas,
+    ]
+    if has_in_place:
+        are_large = " or ".join(f"a{each}.nbytes >= LEAST" for each in arrays)
+        lines.append(f"if {are_large}: return in_place([{', '.join(in_place)}])")
+    wait = "synchronize()"
+    if results:  # an interrupt ends this wait, and not that of a copy
+        wait = "if is_long: synchronize()"
+    lines += [
+        "start = perf_counter()",
+        "try:",
+        *(f"    m{each} = upload(data{each})" for each in arrays),
+        "except UPLOAD_ERRORS: return NotImplemented",
+        f"result = enqueue({tuple_text(values)})",
+        wait,
+        *(f"read(m{each}, data{each})" for each in results),
+        "is_long = perf_counter() - start > LONG",
+        "return result",
+    ]
+    return _compile(places, lines)
+
+
+def _checks(number: int, *, is_written: bool) -> list[str]:
+    """Return the lines that check an array."""
+    conditions = [
+        f"a{number}.dtype is not D{number}",
+        f"a{number}.nbytes < S{number}",
+        f"not flags{number}.c_contiguous",
+        f"a{number}.nbytes % U{number}",
+    ]
+    if is_written:
+        conditions.append(f"not flags{number}.writeable")
+    return [
+        f"    flags{number} = a{number}.flags",
+        f"    if {' or '.join(conditions)}: return NotImplemented",
+    ]
+
+
+def _sharing(arrays: Sequence[int]) -> list[str]:
+    """Return the line for arrays that may share memory. Those with memory of their own share none,
+    unless they are one array.
+    """
+    if len(arrays) < 2:
+        return []
+    same = " or ".join(f"a{one} is a{other}" for one, other in combinations(arrays, 2))
+    own = " and ".join(f"flags{each}.owndata" for each in arrays)
+    every = tuple_text([f"a{each}" for each in arrays])
+    return [f"if ({same} or not ({own})) and share({every}): return NotImplemented"]
+
+
+def _compile(
+    parameters: Sequence[str], lines: Sequence[str]
+) -> Callable[[Mapping[str, Any]], Callable[..., Any]]:
+    """Return the maker of the functions with such lines, which takes the values of their names."""
+    text = "\n    ".join([f"def call({', '.join(parameters)}):", "global is_long", *lines])
+    code = compile(text, "<a call with host arrays>", "exec")
+
+    def make(names: Mapping[str, Any]) -> Callable[..., Any]:
+        space = {**_NAMES, **names}
+        exec(code, space)  # noqa: S102 - it has no text but the numbers of arguments
+        function: Callable[..., Any] = space["call"]
+        return function
+
+    return make
+
+
+def _share(arrays: Sequence[np.ndarray[Any, Any]]) -> bool:
+    """Whether two arrays may have memory in common."""
+    return any(np.may_share_memory(one, two) for one, two in combinations(arrays, 2))
+
+
+#: What the code of all calls needs.
+_NAMES: dict[str, Any] = {
+    **NUMBER_NAMES,
+    "LONG": LONG,
+    "perf_counter": perf_counter,
+    "plain_array": plain_array,
+    "share": _share,
+    #: Whether the last call was long, or there was none.
+    "is_long": True,
+}
+
+
+def _launch_in_place(
+    stream: Stream,
+    enqueue: Callable[[Sequence[Any]], Any],
+    written: Mapping[int, bool],
+    values: list[Any],
+) -> Any:
+    """Launch with large arrays, which the kernel uses where they are, if it can.
+
+    Parameters
+    ----------
+    stream, enqueue
+        The stream, and the function that queues a launch.
+    written
+        The numbers of the arrays, and whether the kernel writes to each.
+    values
+        The bytes of the numbers, and the memory of each array, which the device's replaces.
+    """
+    device = stream.device
+    in_place = InPlace(stream)
+    results = []
+    for number, is_written in written.items():
+        data = values[number].cast("B")
+        memory = None
+        if data.nbytes >= device.in_place_from:
+            memory = in_place.take(data, written=is_written)
+        if memory is None:
+            memory = device.upload(data, stream)
+            if is_written:
+                results.append((memory, data))
+        values[number] = memory
+    try:
+        result = enqueue(values)
+        stream.synchronize()  # an interrupt may not end the wait of a copy
+        if in_place:
+            in_place.finish()
+        for memory, data in results:
+            device.read(memory, data, stream)
+    except BaseException as error:
+        if in_place:
+            in_place.keep(error)
+        raise
+    return result
