@@ -175,13 +175,10 @@ def test_memory_that_is_missing_in_a_repeated_call(
     Buffer.is_refused = True
     with pytest.raises(devmod.DeviceMemoryError) as caught:
         add(a, b, c, 64, grid=1, block=64)
-    assert (
-        str(caught.value) == f"{device} cannot allocate 256 bytes: MEM_OBJECT_ALLOCATION_FAILURE"
-    )
+    assert str(caught.value) == f"{device} cannot allocate 256 bytes: MEM_OBJECT_ALLOCATION_FAILURE"
     Buffer.is_refused = False
     add(a, b, c, 64, grid=1, block=64)
     assert c.tolist() == [2] * 64
-
 
 
 def test_memory_that_is_missing_at_the_first_use(
