@@ -39,7 +39,12 @@ class BuildError(Exception):
     """The C files of a stand-in do not compile."""
 
 
-def build(soname: str, folders: Sequence[Path], includes: Callable[[], Sequence[Path]]) -> Path:
+def build(
+    soname: str,
+    folders: Sequence[Path],
+    includes: Callable[[], Sequence[Path]],
+    needs: Sequence[Path] = (),
+) -> Path:
     """Return the path of a shared library: the one in the wheel, or one that is built once for the
     same contents.
 
@@ -52,6 +57,8 @@ def build(soname: str, folders: Sequence[Path], includes: Callable[[], Sequence[
     includes
         A function that returns the folders of the vendor's headers. A change in them is not
         noticed.
+    needs
+        The libraries that it is linked with.
 
     Raises
     ------
@@ -76,7 +83,7 @@ def build(soname: str, folders: Sequence[Path], includes: Callable[[], Sequence[
         compiler,
         "-g",
         *os.environ.get(VARIABLE, "").split(),
-        *arguments(soname, folders, headers),
+        *arguments(soname, folders, headers, needs),
     ]
     digest = hashlib.sha256("\n".join(command).encode())
     for path in (path for folder in folders for path in sorted(folder.iterdir()) if path.is_file()):
@@ -96,7 +103,9 @@ def build(soname: str, folders: Sequence[Path], includes: Callable[[], Sequence[
     return library
 
 
-def arguments(soname: str, folders: Sequence[Path], includes: Sequence[Path]) -> list[str]:
+def arguments(
+    soname: str, folders: Sequence[Path], includes: Sequence[Path], needs: Sequence[Path] = ()
+) -> list[str]:
     """Return the arguments of a C compiler for a library."""
     return [
         *FLAGS,
@@ -110,6 +119,7 @@ def arguments(soname: str, folders: Sequence[Path], includes: Sequence[Path]) ->
         "-Wl,-Bsymbolic",  # a process may have the stand-in drivers of two vendors
         "-Wl,-z,defs",
         *(str(path) for folder in folders for path in sorted(folder.glob("*.c"))),
+        *map(str, needs),
         "-ldl",
     ]
 

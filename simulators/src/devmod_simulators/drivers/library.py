@@ -39,6 +39,8 @@ class StandinLibrary:
     includes
         A function that returns the folders of the headers that it needs, or raises
         UnavailableError.
+    needs
+        The stand-ins whose functions it calls.
     """
 
     def __init__(
@@ -48,17 +50,20 @@ class StandinLibrary:
         setting: str,
         command: Sequence[str],
         includes: Callable[[], list[Path]] = list,
+        needs: Sequence[StandinLibrary] = (),
     ) -> None:
         self.soname = soname
         self._folders = folders
         self._setting = setting
         self._includes = includes
+        self._needs = needs
         self._command = "\x1f".join([sys.executable, *command])
 
     @cached_property
     def _built(self) -> Path | UnavailableError:
         try:
-            return build(self.soname, self._folders, self._includes)
+            needs = [each.build() for each in self._needs]
+            return build(self.soname, self._folders, self._includes, needs)
         except UnavailableError as error:
             return error
 
@@ -77,7 +82,8 @@ class StandinLibrary:
         return self._built
 
     def build_with(self, compiler: Sequence[str], target: Path) -> None:
-        """Build the library for a wheel, with the command of a C compiler.
+        """Build the library for a wheel, with the command of a C compiler. The libraries that it
+        needs are in the same folder.
 
         Raises
         ------
@@ -86,9 +92,9 @@ class StandinLibrary:
         BuildError
             The library does not compile.
         """
-        compile_library(
-            [*compiler, *arguments(self.soname, self._folders, self._includes())], target
-        )
+        needs = [target.parent / each.soname for each in self._needs]
+        words = arguments(self.soname, self._folders, self._includes(), needs)
+        compile_library([*compiler, *words], target)
 
     def environment(self, **settings: object) -> dict[str, str]:
         """Return the environment variables by which a child process finds the library, with
@@ -137,14 +143,41 @@ class DriverLibrary(StandinLibrary):
         return self._loaded
 
 
-def _cuda_headers() -> list[Path]:
-    """Return the folder of cuda.h, in the wheel nvidia-cuda-runtime."""
+def _headers(distribution: str, name: str, library: str) -> list[Path]:
+    """Return the folder of a header in a wheel of NVIDIA's."""
     with suppress(metadata.PackageNotFoundError):
-        for file in metadata.files("nvidia-cuda-runtime") or ():
-            if file.name == "cuda.h":
+        for file in metadata.files(distribution) or ():
+            if file.name == name:
                 return [Path(str(file.locate())).resolve().parent]
     raise UnavailableError(
-        "cuda.h is not installed, which the stand-in CUDA driver needs: pip install nvidia-cuda-runtime"
+        f"{name} is not installed, which {library} needs: pip install {distribution}"
+    )
+
+
+def _cuda_headers() -> list[Path]:
+    """Return the folder of cuda.h."""
+    return _headers("nvidia-cuda-runtime", "cuda.h", "the stand-in CUDA driver")
+
+
+def _runtime_headers(major: int) -> list[Path]:
+    """Return the folders of the headers of a CUDA runtime. Their folder `crt` is in a wheel of its
+    own; that of CUDA 13 has the macros for both.
+    """
+    library = f"the stand-in CUDA runtime {major}"
+    distribution = "nvidia-cuda-runtime-cu12" if major == 12 else "nvidia-cuda-runtime"
+    (crt,) = _headers("nvidia-cuda-crt", "host_defines.h", library)
+    return [*_headers(distribution, "cuda_runtime_api.h", library), crt.parent]
+
+
+def _runtime(major: int) -> StandinLibrary:
+    folder = _DRIVERS / "libcudart"
+    return StandinLibrary(
+        f"libcudart.so.{major}",
+        (folder, folder / f"cuda{major}"),
+        "",
+        (),
+        lambda: _runtime_headers(major),
+        (libcuda,),
     )
 
 
@@ -158,3 +191,6 @@ libcuda = DriverLibrary(
     (str(_PACKAGE / "ptx"),),
     _cuda_headers,
 )
+#: CUDA's runtime, of two versions, over the functions of the driver.
+libcudart12 = _runtime(12)
+libcudart13 = _runtime(13)

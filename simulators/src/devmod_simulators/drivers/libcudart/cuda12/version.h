@@ -1,0 +1,2 @@
+/* The major version of the library. */
+#define RUNTIME_MAJOR 12

@@ -1,0 +1,82 @@
+/* The stand-in CUDA runtime: CUDA's runtime API over the functions of cuda.h, and nothing else of
+ * the simulated driver. It is compiled for each major version, with the headers of its own wheel,
+ * so the compiler checks the prototypes.
+ *
+ * The numbers of the driver's errors are the runtime's (CUDA 10.1 made them so). What the driver
+ * does not tell apart, such as an invalid configuration, is checked here.
+ */
+#ifndef RUNTIME_H
+#define RUNTIME_H
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* ---- entry.c
+ * ----------------------------------------------------------------------------------------------------------------
+ */
+
+/* Initialize the driver. */
+cudaError_t runtime_start(void);
+/* Initialize the driver, and let the thread have a current context: that of the program, else the
+ * primary context of the thread's device. */
+cudaError_t runtime_enter(void);
+/* Set *device to that of the thread, which need not have a context. */
+cudaError_t runtime_device(int *device);
+
+/* ---- errors.c
+ * ---------------------------------------------------------------------------------------------------------------
+ */
+
+/* Keep an error as the last one of the thread, and return it. cudaErrorNotReady is none. */
+cudaError_t runtime_note(cudaError_t error);
+/* Write that a function is missing to standard error, once, and return cudaErrorNotSupported. */
+int runtime_missing(const char *name, bool *told);
+
+/* ---- what each function does
+ * ------------------------------------------------------------------------------------------------
+ */
+
+/* Return the error of a call of the driver or of the runtime, if there is one. */
+#define TRY(call)                                                                                  \
+    do {                                                                                           \
+        int try_ = (int)(call);                                                                    \
+        if (try_)                                                                                  \
+            return runtime_note((cudaError_t)try_);                                                \
+    } while (0)
+
+#define CHECK(condition, error)                                                                    \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            return runtime_note(error);                                                            \
+    } while (0)
+
+/* The first line of a function that needs a context. */
+#define ENTER() TRY(runtime_enter())
+
+/* The last line: return the result of a call. */
+#define FINISH(call) return runtime_note((cudaError_t)(call))
+
+/* A function that needs a context and is a call of another one: its name, the call, and its
+ * parameters. */
+#define FORWARD(name, call, ...)                                                                   \
+    cudaError_t CUDARTAPI name(__VA_ARGS__) {                                                      \
+        ENTER();                                                                                   \
+        FINISH(call);                                                                              \
+    }
+
+/* Files whose functions all use a default stream are compiled twice: per_thread.c has them again,
+ * with the names (…_ptsz, …_ptds) that NVIDIA's headers give to the forms whose default stream is
+ * the thread's own. */
+#ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
+#define DEFAULT_STREAM CU_STREAM_PER_THREAD
+#else
+#define DEFAULT_STREAM CU_STREAM_LEGACY
+#endif
+
+/* The driver's handle of a stream. */
+#define STREAM(stream) ((stream) ? (CUstream)(stream) : DEFAULT_STREAM)
+#define POINTER(address) ((CUdeviceptr)(uintptr_t)(address))
+
+#endif

@@ -1,0 +1,44 @@
+"""Fixtures: the stand-in CUDA runtimes over the stand-in driver of this process."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from devmod_simulators import StandinDriver, UnavailableError, libcuda
+from devmod_simulators.drivers.library import StandinLibrary, libcudart12, libcudart13
+
+LIBRARIES = {12: libcudart12, 13: libcudart13}
+
+
+@pytest.fixture(scope="session", params=LIBRARIES, ids="cuda{}".format)
+def library(request: pytest.FixtureRequest) -> StandinLibrary:
+    """The runtime of each major version. Tests are skipped, with the reason, where it cannot be
+    built.
+    """
+    library = LIBRARIES[request.param]
+    try:
+        library.build()
+    except UnavailableError as error:
+        pytest.skip(str(error))
+    return library
+
+
+@pytest.fixture
+def standin() -> Iterator[StandinDriver]:
+    """The stand-in driver of this process, with its devices. A test fails if it has noticed a
+    violation.
+    """
+    if os.environ.get("DEVMOD_TEST_CUDA") == "hardware":
+        pytest.skip("the stand-in driver would take the name of the real one in this process")
+    with libcuda.load().shown() as driver:
+        yield driver
+
+
+@pytest.fixture
+def runtime(standin: StandinDriver, library: StandinLibrary) -> ctypes.CDLL:
+    """The functions of the runtime in this process."""
+    return ctypes.CDLL(str(library.build()))
