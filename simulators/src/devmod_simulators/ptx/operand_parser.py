@@ -139,12 +139,15 @@ class OperandParser(Lexer):
         align = 0
         width = 1
         kind = ""
+        attributes: list[str] = []
         while self.tokens[self.at].startswith("."):
             token = self.next()
             if token == ".align":
                 align = self.alignment()
             elif token == ".attribute":
+                begin = self.at
                 self.skip_group("(", ")")
+                attributes += self.tokens[begin : self.at]
             elif token in (".v2", ".v4"):
                 width = int(token[2:])
             elif token == ".ptr" or token in SPACES:
@@ -160,7 +163,9 @@ class OperandParser(Lexer):
                 raise self.fail(f"unexpected {token!r} in a declaration")
         if not kind:
             raise self.fail("a declaration has no type")
-        return self.variable_name(space, kind, align, width)
+        variable = self.variable_name(space, kind, align, width)
+        variable.managed = ".managed" in attributes
+        return variable
 
     def alignment(self) -> int:
         """Parse an alignment."""

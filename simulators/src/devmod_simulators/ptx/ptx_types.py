@@ -140,6 +140,7 @@ class Variable:
     #: Initial values, one for each element: numbers, or (name, offset, generic).
     values: list[Any] = field(default_factory=list)
     external: bool = False
+    managed: bool = False
 
     @property
     def size(self) -> int:

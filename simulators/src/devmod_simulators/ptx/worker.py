@@ -44,9 +44,8 @@ class Worker:
             body += self.describe(module, kernel.name)
         body += struct.pack("<I", len(module.globals))
         for variable in module.globals:
-            body += text(variable.name) + struct.pack(
-                "<QII", variable.size, variable.align, int(variable.space == "const")
-            )
+            flags = int(variable.space == "const") | int(variable.managed) << 1
+            body += text(variable.name) + struct.pack("<QII", variable.size, variable.align, flags)
         return body
 
     def describe(self, module: Module, name: str) -> bytes:

@@ -79,6 +79,8 @@ static void drop_stream(void *stream) {
 
 void context_deactivate(Context *context) {
     group_run(&context->group);
+    if (vendor.leaving)
+        vendor.leaving(context);
     handle_drop_owner(HANDLE_MODULE, context, vendor.drop_module);
     handle_drop_owner(HANDLE_STREAM, context, drop_stream);
     handle_drop_owner(HANDLE_EVENT, context, NULL);

@@ -46,6 +46,7 @@ typedef struct {
     Context *(*current)(void);    /* the context of this thread, or NULL */
     void (*activated)(Context *); /* set the limits of a context that begins; may be NULL */
     void (*drop_module)(void *);  /* free a module of a context that ends */
+    void (*leaving)(Context *);   /* forget a context that ends; may be NULL */
 } Vendor;
 
 extern const Vendor vendor;

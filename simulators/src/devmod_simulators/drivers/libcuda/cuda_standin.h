@@ -45,9 +45,12 @@ typedef struct {
 typedef struct {
     char *name;
     uint64_t size, address;
-    uint32_t align, flags;
-    const void *initial; /* of a cubin */
+    uint32_t align, flags; /* GLOBAL_MANAGED */
+    bool is_shared;        /* its memory is that of `shares` */
+    const void *initial;   /* of a cubin */
 } Global;
+
+enum { GLOBAL_MANAGED = 2 };
 
 typedef struct Module Module;
 
@@ -68,7 +71,8 @@ struct Module {
     CUmodule handle;
     bool ptx, failed;
     uint32_t worker_number;
-    int arch; /* of the image */
+    int arch;             /* of the image */
+    const Module *shares; /* the same module in another context, which has the managed globals */
     uint32_t kernel_count, global_count;
     Kernel *kernels;
     Global *globals;
@@ -105,16 +109,18 @@ bool takes_cubins(void);
 CUresult fatbin_member(const unsigned char *image, int arch, void **member, size_t *size);
 /* Check .version, .target and .address_size of PTX against a device and the driver. */
 CUresult ptx_check(const char *text, int arch, char *log, size_t log_size);
-/* Load an image into a context. `log` takes the error log, which standard error gets too, unless
- * the program reads it. */
-CUresult module_load(Context *context, const void *image, char *log, size_t log_size,
-                     bool reads_log, Module **module);
+/* Load an image into a context, where `shares` may be the same image in another one. `log` takes
+ * the error log, which standard error gets too, unless the program reads it. */
+CUresult module_load(Context *context, const void *image, const Module *shares, char *log,
+                     size_t log_size, bool reads_log, Module **module);
 /* Load PTX into the worker and fill *module from its description. */
 CUresult load_ptx(Module *module, const char *text, char *log, size_t log_size);
 void module_drop(void *module);
 /* Return the function of a handle of a function, or of a library's kernel in the current context.
  */
 CUresult function_of(CUfunction handle, Function **function);
+/* Drop the modules of libraries in a context that ends. */
+void libraries_leave(Context *context);
 /* Return the function of a module by name, or NULL. */
 Function *module_function(Module *module, const char *name);
 /* Set the address and the bytes of a module's global; each may be NULL. */

@@ -228,6 +228,18 @@ CUresult CUDAAPI cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId) {
     return CUDA_ERROR_INVALID_DEVICE;
 }
 
+CUresult CUDAAPI cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib,
+                                         CUdevice srcDevice, CUdevice dstDevice) {
+    ENTER(READY);
+    CHECK(value && attrib >= CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK &&
+              attrib <= CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED,
+          CUDA_ERROR_INVALID_VALUE);
+    CHECK(device_valid(srcDevice) && device_valid(dstDevice) && srcDevice != dstDevice,
+          CUDA_ERROR_INVALID_DEVICE);
+    *value = attrib != CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK && setting_number("peers", 1);
+    return CUDA_SUCCESS;
+}
+
 CUresult CUDAAPI cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev) {
     ENTER(READY);
     CHECK(canAccessPeer, CUDA_ERROR_INVALID_VALUE);

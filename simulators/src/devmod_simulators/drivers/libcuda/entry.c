@@ -13,8 +13,11 @@ static void activated(Context *context) {
     context->limits[CU_LIMIT_MALLOC_HEAP_SIZE] = 8 << 20;
 }
 
-const Vendor vendor = {
-    .visible = visible, .current = stack_top, .activated = activated, .drop_module = module_drop};
+const Vendor vendor = {.visible = visible,
+                       .current = stack_top,
+                       .activated = activated,
+                       .drop_module = module_drop,
+                       .leaving = libraries_leave};
 
 CUresult CUDAAPI cuInit(unsigned int Flags) {
     ENTER(ANY);

@@ -29,9 +29,30 @@ static CUresult library_module(Library *library, Module **module) {
     }
     char log[256] = "";
     CHECK(library->module_count < DEVICES * 2, CUDA_ERROR_OUT_OF_MEMORY);
-    TRY(module_load(context, library->image, log, sizeof log, false, module));
+    const Module *first = library->module_count ? library->modules[0] : NULL;
+    TRY(module_load(context, library->image, first, log, sizeof log, false, module));
     library->modules[library->module_count++] = *module;
     return CUDA_SUCCESS;
+}
+
+static const Context *ended;
+
+static void leave_ended(void *object) {
+    Library *library = object;
+    int kept = 0;
+    for (int i = 0; i < library->module_count; i++) {
+        Module *module = library->modules[i];
+        if (module->context == ended)
+            module_drop(module);
+        else
+            library->modules[kept++] = module;
+    }
+    library->module_count = kept;
+}
+
+void libraries_leave(Context *context) {
+    ended = context;
+    handle_each(HANDLE_LIBRARY, leave_ended);
 }
 
 CUresult function_of(CUfunction handle, Function **function) {
@@ -155,6 +176,18 @@ CUresult CUDAAPI cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *
     return param_info(function->kernel, paramIndex, paramOffset, paramSize);
 }
 
+static CUresult name_of(CUfunction handle, const char **name) {
+    Function *function;
+    CHECK(name, CUDA_ERROR_INVALID_VALUE);
+    TRY(function_of(handle, &function));
+    *name = function->kernel->name;
+    return CUDA_SUCCESS;
+}
+
+FORWARD(cuFuncGetName, CURRENT, name_of(hfunc, name), const char **name, CUfunction hfunc)
+FORWARD(cuKernelGetName, CURRENT, name_of((CUfunction)hfunc, name), const char **name,
+        CUkernel hfunc)
+
 /* ---- libraries
  * ---------------------------------------------------------------------------------------------------------------
  */
@@ -194,6 +227,15 @@ CUresult CUDAAPI cuLibraryUnload(CUlibrary library) {
     return CUDA_SUCCESS;
 }
 
+static CUresult kernel_make(Library *library, const char *name, CUkernel *result) {
+    LibraryKernel *kernel = calloc(1, sizeof *kernel + strlen(name) + 1);
+    CHECK(kernel, CUDA_ERROR_OUT_OF_MEMORY);
+    kernel->library = library;
+    memcpy(kernel->name, name, strlen(name) + 1);
+    *result = handle_make(HANDLE_KERNEL, kernel, library);
+    return CUDA_SUCCESS;
+}
+
 CUresult CUDAAPI cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name) {
     ENTER(CURRENT);
     Library *object = handle_get(HANDLE_LIBRARY, library);
@@ -202,11 +244,30 @@ CUresult CUDAAPI cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const 
     CHECK(pKernel && name, CUDA_ERROR_INVALID_VALUE);
     TRY(library_module(object, &module));
     CHECK(module_function(module, name), CUDA_ERROR_NOT_FOUND);
-    LibraryKernel *kernel = calloc(1, sizeof *kernel + strlen(name) + 1);
-    CHECK(kernel, CUDA_ERROR_OUT_OF_MEMORY);
-    kernel->library = object;
-    memcpy(kernel->name, name, strlen(name) + 1);
-    *pKernel = handle_make(HANDLE_KERNEL, kernel, object);
+    return kernel_make(object, name, pKernel);
+}
+
+CUresult CUDAAPI cuLibraryGetKernelCount(unsigned int *count, CUlibrary lib) {
+    ENTER(CURRENT);
+    Library *object = handle_get(HANDLE_LIBRARY, lib);
+    Module *module;
+    CHECK(object, CUDA_ERROR_INVALID_HANDLE);
+    CHECK(count, CUDA_ERROR_INVALID_VALUE);
+    TRY(library_module(object, &module));
+    *count = module->kernel_count;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int numKernels,
+                                           CUlibrary lib) {
+    ENTER(CURRENT);
+    Library *object = handle_get(HANDLE_LIBRARY, lib);
+    Module *module;
+    CHECK(object, CUDA_ERROR_INVALID_HANDLE);
+    CHECK(kernels && numKernels, CUDA_ERROR_INVALID_VALUE);
+    TRY(library_module(object, &module));
+    for (uint32_t i = 0; i < numKernels && i < module->kernel_count; i++)
+        TRY(kernel_make(object, module->kernels[i].name, &kernels[i]));
     return CUDA_SUCCESS;
 }
 
@@ -231,6 +292,21 @@ CUresult CUDAAPI cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary 
     CHECK(object, CUDA_ERROR_INVALID_HANDLE);
     TRY(library_module(object, &module));
     return module_global(module, name, dptr, bytes);
+}
+
+CUresult CUDAAPI cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
+                                     const char *name) {
+    ENTER(CURRENT);
+    Library *object = handle_get(HANDLE_LIBRARY, library);
+    Module *module;
+    CUdeviceptr address;
+    CHECK(object, CUDA_ERROR_INVALID_HANDLE);
+    TRY(library_module(object, &module));
+    TRY(module_global(module, name, &address, bytes));
+    CHECK(arena_block(address, 1)->kind == BLOCK_MANAGED, CUDA_ERROR_NOT_FOUND);
+    if (dptr)
+        *dptr = address;
+    return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel,

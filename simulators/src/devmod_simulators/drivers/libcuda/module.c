@@ -14,7 +14,7 @@ static void free_module(Module *module) {
     }
     for (uint32_t i = 0; i < module->global_count; i++) {
         free(module->globals[i].name);
-        if (module->globals[i].address)
+        if (module->globals[i].address && !module->globals[i].is_shared)
             arena_free(module->globals[i].address);
     }
     free(module->kernels);
@@ -25,6 +25,7 @@ static void free_module(Module *module) {
 
 void module_drop(void *object) {
     Module *module = object;
+    handle_drop(HANDLE_MODULE, module->handle);
     for (uint32_t i = 0; i < module->kernel_count; i++)
         if (module->functions[i].handle)
             handle_drop(HANDLE_FUNCTION, module->functions[i].handle);
@@ -41,7 +42,31 @@ void module_drop(void *object) {
     free_module(module);
 }
 
-/* Give each global its memory; a cubin's has its first values, PTX's are written by the worker. */
+/* Give a global its memory. The host accesses that of a managed one, and all contexts of a library
+ * have the same. */
+static CUresult place_global(const Module *module, Global *global) {
+    bool is_managed = global->flags & GLOBAL_MANAGED;
+    CUdeviceptr shared = 0;
+    Block *block;
+    global->is_shared = is_managed && module->shares;
+    if (global->is_shared) {
+        TRY(module_global(module->shares, global->name, &shared, NULL));
+        global->address = shared;
+        return CUDA_SUCCESS;
+    }
+    TRY(arena_allocate(is_managed ? BLOCK_MANAGED : BLOCK_DEVICE, module->context->device,
+                       global->size, device_memory(), module->context, &block));
+    block->internal = true;
+    global->address = block->start;
+    memset(arena_view(global->address), 0, global->size);
+    if (global->initial)
+        memcpy(arena_view(global->address), global->initial, global->size);
+    return CUDA_SUCCESS;
+}
+
+/* Give the globals their memory; a cubin's have their first values, PTX's are written by the
+ * worker.
+ */
 static CUresult place_globals(Module *module) {
     Bytes request = {0}, response;
     put_u32(&request, WORKER_PLACE);
@@ -49,18 +74,8 @@ static CUresult place_globals(Module *module) {
     put_u32(&request, module->global_count);
     CUresult result = CUDA_SUCCESS;
     for (uint32_t i = 0; i < module->global_count && !result; i++) {
-        Global *global = &module->globals[i];
-        Block *block;
-        result = (CUresult)arena_allocate(BLOCK_DEVICE, module->context->device, global->size,
-                                          device_memory(), module->context, &block);
-        if (result)
-            break;
-        block->internal = true;
-        global->address = block->start;
-        memset(arena_view(global->address), 0, global->size);
-        if (global->initial)
-            memcpy(arena_view(global->address), global->initial, global->size);
-        put_u64(&request, global->address);
+        result = place_global(module, &module->globals[i]);
+        put_u64(&request, module->globals[i].address);
     }
     if (!result && module->ptx) {
         char *message;
@@ -113,11 +128,12 @@ static CUresult load_into(Module *module, const void *image, char *log, size_t l
     return result;
 }
 
-CUresult module_load(Context *context, const void *image, char *log, size_t log_size,
-                     bool reads_log, Module **result) {
+CUresult module_load(Context *context, const void *image, const Module *shares, char *log,
+                     size_t log_size, bool reads_log, Module **result) {
     Module *module = calloc(1, sizeof *module);
     CHECK(module, CUDA_ERROR_OUT_OF_MEMORY);
     module->context = context;
+    module->shares = shares;
     CUresult code = load_into(module, image, log, log_size);
     if (code) {
         if (log[0] && !reads_log)
@@ -159,7 +175,8 @@ static CUresult load(CUmodule *result, const void *image, unsigned count, CUjit_
     CHECK(result && image && (!count || (options && values)), CUDA_ERROR_INVALID_VALUE);
     TRY(refuse_in_capture());
     bool reads_log = option_of(CU_JIT_ERROR_LOG_BUFFER, count, options, values);
-    CUresult code = module_load(current_context(), image, log, sizeof log, reads_log, &module);
+    CUresult code =
+        module_load(current_context(), image, NULL, log, sizeof log, reads_log, &module);
     write_log(log, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, count, options,
               values);
     write_log("", CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, count, options,
