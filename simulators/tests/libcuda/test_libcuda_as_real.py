@@ -22,6 +22,7 @@ NEWER = {
     "cuFuncGetParamInfo": 12040,
     "cuKernelGetParamInfo": 12040,
     "cuStreamGetCaptureInfo_v3": 12030,
+    "cuStreamGetDevice": 12080,
 }
 
 

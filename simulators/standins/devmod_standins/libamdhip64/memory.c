@@ -66,7 +66,7 @@ HIP(hipMallocAsync, CURRENT, (void **dev_ptr, size_t size, hipStream_t stream),
     uint64_t address = 0;
     CHECK(dev_ptr, CODE_INVALID_VALUE);
     if (size)
-        TRY(pool_allocate(&address, size, stream));
+        TRY(pool_allocate(NULL, &address, size, stream));
     *dev_ptr = (void *)(uintptr_t)address;
     return CODE_SUCCESS;
 }

@@ -159,7 +159,9 @@ int arena_allocate(BlockKind kind, int device, uint64_t size, uint64_t limit, vo
                                    .kind = kind,
                                    .device = device,
                                    .live = true,
-                                   .owner = owner};
+                                   .owner = owner,
+                                   .preferred = -2,
+                                   .prefetched = -2};
     slice->count++;
     slice->used += rounded(size);
     slice->cursor = rounded(address + size + GAP);

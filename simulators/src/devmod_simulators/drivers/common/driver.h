@@ -26,7 +26,7 @@ typedef struct {
     bool exists;
     int failed; /* sticky for the process: a new context of this device fails at once */
     Context *primary;
-    void *pool;
+    struct Pool *default_pool, *pool; /* the current one, NULL: the default */
 } Device;
 
 extern Device devices[DEVICES];
@@ -303,10 +303,24 @@ int memory_info(size_t *free, size_t *total);
 /* Return the memory behind an address, or NULL if its allocation is gone. */
 unsigned char *memory_at(uint64_t address, size_t size);
 
-int pool_allocate(uint64_t *address, size_t size, void *stream);
+typedef struct Pool {
+    void *handle;
+    int device;
+    unsigned access;          /* bit i: device i may access its memory */
+    uint64_t threshold, most; /* bytes that are kept, which is a hint, and that it may have, or 0 */
+    uint64_t high;            /* the most bytes so far */
+    int reuse[3];             /* hints, as CUDA's attributes: 1 disables one */
+} Pool;
+
+/* Allocate from a pool, or from the current one of the stream's device for NULL. */
+int pool_allocate(Pool *pool, uint64_t *address, size_t size, void *stream);
 int pool_free(uint64_t address, void *stream);
-/* Return the pool of a device: there is one. */
-int pool_of(int device, void **pool);
+Pool *pool_make(int device);
+int pool_destroy(Pool *pool);
+Pool *pool_default(int device);
+Pool *pool_current(int device);
+/* Return the bytes of a pool's allocations. */
+uint64_t pool_used(const Pool *pool);
 
 /* ---- copying.c, filling.c
  * --------------------------------------------------------------------------------------------------------

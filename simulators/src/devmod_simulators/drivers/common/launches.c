@@ -53,11 +53,11 @@ void put_ranges(Bytes *request, const Context *context, bool live) {
     put_u32(request, 0);
     place = request->size - 4;
     for (int slice = 0; slice < ARENA_SLICES; slice++) {
-        if (slice != ARENA_HOST && !(context->peers >> slice & 1))
-            continue;
+        bool is_open = slice == ARENA_HOST || context->peers >> slice & 1;
         for (size_t i = 0; i < arena_count(slice); i++) {
             Block *block = arena_at(slice, i);
-            if (block->live != live)
+            bool is_shared = block->pool && block->pool->access >> context->device & 1;
+            if (block->live != live || !(is_open || is_shared))
                 continue;
             put_u64(request, block->start);
             put_u64(request, block->size);

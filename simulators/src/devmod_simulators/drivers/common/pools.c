@@ -1,5 +1,7 @@
-/* Stream-ordered allocations and the default pool of each device. */
+/* Stream-ordered allocations and their pools. A pool keeps no freed memory. */
 #include "driver.h"
+
+#include <stdlib.h>
 
 static int run_allocate(Op *op) {
     Block *block = arena_block(op->data[0], 1);
@@ -14,20 +16,61 @@ static int run_free(Op *op) {
     return 0;
 }
 
-int pool_allocate(uint64_t *address, size_t size, void *handle) {
+uint64_t pool_used(const Pool *pool) {
+    uint64_t used = 0;
+    for (size_t i = 0; i < arena_count(pool->device); i++)
+        if (arena_at(pool->device, i)->pool == pool)
+            used += arena_at(pool->device, i)->size;
+    return used;
+}
+
+Pool *pool_make(int device) {
+    Pool *pool = calloc(1, sizeof *pool); /* never freed: a block may still name it */
+    if (!pool)
+        abort();
+    pool->device = device;
+    pool->access = 1u << device;
+    pool->handle = handle_make(HANDLE_POOL, pool, NULL);
+    return pool;
+}
+
+Pool *pool_default(int device) {
+    if (!devices[device].default_pool)
+        devices[device].default_pool = pool_make(device);
+    return devices[device].default_pool;
+}
+
+Pool *pool_current(int device) {
+    return devices[device].pool ? devices[device].pool : pool_default(device);
+}
+
+int pool_destroy(Pool *pool) {
+    CHECK(pool != devices[pool->device].default_pool, CODE_INVALID_VALUE);
+    if (devices[pool->device].pool == pool)
+        devices[pool->device].pool = NULL; /* the default one is current again */
+    handle_drop(HANDLE_POOL, pool->handle);
+    return CODE_SUCCESS;
+}
+
+int pool_allocate(Pool *pool, uint64_t *address, size_t size, void *handle) {
     Stream *stream;
     Block *block;
     CHECK(address && size, CODE_INVALID_VALUE);
     TRY(stream_of(handle, &stream));
     CHECK(!capture_active(stream), CODE_NOT_SUPPORTED);
     Context *context = (Context *)stream->group;
-    TRY(arena_allocate(BLOCK_DEVICE, context->device, size, device_memory(), context, &block));
+    if (!pool)
+        pool = pool_current(context->device);
+    CHECK(!pool->most || size <= pool->most - pool_used(pool), CODE_OUT_OF_MEMORY);
+    TRY(arena_allocate(BLOCK_DEVICE, pool->device, size, device_memory(), context, &block));
     block->live = false;
-    block->from_pool = true;
+    block->pool = pool;
     note_allocated(block);
     *address = block->start;
+    if (pool_used(pool) > pool->high)
+        pool->high = pool_used(pool);
     Op *op = op_make("allocation", run_allocate, NULL, sizeof(uint64_t));
-    op->data[0] = block->start;
+    op->data[0] = *address;
     return submit(stream, op);
 }
 
@@ -45,14 +88,4 @@ int pool_free(uint64_t address, void *handle) {
     op->data[0] = address;
     op->data[1] = (uintptr_t)note_freeing(block);
     return submit(stream, op);
-}
-
-/* One pool for each device: the default one. */
-int pool_of(int device, void **pool) {
-    CHECK(pool, CODE_INVALID_VALUE);
-    CHECK(device_valid(device), CODE_INVALID_DEVICE);
-    if (!devices[device].pool)
-        devices[device].pool = handle_make(HANDLE_POOL, &devices[device], NULL);
-    *pool = devices[device].pool;
-    return CODE_SUCCESS;
 }

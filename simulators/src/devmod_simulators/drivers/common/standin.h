@@ -61,10 +61,13 @@ typedef struct {
     int device;
     unsigned flags;
     bool live;
-    bool from_pool;
+    struct Pool *pool; /* of a stream-ordered allocation */
     bool internal; /* the driver's own, such as a module's globals: nobody else may free it, and the
                       report leaves it out */
     void *owner;
+    bool read_mostly; /* advice for managed memory: places are devices, -1 the host, -2 none */
+    int preferred, prefetched;
+    unsigned accessed_by;
     char *place; /* with checks: the line of the program that allocated it */
 } Block;
 
@@ -181,6 +184,7 @@ struct Stream {
     int priority;
     unsigned flags;
     void *handle;
+    void *attributes;    /* the vendor's, may be NULL */
     void *capture;       /* the driver's: work is recorded there, not queued */
     uint64_t last, done; /* numbers of the last operation queued and done */
     Op *head, *tail;

@@ -1,6 +1,8 @@
 /* Copies. */
 #include "cuda_standin.h"
 
+FORWARD(cuMemcpy, CURRENT, copy_linear(dst, src, ByteCount, NULL, false, 0), CUdeviceptr dst,
+        CUdeviceptr src, size_t ByteCount)
 FORWARD(cuMemcpyAsync, CURRENT, copy_linear(dst, src, ByteCount, hStream, true, 0), CUdeviceptr dst,
         CUdeviceptr src, size_t ByteCount, CUstream hStream)
 FORWARD(cuMemcpyHtoD, CURRENT,
@@ -73,31 +75,29 @@ FORWARD(cuMemcpy2DUnaligned, CURRENT, copy_2d(pCopy, NULL, false), const CUDA_ME
 FORWARD(cuMemcpy2DAsync, CURRENT, copy_2d(pCopy, hStream, true), const CUDA_MEMCPY2D *pCopy,
         CUstream hStream)
 
+/* The same in three dimensions. An array has a pitch of its own, and ignores the copy's. */
+static CUresult set_space(Side *side, CUmemorytype type, const void *host, CUdeviceptr device,
+                          CUarray array, const size_t at[3], size_t pitch, size_t height,
+                          const size_t extent[3]) {
+    if (type == CU_MEMORYTYPE_ARRAY)
+        return array_side(side, array, at, extent);
+    if (!pitch)
+        pitch = extent[0];
+    CHECK(inside(pitch, at[0], extent[0]), CUDA_ERROR_INVALID_VALUE);
+    size_t slice = pitch * (height ? height : extent[1]);
+    return set_side(side, type, host, device, at[2] * slice + at[1] * pitch + at[0], pitch, slice);
+}
+
 static CUresult copy_3d(const CUDA_MEMCPY3D *p, CUstream stream, bool async) {
     CHECK(p, CUDA_ERROR_INVALID_VALUE);
     Copy copy = {.width = p->WidthInBytes, .height = p->Height, .depth = p->Depth};
-    size_t to_pitch = p->dstPitch ? p->dstPitch : p->WidthInBytes,
-           from_pitch = p->srcPitch ? p->srcPitch : p->WidthInBytes;
-    size_t to_slice = to_pitch * (p->dstHeight ? p->dstHeight : p->Height),
-           from_slice = from_pitch * (p->srcHeight ? p->srcHeight : p->Height);
-    size_t to_offset = p->dstZ * to_slice + p->dstY * to_pitch + p->dstXInBytes;
-    size_t from_offset = p->srcZ * from_slice + p->srcY * from_pitch + p->srcXInBytes;
-    CHECK(to_pitch >= p->WidthInBytes + p->dstXInBytes &&
-              from_pitch >= p->WidthInBytes + p->srcXInBytes,
-          CUDA_ERROR_INVALID_VALUE);
-    size_t extent[3] = {p->WidthInBytes, p->Height, p->Depth};
-    if (p->dstMemoryType == CU_MEMORYTYPE_ARRAY)
-        TRY(array_side(&copy.to, p->dstArray, (size_t[]){p->dstXInBytes, p->dstY, p->dstZ},
-                       extent));
-    else
-        TRY(set_side(&copy.to, p->dstMemoryType, p->dstHost, p->dstDevice, to_offset, to_pitch,
-                     to_slice));
-    if (p->srcMemoryType == CU_MEMORYTYPE_ARRAY)
-        TRY(array_side(&copy.from, p->srcArray, (size_t[]){p->srcXInBytes, p->srcY, p->srcZ},
-                       extent));
-    else
-        TRY(set_side(&copy.from, p->srcMemoryType, p->srcHost, p->srcDevice, from_offset,
-                     from_pitch, from_slice));
+    const size_t extent[3] = {p->WidthInBytes, p->Height, p->Depth};
+    const size_t to[3] = {p->dstXInBytes, p->dstY, p->dstZ};
+    const size_t from[3] = {p->srcXInBytes, p->srcY, p->srcZ};
+    TRY(set_space(&copy.to, p->dstMemoryType, p->dstHost, p->dstDevice, p->dstArray, to,
+                  p->dstPitch, p->dstHeight, extent));
+    TRY(set_space(&copy.from, p->srcMemoryType, p->srcHost, p->srcDevice, p->srcArray, from,
+                  p->srcPitch, p->srcHeight, extent));
     int kinds = (p->dstMemoryType == CU_MEMORYTYPE_DEVICE ? TO_DEVICE : 0) |
                 (p->srcMemoryType == CU_MEMORYTYPE_DEVICE ? FROM_DEVICE : 0);
     return submit_copy(copy, stream, async, kinds);

@@ -48,7 +48,7 @@ static CUresult attribute(void *data, CUpointer_attribute attribute, CUdeviceptr
         *(int *)data = CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-        *(CUmemoryPool *)data = block && block->from_pool ? devices[block->device].pool : NULL;
+        *(CUmemoryPool *)data = block && block->pool ? block->pool->handle : NULL;
         return CUDA_SUCCESS;
     default:
         return CUDA_ERROR_NOT_SUPPORTED;
