@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from runtime_calls import Runtime
 
 from devmod_simulators import StandinDriver, UnavailableError, libcuda
 from devmod_simulators.drivers.library import StandinLibrary, libcudart12, libcudart13
@@ -42,3 +43,9 @@ def standin() -> Iterator[StandinDriver]:
 def runtime(standin: StandinDriver, library: StandinLibrary) -> ctypes.CDLL:
     """The functions of the runtime in this process."""
     return ctypes.CDLL(str(library.build()))
+
+
+@pytest.fixture
+def calls(runtime: ctypes.CDLL, library: StandinLibrary) -> Runtime:
+    """The functions of the runtime, with checks of what they return."""
+    return Runtime(runtime, int(library.soname.rpartition(".")[2]))

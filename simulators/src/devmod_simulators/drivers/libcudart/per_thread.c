@@ -4,4 +4,7 @@
 #define CUDA_API_PER_THREAD_DEFAULT_STREAM
 #include "runtime.h"
 
+#include "copies.c"
+#include "fills.c"
 #include "launches.c"
+#include "stream_work.c"

@@ -12,6 +12,9 @@
 #include <cuda_runtime_api.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+
+#include "version.h"
 
 /* ---- entry.c
  * ----------------------------------------------------------------------------------------------------------------
@@ -33,6 +36,28 @@ cudaError_t runtime_device(int *device);
 cudaError_t runtime_note(cudaError_t error);
 /* Write that a function is missing to standard error, once, and return cudaErrorNotSupported. */
 int runtime_missing(const char *name, bool *told);
+
+/* ---- copy_sides.c, arrays.c: what the driver's structures have for those of the runtime
+ * ------------------------------------------------------------------------------------------------
+ */
+
+/* Return whether an address is the device's, managed, pinned or registered. */
+bool runtime_knows(const void *address);
+/* Return the memory of an address: the host's, which it is too if nobody knows it, or a device's.
+ */
+CUmemorytype runtime_type(const void *address);
+/* Set a side of a copy that is a pointer, of the memory that its kind says. */
+cudaError_t runtime_source(CUDA_MEMCPY3D *copy, const void *address, size_t pitch, size_t height,
+                           enum cudaMemcpyKind kind);
+cudaError_t runtime_target(CUDA_MEMCPY3D *copy, void *address, size_t pitch, size_t height,
+                           enum cudaMemcpyKind kind);
+cudaError_t runtime_copy(CUDA_MEMCPY3D *copy, const struct cudaMemcpy3DParms *params);
+/* Set *bytes to those of a texel of an array. */
+cudaError_t runtime_texel(CUarray array, size_t *bytes);
+cudaError_t runtime_format(const struct cudaChannelFormatDesc *form, CUarray_format *format,
+                           unsigned *channels);
+/* Return a place by the number of its device, which is cudaCpuDeviceId for the host. */
+CUmemLocation runtime_location(int device);
 
 /* ---- what each function does
  * ------------------------------------------------------------------------------------------------
@@ -77,6 +102,23 @@ int runtime_missing(const char *name, bool *told);
 
 /* The driver's handle of a stream. */
 #define STREAM(stream) ((stream) ? (CUstream)(stream) : DEFAULT_STREAM)
+/* A function and its form for a stream, which both are a call: `at` says which. */
+typedef struct {
+    bool waits; /* for the host's side */
+    CUstream stream;
+} At;
+#define PAIR(name, call, ...)                                                                      \
+    cudaError_t CUDARTAPI name(__VA_ARGS__) {                                                      \
+        const At at = {true, DEFAULT_STREAM};                                                      \
+        ENTER();                                                                                   \
+        return call;                                                                               \
+    }                                                                                              \
+    cudaError_t CUDARTAPI name##Async(__VA_ARGS__, cudaStream_t stream) {                          \
+        const At at = {false, STREAM(stream)};                                                     \
+        ENTER();                                                                                   \
+        return call;                                                                               \
+    }
+
 #define POINTER(address) ((CUdeviceptr)(uintptr_t)(address))
 
 #endif
