@@ -60,13 +60,18 @@ class Module:
         return self.numbers.index(name)
 
     def place(self, addresses: list[int], arena: Arena) -> None:
-        """Set the addresses of the globals and store their initial values."""
+        """Set the addresses of the globals and store their initial values.
+
+        An odd address is one more than that of a global that has its value.
+        """
         self.addresses = {
-            variable.name: address
+            variable.name: address & ~1
             for variable, address in zip(self.globals, addresses, strict=True)
         }
         self.programs.clear()
-        for variable in self.globals:
+        for variable, address in zip(self.globals, addresses, strict=True):
+            if address & 1:
+                continue
             data = self.initial_bytes(variable)
             start = self.addresses[variable.name] - arena.base
             arena.bytes[start : start + len(data)] = np.frombuffer(data, np.uint8)

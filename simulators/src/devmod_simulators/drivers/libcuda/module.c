@@ -75,7 +75,7 @@ static CUresult place_globals(Module *module) {
     CUresult result = CUDA_SUCCESS;
     for (uint32_t i = 0; i < module->global_count && !result; i++) {
         result = place_global(module, &module->globals[i]);
-        put_u64(&request, module->globals[i].address);
+        put_u64(&request, module->globals[i].address | module->globals[i].is_shared);
     }
     if (!result && module->ptx) {
         char *message;
