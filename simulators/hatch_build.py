@@ -43,7 +43,12 @@ class CustomBuildHook(BuildHookInterface[Any]):
                 "-g0",
                 "-s",
             ]
-            for each in (library.libcuda, library.cubins):
+            for each in (
+                library.libcuda,
+                library.cubins,
+                library.libcudart12,
+                library.libcudart13,
+            ):
                 target = Path(self.folder.name, machine, each.soname)
                 target.parent.mkdir(exist_ok=True)
                 each.build_with(compiler, target)

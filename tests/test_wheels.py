@@ -32,9 +32,14 @@ BINARIES = {
     "devmod-hexagon": {"devmod_hexagon/runner", "devmod_hexagon/samples/axpy.elf"},
     "devmod-rocm": {"devmod_rocm/samples.bundle.xz"},
     "devmod-simulators": {
-        f"devmod_simulators/drivers/built/{machine}/{name}.so.1"
+        f"devmod_simulators/drivers/built/{machine}/{name}"
         for machine in ("aarch64", "x86_64")
-        for name in ("libcuda", "libdevmod_cubins")
+        for name in (
+            "libcuda.so.1",
+            "libcudart.so.12",
+            "libcudart.so.13",
+            "libdevmod_cubins.so.1",
+        )
     },
     "picture-kernels": {"picture_kernels/picture_kernels.devmod"},
     "devmod-vulkan": {

@@ -7,10 +7,11 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from cudart_calls import Program
 from runtime_calls import Runtime
 
-from devmod_simulators import StandinDriver, UnavailableError, libcuda
-from devmod_simulators.drivers.library import StandinLibrary, libcudart12, libcudart13
+from devmod_simulators import StandinDriver, StandinLibrary, UnavailableError, libcuda
+from devmod_simulators.drivers.library import libcudart12, libcudart13
 
 LIBRARIES = {12: libcudart12, 13: libcudart13}
 
@@ -40,9 +41,27 @@ def standin() -> Iterator[StandinDriver]:
 
 
 @pytest.fixture
-def runtime(standin: StandinDriver, library: StandinLibrary) -> ctypes.CDLL:
-    """The functions of the runtime in this process."""
-    return ctypes.CDLL(str(library.build()))
+def runtime(standin: StandinDriver, library: StandinLibrary) -> Iterator[ctypes.CDLL]:
+    """The functions of the runtime in this process. The thread has the first device and no error
+    before and after.
+    """
+    functions = ctypes.CDLL(str(library.build()))
+    functions.cudaGetErrorName.restype = ctypes.c_char_p
+    functions.cudaGetErrorString.restype = ctypes.c_char_p
+    yield functions
+    functions.cudaSetDevice(0)
+    functions.cudaDeviceReset()
+    functions.cudaGetLastError()
+    # Tests of the driver begin without a context.
+    libcuda.load().api.cuCtxSetCurrent(None)
+
+
+@pytest.fixture
+def program(runtime: ctypes.CDLL) -> Iterator[Program]:
+    """A program with two kernels and three variables."""
+    program = Program(runtime)
+    yield program
+    program.close()
 
 
 @pytest.fixture

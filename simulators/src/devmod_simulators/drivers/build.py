@@ -104,9 +104,15 @@ def build(
 
 
 def arguments(
-    soname: str, folders: Sequence[Path], includes: Sequence[Path], needs: Sequence[Path] = ()
+    soname: str,
+    folders: Sequence[Path],
+    includes: Sequence[Path],
+    needs: Sequence[Path] = (),
+    origin: str = "",
 ) -> list[str]:
-    """Return the arguments of a C compiler for a library."""
+    """Return the arguments of a C compiler for a library. It finds those that it needs in their
+    folder, or in `origin`.
+    """
     return [
         *FLAGS,
         *(f"-I{path}" for path in (*folders, *includes)),
@@ -120,6 +126,7 @@ def arguments(
         "-Wl,-z,defs",
         *(str(path) for folder in folders for path in sorted(folder.glob("*.c"))),
         *map(str, needs),
+        *(f"-Wl,-rpath,{origin or path.parent}" for path in needs),
         "-ldl",
     ]
 

@@ -93,7 +93,7 @@ class StandinLibrary:
             The library does not compile.
         """
         needs = [target.parent / each.soname for each in self._needs]
-        words = arguments(self.soname, self._folders, self._includes(), needs)
+        words = arguments(self.soname, self._folders, self._includes(), needs, "$ORIGIN")
         compile_library([*compiler, *words], target)
 
     def environment(self, **settings: object) -> dict[str, str]:

@@ -3,43 +3,64 @@
 #include "runtime.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 enum { MOST_DEVICES = 64 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static CUcontext primary[MOST_DEVICES];
-static __thread int chosen; /* by cudaSetDevice */
+static atomic_bool started;
+static __thread int chosen; /* the device of cudaSetDevice */
 
 cudaError_t runtime_start(void) {
-    return (cudaError_t)cuInit(0);
-}
-
-cudaError_t runtime_device(int *device) {
-    CUcontext context = NULL;
-    TRY(runtime_start());
-    TRY(cuCtxGetCurrent(&context));
-    if (context)
-        return (cudaError_t)cuCtxGetDevice(device);
-    *device = chosen;
+    int version;
+    if (started)
+        return cudaSuccess;
+    TRY(cuInit(0));
+    TRY(cuDriverGetVersion(&version));
+    CHECK(version / 1000 >= RUNTIME_MAJOR, cudaErrorInsufficientDriver);
+    started = true;
     return cudaSuccess;
 }
 
-/* Make the primary context of a device current. This library retains it once, and keeps it. */
-static CUresult use_primary(int device) {
+cudaError_t runtime_device(int *device) {
+    CUcontext context;
+    CHECK(device, cudaErrorInvalidValue);
+    TRY(runtime_start());
+    TRY(cuCtxGetCurrent(&context));
+    *device = chosen;
+    if (context)
+        TRY(cuCtxGetDevice(device));
+    return cudaSuccess;
+}
+
+/* This library retains each primary context once, and keeps it: NVIDIA's does so too. */
+cudaError_t runtime_primary(int device, CUcontext *context) {
     CUresult result = CUDA_SUCCESS;
+    CHECK(device >= 0 && device < MOST_DEVICES, cudaErrorInvalidDevice);
     pthread_mutex_lock(&lock);
     if (!primary[device])
         result = cuDevicePrimaryCtxRetain(&primary[device], device);
-    CUcontext context = primary[device];
+    if (context)
+        *context = primary[device];
     pthread_mutex_unlock(&lock);
-    return result ? result : cuCtxSetCurrent(context);
+    return (cudaError_t)result;
+}
+
+cudaError_t runtime_choose(int device) {
+    CUcontext context;
+    TRY(runtime_start());
+    TRY(runtime_primary(device, &context));
+    TRY(cuCtxSetCurrent(context));
+    chosen = device;
+    return cudaSuccess;
 }
 
 cudaError_t runtime_enter(void) {
-    CUcontext context = NULL;
+    CUcontext context;
     TRY(runtime_start());
     TRY(cuCtxGetCurrent(&context));
-    if (context)
-        return cudaSuccess;
-    return (cudaError_t)use_primary(chosen);
+    if (!context)
+        TRY(runtime_choose(chosen));
+    return runtime_place_managed();
 }

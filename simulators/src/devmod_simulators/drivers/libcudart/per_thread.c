@@ -5,6 +5,8 @@
 #include "runtime.h"
 
 #include "copies.c"
+#include "entry_points.c"
 #include "fills.c"
 #include "launches.c"
 #include "stream_work.c"
+#include "symbol_copies.c"

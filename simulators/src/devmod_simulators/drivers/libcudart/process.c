@@ -1,0 +1,20 @@
+/* Versions and the profiler. */
+#include "runtime.h"
+
+cudaError_t CUDARTAPI cudaRuntimeGetVersion(int *runtimeVersion) {
+    CHECK(runtimeVersion, cudaErrorInvalidValue);
+    *runtimeVersion = CUDART_VERSION;
+    return cudaSuccess;
+}
+
+/* It needs no device, and not the version that the runtime needs. */
+cudaError_t CUDARTAPI cudaDriverGetVersion(int *driverVersion) {
+    FINISH(cuDriverGetVersion(driverVersion));
+}
+
+/* The header cuda_profiler_api.h is in a wheel of its own. There is nothing to profile. */
+cudaError_t CUDARTAPI cudaProfilerStart(void);
+cudaError_t CUDARTAPI cudaProfilerStop(void);
+
+FORWARD(cudaProfilerStart, cudaSuccess, void)
+FORWARD(cudaProfilerStop, cudaSuccess, void)
