@@ -1,0 +1,143 @@
+/* The stand-in CUDA runtime: CUDA's runtime API over the functions of cuda.h, and nothing else of
+ * the simulated driver. It is compiled for each major version, with the headers of its own wheel,
+ * so the compiler checks the prototypes.
+ *
+ * The numbers of the driver's errors are the runtime's (CUDA 10.1 made them so). What the driver
+ * does not tell apart, such as an invalid configuration, is checked here.
+ */
+#ifndef RUNTIME_H
+#define RUNTIME_H
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "version.h"
+
+/* ---- entry.c
+ * ----------------------------------------------------------------------------------------------------------------
+ */
+
+/* Initialize the driver. */
+cudaError_t runtime_start(void);
+/* Initialize the driver, and let the thread have a current context: that of the program, else the
+ * primary context of the thread's device. */
+cudaError_t runtime_enter(void);
+/* Set *device to that of the thread, which need not have a context. */
+cudaError_t runtime_device(int *device);
+/* Let the thread have a device, and its primary context. */
+cudaError_t runtime_choose(int device);
+/* Make the primary context of a device, if there is none yet, and set *context to it, if it is not
+ * NULL. */
+cudaError_t runtime_primary(int device, CUcontext *context);
+
+/* ---- errors.c
+ * ---------------------------------------------------------------------------------------------------------------
+ */
+
+/* Keep an error as the last one of the thread, and return it. cudaErrorNotReady is none. */
+cudaError_t runtime_note(cudaError_t error);
+/* Write that a function is missing to standard error, once, and return cudaErrorNotSupported. */
+int runtime_missing(const char *name, bool *told);
+
+/* ---- copy_sides.c, arrays.c: what the driver's structures have for those of the runtime
+ * ------------------------------------------------------------------------------------------------
+ */
+
+/* Return whether an address is the device's, managed, pinned or registered. */
+bool runtime_knows(const void *address);
+/* Return the memory of an address: the host's, which it is too if nobody knows it, or a device's.
+ */
+CUmemorytype runtime_type(const void *address);
+/* Set a side of a copy that is a pointer, of the memory that its kind says. */
+cudaError_t runtime_source(CUDA_MEMCPY3D *copy, const void *address, size_t pitch, size_t height,
+                           enum cudaMemcpyKind kind);
+cudaError_t runtime_target(CUDA_MEMCPY3D *copy, void *address, size_t pitch, size_t height,
+                           enum cudaMemcpyKind kind);
+cudaError_t runtime_copy(CUDA_MEMCPY3D *copy, const struct cudaMemcpy3DParms *params);
+/* Set *bytes to those of a texel of an array. */
+cudaError_t runtime_texel(CUarray array, size_t *bytes);
+cudaError_t runtime_format(const struct cudaChannelFormatDesc *form, CUarray_format *format,
+                           unsigned *channels);
+/* Return a place by the number of its device, which is cudaCpuDeviceId for the host. */
+CUmemLocation runtime_location(int device);
+/* ---- modules.c: what programs have registered
+ * -----------------------------------------------------------------------------------------
+ */
+
+/* Set *function to that of a kernel: a host function of the program, or a handle of a kernel. */
+cudaError_t runtime_function(const void *kernel, CUfunction *function);
+/* Return the name of the kernel of a host function, or NULL. */
+const char *runtime_function_name(const void *kernel);
+/* Set the address and the bytes of a device's variable by that of the host; each may be NULL. */
+cudaError_t runtime_variable(const void *symbol, CUdeviceptr *address, size_t *size);
+/* Let the host's pointers of managed variables point to their memory. A context is current. */
+cudaError_t runtime_place_managed(void);
+/* Let the next runtime_place_managed do it again, because a device was reset. */
+void runtime_forget_managed(void);
+
+/* ---- what each function does
+ * ------------------------------------------------------------------------------------------------
+ */
+
+/* Return the error of a call of the driver or of the runtime, if there is one. */
+#define TRY(call)                                                                                  \
+    do {                                                                                           \
+        int try_ = (int)(call);                                                                    \
+        if (try_)                                                                                  \
+            return runtime_note((cudaError_t)try_);                                                \
+    } while (0)
+
+#define CHECK(condition, error)                                                                    \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            return runtime_note(error);                                                            \
+    } while (0)
+
+/* The first line of a function that needs a context. */
+#define ENTER() TRY(runtime_enter())
+
+/* The last line: return the result of a call. */
+#define FINISH(call) return runtime_note((cudaError_t)(call))
+
+/* A function that needs a context and is a call of another one: its name, the call, and its
+ * parameters. */
+#define FORWARD(name, call, ...)                                                                   \
+    cudaError_t CUDARTAPI name(__VA_ARGS__) {                                                      \
+        ENTER();                                                                                   \
+        FINISH(call);                                                                              \
+    }
+
+/* Files whose functions all use a default stream are compiled twice: per_thread.c has them again,
+ * with the names (…_ptsz, …_ptds) that NVIDIA's headers give to the forms whose default stream is
+ * the thread's own. */
+#ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
+#define DEFAULT_STREAM CU_STREAM_PER_THREAD
+#else
+#define DEFAULT_STREAM CU_STREAM_LEGACY
+#endif
+
+/* The driver's handle of a stream. */
+#define STREAM(stream) ((stream) ? (CUstream)(stream) : DEFAULT_STREAM)
+/* A function and its form for a stream, which both are a call: `at` says which. */
+typedef struct {
+    bool waits; /* for the host's side */
+    CUstream stream;
+} At;
+#define PAIR(name, call, ...)                                                                      \
+    cudaError_t CUDARTAPI name(__VA_ARGS__) {                                                      \
+        const At at = {true, DEFAULT_STREAM};                                                      \
+        ENTER();                                                                                   \
+        return call;                                                                               \
+    }                                                                                              \
+    cudaError_t CUDARTAPI name##Async(__VA_ARGS__, cudaStream_t stream) {                          \
+        const At at = {false, STREAM(stream)};                                                     \
+        ENTER();                                                                                   \
+        return call;                                                                               \
+    }
+
+#define POINTER(address) ((CUdeviceptr)(uintptr_t)(address))
+
+#endif
