@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from devmod_simulators.ptx.operand_parser import SPACES, OperandParser
@@ -17,8 +18,11 @@ from devmod_simulators.ptx.ptx_types import (
 
 #: The most registers of one declaration, which bounds the memory that a text can ask for.
 _REGISTERS = 1 << 20
-#: What a program links with for barriers of its grid (numba-cuda).
+#: What a program links with for barriers of its grid (numba-cuda) and for conditional nodes.
 _DEVICE_RUNTIME = Path(__file__).with_name("cudadevrt.ptx")
+_DEVICE_FUNCTIONS = re.compile(
+    r"\.extern\s[^;{]*\b(cudaCGGetIntrinsicHandle|cudaCGSynchronize|cudaGraphSetConditional)\b"
+)
 _LINKS = {".visible", ".extern", ".weak", ".common"}
 
 
@@ -250,6 +254,6 @@ class Parser(OperandParser):
 
 def parse(text: str) -> Text:
     """Parse a module of PTX."""
-    if ".extern" in text and "cudaCGSynchronize" in text:
+    if _DEVICE_FUNCTIONS.search(text):
         text += _DEVICE_RUNTIME.read_text(encoding="utf-8")
     return Parser(text).parse()

@@ -24,7 +24,7 @@ HIP(hipStreamQuery, CURRENT, (hipStream_t stream), (stream)) {
 HIP(hipStreamWaitEvent, CURRENT, (hipStream_t stream, hipEvent_t event, unsigned flags),
     (stream, event, flags)) {
     CHECK(!flags, CODE_INVALID_VALUE);
-    return stream_wait_event(stream, event);
+    return stream_wait_event(stream, event, false);
 }
 
 HIP(hipStreamGetDevice, CURRENT, (hipStream_t stream, int *device), (stream, device)) {
@@ -82,7 +82,7 @@ HIP(hipEventDestroy, READY, (hipEvent_t event), (event)) {
 }
 
 HIP(hipEventRecord, CURRENT, (hipEvent_t event, hipStream_t stream), (event, stream)) {
-    return event_record(event, stream);
+    return event_record(event, stream, false);
 }
 
 HIP(hipEventSynchronize, READY, (hipEvent_t event), (event)) {

@@ -58,15 +58,17 @@ int memory_allocate(BlockKind kind, uint64_t size, unsigned flags, uint64_t *add
 int memory_release(uint64_t address, bool host) {
     Block *block = arena_block(address, 1);
     if (!block || block->start != address || block->internal ||
-        (block->kind == BLOCK_HOST) != host) {
+        (block->of_graph && !block->claimed) || (block->kind == BLOCK_HOST) != host) {
         violation("0x%llx is freed and is not the start of %s allocation",
                   (unsigned long long)address, host ? "a host" : "a device");
         return CODE_INVALID_VALUE;
     }
     int result = vendor.frees_wait || setting_number("frees_wait", 1) ? context_run(block->owner)
                                                                       : CODE_SUCCESS;
-    note_freed(address, note_freeing(arena_block(address, 1)));
-    arena_free(address);
+    block = arena_block(address, 1);
+    block->claimed = false;
+    note_freed(address, note_freeing(block));
+    allocation_end(address);
     return result;
 }
 

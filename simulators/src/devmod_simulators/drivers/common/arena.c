@@ -166,10 +166,15 @@ int arena_allocate(BlockKind kind, int device, uint64_t size, uint64_t limit, vo
     slice->used += rounded(size);
     slice->cursor = rounded(address + size + GAP);
     *block = &slice->blocks[index];
-    /* New memory has no defined contents. A pattern shows a read before the first write; zeros
-     * would hide it. */
-    memset(arena_view(address), PATTERN, size < PATTERN_BYTES ? size : PATTERN_BYTES);
+    arena_renew(*block);
     return 0;
+}
+
+/* New memory has no defined contents. A pattern shows a read before the first write; zeros would
+ * hide it. */
+void arena_renew(const Block *block) {
+    uint64_t size = block->size < PATTERN_BYTES ? block->size : PATTERN_BYTES;
+    memset(arena_view(block->start), PATTERN, size);
 }
 
 static void remove_block(Slice *slice, size_t index) {

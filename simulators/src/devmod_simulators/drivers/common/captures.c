@@ -3,9 +3,12 @@
 #include "driver.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct {
-    Body *body;
+    Graph *graph;
+    bool own_graph; /* it began with the capture */
+    uint64_t number;
     Stream *origin;
     bool invalid, ended;
     CaptureMode mode;
@@ -17,6 +20,7 @@ typedef struct {
     Capture *capture;
     int *front;
     int front_count;
+    void **handles; /* of these nodes, for the program, and behind them the data of their edges */
 } Front;
 
 static __thread CaptureMode thread_mode = CAPTURE_GLOBAL;
@@ -35,6 +39,10 @@ bool capture_active(const Stream *stream) {
     return stream->capture != NULL;
 }
 
+Graph *capture_graph(const Stream *stream) {
+    return ((const Front *)stream->capture)->capture->graph;
+}
+
 /* Return whether the capture of a stream forbids calls that it cannot record to this thread. */
 static bool capture_forbids(const Stream *stream) {
     const Capture *capture = ((const Front *)stream->capture)->capture;
@@ -46,39 +54,56 @@ static bool capture_forbids(const Stream *stream) {
     return thread_mode == CAPTURE_GLOBAL && capture->mode == CAPTURE_GLOBAL;
 }
 
+static void drop_front(Stream *stream) {
+    Front *side = stream->capture;
+    stream->capture = NULL;
+    free(side->front);
+    free(side->handles);
+    free(side);
+}
+
+void capture_leave(Stream *stream) {
+    if (((Front *)stream->capture)->capture->origin == stream)
+        capture_invalidate(stream);
+    else
+        drop_front(stream); /* the end notices whether its work is joined */
+}
+
 void capture_invalidate(Stream *stream) {
     explain("%s ends the capture of a stream", current_call());
     ((Front *)stream->capture)->capture->invalid = true;
 }
 
-void body_release(Body *body) {
-    if (--body->references)
-        return;
-    for (int i = 0; i < body->count; i++) {
-        op_free(body->nodes[i].op);
-        free(body->nodes[i].after);
-        handle_drop(HANDLE_GRAPH_NODE, body->nodes[i].handle);
+static NodeKind kind_of(const Op *op) {
+    if (strcmp(op->what, "copy") == 0)
+        return NODE_COPY;
+    if (strcmp(op->what, "fill") == 0)
+        return NODE_FILL;
+    if (strcmp(op->what, "host function") == 0)
+        return NODE_HOST;
+    return NODE_KERNEL;
+}
+
+int capture_add_kind(Stream *stream, NodeKind kind, Op *op, Node **node) {
+    Front *side = stream->capture;
+    if (side->capture->invalid) {
+        if (op)
+            op_free(op);
+        return CODE_STREAM_CAPTURE_INVALIDATED;
     }
-    free(body->nodes);
-    free(body);
+    Graph *graph = side->capture->graph;
+    *node = graph_append(graph, kind, op, side->front, side->front_count);
+    (*node)->context = context_of_stream(stream);
+    if (!graph->context)
+        graph->context = (*node)->context;
+    side->front_count = 0;
+    add_number(&side->front, &side->front_count, (*node)->number);
+    return CODE_SUCCESS;
 }
 
 int capture_add(Stream *stream, Op *op) {
-    Front *side = stream->capture;
-    if (side->capture->invalid) {
-        op_free(op);
-        return CODE_STREAM_CAPTURE_INVALIDATED;
-    }
-    Body *body = side->capture->body;
-    body->nodes = realloc(body->nodes, (size_t)(body->count + 1) * sizeof *body->nodes);
-    if (!body->nodes)
-        abort();
-    Node *node = &body->nodes[body->count];
-    *node = (Node){op, handle_make(HANDLE_GRAPH_NODE, op, body), side->front, side->front_count};
-    side->front = NULL;
-    side->front_count = 0;
-    add_number(&side->front, &side->front_count, body->count++);
-    return CODE_SUCCESS;
+    Node *node;
+    return capture_add_kind(stream, kind_of(op), op, &node);
 }
 
 int capture_record(Stream *stream, Event *event) {
@@ -128,7 +153,9 @@ int capture_exchange_mode(int *mode) {
     return CODE_SUCCESS;
 }
 
-int capture_begin(void *handle, CaptureMode mode) {
+static uint64_t captures;
+
+static int begin(void *handle, Graph *graph, CaptureMode mode, Stream **result) {
     Stream *stream;
     CHECK(mode <= CAPTURE_RELAXED, CODE_INVALID_VALUE);
     TRY(stream_of(handle, &stream));
@@ -136,26 +163,80 @@ int capture_begin(void *handle, CaptureMode mode) {
     CHECK(!stream->capture, CODE_ILLEGAL_STATE);
     Front *side = calloc(1, sizeof *side);
     Capture *capture = calloc(1, sizeof *capture); /* never freed: an event may still name it */
-    Body *body = calloc(1, sizeof *body);
-    if (!side || !capture || !body)
+    if (!side || !capture)
         abort();
-    *body = (Body){.references = 1, .context = current_context()};
-    *capture = (Capture){.body = body, .origin = stream, .mode = mode, .thread = pthread_self()};
+    *capture = (Capture){.graph = graph,
+                         .number = ++captures,
+                         .origin = stream,
+                         .mode = mode,
+                         .thread = pthread_self()};
     side->capture = capture;
     stream->capture = side;
+    *result = stream;
     return CODE_SUCCESS;
+}
+
+int capture_begin(void *handle, CaptureMode mode) {
+    Stream *stream;
+    TRY(begin(handle, NULL, mode, &stream));
+    Graph *graph = graph_make();
+    graph->handle = handle_make(HANDLE_GRAPH, graph, NULL);
+    graph->captures = true;
+    Capture *capture = ((Front *)stream->capture)->capture;
+    capture->graph = graph;
+    capture->own_graph = true;
+    return CODE_SUCCESS;
+}
+
+/* Replace the nodes that the next one of a stream waits for. */
+static int set_front(Front *side, void *const *nodes, size_t count, bool adds) {
+    CHECK(nodes || !count, CODE_INVALID_VALUE);
+    for (size_t i = 0; i < count; i++) {
+        const Node *node = node_of(nodes[i]);
+        CHECK(node && node->graph == side->capture->graph, CODE_INVALID_VALUE);
+    }
+    if (!adds)
+        side->front_count = 0;
+    for (size_t i = 0; i < count; i++)
+        add_number(&side->front, &side->front_count, node_of(nodes[i])->number);
+    return CODE_SUCCESS;
+}
+
+int capture_begin_to(void *handle, void *graph_handle, void *const *nodes, size_t count,
+                     CaptureMode mode) {
+    Stream *stream;
+    Graph *graph = graph_of(graph_handle);
+    CHECK(graph && !graph->captures, CODE_INVALID_VALUE);
+    TRY(begin(handle, graph, mode, &stream));
+    int code = set_front(stream->capture, nodes, count, false);
+    if (code) {
+        free(stream->capture);
+        stream->capture = NULL;
+        return code;
+    }
+    graph->captures = true;
+    return CODE_SUCCESS;
+}
+
+int capture_set_front(void *handle, void *const *nodes, size_t count, bool adds) {
+    Stream *stream;
+    TRY(stream_of(handle, &stream));
+    Front *side = stream->capture;
+    CHECK(side, CODE_ILLEGAL_STATE);
+    CHECK(!side->capture->invalid, CODE_STREAM_CAPTURE_INVALIDATED);
+    return set_front(side, nodes, count, adds);
 }
 
 /* Return whether each node that no other waits for is in the origin's front: all streams have come
  * back to it. */
-static bool joined(const Body *body, const Front *origin) {
-    for (int i = 0; i < body->count; i++) {
+static bool joined(const Graph *graph, const Front *origin) {
+    for (int i = 0; i < graph->count; i++) {
+        int number = graph->nodes[i]->number;
         bool awaited = false;
-        for (int j = 0; j < body->count && !awaited; j++)
-            for (int k = 0; k < body->nodes[j].after_count; k++)
-                awaited = awaited || body->nodes[j].after[k] == i;
+        for (int j = 0; j < graph->count && !awaited; j++)
+            awaited = node_awaits(graph->nodes[j], number);
         for (int j = 0; j < origin->front_count && !awaited; j++)
-            awaited = origin->front[j] == i;
+            awaited = origin->front[j] == number;
         if (!awaited)
             return false;
     }
@@ -174,28 +255,20 @@ int capture_end(void *handle, void **result) {
     CHECK(capture->mode == CAPTURE_RELAXED || pthread_equal(capture->thread, pthread_self()),
           CODE_STREAM_CAPTURE_WRONG_THREAD);
     int code = capture->invalid ? CODE_STREAM_CAPTURE_INVALIDATED : CODE_SUCCESS;
-    if (!code && !joined(capture->body, side))
+    if (!code && capture->own_graph && !joined(capture->graph, side))
         code = CODE_STREAM_CAPTURE_UNJOINED;
     capture->ended = true;
     for (Stream *other = stream->group->streams; other; other = other->next) {
         Front *own = other->capture;
-        if (!own || own->capture != capture)
-            continue;
-        other->capture = NULL;
-        free(own->front);
-        free(own);
+        if (own && own->capture == capture)
+            drop_front(other);
     }
-    if (code) {
-        body_release(capture->body);
-        return code;
-    }
-    Graph *graph = calloc(1, sizeof *graph);
-    if (!graph)
-        abort();
-    graph->body = capture->body;
-    graph->handle = handle_make(HANDLE_GRAPH, graph, NULL);
-    *result = graph->handle;
-    return CODE_SUCCESS;
+    capture->graph->captures = false;
+    if (code && capture->own_graph)
+        graph_release(capture->graph);
+    if (!code)
+        *result = capture->graph->handle;
+    return code;
 }
 
 int capture_status(void *handle, CaptureStatus *status) {
@@ -205,6 +278,31 @@ int capture_status(void *handle, CaptureStatus *status) {
     CHECK(!legacy_is_captured(stream), CODE_STREAM_CAPTURE_IMPLICIT); /* the capture stays valid */
     Front *side = stream->capture;
     *status = !side ? CAPTURE_NONE : side->capture->invalid ? CAPTURE_INVALIDATED : CAPTURE_ACTIVE;
+    return CODE_SUCCESS;
+}
+
+int capture_info(void *handle, CaptureInfo *info) {
+    Stream *stream;
+    TRY(capture_status(handle, &info->status));
+    if (info->status != CAPTURE_ACTIVE)
+        return CODE_SUCCESS;
+    TRY(stream_of(handle, &stream));
+    Front *side = stream->capture;
+    const Graph *graph = side->capture->graph;
+    info->number = side->capture->number;
+    info->graph = graph->handle;
+    info->count = (size_t)side->front_count;
+    free(side->handles);
+    side->handles = calloc(info->count + 1, sizeof *side->handles + sizeof *info->data);
+    if (!side->handles)
+        abort();
+    for (int i = 0; i < side->front_count; i++) {
+        int index = graph_index(graph, side->front[i]);
+        if (index >= 0)
+            side->handles[i] = graph->nodes[index]->handle;
+    }
+    info->nodes = side->handles;
+    info->data = (EdgeData *)(side->handles + info->count); /* each is waited for as a whole */
     return CODE_SUCCESS;
 }
 

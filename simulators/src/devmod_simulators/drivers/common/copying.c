@@ -77,6 +77,16 @@ static int locate(const Side *side, const Copy *copy, bool must_be_device, Where
     return CODE_SUCCESS;
 }
 
+int copy_op(const Copy *copy, int kinds, size_t extra, Op **op) {
+    Where side;
+    CHECK(copy->width && copy->height && copy->depth, CODE_INVALID_VALUE);
+    TRY(locate(&copy->to, copy, kinds & TO_DEVICE, &side));
+    TRY(locate(&copy->from, copy, kinds & FROM_DEVICE, &side));
+    *op = op_make("copy", run_copy, drop_copy, sizeof *copy + extra);
+    *(Copy *)(*op)->data = *copy;
+    return CODE_SUCCESS;
+}
+
 int submit_copy(Copy copy, void *handle, bool async, int kinds) {
     Where to, from;
     Stream *stream;

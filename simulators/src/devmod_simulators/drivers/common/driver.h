@@ -183,6 +183,13 @@ int stream_destroy(void *handle);
 int stream_synchronize(void *handle);
 int stream_query(void *handle);
 int context_synchronize(void);
+/* The data of an operation that calls a function of the user. */
+typedef struct {
+    void (*function)(void *);
+    void *data;
+} HostCall;
+
+Op *host_call_op(void (*function)(void *), void *data);
 /* Queue a call of a function of the user. */
 int stream_call(void *handle, void (*function)(void *), void *data);
 /* Queue an operation, or record it in the graph that the stream captures. */
@@ -190,45 +197,242 @@ int submit(Stream *stream, Op *op);
 /* Queue an operation; run the stream up to it if `wait`, which a capture does not permit. */
 int submit_and(Stream *stream, Op *op, bool wait);
 
-/* ---- captures.c, graphs.c
+/* ---- graphs.c
  * ------------------------------------------------------------------------------------------------------
+ */
+
+/* The kinds of nodes, with the numbers of CUDA's type. */
+typedef enum {
+    NODE_KERNEL,
+    NODE_COPY,
+    NODE_FILL,
+    NODE_HOST,
+    NODE_GRAPH,
+    NODE_EMPTY,
+    NODE_EVENT_WAIT,
+    NODE_EVENT_RECORD,
+    NODE_ALLOCATE = 10,
+    NODE_FREE,
+    NODE_CONDITIONAL = 13,
+} NodeKind;
+
+typedef struct Graph Graph;
+
+/* The vendor's description of an edge. Zeros: the later node waits for the whole of the earlier. */
+typedef struct {
+    unsigned char bytes[8];
+} EdgeData;
+
+typedef struct {
+    int from; /* the number of the node that is waited for */
+    EdgeData data;
+} Edge;
+
+/* A node keeps its number in copies of its graph: clones and what is instantiated. */
+typedef struct Node {
+    Graph *graph;
+    int number;
+    NodeKind kind;
+    bool disabled;
+    void *handle;     /* NULL in what is instantiated */
+    Context *context; /* NULL: any */
+    Op *op;           /* NULL: it does nothing itself */
+    Graph **children; /* the graph of a child graph node, the bodies of a conditional node */
+    void **child_handles;
+    int child_count;
+    Stream *stream; /* of a launch's node that waits for an event: what it waits for */
+    uint64_t stream_number;
+    Edge *after;
+    int after_count;
+} Node;
+
+typedef struct UserObject UserObject;
+
+/* A value of the device that a conditional node reads. */
+typedef struct {
+    uint64_t address;
+    unsigned initial;
+    bool assigned; /* each launch sets it to `initial` */
+    bool used;     /* a node has it */
+} Condition;
+
+struct Graph {
+    int references; /* of what is instantiated: its launches that have not run have it too */
+    void *handle;
+    uint64_t number;   /* among the graphs of the process */
+    uint64_t original; /* the number of the graph that it is a copy of */
+    Context *context;  /* of the first node that has one */
+    Node **nodes;      /* sorted by number */
+    int count, next_number;
+    int *order;    /* the indexes of the nodes as they run, of what is instantiated */
+    bool owned;    /* it belongs to a node */
+    bool is_body;  /* to a conditional one */
+    int instances; /* the executable graphs */
+    bool captures; /* a stream captures into it */
+    Condition *conditions;
+    int condition_count;
+    UserObject **objects; /* once for each reference */
+    int object_count;
+};
+
+/* The data of an operation that records an event or waits for one. */
+typedef struct {
+    struct Event *event;
+} EventUse;
+
+/* The data of a conditional node: the value is at an address of the device. */
+typedef struct {
+    uint64_t condition;
+    int type;
+    unsigned size;
+} Conditional;
+
+enum { CONDITION_IF, CONDITION_WHILE, CONDITION_SWITCH };
+
+Graph *graph_make(void);
+/* End one use of a graph. */
+void graph_release(Graph *graph);
+/* Return a copy of a graph, with handles of its own or, to be instantiated, without any. */
+Graph *graph_copy(const Graph *graph, bool with_handles);
+Graph *graph_of(void *handle);
+/* Return the index of a node by its number, or -1. */
+int graph_index(const Graph *graph, int number);
+/* Return the node of a graph that corresponds to a node of the graph it is a copy of, or NULL. */
+Node *graph_counterpart(const Graph *graph, const Node *node);
+/* Return whether a graph has nodes of a kind, or one within it. */
+bool graph_has_kind(const Graph *graph, NodeKind kind);
+/* Return whether a graph has nodes that allocate or free memory: they limit what it may do. */
+bool graph_has_memory(const Graph *graph);
+/* Add a node, which owns `op`. `before` are the handles of nodes that it waits for, `data` may be
+ * NULL. If it fails, the operation is freed. */
+int graph_add(Graph *graph, void *const *before, const EdgeData *data, size_t count, NodeKind kind,
+              Op *op, Node **node);
+/* Add a node that waits for nodes of its graph by number. */
+Node *graph_append(Graph *graph, NodeKind kind, Op *op, const int *before, int count);
+/* Give a node `count` graphs, which are owned by it. */
+void node_adopt(Node *node, Graph **children, int count);
+/* Replace what a node does; the operation is freed if it fails. */
+int node_set(Node *node, NodeKind kind, Op *op);
+Node *node_of(void *handle);
+int node_destroy(void *handle);
+bool node_awaits(const Node *node, int number);
+/* Add edges or remove them: all, or none if one is invalid. */
+int graph_add_edges(void *graph, void *const *from, void *const *to, const EdgeData *data,
+                    size_t count);
+int graph_remove_edges(void *graph, void *const *from, void *const *to, size_t count);
+
+int graph_create(void **handle);
+int graph_clone(void **clone, void *graph);
+int graph_nodes(void *graph, void **nodes, size_t *count);
+int graph_node_kind(void *node, NodeKind *kind);
+int graph_destroy(void *graph);
+/* Make a value of the device that one conditional node of a graph may read. */
+int graph_add_condition(uint64_t *address, void *graph, Context *context, unsigned initial,
+                        bool assigned);
+/* Return a value of a graph, or NULL. */
+Condition *graph_condition(const Graph *graph, uint64_t address);
+
+/* ---- executables.c
+ * ---------------------------------------------------------------------------------------------------------------
+ */
+
+typedef enum { CHANGE_NONE, CHANGE_TOPOLOGY, CHANGE_KIND, CHANGE_CONTEXT } ChangeKind;
+
+/* Why an executable graph cannot take another graph's operations. */
+typedef struct {
+    ChangeKind kind;
+    void *node, *from;
+} Change;
+
+/* `frees`: a launch frees what the last one left allocated. *cyclic may be NULL. */
+int graph_instantiate(void **executable, void *graph, bool frees, bool *cyclic);
+int graph_update(void *executable, void *graph, Change *change);
+int graph_destroy_executable(void *executable);
+int graph_upload(void *executable, void *stream);
+int graph_launch(void *executable, void *stream);
+/* Replace what a node does in an executable graph; the operation is freed if it fails. The node is
+ * that of the graph it was instantiated from. */
+int executable_set(void *executable, void *node, NodeKind kind, Op *op);
+int executable_set_child(void *executable, void *node, void *graph);
+int executable_enable(void *executable, void *node, bool enabled);
+int executable_enabled(void *executable, void *node, bool *enabled);
+
+/* ---- graph_memory.c
+ * -------------------------------------------------------------------------------------------------------------
+ */
+
+/* The data of an operation that allocates or frees in a graph. The vendor's may follow. */
+typedef struct {
+    uint64_t address;
+} GraphMemory;
+
+/* Make the operation of a node that allocates, with `extra` bytes for the vendor: its address is
+ * that of each launch. */
+int graph_allocation(BlockKind kind, Context *context, int device, size_t size, size_t extra,
+                     Op **op);
+/* Make the operation of a node that frees what a node allocates. */
+int graph_deallocation(const Graph *graph, uint64_t address, Op **op);
+/* Let a launch of a graph allocate and free. It fails if memory of an earlier launch is left,
+ * unless `frees`. */
+int graph_claim(const Graph *graph, bool frees);
+/* End an allocation: that of a graph is there again at the next launch. */
+void allocation_end(uint64_t address);
+/* The bytes of a device that graphs have, and the most since the last reset. */
+typedef struct {
+    uint64_t used, most_used, reserved, most_reserved;
+} GraphUsage;
+
+GraphUsage *graph_usage(int device);
+
+/* ---- user_objects.c
+ * -------------------------------------------------------------------------------------------------------------
+ */
+
+int user_object_create(void **handle, void *data, void (*destroy)(void *), unsigned references);
+int user_object_retain(void *handle, unsigned count);
+int user_object_release(void *handle, unsigned count);
+int graph_retain_object(void *graph, void *object, unsigned count, bool moves);
+int graph_release_object(void *graph, void *object, unsigned count);
+/* Let a copy of a graph have its objects too, and end the use of all. */
+void objects_copy(Graph *copy, const Graph *graph);
+void objects_drop(Graph *graph);
+
+/* ---- captures.c
+ * -----------------------------------------------------------------------------------------------------------------
  */
 
 typedef enum { CAPTURE_GLOBAL, CAPTURE_THREAD_LOCAL, CAPTURE_RELAXED } CaptureMode;
 typedef enum { CAPTURE_NONE, CAPTURE_ACTIVE, CAPTURE_INVALIDATED } CaptureStatus;
 
-typedef struct {
-    Op *op;
-    void *handle;
-    int *after; /* the nodes that it waits for */
-    int after_count;
-} Node;
-
-/* The nodes: shared by a graph, what was instantiated from it, and launches that have not run. */
-typedef struct {
-    int references;
-    Context *context;
-    Node *nodes;
-    int count;
-} Body;
-
-typedef struct {
-    void *handle;
-    Body *body;
-} Graph;
-
-/* The kinds of nodes, with the numbers of CUDA's type. */
-typedef enum { NODE_KERNEL, NODE_COPY, NODE_FILL, NODE_HOST } NodeKind;
-
-/* End one use of nodes. */
-void body_release(Body *body);
-
 int capture_begin(void *stream, CaptureMode mode);
+/* Begin a capture into a graph that is there; the first node waits for `nodes`. */
+int capture_begin_to(void *stream, void *graph, void *const *nodes, size_t count, CaptureMode mode);
 int capture_end(void *stream, void **graph);
+/* Replace the nodes that the next one of a stream waits for, or add to them. */
+int capture_set_front(void *stream, void *const *nodes, size_t count, bool adds);
+
+/* The nodes are valid until the next call for the stream. */
+typedef struct {
+    CaptureStatus status;
+    uint64_t number; /* of the capture */
+    void *graph;
+    void **nodes; /* that the next one of the stream waits for */
+    EdgeData *data;
+    size_t count;
+} CaptureInfo;
+
+int capture_info(void *stream, CaptureInfo *info);
 int capture_status(void *stream, CaptureStatus *status);
+/* Add a node for an operation of a stream. */
 int capture_add(Stream *stream, Op *op);
+/* The same for a kind that its operation does not show. */
+int capture_add_kind(Stream *stream, NodeKind kind, Op *op, Node **node);
 bool capture_active(const Stream *stream);
+/* Return the graph that a stream captures into. */
+Graph *capture_graph(const Stream *stream);
 void capture_invalidate(Stream *stream);
+/* Take a stream that is destroyed out of its capture, which ends if it began there. */
+void capture_leave(Stream *stream);
 /* Set the mode of this thread, and *mode to the one before. */
 int capture_exchange_mode(int *mode);
 /* Refuse what a capture cannot record, such as an allocation, as the modes of the captures and of
@@ -240,16 +444,6 @@ bool legacy_is_captured(const Stream *stream);
 int refuse_context_wait(void);
 /* Refuse a use of the legacy stream while a stream captures that it would wait for. */
 int refuse_legacy(Stream *stream);
-
-int graph_nodes(void *graph, void **nodes, size_t *count);
-int graph_node_kind(void *node, NodeKind *kind);
-int graph_destroy(void *graph);
-int graph_instantiate(void **executable, void *graph);
-/* Replace the nodes of an executable graph; *changed: the graphs differ in form. */
-int graph_update(void *executable, void *graph, bool *changed);
-int graph_destroy_executable(void *executable);
-int graph_upload(void *executable, void *stream);
-int graph_launch(void *executable, void *stream);
 
 /* ---- events.c
  * ------------------------------------------------------------------------------------------------------------------
@@ -272,13 +466,19 @@ typedef struct Event {
 int capture_record(Stream *stream, Event *event);
 int capture_wait(Stream *stream, Event *event);
 
+int event_of(void *handle, Event **event);
+/* Let an event stand for the last operation of a stream, which a graph's launch is. */
+void event_place(Event *event, Stream *stream);
+/* Make the operation of a node that records an event, or waits for it. */
+Op *event_op(NodeKind kind, Event *event);
 int event_create(void **handle, unsigned flags);
 int event_destroy(void *handle);
-int event_record(void *handle, void *stream);
+/* `external`: in a capture, the event is recorded by a node of the graph. */
+int event_record(void *handle, void *stream, bool external);
 int event_synchronize(void *handle);
 int event_query(void *handle);
 int event_elapsed(float *milliseconds, void *start, void *end);
-int stream_wait_event(void *stream, void *event);
+int stream_wait_event(void *stream, void *event, bool external);
 
 /* ---- allocations.c, pools.c
  * ------------------------------------------------------------------------------------------------------
@@ -341,6 +541,9 @@ typedef struct {
 enum { TO_DEVICE = 1, FROM_DEVICE = 2 };
 
 int submit_copy(Copy copy, void *stream, bool async, int kinds);
+/* Make the operation of a graph's node, with `extra` bytes for the vendor. It reads and writes when
+ * it runs. */
+int copy_op(const Copy *copy, int kinds, size_t extra, Op **op);
 /* Copy bytes in one piece. */
 int copy_linear(uint64_t to, uint64_t from, size_t size, void *stream, bool async, int kinds);
 
@@ -351,6 +554,7 @@ typedef struct {
 } Fill;
 
 int submit_fill(Fill fill, void *stream, bool async);
+int fill_op(const Fill *fill, Op **op);
 
 /* ---- launches.c
  * -------------------------------------------------------------------------------------------------------------------

@@ -22,12 +22,17 @@ static int run_record(Op *op) {
     return 0;
 }
 
+static int run_node_record(Op *op) {
+    ((EventUse *)op->data)->event->time = now();
+    return 0;
+}
+
 static int run_nothing(Op *op) {
     (void)op;
     return 0;
 }
 
-static int event_of(void *handle, Event **event) {
+int event_of(void *handle, Event **event) {
     *event = handle_get(HANDLE_EVENT, handle);
     return *event ? CODE_SUCCESS : CODE_INVALID_HANDLE;
 }
@@ -53,30 +58,51 @@ int event_destroy(void *handle) {
     return CODE_SUCCESS;
 }
 
-int event_record(void *handle, void *stream_handle) {
-    Stream *stream;
-    Event *event;
-    TRY(event_of(handle, &event));
-    TRY(stream_of(stream_handle, &stream));
-    CHECK(&event->context->group == stream->group, CODE_INVALID_HANDLE);
-    if (capture_active(stream))
-        return capture_record(stream, event);
-    Op *op = op_make("event record", run_record, NULL, sizeof(Record));
-    *(Record *)op->data = (Record){event, event->generation + 1};
-    TRY(submit(stream, op));
+void event_place(Event *event, Stream *stream) {
     event->generation++;
     event->stream = stream;
     event->number = stream->last;
     event->time = -1;
     event->graph = NULL;
-    return CODE_SUCCESS;
 }
 
-int stream_wait_event(void *stream_handle, void *handle) {
+Op *event_op(NodeKind kind, Event *event) {
+    bool records = kind == NODE_EVENT_RECORD;
+    Op *op = op_make(records ? "event record" : "event wait",
+                     records ? run_node_record : run_nothing, NULL, sizeof(EventUse));
+    *(EventUse *)op->data = (EventUse){event};
+    return op;
+}
+
+int event_record(void *handle, void *stream_handle, bool external) {
+    Node *node;
     Stream *stream;
     Event *event;
     TRY(event_of(handle, &event));
     TRY(stream_of(stream_handle, &stream));
+    CHECK(&event->context->group == stream->group, CODE_INVALID_HANDLE);
+    CHECK(!external || capture_active(stream), CODE_INVALID_VALUE);
+    if (external)
+        return capture_add_kind(stream, NODE_EVENT_RECORD, event_op(NODE_EVENT_RECORD, event),
+                                &node);
+    if (capture_active(stream))
+        return capture_record(stream, event);
+    Op *op = op_make("event record", run_record, NULL, sizeof(Record));
+    *(Record *)op->data = (Record){event, event->generation + 1};
+    TRY(submit(stream, op));
+    event_place(event, stream);
+    return CODE_SUCCESS;
+}
+
+int stream_wait_event(void *stream_handle, void *handle, bool external) {
+    Node *node;
+    Stream *stream;
+    Event *event;
+    TRY(event_of(handle, &event));
+    TRY(stream_of(stream_handle, &stream));
+    CHECK(!external || capture_active(stream), CODE_INVALID_VALUE);
+    if (external)
+        return capture_add_kind(stream, NODE_EVENT_WAIT, event_op(NODE_EVENT_WAIT, event), &node);
     if (event->graph || capture_active(stream))
         return capture_wait(stream, event);
     if (!event->stream)

@@ -20,21 +20,32 @@ static int run_fill(Op *op) {
     return 0;
 }
 
+static bool is_nothing(const Fill *fill) {
+    return !fill->width || !fill->height;
+}
+
+int fill_op(const Fill *fill, Op **op) {
+    size_t row = fill->width * fill->element;
+    CHECK(!is_nothing(fill) && fill->address % fill->element == 0, CODE_INVALID_VALUE);
+    CHECK(fill->height == 1 || (fill->pitch >= row && fill->pitch % fill->element == 0),
+          CODE_INVALID_VALUE);
+    TRY(check_range(fill->address, (fill->height - 1) * fill->pitch + row, "fill"));
+    *op = op_make("fill", run_fill, NULL, sizeof *fill);
+    *(Fill *)(*op)->data = *fill;
+    return CODE_SUCCESS;
+}
+
 int submit_fill(Fill fill, void *handle, bool async) {
     Stream *stream;
+    Op *op;
     TRY(stream_of(handle, &stream));
-    if (!fill.width || !fill.height)
-        return CODE_SUCCESS;
-    CHECK(fill.address % fill.element == 0, CODE_INVALID_VALUE);
-    CHECK(fill.height == 1 ||
-              (fill.pitch >= fill.width * fill.element && fill.pitch % fill.element == 0),
-          CODE_INVALID_VALUE);
-    size_t size = (fill.height - 1) * fill.pitch + fill.width * fill.element;
-    TRY(check_range(fill.address, size, "fill"));
-    if (!async)
-        TRY(refuse_in_capture());
-    Op *op = op_make("fill", run_fill, NULL, sizeof fill);
-    *(Fill *)op->data = fill;
+    CHECK(!is_nothing(&fill), CODE_SUCCESS);
+    TRY(fill_op(&fill, &op));
+    int code = async ? CODE_SUCCESS : refuse_in_capture();
+    if (code) {
+        op_free(op);
+        return code;
+    }
     Block *block = arena_block(fill.address, 1);
     return submit_and(stream, op, !async && (!block || block->kind != BLOCK_DEVICE));
 }

@@ -30,6 +30,7 @@ const char *handle_kind_name(int kind) {
         [HANDLE_LIBRARY] = "libraries",
         [HANDLE_KERNEL] = "kernels",
         [HANDLE_ARRAY] = "arrays",
+        [HANDLE_USER_OBJECT] = "user-objects",
     };
     return kind > 0 && kind < HANDLE_KINDS ? names[kind] : "unknown handles";
 }

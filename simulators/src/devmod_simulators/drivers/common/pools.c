@@ -12,7 +12,7 @@ static int run_allocate(Op *op) {
 
 static int run_free(Op *op) {
     note_freed(op->data[0], (const char *)(uintptr_t)op->data[1]);
-    arena_free(op->data[0]);
+    allocation_end(op->data[0]);
     return 0;
 }
 
@@ -52,12 +52,31 @@ int pool_destroy(Pool *pool) {
     return CODE_SUCCESS;
 }
 
+/* Record an allocation in a graph. */
+static int capture_allocation(uint64_t *address, size_t size, Stream *stream) {
+    Node *node;
+    Op *op;
+    Context *context = context_of_stream(stream);
+    TRY(graph_allocation(BLOCK_DEVICE, context, context->device, size, 0, &op));
+    *address = ((GraphMemory *)op->data)->address;
+    return capture_add_kind(stream, NODE_ALLOCATE, op, &node);
+}
+
+/* Record a free in a graph. */
+static int capture_free(uint64_t address, Stream *stream) {
+    Node *node;
+    Op *op;
+    TRY(graph_deallocation(capture_graph(stream), address, &op));
+    return capture_add_kind(stream, NODE_FREE, op, &node);
+}
+
 int pool_allocate(Pool *pool, uint64_t *address, size_t size, void *handle) {
     Stream *stream;
     Block *block;
     CHECK(address && size, CODE_INVALID_VALUE);
     TRY(stream_of(handle, &stream));
-    CHECK(!capture_active(stream), CODE_NOT_SUPPORTED);
+    if (capture_active(stream))
+        return capture_allocation(address, size, stream);
     Context *context = (Context *)stream->group;
     if (!pool)
         pool = pool_current(context->device);
@@ -79,11 +98,15 @@ int pool_free(uint64_t address, void *handle) {
     Block *block = arena_block(address, 1);
     CHECK(address, CODE_SUCCESS);
     TRY(stream_of(handle, &stream));
-    if (!block || block->start != address || block->kind != BLOCK_DEVICE || block->internal) {
+    if (capture_active(stream))
+        return capture_free(address, stream);
+    if (!block || block->start != address || block->kind != BLOCK_DEVICE || block->internal ||
+        (block->of_graph && !block->claimed)) {
         violation("0x%llx is freed and is not the start of a device allocation",
                   (unsigned long long)address);
         return CODE_INVALID_VALUE;
     }
+    block->claimed = false;
     Op *op = op_make("free", run_free, NULL, 2 * sizeof(uint64_t));
     op->data[0] = address;
     op->data[1] = (uintptr_t)note_freeing(block);

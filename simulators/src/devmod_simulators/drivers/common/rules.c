@@ -47,7 +47,7 @@ int stream_destroy(void *handle) {
     Stream *stream = handle_get(HANDLE_STREAM, handle);
     CHECK(stream, CODE_INVALID_HANDLE);
     if (capture_active(stream))
-        capture_invalidate(stream);
+        capture_leave(stream);
     handle_drop(HANDLE_STREAM, handle);
     stream_retire(stream); /* its work goes on */
     return CODE_SUCCESS;
@@ -94,22 +94,21 @@ int context_synchronize(void) {
 /* ---- functions of the host in a stream
  * ----------------------------------------------------------------------------------- */
 
-typedef struct {
-    void (*function)(void *);
-    void *data;
-} HostCall;
-
 static int run_host_call(Op *op) {
     HostCall *call = (HostCall *)op->data;
     call_unlocked(call->function, call->data);
     return 0;
 }
 
+Op *host_call_op(void (*function)(void *), void *data) {
+    Op *op = op_make("host function", run_host_call, NULL, sizeof(HostCall));
+    *(HostCall *)op->data = (HostCall){function, data};
+    return op;
+}
+
 int stream_call(void *handle, void (*function)(void *), void *data) {
     Stream *stream;
     CHECK(function, CODE_INVALID_VALUE);
     TRY(stream_of(handle, &stream));
-    Op *op = op_make("host function", run_host_call, NULL, sizeof(HostCall));
-    *(HostCall *)op->data = (HostCall){function, data};
-    return submit(stream, op);
+    return submit(stream, host_call_op(function, data));
 }

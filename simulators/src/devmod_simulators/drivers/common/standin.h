@@ -62,6 +62,8 @@ typedef struct {
     unsigned flags;
     bool live;
     struct Pool *pool; /* of a stream-ordered allocation */
+    bool of_graph;     /* a node of a graph allocates it: freed, it keeps its address */
+    bool claimed;      /* of a graph: a launch has allocated it and nothing has freed it */
     bool internal; /* the driver's own, such as a module's globals: nobody else may free it, and the
                       report leaves it out */
     void *owner;
@@ -86,6 +88,8 @@ int arena_allocate(BlockKind kind, int device, uint64_t size, uint64_t limit, vo
 /* Free the block that starts at `start`; the memory behind it is gone. Return whether there is one.
  */
 bool arena_free(uint64_t start);
+/* Give a block the contents of new memory. */
+void arena_renew(const Block *block);
 /* Free all blocks of an owner. */
 void arena_free_owner(void *owner);
 /* Return the block that contains [address, address + size), or NULL. The pointer is valid until the
@@ -119,6 +123,7 @@ enum {
     HANDLE_LIBRARY,
     HANDLE_KERNEL,
     HANDLE_ARRAY,
+    HANDLE_USER_OBJECT,
     HANDLE_KINDS
 };
 
@@ -159,6 +164,8 @@ struct Op {
     int (*run)(Op *op);
     void (*drop)(Op *op); /* frees what `data` holds; may be NULL */
     const char *what;
+    int references;  /* of a graph's operation, which never changes: copies of the graph share it */
+    size_t size;     /* of the data */
     uint64_t data[]; /* the operation's own */
 };
 
@@ -192,6 +199,7 @@ struct Stream {
 
 /* Return a new operation with `size` bytes of data, zeros. */
 Op *op_make(const char *what, int (*run)(Op *), void (*drop)(Op *), size_t size);
+/* End one use of an operation. */
 void op_free(Op *op);
 /* Let `op` wait for the work of `stream` up to `number`. */
 void op_wait(Op *op, Stream *stream, uint64_t number);

@@ -22,10 +22,14 @@ Op *op_make(const char *what, int (*run)(Op *), void (*drop)(Op *), size_t size)
     op->what = what;
     op->run = run;
     op->drop = drop;
+    op->references = 1;
+    op->size = size;
     return op;
 }
 
 void op_free(Op *op) {
+    if (--op->references)
+        return;
     if (op->drop)
         op->drop(op);
     free(op->waits);

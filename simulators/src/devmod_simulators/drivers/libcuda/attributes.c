@@ -9,10 +9,12 @@ CUresult take_attributes(Launch *launch, const CUlaunchAttribute *attributes, un
         case CU_LAUNCH_ATTRIBUTE_IGNORE:
         case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
         case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-        case CU_LAUNCH_ATTRIBUTE_PRIORITY:
         case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
         case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
         case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+            break;
+        case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+            launch->priority = value->priority;
             break;
         case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
             launch->cooperative = value->cooperative != 0;

@@ -88,7 +88,7 @@ static CUresult set_space(Side *side, CUmemorytype type, const void *host, CUdev
     return set_side(side, type, host, device, at[2] * slice + at[1] * pitch + at[0], pitch, slice);
 }
 
-static CUresult copy_3d(const CUDA_MEMCPY3D *p, CUstream stream, bool async) {
+CUresult read_copy(const CUDA_MEMCPY3D *p, Copy *result, int *kinds) {
     CHECK(p, CUDA_ERROR_INVALID_VALUE);
     Copy copy = {.width = p->WidthInBytes, .height = p->Height, .depth = p->Depth};
     const size_t extent[3] = {p->WidthInBytes, p->Height, p->Depth};
@@ -98,8 +98,16 @@ static CUresult copy_3d(const CUDA_MEMCPY3D *p, CUstream stream, bool async) {
                   p->dstPitch, p->dstHeight, extent));
     TRY(set_space(&copy.from, p->srcMemoryType, p->srcHost, p->srcDevice, p->srcArray, from,
                   p->srcPitch, p->srcHeight, extent));
-    int kinds = (p->dstMemoryType == CU_MEMORYTYPE_DEVICE ? TO_DEVICE : 0) |
-                (p->srcMemoryType == CU_MEMORYTYPE_DEVICE ? FROM_DEVICE : 0);
+    *kinds = (p->dstMemoryType == CU_MEMORYTYPE_DEVICE ? TO_DEVICE : 0) |
+             (p->srcMemoryType == CU_MEMORYTYPE_DEVICE ? FROM_DEVICE : 0);
+    *result = copy;
+    return CUDA_SUCCESS;
+}
+
+static CUresult copy_3d(const CUDA_MEMCPY3D *p, CUstream stream, bool async) {
+    Copy copy;
+    int kinds;
+    TRY(read_copy(p, &copy, &kinds));
     return submit_copy(copy, stream, async, kinds);
 }
 

@@ -134,14 +134,32 @@ typedef struct {
     CUfunction handle;
     uint32_t grid[3], block[3], cluster[3], preferred[3], shared;
     bool cooperative, programmatic, non_portable;
+    int priority;
+    CUfunction asked;  /* the handle of a function, or of a library's kernel */
+    void **param_list; /* the address of each parameter below */
     unsigned char params[];
 } Launch;
+
+/* Make the operation of a launch, which is checked. */
+CUresult launch_op(const CUlaunchConfig *config, CUfunction f, void **params, void **extra,
+                   bool cooperative, Op **op);
+/* Make the operation of the same launch with more attributes. */
+CUresult launch_op_with(const Op *op, const CUlaunchAttribute *attribute, Op **result);
 
 /* Check a launch against its kernel and device, and complete its cluster. */
 CUresult check_dimensions(const Launch *launch, int device);
 CUresult check_cluster(Launch *launch, int device);
 CUresult check_resources(const Launch *launch, int device);
 CUresult take_attributes(Launch *launch, const CUlaunchAttribute *attributes, unsigned count);
+
+/* ---- copies.c, graph_nodes.c
+ * ------------------------------------------------------------------------------------------------
+ */
+
+/* Read the parameters of a copy, and which sides must be memory of a device. */
+CUresult read_copy(const CUDA_MEMCPY3D *params, Copy *copy, int *kinds);
+/* Return the parameters of a node. They may point into it. */
+CUresult describe_node(CUgraphNode handle, CUgraphNodeParams *params);
 
 /* ---- textures.c
  * -------------------------------------------------------------------------------------------------------------

@@ -15,23 +15,19 @@ CUresult CUDAAPI cuEventDestroy(CUevent hEvent) {
     return event_destroy(hEvent);
 }
 
-FORWARD(cuEventRecord, CURRENT, event_record(hEvent, hStream), CUevent hEvent, CUstream hStream)
+FORWARD(cuEventRecord, CURRENT, event_record(hEvent, hStream, false), CUevent hEvent,
+        CUstream hStream)
 
 CUresult CUDAAPI cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags) {
     ENTER(CURRENT);
     CHECK(!(flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL), CUDA_ERROR_INVALID_VALUE);
-    if (!flags)
-        return event_record(hEvent, hStream);
-    CaptureStatus status;
-    TRY(capture_status(hStream, &status));
-    CHECK(status != CAPTURE_NONE, CUDA_ERROR_INVALID_VALUE);
-    return CUDA_ERROR_NOT_SUPPORTED; /* graphs have no nodes of events */
+    return event_record(hEvent, hStream, flags & CU_EVENT_RECORD_EXTERNAL);
 }
 
 CUresult CUDAAPI cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags) {
     ENTER(CURRENT);
     CHECK(!(Flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL), CUDA_ERROR_INVALID_VALUE);
-    return stream_wait_event(hStream, hEvent);
+    return stream_wait_event(hStream, hEvent, Flags & CU_EVENT_WAIT_EXTERNAL);
 }
 
 CUresult CUDAAPI cuEventSynchronize(CUevent hEvent) {

@@ -1,43 +1,144 @@
-/* Graphs. */
+/* Graphs as a whole: what they are made of, executable graphs, launches, what belongs to them. */
 #include "cuda_standin.h"
 
 #include <string.h>
 #include <unistd.h>
 
+CUresult CUDAAPI cuGraphCreate(CUgraph *phGraph, unsigned int flags) {
+    ENTER(READY);
+    CHECK(!flags, CUDA_ERROR_INVALID_VALUE);
+    return graph_create((void **)phGraph);
+}
+
 FORWARD(cuGraphDestroy, READY, graph_destroy(hGraph), CUgraph hGraph)
+FORWARD(cuGraphClone, READY, graph_clone((void **)phGraphClone, originalGraph),
+        CUgraph *phGraphClone, CUgraph originalGraph)
 FORWARD(cuGraphGetNodes, READY, graph_nodes(hGraph, (void **)nodes, numNodes), CUgraph hGraph,
         CUgraphNode *nodes, size_t *numNodes)
 FORWARD(cuGraphNodeGetType, READY, graph_node_kind(hNode, (NodeKind *)type), CUgraphNode hNode,
         CUgraphNodeType *type)
+FORWARD(cuGraphDestroyNode, READY, node_destroy(hNode), CUgraphNode hNode)
+
+CUresult CUDAAPI cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOriginalNode,
+                                        CUgraph hClonedGraph) {
+    ENTER(READY);
+    const Graph *clone = graph_of(hClonedGraph);
+    const Node *original = node_of(hOriginalNode);
+    CHECK(phNode && clone && original, CUDA_ERROR_INVALID_VALUE);
+    const Node *node = graph_counterpart(clone, original);
+    CHECK(node, CUDA_ERROR_INVALID_VALUE);
+    *phNode = node->handle;
+    return CUDA_SUCCESS;
+}
+
+#if CUDA_VERSION >= 13010 /* headers of CUDA 13.0 lack them */
+CUresult CUDAAPI cuGraphNodeGetContainingGraph(CUgraphNode hNode, CUgraph *phGraph) {
+    ENTER(READY);
+    const Node *node = node_of(hNode);
+    CHECK(node && phGraph, CUDA_ERROR_INVALID_VALUE);
+    *phGraph = node->graph->handle;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuGraphNodeGetLocalId(CUgraphNode hNode, unsigned int *nodeId) {
+    ENTER(READY);
+    const Node *node = node_of(hNode);
+    CHECK(node && nodeId, CUDA_ERROR_INVALID_VALUE);
+    *nodeId = (unsigned)node->number;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuGraphGetId(CUgraph hGraph, unsigned int *graphId) {
+    ENTER(READY);
+    const Graph *graph = graph_of(hGraph);
+    CHECK(graph && graphId, CUDA_ERROR_INVALID_VALUE);
+    *graphId = (unsigned)graph->number;
+    return CUDA_SUCCESS;
+}
+#endif
+
+CUresult CUDAAPI cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHandle_out,
+                                                CUgraph hGraph, CUcontext ctx,
+                                                unsigned int defaultLaunchValue,
+                                                unsigned int flags) {
+    ENTER(CURRENT);
+    Context *context = current_context();
+    uint64_t address;
+    CHECK(pHandle_out && !(flags & ~(unsigned)CU_GRAPH_COND_ASSIGN_DEFAULT),
+          CUDA_ERROR_INVALID_VALUE);
+    if (ctx)
+        TRY(context_of(ctx, &context));
+    TRY(graph_add_condition(&address, hGraph, context, defaultLaunchValue, flags != 0));
+    *pHandle_out = address;
+    return CUDA_SUCCESS;
+}
+
+/* ---- executable graphs
+ * ------------------------------------------------------------------------------------------------------------
+ */
+
+static CUresult instantiate(CUgraphExec *result, CUgraph graph, unsigned long long flags,
+                            bool *cyclic) {
+    unsigned long long frees = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH,
+                       device = CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH,
+                       known = frees | device | CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
+                               CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
+    CHECK(!(flags & ~known), CUDA_ERROR_INVALID_VALUE);
+    CHECK(!(flags & frees) || !(flags & device), CUDA_ERROR_INVALID_VALUE);
+    return graph_instantiate((void **)result, graph, flags & frees, cyclic);
+}
 
 CUresult CUDAAPI cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph,
                                     unsigned long long flags) {
     ENTER(CURRENT);
-    CHECK(!(flags & ~(unsigned long long)CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH),
-          CUDA_ERROR_INVALID_VALUE);
-    return graph_instantiate((void **)phGraphExec, hGraph);
+    CHECK(!(flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD), CUDA_ERROR_INVALID_VALUE);
+    return instantiate(phGraphExec, hGraph, flags, NULL);
 }
 
 CUresult CUDAAPI cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph,
                                               CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams) {
     ENTER(CURRENT);
+    bool cyclic = false;
     CHECK(instantiateParams, CUDA_ERROR_INVALID_VALUE);
-    CUresult code = graph_instantiate((void **)phGraphExec, hGraph);
+    CUresult code = instantiate(phGraphExec, hGraph, instantiateParams->flags, &cyclic);
+    instantiateParams->hErrNode_out = NULL;
     instantiateParams->result_out =
         code ? CUDA_GRAPH_INSTANTIATE_ERROR : CUDA_GRAPH_INSTANTIATE_SUCCESS;
+    if (cyclic)
+        instantiateParams->result_out = CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE;
     return code;
 }
 
 CUresult CUDAAPI cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph,
                                    CUgraphExecUpdateResultInfo *resultInfo) {
+    static const CUgraphExecUpdateResult results[] = {
+        [CHANGE_NONE] = CU_GRAPH_EXEC_UPDATE_ERROR,
+        [CHANGE_TOPOLOGY] = CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED,
+        [CHANGE_KIND] = CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED,
+        [CHANGE_CONTEXT] = CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE};
     ENTER(CURRENT);
-    bool changed = false;
+    Change change = {CHANGE_NONE, NULL, NULL};
     CHECK(resultInfo, CUDA_ERROR_INVALID_VALUE);
     memset(resultInfo, 0, sizeof *resultInfo);
-    CUresult code = graph_update(hGraphExec, hGraph, &changed);
-    if (changed)
-        resultInfo->result = CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+    CUresult code = graph_update(hGraphExec, hGraph, &change);
+    if (code)
+        resultInfo->result = results[change.kind];
+    resultInfo->errorNode = change.node;
+    resultInfo->errorFromNode = change.from;
     return code;
+}
+
+FORWARD(cuGraphNodeSetEnabled, READY, executable_enable(hGraphExec, hNode, isEnabled != 0),
+        CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled)
+
+CUresult CUDAAPI cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode,
+                                       unsigned int *isEnabled) {
+    ENTER(READY);
+    bool enabled;
+    CHECK(isEnabled, CUDA_ERROR_INVALID_VALUE);
+    TRY(executable_enabled(hGraphExec, hNode, &enabled));
+    *isEnabled = enabled;
+    return CUDA_SUCCESS;
 }
 
 FORWARD(cuGraphExecDestroy, READY, graph_destroy_executable(hGraphExec), CUgraphExec hGraphExec)
@@ -84,4 +185,70 @@ CUresult CUDAAPI cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream) {
     CUresult code = launch_noted(hGraphExec, hStream, place < 0);
     forget_graph(place);
     return code;
+}
+
+/* ---- user objects
+ * -----------------------------------------------------------------------------------------------------------
+ */
+
+CUresult CUDAAPI cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhostFn destroy,
+                                    unsigned int initialRefcount, unsigned int flags) {
+    ENTER(READY);
+    CHECK(flags == CU_USER_OBJECT_NO_DESTRUCTOR_SYNC, CUDA_ERROR_INVALID_VALUE);
+    return user_object_create((void **)object_out, ptr, destroy, initialRefcount);
+}
+
+FORWARD(cuUserObjectRetain, READY, user_object_retain(object, count), CUuserObject object,
+        unsigned int count)
+FORWARD(cuUserObjectRelease, READY, user_object_release(object, count), CUuserObject object,
+        unsigned int count)
+
+CUresult CUDAAPI cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned int count,
+                                         unsigned int flags) {
+    ENTER(READY);
+    CHECK(!(flags & ~(unsigned)CU_GRAPH_USER_OBJECT_MOVE), CUDA_ERROR_INVALID_VALUE);
+    return graph_retain_object(graph, object, count, flags & CU_GRAPH_USER_OBJECT_MOVE);
+}
+
+FORWARD(cuGraphReleaseUserObject, READY, graph_release_object(graph, object, count), CUgraph graph,
+        CUuserObject object, unsigned int count)
+
+/* ---- memory
+ * ---------------------------------------------------------------------------------------------------------------
+ */
+
+CUresult CUDAAPI cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr,
+                                              void *value) {
+    ENTER(READY);
+    CHECK(device_valid(device), CUDA_ERROR_INVALID_DEVICE);
+    const GraphUsage *usage = graph_usage(device);
+    const uint64_t values[] = {[CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT] = usage->used,
+                               [CU_GRAPH_MEM_ATTR_USED_MEM_HIGH] = usage->most_used,
+                               [CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT] = usage->reserved,
+                               [CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH] = usage->most_reserved};
+    CHECK(value && (unsigned)attr <= CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH, CUDA_ERROR_INVALID_VALUE);
+    *(cuuint64_t *)value = values[attr];
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr,
+                                              void *value) {
+    ENTER(READY);
+    CHECK(device_valid(device), CUDA_ERROR_INVALID_DEVICE);
+    CHECK(value && !*(cuuint64_t *)value, CUDA_ERROR_INVALID_VALUE); /* it can only be reset */
+    GraphUsage *usage = graph_usage(device);
+    if (attr == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH)
+        usage->most_used = usage->used;
+    else if (attr == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH)
+        usage->most_reserved = usage->reserved;
+    else
+        return CUDA_ERROR_INVALID_VALUE;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDeviceGraphMemTrim(CUdevice device) {
+    ENTER(READY);
+    CHECK(device_valid(device), CUDA_ERROR_INVALID_DEVICE);
+    graph_usage(device)->reserved = graph_usage(device)->used;
+    return CUDA_SUCCESS;
 }

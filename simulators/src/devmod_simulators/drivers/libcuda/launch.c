@@ -129,15 +129,30 @@ static CUresult check_context(const Context *context) {
     return strcmp(outcome, "context") ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-static CUresult launch(const CUlaunchConfig *config, CUfunction f, void **params, void **extra,
-                       bool cooperative) {
+/* Make the operation of a launch of a function, with room for its parameters and their addresses.
+ */
+static Op *make_launch(const Function *function) {
+    const Kernel *kernel = function->kernel;
+    size_t bytes = (kernel->param_bytes + sizeof(void *) - 1) / sizeof(void *) * sizeof(void *);
+    size_t list = kernel->param_count * sizeof(void *);
+    return op_make("launch", run_launch, NULL, sizeof(Launch) + bytes + list);
+}
+
+/* Let the list of a launch have the addresses of its parameters. */
+static void list_params(Op *op) {
+    Launch *launch = (Launch *)op->data;
+    const Kernel *kernel = launch->function->kernel;
+    size_t list = op->size - kernel->param_count * sizeof(void *);
+    launch->param_list = (void **)((char *)op->data + list);
+    for (uint32_t i = 0; i < kernel->param_count; i++)
+        launch->param_list[i] = launch->params + kernel->params[i].offset;
+}
+
+CUresult launch_op(const CUlaunchConfig *config, CUfunction f, void **params, void **extra,
+                   bool cooperative, Op **result) {
     Function *function;
-    Stream *stream;
     TRY(function_of(f, &function));
-    TRY(stream_of(config->hStream, &stream));
-    CHECK(stream->group == &function->module->context->group, CUDA_ERROR_INVALID_HANDLE);
-    TRY(check_context(function->module->context));
-    Op *op = op_make("launch", run_launch, NULL, sizeof(Launch) + function->kernel->param_bytes);
+    Op *op = make_launch(function);
     Launch *launch = (Launch *)op->data;
     *launch = (Launch){
         .function = function,
@@ -146,13 +161,51 @@ static CUresult launch(const CUlaunchConfig *config, CUfunction f, void **params
         .block = {config->blockDimX, config->blockDimY, config->blockDimZ},
         .shared = config->sharedMemBytes,
         .cooperative = cooperative,
+        .asked = f,
     };
+    list_params(op);
     CUresult code = fill_launch(launch, config, params, extra);
     if (code) {
         op_free(op);
         return code;
     }
-    note(launch);
+    *result = op;
+    return CUDA_SUCCESS;
+}
+
+CUresult launch_op_with(const Op *op, const CUlaunchAttribute *attribute, Op **result) {
+    const Launch *launch = (const Launch *)op->data;
+    int device = launch->function->module->context->device;
+    Op *copy = make_launch(launch->function);
+    memcpy(copy->data, op->data, op->size);
+    list_params(copy);
+    CUresult code = take_attributes((Launch *)copy->data, attribute, 1);
+    uint32_t *cluster = ((Launch *)copy->data)->cluster;
+    if (cluster[0] * cluster[1] * cluster[2] == 1)
+        cluster[0] = 0; /* none, as before its check */
+    if (!code)
+        code = check_cluster((Launch *)copy->data, device);
+    if (!code)
+        code = check_resources((Launch *)copy->data, device);
+    if (code) {
+        op_free(copy);
+        return code;
+    }
+    *result = copy;
+    return CUDA_SUCCESS;
+}
+
+static CUresult launch(const CUlaunchConfig *config, CUfunction f, void **params, void **extra,
+                       bool cooperative) {
+    Function *function;
+    Stream *stream;
+    Op *op;
+    TRY(function_of(f, &function));
+    TRY(stream_of(config->hStream, &stream));
+    CHECK(stream->group == &function->module->context->group, CUDA_ERROR_INVALID_HANDLE);
+    TRY(check_context(function->module->context));
+    TRY(launch_op(config, f, params, extra, cooperative, &op));
+    note((const Launch *)op->data);
     return submit(stream, op);
 }
 

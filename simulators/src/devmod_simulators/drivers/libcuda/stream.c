@@ -65,16 +65,45 @@ FORWARD(cuStreamEndCapture, CURRENT, capture_end(hStream, (void **)phGraph), CUs
 FORWARD(cuStreamIsCapturing, CURRENT, capture_status(hStream, (CaptureStatus *)captureStatus),
         CUstream hStream, CUstreamCaptureStatus *captureStatus)
 
+CUresult CUDAAPI cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph,
+                                             const CUgraphNode *dependencies,
+                                             const CUgraphEdgeData *dependencyData,
+                                             size_t numDependencies, CUstreamCaptureMode mode) {
+    ENTER(CURRENT);
+    (void)dependencyData; /* the next node waits for the whole of them */
+    return capture_begin_to(hStream, hGraph, (void *const *)dependencies, numDependencies,
+                            (CaptureMode)mode);
+}
+
+CUresult CUDAAPI cuStreamUpdateCaptureDependencies(CUstream hStream, CUgraphNode *dependencies,
+                                                   const CUgraphEdgeData *dependencyData,
+                                                   size_t numDependencies, unsigned int flags) {
+    ENTER(CURRENT);
+    (void)dependencyData;
+    CHECK(flags <= CU_STREAM_SET_CAPTURE_DEPENDENCIES, CUDA_ERROR_INVALID_VALUE);
+    return capture_set_front(hStream, (void *const *)dependencies, numDependencies,
+                             flags == CU_STREAM_ADD_CAPTURE_DEPENDENCIES);
+}
+
 CUresult CUDAAPI cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captureStatus_out,
                                         cuuint64_t *id_out, CUgraph *graph_out,
                                         const CUgraphNode **dependencies_out,
                                         const CUgraphEdgeData **edgeData_out,
                                         size_t *numDependencies_out) {
     ENTER(CURRENT);
-    CHECK(!graph_out && !dependencies_out && !edgeData_out && !numDependencies_out,
-          CUDA_ERROR_NOT_SUPPORTED);
-    TRY(capture_status(hStream, (CaptureStatus *)captureStatus_out));
+    CaptureInfo info = {0};
+    CHECK(captureStatus_out, CUDA_ERROR_INVALID_VALUE);
+    TRY(capture_info(hStream, &info));
+    *captureStatus_out = (CUstreamCaptureStatus)info.status;
     if (id_out)
-        *id_out = (uintptr_t)hStream;
+        *id_out = info.number;
+    if (graph_out)
+        *graph_out = info.graph;
+    if (dependencies_out)
+        *dependencies_out = (const CUgraphNode *)info.nodes;
+    if (edgeData_out)
+        *edgeData_out = (const CUgraphEdgeData *)info.data;
+    if (numDependencies_out)
+        *numDependencies_out = info.count;
     return CUDA_SUCCESS;
 }

@@ -1,0 +1,686 @@
+/* Nodes of graphs: their parameters, when they are added, read and replaced. */
+#include "cuda_standin.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The data of an allocation: the parameters, and the devices that may access it behind them. */
+typedef struct {
+    GraphMemory memory;
+    CUDA_MEM_ALLOC_NODE_PARAMS params;
+    CUmemAccessDesc access[];
+} Allocation;
+
+/* The data of a copy. One that a stream captured has no parameters. */
+typedef struct {
+    Copy copy;
+    CUDA_MEMCPY3D params;
+} GraphCopy;
+
+/* ---- operations
+ * -----------------------------------------------------------------------------------------------------------
+ */
+
+/* Set *context to that of a handle, or to the current one for NULL. */
+static CUresult node_context(CUcontext handle, Context **context) {
+    *context = current_context();
+    if (handle)
+        return context_of(handle, context);
+    return *context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+static CUresult kernel_op(const CUDA_KERNEL_NODE_PARAMS_v3 *params, Op **op, Context **context) {
+    CUfunction function = params->func ? params->func : (CUfunction)params->kern;
+    CUlaunchConfig config = {.gridDimX = params->gridDimX,
+                             .gridDimY = params->gridDimY,
+                             .gridDimZ = params->gridDimZ,
+                             .blockDimX = params->blockDimX,
+                             .blockDimY = params->blockDimY,
+                             .blockDimZ = params->blockDimZ,
+                             .sharedMemBytes = params->sharedMemBytes};
+    TRY(node_context(params->ctx, context));
+    CHECK(stack_push(*context), CUDA_ERROR_INVALID_CONTEXT); /* a library's kernel is there too */
+    CUresult code = launch_op(&config, function, params->kernelParams, params->extra, false, op);
+    stack_pop(&(Context *){NULL});
+    CHECK(!code, code);
+    Context *own = ((const Launch *)(*op)->data)->function->module->context;
+    if (params->ctx && own != *context) {
+        op_free(*op);
+        return CUDA_ERROR_INVALID_CONTEXT;
+    }
+    *context = own;
+    return CUDA_SUCCESS;
+}
+
+static CUresult memcpy_op(const CUDA_MEMCPY3D *params, Op **op) {
+    Copy copy;
+    int kinds;
+    TRY(read_copy(params, &copy, &kinds));
+    TRY(copy_op(&copy, kinds, sizeof(GraphCopy) - sizeof(Copy), op));
+    ((GraphCopy *)(*op)->data)->params = *params;
+    return CUDA_SUCCESS;
+}
+
+static CUresult memset_op(const CUDA_MEMSET_NODE_PARAMS_v2 *params, Op **op) {
+    size_t element = params->elementSize;
+    CHECK(element == 1 || element == 2 || element == 4, CUDA_ERROR_INVALID_VALUE);
+    Fill fill = {.address = params->dst,
+                 .pitch = params->pitch,
+                 .width = params->width,
+                 .height = params->height,
+                 .element = element,
+                 .value = params->value};
+    return fill_op(&fill, op);
+}
+
+static CUresult allocation_op(const CUDA_MEM_ALLOC_NODE_PARAMS_v2 *params, Context *context,
+                              Op **op) {
+    const CUmemPoolProps *props = &params->poolProps;
+    size_t access = params->accessDescCount * sizeof(CUmemAccessDesc);
+    bool on_device = props->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+    BlockKind kind = on_device ? BLOCK_DEVICE : BLOCK_HOST;
+    if ((int)props->allocType == 2) /* CU_MEM_ALLOCATION_TYPE_MANAGED, which CUDA 12 lacks */
+        kind = BLOCK_MANAGED;
+    int device = on_device ? props->location.id : context->device;
+    CHECK(params->accessDescCount <= DEVICES && (params->accessDescs || !access),
+          CUDA_ERROR_INVALID_VALUE);
+    CHECK(!props->handleTypes && device_valid(device), CUDA_ERROR_INVALID_VALUE);
+    size_t extra = sizeof(Allocation) - sizeof(GraphMemory) + access;
+    TRY(graph_allocation(kind, context, device, params->bytesize, extra, op));
+    Allocation *allocation = (Allocation *)(*op)->data;
+    memcpy(&allocation->params, params, sizeof allocation->params);
+    allocation->params.dptr = allocation->memory.address;
+    if (access)
+        memcpy(allocation->access, params->accessDescs, access);
+    allocation->params.accessDescs = access ? allocation->access : NULL;
+    return CUDA_SUCCESS;
+}
+
+static CUresult event_node_op(NodeKind kind, CUevent handle, Op **op) {
+    Event *event;
+    TRY(event_of(handle, &event));
+    *op = event_op(kind, event);
+    return CUDA_SUCCESS;
+}
+
+static CUresult conditional_op(const CUDA_CONDITIONAL_NODE_PARAMS *params, const Graph *graph,
+                               Op **op) {
+    const Condition *condition = graph_condition(graph, params->handle);
+    unsigned most[] = {[CU_GRAPH_COND_TYPE_IF] = 2,
+                       [CU_GRAPH_COND_TYPE_WHILE] = 1,
+                       [CU_GRAPH_COND_TYPE_SWITCH] = UINT16_MAX};
+    CHECK(condition && !condition->used, CUDA_ERROR_INVALID_VALUE);
+    CHECK((unsigned)params->type <= CU_GRAPH_COND_TYPE_SWITCH, CUDA_ERROR_INVALID_VALUE);
+    CHECK(params->size && params->size <= most[params->type], CUDA_ERROR_INVALID_VALUE);
+    *op = op_make("conditional", NULL, NULL, sizeof(Conditional));
+    *(Conditional *)(*op)->data = (Conditional){params->handle, (int)params->type, params->size};
+    return CUDA_SUCCESS;
+}
+
+/* Check the graph of a child graph node. */
+static CUresult check_child(const CUDA_CHILD_GRAPH_NODE_PARAMS *params, const Graph *graph) {
+    const Graph *child = graph_of(params->graph);
+    CHECK(child && child != graph, CUDA_ERROR_INVALID_VALUE);
+    CHECK(!graph_has_kind(child, NODE_CONDITIONAL), CUDA_ERROR_NOT_SUPPORTED);
+    if (params->ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE) {
+        CHECK(!child->owned && !child->captures, CUDA_ERROR_INVALID_VALUE);
+        return CUDA_SUCCESS;
+    }
+    CHECK(params->ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE, CUDA_ERROR_INVALID_VALUE);
+    CHECK(!graph_has_memory(child), CUDA_ERROR_NOT_SUPPORTED);
+    return CUDA_SUCCESS;
+}
+
+/* Make the operation of a node of a graph from its parameters: *op is NULL for kinds without. */
+static CUresult make_op(const CUgraphNodeParams *params, const Graph *graph, Op **op,
+                        Context **context) {
+    *op = NULL;
+    *context = NULL;
+    switch (params->type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+        return kernel_op(&params->kernel, op, context);
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+        TRY(node_context(params->memcpy.copyCtx, context));
+        return memcpy_op(&params->memcpy.copyParams, op);
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+        TRY(node_context(params->memset.ctx, context));
+        return memset_op(&params->memset, op);
+    case CU_GRAPH_NODE_TYPE_HOST:
+        CHECK(params->host.fn, CUDA_ERROR_INVALID_VALUE);
+        *op = host_call_op(params->host.fn, params->host.userData);
+        return CUDA_SUCCESS;
+    case CU_GRAPH_NODE_TYPE_GRAPH:
+        return check_child(&params->graph, graph);
+    case CU_GRAPH_NODE_TYPE_EMPTY:
+        return CUDA_SUCCESS;
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+        return event_node_op(NODE_EVENT_WAIT, params->eventWait.event, op);
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+        return event_node_op(NODE_EVENT_RECORD, params->eventRecord.event, op);
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+        TRY(node_context(NULL, context));
+        return allocation_op(&params->alloc, *context, op);
+    case CU_GRAPH_NODE_TYPE_MEM_FREE:
+        return graph_deallocation(graph, params->free.dptr, op);
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+        TRY(node_context(params->conditional.ctx, context));
+        return conditional_op(&params->conditional, graph, op);
+    default:
+        explain("the simulated driver has no nodes of type %d", (int)params->type);
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+}
+
+/* ---- adding
+ * ---------------------------------------------------------------------------------------------------------------
+ */
+
+static void add_children(Node *node, const CUgraphNodeParams *params) {
+    bool conditional = params->type == CU_GRAPH_NODE_TYPE_CONDITIONAL;
+    int count = conditional ? (int)params->conditional.size : 1;
+    Graph **children = calloc((size_t)count, sizeof(Graph *));
+    if (!children)
+        abort();
+    for (int i = 0; conditional && i < count; i++) {
+        children[i] = graph_make();
+        children[i]->handle = handle_make(HANDLE_GRAPH, children[i], NULL);
+    }
+    if (!conditional) {
+        children[0] = graph_of(params->graph.graph);
+        if (params->graph.ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE)
+            children[0] = graph_copy(children[0], true);
+    }
+    node_adopt(node, children, count);
+}
+
+/* Return whether the graph that belongs to a node may have a node of a kind. */
+static bool permits(const Graph *graph, CUgraphNodeType type) {
+    bool memory = type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || type == CU_GRAPH_NODE_TYPE_MEM_FREE;
+    bool other = type == CU_GRAPH_NODE_TYPE_HOST || type == CU_GRAPH_NODE_TYPE_WAIT_EVENT ||
+                 type == CU_GRAPH_NODE_TYPE_EVENT_RECORD;
+    return !(graph->owned && memory) && !(graph->is_body && other);
+}
+
+static CUresult add(CUgraphNode *result, CUgraph handle, const CUgraphNode *before,
+                    const CUgraphEdgeData *data, size_t count, CUgraphNodeParams *params) {
+    Graph *graph = graph_of(handle);
+    Context *context;
+    Node *node;
+    Op *op;
+    CHECK(result && graph && params, CUDA_ERROR_INVALID_VALUE);
+    CHECK(permits(graph, params->type), CUDA_ERROR_NOT_SUPPORTED);
+    TRY(make_op(params, graph, &op, &context));
+    TRY(graph_add(graph, (void *const *)before, (const EdgeData *)data, count,
+                  (NodeKind)params->type, op, &node));
+    node->context = context;
+    if (!graph->context)
+        graph->context = context;
+    *result = node->handle;
+    switch (params->type) {
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+        graph_condition(graph, params->conditional.handle)->used = true;
+        add_children(node, params);
+        params->conditional.phGraph_out = (CUgraph *)node->child_handles;
+        return CUDA_SUCCESS;
+    case CU_GRAPH_NODE_TYPE_GRAPH:
+        add_children(node, params);
+        return CUDA_SUCCESS;
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+        params->alloc.dptr = ((const GraphMemory *)op->data)->address;
+        return CUDA_SUCCESS;
+    default:
+        return CUDA_SUCCESS;
+    }
+}
+
+/* ---- reading
+ * --------------------------------------------------------------------------------------------------------------
+ */
+
+static void describe_kernel(const Launch *launch, CUDA_KERNEL_NODE_PARAMS_v3 *params) {
+    bool of_library = handle_peek(HANDLE_KERNEL, launch->asked);
+    *params = (CUDA_KERNEL_NODE_PARAMS_v3){.func = launch->handle,
+                                           .gridDimX = launch->grid[0],
+                                           .gridDimY = launch->grid[1],
+                                           .gridDimZ = launch->grid[2],
+                                           .blockDimX = launch->block[0],
+                                           .blockDimY = launch->block[1],
+                                           .blockDimZ = launch->block[2],
+                                           .sharedMemBytes = launch->shared,
+                                           .kernelParams = launch->param_list,
+                                           .ctx = launch->function->module->context->handle};
+    if (of_library)
+        params->kern = (CUkernel)launch->asked;
+}
+
+static void describe_copy(const Op *op, CUDA_MEMCPY3D *params) {
+    const Copy *copy = (const Copy *)op->data;
+    if (op->size == sizeof(GraphCopy)) {
+        *params = ((const GraphCopy *)op->data)->params;
+        return;
+    }
+    *params = (CUDA_MEMCPY3D){.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+                              .srcDevice = copy->from.address,
+                              .srcPitch = copy->from.pitch,
+                              .srcHeight = copy->from.slice / copy->from.pitch,
+                              .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+                              .dstDevice = copy->to.address,
+                              .dstPitch = copy->to.pitch,
+                              .dstHeight = copy->to.slice / copy->to.pitch,
+                              .WidthInBytes = copy->width,
+                              .Height = copy->height,
+                              .Depth = copy->depth};
+}
+
+static void describe_allocation(const Op *op, CUDA_MEM_ALLOC_NODE_PARAMS_v2 *params) {
+    uint64_t address = ((const GraphMemory *)op->data)->address;
+    const Block *block = arena_block(address, 1);
+    if (op->size > sizeof(GraphMemory)) {
+        memcpy(params, &((const Allocation *)op->data)->params, sizeof *params);
+        return;
+    }
+    params->poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    params->poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    params->poolProps.location.id = block ? block->device : 0;
+    params->bytesize = block ? block->size : 0;
+    params->dptr = address;
+}
+
+static void describe_conditional(const Node *node, CUDA_CONDITIONAL_NODE_PARAMS *params) {
+    const Conditional *conditional = (const Conditional *)node->op->data;
+    params->handle = conditional->condition;
+    params->type = (CUgraphConditionalNodeType)conditional->type;
+    params->size = conditional->size;
+    params->phGraph_out = (CUgraph *)node->child_handles;
+    params->ctx = node->context->handle;
+}
+
+CUresult describe_node(CUgraphNode handle, CUgraphNodeParams *params) {
+    const Node *node = node_of(handle);
+    CHECK(node && params, CUDA_ERROR_INVALID_VALUE);
+    memset(params, 0, sizeof *params);
+    params->type = (CUgraphNodeType)node->kind;
+    const void *data = node->op ? node->op->data : NULL;
+    const Fill *fill = data;
+    const HostCall *call = data;
+    switch (node->kind) {
+    case NODE_KERNEL:
+        describe_kernel(data, &params->kernel);
+        break;
+    case NODE_COPY:
+        params->memcpy.copyCtx = node->context->handle;
+        describe_copy(node->op, &params->memcpy.copyParams);
+        break;
+    case NODE_FILL:
+        params->memset = (CUDA_MEMSET_NODE_PARAMS_v2){.dst = fill->address,
+                                                      .pitch = fill->pitch,
+                                                      .value = fill->value,
+                                                      .elementSize = (unsigned)fill->element,
+                                                      .width = fill->width,
+                                                      .height = fill->height,
+                                                      .ctx = node->context->handle};
+        break;
+    case NODE_HOST:
+        params->host.fn = call->function;
+        params->host.userData = call->data;
+        break;
+    case NODE_GRAPH:
+        params->graph.graph = node->child_handles[0];
+        params->graph.ownership = CU_GRAPH_CHILD_GRAPH_OWNERSHIP_INVALID;
+        break;
+    case NODE_EVENT_WAIT:
+    case NODE_EVENT_RECORD: /* both have the event first */
+        params->eventRecord.event = ((const EventUse *)data)->event->handle;
+        break;
+    case NODE_ALLOCATE:
+        describe_allocation(node->op, &params->alloc);
+        break;
+    case NODE_FREE:
+        params->free.dptr = ((const GraphMemory *)data)->address;
+        break;
+    case NODE_CONDITIONAL:
+        describe_conditional(node, &params->conditional);
+        break;
+    case NODE_EMPTY:
+        break;
+    }
+    return CUDA_SUCCESS;
+}
+
+/* The same, of a node that must have a type. */
+static CUresult describe_as(CUgraphNode handle, CUgraphNodeType type, CUgraphNodeParams *params) {
+    TRY(describe_node(handle, params));
+    return params->type == type ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* ---- replacing
+ * ------------------------------------------------------------------------------------------------------------
+ */
+
+static CUlaunchAttributeValue attribute_of(const Launch *launch, CUlaunchAttributeID id) {
+    CUlaunchAttributeValue value = {{0}};
+    switch (id) {
+    case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+        value.cooperative = launch->cooperative;
+        break;
+    case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+        value.priority = launch->priority;
+        break;
+    case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+        value.clusterDim.x = launch->cluster[0];
+        value.clusterDim.y = launch->cluster[1];
+        value.clusterDim.z = launch->cluster[2];
+        break;
+    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+        value.programmaticStreamSerializationAllowed = launch->programmatic;
+        break;
+    default:
+        break;
+    }
+    return value;
+}
+
+static const CUlaunchAttributeID kept[] = {
+    CU_LAUNCH_ATTRIBUTE_COOPERATIVE, CU_LAUNCH_ATTRIBUTE_PRIORITY,
+    CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION};
+
+/* Give the operation of a launch an attribute of another one. */
+static CUresult take_attribute(const Launch *from, CUlaunchAttributeID id, Op **op) {
+    CUlaunchAttribute attribute = {.id = id, .value = attribute_of(from, id)};
+    Op *old = *op;
+    TRY(launch_op_with(old, &attribute, op));
+    op_free(old);
+    return CUDA_SUCCESS;
+}
+
+/* New parameters of a kernel leave its attributes as they are. */
+static CUresult keep_attributes(const Launch *from, Op **op) {
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        TRY(take_attribute(from, kept[i], op));
+    return CUDA_SUCCESS;
+}
+
+/* Return whether a node's parameters may be replaced. */
+static bool may_change(CUgraphNodeType type) {
+    return type != CU_GRAPH_NODE_TYPE_MEM_ALLOC && type != CU_GRAPH_NODE_TYPE_MEM_FREE &&
+           type != CU_GRAPH_NODE_TYPE_CONDITIONAL && type != CU_GRAPH_NODE_TYPE_GRAPH;
+}
+
+/* Make the operation of new parameters of a node. */
+static CUresult new_op(CUgraphNode handle, const CUgraphNodeParams *params, Op **op) {
+    Context *context;
+    const Node *node = node_of(handle);
+    CHECK(node && params, CUDA_ERROR_INVALID_VALUE);
+    CHECK(params->type == (CUgraphNodeType)node->kind, CUDA_ERROR_INVALID_VALUE);
+    CHECK(may_change(params->type), CUDA_ERROR_NOT_SUPPORTED);
+    TRY(make_op(params, node->graph, op, &context));
+    if (params->type != CU_GRAPH_NODE_TYPE_KERNEL)
+        return CUDA_SUCCESS;
+    CUresult code = CUDA_ERROR_INVALID_VALUE;
+    if (context == node->context)
+        code = keep_attributes((const Launch *)node->op->data, op);
+    if (code)
+        op_free(*op);
+    return code;
+}
+
+static CUresult set(CUgraphNode handle, const CUgraphNodeParams *params) {
+    Op *op;
+    TRY(new_op(handle, params, &op));
+    return op ? node_set(node_of(handle), (NodeKind)params->type, op) : CUDA_SUCCESS;
+}
+
+static CUresult set_executable(CUgraphExec executable, CUgraphNode handle,
+                               const CUgraphNodeParams *params) {
+    Op *op;
+    CHECK(params, CUDA_ERROR_INVALID_VALUE);
+    if (params->type == CU_GRAPH_NODE_TYPE_GRAPH)
+        return executable_set_child(executable, handle, params->graph.graph);
+    TRY(new_op(handle, params, &op));
+    return op ? executable_set(executable, handle, (NodeKind)params->type, op) : CUDA_SUCCESS;
+}
+
+/* ---- the functions
+ * ----------------------------------------------------------------------------------------------------
+ */
+
+FORWARD(cuGraphAddNode, CURRENT,
+        add(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams),
+        CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
+        const CUgraphEdgeData *dependencyData, size_t numDependencies,
+        CUgraphNodeParams *nodeParams)
+FORWARD(cuGraphNodeSetParams, CURRENT, set(hNode, nodeParams), CUgraphNode hNode,
+        CUgraphNodeParams *nodeParams)
+FORWARD(cuGraphExecNodeSetParams, CURRENT, set_executable(hGraphExec, hNode, nodeParams),
+        CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams)
+#if CUDA_VERSION >= 13020 /* headers of CUDA 13.0 lack it */
+FORWARD(cuGraphNodeGetParams, READY, describe_node(hNode, nodeParams), CUgraphNode hNode,
+        CUgraphNodeParams *nodeParams)
+#endif
+#if CUDA_VERSION >= 13040
+FORWARD(cuGraphAddNode_v3, CURRENT,
+        add(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams),
+        CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
+        const CUgraphEdgeData *dependencyData, size_t numDependencies,
+        CUgraphNodeParams *nodeParams)
+FORWARD(cuGraphNodeSetParams_v2, CURRENT, set(hNode, nodeParams), CUgraphNode hNode,
+        CUgraphNodeParams *nodeParams)
+#endif
+
+/* The parameters of one kind are the first bytes of those of CUgraphNodeParams. */
+#define FILL_PARAMS(kind, member, source)                                                          \
+    CHECK((source), CUDA_ERROR_INVALID_VALUE);                                                     \
+    CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_##kind};                                \
+    memcpy(&params.member, (source), sizeof *(source))
+
+#define READ(name, kind, member, Type)                                                             \
+    CUresult CUDAAPI name(CUgraphNode hNode, Type *nodeParams) {                                   \
+        ENTER(READY);                                                                              \
+        CUgraphNodeParams params;                                                                  \
+        CHECK(nodeParams, CUDA_ERROR_INVALID_VALUE);                                               \
+        TRY(describe_as(hNode, CU_GRAPH_NODE_TYPE_##kind, &params));                               \
+        memcpy(nodeParams, &params.member, sizeof *nodeParams);                                    \
+        return CUDA_SUCCESS;                                                                       \
+    }
+
+#define REPLACE(name, kind, member, Type)                                                          \
+    CUresult CUDAAPI name(CUgraphNode hNode, const Type *nodeParams) {                             \
+        ENTER(CURRENT);                                                                            \
+        FILL_PARAMS(kind, member, nodeParams);                                                     \
+        return set(hNode, &params);                                                                \
+    }
+
+#define ADD(name, kind, member, Type)                                                              \
+    CUresult CUDAAPI name(CUgraphNode *phGraphNode, CUgraph hGraph,                                \
+                          const CUgraphNode *dependencies, size_t numDependencies,                 \
+                          const Type *nodeParams) {                                                \
+        ENTER(CURRENT);                                                                            \
+        FILL_PARAMS(kind, member, nodeParams);                                                     \
+        return add(phGraphNode, hGraph, dependencies, NULL, numDependencies, &params);             \
+    }
+
+#define REPLACE_EXECUTABLE(name, kind, member, Type)                                               \
+    CUresult CUDAAPI name(CUgraphExec hGraphExec, CUgraphNode hNode, const Type *nodeParams) {     \
+        ENTER(CURRENT);                                                                            \
+        FILL_PARAMS(kind, member, nodeParams);                                                     \
+        return set_executable(hGraphExec, hNode, &params);                                         \
+    }
+
+ADD(cuGraphAddKernelNode, KERNEL, kernel, CUDA_KERNEL_NODE_PARAMS)
+READ(cuGraphKernelNodeGetParams, KERNEL, kernel, CUDA_KERNEL_NODE_PARAMS)
+REPLACE(cuGraphKernelNodeSetParams, KERNEL, kernel, CUDA_KERNEL_NODE_PARAMS)
+REPLACE_EXECUTABLE(cuGraphExecKernelNodeSetParams, KERNEL, kernel, CUDA_KERNEL_NODE_PARAMS)
+ADD(cuGraphAddHostNode, HOST, host, CUDA_HOST_NODE_PARAMS)
+READ(cuGraphHostNodeGetParams, HOST, host, CUDA_HOST_NODE_PARAMS)
+REPLACE(cuGraphHostNodeSetParams, HOST, host, CUDA_HOST_NODE_PARAMS)
+REPLACE_EXECUTABLE(cuGraphExecHostNodeSetParams, HOST, host, CUDA_HOST_NODE_PARAMS)
+READ(cuGraphMemcpyNodeGetParams, MEMCPY, memcpy.copyParams, CUDA_MEMCPY3D)
+REPLACE(cuGraphMemcpyNodeSetParams, MEMCPY, memcpy.copyParams, CUDA_MEMCPY3D)
+READ(cuGraphMemsetNodeGetParams, MEMSET, memset, CUDA_MEMSET_NODE_PARAMS)
+REPLACE(cuGraphMemsetNodeSetParams, MEMSET, memset, CUDA_MEMSET_NODE_PARAMS)
+READ(cuGraphMemAllocNodeGetParams, MEM_ALLOC, alloc, CUDA_MEM_ALLOC_NODE_PARAMS)
+READ(cuGraphMemFreeNodeGetParams, MEM_FREE, free.dptr, CUdeviceptr)
+READ(cuGraphChildGraphNodeGetGraph, GRAPH, graph.graph, CUgraph)
+READ(cuGraphEventRecordNodeGetEvent, EVENT_RECORD, eventRecord.event, CUevent)
+READ(cuGraphEventWaitNodeGetEvent, WAIT_EVENT, eventWait.event, CUevent)
+
+CUresult CUDAAPI cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+                                      const CUgraphNode *dependencies, size_t numDependencies,
+                                      const CUDA_MEMCPY3D *copyParams, CUcontext ctx) {
+    ENTER(CURRENT);
+    FILL_PARAMS(MEMCPY, memcpy.copyParams, copyParams);
+    params.memcpy.copyCtx = ctx;
+    return add(phGraphNode, hGraph, dependencies, NULL, numDependencies, &params);
+}
+
+CUresult CUDAAPI cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
+                                                const CUDA_MEMCPY3D *copyParams, CUcontext ctx) {
+    ENTER(CURRENT);
+    FILL_PARAMS(MEMCPY, memcpy.copyParams, copyParams);
+    params.memcpy.copyCtx = ctx;
+    return set_executable(hGraphExec, hNode, &params);
+}
+
+CUresult CUDAAPI cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+                                      const CUgraphNode *dependencies, size_t numDependencies,
+                                      const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx) {
+    ENTER(CURRENT);
+    FILL_PARAMS(MEMSET, memset, memsetParams);
+    params.memset.ctx = ctx;
+    return add(phGraphNode, hGraph, dependencies, NULL, numDependencies, &params);
+}
+
+CUresult CUDAAPI cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
+                                                const CUDA_MEMSET_NODE_PARAMS *memsetParams,
+                                                CUcontext ctx) {
+    ENTER(CURRENT);
+    FILL_PARAMS(MEMSET, memset, memsetParams);
+    params.memset.ctx = ctx;
+    return set_executable(hGraphExec, hNode, &params);
+}
+
+CUresult CUDAAPI cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+                                     const CUgraphNode *dependencies, size_t numDependencies) {
+    ENTER(READY);
+    CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_EMPTY};
+    return add(phGraphNode, hGraph, dependencies, NULL, numDependencies, &params);
+}
+
+CUresult CUDAAPI cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+                                          const CUgraphNode *dependencies, size_t numDependencies,
+                                          CUgraph childGraph) {
+    ENTER(READY);
+    CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_GRAPH, .graph.graph = childGraph};
+    return add(phGraphNode, hGraph, dependencies, NULL, numDependencies, &params);
+}
+
+FORWARD(cuGraphExecChildGraphNodeSetParams, READY,
+        executable_set_child(hGraphExec, hNode, childGraph), CUgraphExec hGraphExec,
+        CUgraphNode hNode, CUgraph childGraph)
+
+/* Both kinds of event nodes have the event first in their parameters. */
+#define EVENT_NODE(add_name, set_name, set_executable_name, kind)                                  \
+    CUresult CUDAAPI add_name(CUgraphNode *phGraphNode, CUgraph hGraph,                            \
+                              const CUgraphNode *dependencies, size_t numDependencies,             \
+                              CUevent event) {                                                     \
+        ENTER(READY);                                                                              \
+        CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_##kind, .eventWait.event = event};  \
+        return add(phGraphNode, hGraph, dependencies, NULL, numDependencies, &params);             \
+    }                                                                                              \
+    CUresult CUDAAPI set_name(CUgraphNode hNode, CUevent event) {                                  \
+        ENTER(READY);                                                                              \
+        CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_##kind, .eventWait.event = event};  \
+        return set(hNode, &params);                                                                \
+    }                                                                                              \
+    CUresult CUDAAPI set_executable_name(CUgraphExec hGraphExec, CUgraphNode hNode,                \
+                                         CUevent event) {                                          \
+        ENTER(READY);                                                                              \
+        CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_##kind, .eventWait.event = event};  \
+        return set_executable(hGraphExec, hNode, &params);                                         \
+    }
+
+EVENT_NODE(cuGraphAddEventRecordNode, cuGraphEventRecordNodeSetEvent,
+           cuGraphExecEventRecordNodeSetEvent, EVENT_RECORD)
+EVENT_NODE(cuGraphAddEventWaitNode, cuGraphEventWaitNodeSetEvent, cuGraphExecEventWaitNodeSetEvent,
+           WAIT_EVENT)
+
+CUresult CUDAAPI cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+                                        const CUgraphNode *dependencies, size_t numDependencies,
+                                        CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams) {
+    ENTER(CURRENT);
+    FILL_PARAMS(MEM_ALLOC, alloc, nodeParams);
+    TRY(add(phGraphNode, hGraph, dependencies, NULL, numDependencies, &params));
+    nodeParams->dptr = params.alloc.dptr;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuGraphAddMemFreeNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+                                       const CUgraphNode *dependencies, size_t numDependencies,
+                                       CUdeviceptr dptr) {
+    ENTER(READY);
+    CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_MEM_FREE, .free.dptr = dptr};
+    return add(phGraphNode, hGraph, dependencies, NULL, numDependencies, &params);
+}
+
+/* ---- attributes of kernels
+ * ------------------------------------------------------------------------------------------------
+ */
+
+/* Return the launch of a kernel node, or NULL. */
+static const Launch *launch_of(CUgraphNode handle) {
+    const Node *node = node_of(handle);
+    return node && node->kind == NODE_KERNEL ? (const Launch *)node->op->data : NULL;
+}
+
+static CUresult set_attribute(CUgraphNode handle, CUlaunchAttributeID id,
+                              CUlaunchAttributeValue value) {
+    CUlaunchAttribute attribute = {.id = id, .value = value};
+    Node *node = node_of(handle);
+    Op *op;
+    TRY(launch_op_with(node->op, &attribute, &op));
+    return node_set(node, NODE_KERNEL, op);
+}
+
+CUresult CUDAAPI cuGraphKernelNodeGetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr,
+                                               CUkernelNodeAttrValue *value_out) {
+    ENTER(READY);
+    const Launch *launch = launch_of(hNode);
+    CHECK(launch && value_out, CUDA_ERROR_INVALID_VALUE);
+    *value_out = attribute_of(launch, attr);
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr,
+                                               const CUkernelNodeAttrValue *value) {
+    ENTER(READY);
+    CHECK(launch_of(hNode) && value, CUDA_ERROR_INVALID_VALUE);
+    return set_attribute(hNode, attr, *value);
+}
+
+CUresult CUDAAPI cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src) {
+    ENTER(READY);
+    const Launch *launch = launch_of(src);
+    CHECK(launch && launch_of(dst), CUDA_ERROR_INVALID_VALUE);
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        TRY(set_attribute(dst, kept[i], attribute_of(launch, kept[i])));
+    return CUDA_SUCCESS;
+}
+
+/* The forms before CUDA 12: a kernel is a function, in its own context. */
+#undef cuGraphAddKernelNode
+#undef cuGraphKernelNodeGetParams
+#undef cuGraphKernelNodeSetParams
+#undef cuGraphExecKernelNodeSetParams
+CUresult CUDAAPI cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+                                      const CUgraphNode *dependencies, size_t numDependencies,
+                                      const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams);
+CUresult CUDAAPI cuGraphKernelNodeGetParams(CUgraphNode hNode,
+                                            CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams);
+CUresult CUDAAPI cuGraphKernelNodeSetParams(CUgraphNode hNode,
+                                            const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams);
+CUresult CUDAAPI cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
+                                                const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams);
+ADD(cuGraphAddKernelNode, KERNEL, kernel, CUDA_KERNEL_NODE_PARAMS_v1)
+READ(cuGraphKernelNodeGetParams, KERNEL, kernel, CUDA_KERNEL_NODE_PARAMS_v1)
+REPLACE(cuGraphKernelNodeSetParams, KERNEL, kernel, CUDA_KERNEL_NODE_PARAMS_v1)
+REPLACE_EXECUTABLE(cuGraphExecKernelNodeSetParams, KERNEL, kernel, CUDA_KERNEL_NODE_PARAMS_v1)
