@@ -38,6 +38,7 @@ NEWER = {
     "cuStreamGetCaptureInfo_v3": 12030,
     "cuStreamGetDevice": 12080,
     "cuStreamUpdateCaptureDependencies_v2": 12030,
+    "cuTensorMapEncodeIm2colWide": 12080,
 }
 
 

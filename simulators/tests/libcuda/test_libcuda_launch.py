@@ -591,7 +591,46 @@ def test_a_tensor_map_has_the_limits_of_cuda(standin: StandinDriver) -> None:
     assert encode(memory, strides=(60,)) == 1
     assert encode(memory, box=(257, 4)) == 1
     assert encode(memory, box=(3, 4)) == 1  # 12 bytes
-    assert encode(memory, size=(16, 9)) == 1  # beyond the allocation
+    assert encode(memory, size=(16, 9)) == 0  # beyond the allocation: a kernel's access is checked
+    assert (encode(4096), encode(0)) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("rank", "lower", "upper", "channels", "pixels", "expected"),
+    [
+        (3, -32768, 32767, 64, 1, 0),
+        (3, -32769, 0, 64, 1, 1),
+        (4, -128, 127, 256, 1024, 0),
+        (4, 0, 128, 64, 1, 1),
+        (5, -16, 15, 4, 1, 0),
+        (5, -17, 15, 4, 1, 1),
+        (3, 0, 1, 257, 1, 1),
+        (3, 0, 1, 64, 1025, 1),
+        (3, 0, 1, 3, 1, 1),
+        (2, 0, 1, 64, 1, 1),
+    ],
+)
+def test_a_tensor_map_of_columns_has_the_limits_of_cuda(
+    rank: int,
+    lower: int,
+    upper: int,
+    channels: int,
+    pixels: int,
+    expected: int,
+    standin: StandinDriver,
+) -> None:
+    room = (ctypes.c_char * 256)()
+    target = ctypes.c_void_p(ctypes.addressof(room) + 128 - ctypes.addressof(room) % 128)
+    address = ctypes.c_void_p(int(allocate(np.zeros(64, np.float32))))
+    sizes, strides = (ctypes.c_uint64 * 5)(64, 8, 8, 4, 1), (ctypes.c_uint64 * 4)(*[1 << 16] * 4)
+    corners = [(ctypes.c_int * 3)(*[each] * 3) for each in (lower, upper)]
+    tensor = target, 7, rank, address, sizes, strides
+    steps, api = (ctypes.c_uint32 * 5)(*[1] * 5), standin.api
+    columns = channels, pixels, steps
+    assert api.cuTensorMapEncodeIm2col(*tensor, *corners, *columns, 0, 0, 0, 0) == expected
+    if rank == 3:
+        wide = api.cuTensorMapEncodeIm2colWide(*tensor, lower, upper, *columns, 0, 0, 0, 0, 0)
+        assert wide == expected
 
 
 def test_the_launch_api_of_cuda_3(standin: StandinDriver) -> None:

@@ -299,6 +299,8 @@ static const struct {
     {"cuStreamSetAttribute", 11000},
     {"cuStreamUpdateCaptureDependencies", 11030},
     {"cuStreamUpdateCaptureDependencies_v2", 12030},
+    {"cuTensorMapEncodeIm2col", 12000},
+    {"cuTensorMapEncodeIm2colWide", 12080},
     {"cuTensorMapEncodeTiled", 12000},
     {"cuTensorMapReplaceAddress", 12000},
     {"cuUserObjectCreate", 11030},

@@ -1,4 +1,4 @@
-/* Tensor maps: the checks of cuTensorMapEncodeTiled. The descriptor has a layout of its own, which
+/* Tensor maps: the checks of their encoding. The descriptor has a layout of its own, which
  * the stand-in alone reads. */
 #include "cuda_standin.h"
 
@@ -43,6 +43,96 @@ static bool is_float(CUtensorMapDataType type) {
     return type >= CU_TENSOR_MAP_DATA_TYPE_FLOAT16 && type <= CU_TENSOR_MAP_DATA_TYPE_TFLOAT32_FTZ;
 }
 
+/* What all forms of tensor maps have. */
+typedef struct {
+    CUtensorMapDataType type;
+    cuuint32_t rank;
+    void *address;
+    const cuuint64_t *sizes, *strides;
+    const cuuint32_t *steps;
+    CUtensorMapInterleave interleave;
+    CUtensorMapSwizzle swizzle;
+    CUtensorMapL2promotion promotion;
+    CUtensorMapFloatOOBfill fill;
+} Tensor;
+
+static CUresult check_modes(const Tensor *tensor) {
+    bool wide = tensor->interleave == CU_TENSOR_MAP_INTERLEAVE_32B;
+    CHECK((unsigned)tensor->interleave <= CU_TENSOR_MAP_INTERLEAVE_32B, CUDA_ERROR_INVALID_VALUE);
+    CHECK(tensor->interleave == CU_TENSOR_MAP_INTERLEAVE_NONE || tensor->rank >= 3,
+          CUDA_ERROR_INVALID_VALUE);
+    CHECK((unsigned)tensor->swizzle <= CU_TENSOR_MAP_SWIZZLE_128B_ATOM_64B &&
+              (unsigned)tensor->promotion <= CU_TENSOR_MAP_L2_PROMOTION_L2_256B &&
+              (unsigned)tensor->fill <= CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA,
+          CUDA_ERROR_INVALID_VALUE);
+    CHECK(!wide || tensor->swizzle == CU_TENSOR_MAP_SWIZZLE_32B, CUDA_ERROR_INVALID_VALUE);
+    CHECK(tensor->fill == CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE || is_float(tensor->type),
+          CUDA_ERROR_INVALID_VALUE);
+    return CUDA_SUCCESS;
+}
+
+/* Check the bytes of the innermost rows of a box. */
+static CUresult check_inner(const Tensor *tensor, uint64_t inner) {
+    static const unsigned spans[] = {[CU_TENSOR_MAP_SWIZZLE_32B] = 32,
+                                     [CU_TENSOR_MAP_SWIZZLE_64B] = 64,
+                                     [CU_TENSOR_MAP_SWIZZLE_128B] = 128,
+                                     [CU_TENSOR_MAP_SWIZZLE_128B_ATOM_32B] = 128,
+                                     [CU_TENSOR_MAP_SWIZZLE_128B_ATOM_32B_FLIP_8B] = 128,
+                                     [CU_TENSOR_MAP_SWIZZLE_128B_ATOM_64B] = 128};
+    CHECK(tensor->interleave != CU_TENSOR_MAP_INTERLEAVE_NONE || inner % 16 == 0,
+          CUDA_ERROR_INVALID_VALUE);
+    CHECK(!spans[tensor->swizzle] || inner <= spans[tensor->swizzle], CUDA_ERROR_INVALID_VALUE);
+    return CUDA_SUCCESS;
+}
+
+static CUresult check_tensor(const CUtensorMap *map, const Tensor *tensor) {
+    unsigned element = element_size(tensor->type);
+    unsigned alignment = tensor->interleave == CU_TENSOR_MAP_INTERLEAVE_32B ? 32 : 16;
+    uint64_t address = (uintptr_t)tensor->address;
+    CHECK(map && (uintptr_t)map % 64 == 0, CUDA_ERROR_INVALID_VALUE);
+    CHECK(element && tensor->rank >= 1 && tensor->rank <= 5, CUDA_ERROR_INVALID_VALUE);
+    CHECK(address && address % alignment == 0, CUDA_ERROR_INVALID_VALUE);
+    CHECK(tensor->sizes && tensor->steps && (tensor->strides || tensor->rank == 1),
+          CUDA_ERROR_INVALID_VALUE);
+    TRY(check_modes(tensor));
+    uint64_t least = tensor->sizes[0] * element;
+    for (cuuint32_t i = 0; i < tensor->rank; i++) {
+        CHECK(tensor->sizes[i] && tensor->sizes[i] <= UINT64_C(1) << 31, CUDA_ERROR_INVALID_VALUE);
+        CHECK(tensor->steps[i] && tensor->steps[i] <= 8, CUDA_ERROR_INVALID_VALUE);
+        if (!i)
+            continue;
+        uint64_t stride = tensor->strides[i - 1];
+        CHECK(stride % alignment == 0 && stride < UINT64_C(1) << 40, CUDA_ERROR_INVALID_VALUE);
+        CHECK(stride >= least, CUDA_ERROR_INVALID_VALUE);
+        least = stride;
+    }
+    return CUDA_SUCCESS;
+}
+
+/* Write a descriptor. As with the real driver the memory need not be there: a kernel's access is
+ * checked. */
+static void write_map(CUtensorMap *map, const Tensor *tensor, const char *magic,
+                      const cuuint32_t *box) {
+    Descriptor descriptor = {.address = (uintptr_t)tensor->address,
+                             .type = tensor->type,
+                             .rank = tensor->rank,
+                             .interleave = (uint8_t)tensor->interleave,
+                             .swizzle = (uint8_t)tensor->swizzle,
+                             .promotion = (uint8_t)tensor->promotion,
+                             .fill = (uint8_t)tensor->fill};
+    strcpy(descriptor.magic, magic);
+    for (cuuint32_t i = 0; i < tensor->rank; i++) {
+        descriptor.size[i] = tensor->sizes[i];
+        descriptor.element_stride[i] = (uint16_t)tensor->steps[i];
+        if (box)
+            descriptor.box[i] = (uint16_t)box[i];
+        if (i)
+            descriptor.stride[i - 1] = tensor->strides[i - 1];
+    }
+    memset(map, 0, sizeof *map);
+    memcpy(map, &descriptor, sizeof descriptor);
+}
+
 CUresult CUDAAPI cuTensorMapEncodeTiled(
     CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank,
     void *globalAddress, const cuuint64_t *globalDim, const cuuint64_t *globalStrides,
@@ -50,70 +140,78 @@ CUresult CUDAAPI cuTensorMapEncodeTiled(
     CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion,
     CUtensorMapFloatOOBfill oobFill) {
     ENTER(READY);
-    unsigned element = element_size(tensorDataType);
-    uint64_t address = (uintptr_t)globalAddress;
-    bool wide = interleave == CU_TENSOR_MAP_INTERLEAVE_32B;
-    CHECK(tensorMap && (uintptr_t)tensorMap % 64 == 0, CUDA_ERROR_INVALID_VALUE);
-    CHECK(element && tensorRank >= 1 && tensorRank <= 5, CUDA_ERROR_INVALID_VALUE);
-    CHECK(interleave <= CU_TENSOR_MAP_INTERLEAVE_32B &&
-              (interleave == CU_TENSOR_MAP_INTERLEAVE_NONE || tensorRank >= 3),
-          CUDA_ERROR_INVALID_VALUE);
-    CHECK(address && address % (wide ? 32 : 16) == 0, CUDA_ERROR_INVALID_VALUE);
-    CHECK(globalDim && boxDim && elementStrides && (globalStrides || tensorRank == 1),
-          CUDA_ERROR_INVALID_VALUE);
-    CHECK((unsigned)swizzle <= CU_TENSOR_MAP_SWIZZLE_128B_ATOM_64B &&
-              (unsigned)l2Promotion <= CU_TENSOR_MAP_L2_PROMOTION_L2_256B &&
-              (unsigned)oobFill <= CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA,
-          CUDA_ERROR_INVALID_VALUE);
-    Descriptor descriptor = {.magic = "standin",
-                             .address = address,
-                             .type = tensorDataType,
-                             .rank = tensorRank,
-                             .interleave = (uint8_t)interleave,
-                             .swizzle = (uint8_t)swizzle,
-                             .promotion = (uint8_t)l2Promotion,
-                             .fill = (uint8_t)oobFill};
-    uint64_t extent = element;
-    for (cuuint32_t i = 0; i < tensorRank; i++) {
-        CHECK(globalDim[i] && globalDim[i] <= UINT64_C(1) << 31, CUDA_ERROR_INVALID_VALUE);
-        CHECK(boxDim[i] && boxDim[i] <= 256 && elementStrides[i] && elementStrides[i] <= 8,
-              CUDA_ERROR_INVALID_VALUE);
-        if (i) {
-            uint64_t stride = globalStrides[i - 1];
-            CHECK(stride % (wide ? 32 : 16) == 0 && stride < UINT64_C(1) << 40,
-                  CUDA_ERROR_INVALID_VALUE);
-            CHECK(stride >= (i == 1 ? globalDim[0] * element : globalStrides[i - 2]),
-                  CUDA_ERROR_INVALID_VALUE);
-            descriptor.stride[i - 1] = stride;
-            extent += (globalDim[i] - 1) * stride;
-        } else {
-            extent += (globalDim[0] - 1) * element;
-        }
-        descriptor.size[i] = globalDim[i];
-        descriptor.box[i] = (uint16_t)boxDim[i];
-        descriptor.element_stride[i] = (uint16_t)elementStrides[i];
-    }
-    CHECK(!wide || swizzle == CU_TENSOR_MAP_SWIZZLE_32B, CUDA_ERROR_INVALID_VALUE);
-    CHECK(oobFill == CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE || is_float(tensorDataType),
-          CUDA_ERROR_INVALID_VALUE);
-    uint64_t inner = (uint64_t)boxDim[0] * element;
-    CHECK(interleave != CU_TENSOR_MAP_INTERLEAVE_NONE || inner % 16 == 0, CUDA_ERROR_INVALID_VALUE);
-    CHECK(swizzle != CU_TENSOR_MAP_SWIZZLE_32B || inner <= 32, CUDA_ERROR_INVALID_VALUE);
-    CHECK(swizzle != CU_TENSOR_MAP_SWIZZLE_64B || inner <= 64, CUDA_ERROR_INVALID_VALUE);
-    CHECK(swizzle < CU_TENSOR_MAP_SWIZZLE_128B || inner <= 128, CUDA_ERROR_INVALID_VALUE);
-    CHECK(arena_block(address, extent),
-          CUDA_ERROR_INVALID_VALUE); /* the real driver does not look; a test wants to know */
-    memset(tensorMap, 0, sizeof *tensorMap);
-    memcpy(tensorMap, &descriptor, sizeof descriptor);
+    Tensor tensor = {tensorDataType, tensorRank, globalAddress, globalDim,   globalStrides,
+                     elementStrides, interleave, swizzle,       l2Promotion, oobFill};
+    TRY(check_tensor(tensorMap, &tensor));
+    CHECK(boxDim, CUDA_ERROR_INVALID_VALUE);
+    for (cuuint32_t i = 0; i < tensorRank; i++)
+        CHECK(boxDim[i] && boxDim[i] <= 256, CUDA_ERROR_INVALID_VALUE);
+    TRY(check_inner(&tensor, (uint64_t)boxDim[0] * element_size(tensorDataType)));
+    write_map(tensorMap, &tensor, "standin", boxDim);
     return CUDA_SUCCESS;
+}
+
+/* Check the columns of a map for convolutions, and write it. Kernels cannot use it yet. */
+static CUresult encode_columns(CUtensorMap *map, const Tensor *tensor, cuuint32_t channels,
+                               cuuint32_t pixels) {
+    TRY(check_tensor(map, tensor));
+    CHECK(tensor->rank >= 3, CUDA_ERROR_INVALID_VALUE);
+    CHECK(channels && channels <= 256 && pixels && pixels <= 1024, CUDA_ERROR_INVALID_VALUE);
+    TRY(check_inner(tensor, (uint64_t)channels * element_size(tensor->type)));
+    write_map(map, tensor, "im2col", NULL);
+    return CUDA_SUCCESS;
+}
+
+/* Return whether a corner of the box of pixels has offsets that a map can hold. */
+static bool corner_fits(const int *corner, cuuint32_t rank) {
+    static const int most[] = {[3] = 32767, [4] = 127, [5] = 15};
+    for (cuuint32_t i = 0; i + 2 < rank; i++)
+        if (corner[i] > most[rank] || corner[i] < -most[rank] - 1)
+            return false;
+    return true;
+}
+
+CUresult CUDAAPI cuTensorMapEncodeIm2col(
+    CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank,
+    void *globalAddress, const cuuint64_t *globalDim, const cuuint64_t *globalStrides,
+    const int *pixelBoxLowerCorner, const int *pixelBoxUpperCorner, cuuint32_t channelsPerPixel,
+    cuuint32_t pixelsPerColumn, const cuuint32_t *elementStrides, CUtensorMapInterleave interleave,
+    CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion,
+    CUtensorMapFloatOOBfill oobFill) {
+    ENTER(READY);
+    Tensor tensor = {tensorDataType, tensorRank, globalAddress, globalDim,   globalStrides,
+                     elementStrides, interleave, swizzle,       l2Promotion, oobFill};
+    CHECK(tensorRank >= 3 && tensorRank <= 5 && pixelBoxLowerCorner && pixelBoxUpperCorner,
+          CUDA_ERROR_INVALID_VALUE);
+    CHECK(corner_fits(pixelBoxLowerCorner, tensorRank) &&
+              corner_fits(pixelBoxUpperCorner, tensorRank),
+          CUDA_ERROR_INVALID_VALUE);
+    return encode_columns(tensorMap, &tensor, channelsPerPixel, pixelsPerColumn);
+}
+
+CUresult CUDAAPI cuTensorMapEncodeIm2colWide(
+    CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank,
+    void *globalAddress, const cuuint64_t *globalDim, const cuuint64_t *globalStrides,
+    int pixelBoxLowerCornerWidth, int pixelBoxUpperCornerWidth, cuuint32_t channelsPerPixel,
+    cuuint32_t pixelsPerColumn, const cuuint32_t *elementStrides, CUtensorMapInterleave interleave,
+    CUtensorMapIm2ColWideMode mode, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion,
+    CUtensorMapFloatOOBfill oobFill) {
+    ENTER(READY);
+    Tensor tensor = {tensorDataType, tensorRank, globalAddress, globalDim,   globalStrides,
+                     elementStrides, interleave, swizzle,       l2Promotion, oobFill};
+    const int corners[] = {pixelBoxLowerCornerWidth, pixelBoxUpperCornerWidth};
+    CHECK((unsigned)mode <= CU_TENSOR_MAP_IM2COL_WIDE_MODE_W128, CUDA_ERROR_INVALID_VALUE);
+    CHECK(corner_fits(&corners[0], 3) && corner_fits(&corners[1], 3), CUDA_ERROR_INVALID_VALUE);
+    return encode_columns(tensorMap, &tensor, channelsPerPixel, pixelsPerColumn);
 }
 
 CUresult CUDAAPI cuTensorMapReplaceAddress(CUtensorMap *tensorMap, void *globalAddress) {
     ENTER(READY);
     Descriptor *descriptor = (Descriptor *)tensorMap;
-    CHECK(tensorMap && (uintptr_t)globalAddress % 16 == 0 &&
-              memcmp(descriptor->magic, "standin", 8) == 0,
-          CUDA_ERROR_INVALID_VALUE);
+    CHECK(
+        tensorMap && (uintptr_t)globalAddress % 16 == 0 &&
+            (strcmp(descriptor->magic, "standin") == 0 || strcmp(descriptor->magic, "im2col") == 0),
+        CUDA_ERROR_INVALID_VALUE);
     descriptor->address = (uintptr_t)globalAddress;
     return CUDA_SUCCESS;
 }
