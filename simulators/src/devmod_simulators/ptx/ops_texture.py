@@ -16,11 +16,11 @@ import numpy as np
 from devmod_simulators.ptx.decoder import Decoder, Step, operation, put_all
 from devmod_simulators.ptx.lanes import Lanes
 from devmod_simulators.ptx.ops_memory import load, read_bytes, save
-from devmod_simulators.ptx.ptx_types import F32, S64, U32, U64, UNSIGNED, Address, Array, DType
+from devmod_simulators.ptx.ptx_types import F32, S32, S64, U32, U64, UNSIGNED, Address, Array, DType
 
-#: magic, array, address, width, height, depth, dimensions, layered, format, channels, address
-#: modes, filter, flags.
-_DESCRIPTOR = struct.Struct("<8s5Q4I3III")
+#: magic, array, address, width, height, depth, pitch, dimensions, layered, format, channels,
+#: address modes, filter, flags.
+_DESCRIPTOR = struct.Struct("<8s6Q4I3III")
 #: The dimensions of a geometry, and whether it has layers.
 _GEOMETRIES = {
     "1d": (1, False),
@@ -51,6 +51,7 @@ class Descriptor:
             _,
             self.address,
             *extent,
+            self.pitch,
             self.dimensions,
             layered,
             kind,
@@ -83,8 +84,8 @@ class Descriptor:
     def place(self, indices: list[Array]) -> Array:
         """Return the addresses of texels: x, y, z."""
         x, y, z = _three(indices)
-        number = (z * self.extent[1] + y) * self.extent[0] + x
-        return (self.address + number * self.texel).astype(U64)
+        row = z * self.extent[1] + y
+        return (self.address + row * self.pitch + x * self.texel).astype(U64)
 
     def texels(self, lanes: Lanes, indices: list[Array]) -> list[Array]:
         """Return the channels of texels as numbers."""
@@ -97,8 +98,11 @@ class Descriptor:
 
     def taps(self, axis: int, coordinate: Array) -> list[tuple[Array, Array, Array]]:
         """Return the indices that a coordinate reads, which of them are inside, and their
-        weights.
+        weights. A coordinate that is an integer is an index.
         """
+        if coordinate.dtype == S32:
+            index, inside = self.wrapped(axis, coordinate.astype(S64))
+            return [(index, inside, np.ones(len(coordinate)))]
         place = coordinate.astype(np.float64)
         if self.flags & _NORMALIZED:
             place = place * self.extent[axis]
@@ -196,14 +200,15 @@ class _Access:
 
 @operation("tex")
 def _tex(decoder: Decoder) -> Step:
-    if decoder.types[-1:] != ["f32"] or decoder.types[-2] not in ("f32", "s32", "u32"):
+    coordinate = {"f32": F32, "s32": S32}.get(decoder.types[-1])
+    if coordinate is None or decoder.types[-2] not in ("f32", "s32", "u32"):
         raise decoder.unsupported()
     if decoder.has("grad"):
         raise decoder.unsupported()
     operand = decoder.operands[1]
     if len(operand.more) != 1:
         raise decoder.unsupported("the interpreter lacks textures with a sampler of their own")
-    access = _Access(decoder, operand, F32, b"texture")
+    access = _Access(decoder, operand, coordinate, b"texture")
     targets = [decoder.target(part, U32) for part in decoder.vector(0)]
 
     def run(lanes: Lanes) -> None:

@@ -2,7 +2,7 @@
  *
  * The texels of an array are in rows without gaps. A texture or surface object is the address of a
  * descriptor in the device's memory, whose layout the interpreter knows (ptx/ops_texture.py). Mip
- * levels, cube maps and linear memory are not supported.
+ * levels and cube maps are not supported.
  */
 #include "cuda_standin.h"
 
@@ -18,7 +18,7 @@ typedef struct {
 
 typedef struct {
     char magic[8];
-    uint64_t array, address, width, height, depth;
+    uint64_t array, address, width, height, depth, pitch; /* of a row in bytes */
     uint32_t dimensions, layered, format, channels, modes[3], filter, flags;
 } Descriptor;
 
@@ -126,31 +126,109 @@ CUresult array_side(Side *side, CUarray handle, const size_t at[3], const size_t
     return CUDA_SUCCESS;
 }
 
-/* Write a descriptor of an array to the device's memory, and set *object to its address. */
-static CUresult describe(const char *magic, const CUDA_RESOURCE_DESC *resource,
-                         Descriptor descriptor, unsigned needed, CUtexObject *object) {
-    CHECK(object && resource, CUDA_ERROR_INVALID_VALUE);
-    CHECK(resource->resType == CU_RESOURCE_TYPE_ARRAY, CUDA_ERROR_NOT_SUPPORTED);
-    CHECK(!resource->flags, CUDA_ERROR_INVALID_VALUE);
-    Array *array = handle_get(HANDLE_ARRAY, resource->res.array.hArray);
+/* ---- what an object reads: its part of the descriptor
+ * ------------------------------------------------------------------------------------------------
+ */
+
+static CUresult take_array(CUarray handle, Descriptor *descriptor) {
+    Array *array = handle_get(HANDLE_ARRAY, handle);
     CHECK(array, CUDA_ERROR_INVALID_HANDLE);
-    CHECK((array->form.Flags & needed) == needed, CUDA_ERROR_INVALID_VALUE);
-    strcpy(descriptor.magic, magic);
-    descriptor.array = (uintptr_t)resource->res.array.hArray;
-    descriptor.address = array->address;
-    descriptor.width = array->form.Width;
-    descriptor.height = array->height;
-    descriptor.depth = array->depth;
-    descriptor.layered = array->form.Flags & CUDA_ARRAY3D_LAYERED;
-    descriptor.dimensions = !descriptor.layered && array->form.Depth ? 3
-                            : array->form.Height                     ? 2
-                                                                     : 1;
-    descriptor.format = array->form.Format;
-    descriptor.channels = array->form.NumChannels;
+    descriptor->array = (uintptr_t)handle;
+    descriptor->address = array->address;
+    descriptor->width = array->form.Width;
+    descriptor->height = array->height;
+    descriptor->depth = array->depth;
+    descriptor->pitch = array->pitch;
+    descriptor->layered = array->form.Flags & CUDA_ARRAY3D_LAYERED;
+    descriptor->dimensions = 1;
+    if (array->form.Height)
+        descriptor->dimensions = 2;
+    if (array->form.Depth && !descriptor->layered)
+        descriptor->dimensions = 3;
+    descriptor->format = array->form.Format;
+    descriptor->channels = array->form.NumChannels;
+    return CUDA_SUCCESS;
+}
+
+/* Memory of a device has the attributes' alignment and sizes. */
+static CUresult take_memory(CUdeviceptr address, size_t size, CUarray_format format,
+                            unsigned channels, Descriptor *descriptor) {
+    int device = current_context()->device;
+    unsigned alignment = (unsigned)device_attribute(device, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT);
+    CHECK(format_bytes(format) && (channels == 1 || channels == 2 || channels == 4),
+          CUDA_ERROR_INVALID_VALUE);
+    CHECK(address && address % alignment == 0, CUDA_ERROR_INVALID_VALUE);
+    TRY(check_range(address, size, "texture"));
+    descriptor->address = address;
+    descriptor->format = format;
+    descriptor->channels = channels;
+    descriptor->height = descriptor->depth = 1;
+    return CUDA_SUCCESS;
+}
+
+static CUresult take_linear(const CUDA_RESOURCE_DESC *resource, Descriptor *descriptor) {
+    CUarray_format format = resource->res.linear.format;
+    unsigned channels = resource->res.linear.numChannels;
+    size_t size = resource->res.linear.sizeInBytes;
+    int most = device_attribute(current_context()->device,
+                                CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH);
+    TRY(take_memory(resource->res.linear.devPtr, size, format, channels, descriptor));
+    descriptor->dimensions = 1;
+    descriptor->pitch = size;
+    descriptor->width = size / (format_bytes(format) * channels);
+    CHECK(descriptor->width && descriptor->width <= (size_t)most, CUDA_ERROR_INVALID_VALUE);
+    return CUDA_SUCCESS;
+}
+
+static CUresult take_pitched(const CUDA_RESOURCE_DESC *resource, Descriptor *descriptor) {
+    int device = current_context()->device;
+    int step = device_attribute(device, CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT);
+    size_t width = resource->res.pitch2D.width;
+    size_t height = resource->res.pitch2D.height;
+    size_t pitch = resource->res.pitch2D.pitchInBytes;
+    unsigned channels = resource->res.pitch2D.numChannels;
+    size_t row = width * channels * format_bytes(resource->res.pitch2D.format);
+    const CUdevice_attribute limits[3] = {CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_WIDTH,
+                                          CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_HEIGHT,
+                                          CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_PITCH};
+    const size_t sizes[3] = {width, height, pitch};
+    for (int i = 0; i < 3; i++)
+        CHECK(sizes[i] && sizes[i] <= (size_t)device_attribute(device, limits[i]),
+              CUDA_ERROR_INVALID_VALUE);
+    CHECK(row <= pitch && pitch % (unsigned)step == 0, CUDA_ERROR_INVALID_VALUE);
+    TRY(take_memory(resource->res.pitch2D.devPtr, (height - 1) * pitch + row,
+                    resource->res.pitch2D.format, channels, descriptor));
+    descriptor->dimensions = 2;
+    descriptor->pitch = pitch;
+    descriptor->width = width;
+    descriptor->height = height;
+    return CUDA_SUCCESS;
+}
+
+static CUresult take_resource(const CUDA_RESOURCE_DESC *resource, Descriptor *descriptor) {
+    CHECK(resource && !resource->flags, CUDA_ERROR_INVALID_VALUE);
+    switch (resource->resType) {
+    case CU_RESOURCE_TYPE_ARRAY:
+        return take_array(resource->res.array.hArray, descriptor);
+    case CU_RESOURCE_TYPE_LINEAR:
+        return take_linear(resource, descriptor);
+    case CU_RESOURCE_TYPE_PITCH2D:
+        return take_pitched(resource, descriptor);
+    default:
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+}
+
+/* Write a descriptor to the device's memory, and set *object to its address. */
+static CUresult describe(const char *magic, Descriptor *descriptor, CUtexObject *object) {
     uint64_t address;
-    TRY(memory_allocate(BLOCK_DEVICE, sizeof descriptor, 0, &address));
-    memcpy(arena_view(address), &descriptor, sizeof descriptor);
-    array->objects++;
+    CHECK(object, CUDA_ERROR_INVALID_VALUE);
+    strcpy(descriptor->magic, magic);
+    TRY(memory_allocate(BLOCK_DEVICE, sizeof *descriptor, 0, &address));
+    memcpy(arena_view(address), descriptor, sizeof *descriptor);
+    Array *array = handle_peek(HANDLE_ARRAY, (void *)(uintptr_t)descriptor->array);
+    if (array)
+        array->objects++;
     *object = address;
     return CUDA_SUCCESS;
 }
@@ -169,26 +247,19 @@ static CUresult forget(const char *magic, uint64_t object) {
     return memory_release(object, false);
 }
 
-CUresult CUDAAPI cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_DESC *pResDesc,
-                                   const CUDA_TEXTURE_DESC *texture,
-                                   const CUDA_RESOURCE_VIEW_DESC *pResViewDesc) {
-    ENTER(CURRENT);
-    CHECK(texture, CUDA_ERROR_INVALID_VALUE);
-    CHECK(!pResViewDesc, CUDA_ERROR_NOT_SUPPORTED);
-    CHECK(pResDesc && pResDesc->resType == CU_RESOURCE_TYPE_ARRAY, CUDA_ERROR_NOT_SUPPORTED);
-    Array *array = handle_get(HANDLE_ARRAY, pResDesc->res.array.hArray);
-    CHECK(array, CUDA_ERROR_INVALID_HANDLE);
-    CUarray_format format = array->form.Format;
+/* Set how a texture reads: whole numbers as they are, filters, and coordinates outside. */
+static CUresult take_texture(const CUDA_TEXTURE_DESC *texture, Descriptor *descriptor) {
+    unsigned known = CU_TRSF_READ_AS_INTEGER | CU_TRSF_NORMALIZED_COORDINATES;
+    unsigned format = descriptor->format;
     bool whole = format == CU_AD_FORMAT_UNSIGNED_INT32 || format == CU_AD_FORMAT_SIGNED_INT32;
     bool is_float = format == CU_AD_FORMAT_HALF || format == CU_AD_FORMAT_FLOAT;
-    whole |= !is_float && texture->flags & CU_TRSF_READ_AS_INTEGER;
-    Descriptor descriptor = {.filter = texture->filterMode,
-                             .flags =
-                                 (texture->flags & ~(unsigned)CU_TRSF_READ_AS_INTEGER) | whole};
+    if (!is_float && texture->flags & CU_TRSF_READ_AS_INTEGER)
+        whole = true;
     CHECK((unsigned)texture->filterMode <= CU_TR_FILTER_MODE_LINEAR, CUDA_ERROR_INVALID_VALUE);
-    CHECK(!(texture->flags & ~(unsigned)(CU_TRSF_READ_AS_INTEGER | CU_TRSF_NORMALIZED_COORDINATES)),
-          CUDA_ERROR_INVALID_VALUE);
+    CHECK(!(texture->flags & ~known), CUDA_ERROR_INVALID_VALUE);
     CHECK(!whole || texture->filterMode == CU_TR_FILTER_MODE_POINT, CUDA_ERROR_INVALID_VALUE);
+    descriptor->filter = texture->filterMode;
+    descriptor->flags = (texture->flags & ~(unsigned)CU_TRSF_READ_AS_INTEGER) | whole;
     for (int i = 0; i < 3; i++) {
         CHECK((unsigned)texture->addressMode[i] <= CU_TR_ADDRESS_MODE_BORDER,
               CUDA_ERROR_INVALID_VALUE);
@@ -196,13 +267,34 @@ CUresult CUDAAPI cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_
                   texture->addressMode[i] == CU_TR_ADDRESS_MODE_CLAMP ||
                   texture->addressMode[i] == CU_TR_ADDRESS_MODE_BORDER,
               CUDA_ERROR_INVALID_VALUE); /* the real driver clamps; a test wants to know */
-        descriptor.modes[i] = texture->addressMode[i];
+        descriptor->modes[i] = texture->addressMode[i];
     }
-    return describe("texture", pResDesc, descriptor, 0, pTexObject);
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_DESC *pResDesc,
+                                   const CUDA_TEXTURE_DESC *texture,
+                                   const CUDA_RESOURCE_VIEW_DESC *pResViewDesc) {
+    ENTER(CURRENT);
+    Descriptor descriptor = {0};
+    CHECK(texture, CUDA_ERROR_INVALID_VALUE);
+    CHECK(!pResViewDesc, CUDA_ERROR_NOT_SUPPORTED);
+    TRY(take_resource(pResDesc, &descriptor));
+    TRY(take_texture(texture, &descriptor));
+    if (pResDesc->resType == CU_RESOURCE_TYPE_LINEAR) /* a read outside gives zeros */
+        descriptor.modes[0] = CU_TR_ADDRESS_MODE_BORDER;
+    return describe("texture", &descriptor, pTexObject);
+}
+
+CUresult CUDAAPI cuSurfObjectCreate(CUsurfObject *pSurfObject, const CUDA_RESOURCE_DESC *pResDesc) {
+    ENTER(CURRENT);
+    Descriptor descriptor = {0};
+    CHECK(pResDesc && pResDesc->resType == CU_RESOURCE_TYPE_ARRAY, CUDA_ERROR_INVALID_VALUE);
+    TRY(take_resource(pResDesc, &descriptor));
+    Array *array = handle_get(HANDLE_ARRAY, pResDesc->res.array.hArray);
+    CHECK(array->form.Flags & CUDA_ARRAY3D_SURFACE_LDST, CUDA_ERROR_INVALID_VALUE);
+    return describe("surface", &descriptor, pSurfObject);
 }
 
 FORWARD(cuTexObjectDestroy, CURRENT, forget("texture", texObject), CUtexObject texObject)
-FORWARD(cuSurfObjectCreate, CURRENT,
-        describe("surface", pResDesc, (Descriptor){0}, CUDA_ARRAY3D_SURFACE_LDST, pSurfObject),
-        CUsurfObject *pSurfObject, const CUDA_RESOURCE_DESC *pResDesc)
 FORWARD(cuSurfObjectDestroy, CURRENT, forget("surface", surfObject), CUsurfObject surfObject)
