@@ -1,6 +1,9 @@
 /* The limits of a launch: dimensions, clusters, shared memory, and what is resident at once. */
 #include "cuda_standin.h"
 
+/* Bytes of shared memory of each block that the system takes. */
+enum { RESERVED = 1024 };
+
 CUresult check_dimensions(const Launch *launch, int device) {
     static const CUdevice_attribute grid[3] = {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X,
                                                CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y,
@@ -64,7 +67,7 @@ CUresult check_cluster(Launch *launch, int device) {
 /* Return how many blocks of a launch are resident on one multiprocessor. */
 static uint64_t resident(const Function *function, uint64_t threads, uint64_t dynamic, int device) {
     uint64_t by_threads = 2048 / (threads ? (threads + 31) / 32 * 32 : 32),
-             shared = function->kernel->shared + dynamic + 1024;
+             shared = function->kernel->shared + dynamic + RESERVED;
     uint64_t by_shared = (uint64_t)device_attribute(
                              device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR) /
                          shared;
@@ -97,6 +100,33 @@ CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUf
     return CUDA_SUCCESS;
 }
 
+CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+    int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize, unsigned int flags) {
+    CHECK(!(flags & ~(unsigned)CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE), CUDA_ERROR_INVALID_VALUE);
+    return cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, func, blockSize, dynamicSMemSize);
+}
+
+CUresult CUDAAPI cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func,
+                                                         int numBlocks, int blockSize) {
+    ENTER(CURRENT);
+    Function *function;
+    CHECK(dynamicSmemSize && numBlocks > 0 && blockSize > 0, CUDA_ERROR_INVALID_VALUE);
+    TRY(function_of(func, &function));
+    int device = function->module->context->device;
+    size_t of_all =
+        (size_t)device_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR);
+    size_t most =
+        (size_t)device_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+    size_t own = function->kernel->shared;
+    size_t each = of_all / (unsigned)numBlocks;
+    *dynamicSmemSize = 0;
+    if (resident(function, (uint64_t)blockSize, 0, device) < (uint64_t)numBlocks)
+        return CUDA_SUCCESS; /* they are not resident at once, whatever their memory */
+    each -= RESERVED;
+    *dynamicSmemSize = (each < most ? each : most) - own;
+    return CUDA_SUCCESS;
+}
+
 CUresult CUDAAPI cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func,
                                                   CUoccupancyB2DSize blockSizeToDynamicSMemSize,
                                                   size_t dynamicSMemSize, int blockSizeLimit) {
@@ -109,6 +139,22 @@ CUresult CUDAAPI cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSi
     int device = function->module->context->device;
     *minGridSize = (int)resident(function, (uint64_t)*blockSize, dynamicSMemSize, device) *
                    device_attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+    return CUDA_SUCCESS;
+}
+
+static bool allows_large_clusters(const Launch *launch) {
+    return launch->non_portable ||
+           launch->function->attributes[CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED];
+}
+
+CUresult CUDAAPI cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func,
+                                                    const CUlaunchConfig *config) {
+    ENTER(CURRENT);
+    Launch launch = {0};
+    CHECK(clusterSize && config, CUDA_ERROR_INVALID_VALUE);
+    TRY(function_of(func, &launch.function));
+    TRY(take_attributes(&launch, config->attrs, config->numAttrs));
+    *clusterSize = allows_large_clusters(&launch) ? 16 : 8;
     return CUDA_SUCCESS;
 }
 
@@ -127,10 +173,8 @@ CUresult CUDAAPI cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func,
         blocks *= launch.cluster[i]              ? launch.cluster[i]
                   : function->kernel->cluster[i] ? function->kernel->cluster[i]
                                                  : 1;
-    bool large = launch.non_portable ||
-                 function->attributes[CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED];
     uint64_t most = resident(function, threads, config->sharedMemBytes, device) *
                     (uint64_t)device_attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
-    *numClusters = blocks <= (large ? 16 : 8) ? (int)(most / blocks) : 0;
+    *numClusters = blocks <= (allows_large_clusters(&launch) ? 16 : 8) ? (int)(most / blocks) : 0;
     return CUDA_SUCCESS;
 }

@@ -5,9 +5,6 @@
 #define __cudaLaunchKernel __cudaLaunchKernel_ptsz
 #endif
 
-/* The runtime's configuration has the driver's form, but for its names. */
-_Static_assert(sizeof(cudaLaunchAttribute) == sizeof(CUlaunchAttribute), "launch attributes");
-
 /* Check what the driver calls an invalid value, and the runtime an invalid configuration. */
 static cudaError_t check_configuration(dim3 grid, dim3 block) {
     CUdevice device;
@@ -31,23 +28,10 @@ static cudaError_t check_configuration(dim3 grid, dim3 block) {
 
 static cudaError_t launch(const void *kernel, const cudaLaunchConfig_t *config, void **args) {
     CUfunction function;
-    dim3 grid = config->gridDim;
-    dim3 block = config->blockDim;
     TRY(runtime_enter());
     TRY(runtime_function(kernel, &function));
-    TRY(check_configuration(grid, block));
-    CUlaunchConfig driver = {
-        .gridDimX = grid.x,
-        .gridDimY = grid.y,
-        .gridDimZ = grid.z,
-        .blockDimX = block.x,
-        .blockDimY = block.y,
-        .blockDimZ = block.z,
-        .sharedMemBytes = (unsigned)config->dynamicSmemBytes,
-        .hStream = STREAM(config->stream),
-        .attrs = (CUlaunchAttribute *)config->attrs,
-        .numAttrs = config->numAttrs,
-    };
+    TRY(check_configuration(config->gridDim, config->blockDim));
+    CUlaunchConfig driver = runtime_config(config, STREAM(config->stream));
     CHECK(driver.sharedMemBytes == config->dynamicSmemBytes, cudaErrorInvalidValue);
     FINISH(cuLaunchKernelEx(&driver, function, args, NULL));
 }

@@ -61,6 +61,8 @@ cudaError_t runtime_copy(CUDA_MEMCPY3D *copy, const struct cudaMemcpy3DParms *pa
 cudaError_t runtime_texel(CUarray array, size_t *bytes);
 cudaError_t runtime_format(const struct cudaChannelFormatDesc *form, CUarray_format *format,
                            unsigned *channels);
+/* Return the driver's form of the configuration of a launch. */
+CUlaunchConfig runtime_config(const cudaLaunchConfig_t *config, CUstream stream);
 /* Return a place by the number of its device, which is cudaCpuDeviceId for the host. */
 CUmemLocation runtime_location(int device);
 /* ---- modules.c: what programs have registered
