@@ -134,6 +134,31 @@ FORWARD(cudaStreamGetCaptureInfo_v3, CAPTURE_INFO(stream, (const CUgraphEdgeData
         const cudaGraphNode_t **dependencies_out, const cudaGraphEdgeData **edgeData_out,
         size_t *numDependencies_out)
 
+FORWARD(cudaStreamBeginCaptureToGraph,
+        cuStreamBeginCaptureToGraph(STREAM(stream), graph, dependencies,
+                                    (const CUgraphEdgeData *)dependencyData, numDependencies,
+                                    (CUstreamCaptureMode)mode),
+        cudaStream_t stream, cudaGraph_t graph, const cudaGraphNode_t *dependencies,
+        const cudaGraphEdgeData *dependencyData, size_t numDependencies,
+        enum cudaStreamCaptureMode mode)
+
+#if RUNTIME_MAJOR >= 13
+#define cudaStreamUpdateCaptureDependencies_v2 cudaStreamUpdateCaptureDependencies
+#else
+FORWARD(cudaStreamUpdateCaptureDependencies,
+        cuStreamUpdateCaptureDependencies_v2(STREAM(stream), dependencies, NULL, numDependencies,
+                                             flags),
+        cudaStream_t stream, cudaGraphNode_t *dependencies, size_t numDependencies,
+        unsigned int flags)
+#endif
+
+FORWARD(cudaStreamUpdateCaptureDependencies_v2,
+        cuStreamUpdateCaptureDependencies_v2(STREAM(stream), dependencies,
+                                             (const CUgraphEdgeData *)dependencyData,
+                                             numDependencies, flags),
+        cudaStream_t stream, cudaGraphNode_t *dependencies, const cudaGraphEdgeData *dependencyData,
+        size_t numDependencies, unsigned int flags)
+
 /* ---- graphs
  * ----------------------------------------------------------------------------------------------------------------
  */
