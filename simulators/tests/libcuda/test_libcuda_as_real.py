@@ -193,7 +193,6 @@ UNSUPPORTED = (
     "cuLinkCreate_v2",
     "cuMemcpy3DPeer",
     "cuModuleGetTexRef",
-    "cuProfilerStart",
     "cuTexRefCreate",
 )
 

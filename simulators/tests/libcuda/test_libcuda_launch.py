@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -563,6 +564,30 @@ def test_a_library_has_kernels_of_each_context(standin: StandinDriver) -> None:
     assert read(out, 1) == [1]
     check(cuda.cuLibraryUnload(library))
     assert [standin.report[kind] for kind in ("libraries", "kernels")] == counts
+
+
+def test_a_library_is_read_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "kernels.ptx"
+    file.write_text(ptx_of(KERNELS))
+
+    def load(path: Path) -> Any:
+        return cuda.cuLibraryLoadFromFile(str(path).encode(), [], [], 0, [], [], 0)
+
+    kernel = check(cuda.cuLibraryGetKernel(check(load(file)), b"dynamic"))
+    device = check(cuda.cuDeviceGet(0))
+    attributes = cuda.CUfunction_attribute
+    most = attributes.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    check(cuda.cuKernelSetAttribute(most, 1000, kernel, device))
+    assert check(cuda.cuKernelGetAttribute(most, kernel, device)) == 1000
+    constant = attributes.CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES
+    assert check(cuda.cuKernelGetAttribute(constant, kernel, device)) == 4
+    shared = cuda.CUfunc_cache.CU_FUNC_CACHE_PREFER_SHARED
+    check(cuda.cuKernelSetCacheConfig(kernel, shared, device))
+    assert code(load(tmp_path / "missing")) == "CUDA_ERROR_FILE_NOT_FOUND"
+    file.write_bytes(bytes(64))
+    assert code(load(file)) == "CUDA_ERROR_INVALID_IMAGE"
+    check(cuda.cuProfilerStart())
+    check(cuda.cuProfilerStop())
 
 
 def test_a_tensor_map_has_the_limits_of_cuda(standin: StandinDriver) -> None:

@@ -152,3 +152,9 @@ CUresult CUDAAPI cuCtxDisablePeerAccess(CUcontext peerContext) {
     TRY(context_of(peerContext, &peer));
     return context_disable_peer(peer->device);
 }
+
+/* No profiler is there to start. */
+CUresult CUDAAPI cuProfilerStart(void);
+CUresult CUDAAPI cuProfilerStop(void);
+FORWARD(cuProfilerStart, CURRENT, CUDA_SUCCESS, void)
+FORWARD(cuProfilerStop, CURRENT, CUDA_SUCCESS, void)

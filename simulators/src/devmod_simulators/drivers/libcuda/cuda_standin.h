@@ -45,12 +45,12 @@ typedef struct {
 typedef struct {
     char *name;
     uint64_t size, address;
-    uint32_t align, flags; /* GLOBAL_MANAGED */
+    uint32_t align, flags; /* GLOBAL_CONSTANT, GLOBAL_MANAGED */
     bool is_shared;        /* its memory is that of `shares` */
     const void *initial;   /* of a cubin */
 } Global;
 
-enum { GLOBAL_MANAGED = 2 };
+enum { GLOBAL_CONSTANT = 1, GLOBAL_MANAGED = 2 };
 
 typedef struct Module Module;
 

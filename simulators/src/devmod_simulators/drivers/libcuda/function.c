@@ -67,6 +67,15 @@ CUresult function_of(CUfunction handle, Function **function) {
     return *function ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
+/* Return the bytes of a module's constant memory, which each of its kernels has. */
+static uint64_t constant_bytes(const Module *module) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < module->global_count; i++)
+        if (module->globals[i].flags & GLOBAL_CONSTANT)
+            bytes += module->globals[i].size;
+    return bytes;
+}
+
 static CUresult get_attribute(int *value, CUfunction_attribute attribute,
                               const Function *function) {
     const Kernel *kernel = function->kernel;
@@ -81,6 +90,9 @@ static CUresult get_attribute(int *value, CUfunction_attribute attribute,
         break;
     case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
         *value = (int)kernel->local;
+        break;
+    case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
+        *value = (int)constant_bytes(function->module);
         break;
     case CU_FUNC_ATTRIBUTE_NUM_REGS:
         *value = kernel->registers ? (int)kernel->registers : 32;
@@ -192,14 +204,7 @@ FORWARD(cuKernelGetName, CURRENT, name_of((CUfunction)hfunc, name), const char *
  * ---------------------------------------------------------------------------------------------------------------
  */
 
-CUresult CUDAAPI cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions,
-                                   void **jitOptionsValues, unsigned int numJitOptions,
-                                   CUlibraryOption *libraryOptions, void **libraryOptionValues,
-                                   unsigned int numLibraryOptions) {
-    ENTER(READY);
-    (void)jitOptions, (void)jitOptionsValues, (void)numJitOptions, (void)libraryOptions,
-        (void)libraryOptionValues, (void)numLibraryOptions;
-    CHECK(library && code, CUDA_ERROR_INVALID_VALUE);
+static CUresult library_load(CUlibrary *library, const void *code) {
     Library *object = calloc(1, sizeof *object);
     CHECK(object, CUDA_ERROR_OUT_OF_MEMORY);
     object->image = image_copy(image_of(code), &object->size);
@@ -210,6 +215,32 @@ CUresult CUDAAPI cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_o
     object->handle = handle_make(HANDLE_LIBRARY, object, object);
     *library = object->handle;
     return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuLibraryLoadFromFile(CUlibrary *library, const char *fileName,
+                                       CUjit_option *jitOptions, void **jitOptionsValues,
+                                       unsigned int numJitOptions, CUlibraryOption *libraryOptions,
+                                       void **libraryOptionValues, unsigned int numLibraryOptions) {
+    ENTER(READY);
+    (void)jitOptions, (void)jitOptionsValues, (void)numJitOptions, (void)libraryOptions,
+        (void)libraryOptionValues, (void)numLibraryOptions;
+    CHECK(library && fileName, CUDA_ERROR_INVALID_VALUE);
+    char *image = file_contents(fileName);
+    CHECK(image, CUDA_ERROR_FILE_NOT_FOUND);
+    CUresult code = library_load(library, image);
+    free(image);
+    return code;
+}
+
+CUresult CUDAAPI cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions,
+                                   void **jitOptionsValues, unsigned int numJitOptions,
+                                   CUlibraryOption *libraryOptions, void **libraryOptionValues,
+                                   unsigned int numLibraryOptions) {
+    ENTER(READY);
+    (void)jitOptions, (void)jitOptionsValues, (void)numJitOptions, (void)libraryOptions,
+        (void)libraryOptionValues, (void)numLibraryOptions;
+    CHECK(library && code, CUDA_ERROR_INVALID_VALUE);
+    return library_load(library, code);
 }
 
 CUresult CUDAAPI cuLibraryUnload(CUlibrary library) {
@@ -309,21 +340,42 @@ CUresult CUDAAPI cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary
     return CUDA_SUCCESS;
 }
 
+/* Set the function of a library's kernel in the current context. */
+static CUresult kernel_function(CUkernel kernel, Function **function) {
+    CHECK(handle_get(HANDLE_KERNEL, kernel), CUDA_ERROR_INVALID_HANDLE);
+    return function_of((CUfunction)kernel, function);
+}
+
 CUresult CUDAAPI cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel,
                                       CUdevice dev) {
     ENTER(CURRENT);
     Function *function;
     (void)dev;
-    CHECK(handle_get(HANDLE_KERNEL, kernel), CUDA_ERROR_INVALID_HANDLE);
-    TRY(function_of((CUfunction)kernel, &function));
+    TRY(kernel_function(kernel, &function));
     return get_attribute(pi, attrib, function);
+}
+
+CUresult CUDAAPI cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel,
+                                      CUdevice dev) {
+    ENTER(CURRENT);
+    Function *function;
+    (void)dev;
+    TRY(kernel_function(kernel, &function));
+    return set_attribute(attrib, val, function);
+}
+
+CUresult CUDAAPI cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev) {
+    ENTER(CURRENT);
+    Function *function;
+    (void)dev;
+    CHECK((unsigned)config <= CU_FUNC_CACHE_PREFER_EQUAL, CUDA_ERROR_INVALID_VALUE);
+    return kernel_function(kernel, &function);
 }
 
 CUresult CUDAAPI cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramOffset,
                                       size_t *paramSize) {
     ENTER(CURRENT);
     Function *function;
-    CHECK(handle_get(HANDLE_KERNEL, kernel), CUDA_ERROR_INVALID_HANDLE);
-    TRY(function_of((CUfunction)kernel, &function));
+    TRY(kernel_function(kernel, &function));
     return param_info(function->kernel, paramIndex, paramOffset, paramSize);
 }
