@@ -19,6 +19,7 @@ pytestmark = WITHOUT_A_CARD
 NEWER = {
     "cuCtxCreate_v4": 12050,
     "cuEventElapsedTime_v2": 12080,
+    "cuFuncGetName": 12030,
     "cuFuncGetParamInfo": 12040,
     "cuGraphAddDependencies_v2": 12030,
     "cuGraphAddNode_v2": 12030,
@@ -33,7 +34,10 @@ NEWER = {
     "cuGraphNodeGetParams": 13020,
     "cuGraphNodeSetParams_v2": 13040,
     "cuGraphRemoveDependencies_v2": 12030,
+    "cuKernelGetName": 12030,
     "cuKernelGetParamInfo": 12040,
+    "cuLibraryEnumerateKernels": 12040,
+    "cuLibraryGetKernelCount": 12040,
     "cuStreamBeginCaptureToGraph": 12030,
     "cuStreamGetCaptureInfo_v3": 12030,
     "cuStreamGetDevice": 12080,
