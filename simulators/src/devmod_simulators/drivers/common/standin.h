@@ -264,7 +264,14 @@ uint64_t get_u64(Bytes *bytes);
 char *get_text(Bytes *bytes); /* the caller frees it */
 void bytes_free(Bytes *bytes);
 
-enum { WORKER_LOAD = 1, WORKER_PLACE, WORKER_UNLOAD, WORKER_LAUNCH, WORKER_NOTES };
+enum {
+    WORKER_LOAD = 1,
+    WORKER_PLACE,
+    WORKER_UNLOAD,
+    WORKER_LAUNCH,
+    WORKER_NOTES,
+    WORKER_DECOMPRESS
+};
 
 /* Send a request (its first field is the operation) and read the response into *response, behind
  * status and message. Return the status; *message (the caller frees it) is NULL with status 0. The

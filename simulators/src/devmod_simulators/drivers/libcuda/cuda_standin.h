@@ -105,8 +105,9 @@ CUresult cubin_read(const unsigned char *image, size_t size, Module *module);
  * device without a cubin for it. */
 bool takes_cubins(void);
 /* Set *member to a copy of a fatbin's best member for `arch` (a cubin for it, else the newest PTX
- * that it takes), with a zero behind it. */
-CUresult fatbin_member(const unsigned char *image, int arch, void **member, size_t *size);
+ * that it takes), decompressed, with a zero behind it. `log` takes why there is none. */
+CUresult fatbin_member(const unsigned char *image, int arch, char *log, size_t log_size,
+                       void **member, size_t *size);
 /* Check .version, .target and .address_size of PTX against a device and the driver. */
 CUresult ptx_check(const char *text, int arch, char *log, size_t log_size);
 /* Load an image into a context, where `shares` may be the same image in another one. `log` takes

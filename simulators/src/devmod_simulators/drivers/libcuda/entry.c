@@ -43,8 +43,9 @@ CUresult CUDAAPI cuGetExportTable(const void **ppExportTable, const CUuuid *pExp
     if (!told && memcmp(pExportTableId->bytes, compilers, sizeof compilers) != 0)
         told = fprintf(
             stderr,
-            "devmod-simulators: the program uses NVIDIA's CUDA runtime (PyTorch, CuPy and Warp do), which needs private functions "
-            "of NVIDIA's driver. The simulated GPU has the functions of cuda.h alone: cuda.core, numba-cuda, pycuda, tinygrad "
-            "and Triton use those\n");
+            "devmod-simulators: the program uses NVIDIA's CUDA runtime, which needs private functions of NVIDIA's driver. The "
+            "simulated GPU has the functions of cuda.h, and a CUDA runtime of its own: build a program of nvcc below `devmod "
+            "simulate`, or with --cudart shared (CMake: -DCMAKE_CUDA_RUNTIME_LIBRARY=Shared). PyTorch, CuPy and Warp do not run "
+            "on it\n");
     return CUDA_ERROR_INVALID_VALUE;
 }

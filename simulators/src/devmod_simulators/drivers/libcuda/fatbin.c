@@ -1,6 +1,7 @@
 /* Fatbins: the member that fits a device. */
 #include "cuda_standin.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,13 +14,82 @@ typedef struct {
     uint64_t flags, unknown2, plain_size;
 } FatbinMember;
 
-enum { MEMBER_PTX = 1, MEMBER_CUBIN = 2, MEMBER_COMPRESSED = 0x2000 | 0x8000 };
+enum {
+    MEMBER_PTX = 1,
+    MEMBER_CUBIN = 2,
+    MEMBER_COMPRESSED = 1 << 13 | 1 << 15, /* by LZ4, by zstd */
+    MEMBER_EXACT = 1 << 20,                /* sm_90a */
+    MEMBER_FAMILY = 1 << 21,               /* sm_100f */
+    LIST_BYTES = 512
+};
 
 bool takes_cubins(void) {
     return setting_number("skip_cubins", 0);
 }
 
-CUresult fatbin_member(const unsigned char *image, int arch, void **member, size_t *size) {
+/* Return the place of a member among those that a device takes, -1 if it does not. */
+static int member_rank(const FatbinMember *member, int arch) {
+    int own = (int)member->arch;
+    if (own > arch)
+        return -1;
+    if (member->flags & MEMBER_EXACT && own != arch)
+        return -1;
+    if (member->flags & MEMBER_FAMILY && own / 10 != arch / 10)
+        return -1;
+    if (member->kind == MEMBER_CUBIN && takes_cubins() && own / 10 == arch / 10)
+        return 1000 + own;
+    return member->kind == MEMBER_PTX ? own : -1;
+}
+
+/* Write the name of a member behind the others in a list. */
+static void list_member(char list[LIST_BYTES], const FatbinMember *member) {
+    size_t used = strlen(list);
+    const char *suffix = "";
+    if (member->flags & MEMBER_EXACT)
+        suffix = "a";
+    else if (member->flags & MEMBER_FAMILY)
+        suffix = "f";
+    snprintf(list + used, LIST_BYTES - used, "%s%s_%u%s", used ? ", " : "",
+             member->kind == MEMBER_PTX ? "compute" : "sm", member->arch, suffix);
+}
+
+static CUresult without_ptx(const char *list, int arch, char *log, size_t log_size) {
+    snprintf(
+        log, log_size,
+        "the program has no PTX that the simulated GPU, sm_%d, takes: its fatbin has %s. Build it below `devmod simulate`, or "
+        "with -gencode arch=compute_%d,code=compute_%d of nvcc (CMake: -DCMAKE_CUDA_ARCHITECTURES=%d)",
+        arch, *list ? list : "nothing", arch, arch, arch);
+    explain("%s", log);
+    return CUDA_ERROR_NO_BINARY_FOR_GPU;
+}
+
+/* Decompress a member, whose header is at `start`: the worker has readers of fatbins, with limits.
+ * It gets a fatbin of this member alone. */
+static CUresult decompress(const unsigned char *start, const FatbinMember *member, char *log,
+                           size_t log_size, void **result, size_t *size) {
+    FatbinHeader header = {FATBIN_MAGIC, 1, sizeof header, member->header_size + member->size};
+    Bytes request = {0}, response;
+    char *message;
+    put_u32(&request, WORKER_DECOMPRESS);
+    put_u32(&request, (uint32_t)(sizeof header + header.size));
+    put_raw(&request, &header, sizeof header);
+    put_raw(&request, start, header.size);
+    int code = worker_call(&request, &response, &message);
+    bytes_free(&request);
+    if (code) {
+        snprintf(log, log_size, "%s", message);
+        explain("%s", message);
+    } else {
+        *size = response.size - response.position - sizeof(uint32_t);
+        *result = get_text(&response);
+    }
+    free(message);
+    bytes_free(&response);
+    return (CUresult)code;
+}
+
+CUresult fatbin_member(const unsigned char *image, int arch, char *log, size_t log_size,
+                       void **member, size_t *size) {
     FatbinHeader header;
     memcpy(&header, image, sizeof header);
     CHECK(header.magic == FATBIN_MAGIC && header.header_size >= sizeof header,
@@ -27,34 +97,29 @@ CUresult fatbin_member(const unsigned char *image, int arch, void **member, size
     const unsigned char *data = image + header.header_size, *end = data + header.size, *best = NULL;
     int best_rank = -1;
     FatbinMember chosen = {0};
+    char list[LIST_BYTES] = "";
     while ((size_t)(end - data) >= 64) {
         FatbinMember entry;
         memcpy(&entry, data, sizeof entry);
         CHECK(entry.header_size >= 64 &&
                   inside((size_t)(end - data), entry.header_size, entry.size),
               CUDA_ERROR_INVALID_IMAGE);
-        int own = (int)entry.arch, rank = -1;
-        if (entry.kind == MEMBER_CUBIN && takes_cubins() && own / 10 == arch / 10 && own <= arch)
-            rank = 1000 + own;
-        else if (entry.kind == MEMBER_PTX && own <= arch)
-            rank = own;
+        list_member(list, &entry);
+        int rank = member_rank(&entry, arch);
         if (rank > best_rank) {
             best_rank = rank;
-            best = data + entry.header_size;
+            best = data;
             chosen = entry;
         }
         data += entry.header_size + entry.size;
     }
-    CHECK(best, CUDA_ERROR_NO_BINARY_FOR_GPU);
-    if (chosen.flags & MEMBER_COMPRESSED) {
-        explain(
-            "the fatbin's member for sm_%u is compressed; the stand-in driver reads plain members alone",
-            chosen.arch);
-        return CUDA_ERROR_NOT_SUPPORTED;
-    }
+    if (!best)
+        return without_ptx(list, arch, log, log_size);
+    if (chosen.flags & MEMBER_COMPRESSED)
+        return decompress(best, &chosen, log, log_size, member, size);
     unsigned char *copy = calloc(1, chosen.size + 1);
     CHECK(copy, CUDA_ERROR_OUT_OF_MEMORY);
-    memcpy(copy, best, chosen.size);
+    memcpy(copy, best + chosen.header_size, chosen.size);
     *member = copy;
     *size = chosen.size;
     return CUDA_SUCCESS;

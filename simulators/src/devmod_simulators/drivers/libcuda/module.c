@@ -120,12 +120,23 @@ static CUresult load_into(Module *module, const void *image, char *log, size_t l
     CHECK(copy, CUDA_ERROR_INVALID_IMAGE);
     CUresult result = CUDA_SUCCESS;
     if (image_kind(copy) == IMAGE_FATBIN)
-        result = fatbin_member(copy, device_arch(module->context->device), &member, &size);
+        result = fatbin_member(copy, device_arch(module->context->device), log, log_size, &member,
+                               &size);
     if (!result)
         result = load_copy(module, member ? member : copy, size, log, log_size);
     free(member);
     free(copy);
     return result;
+}
+
+/* Write a reason to standard error. Each file of a program may have a fatbin that the device does
+ * not take, so the same reason is not repeated for these. */
+static void tell(CUresult code, const char *reason) {
+    static char last[LOG_BYTES];
+    if (code == CUDA_ERROR_NO_BINARY_FOR_GPU && strcmp(last, reason) == 0)
+        return;
+    snprintf(last, sizeof last, "%s", reason);
+    fprintf(stderr, "devmod-simulators: %s\n", reason);
 }
 
 CUresult module_load(Context *context, const void *image, const Module *shares, char *log,
@@ -137,7 +148,7 @@ CUresult module_load(Context *context, const void *image, const Module *shares, 
     CUresult code = load_into(module, image, log, log_size);
     if (code) {
         if (log[0] && !reads_log)
-            fprintf(stderr, "devmod-simulators: %s\n", log);
+            tell(code, log);
         free_module(module);
         return code;
     }
