@@ -294,6 +294,7 @@ STARTS = {
     "devmod_host._driver",
     "devmod_opencl._linker",
     "devmod_simulators._command",  # the user's command, or devmod
+    "devmod_simulators._toolkit",  # nvcc --version
     "devmod_simulators.drivers.build",  # in a source tree: a wheel has the libraries
     "devmod_targets.authoring._process",
     "devmod_targets.webgpu._naga",

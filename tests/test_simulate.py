@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from interruptible import interruptible_python
+from simulate_command import python, simulate
 
 from devmod_simulators import UnavailableError, libcuda
 
@@ -26,20 +27,6 @@ def simulator() -> None:
         libcuda.build()
     except UnavailableError as error:
         pytest.skip(str(error))
-
-
-def simulate(*command: str, options: tuple[str, ...] = (), code: int = 0, **variables: str) -> str:
-    """Run a command below `devmod simulate`, and return what it prints."""
-    words = [sys.executable, "-m", "devmod", "simulate", *options, "--", *command]
-    done = subprocess.run(
-        words, capture_output=True, text=True, check=False, env=os.environ | variables
-    )
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout + done.stderr
-
-
-def python(program: str, *options: str, **variables: str) -> str:
-    return simulate(sys.executable, "-c", program, options=options, **variables)
 
 
 USE = """

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import click
 
-from devmod.backend import cache_dir, find_program, temporary_folder
+from devmod.backend import cache_dir, temporary_folder
 from devmod.commands import debug_option
 from devmod.errors import DeviceNotFoundError, DevmodError
-from devmod_simulators import UnavailableError, libcuda
+from devmod_simulators import UnavailableError, _toolkit, libcuda
 from devmod_simulators._sanitize import check_names, read_reports
 from devmod_simulators.drivers.library import cubins
 
@@ -49,6 +49,7 @@ def environment(arch: str = "90", devices: int = 1, checks: str = "") -> dict[st
         values |= libcuda.environment(
             arch=arch, devices=devices, **({"sanitize": checks} if checks else {})
         )
+        values |= _toolkit.variables(values["LD_LIBRARY_PATH"])
         # Not by its path, where a space would end it.
         values["LD_LIBRARY_PATH"] = os.pathsep.join(
             [str(cubins.build().parent), values["LD_LIBRARY_PATH"]]
@@ -64,8 +65,6 @@ def environment(arch: str = "90", devices: int = 1, checks: str = "") -> dict[st
     values["PYTHONPATH"] = os.pathsep.join(python)
     values["CUDA_FORCE_PTX_JIT"] = "1"  # devmod compiles a source to PTX
     values["CACHEDB"] = str(folder / "xdg" / "tinygrad.db")
-    if find_program("nvcc"):
-        values["PATH"] = os.pathsep.join([str(_SHIMS), os.environ.get("PATH", os.defpath)])
     return values
 
 
@@ -148,6 +147,7 @@ Examples:
   devmod simulate --arch sm_80 -- python train.py
   devmod simulate --devices 2 -- devmod devices
   devmod simulate --sanitize -- python program.py  # writes out of bounds, races, …
+  devmod simulate -- sh -c "cmake -B build && cmake --build build && ctest --test-dir build"
 """,
 )
 @click.option(
@@ -178,12 +178,13 @@ def command(arch: str, devices: int, sanitize: str | None, program: tuple[str, .
     of NVIDIA.
 
     The processes that COMMAND starts have the simulated devices too. NVRTC, nvJitLink, nvcc and
-    Triton's ptxas give them PTX for cubins. Caches of compiled kernels are apart from those of
-    GPUs. The exit code is that of COMMAND.
+    Triton's ptxas give them PTX for cubins. Programs that nvcc and CMake build have PTX, and are
+    linked with a simulated CUDA runtime. Caches of compiled kernels are apart from those of GPUs.
+    The exit code is that of COMMAND.
 
     It cannot show: the code that ptxas makes, how long a kernel takes on a GPU, the order of memory
-    accesses, NVIDIA's libraries such as cuBLAS, programs that use the CUDA runtime (PyTorch, CuPy,
-    Warp), the last bits of approximations such as sin.approx.
+    accesses, NVIDIA's libraries such as cuBLAS, programs with NVIDIA's CUDA runtime inside
+    (PyTorch, CuPy, Warp), the last bits of approximations such as sin.approx.
 
     --sanitize reports faults by source line and thread, and ends with 1 if there are any. It sees
     the paths that run, and no fault of the memory model: a clean run is no proof.
