@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -226,6 +228,40 @@ def test_cuda_runs_without_a_gpu_and_without_a_compiler(
         "-m", "devmod", "simulate", "--", str(box.python), str(program), env={"PATH": str(tmp_path)}
     ).splitlines()
     assert lines[:3] == ["simulated GPU (devmod-simulators) sm_90", "ptx True", "cubin True"]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="devmod-simulators is for Linux")
+@pytest.mark.skipif(not shutil.which("g++"), reason="g++ is not installed, which nvcc needs")
+@pytest.mark.volume
+@pytest.mark.row("R49")
+def test_a_project_of_cmake_is_built_and_tested_without_a_gpu(
+    environment: Callable[..., Any], wheels: Any, tmp_path: Path
+) -> None:
+    """As in CI: nvcc and CMake are those of wheels, and the project is as it is."""
+    packages = ("cmake", "ninja", "nvidia-cuda-nvcc", "nvidia-cuda-runtime", "nvidia-cuda-cccl")
+    box = environment(wheels.direct("devmod-simulators"), *packages)
+    project = tmp_path / "project"
+    shutil.copytree(Path(__file__).with_name("simulated") / "cmake", project)
+    path = f"{box.python.parent}:/usr/bin:/bin"
+    script = (
+        f"cd {project} && cmake -G Ninja -B build && cmake --build build && ctest --test-dir build"
+    )
+
+    def ctest(*options: str) -> tuple[set[str], str]:
+        """Return the tests that fail, and what the command prints."""
+        words = ["-m", "devmod", "simulate", *options, "--", "sh", "-c", script]
+        text = box.run(*words, env={"PATH": path}, code=8)
+        return set(re.findall(r"(\w+) \(Failed\)", text)), text
+
+    failed, text = ctest()
+    assert failed == {"shift"}
+    assert "shift: read of 4 bytes at global address" in text or "shift.cu:7" in text
+    failed, text = ctest("--sanitize")
+    assert failed == {"shift", "total"}
+    assert re.findall(r"^(\w.*): \S*?(\w+\.cu:\d+)  ", text, re.MULTILINE) == [
+        ("out of bounds (read)", "shift.cu:7"),
+        ("race (read and write)", "total.cu:11"),
+    ]
 
 
 #: The functions that a program imports from a plugin, because they concern one kind alone.
