@@ -28,7 +28,7 @@ GPU_metal_test = $(BIN)/python -m pytest -q plugins/devmod-metal/tests targets/t
 NEEDED := fetch-system fetch-build_pycuda fetch-vendor_runtimes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ready test-setup demo test test-all breakages fuzz interrupts gpu lint types format pythons lowest frameworks bench golden hexagon-runner digits pictures performance docs wheels release clean
+.PHONY: help setup ready test-setup demo test test-all breakages fuzz interrupts peers-simulated gpu lint types format pythons lowest frameworks bench golden hexagon-runner digits pictures performance docs wheels release clean
 
 ##@ Start
 
@@ -91,6 +91,9 @@ fuzz: setup  ## fuzz every reader of files for SECONDS, guided by coverage where
 
 interrupts: setup  ## raise KeyboardInterrupt 20,000 times in each of 10 processes a kind, while arrays come and go
 	@DEVMOD_TEST_INTERRUPTS=20000 DEVMOD_TEST_INTERRUPTS_SEEDS=10 $(BIN)/python -m pytest -q -n $(JOBS) tests/test_interrupts.py
+
+peers-simulated: setup  ## run other projects' tests and programs on the simulated GPU and print a table; NAMES="pycuda hecbench" chooses, PYCUDA=folder names sources
+	@$(BIN)/python tools/peers_simulated.py $(NAMES)
 
 bench: setup  ## run every benchmark (NAMES="opencl save"), print one table of all ratios with their bounds, and write build/figures.json
 	@$(BIN)/python benchmarks/all.py $(NAMES)
