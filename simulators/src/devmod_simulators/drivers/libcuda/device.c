@@ -145,6 +145,8 @@ int device_attribute(int device, CUdevice_attribute attribute) {
         return 1;
     case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY:
         return 1;
+    case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:
+        return 1;
     case CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH:
         return 1;
     case CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED:
