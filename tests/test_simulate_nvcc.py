@@ -174,6 +174,19 @@ def test_the_faults_of_nvidias_samples_are_found_by_line(nvcc: str, tmp_path: Pa
     assert found_in(re.sub("^E +(devmod_simulators.*?: )?", "", done.stdout, flags=re.M)) == marks
 
 
+@pytest.mark.row("R55")
+@pytest.mark.parametrize(("streams", "found"), [("legacy", "0x1010101"), ("per-thread", "0")])
+def test_a_program_has_the_default_stream_that_it_is_compiled_for(
+    nvcc: str, tmp_path: Path, streams: str, found: str
+) -> None:
+    """That of a thread does not wait for a stream that fills."""
+    program = str(tmp_path / "streams")
+    source = str(PROGRAMS / "streams.cu")
+    command = f"{nvcc} -default-stream {streams} {source} -o {program} && {program}"
+    expected = f"{found}\n60 10 7\n32 1024 cudaSuccess\n"
+    assert simulate("sh", "-c", command) == expected
+
+
 MESSAGE = (
     "devmod-simulators: the program uses NVIDIA's CUDA runtime, which needs private functions of NVIDIA's driver. The simulated "
     "GPU has the functions of cuda.h, and a CUDA runtime of its own: build a program of nvcc below `devmod simulate`, or with "
