@@ -436,6 +436,28 @@ def test_a_capture_goes_on_after_other_nodes() -> None:
     check(cuda.cuStreamEndCapture(stream))
 
 
+def test_a_stream_that_was_joined_is_destroyed_in_the_capture() -> None:
+    first, second = (check(cuda.cuStreamCreate(1)) for _ in range(2))
+    event, memory = check(cuda.cuEventCreate(0)), integer()
+    mode = cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+    external = cuda.CUevent_record_flags.CU_EVENT_RECORD_EXTERNAL
+    assert code(cuda.cuEventRecordWithFlags(event, first, external)) == INVALID
+    check(cuda.cuStreamBeginCapture(first, mode))
+    for before, after in ((first, second), (second, first)):
+        check(cuda.cuEventRecord(event, before))
+        check(cuda.cuStreamWaitEvent(after, event, 0))
+        check(cuda.cuMemsetD32Async(memory, 5, 1, after))
+    check(cuda.cuStreamDestroy(second))
+    check(cuda.cuEventRecordWithFlags(event, first, external))
+    graph = check(cuda.cuStreamEndCapture(first))
+    assert check(cuda.cuGraphGetNodes(graph, 9))[1] == 3
+    check(cuda.cuGraphLaunch(check(cuda.cuGraphInstantiate(graph, 0)), first))
+    check(cuda.cuEventSynchronize(event))
+    assert read(memory, 1) == [5]
+    check(cuda.cuStreamBeginCapture(first, mode))
+    check(cuda.cuStreamDestroy(first))
+
+
 def test_a_graph_is_text_for_people(tmp_path: Path) -> None:
     graph, memory = new_graph(), integer()
     first = add_kernel(graph, [], kernel(), int(memory), 1, 1)

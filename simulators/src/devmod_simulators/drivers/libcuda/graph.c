@@ -31,32 +31,6 @@ CUresult CUDAAPI cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOrigin
     return CUDA_SUCCESS;
 }
 
-#if CUDA_VERSION >= 13010 /* headers of CUDA 13.0 lack them */
-CUresult CUDAAPI cuGraphNodeGetContainingGraph(CUgraphNode hNode, CUgraph *phGraph) {
-    ENTER(READY);
-    const Node *node = node_of(hNode);
-    CHECK(node && phGraph, CUDA_ERROR_INVALID_VALUE);
-    *phGraph = node->graph->handle;
-    return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuGraphNodeGetLocalId(CUgraphNode hNode, unsigned int *nodeId) {
-    ENTER(READY);
-    const Node *node = node_of(hNode);
-    CHECK(node && nodeId, CUDA_ERROR_INVALID_VALUE);
-    *nodeId = (unsigned)node->number;
-    return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuGraphGetId(CUgraph hGraph, unsigned int *graphId) {
-    ENTER(READY);
-    const Graph *graph = graph_of(hGraph);
-    CHECK(graph && graphId, CUDA_ERROR_INVALID_VALUE);
-    *graphId = (unsigned)graph->number;
-    return CUDA_SUCCESS;
-}
-#endif
-
 CUresult CUDAAPI cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHandle_out,
                                                 CUgraph hGraph, CUcontext ctx,
                                                 unsigned int defaultLaunchValue,
