@@ -316,6 +316,7 @@ def test_memory_of_a_graph_lives_from_a_launch_until_something_frees_it(size: in
     run(other)
     check(cuda.cuGraphExecDestroy(executable))
     automatic = check(cuda.cuGraphInstantiate(graph, 1))
+    assert int(check(cuda.cuGraphExecGetFlags(automatic))) == 1
     launch(automatic)
     launch(automatic)
     check(cuda.cuMemFree(params.dptr))

@@ -18,7 +18,7 @@ HIP(hipGraphInstantiate, CURRENT,
         *pErrorNode = NULL;
     if (pLogBuffer && bufferSize)
         *pLogBuffer = 0;
-    return graph_instantiate(pGraphExec, graph, false, NULL);
+    return graph_instantiate(pGraphExec, graph, 0, NULL);
 }
 
 HIP(hipGraphInstantiateWithFlags, CURRENT,
@@ -26,7 +26,7 @@ HIP(hipGraphInstantiateWithFlags, CURRENT,
     (pGraphExec, graph, flags)) {
     enum { AUTO_FREE_ON_LAUNCH = 1 };
     CHECK(!(flags & ~(unsigned long long)AUTO_FREE_ON_LAUNCH), CODE_INVALID_VALUE);
-    return graph_instantiate(pGraphExec, graph, flags & AUTO_FREE_ON_LAUNCH, NULL);
+    return graph_instantiate(pGraphExec, graph, flags, NULL);
 }
 
 HIP(hipGraphExecDestroy, READY, (hipGraphExec_t graphExec), (graphExec)) {

@@ -344,8 +344,12 @@ typedef struct {
     void *node, *from;
 } Change;
 
-/* `frees`: a launch frees what the last one left allocated. *cyclic may be NULL. */
-int graph_instantiate(void **executable, void *graph, bool frees, bool *cyclic);
+/* A flag of executable graphs: a launch frees what the last one left allocated. */
+enum { GRAPH_FREES = 1 };
+
+/* *cyclic may be NULL. */
+int graph_instantiate(void **executable, void *graph, unsigned long long flags, bool *cyclic);
+int executable_flags(void *executable, unsigned long long *flags);
 int graph_update(void *executable, void *graph, Change *change);
 int graph_destroy_executable(void *executable);
 int graph_upload(void *executable, void *stream);

@@ -12,7 +12,7 @@ typedef struct {
     void *handle;
     Graph *graph;
     void *source; /* the graph that it was instantiated from; it may be gone */
-    bool frees;
+    unsigned long long flags;
 } Executable;
 
 static Executable *executable_of(void *handle) {
@@ -71,7 +71,7 @@ static bool conditions_are_used(const Graph *graph) {
     return true;
 }
 
-int graph_instantiate(void **result, void *handle, bool frees, bool *cyclic) {
+int graph_instantiate(void **result, void *handle, unsigned long long flags, bool *cyclic) {
     Graph *graph = graph_of(handle);
     CHECK(result && graph && !graph->owned && !graph->captures, CODE_INVALID_VALUE);
     CHECK(!graph->instances || !graph_has_memory(graph), CODE_NOT_SUPPORTED);
@@ -87,7 +87,7 @@ int graph_instantiate(void **result, void *handle, bool frees, bool *cyclic) {
     Executable *executable = calloc(1, sizeof *executable);
     CHECK(executable, CODE_OUT_OF_MEMORY);
     *executable =
-        (Executable){handle_make(HANDLE_GRAPH_EXEC, executable, NULL), copy, handle, frees};
+        (Executable){handle_make(HANDLE_GRAPH_EXEC, executable, NULL), copy, handle, flags};
     graph->instances++;
     *result = executable->handle;
     return CODE_SUCCESS;
@@ -102,6 +102,13 @@ int graph_destroy_executable(void *handle) {
     handle_drop(HANDLE_GRAPH_EXEC, handle);
     graph_release(executable->graph);
     free(executable);
+    return CODE_SUCCESS;
+}
+
+int executable_flags(void *handle, unsigned long long *flags) {
+    const Executable *executable = executable_of(handle);
+    CHECK(executable && flags, CODE_INVALID_VALUE);
+    *flags = executable->flags;
     return CODE_SUCCESS;
 }
 
@@ -381,7 +388,7 @@ int graph_launch(void *handle, void *stream) {
     CHECK(!graph->context || target->group == &graph->context->group, CODE_INVALID_HANDLE);
     if (capture_active(target))
         return capture_launch(target, graph);
-    TRY(graph_claim(graph, executable->frees));
+    TRY(graph_claim(graph, executable->flags & GRAPH_FREES));
     Op *op = op_make("graph", run_graph, drop_graph, sizeof(Launched));
     if (graph_has_kind(graph,
                        NODE_EVENT_WAIT)) { /* each launch waits for its own place of the stream */

@@ -59,7 +59,7 @@ static CUresult instantiate(CUgraphExec *result, CUgraph graph, unsigned long lo
                                CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
     CHECK(!(flags & ~known), CUDA_ERROR_INVALID_VALUE);
     CHECK(!(flags & frees) || !(flags & device), CUDA_ERROR_INVALID_VALUE);
-    return graph_instantiate((void **)result, graph, flags & frees, cyclic);
+    return graph_instantiate((void **)result, graph, flags, cyclic);
 }
 
 CUresult CUDAAPI cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph,
@@ -102,6 +102,8 @@ CUresult CUDAAPI cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph,
     return code;
 }
 
+FORWARD(cuGraphExecGetFlags, READY, executable_flags(hGraphExec, (unsigned long long *)flags),
+        CUgraphExec hGraphExec, cuuint64_t *flags)
 FORWARD(cuGraphNodeSetEnabled, READY, executable_enable(hGraphExec, hNode, isEnabled != 0),
         CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled)
 

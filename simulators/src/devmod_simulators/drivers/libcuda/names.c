@@ -237,6 +237,7 @@ static const struct {
     {"cuGraphExecChildGraphNodeSetParams", 11010},
     {"cuGraphExecEventRecordNodeSetEvent", 11010},
     {"cuGraphExecEventWaitNodeSetEvent", 11010},
+    {"cuGraphExecGetFlags", 12000},
     {"cuGraphExecKernelNodeSetParams_v2", 12000},
     {"cuGraphExecNodeSetParams", 12020},
     {"cuGraphExecUpdate_v2", 12000},
