@@ -17,6 +17,7 @@ from devmod_simulators import StandinDriver
 pytestmark = pytest.mark.usefixtures("context")
 SOURCE = """
 extern "C" __global__ void read(unsigned long long texture, float x, float y, float4 *out) { *out = tex2D<float4>(texture, x, y); }
+extern "C" __global__ void level(unsigned long long texture, float level, float4 *out) { *out = tex2DLod<float4>(texture, 0.5f, 0.5f, level); }
 extern "C" __global__ void fetch(unsigned long long texture, int x, int4 *out) { *out = tex1Dfetch<int4>(texture, x); }
 extern "C" __global__ void write(unsigned long long surface, int x, int y) { surf2Dwrite(7.f, surface, x, y); }
 """
@@ -192,4 +193,53 @@ def test_arguments_that_the_driver_refuses(standin: StandinDriver) -> None:
     assert code(cuda.cuArrayDestroy(array)) == "CUDA_ERROR_INVALID_HANDLE"
     assert code(cuda.cuSurfObjectDestroy(surface)) == "CUDA_ERROR_INVALID_VALUE"
     assert len(standin.violations) == 3
+    standin.reset()
+
+
+def level_texture(mipmap: Any, **fields: Any) -> int:
+    """Return a texture object of a mipmapped array."""
+    source = cuda.CUDA_RESOURCE_DESC()
+    source.resType = cuda.CUresourcetype.CU_RESOURCE_TYPE_MIPMAPPED_ARRAY
+    source.res.mipmap.hMipmappedArray = mipmap
+    texture = cuda.CUDA_TEXTURE_DESC()
+    texture.flags = 2  # normalized coordinates
+    texture.maxMipmapLevelClamp = 99
+    for name, value in fields.items():
+        setattr(texture, name, value)
+    return int(check(cuda.cuTexObjectCreate(source, texture, None)))
+
+
+def test_the_levels_of_a_mipmapped_array(standin: StandinDriver) -> None:
+    mipmap = check(cuda.cuMipmappedArrayCreate(form(8, 2), 99))  # clamped to 4
+    levels = [check(cuda.cuMipmappedArrayGetLevel(mipmap, level)) for level in range(4)]
+    assert code(cuda.cuMipmappedArrayGetLevel(mipmap, 4)) == "CUDA_ERROR_INVALID_VALUE"
+    for number, (array, size) in enumerate(
+        zip(levels, [(8, 2), (4, 1), (2, 1), (1, 1)], strict=True)
+    ):
+        descriptor = check(cuda.cuArray3DGetDescriptor(array))
+        assert (descriptor.Width, descriptor.Height, descriptor.Depth) == (*size, 0)
+        data = np.full(size[::-1], 10 * number, np.float32)
+        assert copy(array, data, to_array=True) == "CUDA_SUCCESS"
+    assert code(cuda.cuArrayDestroy(levels[0])) == "CUDA_ERROR_INVALID_HANDLE"
+    out = allocate(np.zeros(4, np.float32))
+
+    def read_level(texture: int, level: float) -> float:
+        types = (ctypes.c_uint64, ctypes.c_float, ctypes.c_void_p)
+        values = zip((texture, level, int(out)), types, strict=True)
+        assert launch("level", *values) == "CUDA_SUCCESS"
+        return read(out, 4, np.float32)[0]
+
+    nearest = level_texture(mipmap)
+    read_levels = [read_level(nearest, level) for level in (-1, 0.25, 0.75, 2, 3, 9)]
+    assert read_levels == [0, 0, 10, 20, 30, 30]
+    linear = cuda.CUfilter_mode.CU_TR_FILTER_MODE_LINEAR
+    blended = level_texture(mipmap, mipmapFilterMode=linear, mipmapLevelBias=0.5)
+    assert [read_level(blended, level) for level in (0, 1.25, 9)] == [5, 17.5, 30]
+    limits = level_texture(mipmap, minMipmapLevelClamp=1, maxMipmapLevelClamp=2)
+    assert [read_level(limits, level) for level in (0, 3)] == [10, 20]
+    for texture in (nearest, blended, limits):
+        check(cuda.cuTexObjectDestroy(texture))
+    check(cuda.cuMipmappedArrayDestroy(mipmap))
+    assert code(cuda.cuMipmappedArrayGetLevel(mipmap, 0)) == "CUDA_ERROR_INVALID_HANDLE"
+    assert code(cuda.cuMipmappedArrayCreate(form(0), 1)) == "CUDA_ERROR_INVALID_VALUE"
     standin.reset()

@@ -19,8 +19,9 @@ from devmod_simulators.ptx.ops_memory import load, read_bytes, save
 from devmod_simulators.ptx.ptx_types import F32, S32, S64, U32, U64, UNSIGNED, Address, Array, DType
 
 #: magic, array, address, width, height, depth, pitch, dimensions, layered, format, channels,
-#: address modes, filter, flags.
-_DESCRIPTOR = struct.Struct("<8s6Q4I3III")
+#: address modes, filter, flags; of a mipmapped array: levels, filter, bias, least and most level.
+#: The descriptors of its levels follow each other.
+_DESCRIPTOR = struct.Struct("<8s6Q4I3IIIII3f")
 #: The dimensions of a geometry, and whether it has layers.
 _GEOMETRIES = {
     "1d": (1, False),
@@ -61,11 +62,19 @@ class Descriptor:
             z,
             linear,
             flags,
+            self.levels,
+            level_filter,
+            self.bias,
+            least,
+            most,
         ) = _DESCRIPTOR.unpack(data)
         if name.rstrip(b"\0") != magic:
             raise lanes.error(
                 "CUDA_ERROR_ILLEGAL_INSTRUCTION", f"the operand is no {magic.decode()} object"
             )
+        self.own_address = address
+        self.limits = (max(least, 0.0), min(most, self.levels - 1.0))
+        self.blends_levels = bool(level_filter)
         self.extent = extent
         self.layered = bool(layered)
         self.dtype = np.dtype(_FORMATS[kind])
@@ -153,6 +162,27 @@ class Descriptor:
             return [each.astype(np.int64).astype(U32) for each in total]
         return [each.astype(F32).view(U32) for each in total]
 
+    def fetch_level(
+        self, lanes: Lanes, coordinates: list[Array], layer: Array | None, level: Array
+    ) -> list[Array]:
+        """Return what `fetch` does, of the levels of a mipmapped array."""
+        level = np.clip(lanes.spread(level).astype(np.float64) + self.bias, *self.limits)
+        first = np.floor(level if self.blends_levels else level + 0.5)
+        later = np.floor((level - first) * 256 + 0.5) / 256
+        if not self.blends_levels:
+            later = np.zeros(lanes.count)
+        total = [np.zeros(lanes.count, U32) for _ in range(4)]
+        for number in np.unique([first, np.minimum(first + 1, self.limits[1])]):
+            place = self.own_address + int(number) * _DESCRIPTOR.size
+            values = Descriptor(lanes, place, b"texture").fetch(lanes, coordinates, layer)
+            weight = np.where(first == number, 1 - later, np.where(first + 1 == number, later, 0))
+            for whole, value in zip(total, values, strict=True):
+                whole[weight == 1] = value[weight == 1]
+                part = (weight > 0) & (weight < 1)
+                share = value.view(F32)[part] * weight[part]
+                whole[part] = (whole.view(F32)[part] + share).astype(F32).view(U32)
+        return total
+
     def _layer(self, lanes: Lanes, layer: Array) -> list[Array]:
         number = np.clip(lanes.spread(layer).astype(S64), 0, self.extent[2] - 1)
         if self.dimensions == 2:
@@ -209,6 +239,9 @@ def _tex(decoder: Decoder) -> Step:
     if len(operand.more) != 1:
         raise decoder.unsupported("the interpreter lacks textures with a sampler of their own")
     access = _Access(decoder, operand, coordinate, b"texture")
+    level = None
+    if decoder.has("level"):
+        level = decoder.source(decoder.operands[2], F32)
     targets = [decoder.target(part, U32) for part in decoder.vector(0)]
 
     def run(lanes: Lanes) -> None:
@@ -219,7 +252,11 @@ def _tex(decoder: Decoder) -> Step:
             layer = None
             if access.layer is not None:
                 layer = access.layer(part)
-            values = texture.fetch(part, coordinates, layer)
+            if texture.levels:
+                number = level(part) if level else np.zeros(1, F32)
+                values = texture.fetch_level(part, coordinates, layer, number)
+            else:
+                values = texture.fetch(part, coordinates, layer)
             for whole, value in zip(results, values, strict=True):
                 _set(whole, positions, value)
 

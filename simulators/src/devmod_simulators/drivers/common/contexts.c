@@ -85,6 +85,7 @@ void context_deactivate(Context *context) {
     handle_drop_owner(HANDLE_STREAM, context, drop_stream);
     handle_drop_owner(HANDLE_EVENT, context, NULL);
     handle_drop_owner(HANDLE_ARRAY, context, free);
+    handle_drop_owner(HANDLE_MIPMAP, context, free);
     note_leaks(context);
     arena_free_owner(context);
     context_failure(context);

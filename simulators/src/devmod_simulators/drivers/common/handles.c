@@ -31,6 +31,7 @@ const char *handle_kind_name(int kind) {
         [HANDLE_KERNEL] = "kernels",
         [HANDLE_ARRAY] = "arrays",
         [HANDLE_USER_OBJECT] = "user-objects",
+        [HANDLE_MIPMAP] = "mipmapped-arrays",
     };
     return kind > 0 && kind < HANDLE_KINDS ? names[kind] : "unknown handles";
 }

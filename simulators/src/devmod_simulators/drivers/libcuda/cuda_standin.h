@@ -166,6 +166,28 @@ CUresult describe_node(CUgraphNode handle, CUgraphNodeParams *params);
  * -------------------------------------------------------------------------------------------------------------
  */
 
+typedef struct {
+    uint64_t address;
+    CUDA_ARRAY3D_DESCRIPTOR form;
+    size_t pitch, height, depth; /* of a row in bytes, in rows, and in planes or layers */
+    unsigned objects;            /* the textures and surfaces that use it */
+    bool of_mipmap;              /* a level: it lives as long as the mipmapped array */
+} Array;
+
+CUresult array_make(CUarray *handle, const CUDA_ARRAY3D_DESCRIPTOR *form);
+CUresult array_drop(CUarray handle);
+
+/* ---- mipmaps.c
+ * --------------------------------------------------------------------------------------------------------------
+ */
+
+enum { MOST_LEVELS = 18 };
+
+typedef struct {
+    CUarray levels[MOST_LEVELS];
+    unsigned count;
+} Mipmap;
+
 /* Set the side of a copy that is an array. `at` and `extent` count bytes, rows and planes. */
 CUresult array_side(Side *side, CUarray array, const size_t at[3], const size_t extent[3]);
 

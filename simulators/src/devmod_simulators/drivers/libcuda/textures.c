@@ -1,8 +1,8 @@
 /* Arrays, texture objects and surface objects.
  *
  * The texels of an array are in rows without gaps. A texture or surface object is the address of a
- * descriptor in the device's memory, whose layout the interpreter knows (ptx/ops_texture.py). Mip
- * levels and cube maps are not supported.
+ * descriptor in the device's memory, whose layout the interpreter knows (ptx/ops_texture.py). Those
+ * of a mipmapped array's levels follow each other. Cube maps are not supported.
  */
 #include "cuda_standin.h"
 
@@ -10,16 +10,12 @@
 #include <string.h>
 
 typedef struct {
-    uint64_t address;
-    CUDA_ARRAY3D_DESCRIPTOR form;
-    size_t pitch, height, depth; /* of a row in bytes, in rows, and in planes or layers */
-    unsigned objects;            /* the textures and surfaces that use it */
-} Array;
-
-typedef struct {
     char magic[8];
     uint64_t array, address, width, height, depth, pitch; /* of a row in bytes */
     uint32_t dimensions, layered, format, channels, modes[3], filter, flags;
+    uint32_t levels,
+        level_filter;        /* of a mipmapped array: they and what follows are in the first */
+    float bias, least, most; /* of the level that an instruction names */
 } Descriptor;
 
 static unsigned format_bytes(CUarray_format format) {
@@ -64,8 +60,7 @@ static bool fits(int device, const CUDA_ARRAY3D_DESCRIPTOR *form) {
     return true;
 }
 
-CUresult CUDAAPI cuArray3DCreate(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *form) {
-    ENTER(CURRENT);
+CUresult array_make(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *form) {
     CHECK(pHandle && form && form->Width, CUDA_ERROR_INVALID_VALUE);
     unsigned element = format_bytes(form->Format);
     bool has_layers = form->Flags & CUDA_ARRAY3D_LAYERED;
@@ -89,6 +84,20 @@ CUresult CUDAAPI cuArray3DCreate(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR
     return CUDA_SUCCESS;
 }
 
+FORWARD(cuArray3DCreate, CURRENT, array_make(pHandle, form), CUarray *pHandle,
+        const CUDA_ARRAY3D_DESCRIPTOR *form)
+
+CUresult array_drop(CUarray handle) {
+    Array *array = handle_get(HANDLE_ARRAY, handle);
+    CHECK(array, CUDA_ERROR_INVALID_HANDLE);
+    if (array->objects)
+        violation("an array is destroyed, and %u textures and surfaces use it", array->objects);
+    TRY(memory_release(array->address, false));
+    handle_drop(HANDLE_ARRAY, handle);
+    free(array);
+    return CUDA_SUCCESS;
+}
+
 CUresult CUDAAPI cuArray3DGetDescriptor(CUDA_ARRAY3D_DESCRIPTOR *form, CUarray hArray) {
     CHECK(hArray, CUDA_ERROR_INVALID_HANDLE); /* as NVIDIA's library does, also before cuInit */
     ENTER(CURRENT);
@@ -104,14 +113,9 @@ CUresult CUDAAPI cuArrayDestroy(CUarray hArray) {
           CUDA_ERROR_INVALID_HANDLE); /* as above, but not before cuInit */
     ENTER(CURRENT);
     Array *array = handle_get(HANDLE_ARRAY, hArray);
-    CHECK(array, CUDA_ERROR_INVALID_HANDLE);
+    CHECK(array && !array->of_mipmap, CUDA_ERROR_INVALID_HANDLE);
     TRY(refuse_in_capture());
-    if (array->objects)
-        violation("an array is destroyed, and %u textures and surfaces use it", array->objects);
-    TRY(memory_release(array->address, false));
-    handle_drop(HANDLE_ARRAY, hArray);
-    free(array);
-    return CUDA_SUCCESS;
+    return array_drop(hArray);
 }
 
 CUresult array_side(Side *side, CUarray handle, const size_t at[3], const size_t extent[3]) {
@@ -148,6 +152,13 @@ static CUresult take_array(CUarray handle, Descriptor *descriptor) {
     descriptor->format = array->form.Format;
     descriptor->channels = array->form.NumChannels;
     return CUDA_SUCCESS;
+}
+
+static CUresult take_mipmap(CUmipmappedArray handle, Descriptor *descriptor) {
+    const Mipmap *mipmap = handle_get(HANDLE_MIPMAP, handle);
+    CHECK(mipmap, CUDA_ERROR_INVALID_HANDLE);
+    descriptor->levels = mipmap->count;
+    return take_array(mipmap->levels[0], descriptor);
 }
 
 /* Memory of a device has the attributes' alignment and sizes. */
@@ -210,6 +221,8 @@ static CUresult take_resource(const CUDA_RESOURCE_DESC *resource, Descriptor *de
     switch (resource->resType) {
     case CU_RESOURCE_TYPE_ARRAY:
         return take_array(resource->res.array.hArray, descriptor);
+    case CU_RESOURCE_TYPE_MIPMAPPED_ARRAY:
+        return take_mipmap(resource->res.mipmap.hMipmappedArray, descriptor);
     case CU_RESOURCE_TYPE_LINEAR:
         return take_linear(resource, descriptor);
     case CU_RESOURCE_TYPE_PITCH2D:
@@ -219,13 +232,27 @@ static CUresult take_resource(const CUDA_RESOURCE_DESC *resource, Descriptor *de
     }
 }
 
-/* Write a descriptor to the device's memory, and set *object to its address. */
-static CUresult describe(const char *magic, Descriptor *descriptor, CUtexObject *object) {
+/* Write the descriptors of the other levels of a mipmapped array. */
+static void describe_levels(const Descriptor *first, const Mipmap *mipmap, uint64_t address) {
+    for (unsigned i = 1; i < first->levels; i++) {
+        Descriptor level = *first;
+        take_array(mipmap->levels[i], &level);
+        memcpy(arena_view(address + i * sizeof level), &level, sizeof level);
+    }
+}
+
+/* Write a descriptor to the device's memory, and set *object to its address. `mipmap` may be NULL.
+ */
+static CUresult describe(const char *magic, Descriptor *descriptor, const Mipmap *mipmap,
+                         CUtexObject *object) {
     uint64_t address;
     CHECK(object, CUDA_ERROR_INVALID_VALUE);
     strcpy(descriptor->magic, magic);
-    TRY(memory_allocate(BLOCK_DEVICE, sizeof *descriptor, 0, &address));
+    size_t count = mipmap ? mipmap->count : 1;
+    TRY(memory_allocate(BLOCK_DEVICE, count * sizeof *descriptor, 0, &address));
     memcpy(arena_view(address), descriptor, sizeof *descriptor);
+    if (mipmap)
+        describe_levels(descriptor, mipmap, address);
     Array *array = handle_peek(HANDLE_ARRAY, (void *)(uintptr_t)descriptor->array);
     if (array)
         array->objects++;
@@ -258,7 +285,13 @@ static CUresult take_texture(const CUDA_TEXTURE_DESC *texture, Descriptor *descr
     CHECK((unsigned)texture->filterMode <= CU_TR_FILTER_MODE_LINEAR, CUDA_ERROR_INVALID_VALUE);
     CHECK(!(texture->flags & ~known), CUDA_ERROR_INVALID_VALUE);
     CHECK(!whole || texture->filterMode == CU_TR_FILTER_MODE_POINT, CUDA_ERROR_INVALID_VALUE);
+    CHECK((unsigned)texture->mipmapFilterMode <= CU_TR_FILTER_MODE_LINEAR,
+          CUDA_ERROR_INVALID_VALUE);
     descriptor->filter = texture->filterMode;
+    descriptor->level_filter = texture->mipmapFilterMode;
+    descriptor->bias = texture->mipmapLevelBias;
+    descriptor->least = texture->minMipmapLevelClamp;
+    descriptor->most = texture->maxMipmapLevelClamp;
     descriptor->flags = (texture->flags & ~(unsigned)CU_TRSF_READ_AS_INTEGER) | whole;
     for (int i = 0; i < 3; i++) {
         CHECK((unsigned)texture->addressMode[i] <= CU_TR_ADDRESS_MODE_BORDER,
@@ -283,7 +316,10 @@ CUresult CUDAAPI cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_
     TRY(take_texture(texture, &descriptor));
     if (pResDesc->resType == CU_RESOURCE_TYPE_LINEAR) /* a read outside gives zeros */
         descriptor.modes[0] = CU_TR_ADDRESS_MODE_BORDER;
-    return describe("texture", &descriptor, pTexObject);
+    const Mipmap *mipmap = NULL;
+    if (pResDesc->resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY)
+        mipmap = handle_get(HANDLE_MIPMAP, pResDesc->res.mipmap.hMipmappedArray);
+    return describe("texture", &descriptor, mipmap, pTexObject);
 }
 
 CUresult CUDAAPI cuSurfObjectCreate(CUsurfObject *pSurfObject, const CUDA_RESOURCE_DESC *pResDesc) {
@@ -293,7 +329,7 @@ CUresult CUDAAPI cuSurfObjectCreate(CUsurfObject *pSurfObject, const CUDA_RESOUR
     TRY(take_resource(pResDesc, &descriptor));
     Array *array = handle_get(HANDLE_ARRAY, pResDesc->res.array.hArray);
     CHECK(array->form.Flags & CUDA_ARRAY3D_SURFACE_LDST, CUDA_ERROR_INVALID_VALUE);
-    return describe("surface", &descriptor, pSurfObject);
+    return describe("surface", &descriptor, NULL, pSurfObject);
 }
 
 FORWARD(cuTexObjectDestroy, CURRENT, forget("texture", texObject), CUtexObject texObject)
