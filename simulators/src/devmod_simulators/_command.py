@@ -90,9 +90,11 @@ def _run(program: Sequence[str]) -> int:
         for each in caught:
             signal.signal(each, lambda number, _: early.append(number))
         try:
-            process = subprocess.Popen(
-                program, env=os.environ | {"DEVMOD_STANDIN_SANITIZE_LOG": str(log)}
-            )
+            variables = {
+                "DEVMOD_STANDIN_SANITIZE_LOG": str(log),
+                "DEVMOD_STANDIN_SANITIZE_STATUS": "1",
+            }
+            process = subprocess.Popen(program, env=os.environ | variables)
         except OSError as error:
             raise DevmodError(f"{program[0]!r} cannot be started: {error.strerror}") from error
 

@@ -287,11 +287,12 @@ __attribute__((destructor)) static void find_leaks(void) {
     note_leaks(NULL);
 }
 
-/* Below a command that reads the reports, a program with some ends with 1, so that ctest and make
- * see which one it was. */
+/* A program with reports ends with the status that the command above it has set, so that ctest and
+ * make see which one it was. */
 __attribute__((destructor(101))) static void end_with_reports(void) {
-    if (process_forked() || status_at_exit != 0 || !reports.size || !setting("sanitize_log"))
+    int status = (int)setting_number("sanitize_status", 0);
+    if (process_forked() || status_at_exit != 0 || !reports.size || !status)
         return;
     fflush(NULL);
-    _exit(1);
+    _exit(status);
 }
