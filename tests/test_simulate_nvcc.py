@@ -138,6 +138,47 @@ def test_a_program_that_is_linked_with_the_static_runtime_runs(nvcc: str, tmp_pa
     assert simulate("sh", "-c", f"cd {tmp_path} && {script}") == "no error: 2 1998\n"
 
 
+LINKED = {
+    "main.cu": """
+#include <cstdio>
+extern __device__ int weight;
+__device__ int twice(int x);
+__global__ void run(int *y) { y[threadIdx.x] = twice(threadIdx.x) + weight; }
+int main()
+{
+    int *y, host[32];
+    cudaMalloc(&y, sizeof host);
+    run<<<1, 32>>>(y);
+    cudaMemcpy(host, y, sizeof host, cudaMemcpyDeviceToHost);
+    std::printf("%s %d\\n", cudaGetErrorName(cudaGetLastError()), host[31]);
+}
+""",
+    "twice.cu": """
+__device__ int weight = 7;
+static __device__ int bound = 1000;
+__device__ int twice(int x)
+{
+    if (x > bound)
+        *reinterpret_cast<int *>(16) = 1;
+    return 2 * x;
+}
+""",
+}
+
+
+def test_device_code_of_several_files_is_linked(nvcc: str, tmp_path: Path) -> None:
+    """nvcc links it to machine code; here it is PTX, whose lines stay those of each file."""
+    for name, text in LINKED.items():
+        (tmp_path / name).write_text(text)
+    compiled = f"{nvcc} -dc main.cu twice.cu && {nvcc} main.o twice.o -o k && ./k"
+    assert simulate("sh", "-c", f"cd {tmp_path} && {compiled}") == "cudaSuccess 69\n"
+    (tmp_path / "twice.cu").write_text(LINKED["twice.cu"].replace("1000", "20"))
+    compiled = f"{nvcc} -rdc=true -dlto -arch=sm_80 main.cu twice.cu -o k && ./k"
+    text = simulate("sh", "-c", f"cd {tmp_path} && {compiled}")
+    assert text.startswith("cudaErrorIllegalAddress ")
+    assert "thread (21, 0, 0), twice.cu:7, " in text
+
+
 def found_in(reports: str) -> list[tuple[int, str]]:
     """Return the line and the kind of each report."""
     return [
@@ -156,8 +197,9 @@ def test_the_faults_of_nvidias_samples_are_found_by_line(nvcc: str, tmp_path: Pa
         if "  // " in line
     ]
     assert len(marks) == 7
-    script = f"cd {tmp_path} && {nvcc} {source} -o faults && ./faults"
+    script = f"cd {tmp_path} && {nvcc} {source} -o faults && ./faults; echo status $?"
     reports = simulate("sh", "-c", script, options=("--sanitize",), code=1)
+    assert reports.startswith("no error\nstatus 1\n")
     assert found_in(reports) == marks
     assert reports.endswith("\ndevmod-simulators: 7 reports\n")
     right = simulate(str(tmp_path / "faults"), "right", options=("--sanitize",))

@@ -23,6 +23,8 @@ _DEVICE_RUNTIME = Path(__file__).with_name("cudadevrt.ptx")
 _DEVICE_FUNCTIONS = re.compile(
     r"\.extern\s[^;{]*\b(cudaCGGetIntrinsicHandle|cudaCGSynchronize|cudaGraphSetConditional)\b"
 )
+#: The numbers of files of a text, among several that are linked.
+_MOST_FILES = 1 << 20
 _LINKS = {".visible", ".extern", ".weak", ".common"}
 
 
@@ -36,6 +38,8 @@ class Parser(OperandParser):
         self.scope_numbers: list[int] = []
         self.scope_count = 0
         self.source: tuple[int, ...] = (0, 0, 0)
+        #: Is added to the numbers of files: each text of several that are linked has its own.
+        self.first_file = -_MOST_FILES
 
     def element_size(self, name: str) -> int:
         """Return the bytes of an element of a variable."""
@@ -46,6 +50,11 @@ class Parser(OperandParser):
             raise self.fail(f"there is no variable {name!r}")
         return DTYPES[variable.type].itemsize
 
+    def place(self, numbers: list[int]) -> tuple[int, ...]:
+        """Return the place in a source: its file, the line and the column."""
+        file, *others = numbers
+        return (self.first_file + file, *others)
+
     # Modules
 
     def parse(self) -> Text:
@@ -53,6 +62,7 @@ class Parser(OperandParser):
         while token := self.tokens[self.at]:
             if self.accept(".version"):
                 self.result.version = self.next()
+                self.first_file += _MOST_FILES
             elif self.accept(".target"):
                 self.result.target = self.next()
                 while self.accept(","):
@@ -64,9 +74,8 @@ class Parser(OperandParser):
                     self.next()
                 self.skip_group("{", "}")
             elif token == ".file":
-                self.result.files[self.integer(self.tokens[self.at + 1])] = self.tokens[
-                    self.at + 2
-                ].strip('"')
+                number = self.first_file + self.integer(self.tokens[self.at + 1])
+                self.result.files[number] = self.tokens[self.at + 2].strip('"')
                 self.skip_line()
             elif token in (".loc", ".alias", ".pragma"):
                 self.skip_line() if token == ".loc" else self.skip_statement()
@@ -174,9 +183,9 @@ class Parser(OperandParser):
             numbers = [
                 self.integer(token) for token in self.tokens[begin : self.at] if token.isdigit()
             ]
-            self.source = tuple(numbers[:3])
+            self.source = self.place(numbers[:3])
             if "inlined_at" in self.tokens[begin : self.at]:
-                self.result.inlined[self.source] = tuple(numbers[-3:])
+                self.result.inlined[self.source] = self.place(numbers[-3:])
         elif token in (".file", ".section"):
             self.skip_line()
         elif token == ".pragma":

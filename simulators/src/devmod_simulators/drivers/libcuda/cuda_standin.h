@@ -92,22 +92,24 @@ typedef struct {
 
 #define FATBIN_MAGIC 0xba55ed50u
 #define WRAPPER_MAGIC 0x466243b1u
+/* The version of a fatbin whose members are fatbins: those of which nvlink has made a program. */
+#define FATBIN_OF_PARTS 0xffffu
 
-/* Return the data of a wrapped fatbin, else the image itself. */
-const void *image_of(const void *image);
 /* Return the bytes of an image, which it has within, 0 if it is damaged. */
 size_t image_size(const void *image);
-/* Return a copy of an image and set *size, or NULL if it is damaged or not all of it is there. */
+/* Return a copy of an image, or of what a wrapper has, and set *size, or NULL if it is damaged or
+ * not all of it is there. */
 void *image_copy(const void *image, size_t *size);
 /* Read kernels and globals of a cubin into *module. */
 CUresult cubin_read(const unsigned char *image, size_t size, Module *module);
 /* Return whether cubins are loaded: their launches do nothing. Otherwise a fatbin's PTX is, as by a
  * device without a cubin for it. */
 bool takes_cubins(void);
-/* Set *member to a copy of a fatbin's best member for `arch` (a cubin for it, else the newest PTX
- * that it takes), decompressed, with a zero behind it. `log` takes why there is none. */
-CUresult fatbin_member(const unsigned char *image, int arch, char *log, size_t log_size,
-                       void **member, size_t *size);
+/* Set *image to a copy of a fatbin's best member for `arch` (a cubin for it, else the newest PTX
+ * that it takes), decompressed, with a zero behind it; of
+ * parts, the PTX of all. `log` takes why there is none. */
+CUresult fatbin_image(const unsigned char *fatbin, int arch, char *log, size_t log_size,
+                      void **image, size_t *size);
 /* Check .version, .target and .address_size of PTX against a device and the driver. */
 CUresult ptx_check(const char *text, int arch, char *log, size_t log_size);
 /* Load an image into a context, where `shares` may be the same image in another one. `log` takes

@@ -88,8 +88,8 @@ static CUresult decompress(const unsigned char *start, const FatbinMember *membe
     return (CUresult)code;
 }
 
-CUresult fatbin_member(const unsigned char *image, int arch, char *log, size_t log_size,
-                       void **member, size_t *size) {
+static CUresult fatbin_member(const unsigned char *image, int arch, char *log, size_t log_size,
+                              void **member, size_t *size) {
     FatbinHeader header;
     memcpy(&header, image, sizeof header);
     CHECK(header.magic == FATBIN_MAGIC && header.header_size >= sizeof header,
@@ -122,5 +122,47 @@ CUresult fatbin_member(const unsigned char *image, int arch, char *log, size_t l
     memcpy(copy, best + chosen.header_size, chosen.size);
     *member = copy;
     *size = chosen.size;
+    return CUDA_SUCCESS;
+}
+
+/* Append a text to another one. */
+static CUresult join(void **text, size_t *size, const void *part, size_t part_size) {
+    char *joined = realloc(*text, *size + part_size + 2);
+    CHECK(joined, CUDA_ERROR_OUT_OF_MEMORY);
+    memcpy(joined + *size, part, part_size);
+    *size += strnlen(joined + *size, part_size); /* without the zero at its end */
+    joined[(*size)++] = '\n';
+    joined[*size] = '\0';
+    *text = joined;
+    return CUDA_SUCCESS;
+}
+
+CUresult fatbin_image(const unsigned char *fatbin, int arch, char *log, size_t log_size,
+                      void **image, size_t *size) {
+    FatbinHeader header;
+    memcpy(&header, fatbin, sizeof header);
+    if (header.version != FATBIN_OF_PARTS)
+        return fatbin_member(fatbin, arch, log, log_size, image, size);
+
+    /* What nvlink joins as machine code is joined as PTX: the worker reads the texts as one. A part
+     * of NVIDIA's library for device code has none, and the driver has its functions. */
+    const unsigned char *part = fatbin + header.header_size, *end = part + header.size;
+    CUresult result = CUDA_SUCCESS;
+    *image = NULL;
+    *size = 0;
+    while (part < end) {
+        void *text = NULL;
+        size_t text_size;
+        result = fatbin_member(part, arch, log, log_size, &text, &text_size);
+        if (!result)
+            result = join(image, size, text, text_size);
+        free(text);
+        if (result && result != CUDA_ERROR_NO_BINARY_FOR_GPU)
+            return result;
+        part += image_size(part);
+    }
+    if (!*image)
+        return result;
+    log[0] = '\0';
     return CUDA_SUCCESS;
 }

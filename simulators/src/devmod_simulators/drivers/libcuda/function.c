@@ -207,7 +207,7 @@ FORWARD(cuKernelGetName, CURRENT, name_of((CUfunction)hfunc, name), const char *
 static CUresult library_load(CUlibrary *library, const void *code) {
     Library *object = calloc(1, sizeof *object);
     CHECK(object, CUDA_ERROR_OUT_OF_MEMORY);
-    object->image = image_copy(image_of(code), &object->size);
+    object->image = image_copy(code, &object->size);
     if (!object->image) {
         free(object);
         return CUDA_ERROR_INVALID_IMAGE;

@@ -116,12 +116,12 @@ static CUresult load_copy(Module *module, const void *image, size_t size, char *
 
 static CUresult load_into(Module *module, const void *image, char *log, size_t log_size) {
     size_t size;
-    void *member = NULL, *copy = image_copy(image_of(image), &size);
+    void *member = NULL, *copy = image_copy(image, &size);
     CHECK(copy, CUDA_ERROR_INVALID_IMAGE);
     CUresult result = CUDA_SUCCESS;
     if (image_kind(copy) == IMAGE_FATBIN)
-        result = fatbin_member(copy, device_arch(module->context->device), log, log_size, &member,
-                               &size);
+        result =
+            fatbin_image(copy, device_arch(module->context->device), log, log_size, &member, &size);
     if (!result)
         result = load_copy(module, member ? member : copy, size, log, log_size);
     free(member);

@@ -76,8 +76,7 @@ static void add(void **fatbin, const void *host, const char *name, Kind kind) {
 static CUresult load(Fatbin *fatbin) {
     if (fatbin->library)
         return CUDA_SUCCESS;
-    return cuLibraryLoadData(&fatbin->library, fatbin->wrapper->image, NULL, NULL, 0, NULL, NULL,
-                             0);
+    return cuLibraryLoadData(&fatbin->library, fatbin->wrapper, NULL, NULL, 0, NULL, NULL, 0);
 }
 
 static CUresult load_kernel(Symbol *symbol) {
