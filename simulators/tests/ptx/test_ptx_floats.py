@@ -4,6 +4,7 @@ and ml_dtypes.
 
 from __future__ import annotations
 
+import itertools
 import math
 import struct
 from collections.abc import Callable
@@ -146,6 +147,28 @@ def test_rounding_modes(kind: str, mode: str, name: str) -> None:
         f"{name}.{mode}.{kind} %o, {operands};", [(kind, a), (kind, b), (kind, c)], kind
     )
     same(result, np.array(expected, numpy_type(kind)))
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+@pytest.mark.parametrize("mode", ["rn", "rz", "rm", "rp"])
+@pytest.mark.parametrize("name", ["add", "sub", "fma"])
+def test_a_sum_of_zero_has_the_sign_of_ieee_754(kind: str, mode: str, name: str) -> None:
+    a, b, c = np.array(list(itertools.product([0.0, -0.0, 2.0], repeat=3)), numpy_type(kind)).T
+    if name == "fma":
+        c = np.concatenate([c, -a * b])
+        a = np.tile(a, 2)
+        b = np.tile(b, 2)
+        addends = (a * b, c)
+        code = f"fma.{mode}.{kind} %o, %a, %b, %c;"
+    else:
+        addends = (a, b if name == "add" else -b)
+        code = f"{name}.{mode}.{kind} %o, %a, %b;"
+    # Addends of one sign keep it; others cancel to +0, or to -0 where they are rounded down.
+    expected = addends[0] + addends[1]
+    cancelled = (expected == 0) & (np.signbit(addends[0]) != np.signbit(addends[1]))
+    expected[cancelled] = -0.0 if mode == "rm" else 0.0
+    result = run_snippet(code, [(kind, a), (kind, b), (kind, c)], kind)
+    assert result.tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize("mode", ["rz", "rm", "rp"])

@@ -71,6 +71,21 @@ def directed(
     return lambda *values: rounded(kind, *exact(*(value.astype(F64) for value in values)), mode)
 
 
+def exact_sum(mode: str) -> Callable[[Array, Array], tuple[Array, Array]]:
+    """Return the function for a sum and its error. Values that cancel are -0 if it is rounded down,
+    +0 otherwise.
+    """
+    if mode != "rm":
+        return two_sum
+
+    def down(a: Array, b: Array) -> tuple[Array, Array]:
+        total, error = two_sum(a, b)
+        cancelled = (total == 0) & (np.signbit(a) != np.signbit(b))
+        return np.where(cancelled, -0.0, total), error
+
+    return down
+
+
 def fused(kind: str, mode: str) -> Callable[[Array, Array, Array], Array]:
     """Return the function for a * b + c with one rounding."""
 
@@ -81,12 +96,15 @@ def fused(kind: str, mode: str) -> Callable[[Array, Array, Array], Array]:
             # Exact: two significands of 24 bits have 48.
             product = a * b
             low = np.zeros(1)
-        total, error = two_sum(product, c)
+        total, error = add(product, c)
         error, rest = two_sum(error, low)
         value, error = two_sum(total, error)
-        finite = np.isfinite(total) & np.isfinite(value)
+        # A `total` of -0 has errors of +0, so `value` has lost its sign.
+        usable = np.isfinite(total) & np.isfinite(value) & (value != 0)
         error = np.where(error == 0, rest, error)
-        return np.where(finite, value, total), np.where(finite, error, 0.0)
+        return np.where(usable, value, total), np.where(usable, error, 0.0)
+
+    add = exact_sum(mode)
 
     if kind == "f64" or mode != "rn":
         return directed(kind, mode, exact)
@@ -121,13 +139,11 @@ def _add(decoder: Decoder) -> Step:
             decoder, [bits_type(narrow), F32], lambda a, b: function(unpack(narrow, a), b), F32
         )
     if mode != "rn" and kind in ("f32", "f64"):
-        exact = _two_difference if subtract else two_sum
+        exact = exact_sum(mode)
+        if subtract:
+            return arithmetic(decoder, 2, directed(kind, mode, lambda a, b: exact(a, -b)))
         return arithmetic(decoder, 2, directed(kind, mode, exact))
     return arithmetic(decoder, 2, function)
-
-
-def _two_difference(a: Array, b: Array) -> tuple[Array, Array]:
-    return two_sum(a, -b)
 
 
 @operation("mul")
