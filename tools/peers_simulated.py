@@ -67,6 +67,8 @@ def run_suite(name: str, suite: Suite) -> tuple[str, Results]:
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     words = {"source": source, "python": str(python), "work": str(work), "bin": str(python.parent)}
+    # No kernel that an earlier run has compiled is found.
+    words["DEVMOD_CACHE_DIR"] = str(work / "cache")
     words["nvcc"] = str(next(python.parent.parent.glob("lib/*/site-packages/nvidia/cu13/bin"), ""))
     if "default" in suite:
         return "", run_programs(suite, words)
@@ -151,7 +153,8 @@ def run(
     its own; return how it ended and its output.
     """
     command = [words["python"], "-P", "-m", "devmod", "simulate", "--", "sh", "-c", script]
-    path = os.pathsep.join([words["bin"], os.environ["PATH"]])
+    folders = [words["bin"], words["nvcc"], os.environ["PATH"]]
+    path = os.pathsep.join(filter(None, folders))
     output = folder / "output.txt"
     with output.open("wb") as file:
         process = subprocess.Popen(
