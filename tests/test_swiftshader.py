@@ -20,7 +20,7 @@ from system import SWIFTSHADER, vulkan_drivers
 ROOT = Path(__file__).resolve().parent.parent
 #: The tests that execute kernels, of each backend.
 FILES = {
-    "vulkan": ("launch", "images", "addresses", "block_constants", "examples"),
+    "vulkan": ("launch", "images", "addresses", "block_constants", "clspv", "examples"),
     "webgpu": ("launch", "images", "arrays", "examples_webgpu"),
 }
 #: Slow tests whose result does not depend on the driver, and a second compiler.

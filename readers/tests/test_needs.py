@@ -16,5 +16,5 @@ def test_a_compiler_gives_no_other_need() -> None:
         ReflectedFunction("k", [], [], needs=["fp16", "half"])
     assert str(caught.value) == (
         "the function 'k' needs 'half'; expected names of features: 'fp16', 'fp64', 'image_writes_3d', 'images', 'int64_atomics', "
-        "'subgroup_size', 'subgroups'"
+        "'launch_constants', 'subgroup_size', 'subgroups'"
     )

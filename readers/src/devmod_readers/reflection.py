@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from devmod.backend import Place
+    from devmod_readers.spirv import ClspvKernel
 
     _Type = TypeVar("_Type")
     #: The name, the offset in bytes and the type of a member.
@@ -370,6 +371,8 @@ class ReflectedShader(NamedTuple):
     workgroup_memory
         The bytes of workgroup memory (shared memory) that it uses, with the default values of the
         constants that they depend on.
+    kernel
+        Its arguments and what its launch sets, if clspv has compiled it; else None.
     """
 
     symbol: str
@@ -384,6 +387,7 @@ class ReflectedShader(NamedTuple):
     needs: Sequence[str] = ()
     subgroup: int | None = None
     workgroup_memory: int = 0
+    kernel: ClspvKernel | None = None
 
 
 def reflected_function(kind: str, shader: ReflectedShader) -> ReflectedFunction:
@@ -401,6 +405,23 @@ def reflected_function(kind: str, shader: ReflectedShader) -> ReflectedFunction:
     CompileError
         Two variables of different kinds share a binding, or a block is too large for an argument.
     """
+    kernel = shader.kernel
+    if kernel is not None:
+        types = []
+        for param in kernel.params:
+            types.append(param.type if param.kind == "scalar" else "handle")
+        # A runtime that does not know what a launch sets must not run it.
+        return ReflectedFunction(
+            shader.symbol,
+            types,
+            kernel.params,
+            shader.block,
+            shader.location,
+            blocks=kernel.blocks,
+            extra=_extra(shader),
+            needs=("launch_constants", *shader.needs),
+            subgroup=shader.subgroup,
+        )
     arguments = _Arguments(kind, shader)
     for resource in _by_place(kind, shader):
         arguments.add(resource)

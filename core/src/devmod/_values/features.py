@@ -44,6 +44,9 @@ FEATURES = {
     "int64_atomics": Feature(
         "atomic operations on integers of 64 bits", (12,), ("cl_khr_int64_base_atomics",)
     ),
+    "launch_constants": Feature(
+        "specialization by the block and the local memory of a call, as kernels of clspv need it"
+    ),
     "subgroup_size": Feature(
         "kernels that require a number of threads in a subgroup",
         (),

@@ -122,11 +122,11 @@ def has(capability: int, features: Collection[str]) -> bool:
 
 def needs_met(features: Collection[str]) -> frozenset[str]:
     """Return the names of the needs (`devmod.Interface.needs`) that a device with these features
-    meets. Each device has images.
+    meets. Each device has images, and devmod-vulkan specializes pipelines for launches.
     """
     from devmod.backend import FEATURES
 
-    met = {"images", "image_writes_3d"}
+    met = {"images", "image_writes_3d", "launch_constants"}
     for name, feature in FEATURES.items():
         if any(has(capability, features) for capability in feature.spirv):
             met.add(name)

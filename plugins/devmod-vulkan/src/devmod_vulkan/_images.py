@@ -234,6 +234,8 @@ def unfit_image(
                 return image_number, image.filter_mismatch(problem)
         if not sampler.normalized:
             problem = _coordinates_problem(image, needs_normalized)
+            if problem and sampler_number < 0:
+                return image_number, f"is read by a sampler of the source, which {problem}"
             if problem:
                 return sampler_number, problem
     return None

@@ -11,7 +11,7 @@ from devmod_runtime import Kernel, LaunchConfig, Launcher, SetConstant, speciali
 from devmod_vulkan import _features
 from devmod_vulkan._device import VulkanDevice, VulkanStream, devices
 from devmod_vulkan._logical import ONE_TIME, REUSABLE
-from devmod_vulkan._pipeline import Launchable, Pipeline
+from devmod_vulkan._pipeline import Launchable, Pipeline, Places
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,6 +58,8 @@ class VulkanLauncher(Launcher):
         # The constants may be in the size of the block and of shared memory.
         extra = {**shader.interface.extra, "workgroup_memory": reflected.workgroup_memory}
         self.interface = shader.interface.replace(block=reflected.block, extra=extra)
+        if shader.launch is not None:
+            self.vec3_lanes = 4  # the layout of OpenCL C
         self._unset = [each for each in reflected.constants if each.default is None]
         if reflected.block is None and not self._unset:  # the defaults give a block without threads
             self._unset = [each for each in reflected.constants if each.id not in self._values]
@@ -77,8 +79,17 @@ class VulkanLauncher(Launcher):
 
     def kernel(self, device: VulkanDevice) -> Kernel:
         check_device(self._shader, device)
+        if self._shader.launch is not None:
+            from devmod_vulkan._sized import SizedKernel
+
+            return SizedKernel(device, self._shader)
         data = tuple(sorted((number, each.data) for number, each in self._constants.items()))
         return VulkanKernel(self._build(self._shader, device, data), device, self._shader)
+
+    def local(self, nbytes: int) -> Any:
+        if self._shader.launch is None:
+            return super().local(nbytes)
+        return nbytes
 
     def specialize(self, constants: Mapping[str, object]) -> VulkanLauncher:
         new = specialize_constants("vulkan", self._shader.name, self.interface, constants)
@@ -101,11 +112,15 @@ class VulkanKernel(Kernel):
     """
 
     def __init__(self, pipeline: Pipeline, device: VulkanDevice, shader: Shader) -> None:
-        self._device = device
+        self._set_shader(device, shader, pipeline.places)
         self._pipeline = pipeline
-        self._shader = shader
-        self._invalid_launch = partial(device.invalid_launch, pipeline.name)
         self._free: list[Launchable] = []
+
+    def _set_shader(self, device: VulkanDevice, shader: Shader, places: Places) -> None:
+        self._device = device
+        self._shader = shader
+        self._places = places
+        self._invalid_launch = partial(device.invalid_launch, shader.name)
 
     def shape(self, launch: LaunchConfig) -> tuple[int, int, int]:
         limits = self._device.limits
@@ -128,8 +143,10 @@ class VulkanKernel(Kernel):
     def check_images(self, images: Mapping[int, Image | Sampler]) -> tuple[int, str] | None:
         from devmod_vulkan._images import unfit_image
 
+        if self._places.literals:
+            images = {**images, **self._places.samplers(self._device)}
         return unfit_image(
-            self._device, self._device.physical, self._shader, self._pipeline.places.images, images
+            self._device, self._device.physical, self._shader, self._places.images, images
         )
 
     def check_buffers(self, values: Sequence[Any]) -> None:

@@ -13,9 +13,10 @@ from devmod_vulkan._shader import Shader, bytes_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from devmod import Device, Interface, Sampler
     from devmod_vulkan._logical import Logical, Recorder
 
 
@@ -26,6 +27,11 @@ SAMPLED_IMAGE = vk.VK_DESCRIPTOR_TYPE_SAMPLED_IMAGE
 SAMPLER = vk.VK_DESCRIPTOR_TYPE_SAMPLER
 COMBINED = vk.VK_DESCRIPTOR_TYPE_COMBINED_IMAGE_SAMPLER
 _TYPES = {"image": SAMPLED_IMAGE, "sampler": SAMPLER, "combined": COMBINED}
+_BLOCKS = {"buffer": STORAGE, "uniform": UNIFORM}
+#: Of clspv's masks of samplers: the bit of the filter, and the modes of the addresses that do not
+#: clamp, by their number.
+_LINEAR = 0x20
+_ADDRESSES = {2: "border", 3: "repeat", 4: "mirror"}
 _GENERAL = vk.VK_IMAGE_LAYOUT_GENERAL
 
 
@@ -43,9 +49,15 @@ class Places:
     images : list of ((int, int), int, int)
         For each place of an image or a sampler that the shader uses: the numbers of the image and
         of the sampler; -1 for none.
-    uniforms : list of (bool, int, int, (int, int))
-        For each uniform buffer: whether its content is a block, and not an argument; the number of
-        either; its size; its (set, binding).
+    uniforms : list of (str, int, int, (int, int))
+        For each uniform buffer, and each storage buffer that the launch fills: whether its content
+        is a "block", an "argument", or the "data" of the shader; the number of either; its size;
+        its (set, binding).
+    data : list of bytes
+        The data of the shader.
+    literals : dict
+        The mask of each sampler that the source has in place of an argument, by its number in
+        `images`, which is below -1.
     addresses : list of int
         The number of each argument that is an address.
     push : int
@@ -57,7 +69,9 @@ class Places:
     def __init__(self, shader: Shader) -> None:
         interface = shader.interface
         self.buffers: list[tuple[int, tuple[int, int]]] = []
-        self.uniforms: list[tuple[bool, int, int, tuple[int, int]]] = []
+        self.uniforms: list[tuple[str, int, int, tuple[int, int]]] = []
+        self.data: list[bytes] = []
+        self.literals: dict[int, int] = {}
         self.bindings: dict[tuple[int, int], int] = {}
         self.images: list[tuple[tuple[int, int], int, int]] = []
         self.addresses = [
@@ -67,33 +81,60 @@ class Places:
         ]
         self.push = -1
         self.push_size = 0
-        opaque: dict[tuple[Any, str], int] = {}
-        for number, param in enumerate(interface.params):
-            if param.kind == "buffer":
-                self.buffers.append((number, self._place(shader, param.at, STORAGE)))
-            elif param.kind == "uniform":
-                place = self._place(shader, param.at, UNIFORM)
-                self.uniforms.append((False, number, bytes_of(param.type), place))
-            elif (
-                param.kind in ("image", "sampler")
-                and opaque.setdefault((param.at, param.kind), number) != number
-            ):
-                raise self._error(shader, param.at, "which another argument uses")
+        opaque = self._place_arguments(shader)
         # An image that the shader does not use has no descriptor, whose type would be unknown.
         for at, resource in shader.images.items():
             kind = _TYPES[resource.kind]
             if resource.storage:
                 kind = STORAGE_IMAGE
             self._place(shader, at, kind)
-            self.images.append((at, opaque.get((at, "image"), -1), opaque.get((at, "sampler"), -1)))
-        for number, block in enumerate(interface.blocks):
+            sampler = opaque.get((at, "sampler"), -1)
+            if shader.launch is not None and at in shader.launch.samplers:
+                sampler = -2 - len(self.literals)
+                self.literals[sampler] = shader.launch.samplers[at]
+            self.images.append((at, opaque.get((at, "image"), -1), sampler))
+        self._place_blocks(shader)
+        self.sets = max((number for number, _ in self.bindings), default=-1) + 1
+
+    def _place_arguments(self, shader: Shader) -> dict[tuple[Any, str], int]:
+        """Set the places of buffers and uniforms. Return the numbers of images and samplers."""
+        opaque: dict[tuple[Any, str], int] = {}
+        for number, param in enumerate(shader.interface.params):
+            if param.at is None:
+                continue  # clspv gives no place to what the kernel does not use
+            if param.kind == "buffer":
+                self.buffers.append((number, self._place(shader, param.at, STORAGE)))
+            elif param.kind == "uniform":
+                place = self._place(shader, param.at, UNIFORM)
+                self.uniforms.append(("argument", number, bytes_of(param.type), place))
+            elif (
+                param.kind in ("image", "sampler")
+                and opaque.setdefault((param.at, param.kind), number) != number
+            ):
+                raise self._error(shader, param.at, "which another argument uses")
+        return opaque
+
+    def _place_blocks(self, shader: Shader) -> None:
+        """Set the places of the blocks of scalars, and of the data of the shader."""
+        kinds = {each.at: each.kind for each in shader.reflected.resources}
+        for number, block in enumerate(shader.interface.blocks):
             if block.at == "push":
                 self.push = number
                 self.push_size = -(-block.size // 4) * 4
             else:
-                place = self._place(shader, block.at, UNIFORM)
-                self.uniforms.append((True, number, block.size, place))
-        self.sets = max((number for number, _ in self.bindings), default=-1) + 1
+                place = self._place(shader, block.at, _BLOCKS[kinds.get(block.at, "uniform")])
+                self.uniforms.append(("block", number, block.size, place))
+        if shader.launch is None:
+            return
+        for at, (kind, data) in shader.launch.data.items():
+            if at in kinds:
+                place = self._place(shader, at, _BLOCKS[kind])
+                self.uniforms.append(("data", len(self.data), len(data), place))
+                self.data.append(data)
+
+    def samplers(self, device: Device) -> dict[int, Sampler]:
+        """Return the samplers of `literals`."""
+        return {number: _literal(device, mask) for number, mask in self.literals.items()}
 
     def _place(self, shader: Shader, at: Any, kind: int) -> tuple[int, int]:
         if at in self.bindings:
@@ -109,6 +150,28 @@ class Places:
             kind="vulkan",
             function=shader.name,
         )
+
+
+def _literal(device: Device, mask: int) -> Sampler:
+    """Return the sampler of a mask of clspv's."""
+    filter_ = "nearest"
+    if mask & _LINEAR:
+        filter_ = "linear"
+    address = _ADDRESSES.get(mask >> 1 & 7, "clamp")
+    return device.sampler(filter=filter_, address=address, normalized=bool(mask & 1))
+
+
+def check_sizes(
+    device: Device, name: str, interface: Interface, places: Places, values: Sequence[Any]
+) -> None:
+    """Raise LaunchError if an array exceeds the device's maxStorageBufferRange."""
+    most = device.limits["maxStorageBufferRange"]
+    for number, _ in places.buffers:
+        if values[number].nbytes > most:
+            own_name = interface.params[number].name
+            label = f"argument {number + 1}{own_name and f' {own_name!r}'}"
+            problem = f"its maxStorageBufferRange is {most}, but {label} has {values[number].nbytes} bytes"
+            raise device.invalid_launch(name, problem, own_name or str(number + 1))
 
 
 _STAGE = vk.VK_SHADER_STAGE_COMPUTE_BIT
@@ -130,6 +193,8 @@ class Pipeline:
         The open device.
     constants
         The number and the bytes of each constant that is set.
+    block
+        The block of threads, for a shader of clspv, which may get it in push constants.
 
     Raises
     ------
@@ -138,12 +203,16 @@ class Pipeline:
     """
 
     def __init__(
-        self, shader: Shader, logical: Logical, constants: Sequence[tuple[int, bytes]]
+        self,
+        shader: Shader,
+        logical: Logical,
+        constants: Sequence[tuple[int, bytes]],
+        block: tuple[int, int, int] = (1, 1, 1),
     ) -> None:
         self.logical = logical
         self.places = places = Places(shader)
         self.name = shader.name
-        self._params = shader.interface.params
+        self._interface = shader.interface
         self.most_bytes = logical.physical.limits["maxStorageBufferRange"]
         self.pack = None
         if shader.interface.blocks:
@@ -151,11 +220,17 @@ class Pipeline:
         align = logical.physical.alignment
         #: For each uniform buffer: its content as in `Places.uniforms`, the offset in the launch's
         #: uniform memory, the size.
-        self.uniforms: list[tuple[bool, int, int, int]] = []
+        self.uniforms: list[tuple[str, int, int, int]] = []
         self.uniform_bytes = 0
-        for is_block, number, size, _ in places.uniforms:
-            self.uniforms.append((is_block, number, self.uniform_bytes, size))
+        for source, number, size, _ in places.uniforms:
+            self.uniforms.append((source, number, self.uniform_bytes, size))
             self.uniform_bytes += -(-max(size, 1) // align) * align
+        self.literals = places.samplers(logical.device)
+        self._block = block
+        #: The numbers in the push constants that depend on the launch.
+        self.pushed: Sequence[tuple[int, int, str]] = ()
+        if shader.launch is not None:
+            self.pushed = shader.launch.pushed
         #: The handles that are destroyed when this object is collected.
         self._owned: list[tuple[str, Any]] = []
         self._token = logical.lend_handles(self, self._owned)
@@ -182,14 +257,7 @@ class Pipeline:
 
     def check_sizes(self, values: Sequence[Any]) -> None:
         """Raise LaunchError if an array exceeds the device's maxStorageBufferRange."""
-        for number, _ in self.places.buffers:
-            if values[number].nbytes > self.most_bytes:
-                name = self._params[number].name
-                label = f"argument {number + 1}{name and f' {name!r}'}"
-                problem = f"its maxStorageBufferRange is {self.most_bytes}, but {label} has {values[number].nbytes} bytes"
-                raise self.logical.device.invalid_launch(
-                    self.name, problem, name or str(number + 1)
-                )
+        check_sizes(self.logical.device, self.name, self._interface, self.places, values)
 
     def _set_layout(self, number: int) -> Any:
         bindings = [
@@ -292,6 +360,16 @@ class Pipeline:
             new = bytes(ffi.buffer(data, size[0]))
             if new != old_data:
                 _PIPELINES.write(key, new)
+
+    def push(self, data: bytes, grid: tuple[int, int, int]) -> bytes:
+        """Return push constants with the numbers that depend on the launch."""
+        threads = [blocks * size for blocks, size in zip(grid, self._block, strict=True)]
+        numbers = {"zero": (0, 0, 0), "block": self._block, "threads": threads, "grid": grid}
+        result = bytearray(data)
+        for offset, size, name in self.pushed:
+            words = b"".join((each & 0xFFFFFFFF).to_bytes(4, "little") for each in numbers[name])
+            result[offset : offset + size] = words[:size].ljust(size, b"\0")
+        return bytes(result)
 
     # -- descriptor sets
 
@@ -412,12 +490,14 @@ class Launchable:
         self._image_infos = ffi.new("VkDescriptorImageInfo[]", len(places.images))
         self._infos = ffi.new("VkDescriptorBufferInfo[]", number)
         targets = [(at, vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER) for _, at in places.buffers]
-        targets += [(at, vk.VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER) for *_, at in places.uniforms]
+        targets += [(at, places.bindings[at]) for *_, at in places.uniforms]
         writes = [
             self._write(at, kind, pBufferInfo=self._infos + index)
             for index, (at, kind) in enumerate(targets)
         ]
-        for index, (at, _, _) in enumerate(places.images):
+        for index, (at, _, sampler) in enumerate(places.images):
+            if sampler in pipeline.literals:
+                self._image_infos[index].sampler = pipeline.literals[sampler].handle
             writes.append(
                 self._write(at, places.bindings[at], pImageInfo=self._image_infos + index)
             )
@@ -508,15 +588,8 @@ class Launchable:
         blocks: Sequence[bytes] = ()
         if pipeline.pack is not None:
             blocks = pipeline.pack(values)
-        for is_block, number, offset, size in pipeline.uniforms:
-            if is_block:
-                data = blocks[number]
-            else:
-                data = values[number]
-            assert self._uniforms is not None
-            ffi.memmove(
-                ffi.cast("char *", self._uniforms.address + offset), data, min(size, len(data))
-            )
+        if self._uniforms is not None:
+            self._fill(self._uniforms, {"block": blocks, "data": places.data, "argument": values})
         if self._sets is not None:
             logical.calls.vkUpdateDescriptorSets(
                 logical.handle, len(places.bindings), self._writes, 0, ffi.NULL
@@ -525,6 +598,15 @@ class Launchable:
         self._push = b""
         if places.push >= 0:
             self._push = blocks[places.push].ljust(places.push_size, b"\0")
+            if pipeline.pushed:
+                self._push = pipeline.push(self._push, grid)
+
+    def _fill(self, memory: Memory, contents: Mapping[str, Sequence[Any]]) -> None:
+        """Write the content of the uniform buffers."""
+        for source, number, offset, size in self._pipeline.uniforms:
+            data = contents[source][number]
+            place = ffi.cast("char *", memory.address + offset)
+            ffi.memmove(place, data, min(size, len(data)))
 
     def dispatch(self, handle: Any) -> None:
         """Record the commands of the launch into a VkCommandBuffer."""

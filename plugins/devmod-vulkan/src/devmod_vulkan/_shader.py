@@ -73,6 +73,8 @@ class Shader:
         The images and samplers that the shader uses, by (set, binding).
     module
         The parsed SPIR-V module.
+    launch : LaunchConstants or None
+        What a launch sets, if clspv has compiled the shader.
 
     Raises
     ------
@@ -97,6 +99,9 @@ class Shader:
                 f"has no compute entry point {info.name!r}, which the payload's fmap names; it has: {list_names(entries)}"
             )
         reflected = self.reflected = self.reflect({})
+        self.launch = None
+        if reflected.kernel is not None:
+            self.launch = reflected.kernel.launch
         self.images = self._used_images(reflected)
         self.interface = _complete_interface(info, flag, reflected, name)
         self._complete_images()
@@ -172,7 +177,7 @@ class Shader:
                 raise self._interface_error(
                     f"gives the uniform argument {number + 1} the type {param.type!r}, expected uint8xN"
                 )
-            if param.kind != "scalar":
+            if param.kind != "scalar" or self._is_unused(param):
                 continue
             if not isinstance(param.at, tuple) or param.at[0] >= len(blocks):
                 raise self._interface_error(
@@ -192,6 +197,10 @@ class Shader:
                 raise self._interface_error(f"has a block of no bytes at {block.at!r}")
             if block.at == "push" and any(each.at == "push" for each in blocks[:number]):
                 raise self._interface_error("has two blocks of push constants")
+
+    def _is_unused(self, param: Param) -> bool:
+        """Whether the kernel does not use an argument: clspv gives it no place."""
+        return self.launch is not None and param.at is None
 
     def reflect(self, values: Mapping[int, bool | int | float]) -> ReflectedShader:
         """Return the entry point, with values for constants by their numbers.
@@ -262,8 +271,15 @@ class Shader:
         for block in self.interface.blocks:
             kinds[block.at] = "uniform"
             sizes[block.at] = block.size
+        if self.launch is not None:
+            kinds |= dict.fromkeys(self.launch.samplers, "sampler")
+            for place, (kind, data) in self.launch.data.items():
+                kinds[place] = kind
+                sizes[place] = len(data)
         for resource in reflected.resources:
             given = kinds.get(resource.at, "nothing")
+            if self.launch is not None and given == "uniform" and resource.kind == "buffer":
+                continue  # clspv has blocks of scalars in storage buffers too
             at = _place_text(resource.at)
             if given != resource.kind:
                 has = _KIND_TEXTS.get(resource.kind, f"a {resource.kind}")
@@ -354,6 +370,15 @@ def _complete_interface(
     constants or in a uniform buffer after the last buffer.
     """
     known = info.interface
+    if reflected.kernel is not None:
+        if known is None:
+            raise FormatError(
+                f"the vulkan function {name!r} is a kernel of clspv, but the payload's fmap has no interface for it; compile the SPIR-V "
+                "with devmod",
+                kind="vulkan",
+                function=name,
+            )
+        return known.replace(block=reflected.block)
     if known is None:
         known = Interface([_undeclared_param(each) for each in info.arg_types])
     params = list(known.params)

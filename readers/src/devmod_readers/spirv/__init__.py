@@ -8,6 +8,7 @@ sentence that begins with the module, such as "the SPIR-V of k.spv".
 
 from __future__ import annotations
 
+from devmod_readers.spirv._clspv import ClspvKernel, LaunchConstants
 from devmod_readers.spirv._constants import SpirvConstants
 from devmod_readers.spirv._kernels import (
     KERNEL,
@@ -23,8 +24,10 @@ from devmod_readers.spirv._uses import read_axes, read_lengths, read_samplings
 __all__ = [
     "GL_COMPUTE",
     "KERNEL",
+    "ClspvKernel",
     "EntryPoint",
     "KernelArgument",
+    "LaunchConstants",
     "SpirvConstants",
     "SpirvKernel",
     "SpirvModule",

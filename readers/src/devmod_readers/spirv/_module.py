@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 
 from devmod.errors import FormatError
 from devmod_readers.uses import bits, transitive_parts
@@ -47,7 +47,7 @@ _CONSTANTS = frozenset((41, 42, 43, 44, 45, 46, 48, 49, 50, 51, 52))
 #: The minimum number of operands of each instruction, by opcode.
 # Each row has the opcodes of one section of the specification.
 _MIN_OPERANDS = {
-    5: 2, 6: 3, 11: 2, 15: 3, 16: 2, 17: 1, 331: 2, 71: 2, 72: 3, 332: 2,
+    5: 2, 6: 3, 7: 2, 11: 2, 12: 4, 15: 3, 16: 2, 17: 1, 331: 2, 71: 2, 72: 3, 332: 2,
     19: 1, 20: 1, 21: 3, 22: 2, 23: 3, 24: 3, 25: 8, 26: 1, 27: 2, 28: 3, 29: 2, 30: 1, 31: 2,
     32: 3, 33: 2, 5341: 1,
     41: 2, 42: 2, 43: 3, 44: 2, 45: 2, 46: 2, 48: 2, 49: 2, 50: 3, 51: 2, 52: 3,
@@ -67,6 +67,8 @@ _POINTER_OPERANDS: dict[int, tuple[int, int | None]] = {
 _DEPTH_COMPARISONS = frozenset((89, 90, 93, 94, 97))
 _BINDING = 33
 _SET = 34
+#: The start of the name of clspv's instructions, which the version follows.
+_CLSPV = "NonSemantic.ClspvReflection."
 
 
 class EntryPoint:
@@ -105,6 +107,10 @@ class SpirvModule:
         Function's id to its type.
     compares_depth : bool
         Whether a function samples an image by depth comparison.
+    strings : dict
+        Id to the text of an OpString.
+    reflection : list of (int, int, tuple)
+        The instructions of NonSemantic.ClspvReflection: their ids, numbers and operands.
     """
 
     def __init__(self) -> None:
@@ -123,6 +129,8 @@ class SpirvModule:
         self.calls: dict[int, set[int]] = {}
         self.function_types: dict[int, int] = {}
         self.compares_depth = False
+        self.strings: dict[int, str] = {}
+        self.reflection: list[tuple[int, int, tuple[int, ...]]] = []
         self._used_variables: dict[int, int] | None = None
         self._listed: list[int] = []
 
@@ -210,8 +218,8 @@ def read_module(data: bytes | memoryview) -> SpirvModule:
     words = read_words(data)
     module = SpirvModule()
     module.version = (words[1] >> 16, words[1] >> 8 & 0xFF)
-    #: The ids of non-semantic instruction sets.
-    debug: set[int] = set()
+    #: The non-semantic instruction sets by id.
+    debug: dict[int, str] = {}
     function = 0
     at = 5
     end = len(words)
@@ -230,9 +238,8 @@ def read_module(data: bytes | memoryview) -> SpirvModule:
             function = 0
         elif function:
             _in_function(module, function, opcode, operands, debug)
-        elif opcode == 11:
-            if _string(operands[1:], at)[0].startswith("NonSemantic."):
-                debug.add(operands[0])
+        elif opcode in (11, 12):
+            _extended(module, opcode, operands, at, debug)
         else:
             _global(module, opcode, operands, at)
         at += length
@@ -273,12 +280,28 @@ def _opcodes(words: array[int]) -> Iterator[int]:
         at += words[at] >> 16
 
 
+def _extended(
+    module: SpirvModule, opcode: int, operands: tuple[int, ...], at: int, debug: dict[int, str]
+) -> None:
+    """Read an instruction set's import, or an instruction of one outside of functions."""
+    if opcode == 11:
+        name = _string(operands[1:], at)[0]
+        if name.startswith("NonSemantic."):
+            debug[operands[0]] = name
+    elif debug.get(operands[2], "").startswith(_CLSPV):
+        module.reflection.append((operands[1], operands[3], operands[4:]))
+
+
 def _in_function(
-    module: SpirvModule, function: int, opcode: int, operands: tuple[int, ...], debug: set[int]
+    module: SpirvModule,
+    function: int,
+    opcode: int,
+    operands: tuple[int, ...],
+    debug: Container[int],
 ) -> None:
     if opcode == 57:
         module.calls[function].add(operands[2])
-    elif opcode == 12 and len(operands) > 2 and operands[2] in debug:
+    elif opcode == 12 and operands[2] in debug:
         return
     first, last = _POINTER_OPERANDS.get(opcode, (0, None))
     module.uses[function].update(
@@ -304,6 +327,8 @@ def _global(module: SpirvModule, opcode: int, operands: tuple[int, ...], at: int
         )
     elif opcode == 5:
         module.names.setdefault(operands[0], _string(operands[1:], at)[0])
+    elif opcode == 7:
+        module.strings[operands[0]] = _string(operands[1:], at)[0]
     elif opcode == 6:
         module.member_names.setdefault((operands[0], operands[1]), _string(operands[2:], at)[0])
     elif opcode == 17:

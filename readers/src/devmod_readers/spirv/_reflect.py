@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache, cached_property
+from typing import Any
 
 from devmod import Member
 from devmod.backend import PipelineConstant
@@ -19,6 +20,7 @@ from devmod_readers.reflection import (
     Resource,
     describe_members,
 )
+from devmod_readers.spirv._clspv import ClspvKernel, read_clspv
 from devmod_readers.spirv._constants import SpirvConstants
 from devmod_readers.spirv._module import GL_COMPUTE, MODELS, EntryPoint, SpirvModule, error
 
@@ -113,6 +115,38 @@ def _no_entry(module: SpirvModule) -> str:
     return f"has no compute shader: its entry {first.name!r} is {model}; expected a compute shader (GLCompute)"
 
 
+def _of_kernel(
+    shader: ReflectedShader, kernel: ClspvKernel, launch_ids: Collection[int]
+) -> ReflectedShader:
+    """Return the shader of a kernel that clspv has compiled: with its arguments, and without the
+    constants that a launch sets.
+    """
+    resources = {each.at: each for each in shader.resources}
+    params = []
+    for param in kernel.params:
+        resource = resources.get(param.at)
+        if param.kind == "image" and resource is not None:
+            param = param.replace(
+                type=resource.type,
+                access=resource.access,
+                format=resource.format,
+                sample=resource.sample,
+            )
+        params.append(param)
+    sizes: dict[Any, int] = {each.at: each.size for each in shader.resources}
+    sizes["push"] = shader.push_size
+    blocks = [each.replace(size=max(each.size, sizes.get(each.at, 0))) for each in kernel.blocks]
+    block = kernel.block
+    if block is None and not kernel.launch.block:
+        block = shader.block
+    return shader._replace(
+        constants=tuple(each for each in shader.constants if each.id not in launch_ids),
+        block=block,
+        block_constants=(),
+        kernel=kernel._replace(params=params, blocks=blocks),
+    )
+
+
 def _with_names(
     constants: list[PipelineConstant], sources: Iterable[int | tuple[int, ...]]
 ) -> list[PipelineConstant]:
@@ -144,6 +178,11 @@ class _Reader:
         self._members = cache(self._read_members)
         self._marks = cache(self._read_marks)
         self._described: dict[Layout, tuple[Member, ...]] = {}
+        self._kernels = read_clspv(module)
+        #: The ids of the constants that launches set. A module has those of all its kernels.
+        self._launch_ids: set[int] = set()
+        for kernel in self._kernels.values():
+            self._launch_ids |= kernel.launch.ids
 
     def shader(self, entry: EntryPoint, *, include_unused: bool) -> ReflectedShader:
         """Return an entry point with the variables that it uses, or with all."""
@@ -177,7 +216,7 @@ class _Reader:
                     "has an atomic counter, which Vulkan does not support; use an atomic operation on a buffer"
                 )
         block, sources = self._block(entry)
-        return ReflectedShader(
+        shader = ReflectedShader(
             entry.name,
             tuple(resources),
             push=push,
@@ -189,6 +228,10 @@ class _Reader:
             location=self._location,
             workgroup_memory=self._workgroup_memory(entry),
         )
+        kernel = self._kernels.get(entry.name)
+        if kernel is None:
+            return shader
+        return _of_kernel(shader, kernel, self._launch_ids)
 
     def _block(
         self, entry: EntryPoint

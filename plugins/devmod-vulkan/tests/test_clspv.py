@@ -1,0 +1,205 @@
+"""Kernels of OpenCL C that clspv has compiled: the sizes of a call are those of its launch, and
+arguments, samplers and constants are where the kernel reads them.
+"""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from vulkan_kernels import packed
+
+import devmod
+from devmod import FunctionInfo, Local
+
+FOLDER = Path(__file__).parent / "clspv"
+KERNELS = FOLDER / "kernels.spv"
+OPTIONS = np.dtype(
+    {
+        "names": ["scale", "shift", "steps"],
+        "formats": ["f4", ("f4", 3), ("i4", 2)],
+        "offsets": [0, 16, 32],
+        "itemsize": 48,
+    }
+)
+
+
+def kernel(name: str, file: Path = KERNELS) -> devmod.Function:
+    return devmod.compile(file, "vulkan")[name]
+
+
+def refused(function: devmod.Function, *args: Any, **given: Any) -> str:
+    with pytest.raises((devmod.ArgumentError, devmod.LaunchError)) as caught:
+        function(*args, **given)
+    return str(caught.value)
+
+
+@pytest.fixture(autouse=True)
+def _needs_device(device: Any) -> None:
+    """Skip without a device."""
+
+
+def dot(f: devmod.Function, block: int, scratch: Local, blocks: int = 3) -> float:
+    x = np.arange(1000, dtype=np.float32) % 7
+    y = np.arange(1000, dtype=np.float32) % 5
+    parts = np.full(blocks, np.nan, np.float32)
+    f(x, y, parts, 1000, scratch, grid=blocks, block=block)
+    assert float(x @ y) == parts.sum()
+    return float(parts[0])
+
+
+@pytest.mark.row("R52")
+def test_the_block_and_the_local_memory_of_each_call_are_those_of_its_launch() -> None:
+    f = kernel("dot_parts")
+    parts = {dot(f, block, Local(4 * block)) for block in (1, 2, 16, 64, 128)}
+    assert len(parts) == 5  # each block has its own parts
+    # More memory than the kernel uses, and bytes for each thread.
+    assert dot(f, 32, Local(4096)) == dot(f, 32, Local(per_thread=4))
+    dot(f, 16, Local(61))  # rounded up to elements
+
+
+def test_calls_in_turn_and_prepared_launches_keep_their_sizes(device: Any) -> None:
+    f = kernel("dot_parts")
+    x = device.from_numpy(np.ones(256, np.float32))
+    parts = device.zeros(2, "float32")
+    wide = f.bind(x, x, parts, 256, Local(per_thread=4), grid=2, block=64)
+    narrow = f.bind(x, x, parts, 128, Local(per_thread=4), grid=2, block=16)
+    for launch, expected in ((wide, 256), (narrow, 128), (wide, 256)):
+        launch()
+        assert parts.numpy().sum() == expected
+    for block in (64, 16, 64):  # plain calls
+        for local in (Local(per_thread=4), Local(1024)):
+            f(x, x, parts, 256, local, grid=2, block=block)
+            assert parts.numpy().sum() == 256
+    assert wide.time() >= 0
+
+
+def test_many_sizes_work_though_few_pipelines_are_kept() -> None:
+    f = kernel("dot_parts")
+    for size in (*range(16, 90), 16):
+        dot(f, 4, Local(4 * size), blocks=1)
+
+
+def test_threads_may_call_with_other_sizes_at_once() -> None:
+    f = kernel("dot_parts")
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda block: dot(f, block, Local(4 * block)), [8, 16, 32, 64] * 4))
+
+
+def test_a_call_gives_the_block_unless_the_kernel_requires_one() -> None:
+    assert refused(kernel("launch"), np.zeros(5, np.uint32), grid=1) == (
+        "the vulkan function 'launch' needs block=, the number of threads in a block: an int, or up to three ints for x, y, z"
+    )
+    f = kernel("fixed_block")
+    assert f.block == (4, 2, 1)
+    x = np.zeros(16, np.int32)
+    f(x, -3, grid=(2, 1))
+    assert x.tolist() == [-12] * 16
+    assert refused(f, x, 1, grid=1, block=8) == (
+        "the vulkan function 'fixed_block' is built for blocks of (4, 2, 1) threads, and (8, 1, 1) was given; omit block="
+    )
+
+
+@pytest.mark.parametrize(
+    ("grid", "block", "seen"),
+    [
+        (1, 1, [1, 1, 1, 1, 0]),
+        ((2, 1), (4, 1), [1, 4, 1, 1, 0]),
+        ((2, 3), (4, 2), [2, 4, 2, 3, 0]),
+        ((1, 1, 2), 2, [3, 2, 1, 1, 0]),
+    ],
+)
+def test_the_functions_of_work_items(grid: Any, block: Any, seen: list[int]) -> None:
+    x = np.zeros(5, np.uint32)
+    kernel("launch")(x, grid=grid, block=block)
+    assert x.tolist() == seen  # the dimensions, the block in x and y, the blocks in y, the offset
+
+
+def test_blocks_and_local_memory_beyond_the_device(device: Any) -> None:
+    f = kernel("dot_parts")
+    x = np.zeros(4, np.float32)
+    limits = device.limits
+    most = limits["maxComputeWorkGroupInvocations"]
+    text = refused(f, x, x, x, 4, Local(4), grid=1, block=(most, 2))
+    assert re.search(r"its maxComputeWorkGroup(?:Size\[0\]|Invocations) is \d+", text)
+    depth = limits["maxComputeWorkGroupSize[2]"]
+    text = refused(f, x, x, x, 4, Local(4), grid=1, block=(1, 1, depth + 1))
+    assert f"its maxComputeWorkGroupSize[2] is {depth}, got block=(1, 1, {depth + 1})" in text
+    memory = limits["maxComputeSharedMemorySize"]
+    assert refused(f, x, x, x, 4, Local(memory + 4), grid=1, block=1) == (
+        f"the vulkan function 'dot_parts' cannot be launched on {device}: its maxComputeSharedMemorySize is {memory}, got devmod.Local "
+        f"arguments of {memory + 4} bytes"
+    )
+    assert refused(kernel("launch"), Local(4), grid=1, block=1) == (
+        "the vulkan function 'launch': argument 1 'x' is a Local, and the kernel takes an array of uint32"
+    )
+
+
+def test_numbers_vectors_and_structs_by_value() -> None:
+    try:
+        f = kernel("values", FOLDER / "values.spv")
+    except devmod.DeviceNotFoundError as error:  # SwiftShader has no numbers of 8 and of 64 bits
+        pytest.skip(str(error))
+    options = np.zeros((), OPTIONS)
+    options["scale"] = 1.5
+    options["shift"] = 1, 2, 3
+    options["steps"] = 4, 5
+    x = np.zeros(5, np.float32)
+    v = (1.0, 2.0, 7.0)
+    f(x, options.tobytes(), -3, -(1 << 33), (1, 2, 3, 4), v, grid=1, block=1)
+    assert x.tolist() == [6.5, 10.0, -3.0, -(2.0**33), 4.0]
+
+
+def test_a_struct_that_is_too_large_for_push_constants() -> None:
+    x = np.zeros(1, np.float32)
+    table = np.arange(40, dtype=np.float32)
+    kernel("table")(x, table.tobytes(), 39, grid=1, block=1)
+    assert x[0] == 39
+
+
+def test_an_unused_argument_is_not_passed() -> None:
+    x = np.zeros(8, np.float32)
+    kernel("partly")(x, grid=2, block=4)
+    assert x.tolist() == [3.0] * 8
+
+
+def test_the_samplers_of_the_source(device: Any) -> None:
+    image = device.image_from_numpy(np.arange(16, dtype=np.float32).reshape(4, 4))
+    x = np.zeros(4, np.float32)
+    kernel("texels")(image, x, grid=1, block=1)
+    # The edge's texel; between four texels of the mirrored image; the last of the row; the border.
+    assert x.tolist() == [4.0, 2.5, 3.0, 0.0]
+    assert [each.name for each in kernel("texels").info.interface.params] == ["image", "x"]
+
+
+def test_numbers_and_constants_in_buffers_and_numbers_of_the_launch() -> None:
+    f = kernel("modes", FOLDER / "modes.spv")
+    x = np.zeros(6, np.int32)
+    f(x.view(np.uint32), -2, grid=(3, 2), block=(4, 5))
+    # The number, the constant, the blocks in x, the block in y, the threads in y, the offset.
+    assert x.tolist() == [-2, 6, 3, 5, 10, 0]
+
+
+@pytest.mark.row("R40")
+def test_a_runtime_that_does_not_know_launch_constants_refuses_the_kernel() -> None:
+    interface = kernel("launch").info.interface
+    assert interface is not None
+    assert interface.needs == ("launch_constants",)
+
+
+def test_a_payload_without_an_interface_names_the_compile() -> None:
+    module = devmod.create(
+        "vulkan",
+        {"launch": packed(KERNELS.read_bytes())},
+        "spv",
+        {"launch": FunctionInfo("launch", ["handle"])},
+    )
+    with pytest.raises(devmod.FormatError) as caught:
+        module["launch"]
+    assert str(caught.value) == (
+        "the vulkan function 'launch' is a kernel of clspv, but the payload's fmap has no interface for it; compile the SPIR-V with devmod"
+    )

@@ -1,0 +1,350 @@
+"""Read what clspv writes about the kernels of an OpenCL C source into its SPIR-V for Vulkan: the
+instructions of NonSemantic.ClspvReflection.
+
+Each argument of a kernel has a place of its own. The caller of a launch also sets specialization
+constants, some push constants, samplers and constant data, which OpenCL C has no arguments for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from devmod import Block, Param
+from devmod_readers.spirv._module import SpirvModule, error
+
+Ids = tuple[int, ...]
+Place = tuple[int, int]
+
+#: Instructions, by their numbers.
+_KERNEL = 1
+_ARGUMENT_INFO = 2
+_CONSTANT_DATA = {21: "buffer", 22: "uniform"}
+_LITERAL_SAMPLER = 23
+_REQUIRED_SIZE = 24
+_LOCAL = 11
+#: The constants that a launch sets: the block's size, the global offset, and the number of
+#: dimensions. Each instruction has as many ids.
+_IDS = {12: 3, 13: 3, 14: 1}
+#: Arguments with a binding of their own, and those that are numbers in a block.
+_BOUND = {3: "buffer", 8: "image", 9: "image", 10: "sampler"}
+_IN_BUFFER = (5, 6)
+_IN_PUSH_CONSTANTS = 7
+#: The numbers in push constants that depend on the launch alone.
+_PUSHED = {
+    15: "zero",  # devmod has no global offset
+    16: "block",
+    17: "threads",
+    18: "zero",
+    19: "grid",
+    20: "zero",
+}
+#: What devmod does not support, as the end of a sentence that begins with the kernel, with the
+#: instructions that have it.
+_UNSUPPORTED = {
+    (4,): "has an array of constants in a uniform buffer; compile it without -constant-args-ubo",
+    (25,): "uses the size of subgroups (get_max_sub_group_size), which devmod does not pass",
+    (26, 27, 36, 37): "takes addresses; compile it without -physical-storage-buffers",
+    (
+        28,
+        29,
+    ): "uses variables of the program, which devmod does not allocate; make them arguments",
+    (
+        30,
+        31,
+        32,
+        33,
+    ): "asks for the channels of an image (get_image_channel_order, get_image_channel_data_type), which devmod does not pass",
+    (
+        34,
+        35,
+    ): "takes an image over a buffer (image1d_buffer_t), which devmod does not support; use a buffer",
+    (38, 39, 40): "calls printf, which has no output on Vulkan; write the values to an array",
+    (
+        41,
+    ): "reads a 3-D image with a sampler that is an argument, which devmod does not support; declare the sampler in the source",
+}
+_CONST = 1
+_LANES = ("", "2", "3", "4", "8", "16")
+_NUMBERS = {
+    "char": "int8",
+    "uchar": "uint8",
+    "short": "int16",
+    "ushort": "uint16",
+    "int": "int32",
+    "uint": "uint32",
+    "long": "int64",
+    "ulong": "uint64",
+    "half": "float16",
+    "float": "float32",
+    "double": "float64",
+}
+
+
+class LaunchConstants(NamedTuple):
+    """What the caller of a launch sets for a kernel that clspv has compiled.
+
+    Attributes
+    ----------
+    block, offset, work_dim
+        The ids of the specialization constants of the block's size and of the global offset in x, y
+        and z, and of the number of dimensions. () if there are none.
+    local
+        For each argument of local memory by name: the id of its length, and the bytes of an
+        element.
+    pushed
+        For each of the numbers in push constants: its offset, its bytes, and what it is: "zero",
+        "block", "threads" or "grid".
+    samplers
+        The mask of each sampler of the source, by its (set, binding).
+    data
+        The bytes of each block of constants, by its (set, binding), and whether it is a "buffer" or
+        a "uniform".
+    """
+
+    block: Ids
+    offset: Ids
+    work_dim: Ids
+    local: Mapping[str, tuple[int, int]]
+    pushed: Sequence[tuple[int, int, str]]
+    samplers: Mapping[Place, int]
+    data: Mapping[Place, tuple[str, bytes]]
+
+    @property
+    def ids(self) -> set[int]:
+        """The ids of the specialization constants that a launch sets."""
+        return {*self.block, *self.offset, *self.work_dim, *(id_ for id_, _ in self.local.values())}
+
+
+class ClspvKernel(NamedTuple):
+    """A kernel that clspv has compiled.
+
+    Attributes
+    ----------
+    params
+        Its arguments, in the order of the source. Those that it does not use are missing.
+    blocks
+        The blocks of memory with its scalars.
+    block
+        The block of threads that it requires; None if the caller chooses it.
+    launch
+        What the caller of a launch sets.
+    untyped
+        The first argument whose type clspv has not written: it does so with -cl-kernel-arg-info; ""
+        if each has one.
+    """
+
+    params: Sequence[Param]
+    blocks: Sequence[Block]
+    block: tuple[int, int, int] | None
+    launch: LaunchConstants
+    untyped: str
+
+
+class _Info(NamedTuple):
+    """The name of an argument, whether clspv has written its type, the type of its number or of the
+    elements at its address ("" for others), and the access of its memory.
+    """
+
+    name: str
+    has_type: bool = False
+    type: str = ""
+    access: str = "rw"
+
+
+def read_clspv(module: SpirvModule) -> dict[str, ClspvKernel]:
+    """Return the kernels of a module by the names of their entry points; none if clspv has not
+    compiled it.
+
+    Raises
+    ------
+    FormatError
+        The module is damaged, or has a kernel that devmod cannot launch. The text continues a
+        sentence that begins with the module.
+    """
+    if not module.reflection:
+        return {}
+    reader = _Reader(module)
+    for number, code, operands in module.reflection:
+        reader.add(number, code, operands)
+    return {name: reader.kernel(number) for number, name in reader.kernels.items()}
+
+
+class _Reader:
+    """The instructions of a module: those of kernels, and those of the module itself."""
+
+    def __init__(self, module: SpirvModule) -> None:
+        self._module = module
+        self.kernels: dict[int, str] = {}
+        self._infos: dict[int, _Info] = {}
+        self._required: dict[int, tuple[int, int, int]] = {}
+        #: The instructions of each kernel's arguments: (order, code, numbers, description).
+        self._arguments: dict[int, list[tuple[int, int, Ids, _Info]]] = {}
+        #: The constants of the module by instruction, what it pushes, its samplers and its data.
+        self._ids: dict[int, Ids] = {}
+        self._pushed: dict[int, tuple[int, int, str]] = {}
+        self._samplers: dict[Place, int] = {}
+        self._data: dict[Place, tuple[str, bytes]] = {}
+
+    def add(self, number: int, code: int, operands: Ids) -> None:
+        """Add an instruction by its number and its operands."""
+        if code == _KERNEL:
+            self.kernels[number] = self._text(operands, 1)
+            self._arguments[number] = []
+        elif code == _ARGUMENT_INFO:
+            self._add_info(number, operands)
+        elif code == _REQUIRED_SIZE:
+            x, y, z = self._numbers(operands[1:], 3)
+            self._required[self._kernel_of(operands)] = x, y, z
+        elif code in (*_BOUND, *_IN_BUFFER, _IN_PUSH_CONSTANTS, _LOCAL):
+            self._add_argument(code, operands)
+        else:
+            self._check_supported(code, operands)
+            self._add_to_launch(code, operands)
+
+    def _check_supported(self, code: int, operands: Ids) -> None:
+        for codes, problem in _UNSUPPORTED.items():
+            if code in codes:
+                subject = "a kernel"
+                if operands and operands[0] in self.kernels:
+                    subject = f"the kernel {self.kernels[operands[0]]!r}"
+                raise error(f"has {subject}, which {problem}")
+
+    def _add_info(self, number: int, operands: Ids) -> None:
+        info = _Info(self._text(operands, 0))
+        if len(operands) > 4:
+            dtype = _number(self._text(operands, 1).rstrip("* "))
+            info = info._replace(has_type=True, type=dtype)
+            (qualifiers,) = self._numbers(operands[4:], 1)
+            if qualifiers & _CONST:
+                info = info._replace(access="r")
+        self._infos[number] = info
+
+    def _add_argument(self, code: int, operands: Ids) -> None:
+        # An argument in a buffer has a place of four numbers, one in push constants two.
+        count = 3
+        if code in _IN_BUFFER:
+            count = 5
+        order, *numbers = self._numbers(operands[1:], count)
+        info = _Info("")
+        if len(operands) > count + 1:
+            info = self._infos.get(operands[count + 1], info)
+        if not info.name:
+            raise error(
+                f"has no names of arguments: compile it by clspv with -cl-kernel-arg-info (the kernel {self.kernels.get(operands[0])!r}, "
+                f"argument {order + 1})"
+            )
+        kernel = self._kernel_of(operands)
+        self._arguments[kernel].append((order, code, tuple(numbers), info))
+
+    def _add_to_launch(self, code: int, operands: Ids) -> None:
+        if code in _IDS:
+            self._ids[code] = self._numbers(operands, _IDS[code])
+        elif code in _PUSHED:
+            offset, size = self._numbers(operands, 2)
+            self._pushed[code] = offset, size, _PUSHED[code]
+        elif code == _LITERAL_SAMPLER:
+            set_, binding, mask = self._numbers(operands, 3)
+            self._samplers[set_, binding] = mask
+        elif code in _CONSTANT_DATA:
+            set_, binding = self._numbers(operands, 2)
+            data = _bytes(self._text(operands, 2))
+            self._data[set_, binding] = _CONSTANT_DATA[code], data
+
+    # -- one kernel
+
+    def kernel(self, number: int) -> ClspvKernel:
+        """Return a kernel by the number of its instruction."""
+        params: list[Param] = []
+        indices: dict[Any, int] = {}
+        ends: dict[Any, int] = {}
+        local: dict[str, tuple[int, int]] = {}
+        untyped = ""
+        arguments = sorted(self._arguments[number], key=lambda each: each[0])
+        for _, code, numbers, info in arguments:
+            if not info.has_type:
+                untyped = untyped or info.name
+            if code == _LOCAL:
+                local[info.name] = numbers[0], max(numbers[1], 1)
+                params.append(Param(info.name, "local", info.type))
+            elif code in _BOUND:
+                params.append(_bound(_BOUND[code], (numbers[0], numbers[1]), info))
+            else:
+                *place, offset, size = numbers
+                at = tuple(place) or "push"
+                index = indices.setdefault(at, len(indices))
+                ends[at] = max(ends.get(at, 0), offset + size)
+                params.append(_scalar(info, size, (index, offset)))
+        for offset, size, _ in self._pushed.values():
+            ends["push"] = max(ends.get("push", 0), offset + size)
+        blocks = [Block(at, -(-end // 4) * 4) for at, end in ends.items()]
+        block, global_offset, work_dim = (self._ids.get(code, ()) for code in _IDS)
+        launch = LaunchConstants(
+            block,
+            global_offset,
+            work_dim,
+            local,
+            [*self._pushed.values()],
+            self._samplers,
+            self._data,
+        )
+        return ClspvKernel(params, blocks, self._required.get(number), launch, untyped)
+
+    # -- operands
+
+    def _kernel_of(self, operands: Ids) -> int:
+        if not operands or operands[0] not in self.kernels:
+            raise error("is damaged: an argument of clspv has no kernel")
+        return operands[0]
+
+    def _text(self, operands: Ids, index: int) -> str:
+        if index >= len(operands) or operands[index] not in self._module.strings:
+            raise error("is damaged: an instruction of clspv has no text")
+        return self._module.strings[operands[index]]
+
+    def _numbers(self, operands: Ids, count: int) -> Ids:
+        """Return the values of the first operands, which are constants of 32 bits."""
+        numbers: list[int] = []
+        for operand in operands[:count]:
+            opcode, constant = self._module.constants.get(operand, (0, ()))
+            if opcode == 43 and len(constant) == 2:
+                numbers.append(constant[1])
+            elif opcode == 46:
+                numbers.append(0)
+        if len(numbers) != count:
+            raise error("is damaged: an instruction of clspv has no valid number")
+        return tuple(numbers)
+
+
+def _bound(kind: str, at: Place, info: _Info) -> Param:
+    if kind == "buffer":
+        return Param(info.name, kind, info.type, info.access, at)
+    return Param(info.name, kind, at=at)
+
+
+def _number(name: str) -> str:
+    """Return the type of a number or a vector of OpenCL C; "" for others."""
+    base = name.rstrip("0123456789")
+    lanes = name.removeprefix(base)
+    dtype = _NUMBERS.get(base, "")
+    if not dtype or lanes not in _LANES:
+        return ""
+    if not lanes:
+        return dtype
+    return f"{dtype}x{lanes}"
+
+
+def _scalar(info: _Info, size: int, at: Place) -> Param:
+    """Return the param of a value of some bytes; ``uint8xN`` for structs and unknown types."""
+    if info.type:
+        return Param(info.name, "scalar", info.type, at=at)
+    if size == 1:
+        return Param(info.name, "scalar", "uint8", at=at)
+    return Param(info.name, "scalar", f"uint8x{size}", at=at, align=1)
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        raise error("is damaged: a block of clspv's constants is not hexadecimal") from None
