@@ -169,7 +169,8 @@ def test_a_str_is_text_and_a_path_a_file(tmp_path: Path, monkeypatch: pytest.Mon
         (
             "k.wgsl",
             "vulkan",
-            "WGSL by its suffix, a source for webgpu; vulkan takes GLSL (.comp), GLSL (.glsl), HLSL (.hlsl), SPIR-V (.spv), Slang (.slang)",
+            "WGSL by its suffix, a source for webgpu; vulkan takes GLSL (.comp), GLSL (.glsl), HLSL (.hlsl), SPIR-V (.spv), Slang (.slang), "
+            "OpenCL C (.cl)",
         ),
     ],
 )

@@ -333,9 +333,8 @@ def test_standard_input_among_files(
             "no target takes the language 'Basic': opencl takes OpenCL C (.cl); webgpu takes WGSL (.wgsl), Slang (.slang)",
         ),
         (
-            ["twice.cl", "-t", "opencl", "-t", "vulkan"],
-            "no source is for the target 'vulkan': vulkan takes GLSL (.comp, .glsl), HLSL (.hlsl), SPIR-V (.spv), Slang (.slang). Add a source, or leave "
-            "it out",
+            ["twice.cl", "-t", "opencl", "-t", "webgpu"],
+            "no source is for the target 'webgpu': webgpu takes WGSL (.wgsl), Slang (.slang). Add a source, or leave it out",
         ),
         (
             ["twice.cl", "once.cl", "-t", "opencl", "-t", "opencl"],

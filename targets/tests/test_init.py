@@ -180,10 +180,11 @@ def test_a_source_that_compiles_for_no_kind_is_not_commented_out(
         }
     )
     assert main(["init", "-t", "vulkan", "-t", "webgpu", "-t", "opencl"]) == 0
-    assert capsys.readouterr().err == "Trying 2 compiles of sources that are for several kinds\n"
+    assert capsys.readouterr().err == "Trying 4 compiles of sources that are for several kinds\n"
     assert [(job.source, job.kind) for job in plan_of(read_manifest()).jobs] == [
         ("k.slang", "vulkan"),
         ("k.slang", "webgpu"),
+        ("twice.cl", "vulkan"),
         ("twice.cl", "opencl"),
     ]
 
@@ -425,9 +426,9 @@ def test_a_pyproject_with_a_manifest_stays_the_only_one(capsys: pytest.CaptureFi
             "other machines have other folders",
         ),
         (
-            ["-t", "opencl", "-t", "vulkan"],
+            ["-t", "opencl", "-t", "webgpu"],
             1,
-            "devmod: error: no source is for the target 'vulkan'",
+            "devmod: error: no source is for the target 'webgpu'",
         ),
     ],
 )

@@ -175,11 +175,11 @@ MISTAKES: list[tuple[str, list[str]]] = [
         ],
     ),
     (
-        'targets = ["opencl", "vulkan"]\n' + TWICE,
+        'targets = ["opencl", "webgpu"]\n' + TWICE,
         [
             (
-                ":3: kernels.twice.sources: no source is for the target 'vulkan', which takes GLSL (.comp, .glsl), HLSL "
-                '(.hlsl), SPIR-V (.spv), Slang (.slang). Add one, or leave the kind out: skip = ["vulkan"]'
+                ":3: kernels.twice.sources: no source is for the target 'webgpu', which takes WGSL (.wgsl), Slang (.slang). "
+                'Add one, or leave the kind out: skip = ["webgpu"]'
             )
         ],
     ),

@@ -721,7 +721,7 @@ def test_other_stages_and_languages_are_refused(tmp_path: Path) -> None:
     )
     assert (
         refused(EMPTY, language="WGSL")
-        == "vulkan has no language 'WGSL'; its languages: 'GLSL', 'HLSL', 'SPIR-V', 'Slang'"
+        == "vulkan has no language 'WGSL'; its languages: 'GLSL', 'HLSL', 'SPIR-V', 'Slang', 'OpenCL C'"
     )
     assert refused("void f() {}", language="HLSL") == (
         "the HLSL source <text> has no entry: mark a function with [numthreads(x, y, z)]"

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: The numbers of threads in a subgroup that can be required.
 SUBGROUP_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
+#: The languages that a kind compiles only for a kernel without another one: clspv is in no default.
+_LAST = frozenset({("vulkan", "OpenCL C")})
 #: The symbols of an entry point without a name of its own. Metal has no ``main``, and compilers of
 #: shaders write another name there.
 MAIN_SYMBOLS = ("main", "main0")
@@ -110,13 +112,14 @@ def chosen_sources(spec: TargetSpec | None, names: Sequence[str]) -> list[bool]:
     by the name or by the suffix.
 
     A kind compiles the sources of one language: of its own, or else of the first in `names` that it
-    takes.
+    takes. Vulkan compiles OpenCL C if there is no other language.
     """
     if spec is None:
         return [False] * len(names)
     languages = [spec.languages.get(name, name) for name in names if takes(spec, name)]
     own = [each for each in languages if is_default(spec, each)]
-    language = next(iter(own or languages), None)
+    usual = [each for each in languages if (spec.kind, each) not in _LAST]
+    language = next(iter(own or usual or languages), None)
     return [spec.languages.get(name, name) == language for name in names]
 
 

@@ -16,7 +16,7 @@ NAMES = {
     "cuda": ("bc", "cu", "cubin", "cuda", "fatbin", "hip", "ll", "ptx", "py", "slang"),
     "rocm": ("bc", "cu", "hip", "hsaco", "ll", "py", "s", "slang"),
     "metal": ("metal", "metallib", "slang"),
-    "vulkan": ("comp", "glsl", "hlsl", "slang", "spv"),
+    "vulkan": ("cl", "comp", "glsl", "hlsl", "slang", "spv"),
     "opencl": ("aocx", "awsxclbin", "cl", "clbin", "il", "xclbin"),
     "hexagon": ("bc", "c", "cpp", "ll", "o", "s", "slang", "so"),
     "webgpu": ("slang", "wgsl"),

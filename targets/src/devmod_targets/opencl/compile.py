@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple
@@ -176,9 +176,19 @@ _CONSTANT = 3
 
 
 def read(
-    request: CompileRequest, source: SelfContainedSource, messages: list[str]
+    request: CompileRequest,
+    source: SelfContainedSource,
+    messages: list[str],
+    check: Callable[[Libclang, Any], None] = lambda _library, _unit: None,
 ) -> tuple[dict[str, ReflectedFunction], str, str]:
     """Read the kernels of a program. Add the warnings to `messages`.
+
+    Parameters
+    ----------
+    request, source, messages
+        The compile request, the self-contained source, and the list.
+    check
+        Raises CompileError for a program without errors that the kind does not support.
 
     Returns
     -------
@@ -208,13 +218,14 @@ def read(
             errors[0] += f". {include_hint(request.include)}"
         raise compile_error(request.target.kind, "OpenCL C", errors, log)
     _check_includes(request, source, program.unit)
+    check(library, program.unit)
 
     def parse_without(arguments: list[str]) -> tuple[bool, Iterable[str], set[str]]:
         # The first error decides, unless it may be one of the undeclared functions.
         if not program.calls:
             arguments = [*arguments, "-ferror-limit=1"]
         without = _parse(library, request, source, standard, arguments=arguments)
-        defined = {str(each.spelling) for each in _definitions(library, without.unit)}
+        defined = {str(each.spelling) for each in function_definitions(library, without.unit)}
         return bool(without.errors), without.calls, defined
 
     # A function that devmod does not know may depend on the block, so no kernel is open then.
@@ -223,7 +234,7 @@ def read(
         text = ""
     kernels = _with_written(library, program.unit, _kernels(library, program.unit, text))
     needs = find_needs(source.text, kernels, program.calls, parse_without)
-    samples = read_samples(library, _definitions(library, program.unit), source.text)
+    samples = read_samples(library, function_definitions(library, program.unit), source.text)
     for name, kernel in kernels.items():
         kernels[name] = _with_needs(name, kernel, needs[name], samples)
         if name in FUNCTIONS:
@@ -556,7 +567,7 @@ def _kernels(library: Libclang, unit: Any, text: str) -> dict[str, ReflectedFunc
     }
 
 
-def _definitions(library: Libclang, unit: Any) -> Iterator[Any]:
+def function_definitions(library: Libclang, unit: Any) -> Iterator[Any]:
     """Yield the functions that have a body."""
     for cursor in unit.cursor.get_children():
         if cursor.kind == library.cindex.CursorKind.FUNCTION_DECL and cursor.is_definition():

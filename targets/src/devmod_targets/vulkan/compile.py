@@ -1,5 +1,5 @@
-"""The compiler of Vulkan: it compiles GLSL and HLSL to SPIR-V, and reflects, validates and
-optimizes SPIR-V.
+"""The compiler of Vulkan: it compiles GLSL, HLSL and OpenCL C to SPIR-V, and reflects, validates
+and optimizes SPIR-V.
 """
 
 from __future__ import annotations
@@ -131,6 +131,8 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
             build = Build(request, environment, level, stack)
             if request.language == "SPIR-V":
                 reflected, codes = build.spirv(options, defines, compiler)
+            elif request.language == "OpenCL C":
+                reflected, codes = build.opencl(options, defines, compiler)
             else:
                 reflected, codes = build.source(options, defines, compiler)
     except OSError as error:
@@ -209,6 +211,8 @@ def _own_options(request: CompileRequest, options: Sequence[str]) -> tuple[str, 
             level = option
         elif option.startswith("--compiler="):
             compiler = option.partition("=")[2]
+        elif request.language == "OpenCL C":
+            rest.append(option)  # clspv has other options
         elif re.match(_RESERVED_OPTIONS, option):
             reason = "the target sets the versions of Vulkan and SPIR-V, for example 'vulkan -arch=vulkan1.2'"
             if not re.search("target|client|^-[VG]", option):
@@ -549,6 +553,38 @@ class Build:
         self._disassemble(code)
         return functions, dict.fromkeys((function.symbol for function in functions.values()), code)
 
+    def opencl(
+        self, options: Sequence[str], defines: Mapping[str, str], compiler_name: str
+    ) -> tuple[dict[str, ReflectedFunction], dict[str, bytes]]:
+        """Return the kernels of an OpenCL C source and their SPIR-V. Without an optimization option
+        it is that of clspv.
+        """
+        from devmod_targets.vulkan._clspv import find_clspv
+        from devmod_targets.vulkan._opencl import read_source, with_places
+
+        request = self.request.replace(options=tuple(options), defines=dict(defines))
+        compiler = find_clspv(compiler_name, request.name)
+        read = read_source(request)
+        source = read.source
+        compiler.check_options(source.options)
+        self.sources = dict(source.sources)
+        self.files = dict(source.files)
+        self.doubts += read.messages
+        self.toolchain += [compiler.toolchain, read.reader]
+        output = compiler.compile(request.name, source.text, source.options, self._folder)
+        if output.errors:
+            log = "\n".join([*output.errors, *output.warnings])
+            raise compile_error("vulkan", "OpenCL C", output.errors, log or output.log)
+        self._library = find_library("", request.name)
+        functions = self._functions(output.code, include_unused=False)
+        self._validate(output.code)
+        code = output.code
+        if self.level in ("-O", "-Os"):
+            code = self._optimized(code)
+        self._disassemble(code)
+        functions = with_places(request, read.kernels, functions)
+        return functions, dict.fromkeys(functions, code)
+
     def source(
         self, options: Sequence[str], defines: Mapping[str, str], compiler_name: str
     ) -> tuple[dict[str, ReflectedFunction], dict[str, bytes]]:
@@ -685,6 +721,7 @@ class Build:
             )
         for shader in shaders:
             self._warn_of_defaults(shader)
+            self._check_types(shader)
         functions = {}
         for shader in shaders:
             name = shader.symbol
@@ -694,6 +731,17 @@ class Build:
                 name = request.stem
             functions[name] = reflected_function("vulkan", shader)
         return functions
+
+    def _check_types(self, shader: ReflectedShader) -> None:
+        """Raise CompileError for SPIR-V of clspv without the types of arguments."""
+        kernel = shader.kernel
+        if self.request.language == "SPIR-V" and kernel is not None and kernel.untyped:
+            raise self.request.error(
+                f"the SPIR-V of {self.request.name} has the kernel {shader.symbol!r} of clspv without the types of its arguments, such as "
+                f"{kernel.untyped!r}; compile it by clspv with -cl-kernel-arg-info, or compile the OpenCL C with devmod",
+                function=shader.symbol,
+                argument=kernel.untyped,
+            )
 
     def _warn_of_defaults(self, shader: ReflectedShader) -> None:
         """Warn about the constants without one default: a call needs values for them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from devmod_targets._toolchain import SmallKernel, Toolchain
+from devmod_targets.vulkan._clspv import clspv_files
 
 TOOLCHAIN = Toolchain(
     __package__,
@@ -13,7 +14,7 @@ TOOLCHAIN = Toolchain(
         "hlsl": r"\[\s*numthreads\b",
     },
     ambiguous=("spv",),
-    wheels=("slangpy",),
+    wheels=("slangpy", "pyclspv", "libclang"),
     programs=(
         "glslangValidator",
         "glslang",
@@ -22,7 +23,9 @@ TOOLCHAIN = Toolchain(
         "spirv-opt",
         "spirv-val",
         "spirv-dis",
+        "clspv",
     ),
+    files=clspv_files,
     requires_subgroups=True,
     is_embedded=True,
 )

@@ -1,0 +1,221 @@
+"""clspv, which compiles OpenCL C to SPIR-V for Vulkan: the program, or the wheel pyclspv, which
+runs in a process of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, NamedTuple
+
+from devmod.backend import environment_text, find_program
+from devmod.errors import CompileError, ToolchainNotFoundError, not_installed
+from devmod.worker import can_start_python
+from devmod_readers.options.opencl import is_supported
+from devmod_targets.authoring._library import ask_library, wheel_version
+from devmod_targets.authoring._process import run_program
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PROGRAM = "clspv"
+WHEEL = "pyclspv"
+#: The environment variable that names the program.
+VARIABLE = "DEVMOD_CLSPV"
+DISTRIBUTION = "devmod-core[build-vulkan-opencl]"
+_GET_PROGRAM = f"get clspv itself (https://github.com/google/clspv), and put it into PATH or name it by {VARIABLE}"
+#: What to try after a crash, whose reason clspv does not print.
+_ADVICE = (
+    "Leave out kernels or statements until it compiles, to find the one that clspv does not support"
+)
+#: The options that change nothing: the version that is clspv's default, and those about warnings.
+_WITHOUT_EFFECT = ("-cl-std=CL1.2", "-cl-kernel-arg-info", "-w", "-Werror")
+#: The options of clspv that change the code. Others name files or formats.
+_SUPPORTED = re.compile(
+    r"--?(?:cl-native-math|cluster-pod-kernel-args=[01]|constant-args-ubo|enable-feature-macros=[\w,]+|fp(?:16|64)=[01]|inline-entry-points"
+    r"|int8=[01]|long-vector|max-(?:pushconstant|ubo)-size=\d+|module-constants-in-storage-buffer|no-(?:8|16)bit-storage=[\w,]+"
+    r"|pod-(?:pushconstant|ubo)|relaxed-ubo-layout|rewrite-packed-structs|scalar-block-layout|spv-version=1\.\d|std430-ubo-layout"
+    r"|uniform-workgroup-size|use-native-builtins=[\w,]+|vec3-to-vec4|work-dim=[01])"
+)
+_DIAGNOSTIC = re.compile(
+    r"^(?P<place>[^\n:]+:\d+:\d+: |)(?P<level>fatal error|error|warning): (?P<text>.*)$",
+    re.MULTILINE,
+)
+_FILE = "source.cl"
+_OUT = "compiled.spv"
+
+
+class Output(NamedTuple):
+    """The SPIR-V, b"" if clspv refuses the source; its errors and warnings, and all that it
+    printed.
+    """
+
+    code: bytes
+    errors: list[str]
+    warnings: list[str]
+    log: str
+
+
+class Clspv(NamedTuple):
+    """An installed clspv.
+
+    Attributes
+    ----------
+    path
+        The path of the program; "" for the wheel.
+    toolchain
+        Its name and version.
+    """
+
+    path: str
+    toolchain: str
+
+    def check_options(self, options: Sequence[str]) -> None:
+        """Raise CompileError for an option that it does not take."""
+        for option in options:
+            if option in _WITHOUT_EFFECT:
+                continue
+            if not self.path:
+                raise CompileError(
+                    f"the vulkan option {option!r} is not supported by {WHEEL}, which takes no options; defines are written into the "
+                    f"source. For other options, {_GET_PROGRAM}",
+                    kind="vulkan",
+                )
+            if not is_supported(option) and not _SUPPORTED.fullmatch(option):
+                raise CompileError(
+                    f"the vulkan option {option!r} is not supported: expected an option of OpenCL such as -cl-std=CL2.0, or one of clspv "
+                    "for the code such as -inline-entry-points",
+                    kind="vulkan",
+                )
+
+    def compile(self, name: str, text: str, options: Sequence[str], folder: str) -> Output:
+        """Compile a source.
+
+        Parameters
+        ----------
+        name, text
+            The name of the source, for messages, and its text with all includes.
+        options
+            Its options.
+        folder
+            A temporary folder, for the program.
+
+        Raises
+        ------
+        CompileError
+            clspv crashes or exceeds the time limit.
+        """
+        if self.path:
+            code, log, failed = self._run(name, text, options, folder)
+        else:
+            status, (code,), log = ask_library(
+                "vulkan",
+                f"{self.toolchain} cannot compile {name}",
+                f"{_ADVICE}. Or {_GET_PROGRAM}",
+                {"module": "devmod_targets.vulkan._clspv_process", "forks": True},
+                {},
+                text.encode(),
+            )
+            failed = status != 0
+        errors = []
+        warnings = []
+        for match in _DIAGNOSTIC.finditer(log):
+            place = re.sub(r"^source(?:\.cl)?:", lambda _: f"{name}:", match["place"])
+            if match["level"] == "warning":
+                warnings.append(f"{place}warning: {match['text']}")
+            else:
+                errors.append(f"{place}error: {match['text']}")
+        if not failed:
+            return Output(code, [], warnings, log)
+        if not errors:
+            last = log.strip().rpartition("\n")[2]
+            errors.append(
+                f"{self.toolchain} cannot compile {name}: {last or 'it printed no reason'}"
+            )
+        return Output(b"", errors, warnings, log)
+
+    def _run(
+        self, name: str, text: str, options: Sequence[str], folder: str
+    ) -> tuple[bytes, str, bool]:
+        """Run the program. Return the SPIR-V, what it printed, and whether it failed."""
+        with open(os.path.join(folder, _FILE), "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+        own = [each for each in options if each not in _WITHOUT_EFFECT]
+        command = [self.path, *own, "-cl-kernel-arg-info", _FILE, "-o", _OUT]
+        status, log = run_program(command, folder, name=PROGRAM, kind="vulkan")
+        if status < 0:
+            raise CompileError(
+                f"clspv cannot compile {name}: it was ended by the signal {-status}. {_ADVICE}",
+                kind="vulkan",
+                log=log,
+            )
+        path = os.path.join(folder, _OUT)
+        if status or not os.path.isfile(path):
+            return b"", log, True
+        with open(path, "rb") as file:
+            return file.read(), log, False
+
+
+def find_clspv(wanted: str, source: str) -> Clspv:
+    """Return the program that the user names or that is in PATH, else the wheel.
+
+    Parameters
+    ----------
+    wanted
+        "clspv" or "pyclspv" for one of them; "" for the first one.
+    source
+        The name of the source, for messages.
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        It is not installed.
+    CompileError
+        `wanted` has another name.
+    """
+    if wanted not in ("", PROGRAM, WHEEL):
+        raise CompileError(
+            f"the vulkan option '--compiler={wanted}' is invalid for OpenCL C; expected {PROGRAM} or {WHEEL}",
+            kind="vulkan",
+        )
+    if wanted != WHEEL:
+        path = _program()
+        if path:
+            return Clspv(path, f"clspv {_version(path)}".strip())
+    if wanted != PROGRAM and can_start_python():
+        found = find_spec(WHEEL)
+        if found is not None and found.origin:
+            # `wheel_version` takes a file of a package; pyclspv is one file without a package.
+            file = os.path.join(os.path.dirname(found.origin), WHEEL, WHEEL)
+            return Clspv("", wheel_version(WHEEL, file))
+    named = environment_text(VARIABLE)
+    if named and wanted != WHEEL:
+        raise ToolchainNotFoundError(
+            f"cannot compile the OpenCL C source {source}: {VARIABLE}={named} is not a program",
+            kind="vulkan",
+        )
+    missing = not_installed("clspv", DISTRIBUTION, WHEEL)
+    raise ToolchainNotFoundError(
+        f"cannot compile the OpenCL C source {source} for vulkan: {missing}. {WHEEL} has a wheel for CPython 3.11 on x86-64 Linux alone; "
+        f"elsewhere, {_GET_PROGRAM}",
+        kind="vulkan",
+    )
+
+
+def _program() -> str:
+    """Return the path of the program; "" if there is none. A named program is the only choice."""
+    return find_program(environment_text(VARIABLE) or PROGRAM)
+
+
+def clspv_files(_options: Sequence[str]) -> list[str]:
+    """Return the files on which a build depends: the program that the user names."""
+    path = _program()
+    return [path] if path else []
+
+
+def _version(path: str) -> str:
+    """Return the version of the program; "" if it prints none."""
+    _, log = run_program([path, "--version"], os.sep, name=PROGRAM, kind="vulkan")
+    found = re.search(r"clspv\D*?(\d+(?:\.\d+)+|v\d\S*)", log)
+    return found[1] if found else ""

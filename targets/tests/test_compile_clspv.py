@@ -1,0 +1,340 @@
+"""OpenCL C for Vulkan by clspv: the program, the wheel pyclspv, and what neither can compile."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import devmod
+from devmod import Interface, Local, Param
+from devmod_targets.authoring import _process
+
+pytestmark = pytest.mark.skipif(find_spec("clang") is None, reason="libclang is not installed")
+needs_wheel = pytest.mark.skipif(
+    find_spec("pyclspv") is None,
+    reason="pyclspv is not installed: it has a wheel for CPython 3.11 on x86-64 Linux alone",
+)
+#: clspv's SPIR-V of kernels.cl, and how it was made.
+FOLDER = Path(__file__).parents[2] / "plugins" / "devmod-vulkan" / "tests" / "clspv"
+EXAMPLES = Path(__file__).parents[2] / "examples" / "opencl"
+GET_PROGRAM = "get clspv itself (https://github.com/google/clspv), and put it into PATH or name it by DEVMOD_CLSPV"
+ADVICE = (
+    "Leave out kernels or statements until it compiles, to find the one that clspv does not support"
+)
+#: A program that does what clspv does for kernels.cl.
+PROGRAM = f"""#!{sys.executable}
+import os, shutil, sys, time
+if "--version" in sys.argv:
+    print("clspv version 16.0.1")
+    sys.exit()
+print(*sys.argv[1:], file=open({{log!r}}, "w"))
+text = open("source.cl").read()
+if "CRASH" in text:
+    os.kill(os.getpid(), 11)
+if "HANG" in text:
+    time.sleep(600)
+if "REFUSE" in text:
+    sys.exit("source.cl:2:5: error: pointers to pointers are not supported")
+if "SILENT" in text:
+    sys.exit(3)
+print("source.cl:1:1: warning: unknown pragma", file=sys.stderr)
+shutil.copy({str(FOLDER / "kernels.spv")!r}, sys.argv[-1])
+"""
+
+
+def refused(
+    source: str | Path, *, error: type[Exception] = devmod.CompileError, **given: Any
+) -> str:
+    with pytest.raises(error) as caught:
+        devmod.compile(source, "vulkan", language="OpenCL C", **given)
+    return str(caught.value)
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A stand-in of clspv that DEVMOD_CLSPV names. Its arguments are in the file beside it."""
+    path = tmp_path / "tools" / "clspv-16"
+    path.parent.mkdir()
+    path.write_text(PROGRAM.format(log=str(path) + ".log"))
+    path.chmod(0o755)
+    monkeypatch.setenv("DEVMOD_CLSPV", str(path))
+    return path
+
+
+@pytest.fixture
+def _nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide clspv and pyclspv, as if neither were installed."""
+    monkeypatch.delenv("DEVMOD_CLSPV", raising=False)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setitem(sys.modules, "pyclspv", None)
+    monkeypatch.setattr("devmod_targets.vulkan._clspv.find_spec", lambda _: None)
+
+
+# -- the signature
+
+
+@pytest.mark.row("R38")
+def test_the_signature_is_that_of_opencl_with_the_places_of_clspv(program: Path) -> None:
+    of_opencl = devmod.compile(FOLDER / "kernels.cl", "opencl").functions
+    of_vulkan = devmod.compile(FOLDER / "kernels.cl", "vulkan").functions
+    assert list(of_vulkan) == list(of_opencl)
+    for name, info in of_vulkan.items():
+        interface = of_opencl[name].interface
+        own = info.interface
+        assert interface is not None
+        assert own is not None
+        assert info.arg_types == of_opencl[name].arg_types
+        assert (own.block, own.default_block, own.open_block) == (
+            interface.block,
+            interface.default_block,
+            interface.open_block,
+        )
+        plain = [each.replace(at=None, format="", sample="") for each in own.params]
+        assert plain == [each.replace(sample="") for each in interface.params]
+    dot = of_vulkan["dot_parts"].interface
+    assert dot is not None
+    assert dot == Interface(
+        [
+            Param("x", "buffer", "float32", "r", (1, 0)),
+            Param("y", "buffer", "float32", "r", (1, 1)),
+            Param("parts", "buffer", "float32", "rw", (1, 2)),
+            Param("n", "scalar", "int32", at=(0, 0)),
+            Param("scratch", "local", "float32"),
+        ],
+        dot.blocks,
+        extra={"workgroup_memory": 4},
+        needs=["launch_constants"],
+    )
+    unused = of_vulkan["partly"].interface
+    assert unused is not None
+    assert [each.at for each in unused.params] == [(1, 0), None, None, None]
+
+
+@needs_wheel
+def test_one_bundle_of_both_kinds_has_one_signature(tmp_path: Path) -> None:
+    for source in sorted(EXAMPLES.glob("*.cl")):
+        modules = [devmod.compile(source, kind) for kind in ("opencl", "vulkan")]
+        names = [list(each.functions) for each in modules]
+        assert names[0] == names[1]
+        bundle = devmod.bundle(*modules)
+        assert list(bundle.functions) == names[0]
+    local = {"scratch": Local(per_thread=4)}
+    module = devmod.compile(EXAMPLES / "reduction.cl", "vulkan", local=local)
+    interface = module.functions["sum"].interface
+    assert interface is not None
+    assert interface.params[3].default == Local(per_thread=4)
+    assert interface.default_block == (128, 1, 1)
+
+
+@needs_wheel
+@pytest.mark.row("R38")
+def test_the_origin_and_the_bytes_depend_on_the_source_alone() -> None:
+    one, two = (devmod.compile(EXAMPLES / "softmax.cl", "vulkan") for _ in range(2))
+    assert devmod.dumps(one) == devmod.dumps(two)
+    assert one.origin is not None
+    assert one.origin.toolchain.startswith("pyclspv ")
+    assert ", libclang " in one.origin.toolchain
+
+
+@needs_wheel
+def test_an_optimized_kernel_keeps_what_its_launch_sets() -> None:
+    module = devmod.compile(FOLDER / "kernels.cl", "vulkan", options=["-O"])
+    plain = devmod.compile(FOLDER / "kernels.cl", "vulkan")
+    assert module.functions == plain.functions
+    assert module.code != plain.code  # type: ignore[attr-defined]
+
+
+# -- the program
+
+
+def test_the_program_gets_the_options_and_pyclspv_the_text(program: Path) -> None:
+    options = ["-cl-std=CL2.0", "--pod-ubo", "-w"]
+    module = devmod.compile(FOLDER / "kernels.cl", "vulkan", options=options, defines={"N": 4})
+    assert Path(f"{program}.log").read_text() == (
+        "-cl-std=CL2.0 --pod-ubo -cl-kernel-arg-info source.cl -o compiled.spv\n"
+    )
+    assert module.origin is not None
+    assert module.origin.toolchain.startswith("clspv 16.0.1, libclang ")
+    assert module.origin.options == ("-cl-std=CL2.0", "--pod-ubo", "-w", "-DN=4")
+    assert refused(FOLDER / "kernels.cl", options=["-samplermap=x"]) == (
+        "the vulkan option '-samplermap=x' is not supported: expected an option of OpenCL such as -cl-std=CL2.0, or one of clspv for the "
+        "code such as -inline-entry-points"
+    )
+
+
+@needs_wheel
+def test_pyclspv_takes_defines_and_no_options() -> None:
+    source = "#ifdef VULKAN\nkernel void k(global int *x) { x[0] = N; }\n#endif\n"
+    module = devmod.compile(source, "vulkan", language="OpenCL C", defines={"N": 4})
+    assert list(module.functions) == ["k"]
+    devmod.compile(source, "vulkan", language="OpenCL C", options=["-DN=1", "-cl-std=CL1.2", "-w"])
+    text = "the vulkan option {!r} is not supported by pyclspv, which takes no options; defines are written into the source. For other options, {}"
+    for option in ("-cl-fast-relaxed-math", "-cl-std=CL2.0"):
+        assert refused(source, options=["-DN=1", option]) == text.format(option, GET_PROGRAM)
+
+
+def test_each_end_of_the_program_is_an_error_with_the_name(
+    program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def of(word: str) -> str:
+        file = tmp_path / "k.cl"
+        file.write_text(f"// {word}\nkernel void k(global int *x) {{ x[0] = 1; }}\n")
+        return refused(file)
+
+    assert of("CRASH") == f"clspv cannot compile k.cl: it was ended by the signal 11. {ADVICE}"
+    assert of("REFUSE") == (
+        "the OpenCL C source does not compile: k.cl:2:5: error: pointers to pointers are not supported"
+    )
+    assert of("SILENT") == (
+        "the OpenCL C source does not compile: clspv 16.0.1 cannot compile k.cl: it printed no reason"
+    )
+    assert of("") == "k.cl:2: clspv returned no kernel 'k'"
+    monkeypatch.setattr(_process, "TIMEOUT", 2)
+    assert of("HANG") == "clspv was stopped: it exceeded the time limit of 2 seconds"
+
+
+@needs_wheel
+def test_a_crash_of_pyclspv_is_an_error_with_the_name() -> None:
+    assert refused("kernel void k(global int *x) { for (;;); }") == (
+        f"pyclspv {version()} cannot compile <text>: its process ends with signal 11. {ADVICE}. Or {GET_PROGRAM}"
+    )
+    assert devmod.compile(EXAMPLES / "softmax.cl", "vulkan")  # the next one works
+
+
+def version() -> str:
+    from importlib.metadata import version as version_of
+
+    return version_of("pyclspv")
+
+
+@pytest.mark.usefixtures("_nothing")
+def test_the_error_without_clspv_has_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = devmod.ToolchainNotFoundError
+    text = refused("kernel void k() {}", error=error)
+    assert text.startswith(
+        "cannot compile the OpenCL C source <text> for vulkan: clspv is not installed"
+    )
+    assert "devmod-core[build-vulkan-opencl]" in text
+    assert text.endswith(
+        f"pyclspv has a wheel for CPython 3.11 on x86-64 Linux alone; elsewhere, {GET_PROGRAM}"
+    )
+    monkeypatch.setenv("DEVMOD_CLSPV", "/missing/clspv")
+    assert refused("kernel void k() {}", error=error) == (
+        "cannot compile the OpenCL C source <text>: DEVMOD_CLSPV=/missing/clspv is not a program"
+    )
+    assert refused("kernel void k() {}", options=["--compiler=glslc"]) == (
+        "the vulkan option '--compiler=glslc' is invalid for OpenCL C; expected clspv or pyclspv"
+    )
+
+
+# -- what clspv cannot do
+
+POINTERS = "clspv cannot compare or subtract pointers. Compare the indices"
+REFUSED = {
+    "equal pointers": ("if (x == y) x[0] = 1;", f"k.cl:4:6: error: {POINTERS}"),
+    "a loop over pointers": (
+        "for (global float *p = x; p < x + n; p++) *p = 1;",
+        f"k.cl:4:28: error: {POINTERS}",
+    ),
+    "a difference": ("n = x - y;", f"k.cl:4:6: error: {POINTERS}"),
+    "printf": (
+        'printf("%d", n);',
+        "k.cl:4:2: error: printf has no output on Vulkan. Put it under #ifndef VULKAN, or write the values to an array",
+    ),
+    "recursion": (
+        "x[0] = f(n);",
+        "k.cl:1: error: the function 'f' calls itself, and OpenCL C has no recursion: use a loop",
+    ),
+    "an unknown name": (
+        "x[0] = z;",
+        "the OpenCL C source does not compile: k.cl:4:9: error: use of undeclared identifier 'z'",
+    ),
+}
+BEGIN = """int f(int n) { return RECURSE; }
+#define UNUSED 1
+kernel void k(global float *x, global float *y, int n) {
+"""
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_clspv_cannot_compile_is_refused_with_the_line(
+    case: str, program: Path, tmp_path: Path
+) -> None:
+    statement, expected = REFUSED[case]
+    recurse = "n < 2 ? n : f(n - 1)" if case == "recursion" else "n"
+    file = tmp_path / "k.cl"
+    file.write_text(BEGIN.replace("RECURSE", recurse) + f" {statement}\n}}\n")
+    assert refused(file) == expected
+
+
+def test_a_line_of_an_include_has_the_name_of_its_file(program: Path, tmp_path: Path) -> None:
+    (tmp_path / "part.h").write_text(
+        "\nvoid g(global int *x, global int *y) { if (x != y) x[0] = 1; }\n"
+    )
+    (tmp_path / "k.cl").write_text('#include "part.h"\nkernel void k(global int *x) { g(x, x); }\n')
+    assert refused(tmp_path / "k.cl") == f"part.h:2:44: error: {POINTERS}"
+
+
+def test_pointers_that_are_null_or_assigned_are_taken(program: Path, tmp_path: Path) -> None:
+    body = "global int *p = x; p = y; if (p != 0 && y) p[0] = 1; if (p == NULL) return; p += 1, p = p + 1;"
+    (tmp_path / "k.cl").write_text(f"kernel void k(global int *x, global int *y) {{ {body} }}\n")
+    # The source passes; the stand-in returns the kernels of another one.
+    assert refused(tmp_path / "k.cl") == "k.cl:1: clspv returned no kernel 'k'"
+
+
+@needs_wheel
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (
+            "kernel void k(global float *x, float8 v) { x[0] = v.s7; }",
+            "the OpenCL C source does not compile: <text>:1:32: error: vectors with more than 4 elements are not supported",
+        ),
+        (
+            "kernel void k(read_only image2d_t i, global int *x) { x[0] = get_image_channel_order(i); }",
+            "the SPIR-V of <text> has the kernel 'k', which asks for the channels of an image (get_image_channel_order, "
+            "get_image_channel_data_type), which devmod does not pass",
+        ),
+        (
+            "float g(float *p) { return *p; }\nkernel void k(global float *x, local float *l) { x[1] = g(l); }",
+            "the OpenCL C source does not compile: <text>:2:59: error: passing '__local float *__private' to parameter of type "
+            "'__private float *' changes address space of pointer",
+        ),
+    ],
+)
+def test_errors_of_clspv_itself(source: str, expected: str) -> None:
+    assert refused(source) == expected
+
+
+@needs_wheel
+def test_a_double_is_a_need_of_the_device() -> None:
+    source = "kernel void k(global double *x) { x[0] *= 2; }"
+    interface = devmod.compile(source, "vulkan", language="OpenCL C").functions["k"].interface
+    assert interface is not None
+    assert interface.needs == ("fp64", "launch_constants")
+
+
+def test_a_source_without_kernels(program: Path) -> None:
+    assert refused("int f(void) { return 1; }") == (
+        "the OpenCL C source <text> has no kernel: mark a function with __kernel"
+    )
+    assert refused("kernel void k() {}", name_expressions=["k"]) == (
+        "name_expressions= is not supported for shaders, which have no templates"
+    )
+
+
+@needs_wheel
+def test_a_manifest_makes_both_kinds_of_one_source(tmp_path: Path) -> None:
+    shutil.copy(EXAMPLES / "reduction.cl", tmp_path)
+    (tmp_path / "devmod.toml").write_text(
+        'output = "k.devmod"\ntargets = ["opencl", "vulkan"]\n[kernels.k]\nsources = ["reduction.cl"]\n'
+    )
+    result = devmod.build(tmp_path / "devmod.toml", workers=1)
+    assert not result.failures
+    bundle = devmod.load(tmp_path / "k.devmod")
+    assert sorted(each.kind for each in bundle.imports) == ["opencl", "vulkan"]
