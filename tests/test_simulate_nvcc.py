@@ -179,6 +179,25 @@ def test_device_code_of_several_files_is_linked(nvcc: str, tmp_path: Path) -> No
     assert "thread (21, 0, 0), twice.cu:7, " in text
 
 
+TOUR = """before 5 2.5
+launched cudaSuccess
+counter 298
+table 23 24 14 15
+thread 328, pair 3 5
+9 cudaErrorInvalidConfiguration: invalid configuration argument
+large cudaSuccess cudaSuccess
+last cudaSuccess
+"""
+
+
+@pytest.mark.row("R55")
+@pytest.mark.volume
+@pytest.mark.parametrize("stream", ["legacy", "per-thread"])
+def test_what_nvcc_makes_of_variables_and_launches(nvcc: str, tmp_path: Path, stream: str) -> None:
+    script = f"{nvcc} --default-stream {stream} {PROGRAMS / 'tour.cu'} -o tour && ./tour"
+    assert simulate("sh", "-c", f"cd {tmp_path} && {script}") == TOUR
+
+
 def found_in(reports: str) -> list[tuple[int, str]]:
     """Return the line and the kind of each report."""
     return [

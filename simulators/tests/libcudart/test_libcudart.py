@@ -58,6 +58,7 @@ def value(function: Any, *arguments: Any, kind: Any = c_int) -> int:
     return int(result.value)
 
 
+@pytest.mark.volume_but("cuda13")
 def test_the_symbols_and_their_versions_are_those_of_nvidias_library(
     library: StandinLibrary,
 ) -> None:
@@ -83,6 +84,7 @@ def test_the_names_and_texts_of_errors_are_those_of_nvidias_library(
     assert texts[0] == texts[1]
 
 
+@pytest.mark.volume_but("cuda13")
 def test_a_missing_function_is_an_error_with_its_name_on_standard_error_once(
     runtime: ctypes.CDLL, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -95,6 +97,7 @@ def test_a_missing_function_is_an_error_with_its_name_on_standard_error_once(
     )
 
 
+@pytest.mark.volume_but("cuda13")
 def test_the_last_error_stays_until_it_is_asked_for(runtime: ctypes.CDLL) -> None:
     assert name(runtime, runtime.cudaSetDevice(7)) == "cudaErrorInvalidDevice"
     assert runtime.cudaDeviceSynchronize() == 0
@@ -103,6 +106,7 @@ def test_the_last_error_stays_until_it_is_asked_for(runtime: ctypes.CDLL) -> Non
     assert runtime.cudaGetLastError() == 0
 
 
+@pytest.mark.volume_but("cuda13")
 def test_work_that_is_not_done_is_no_last_error(
     runtime: ctypes.CDLL, standin: StandinDriver
 ) -> None:
@@ -141,6 +145,7 @@ def test_limits_and_caches(runtime: ctypes.CDLL) -> None:
     assert value(runtime.cudaDeviceGetSharedMemConfig) == 1
 
 
+@pytest.mark.volume_but("cuda13")
 def test_the_properties_are_those_of_the_driver(
     runtime: ctypes.CDLL, standin: StandinDriver, library: StandinLibrary
 ) -> None:

@@ -33,6 +33,7 @@ class Attribute(ctypes.Structure):
     _fields_ = (("id", c_int), ("pad", c_int), ("value", c_int * 16))
 
 
+@pytest.mark.volume_but("cuda13")
 def test_the_host_reads_and_writes_a_managed_variable(program: Program) -> None:
     assert program.call("__cudaInitModule", program.handle) == 1
     assert program.value() == 5
@@ -48,6 +49,7 @@ def test_any_call_places_a_managed_variable(program: Program) -> None:
     assert program.value() == 5
 
 
+@pytest.mark.volume_but("cuda13")
 def test_a_reset_gives_variables_their_first_values(program: Program) -> None:
     for _ in range(2):
         assert program.count(1) == "cudaSuccess"
@@ -95,6 +97,7 @@ def test_copies_to_and_from_a_variable(program: Program, form: str) -> None:
     )
 
 
+@pytest.mark.volume_but("cuda13-1-1025-0-cudaErrorInvalidConfiguration")
 @pytest.mark.parametrize(
     ("grid", "block", "shared", "error"),
     [
@@ -113,6 +116,7 @@ def test_a_configuration_is_checked(
     assert program.name(program.call("cudaGetLastError")) == error
 
 
+@pytest.mark.volume_but("cuda13")
 def test_a_function_that_is_no_kernel_is_an_error(program: Program, standin: StandinDriver) -> None:
     result = program.call(
         "cudaLaunchKernel", program.address("table"), *[Dim3(1, 1, 1)] * 2, None, c_size_t(0), None
@@ -124,6 +128,7 @@ def test_a_function_that_is_no_kernel_is_an_error(program: Program, standin: Sta
     standin.reset()  # the driver notes that these are no handles
 
 
+@pytest.mark.volume_but("cuda13")
 def test_the_stubs_of_nvcc_launch_by_a_handle(program: Program, standin: StandinDriver) -> None:
     handle = c_void_p()
     assert program.call("__cudaGetKernel", byref(handle), program.address("count")) == 0
@@ -191,6 +196,7 @@ def test_a_cooperative_launch(program: Program, standin: StandinDriver) -> None:
     assert standin.last_launch["cooperative"] == "1"
 
 
+@pytest.mark.volume_but("cuda13")
 def test_a_fault_of_a_kernel_stays(
     program: Program, standin: StandinDriver, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -38,6 +38,7 @@ def run(library: StandinLibrary, script: str, **settings: object) -> str:
     return process.stdout
 
 
+@pytest.mark.volume_but("cuda13")
 def test_a_managed_variable_is_one_for_all_devices(library: StandinLibrary) -> None:
     script = """
 for device in (0, 1, 0):
@@ -50,6 +51,7 @@ print(program.value())
     )
 
 
+@pytest.mark.volume_but("cuda13")
 def test_each_thread_has_its_device_and_its_error(library: StandinLibrary) -> None:
     script = """
 device = c_int(-1)
@@ -117,6 +119,7 @@ print(count.value, program.count(1))
     )
 
 
+@pytest.mark.volume_but("cuda13")
 def test_an_older_driver_is_insufficient(library: StandinLibrary) -> None:
     script = "show(runtime.cudaDeviceSynchronize(), runtime.cudaGetLastError())"
     version = 1000 * int(library.soname[-2:])
