@@ -416,3 +416,24 @@ def test_boxes_of_tensors_are_copied(swizzle: int) -> None:
     np.testing.assert_array_equal(
         machine.read(target, tensor), expected[16 : 16 + rows, 16 : 16 + columns]
     )
+
+
+def test_a_shuffle_in_a_loop_takes_each_step_s_lane() -> None:
+    source = """extern "C" __global__ void k(const int *x, int *o, int n) {
+        int i = threadIdx.x, sum = 0;
+        #pragma unroll 1
+        for (int step = 0; step < n; step++) {
+            sum = sum * 3 + __shfl_sync(~0u, x[i] + step, i + step * step) - __shfl_up_sync(~0u, x[i], step);
+        }
+        o[i] = sum;
+    }"""
+    x = np.random.default_rng(2).integers(0, 1000, 64)
+    sums = np.zeros(64, np.int64)
+    lane = np.arange(64)
+    for step in range(20):
+        warp = lane & ~31
+        source_lane = warp + (lane + step * step) % 32
+        above = np.where((lane & 31) >= step, lane - step, lane)
+        sums = sums * 3 + x[source_lane] + step - x[above]
+    out = run_source(source, 1, 64, [x.astype(np.int32), np.zeros(64, np.int32), 20])
+    np.testing.assert_array_equal(out, sums.astype(np.int32))

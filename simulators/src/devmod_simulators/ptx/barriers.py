@@ -80,15 +80,22 @@ class Barriers:
         block: "Block | None",
         release: Release | None = None,
         value: Array | None = None,
-    ) -> None:
-        """Count lanes that arrive at a barrier. They wait unless `block` is None (bar.arrive)."""
+    ) -> int | None:
+        """Count lanes that arrive at a barrier. They wait unless `block` is None (bar.arrive).
+
+        Return the block that they go to if all are there.
+        """
         barrier = self.barriers.get(number)
         if barrier is None:
             barrier = self.barriers[number] = Barrier(len(self.alive))
         whole = lanes.count == self.execution.alive_count and not barrier.waiting and not threads
-        if whole and block is not None and release is None and not barrier.arrived.any():
-            self.execution.add(lanes, block.next)
-            return
+        if (
+            whole
+            and block is not None
+            and release is None
+            and not np.count_nonzero(barrier.arrived)
+        ):
+            return block.next
         blocks = lanes.spread(lanes.column("block"))
         barrier.arrived += np.bincount(blocks, minlength=len(self.alive))
         if threads:
@@ -100,6 +107,7 @@ class Barriers:
         if block is not None:
             barrier.waiting.append(Waiting(lanes, block.next, release))
         self.release()
+        return None
 
     def release(self) -> bool:
         """Release the lanes of each block whose barrier is complete, and return whether there were

@@ -240,7 +240,7 @@ class CheckedBarriers(Barriers):
         block: Block | None,
         release: Any = None,
         value: Any = None,
-    ) -> None:
+    ) -> int | None:
         """Note what the warps that arrive know."""
         execution = self.execution
         now = execution.sanitizer.tick(None)
@@ -262,7 +262,7 @@ class CheckedBarriers(Barriers):
             )
             np.maximum.at(rows, blocks, execution.know[blocks, warps])
             rows[blocks, warps] = now
-        super().arrive(number, lanes, threads, block, release, value)
+        return super().arrive(number, lanes, threads, block, release, value)
 
     def release(self) -> bool:
         """Report the blocks that are complete and whose threads wait at several barriers without a
@@ -343,6 +343,7 @@ class CheckedExecution(Execution):
 
     memory = ShadowLanes
     make_barriers = CheckedBarriers
+    checks = True
     barriers: CheckedBarriers
     shared: ShadowLanes
 
@@ -730,7 +731,7 @@ class CheckedExecution(Execution):
                 self.meet(lanes)
         super().add(lanes, number)
 
-    def finish(self, frame: Frame, block: Block, lanes: Lanes) -> None:
+    def finish(self, frame: Frame, block: Block, lanes: Lanes) -> int | None:
         """Execute the end of a block, with checks."""
         site = block.site
         self.site = site
@@ -746,10 +747,11 @@ class CheckedExecution(Execution):
         poison = self.program.watcher.poison
         if poison is not None and frame.poison and site is not None:
             poison.end(site, lanes)
-        super().finish(frame, block, lanes)
+        number = super().finish(frame, block, lanes)
         if poison is not None and self.touched:
             poison.memory(block.site, lanes, self.touched)
         self.site = None
+        return number
 
     def note_past(self, code: Code, number: int, lanes: Lanes) -> None:
         """Note lanes that run what is behind a barrier while others wait there."""

@@ -26,9 +26,9 @@ STACK_BYTES = 1 << 16
 class Jump:
     """An end that goes to the next block."""
 
-    def run(self, execution: "Execution", block: "Block", lanes: Lanes) -> None:
+    def run(self, execution: "Execution", block: "Block", lanes: Lanes) -> int:
         """Go there."""
-        execution.add(lanes, block.next)
+        return block.next
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +38,26 @@ class Branch:
     guard: int
     negated: bool
 
-    def run(self, execution: "Execution", block: "Block", lanes: Lanes) -> None:
-        """Let lanes part."""
+    def run(self, execution: "Execution", block: "Block", lanes: Lanes) -> int | None:
+        """Let lanes part, unless they go to one block together."""
         holds = lanes.r[self.guard]
+        if len(holds) == 1:
+            number = int(holds[0])
+        else:
+            number = int(np.count_nonzero(holds))
+        if number == len(holds):
+            return block.next if self.negated else block.taken
+        if not number:
+            return block.taken if self.negated else block.next
         if self.negated:
             holds = ~holds
-        number = int(np.count_nonzero(holds))
-        if number in (0, len(holds)):
-            execution.add(lanes, block.taken if number else block.next)
-        else:
-            blocks = lanes.frame.code.blocks
-            taken, others = execution.split(
-                lanes, holds, blocks[block.taken].live | blocks[block.next].live
-            )
-            execution.add(taken, block.taken)
-            execution.add(others, block.next)
+        blocks = lanes.frame.code.blocks
+        taken, others = execution.split(
+            lanes, holds, blocks[block.taken].live | blocks[block.next].live
+        )
+        execution.add(taken, block.taken)
+        execution.add(others, block.next)
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,8 @@ class Execution:
     # Checks have others.
     memory: Any = LaneMemory
     make_barriers: Any = Barriers
+    #: Whether something looks at each access, and at lanes that go to a block.
+    checks = False
 
     def __init__(self, program: Program, launch: Launch, arena: Arena, blocks: range) -> None:
         self.program = program
@@ -181,7 +183,9 @@ class Execution:
 
     def split(self, lanes: Lanes, chosen: Array, live: int) -> tuple[Lanes, Lanes]:
         """Return the lanes where `chosen` is true and the others."""
-        return lanes.part(np.flatnonzero(chosen), live), lanes.part(np.flatnonzero(~chosen), live)
+        (taken,) = chosen.nonzero()
+        (others,) = (~chosen).nonzero()
+        return lanes.part(taken, live), lanes.part(others, live)
 
     def pick(self, patience: int) -> tuple[Frame, int]:
         """Return the place to run next: the first block of the deepest call, or the one that has
@@ -207,14 +211,22 @@ class Execution:
                 patience = LONG_PATIENCE
             frame, number = key
             lanes = self.join(self.ready.pop(key), number)
-            block = frame.code.blocks[number]
             self.steps += 1
-            if block.spins:
+            if not self.ready:
+                patience = LONG_PATIENCE
+            elif frame.code.blocks[number].spins:
                 patience -= LONG_PATIENCE // PATIENCE
             else:
                 patience -= 1
-            if not self.ready:
-                patience = LONG_PATIENCE
+            self.run_lanes(frame, number, lanes)
+        if self.workspace and self.arena.heap is not None:
+            self.arena.heap.release(self.workspace)
+
+    def run_lanes(self, frame: Frame, number: int | None, lanes: Lanes) -> None:
+        """Run lanes from a block on, until they part or wait, or others are ready."""
+        blocks = frame.code.blocks
+        while number is not None:
+            block = blocks[number]
             if lanes.index is not None:
                 lanes.load(block.reads)
                 lanes.dirty |= block.writes
@@ -223,25 +235,25 @@ class Execution:
                 for step in block.steps:
                     step(lanes)
                 step = None
-                self.finish(frame, block, lanes)
+                number = self.finish(frame, block, lanes)
                 self.check_time(block, lanes)
             except PtxError as error:
                 instruction = block.instructions[-1]
                 if step is not None:
                     instruction = block.instructions[block.steps.index(step)]
-                raise PtxError(
-                    error.name, f"{error.text}, {self.program.module.text.place(instruction)}"
-                ) from None
-        if self.workspace and self.arena.heap is not None:
-            self.arena.heap.release(self.workspace)
+                place = self.program.module.text.place(instruction)
+                raise PtxError(error.name, f"{error.text}, {place}") from None
+            if number is not None and (self.ready or self.checks):
+                self.add(lanes, number)
+                return
 
     def check_time(self, block: Block, lanes: Lanes) -> None:
         """Raise the error of a kernel that does not end, after the time of its launch."""
         now = time.monotonic()
-        limit = self.launch.seconds
         if block.spins:
             self.seconds_waited += now - self.latest
         self.latest = now
+        limit = self.launch.seconds
         if not limit:
             return
         if self.seconds_waited > limit:
@@ -263,7 +275,9 @@ class Execution:
         for (_, number), lanes in parked.items():
             block = lanes.frame.code.blocks[number]
             lanes.load(block.reads)
-            self.finish(lanes.frame, block, lanes)
+            next_number = self.finish(lanes.frame, block, lanes)
+            if next_number is not None:
+                self.add(lanes, next_number)
         if self.ready or self.barriers.release():
             return
         if sum(lanes.count for lanes in self.parked.values()) != before:
@@ -277,6 +291,9 @@ class Execution:
         text = f"{sum(each.count for each in waiting)} threads wait at a barrier or a warp operation that other threads never reach"
         raise waiting[0].error("CUDA_ERROR_LAUNCH_TIMEOUT", text)
 
-    def finish(self, frame: Frame, block: Block, lanes: Lanes) -> None:
-        """Execute the end of a block."""
-        block.end.run(self, block, lanes)
+    def finish(self, frame: Frame, block: Block, lanes: Lanes) -> int | None:
+        """Execute the end of a block. Return the block that its lanes go to, if they do so
+        together.
+        """
+        number: int | None = block.end.run(self, block, lanes)
+        return number

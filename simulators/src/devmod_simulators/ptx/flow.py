@@ -8,19 +8,21 @@ comes before everything behind it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 #: Nodes, the edges of each, and the one to begin with.
 Graph = tuple[list[int], dict[int, list[int]], int]
 
 
-def bits(mask: int) -> list[int]:
+@lru_cache(1 << 12)
+def bits(mask: int) -> tuple[int, ...]:
     """Return the numbers of the bits that are set."""
     numbers = []
     while mask:
         low = mask & -mask
         numbers.append(low.bit_length() - 1)
         mask ^= low
-    return numbers
+    return tuple(numbers)
 
 
 def components(nodes: Sequence[int], successors: dict[int, list[int]]) -> list[list[int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from devmod_simulators.ptx.program import Code
 
 _SERIALS = count()
+#: The most lanes that are few: what costs most is then a call of NumPy, and not what it computes.
+NARROW = 1 << 12
 
 
 class Frame:
@@ -59,7 +62,7 @@ class Frame:
                     value = lanes.r[number]
                     if new is None:
                         old = self.registers[number].view(value.dtype)
-                        new = np.full(self.count, old[0]) if len(old) == 1 else old.copy()
+                        new = old.repeat(self.count) if len(old) == 1 else old.copy()
                     new[lanes.index] = value.view(new.dtype)
             self.registers[number] = new
 
@@ -69,7 +72,7 @@ class Lanes:
     in `index`.
     """
 
-    __slots__ = ("columns", "count", "dirty", "frame", "index", "places", "r")
+    __slots__ = ("columns", "count", "dirty", "found", "frame", "index", "places", "r", "warps")
 
     def __init__(self, frame: Frame, index: Array | None) -> None:
         self.frame = frame
@@ -83,6 +86,10 @@ class Lanes:
         #: What memory.py knows of the latest arrays of addresses, by their identity: unrolled loops
         #: use one with many offsets.
         self.places: dict[int, Place] = {}
+        #: What instructions have found with their latest registers, which never change in place.
+        self.found: dict[Any, tuple[Any, ...]] = {}
+        #: Of ops_warp.py, from the first operation of a warp on.
+        self.warps: Any = None
 
     @property
     def lanes(self) -> Array:
@@ -132,7 +139,7 @@ class Lanes:
         part.dirty = self.dirty & live
         return part
 
-    def select(self, positions: Array, reads: list[int]) -> "Lanes":
+    def select(self, positions: Array, reads: Sequence[int]) -> "Lanes":
         """Return the lanes at `positions` of these, with copies of the registers in `reads`. It
         does not flush.
         """

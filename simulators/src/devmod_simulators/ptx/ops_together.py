@@ -12,7 +12,7 @@ import numpy as np
 from devmod_simulators.ptx.decoder import Decoder, Source, Target
 from devmod_simulators.ptx.lanes import Lanes
 from devmod_simulators.ptx.ops_fragments import MATRIX, decode_matrix
-from devmod_simulators.ptx.ops_warp import WARP_OPERATIONS, Run, Warps, alive_bits
+from devmod_simulators.ptx.ops_warp import WARP_OPERATIONS, Run, alive_bits, warps_of
 from devmod_simulators.ptx.ptx_types import PRED, U32, Array
 
 if TYPE_CHECKING:
@@ -31,14 +31,15 @@ class WarpOperation:
     writes: int
     barrier: bool = False
 
-    def run(self, execution: "Execution", block: "Block", lanes: Lanes) -> None:
+    def run(self, execution: "Execution", block: "Block", lanes: Lanes) -> int | None:
         """Run for the warps whose lanes are all here; the others wait."""
+        came = lanes
         key = (lanes.frame, block.number)
         parked = execution.parked.pop(key, None)
         if parked is not None:
             lanes = execution.join([parked, lanes], block.number)
             lanes.load(block.reads)
-        warps = Warps(execution, lanes)
+        warps = warps_of(execution, lanes)
         mask = _ALL if self.mask is None else self.mask(lanes)
         if self.mask is not None and lanes.count != execution.alive_count:
             missing = mask & (alive_bits(execution) & ~warps.bits())[warps.warps]
@@ -47,14 +48,17 @@ class WarpOperation:
                 waiting, lanes = execution.split(lanes, wait, block.live)
                 execution.parked[key] = waiting
                 if not lanes.count:
-                    return
+                    return None
                 lanes.load(block.reads)
-                warps = Warps(execution, lanes)
+                warps = warps_of(execution, lanes)
                 mask = self.mask(lanes)
         if lanes.index is not None:
             lanes.dirty |= self.writes
         self.run_lanes(lanes, warps, mask)
+        if lanes is came:
+            return block.next
         execution.add(lanes, block.next)
+        return None
 
 
 def release_warps(execution: "Execution") -> bool:
@@ -66,7 +70,7 @@ def release_warps(execution: "Execution") -> bool:
         block = lanes.frame.code.blocks[key[1]]
         if isinstance(block.end, WarpOperation) and block.end.barrier:
             lanes.load(block.reads)
-            groups.append((key, block, lanes, Warps(execution, lanes)))
+            groups.append((key, block, lanes, warps_of(execution, lanes)))
     present = np.zeros(execution.slots // 32, U32)
     for _, _, _, warps in groups:
         present |= warps.bits()
@@ -95,7 +99,7 @@ class BarrierOperation:
     out: Target | None
     writes: int
 
-    def run(self, execution: "Execution", block: "Block", lanes: Lanes) -> None:
+    def run(self, execution: "Execution", block: "Block", lanes: Lanes) -> int | None:
         """Let the lanes arrive."""
         numbers = np.zeros(1, U32)
         if self.number is not None:
@@ -104,22 +108,27 @@ class BarrierOperation:
             lanes.flush(block.live)
             for number in np.unique(numbers):
                 part = lanes.select(np.flatnonzero(numbers == number), block.reads)
-                self.arrive(execution, block, part, int(number))
-            return
-        self.arrive(execution, block, lanes, int(numbers[0]))
+                following = self.arrive(execution, block, part, int(number))
+                if following is not None:
+                    execution.add(part, following)
+            return None
+        return self.arrive(execution, block, lanes, int(numbers[0]))
 
-    def arrive(self, execution: "Execution", block: "Block", lanes: Lanes, number: int) -> None:
-        """Let lanes with one barrier number arrive."""
+    def arrive(
+        self, execution: "Execution", block: "Block", lanes: Lanes, number: int
+    ) -> int | None:
+        """Let lanes with one barrier number arrive, and return the block that they go to if they do
+        not wait.
+        """
         threads = 0
         if self.threads is not None:
             threads = int(self.threads(lanes)[0])
         if self.arrive_only:
             execution.barriers.arrive(number, lanes, threads, None)
-            execution.add(lanes, block.next)
-            return
+            return block.next
         if self.predicate is None or self.out is None:
-            execution.barriers.arrive(number, lanes, threads, block)
-            return
+            following: int | None = execution.barriers.arrive(number, lanes, threads, block)
+            return following
         out = self.out
         reduction = self.reduction
         writes = self.writes
@@ -130,7 +139,9 @@ class BarrierOperation:
             results = {"popc": count.astype(U32), "or": count > 0, "and": count == arrived}
             out(released, results[reduction])
 
-        execution.barriers.arrive(number, lanes, threads, block, release, self.predicate(lanes))
+        value = self.predicate(lanes)
+        execution.barriers.arrive(number, lanes, threads, block, release, value)
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,6 @@ class Warps:
         self.count = execution.slots // 32
         self.present = np.zeros(execution.slots, bool)
         self.present[self.slots] = True
-        self.dense = lanes.count == execution.slots
 
     def positions(self) -> Array:
         """Return the position of each slot's lane in the group, or 0 where the slot has none."""
@@ -43,6 +42,14 @@ class Warps:
             table = np.zeros(len(self.present), bool)
             table[self.slots] = flags
         return np.packbits(table, bitorder="little").view(U32)
+
+
+def warps_of(execution: "Execution", lanes: Lanes) -> Warps:
+    """Return where the lanes of a group are in their warps: they never change."""
+    if lanes.warps is None:
+        lanes.warps = Warps(execution, lanes)
+    warps: Warps = lanes.warps
+    return warps
 
 
 def alive_bits(execution: "Execution") -> Array:
@@ -66,10 +73,14 @@ def _shfl(decoder: Decoder) -> tuple[Source | None, Run]:
     mask = decoder.source(4, U32) if decoder.has("sync") else None
     five = U32.type(31)
 
-    def run(lanes: Lanes, warps: Warps, members: Array) -> None:
+    def sources(
+        lanes: Lanes, warps: Warps, selector: Array, packed: Array
+    ) -> tuple[Array, Array, Array]:
+        """Return the position of each lane's source, whether that is here, and whether it is in
+        range.
+        """
         lane = lanes.column("laneid").view(S32)
-        operand = (b(lanes) & five).view(S32)
-        packed = c(lanes)
+        operand = (selector & five).view(S32)
         clamp = (packed & five).view(S32)
         segment = ((packed >> U32.type(8)) & five).view(S32)
         first = lane & segment
@@ -85,14 +96,25 @@ def _shfl(decoder: Decoder) -> tuple[Source | None, Run]:
         compare = np.greater_equal if mode == "up" else np.less_equal
         valid = compare(source, limit)
         source = np.where(valid, source, lane)
+        slot = (warps.slots & ~np.int64(31)) + source
+        here = warps.present.take(slot)
+        return warps.positions().take(slot), here, valid
+
+    def run(lanes: Lanes, warps: Warps, members: Array) -> None:
+        selector = b(lanes)
+        packed = c(lanes)
+        known = lanes.found.get(run)
+        # Registers never change in place, so the same ones mean the same lanes.
+        if known is None or known[0] is not selector or known[1] is not packed:
+            position, here, valid = sources(lanes, warps, selector, packed)
+            known = selector, packed, position, None if here.all() else here, valid
+            lanes.found[run] = known
+        _, _, position, here, valid = known
         value = a(lanes)
         if len(value) > 1:
-            slot = (warps.slots & ~np.int64(31)) + source
-            if warps.dense:
-                value = value.take(slot)
-            else:
-                here = warps.present.take(slot)
-                value = np.where(here, value.take(warps.positions().take(slot)), U32.type(0))
+            value = value.take(position)
+            if here is not None:
+                value = np.where(here, value, U32.type(0))
         out(lanes, value)
         valid_out(lanes, valid)
 
