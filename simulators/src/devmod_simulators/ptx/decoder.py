@@ -59,6 +59,13 @@ def put_all(lanes: Lanes, targets: list[Target], values: Iterable[Array]) -> Non
         target(lanes, value)
 
 
+def fits(operand: Any, dtype: DType) -> bool:
+    """Return whether an operand is a register of the size of `dtype`, or a literal."""
+    if isinstance(operand, Register):
+        return operand.dtype.itemsize == dtype.itemsize
+    return isinstance(operand, Integer | Float)
+
+
 class Decoder:
     """One instruction while it is decoded. It collects the registers that the instruction reads and
     writes.
@@ -116,8 +123,10 @@ class Decoder:
             )
         return len(self.operands)
 
-    def source(self, operand: Any, dtype: DType) -> Source:
-        """Return a function that fetches an operand as an array of `dtype`."""
+    def source(self, operand: Any, dtype: DType, shape: tuple[int, ...] = (1,)) -> Source:
+        """Return a function that fetches an operand as an array of `dtype`, and a literal as one of
+        a shape: NumPy takes three times as long for an array of one element as for a scalar.
+        """
         if isinstance(operand, int):
             operand = self.operands[operand]
         if isinstance(operand, Register):
@@ -126,7 +135,7 @@ class Decoder:
             inner = self.source(operand.operand, PRED)
             return lambda lanes: ~inner(lanes)
         if isinstance(operand, Integer | Float):
-            value = self.constant(operand, dtype)
+            value = self.constant(operand, dtype).reshape(shape)
             return lambda lanes: value
         if isinstance(operand, Name):
             return self.name(operand, dtype)
@@ -168,9 +177,11 @@ class Decoder:
 
             def fetch(lanes: Lanes) -> Array:
                 value: Array = lanes.r[number]
-                if value.dtype is dtype:
-                    return value
-                return value.view(dtype)
+                if value.dtype is not dtype:
+                    # What is known of an array of addresses is known of this object.
+                    value = value.view(dtype)
+                    lanes.r[number] = value
+                return value
 
             return fetch
         if have.itemsize > 8 or dtype.itemsize > 8:

@@ -10,6 +10,7 @@ import numpy as np
 from devmod_simulators.ptx import ops_integer
 from devmod_simulators.ptx.decoder import Decoder, Step, operation
 from devmod_simulators.ptx.formats import flush, pack, rounded, two_product, two_sum, unpack
+from devmod_simulators.ptx.lanes import NARROW
 from devmod_simulators.ptx.ptx_types import DTYPES, F32, F64, PRED, U64, UNSIGNED, Array
 
 MODES = ("rn", "rz", "rm", "rp", "rna")
@@ -40,7 +41,8 @@ def arithmetic(decoder: Decoder, number: int, function: Callable[..., Array]) ->
     mode = decoder.first(MODES, "rn")
     plain = kind in ("f32", "f64")
     if plain and not (ftz or saturating or relu):
-        return ops_integer.compute(decoder, [dtype] * number, function)
+        scalars = function is _fused_twice
+        return ops_integer.compute(decoder, [dtype] * number, function, scalars=scalars)
 
     def run(*values: Array) -> Array:
         if not plain:
@@ -116,8 +118,11 @@ def fused(kind: str, mode: str) -> Callable[[Array, Array, Array], Array]:
 
 
 def _fused_twice(a: Array, b: Array, c: Array) -> Array:
+    if a.size + b.size + c.size <= NARROW:
+        return (a.astype(F64) * b.astype(F64) + c.astype(F64)).astype(F32)
+    # NumPy converts in pieces, which stay in the cache.
     product = np.multiply(a, b, dtype=F64)
-    if len(c) > len(product):
+    if c.size > len(product):
         product = product + c
     else:
         product += c

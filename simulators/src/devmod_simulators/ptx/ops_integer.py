@@ -7,9 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from devmod_simulators.ptx.decoder import Decoder, Source, Step, Target, operation
+from devmod_simulators.ptx.decoder import Decoder, Source, Step, Target, fits, operation
 from devmod_simulators.ptx.lanes import Lanes
-from devmod_simulators.ptx.ptx_types import S16, S32, S64, U16, U32, U64, UNSIGNED, Array, DType
+from devmod_simulators.ptx.ptx_types import (
+    S16,
+    S32,
+    S64,
+    U16,
+    U32,
+    U64,
+    UNSIGNED,
+    Array,
+    DType,
+    Integer,
+    Register,
+)
 
 _WIDER: dict[DType, DType] = {U16: U32, U32: U64, S16: S32, S32: S64}
 
@@ -42,15 +54,60 @@ def applied(function: Callable[..., Any], sources: list[Source], out: Target) ->
     return lambda lanes: out(lanes, function(*[source(lanes) for source in sources]))
 
 
+def of_two(decoder: Decoder, dtype: DType, function: np.ufunc) -> Step:
+    """Return the step of an instruction with two registers, or a register and a literal: one call
+    of NumPy.
+    """
+    target, first, second = decoder.operands
+    literal = None
+    if not isinstance(second, Register):
+        literal = decoder.constant(second, dtype)
+    out = target.number
+    a = first.number
+    b = getattr(second, "number", 0)
+
+    def run(lanes: Lanes) -> None:
+        r = lanes.r
+        x = r[a]
+        if x.dtype is not dtype:
+            x = x.view(dtype)
+        y = literal
+        if y is None:
+            y = r[b]
+            if y.dtype is not dtype:
+                y = y.view(dtype)
+        # NumPy takes three times as long with an array of one element as with a scalar.
+        if len(x) > len(y):
+            y = y[..., 0]
+        elif len(x) < len(y):
+            x = x[..., 0]
+        r[out] = function(x, y)
+
+    return run
+
+
 def compute(
-    decoder: Decoder, dtypes: list[DType], function: Callable[..., Any], result: DType | None = None
+    decoder: Decoder,
+    dtypes: list[DType],
+    function: Callable[..., Any],
+    result: DType | None = None,
+    scalars: bool = False,
 ) -> Step:
     """Return the step of an instruction whose operands have the types `dtypes`; the result has the
-    first one, unless `result` is given.
+    first one, unless `result` is given. With `scalars`, the function takes literals as such.
     """
     decoder.count(len(dtypes) + 1)
-    sources = [decoder.source(number, dtype) for number, dtype in enumerate(dtypes, 1)]
-    return applied(function, sources, decoder.target(0, result or dtypes[0]))
+    shape: tuple[int, ...] = (1,)
+    has_register = isinstance(decoder.operands[1], Register)
+    if scalars and has_register:
+        shape = ()
+    sources = [decoder.source(number, dtype, shape) for number, dtype in enumerate(dtypes, 1)]
+    types = [result or dtypes[0], *dtypes]
+    out = decoder.target(0, types[0])
+    is_one_call = isinstance(function, np.ufunc) and len(dtypes) == 2
+    if is_one_call and has_register and all(map(fits, decoder.operands, types)):
+        return of_two(decoder, dtypes[0], function)
+    return applied(function, sources, out)
 
 
 def saturate(dtype: DType, function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Array]:
@@ -77,6 +134,15 @@ def pairs(function: Callable[..., Any], dtype: DType) -> Callable[..., Array]:
 def integer_type(decoder: Decoder) -> DType:
     """Return the type of an integer instruction whose sign does not matter."""
     return UNSIGNED[decoder.dtype.itemsize]
+
+
+def usual_type(decoder: Decoder) -> DType:
+    """Return the type of an instruction whose sign does not matter that most others give their
+    operands: a register then needs no other view. Only integers of 32 bits have a sign.
+    """
+    if decoder.type in ("b32", "s32"):
+        return S32
+    return integer_type(decoder)
 
 
 def carry(decoder: Decoder) -> int:
@@ -138,7 +204,7 @@ def add_or_subtract(decoder: Decoder) -> Step:
         return compute(decoder, [U32, U32], pairs(function, U16))
     if decoder.has("sat"):
         return compute(decoder, [S32, S32], saturate(S32, function))
-    return compute(decoder, [integer_type(decoder)] * 2, function)
+    return compute(decoder, [usual_type(decoder)] * 2, function)
 
 
 def high_unsigned(a: Array, b: Array) -> Array:
@@ -176,12 +242,17 @@ def product(decoder: Decoder) -> tuple[DType, Callable[[Array, Array], Array], D
     """Return the operands' type, the function and the result's type of a multiplication."""
     dtype = decoder.dtype
     if decoder.has("wide"):
-        wide = _WIDER[dtype]
+        # The bits of the product are the same without a sign, as addresses are.
+        wide = UNSIGNED[_WIDER[dtype].itemsize]
+        factor = decoder.operands[2]
+        if isinstance(factor, Integer):
+            literal = decoder.constant(factor, dtype).astype(wide).reshape(())
+            return dtype, lambda a, b: a.astype(wide) * literal, wide
         return dtype, lambda a, b: a.astype(wide) * b.astype(wide), wide
     if decoder.has("hi"):
         return dtype, high(dtype), dtype
-    unsigned = UNSIGNED[dtype.itemsize]
-    return unsigned, np.multiply, unsigned
+    usual = usual_type(decoder)
+    return usual, np.multiply, usual
 
 
 def multiply(decoder: Decoder) -> Step:
@@ -210,7 +281,13 @@ def multiply_add(decoder: Decoder) -> Step:
             return np.clip(total, limits.min, limits.max).astype(S32)
 
         return compute(decoder, [dtype, dtype, result], clipped, S32)
-    return compute(decoder, [dtype, dtype, result], lambda a, b, c: function(a, b) + c, result)
+    return compute(
+        decoder,
+        [dtype, dtype, result],
+        lambda a, b, c: function(a, b) + c,
+        result,
+        scalars=function is np.multiply,
+    )
 
 
 @operation("mul24", "mad24")

@@ -10,8 +10,18 @@ import numpy as np
 from devmod_simulators.ptx.decoder import Decoder, Step, operation
 from devmod_simulators.ptx.formats import flush, unpack
 from devmod_simulators.ptx.lanes import Lanes
-from devmod_simulators.ptx.ops_integer import compute, integer_type
-from devmod_simulators.ptx.ptx_types import DTYPES, PRED, U32, U64, UNSIGNED, Array, Pair
+from devmod_simulators.ptx.ops_integer import compute, integer_type, usual_type
+from devmod_simulators.ptx.ptx_types import (
+    DTYPES,
+    PRED,
+    U32,
+    U64,
+    UNSIGNED,
+    Array,
+    DType,
+    Integer,
+    Pair,
+)
 
 
 def _bitwise(
@@ -20,7 +30,7 @@ def _bitwise(
     def decode(decoder: Decoder) -> Step:
         if decoder.type == "pred":
             return compute(decoder, [PRED, PRED], for_predicates)
-        return compute(decoder, [integer_type(decoder)] * 2, function)
+        return compute(decoder, [usual_type(decoder)] * 2, function)
 
     return decode
 
@@ -75,10 +85,15 @@ def _both(value: Array) -> tuple[Array, Array]:
 def _shift(decoder: Decoder) -> Step:
     left = decoder.parts[0] == "shl"
     dtype = decoder.dtype
-    if left or dtype.kind != "i":
+    if left:
+        dtype = usual_type(decoder)
+    elif dtype.kind != "i":
         dtype = UNSIGNED[dtype.itemsize]
     width = U32.type(8 * dtype.itemsize)
     function = np.left_shift if left else np.right_shift
+    count = decoder.operands[2]
+    if isinstance(count, Integer) and 0 <= count.value < width:
+        return compute(decoder, [dtype, dtype], function)
 
     def run(a: Array, count: Array) -> Array:
         # NumPy defines shifts by the width and more: zeros, or the sign.
@@ -145,9 +160,9 @@ _COMBINATIONS: dict[str, Callable[..., Any]] = {
 }
 
 
-def comparison(decoder: Decoder, kind: str) -> Callable[[Lanes], Array]:
-    """Return the comparison of the second and third operand, as values of `kind`, combined with a
-    fourth one.
+def _compared(decoder: Decoder, kind: str) -> tuple[Callable[..., Any], DType]:
+    """Return the function of a comparison of values of `kind`, and the type in which registers give
+    them.
     """
     floating = "f" in kind
     table = _FLOAT_COMPARISONS if floating else _COMPARISONS
@@ -156,6 +171,15 @@ def comparison(decoder: Decoder, kind: str) -> Callable[[Lanes], Array]:
     is_small_float = floating and kind not in ("f32", "f64")
     if is_small_float or not {"lo", "ls", "hi", "hs"}.isdisjoint(decoder.parts):
         dtype = UNSIGNED[dtype.itemsize]
+    return function, dtype
+
+
+def comparison(decoder: Decoder, kind: str) -> Callable[[Lanes], Array]:
+    """Return the comparison of the second and third operand, as values of `kind`, combined with a
+    fourth one.
+    """
+    floating = "f" in kind
+    function, dtype = _compared(decoder, kind)
     a = decoder.source(1, dtype)
     b = decoder.source(2, dtype)
     ftz = decoder.has("ftz")
@@ -183,8 +207,12 @@ def comparison(decoder: Decoder, kind: str) -> Callable[[Lanes], Array]:
 @operation("setp")
 def _setp(decoder: Decoder) -> Step:
     kind = decoder.type
-    compare = comparison(decoder, kind)
     target = decoder.operands[0]
+    is_plain = kind[-2:] in ("32", "64") and not decoder.has("ftz")
+    if is_plain and len(decoder.operands) == 3 and not isinstance(target, Pair):
+        function, dtype = _compared(decoder, kind)
+        return compute(decoder, [dtype, dtype], function, PRED)
+    compare = comparison(decoder, kind)
     first, second = decoder.pair(target, PRED, PRED)
     halves = kind.endswith("x2")
     if isinstance(target, Pair) and not halves and decoder.first(("and", "or", "xor")):
