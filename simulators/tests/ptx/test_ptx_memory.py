@@ -272,3 +272,66 @@ def test_the_address_of_an_element_of_a_variable() -> None:
     assert run_snippet(body, [("u32", [0])], "u32").tolist() == [6]
     with pytest.raises(PtxError, match=r"line \d+: there is no variable 'other'"):
         run_snippet("mov.u32 %o, other[3];", [("u32", [0])], "u32")
+
+
+LATER = """extern "C" __global__ void k(int *o, long long shift) {
+    #pragma unroll 1
+    for (int step = 0; step < 6; step++) {
+        char *p = (char *)(o + 8 + threadIdx.x) + (step == 5 ? shift : 0);
+        *(volatile int *)p = step;
+    }
+}"""
+
+
+@pytest.mark.parametrize(
+    ("shift", "name", "text"),
+    [
+        (96, "ILLEGAL", "write of 4 bytes at global address 0x70000000180 is out of bounds"),
+        (-36, "ILLEGAL", "write of 4 bytes at global address 0x700000000fc is out of bounds"),
+        (2, "MISALIGNED", "write of 4 bytes at global address 0x70000000122 is misaligned"),
+        (
+            (3 << 62) + 1,
+            "MISALIGNED",
+            "write of 4 bytes at global address 0xc000070000000121 is misaligned",
+        ),
+    ],
+    ids=["past the end", "before the start", "misaligned", "wild"],
+)
+def test_an_instruction_that_has_accessed_an_array_is_still_checked(
+    shift: int, name: str, text: str
+) -> None:
+    error = f"{text}, kernel k, block (0, 0, 0), thread (0, 0, 0)"
+    assert error_of(LATER, [np.zeros(32, np.int32), shift]) == (
+        f"CUDA_ERROR_{name}_ADDRESS",
+        error,
+    )
+
+
+def test_a_pointer_into_the_heap_outlives_its_growth() -> None:
+    source = """extern "C" __global__ void k(unsigned *o) {
+        unsigned *p = (unsigned *)malloc(4), sum = 0, old;
+        *p = 0;
+        #pragma unroll 1
+        for (int step = 0; step < 64; step++) {
+            malloc(1024);
+            asm volatile("ld.global.u32 %0, [%1];" : "=r"(old) : "l"(p) : "memory");
+            asm volatile("st.global.u32 [%0], %1;" :: "l"(p), "r"(old + step) : "memory");
+            sum += old;
+        }
+        o[2 * threadIdx.x] = *p;
+        o[2 * threadIdx.x + 1] = sum;
+    }"""
+    out = run_source(source, 1, 4, [np.zeros((4, 2), np.uint32)])
+    totals = np.cumsum(np.arange(64))
+    np.testing.assert_array_equal(out, [[totals[-1], totals[:-1].sum()]] * 4)
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype"),
+    [("signed char", "i1"), ("unsigned char", "u1"), ("short", "i2"), ("unsigned short", "u2")],
+)
+def test_a_load_into_a_wider_register_has_the_sign_of_its_type(kind: str, dtype: str) -> None:
+    source = f'extern "C" __global__ void k(const {kind} *x, int *o) {{ o[threadIdx.x] = x[threadIdx.x] * 3; }}'
+    x = np.arange(-40, 40).astype(dtype)
+    out = run_source(source, 1, 80, [x, np.zeros(80, np.int32)])
+    np.testing.assert_array_equal(out, x.astype(np.int32) * 3)

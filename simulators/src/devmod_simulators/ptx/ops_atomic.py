@@ -13,7 +13,7 @@ from devmod_simulators.ptx.decoder import Decoder, Step, operation, put_all
 from devmod_simulators.ptx.formats import pack, unpack
 from devmod_simulators.ptx.lanes import Lanes
 from devmod_simulators.ptx.ops_integer import REDUCTIONS
-from devmod_simulators.ptx.ops_memory import LOCATE, Locate, by_window, operand_of
+from devmod_simulators.ptx.ops_memory import Locate, by_window, locator, operand_of
 from devmod_simulators.ptx.ptx_types import DTYPES, UNSIGNED, Array, DType, Name
 
 Update = Callable[[Any, Any], Any]
@@ -123,13 +123,13 @@ def _atom(decoder: Decoder) -> Step:
     space, address, step = operand_of(decoder, position)
     dtype, update = _form(name, kind)
     destinations = decoder.vector(0) if returns else []
-    if returns and all(isinstance(part, Name) and part.text == "_" for part in destinations):
-        returns = False
+    returns = any(_is_read(decoder, part) for part in destinations)
     parts = decoder.vector(position + 1)
     sources = [decoder.source(part, dtype) for part in parts]
     swap = decoder.source(position + 2, dtype) if name == "cas" else None
     targets = [decoder.target(part, dtype) for part in destinations] if returns else []
     size = dtype.itemsize * len(parts)
+    locate_here = locator(space)
 
     def run(lanes: Lanes) -> None:
         where = lanes.spread(address(lanes))
@@ -150,13 +150,20 @@ def _atom(decoder: Decoder) -> Step:
                 if old is not None:
                     olds[number][chosen] = old
 
-        if space:
-            part(lanes, where, LOCATE[space], None)
+        if locate_here is not None:
+            part(lanes, where, locate_here, None)
         else:
             by_window(lanes, where, part)
         put_all(lanes, targets, olds)
 
     return run
+
+
+def _is_read(decoder: Decoder, destination: Any) -> bool:
+    """Return whether the text names a destination once more."""
+    if isinstance(destination, Name) and destination.text == "_":
+        return False
+    return decoder.function.mentions[getattr(destination, "number", -1)] != 1
 
 
 def _form(name: str, kind: str) -> tuple[DType, Update]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from devmod_simulators.ptx.decoder import Decoder, Source, Step, operation, put_all
-from devmod_simulators.ptx.lanes import Lanes
+from devmod_simulators.ptx.lanes import NARROW, Lanes
 from devmod_simulators.ptx.memory import (
     CLUSTER_SHIFT,
     FUNCTION_PARAMETERS,
@@ -22,7 +22,7 @@ from devmod_simulators.ptx.memory import (
     store,
 )
 from devmod_simulators.ptx.ops_move import joined, split
-from devmod_simulators.ptx.ptx_types import S64, U8, U64, UNSIGNED, Array, DType
+from devmod_simulators.ptx.ptx_types import F16, S64, U8, U16, U64, UNSIGNED, Array, DType
 
 #: A function that returns a view of memory and the indices of elements there: lanes, addresses,
 #: bytes, type of an element, kind of access, and a constant that is added to the addresses.
@@ -92,6 +92,33 @@ LOCATE: dict[str, Locate] = {
     "local": locate_local,
     "param": locate_param,
 }
+
+
+def locator(space: str) -> Locate | None:
+    """Return the function that locates the elements of one instruction and remembers what it finds
+    for few lanes; None for generic addresses.
+    """
+    locate = LOCATE.get(space)
+    if locate is None or space not in ("global", "shared"):
+        return locate
+
+    def find(
+        lanes: Lanes, address: Array, size: int, dtype: DType, access: str, step: int = 0
+    ) -> tuple[Array, Array]:
+        known = lanes.found.get(find)
+        if known is not None and known[0] is address:
+            place: tuple[Array, Array] = known[1]
+            return place
+        found = locate(lanes, address, size, dtype, access, step)
+        # The heap's bytes are another array when it has grown.
+        checks = lanes.frame.execution.checks
+        if lanes.count <= NARROW and not checks and int(address[0]) < HEAP:
+            lanes.found[find] = address, found
+        return found
+
+    return find
+
+
 _WINDOWS = {
     WINDOWS[space] >> WINDOW_SHIFT: (LOCATE[space], WINDOWS[space])
     for space in ("shared", "local", "param")
@@ -135,7 +162,7 @@ def space_of(decoder: Decoder, operand_space: str) -> str:
 
 
 def load(
-    space: str, dtype: DType, count: int, step: int = 0
+    space: str, dtype: DType, count: int, step: int = 0, locate_here: Locate | None = None
 ) -> Callable[[Lanes, Array], list[Array]]:
     """Return the function that loads vectors of `count` elements, `step` bytes behind the addresses
     that it gets.
@@ -149,8 +176,8 @@ def load(
         return [view[number:].take(index) for number in range(count)]
 
     if space:
-        locate_here = LOCATE[space]
-        return lambda lanes, address: fetch(lanes, address, locate_here)
+        here = locate_here or LOCATE[space]
+        return lambda lanes, address: fetch(lanes, address, here)
 
     def generic(lanes: Lanes, address: Array) -> list[Array]:
         result: list[Array] = []
@@ -179,7 +206,7 @@ def read_bytes(lanes: Lanes, address: int, size: int) -> bytes:
 
 
 def save(
-    space: str, dtype: DType, count: int, step: int = 0
+    space: str, dtype: DType, count: int, step: int = 0, locate_here: Locate | None = None
 ) -> Callable[[Lanes, Array, list[Array]], None]:
     """Return the function that stores vectors of `count` elements, `step` bytes behind the
     addresses that it gets.
@@ -193,8 +220,8 @@ def save(
             store(view[number:] if number else view, index, value)
 
     if space:
-        locate_here = LOCATE[space]
-        return lambda lanes, address, values: put(lanes, address, values, locate_here)
+        here = locate_here or LOCATE[space]
+        return lambda lanes, address, values: put(lanes, address, values, here)
 
     def generic(lanes: Lanes, address: Array, values: list[Array]) -> None:
         def part(some: Lanes, there: Array, locate: Locate, positions: Any) -> None:
@@ -243,8 +270,8 @@ def _ld(decoder: Decoder) -> Step:
     space, address, step = operand_of(decoder, 1)
     parts = decoder.vector(0)
     dtype = decoder.dtype
-    if dtype.kind == "f":
-        dtype = UNSIGNED[dtype.itemsize]
+    if dtype == F16:
+        dtype = U16
     parts = parts[: used_parts(decoder, parts)]
     targets = [decoder.target(part, dtype) for part in parts]
     if space == "param" and len(parts) == 1:
@@ -265,7 +292,7 @@ def _ld(decoder: Decoder) -> Step:
 
         return run_wide
 
-    fetch = load(space, dtype, len(parts), step)
+    fetch = load(space, dtype, len(parts), step, locator(space))
     if len(parts) == 1:
         (out,) = targets
         return lambda lanes: out(lanes, fetch(lanes, address(lanes))[0])
@@ -290,5 +317,5 @@ def _st(decoder: Decoder) -> Step:
 
         return run_wide
 
-    put = save(space, dtype, len(parts), step)
+    put = save(space, dtype, len(parts), step, locator(space))
     return lambda lanes: put(lanes, address(lanes), [source(lanes) for source in sources])
