@@ -92,6 +92,8 @@ class Execution:
         self.alive_bits_now: Array | None = None
         self.ready: dict[tuple[Frame, int], list[Lanes]] = {}
         self.waiting_since: dict[tuple[Frame, int], int] = {}
+        #: Where instructions access memory, if they do so for few lanes.
+        self.windows: dict[Any, Any] = {}
         self.parked: dict[tuple[Frame, int], Lanes] = {}
         self.barriers = self.make_barriers(self)
         self.steps = 0

@@ -5,6 +5,7 @@ lanes that run at once.
 from __future__ import annotations
 
 import bisect
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,6 +57,10 @@ class Memory:
     size = 0
     #: Bytes that a read may reach.
     readable = 0
+    #: The address of the first byte.
+    base = 0
+    #: How many blocks or lanes have memory of their own here.
+    pieces = 1
     #: Addresses that are in order: of the range of the last access, or those of a piece.
     last = (0, 0)
     #: Whether its pieces have grown: their places are not those that lanes remember.
@@ -163,6 +168,42 @@ def place_of(memory: Memory, lanes: "Lanes", address: Array) -> Place:
             lanes.places.clear()
         place = lanes.places[id(address)] = Place(memory, address)
     return place
+
+
+def window_of(
+    memory: Memory, unsigned: DType, size: int, dtype: DType, access: str, step: int
+) -> Callable[["Lanes", Array], tuple[Array, Array] | None]:
+    """Return a function that locates elements in the range of the last access to a memory, or
+    returns None: one look at few addresses tells whether all are in it and aligned.
+    """
+    start, end = memory.last
+    if access == "read":
+        end = max(end, memory.readable)
+    last = end - start - size
+    if start % alignment_of(size):
+        # Offsets are not aligned where addresses are.
+        last = -1
+    bits = 8 * unsigned.itemsize
+    first = np.array((start - step) % (1 << bits), unsigned)
+    #: Makes the bits of an offset that are zeros if it is aligned the highest ones.
+    up = np.array(bits + 1 - alignment_of(size).bit_length(), unsigned)
+    shift = np.array(dtype.itemsize.bit_length() - 1, S64)
+    view = memory.view(dtype)[(start - memory.base) // dtype.itemsize :]
+
+    def locate(lanes: "Lanes", address: Array) -> tuple[Array, Array] | None:
+        offset = address - first
+        most = offset | (offset << up)
+        if most.item(most.argmax()) > last:
+            return None
+        if unsigned is U64:
+            offset = offset.view(S64)
+        else:
+            offset = offset.astype(S64)
+        if memory.pieces > 1:
+            offset = offset + lanes.column("shared")
+        return view, offset >> shift
+
+    return locate
 
 
 class Arena(Memory):

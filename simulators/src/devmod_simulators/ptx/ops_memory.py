@@ -20,6 +20,7 @@ from devmod_simulators.ptx.memory import (
     place_of,
     stepped,
     store,
+    window_of,
 )
 from devmod_simulators.ptx.ops_move import joined, split
 from devmod_simulators.ptx.ptx_types import F16, S64, U8, U16, U64, UNSIGNED, Array, DType
@@ -109,11 +110,20 @@ def locator(space: str) -> Locate | None:
         if known is not None and known[0] is address:
             place: tuple[Array, Array] = known[1]
             return place
-        found = locate(lanes, address, size, dtype, access, step)
-        # The heap's bytes are another array when it has grown.
-        checks = lanes.frame.execution.checks
-        if lanes.count <= NARROW and not checks and int(address[0]) < HEAP:
-            lanes.found[find] = address, found
+        execution = lanes.frame.execution
+        window = execution.windows.get(find)
+        found = None
+        if window is not None:
+            found = window(lanes, address)
+        if found is None:
+            found = locate(lanes, address, size, dtype, access, step)
+            # The heap's bytes are another array when it has grown.
+            if lanes.count > NARROW or execution.checks or int(address[0]) >= HEAP:
+                return found
+            memory = execution.arena if space == "global" else execution.shared
+            window = window_of(memory, address.dtype, size, dtype, access, step)
+            execution.windows[find] = window
+        lanes.found[find] = address, found
         return found
 
     return find
