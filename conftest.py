@@ -32,6 +32,10 @@ settings.load_profile("fixed")
 os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
 
 
+# OpenBLAS starts a thread for each core in each process that imports NumPy, a fifth of that import.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
 # A CI machine may have a processor that PoCL's LLVM does not know.
 os.environ.setdefault("DEVMOD_OPENCL_POCL_CPU", "1")
 
