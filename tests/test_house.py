@@ -10,6 +10,8 @@ import subprocess
 import sys
 import tokenize
 import tomllib
+from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -445,6 +447,12 @@ GIVEN = {
 }
 
 
+@cache
+def installed_packages() -> Mapping[str, list[str]]:
+    """Return the distributions of each installed package. They are searched for 0.4 s."""
+    return packages_distributions()
+
+
 @pytest.mark.parametrize("path", PROJECTS, ids=lambda path: str(path.parent.relative_to(ROOT)))
 def test_a_wheel_names_what_it_imports_in_its_metadata(path: Path) -> None:
     """Imports inside functions count too. A package of an extra counts as named."""
@@ -473,7 +481,7 @@ def test_a_wheel_names_what_it_imports_in_its_metadata(path: Path) -> None:
                     if not is_for_types and not getattr(node, "level", 0)
                 }
     owners = {
-        **packages_distributions(),
+        **installed_packages(),
         "devmod": ["devmod-core"],
         **{each: ["pyobjc-framework-metal"] for each in ("objc", "Foundation", "Metal")},
         "libdispatch": ["pyobjc-framework-libdispatch"],
