@@ -110,7 +110,7 @@ import numpy as np, devmod
 
 def interrupt():
     while not landed:
-        time.sleep(0.5)
+        time.sleep(0.1)
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(1)
 
@@ -124,9 +124,9 @@ elif kind == "vulkan":
 device = devmod.device(kind)
 function = devmod.compile(text, kind, **options)["slow"].on(device)
 y = device.zeros(64, "float32")
-threading.Thread(target=interrupt, daemon=True).start()
 try:
     function(y, **shape)
+    threading.Thread(target=interrupt, daemon=True).start()
     device.synchronize()
 except KeyboardInterrupt:
     landed.append(True)
