@@ -110,10 +110,9 @@ def check(path: str, values: dict[str, Any]) -> None:
     random = np.random.default_rng(7)
     x = random.standard_normal((1, 32)).astype(np.float32)
     i = random.integers(0, 900, 40).astype(np.int32)
-    for device in devmod.devices():
-        if device.kind in ("opencl", "webgpu"):
-            result = devmod.load(path)["m"].on(device)(x, i)
-            np.testing.assert_allclose(result, expected(x, i, values), rtol=1e-4, atol=1e-3)
+    for device in devmod.devices("opencl", "webgpu"):
+        result = devmod.load(path)["m"].on(device)(x, i)
+        np.testing.assert_allclose(result, expected(x, i, values), rtol=1e-4, atol=1e-3)
 
 
 @pytest.mark.parametrize("form", ["onnx", "safetensors"])
@@ -207,7 +206,7 @@ def test_bfloat16_and_a_state(capsys: pytest.CaptureFixture[str]) -> None:
     values = {"layer": np.full(4, 2, ml_dtypes.bfloat16), "cache": np.ones(4, np.float32)}
     safetensors.save_file(values, "new.safetensors")
     assert call(capsys, "onnx", "--weights", "new.safetensors", "f.devmod", "-q") == (0, "", "")
-    for device in [each for each in devmod.devices() if each.kind == "opencl"][:1]:
+    for device in devmod.devices("opencl")[:1]:
         function: Any = devmod.load("new.devmod")["f"].on(device)
         result = function(np.ones(4, np.float32), state=function.state())
         np.testing.assert_array_equal(result, np.array([4, 6, 5, 7], np.float32))

@@ -64,7 +64,7 @@ def cases() -> dict[str, list[Any]]:
 @pytest.fixture(autouse=True)
 def _cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(devmod, "devices", list)
+    monkeypatch.setattr(devmod, "devices", lambda *_: [])
     with interop.cpu():
         yield
 

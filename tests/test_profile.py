@@ -779,7 +779,7 @@ def test_a_queued_copy_without_times_of_the_device_has_no_rate() -> None:
 
 
 def test_each_device_has_its_clock(tmp_path: Path) -> None:
-    devices = [each for each in devmod.devices() if each.kind == "opencl"]
+    devices = devmod.devices("opencl")
     if len(devices) < 2:
         pytest.skip("one OpenCL device")
     add = devmod.compile(SOURCE, "opencl")["add"]

@@ -145,7 +145,7 @@ def test_a_program_lists_the_devices_on_which_it_runs(every_kind: devmod.Module)
         (devmod.bundle(opencl, vulkan), ("opencl", "vulkan")),
     ):
         f: Any = module["normalize"]
-        found = [each for each in devmod.devices() if each.kind in kinds]
+        found = devmod.devices(*kinds)
         assert f.devices() == found
         assert [f.on(device).device for device in found] == found
 
@@ -454,7 +454,7 @@ def test_a_program_on_one_device_is_built_for_no_other(monkeypatch: pytest.Monke
         return build(name, device)
 
     monkeypatch.setattr(payload, "_function_on", note)
-    for device in [each for each in devmod.devices() if each.kind == "opencl"][::-1]:
+    for device in devmod.devices("opencl")[::-1]:
         built.clear()
         assert equal(module["normalize"].on(device)(X, W), expected())
         assert {*built} == {str(device)}

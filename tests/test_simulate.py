@@ -75,7 +75,9 @@ def test_a_simulated_device_is_never_chosen_by_itself() -> None:
 
 
 def test_each_device_has_its_architecture() -> None:
-    program = "import devmod; print([each.arch.partition(':')[0] for each in devmod.devices() if each.kind == 'cuda'])"
+    program = (
+        "import devmod; print([each.arch.partition(':')[0] for each in devmod.devices('cuda')])"
+    )
     assert python(program, "--devices", "2", "--arch", "sm_90a,80") == "['sm_90', 'sm_80']\n"
     assert "Invalid value for '--arch': '9.0' is no architecture such as sm_90" in simulate(
         "true", options=("--arch", "9.0"), code=2

@@ -33,9 +33,8 @@ pytestmark = pytest.mark.skipif(
 LISTED = """
 import os
 import devmod
-for each in devmod.devices():
-    if each.kind in ("vulkan", "webgpu"):
-        print(each.kind, each.index, each.name.partition(" ")[0], each.driver_version or each.vendor)
+for each in devmod.devices("vulkan", "webgpu"):
+    print(each.kind, each.index, each.name.partition(" ")[0], each.driver_version or each.vendor)
 print([devmod.device(kind).index for kind in ("vulkan", "webgpu")])
 os.environ["DEVMOD_DEVICE"] = "vulkan:1,webgpu:1"
 print([devmod.device(kind).index for kind in ("vulkan", "webgpu")])

@@ -348,7 +348,7 @@ MARKED = "import pytest\n@pytest.mark.devices({})\ndef test_it({}): print(device
 
 
 def test_a_marked_test_runs_on_each_device(tmp_path: Path) -> None:
-    count = len([each for each in devmod.devices() if each.kind == "opencl"])
+    count = len(devmod.devices("opencl"))
     done = run(tmp_path, MARKED.format("'opencl', 'metal'", "device"), "-vv", "--strict-markers")
     assert done.count("::test_it[opencl:") == count
     assert "::test_it[metal] SKIPPED" in done
@@ -371,7 +371,7 @@ def test_a_bundle_without_the_kind_of_the_device_is_a_skip(tmp_path: Path) -> No
     text += "@pytest.mark.devices('opencl')\ndef test_program(device): devmod.load('p.devmod')['p'].on(device)\n"
     text += "@pytest.mark.devices('opencl')\ndef test_other(device): devmod.device('opencl', 99)\n"  # an error of another cause fails the test
     done = run(tmp_path, text)
-    count = len([each for each in devmod.devices() if each.kind == "opencl"])
+    count = len(devmod.devices("opencl"))
     assert f"{count} failed, {2 * count} skipped" in done
     assert "FAILED test_it.py::test_it" not in done
     assert "the function 'k' of the bundle cannot run on opencl device 0 (" in done

@@ -382,11 +382,7 @@ def test_results_of_bfloat16_are_compared() -> None:
 def broken_device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> devmod.Device:
     """Let PoCL build nothing, in this process and in those that it starts."""
     device = next(
-        (
-            each
-            for each in devmod.devices()
-            if each.kind == "opencl" and each.name.startswith("pthread")
-        ),
+        (each for each in devmod.devices("opencl") if each.name.startswith("pthread")),
         None,
     )
     if device is None or device.index == 0:

@@ -71,7 +71,7 @@ def test_the_file_has_the_programs_its_kernels_and_the_constants(project: Path) 
         "opencl",
         "webgpu",
     ]  # read from the file
-    if any(device.kind == "opencl" for device in devmod.devices()):
+    if devmod.devices("opencl"):
         x = np.random.default_rng(0).normal(size=(5, 8)).astype(np.float32)
         weight = np.arange(8, dtype=np.float32)
         np.testing.assert_allclose(module["normalize"](x), reference(x, weight), rtol=1e-5)

@@ -388,7 +388,7 @@ def _outcome(action: Callable[[], object]) -> dict[str, Any]:
 def several(request: dict[str, Any], _: Watch, send: Send) -> None:
     """Send the number of devices, the number of the default one, and the outcome of each use."""
     kind = request["kind"]
-    devices = [each for each in devmod.devices() if each.kind == kind]
+    devices = devmod.devices(kind)
     send({"devices": len(devices)})
     if len(devices) < 2:
         return

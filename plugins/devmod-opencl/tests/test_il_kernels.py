@@ -31,7 +31,7 @@ def target(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
         "DEVMOD_OPENCL_TRIAL", "0"
     )  # a trial builds everything once more; test_il.py has the tests of it
     name: str = request.param
-    devices = [each for each in devmod.devices() if each.kind == "opencl"]
+    devices = devmod.devices("opencl")
     if not devices:
         pytest.skip("there is no OpenCL device")
     if name == "SPIR-V" and not any("SPIR-V" in each.handle.il_version for each in devices):
@@ -370,10 +370,7 @@ kernel void k(global const float4 *v, global const int *n, global const half *h)
 
 
 def test_print(capfd: pytest.CaptureFixture[str]) -> None:
-    if not any(
-        each.kind == "opencl" and each.index == 0 and "fp16" in each.features
-        for each in devmod.devices()
-    ):
+    if not any(each.index == 0 and "fp16" in each.features for each in devmod.devices("opencl")):
         pytest.skip("there is no OpenCL device, or the first has no half")
     v, n, h = (
         np.array([[1, -2.5, 3, 4]], "float32"),
@@ -426,10 +423,8 @@ def directed(exact: Fraction, dtype: type[np.floating[Any]], mode: str) -> Any:
 
 def test_conversions_with_a_rounding() -> None:
     if not any(
-        each.kind == "opencl"
-        and {"fp16", "fp64"} <= each.features
-        and "SPIR-V" in each.handle.il_version
-        for each in devmod.devices()
+        {"fp16", "fp64"} <= each.features and "SPIR-V" in each.handle.il_version
+        for each in devmod.devices("opencl")
     ):
         pytest.skip(
             "no OpenCL device here takes SPIR-V with half and double: pip install 'devmod-opencl[intel]'"

@@ -94,7 +94,7 @@ def test_a_large_array_of_empty_is_not_copied(kernels: Any) -> None:
 
 VECTORS = f"""
 import sys, numpy as np, devmod
-for device in [each for each in devmod.devices() if each.kind == "opencl"]:
+for device in devmod.devices("opencl"):
     for name, width in (("wide", 16), ("cast", 8)):
         f = devmod.load(sys.argv[1])[name].on(device)
         for offset in (0, 4, 16, 64, 128):

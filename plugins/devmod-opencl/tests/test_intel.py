@@ -16,7 +16,7 @@ import devmod
 from devmod_opencl import _driver, _intel
 from devmod_opencl._device import OpenCLDevice
 
-LIST = "import devmod\nfor each in devmod.devices():\n    if each.kind == 'opencl': print(each.index, each.platform)"
+LIST = "import devmod\nfor each in devmod.devices('opencl'): print(each.index, each.platform)"
 #: No variable of the user chooses drivers or libraries.
 UNSET = {
     **dict.fromkeys(_intel.LOADER_VARIABLES, ""),
@@ -79,7 +79,7 @@ def test_the_driver_that_the_user_chooses_is_not_listed_twice(
 def test_the_wheel_is_not_opened_where_the_loader_lists_the_runtime(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    handles = [each.handle for each in devmod.devices() if isinstance(each, OpenCLDevice)]
+    handles = [each.handle for each in devmod.devices("opencl") if isinstance(each, OpenCLDevice)]
     if all(handle.platform.name != "Intel(R) OpenCL" for handle in handles):
         pytest.skip("the environment chooses other drivers")
     monkeypatch.setattr(

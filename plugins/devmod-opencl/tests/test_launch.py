@@ -545,7 +545,7 @@ TWO_DEVICES = """
 import devmod
 from backend_checks import check_two_devices
 from opencl_kernels import adder
-devices = [each for each in devmod.devices() if each.kind == "opencl" and each.platform == "Portable Computing Language"]
+devices = [each for each in devmod.devices("opencl") if each.platform == "Portable Computing Language"]
 assert [each.index - devices[0].index for each in devices] == [0, 1], devices
 check_two_devices(adder()["add"], *devices, grid=1, block=64)
 """

@@ -149,11 +149,10 @@ import sys
 import numpy as np, devmod
 text = "kernel void one(global int *y) { y[get_global_id(0)] = 1; }"
 f = devmod.compile(text, "opencl", block=1)["one"]
-for device in devmod.devices():
-    if device.kind == "opencl":
-        y = np.zeros(8, "int32")
-        f.on(device)(y, threads=8)
-        print(device.index, set(y.tolist()))
+for device in devmod.devices("opencl"):
+    y = np.zeros(8, "int32")
+    f.on(device)(y, threads=8)
+    print(device.index, set(y.tolist()))
 """
 
 

@@ -1023,7 +1023,7 @@ TWO_DEVICES = """
 import devmod
 from backend_checks import check_two_devices
 from vulkan_kernels import SLOW, adder, is_done, kernel
-devices = [each for each in devmod.devices() if each.kind == "vulkan"]
+devices = devmod.devices("vulkan")
 assert [each.index for each in devices] == [0, 1], devices
 check_two_devices(adder()["add"], *devices, grid=1)
 kernel(SLOW)(devices[0].zeros(256, "uint32"), 60_000, grid=256)

@@ -690,7 +690,7 @@ for call in (lambda: module["add"], lambda: devmod.device("webgpu")):
         call()
     except devmod.DeviceNotFoundError as error:
         print(error)
-print([each for each in devmod.devices() if each.kind == "webgpu"])
+print(devmod.devices("webgpu"))
 """
 
 
@@ -708,7 +708,7 @@ from backend_checks import check_two_devices
 from devmod_webgpu import _driver
 _driver._LAST = ()
 from webgpu_shaders import adder
-devices = [each for each in devmod.devices() if each.kind == "webgpu"]
+devices = devmod.devices("webgpu")
 if len(devices) < 2:
     print("one")
     raise SystemExit

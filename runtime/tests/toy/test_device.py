@@ -237,6 +237,23 @@ def test_devices_are_ordered_by_kind(
     register("devmod.device", "toy", lambda: toy.DEVICES)
     register("devmod.device", "another", lambda: other)
     assert devmod.devices() == [other, *devices]
+    assert devmod.devices("toy", "another") == [other, *devices]
+
+
+def test_the_devices_of_some_kinds_load_no_other_driver(
+    register: Callable[..., None], devices: list[toy.ToyDevice]
+) -> None:
+    register("devmod.device", "toy", lambda: toy.DEVICES)
+    register("devmod.device", "another", lambda: pytest.fail("its driver is loaded"))
+    assert devmod.devices("toy") == devices
+    assert devmod.devices("metal", "toy") == devices
+    for kind, problem in (
+        ("toyy", "unknown kind 'toyy'. Did you mean 'toy'?"),
+        (["toy"], "expected kinds, got ['toy']"),
+    ):
+        with pytest.raises(devmod.ArgumentError) as caught:
+            devmod.devices(kind)  # type: ignore[arg-type]
+        assert str(caught.value) == f"devices: {problem}"
 
 
 def test_a_kind_may_include_the_number_of_the_device(

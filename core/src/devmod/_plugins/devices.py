@@ -100,10 +100,9 @@ def default_device(kind: str) -> Device | None:
             raise _invalid(
                 f"it has two devices of kind {name!r}: {name}:{numbers[name]} and {item}"
             )
-        is_known = registry.is_claimed("devmod.targets", name) or registry.is_claimed(GROUP, name)
-        if not is_known:
-            kinds = [*registry.registered("devmod.targets"), *registry.registered(GROUP)]
-            raise _invalid(f"unknown kind {name!r}{did_you_mean(name, kinds)}")
+        problem = _unknown_kind(name)
+        if problem:
+            raise _invalid(problem)
         numbers[name] = int(number)
     index = numbers.get(kind)
     if index is None:
@@ -116,6 +115,14 @@ def _invalid(problem: str) -> FormatError:
     return FormatError(
         f"the environment variable {VARIABLE} is {environment_text(VARIABLE)!r}: {problem}"
     )
+
+
+def _unknown_kind(name: str) -> str:
+    """Return the words about a kind that nothing names, else ""."""
+    if registry.is_claimed("devmod.targets", name) or registry.is_claimed(GROUP, name):
+        return ""
+    kinds = [*registry.registered("devmod.targets"), *registry.registered(GROUP)]
+    return f"unknown kind {name!r}{did_you_mean(name, kinds)}"
 
 
 def _is_index(text: str) -> bool:
@@ -132,14 +139,30 @@ def _device(kind: str, index: int, why: str = "") -> Device:
     )
 
 
-def devices() -> list[Device]:
+def devices(*kinds: str) -> list[Device]:
     """Return all devices of all installed kinds, ordered by kind and number.
 
     A kind without a driver or a device adds none. A broken plugin, or a driver that raises an
     exception of its own, adds none either and issues a RuntimeWarning; the devices of the other
     kinds are returned.
+
+    Parameters
+    ----------
+    *kinds
+        Return the devices of these kinds alone, such as "opencl"; no other driver is loaded.
+
+    Raises
+    ------
+    ArgumentError
+        A kind is unknown.
     """
-    return devices_of_kinds(registry.registered(GROUP))
+    for each in kinds:
+        if not isinstance(each, str):
+            raise ArgumentError(f"devices: expected kinds, got {each!r}", argument="kinds")
+        problem = _unknown_kind(each)
+        if problem:
+            raise ArgumentError(f"devices: {problem}", argument="kinds")
+    return devices_of_kinds(kinds or registry.registered(GROUP))
 
 
 def devices_of_kinds(kinds: Iterable[str]) -> list[Device]:

@@ -20,6 +20,7 @@ from devmod.errors import (
     describe_error,
     pip_install,
 )
+from devmod.targets import KINDS
 from devmod.worker import Worker, answer_writer
 
 if TYPE_CHECKING:
@@ -97,13 +98,11 @@ def check_devices(
     """Compare the results of a program on each device with those of tinygrad, and return lines
     about what was compared. `run` returns why a device cannot run it, or "" and the results.
     """
-    kinds = {each.kind for each in walk(module)}
+    kinds = {each.kind for each in walk(module)}.intersection(KINDS)
     lines = []
     checked = []
     differences: list[tuple[float, float, float]] = []
-    for device in devmod.devices():
-        if device.kind not in kinds:
-            continue
+    for device in devmod.devices(*kinds):
         label = f"{device.kind}:{device.index}"
         problem, results = run(label)
         if problem:
