@@ -33,9 +33,11 @@ CORE_ALONE = {"R25-fallback", "R28"}
 NEED_DEVICES = (
     *("R33-devices", "R33-on", "R33-several", "R37-bind", "R37-copies", "R37-current"),
     *(
+        "R37-deleted",
         "R37-device",
         "R37-dlpack",
         "R37-elapsed",
+        "R37-events",
         "R37-in-place",
         "R37-memory",
         "R37-result",

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import devmod
-from devmod import Device, Event, Function, Module
+from devmod import Device, Function, Module
 from devmod.backend import payload_of
 from devmod_conformance._rows._tools import run_in_threads as run_in_threads
 from devmod_conformance._sampling import sample_image as sample_image
@@ -69,42 +69,6 @@ def check_scalar(call: Callable[[Any, Any], object], dtype: str, size: int = 4) 
         x = np.zeros(size, dtype)
         call(x, x.dtype.type(value))
         np.testing.assert_array_equal(x, np.full(size, value, dtype))
-
-
-def check_deleted_streams(device: Device, add: Function, **shape: Any) -> None:
-    """Check that a copy to the host waits for launches in streams that are deleted."""
-    a, b, c = make_arrays(device)
-    for _ in range(3):
-        c.copy_from(np.zeros(64, "float32"))
-        stream = device.stream()
-        for _ in range(20):
-            add(a, b, c, 64, **shape, stream=stream)
-        del stream
-        np.testing.assert_array_equal(c.numpy(), np.arange(64) + 1)
-
-
-def check_foreign_events(device: Device) -> None:
-    """Check that a stream and an event of a device refuse an event of another backend."""
-
-    class OtherEvent(Event):
-        def synchronize(self) -> None: ...
-
-        def elapsed(self, earlier: Event) -> float:
-            return 0.0
-
-        def __repr__(self) -> str:
-            return "another event"
-
-    check_error(
-        devmod.ArgumentError,
-        lambda: device.stream().wait(OtherEvent()),
-        f"a stream of {device} cannot wait for another event, which is not an event of kind {device.kind}",
-    )
-    check_error(
-        devmod.ArgumentError,
-        lambda: device.stream().record().elapsed(OtherEvent()),
-        f"elapsed takes an event of {device}, not another event",
-    )
 
 
 def check_two_devices(add: Function, first: Device, second: Device, **shape: Any) -> None:

@@ -14,9 +14,7 @@ from weakref import ref
 import numpy as np
 import pytest
 from backend_checks import (
-    check_deleted_streams,
     check_error,
-    check_foreign_events,
     make_arrays,
     run_in_threads,
 )
@@ -156,12 +154,6 @@ def test_a_call_returns_what_the_function_returns(device: Any, dtype: str, value
     assert result == value
     assert type(result) is type(value)
     assert function[name](device.from_numpy(x)) == value
-
-
-@pytest.mark.row("R34")
-def test_streams_and_events(device: Any) -> None:
-    check_foreign_events(device)
-    check_deleted_streams(device, module()["add"])
 
 
 def test_a_batch_runs_in_order_and_a_read_waits_for_it(device: Any) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import metal_double
 import numpy as np
 import pytest
-from backend_checks import check_foreign_events, host_arrays, run_in_threads
+from backend_checks import host_arrays, run_in_threads
 from metal_kernels import ADD, CONSTANTS, adder, kernel
 
 import devmod
@@ -279,10 +279,6 @@ def test_a_local_default_is_rounded_to_the_step_of_metal(double: Any) -> None:
         "devmod.Local arguments and the kernel's own memory need 32832 bytes"
     )
     assert [call[-3] for call in launches(double)] == [((0, 32),), ((0, 48),)]
-
-
-def test_events_of_another_backend_are_refused(device: Any) -> None:
-    check_foreign_events(device)
 
 
 def test_the_time_of_an_event_is_the_end_of_all_commands_before_it(

@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 from backend_checks import (
-    check_deleted_streams,
-    check_foreign_events,
     host_arrays,
     run_python,
 )
@@ -499,14 +497,6 @@ def test_a_stream_waits_for_the_event_of_another_one(device: Any) -> None:
         gate.set_status(cl.command_execution_status.COMPLETE)
     second.synchronize()
     assert x.numpy().tolist() == [6.0] * 64
-
-
-def test_a_copy_waits_for_launches_in_deleted_streams(device: Any, add: Any) -> None:
-    check_deleted_streams(device, add, grid=1, block=64)
-
-
-def test_events_of_another_backend_are_refused(device: Any) -> None:
-    check_foreign_events(device)
 
 
 def test_errors_of_the_driver_are_launch_errors(

@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 from backend_checks import (
-    check_deleted_streams,
-    check_foreign_events,
     check_scalar,
     host_arrays,
     run_in_threads,
@@ -812,10 +810,6 @@ def test_the_time_between_events_waits_for_both(is_reversed: bool, device: Any) 
     assert (seconds < 0) == is_reversed
 
 
-def test_reading_waits_for_collected_streams(device: Any, add: Any) -> None:
-    check_deleted_streams(device, add, grid=1)
-
-
 def test_a_stream_uses_the_semaphore_of_a_collected_one(device: Any, add: Any) -> None:
     """Mesa hangs if a semaphore is destroyed at once when its last value is seen."""
     a, b, c = (device.from_numpy(each) for each in host_arrays())
@@ -901,10 +895,6 @@ def semaphores(logical: Any) -> set[Any]:
 
 def pipelines(logical: Any) -> int:
     return sum(function == "vkDestroyPipeline" for function, _ in logical._owned)
-
-
-def test_events_of_another_backend_are_refused(device: Any) -> None:
-    check_foreign_events(device)
 
 
 @pytest.mark.row("R32")

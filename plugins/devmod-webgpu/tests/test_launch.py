@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from backend_checks import check_foreign_events, check_scalar, host_arrays, run_python
+from backend_checks import check_scalar, host_arrays, run_python
 from tvm_vectors import check_matmul, check_vadd, only_function
 from webgpu_shaders import ADD, ALONE, adder, function
 
@@ -601,10 +601,6 @@ def test_without_timestamps(device: Any, add: Any, monkeypatch: pytest.MonkeyPat
     assert (
         0 < add.bind(*(device.from_numpy(each) for each in host_arrays()), 64, grid=1).time() < 10
     )
-
-
-def test_events_of_another_backend_are_refused(device: Any) -> None:
-    check_foreign_events(device)
 
 
 # -- devices

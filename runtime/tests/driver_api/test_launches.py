@@ -281,8 +281,10 @@ def test_calls_of_every_form(device: Any, vendor: Vendor, executes: None) -> Non
         "R34-threads",
         "R37-bind",
         "R37-current",
+        "R37-deleted",
         "R37-device",
         "R37-elapsed",
+        "R37-events",
         "R37-nothing",
         "R37-stream",
     )

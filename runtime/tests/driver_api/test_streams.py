@@ -8,23 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from backend_checks import check_deleted_streams, check_foreign_events, run_in_threads
+from backend_checks import run_in_threads
 from interruptible import HANGS
 from vendor import Vendor
 
 import devmod
 from devmod_runtime import _uninterrupted
 from devmod_simulators import StandinDriver
-
-
-@pytest.mark.volume_but("cuda-ctypes", "cuda-pycuda")
-@pytest.mark.each_driver
-def test_deleted_streams(device: Any, add: Any) -> None:
-    check_deleted_streams(device, add, grid=1, block=64)
-
-
-def test_foreign_events(device: Any) -> None:
-    check_foreign_events(device)
 
 
 def test_the_default_stream(device: Any, vendor: Vendor) -> None:

@@ -17,6 +17,7 @@ from support import NUMBERS, SHAPES, needs_dlpack_1
 import devmod
 from devmod._arrays.host_array import HostArray
 from devmod._values.dtypes import ConversionError
+from devmod_runtime import check_earlier_event, check_event
 from devmod_runtime._launch.scalars import packer
 
 
@@ -254,6 +255,26 @@ def test_the_devices_of_some_kinds_load_no_other_driver(
         with pytest.raises(devmod.ArgumentError) as caught:
             devmod.devices(kind)  # type: ignore[arg-type]
         assert str(caught.value) == f"devices: {problem}"
+
+
+def test_the_errors_about_events_of_others_have_these_words(devices: list[toy.ToyDevice]) -> None:
+    class OtherEvent(toy.ToyEvent):
+        def __repr__(self) -> str:
+            return "another event"
+
+    for check, text in (
+        (
+            check_event,
+            "a stream of toy device 0 (toy number 0) cannot wait for another event, which is not an event of kind toy",
+        ),
+        (
+            check_earlier_event,
+            "elapsed takes an event of toy device 0 (toy number 0), not another event",
+        ),
+    ):
+        with pytest.raises(devmod.ArgumentError) as caught:
+            check(OtherEvent(0), type("ItsEvent", (), {}), devices[0])  # type: ignore[operator]
+        assert str(caught.value) == text
 
 
 def test_a_kind_may_include_the_number_of_the_device(

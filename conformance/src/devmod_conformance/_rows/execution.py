@@ -277,6 +277,42 @@ def streams(case: Conformance) -> None:
         )
 
 
+class _OtherEvent(devmod.Event):
+    """An event of another backend."""
+
+    def synchronize(self) -> None:
+        pass
+
+    def elapsed(self, earlier: devmod.Event) -> float:
+        return 0.0
+
+
+@row("R37-events")
+def foreign_events(case: Conformance) -> None:
+    """Stream.wait and Event.elapsed refuse an event of another backend by an ArgumentError."""
+    stream = default_device(case).stream()
+    own = stream.record()
+    for name, call in (("Stream.wait", stream.wait), ("Event.elapsed", own.elapsed)):
+        subject = f"{name} with an event of another backend"
+        with expect_error(devmod.ArgumentError, subject) as caught:
+            call(_OtherEvent())
+        require_equal(caught[0].kind, case.kind, f"the kind in the error of {subject}")
+
+
+@row("R37-deleted")
+def deleted_streams(case: Conformance) -> None:
+    """A copy to the host waits for the launches of a stream that is deleted."""
+    device = default_device(case)
+    for _, call, function in called_functions(case):
+        arrays = to_device(device, call.make_arguments())
+        with device_turn(case.kind):
+            stream = device.stream()
+            for _ in range(2):
+                function(*arrays, **call.keywords, stream=stream)
+            del stream
+        compare_arrays(call, to_host(arrays), _twice(call), "on a stream that is deleted")
+
+
 @row("R37-result")
 def results(case: Conformance) -> None:
     """A function that returns a value returns it from the call, with host and with device arrays.

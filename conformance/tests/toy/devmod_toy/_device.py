@@ -5,7 +5,7 @@ import time
 
 import devmod
 from devmod.backend import Once
-from devmod_runtime import check_extent
+from devmod_runtime import check_earlier_event, check_event, check_extent
 
 
 def driver():
@@ -19,6 +19,8 @@ def driver():
 
 
 class ToyEvent(devmod.Event):
+    device = None
+
     def __init__(self):
         self.at = time.monotonic()
 
@@ -26,7 +28,7 @@ class ToyEvent(devmod.Event):
         pass
 
     def elapsed(self, earlier):
-        return self.at - earlier.at
+        return self.at - check_earlier_event(earlier, ToyEvent, self.device).at
 
 
 class ToyStream(devmod.Stream):
@@ -37,10 +39,12 @@ class ToyStream(devmod.Stream):
         pass
 
     def record(self):
-        return ToyEvent()
+        event = ToyEvent()
+        event.device = self.device
+        return event
 
     def wait(self, event):
-        pass
+        check_event(event, ToyEvent, self.device)
 
 
 class ToyDevice(devmod.Device):

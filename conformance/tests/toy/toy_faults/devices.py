@@ -307,6 +307,47 @@ def unsigned_time(before, self, earlier):
     return abs(before(self, earlier))
 
 
+OTHER = "with an event of another backend: expected ArgumentError, "
+
+
+@replaces(
+    ToyStream,
+    "wait",
+    "R37-events",
+    reason=f"Stream.wait {OTHER}but no error was raised",
+)
+def waits_for_others(before, self, event):
+    """A stream waits for any event."""
+
+
+@replaces(ToyEvent, "elapsed", "R37-events", reason=f"Event.elapsed {OTHER}got AttributeError: …")
+def time_of_others(before, self, earlier):
+    """An event measures the time from any event."""
+    return self.at - earlier.at
+
+
+@replaces(
+    ToyKernel,
+    "caller",
+    "R37-deleted",
+    reason="'axpy' on a stream that is deleted: argument 2 is wrong in …",
+)
+def lost_launches(before, self, stream, shape):
+    """The launches of a stream that nothing waits for are lost with it."""
+    run = before(self, stream, shape)
+    if stream is stream.device.default_stream:
+        return run
+    stream.queue = getattr(stream, "queue", [])
+    return lambda values: stream.queue.append(lambda: run(values))
+
+
+@lost_launches.replaces(ToyStream, "record")
+def _(before, self):
+    for each in self.__dict__.pop("queue", []):
+        each()
+    return before(self)
+
+
 @replaces(ToyEvent, "elapsed", "R37-elapsed", reason=IDLE + "0.001")
 def constant_time(before, self, earlier):
     """The time between two events is a constant."""
