@@ -98,7 +98,8 @@ def test_a_model_is_checked_and_written(
     first_bytes = Path("small.devmod").read_bytes()
     monkeypatch.setenv("PYTHONHASHSEED", "77")
     monkeypatch.setenv("DEBUG", "4")
-    assert call(capsys, "onnx", "small.onnx", "-t", "opencl", "-t", "webgpu", "-q")[:2] == (0, "")
+    words = ("onnx", "small.onnx", "-t", "opencl", "-t", "webgpu", "-q", "--no-check")
+    assert call(capsys, *words)[:2] == (0, "")
     assert Path("small.devmod").read_bytes() == first_bytes
 
 
@@ -174,7 +175,9 @@ def test_nodes_that_compute_with_a_length_that_a_call_chooses(
         constants,
     )
     status, out, err = call(
-        capsys, "onnx", "shapes.onnx", "-t", "opencl", "--dim", "n=2..9", "--dim", "batch=1..2"
+        capsys,
+        *("onnx", "shapes.onnx", "-t", "opencl", "--no-check"),
+        *("--dim", "n=2..9", "--dim", "batch=1..2"),
     )
     assert (status, err) == (0, "")
     assert (
@@ -246,6 +249,7 @@ def test_names_that_calls_and_expressions_have(
     inputs = {each: (FLOAT, ["ceildiv", 4]) for each in ("max", "device", "constants", "state")}
     write(tmp_path / "min.onnx", nodes, inputs, ["min"])
     words = ("onnx", "min.onnx", "-t", "opencl", "-t", "webgpu", "--dim", "ceildiv=1..3")
+    words += ("--no-check",)
     status, out, err = call(capsys, *words)
     note = "devmod: note: the program is _min, since min is reserved for calls and expressions\n"
     assert (status, err) == (0, note)
@@ -284,7 +288,8 @@ def test_a_call_with_another_batch_learns_how_to_make_the_file(
         str(caught.value)
         == "the opencl program 'small': the argument 'x_in' has the shape (1, 9); dimension 2 is 9, and expected is 8"
     )
-    assert call(capsys, "onnx", "small.onnx", "-t", "opencl", "-q", "--dim", "batch=1..9")[0] == 0
+    words = ("onnx", "small.onnx", "-t", "opencl", "--no-check", "-q", "--dim", "batch=1..9")
+    assert call(capsys, *words)[0] == 0
     x = RANDOM.standard_normal((9, 8)).astype(np.float32)
     np.testing.assert_allclose(
         devmod.load("small.devmod")["small"](x), expected(x), rtol=1e-5, atol=1e-6
@@ -389,7 +394,7 @@ def test_a_node_leaves_its_input_as_it_was(
     indices = onnx.numpy_helper.from_array(np.array([[1], [3]]), "i")
     inputs = {"x": (FLOAT, [4, 3]), "u": (FLOAT, [2, 3])}
     write(tmp_path / "s.onnx", nodes, inputs, ["y", "z"], [indices])
-    assert call(capsys, "onnx", "s.onnx", "-t", "opencl")[::2] == (0, "")
+    assert call(capsys, "onnx", "s.onnx", "-t", "opencl", "--no-check")[::2] == (0, "")
     x, u = (RANDOM.standard_normal(shape).astype(np.float32) for _, shape in inputs.values())
     y = x.copy()
     y[[1, 3]] = u

@@ -373,8 +373,8 @@ def child(many: int, **environment: str) -> str:
     return run_python(
         f"import hashlib, numpy, devmod\nfrom devmod.interop import tinygrad as interop\ninterop._MANY = {many}\nwith interop.cpu():\n"
         "    from tinygrad import Tensor\n    w = Tensor(numpy.arange(64, dtype='float32').reshape(8, 8)).realize()\n"
-        "    f = lambda x: ((x @ w).softmax() @ w.exp().contiguous(), x.sum(), x.max_pool2d(2), x.argmax())\n"
-        "    module = interop.export(f, Tensor.empty(1, 1, 8, 8), targets=['opencl', 'webgpu', 'metal'], name='f')\n"
+        "    f = lambda x: ((x @ w).softmax() @ w.exp().contiguous(), x.sum(), x.argmax())\n"
+        "    module = interop.export(f, Tensor.empty(1, 1, 8, 8), targets=['opencl', 'metal'], name='f')\n"
         "print(hashlib.sha256(devmod.dumps(module)).hexdigest())",
         **environment,
     )

@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),
     pytest.mark.xdist_group("dask"),
 ]  # distributed's own warnings
-WORKERS = 3
+WORKERS = 2
 
 
 @pytest.fixture(scope="module")
