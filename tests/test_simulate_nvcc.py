@@ -244,7 +244,7 @@ def test_a_program_has_the_default_stream_that_it_is_compiled_for(
     program = str(tmp_path / "streams")
     source = str(PROGRAMS / "streams.cu")
     command = f"{nvcc} -default-stream {streams} {source} -o {program} && {program}"
-    expected = f"{found}\n60 10 7\n32 1024 cudaSuccess\n"
+    expected = f"{found}\n60 10 7\n31 0 6.5\n32 1024 cudaSuccess\n"
     assert simulate("sh", "-c", command) == expected
 
 

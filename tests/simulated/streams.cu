@@ -1,4 +1,5 @@
-// What depends on the default stream, textures of memory and of an array, a graph and occupancy.
+// What depends on the default stream, textures of memory and of an array, a graph, registered memory
+// and occupancy.
 #include <cstdio>
 
 __global__ void read(cudaTextureObject_t linear, cudaTextureObject_t pitched,
@@ -73,6 +74,15 @@ int main()
     cudaMemcpyAsync(sums, out, sizeof sums, cudaMemcpyDeviceToHost, stream);
     cudaStreamSynchronize(stream);
     std::printf("%g %g %g\n", sums[0], sums[1], sums[2]);
+
+    float mapped[3] = {1, 2, 3}, *place;
+    cudaHostRegister(mapped, sizeof mapped, cudaHostRegisterMapped);
+    cudaHostGetDevicePointer(&place, mapped, 0);
+    read<<<1, 1>>>(first, second, third, place);
+    cudaMemset(place + 1, 0, sizeof *place);
+    cudaDeviceSynchronize();
+    std::printf("%g %g %g\n", mapped[0], mapped[1], mapped[2]);
+    cudaHostUnregister(mapped);
 
     int grid, block;
     cudaOccupancyMaxPotentialBlockSize(&grid, &block, read);

@@ -102,9 +102,11 @@ def test_attributes_say_what_a_pointer_is(calls: Runtime) -> None:
     pinned = calls.make("cudaMallocHost", 16)
     managed = calls.make("cudaMallocManaged", 16, 1)
     known = ctypes.addressof(registered)
+    mapped = calls.make("cudaHostGetDevicePointer", registered, 0)
+    assert mapped != known  # kernels run in a process of their own
     expected = {
         ctypes.addressof(own): (0, -2, None, ctypes.addressof(own)),
-        known: (1, 0, known, known),
+        known: (1, 0, mapped, known),
         pinned: (1, 0, pinned, pinned),
         device: (2, 0, device, None),
         managed: (3, 0, managed, managed),

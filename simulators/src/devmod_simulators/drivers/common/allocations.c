@@ -1,24 +1,32 @@
 /* Memory: device, pitched, managed, pinned and registered allocations. */
 #include "driver.h"
 
+#include <string.h>
+
 enum { REGISTRATIONS = 256 };
 
 static struct {
     const char *start;
     size_t size;
+    uint64_t copy; /* the start of its mirror, or 0 */
 } registered[REGISTRATIONS];
 
 static uint64_t pinned_limit(void) {
     return setting_number("host_memory", UINT64_C(4) << 30);
 }
 
-bool is_registered(uint64_t address, size_t size) {
+/* Return the number of the registration that has some bytes, or -1. */
+static int registration_of(uint64_t address, size_t size) {
     const char *pointer = (const char *)(uintptr_t)address;
     for (int i = 0; i < REGISTRATIONS; i++)
         if (registered[i].start && pointer >= registered[i].start && size <= registered[i].size &&
             (size_t)(pointer - registered[i].start) <= registered[i].size - size)
-            return true;
-    return false;
+            return i;
+    return -1;
+}
+
+bool is_registered(uint64_t address, size_t size) {
+    return registration_of(address, size) >= 0;
 }
 
 bool is_pinned(const void *address, size_t size) {
@@ -72,6 +80,55 @@ int memory_release(uint64_t address, bool host) {
     return result;
 }
 
+/* ---- mirrors: kernels run in a process of their own, which has not the registered memory, so a
+ * block of the arena stands for it once its device address is asked for
+ * ------------------------------------------------------------------------------------------------
+ */
+
+/* Return the mirror of a registration, or NULL. That of a context that ended is gone. */
+static Block *mirror_of(int number) {
+    Block *block = NULL;
+    if (registered[number].start && registered[number].copy)
+        block = arena_block(registered[number].copy, 1);
+    return block && (const char *)block->mirror == registered[number].start ? block : NULL;
+}
+
+int memory_device_address(uint64_t address, uint64_t *result) {
+    Context *context = current_context();
+    *result = address;
+    if (arena_block(address, 1))
+        return CODE_SUCCESS;
+    int number = registration_of(address, 1);
+    CHECK(number >= 0, CODE_INVALID_VALUE);
+    Block *block = mirror_of(number);
+    if (!block) {
+        TRY(arena_allocate(BLOCK_HOST, context->device, registered[number].size, pinned_limit(),
+                           context, &block));
+        block->internal = true;
+        block->mirror = (unsigned char *)(uintptr_t)registered[number].start;
+        registered[number].copy = block->start;
+        note_allocated(block);
+    }
+    *result = block->start + (address - (uintptr_t)registered[number].start);
+    return CODE_SUCCESS;
+}
+
+void mirrors_load(void) {
+    for (int i = 0; i < REGISTRATIONS; i++) {
+        const Block *block = mirror_of(i);
+        if (block)
+            memcpy(arena_view(block->start), block->mirror, block->size);
+    }
+}
+
+void mirrors_store(void) {
+    for (int i = 0; i < REGISTRATIONS; i++) {
+        const Block *block = mirror_of(i);
+        if (block)
+            memcpy(block->mirror, arena_view(block->start), block->size);
+    }
+}
+
 int memory_register(void *address, size_t size) {
     CHECK(address && size, CODE_INVALID_VALUE);
     CHECK(!is_pinned(address, 1), CODE_HOST_MEMORY_ALREADY_REGISTERED);
@@ -80,6 +137,7 @@ int memory_register(void *address, size_t size) {
             continue;
         registered[i].start = address;
         registered[i].size = size;
+        registered[i].copy = 0;
         return CODE_SUCCESS;
     }
     return CODE_OUT_OF_MEMORY;
@@ -90,6 +148,11 @@ int memory_unregister(void *address) {
         if (!address || registered[i].start != address)
             continue;
         int result = context_run(current_context());
+        Block *copy = mirror_of(i);
+        if (copy) {
+            note_freed(copy->start, note_freeing(copy));
+            arena_free(copy->start);
+        }
         registered[i].start = NULL;
         return result;
     }

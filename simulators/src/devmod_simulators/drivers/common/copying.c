@@ -18,7 +18,9 @@ unsigned char *memory_at(uint64_t address, size_t size) {
     if (!arena_contains(address))
         return (unsigned char *)(uintptr_t)address;
     Block *block = arena_block(address, size);
-    return block && block->live ? arena_view(address) : NULL;
+    if (!block || !block->live)
+        return NULL;
+    return block->mirror ? block->mirror + (address - block->start) : arena_view(address);
 }
 
 static void copy_rows(const Copy *copy, unsigned char *to, size_t to_pitch, size_t to_slice,

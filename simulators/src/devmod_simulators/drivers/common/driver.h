@@ -503,6 +503,11 @@ int memory_allocate(BlockKind kind, uint64_t size, unsigned flags, uint64_t *add
 int memory_release(uint64_t address, bool host);
 int memory_register(void *address, size_t size);
 int memory_unregister(void *address);
+/* Set *result to the address by which kernels access pinned or registered memory. */
+int memory_device_address(uint64_t address, uint64_t *result);
+/* Give kernels the registered memory that has such an address, and take it back. */
+void mirrors_load(void);
+void mirrors_store(void);
 int memory_info(size_t *free, size_t *total);
 /* Return the memory behind an address, or NULL if its allocation is gone. */
 unsigned char *memory_at(uint64_t address, size_t size);

@@ -70,7 +70,8 @@ typedef struct {
     bool read_mostly; /* advice for managed memory: places are devices, -1 the host, -2 none */
     int preferred, prefetched;
     unsigned accessed_by;
-    char *place; /* with checks: the line of the program that allocated it */
+    unsigned char *mirror; /* the registered memory that it stands for, or NULL */
+    char *place;           /* with checks: the line of the program that allocated it */
 } Block;
 
 /* Make the memfd and the mappings. Return whether it worked. */

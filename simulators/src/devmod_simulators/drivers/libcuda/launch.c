@@ -37,7 +37,9 @@ static int run_launch(Op *op) {
     put_ranges(&request, function->module->context, true);
     put_ranges(&request, function->module->context, false);
     bool checked = put_checks(&request);
+    mirrors_load();
     int code = worker_call(&request, &response, &message);
+    mirrors_store();
     if (checked)
         take_reports(&response);
     if (code) {

@@ -73,8 +73,10 @@ FORWARD(cuMemHostUnregister, CURRENT, memory_unregister(p), void *p)
 
 CUresult CUDAAPI cuMemHostGetDevicePointer(CUdeviceptr *pdptr, void *p, unsigned int Flags) {
     ENTER(CURRENT);
+    uint64_t address;
     CHECK(pdptr && !Flags && is_pinned(p, 1), CUDA_ERROR_INVALID_VALUE);
-    *pdptr = (uintptr_t)p;
+    TRY(memory_device_address((uintptr_t)p, &address));
+    *pdptr = address;
     return CUDA_SUCCESS;
 }
 

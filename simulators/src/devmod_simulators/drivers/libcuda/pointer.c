@@ -6,6 +6,7 @@
 static CUresult attribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr) {
     Block *block = arena_block(ptr, 1);
     bool host = !block && is_registered(ptr, 1);
+    uint64_t address;
     CHECK(data, CUDA_ERROR_INVALID_VALUE);
     CHECK(block || host, CUDA_ERROR_INVALID_VALUE);
     switch (attribute) {
@@ -17,11 +18,14 @@ static CUresult attribute(void *data, CUpointer_attribute attribute, CUdeviceptr
             host || block->kind == BLOCK_HOST ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-        *(CUdeviceptr *)data = ptr;
+        TRY(memory_device_address(ptr, &address));
+        *(CUdeviceptr *)data = address;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
         CHECK(host || block->kind != BLOCK_DEVICE, CUDA_ERROR_INVALID_VALUE);
         *(void **)data = (void *)(uintptr_t)ptr;
+        if (block && block->mirror)
+            *(void **)data = block->mirror + (ptr - block->start);
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
         *(unsigned long long *)data = block ? block->number : 0;
