@@ -7,7 +7,17 @@ from ctypes import byref
 
 import pytest
 from cudart_calls import Dim3, Program
-from runtime_calls import INVALID_VALUE, ON_DEVICE, TO_DEVICE, TO_HOST, Runtime
+from runtime_calls import (
+    INVALID_VALUE,
+    ON_DEVICE,
+    TO_DEVICE,
+    TO_HOST,
+    ChannelFormat,
+    Copy3D,
+    Extent,
+    PitchedPointer,
+    Runtime,
+)
 
 pytestmark = pytest.mark.row("R55")
 KERNEL, COPY, FILL, HOST, GRAPH, EMPTY = range(6)  # cudaGraphNodeType
@@ -174,6 +184,23 @@ def test_nodes_copy_to_and_from_variables(calls: Runtime, graph: Graph, program:
     assert target.raw == b"new!"
     name = "cudaGraphMemcpyNodeSetParamsFromSymbol"
     assert getattr(calls, name)(node, target, table, 4, 13, TO_HOST) == INVALID_VALUE
+
+
+def test_a_node_returns_the_copy_that_it_does(calls: Runtime, graph: Graph) -> None:
+    form = ChannelFormat(16, 0, 0, 0, 1)
+    array = calls.make("cudaMallocArray", byref(form), 4, 2, 0)
+    data = ctypes.create_string_buffer(bytes(range(8)), 8)
+    source = PitchedPointer(ctypes.addressof(data), 4, 4, 2)
+    copy = Copy3D(source=source, target_array=array, extent=Extent(2, 2, 1), kind=TO_DEVICE)
+    copy.target_at.width = 1
+    node = graph.add("cudaGraphAddMemcpyNode", byref(copy))
+    found = Copy3D()
+    calls.check("cudaGraphMemcpyNodeGetParams", node, byref(found))
+    assert bytes(found) == bytes(copy)
+    graph.launch(graph.instantiate())
+    target = ctypes.create_string_buffer(8)
+    calls.check("cudaMemcpy2DFromArray", target, 4, array, 2, 0, 4, 2, TO_HOST)
+    assert target.raw == data.raw
 
 
 def test_edges_are_added_removed_and_found(calls: Runtime, graph: Graph) -> None:

@@ -134,12 +134,17 @@ def test_advice_and_prefetches_are_kept_for_managed_memory(calls: Runtime) -> No
     if calls.major == 13:
         where = (Location(1, 0), 0)
     calls.check("cudaMemPrefetchAsync", managed, 64, *where, 0)
+    first, second = ctypes.c_int(), ctypes.c_int()
     found = []
     for attribute in (1, 2, 3, 4):
         value = ctypes.c_int()
         calls.check("cudaMemRangeGetAttribute", byref(value), 4, attribute, managed, 64)
         found.append(value.value)
     assert found == [1, -1, -1, 0]
+    kinds, sizes = (ctypes.c_int * 2)(1, 2), (ctypes.c_size_t * 2)(4, 4)
+    places = (ctypes.c_void_p * 2)(*(ctypes.addressof(each) for each in (first, second)))
+    calls.check("cudaMemRangeGetAttributes", places, sizes, kinds, 2, managed, 64)
+    assert (first.value, second.value) == (1, -1)
     plain = calls.make("cudaMalloc", 64)
     assert calls.cudaMemPrefetchAsync(plain, 64, *where, 0) == INVALID_VALUE
 
@@ -196,3 +201,18 @@ def test_an_array_has_the_format_of_its_channels(calls: Runtime) -> None:
         code = calls.cudaMallocArray(byref(result), byref(wrong), 4, 4, 0)
         assert code == INVALID_CHANNEL_DESCRIPTOR
     calls.check("cudaFreeArray", array)
+
+
+def test_a_mipmapped_array_has_a_smaller_array_for_each_level(calls: Runtime) -> None:
+    form = ChannelFormat(8, 0, 0, 0, 1)
+    mipmap = calls.make("cudaMallocMipmappedArray", byref(form), Extent(8, 4, 0), 3, 0)
+    level = calls.make("cudaGetMipmappedArrayLevel", mipmap, 1)
+    extent = Extent()
+    calls.check("cudaArrayGetInfo", None, byref(extent), None, level)
+    assert bytes(extent) == bytes(Extent(4, 2, 0))
+    calls.check("cudaMemcpy2DToArray", level, 0, 0, TEXT, 4, 4, 2, TO_DEVICE)
+    target = ctypes.create_string_buffer(8)
+    calls.check("cudaMemcpy2DFromArray", target, 4, level, 0, 0, 4, 2, TO_HOST)
+    assert target.raw == TEXT[:8]
+    calls.check("cudaFreeMipmappedArray", mipmap)
+    calls.check("cudaFreeMipmappedArray", 0)

@@ -54,15 +54,43 @@ static cudaError_t form_of(CUarray_format format, unsigned channels,
     return cudaErrorInvalidChannelDescriptor;
 }
 
+static cudaError_t take_form(const struct cudaChannelFormatDesc *desc, struct cudaExtent extent,
+                             unsigned flags, CUDA_ARRAY3D_DESCRIPTOR *form) {
+    CHECK(desc, cudaErrorInvalidValue);
+    *form = (CUDA_ARRAY3D_DESCRIPTOR){
+        .Width = extent.width, .Height = extent.height, .Depth = extent.depth, .Flags = flags};
+    return runtime_format(desc, &form->Format, &form->NumChannels);
+}
+
 cudaError_t CUDARTAPI cudaMalloc3DArray(cudaArray_t *array,
                                         const struct cudaChannelFormatDesc *desc,
                                         struct cudaExtent extent, unsigned int flags) {
-    CUDA_ARRAY3D_DESCRIPTOR form = {
-        .Width = extent.width, .Height = extent.height, .Depth = extent.depth, .Flags = flags};
+    CUDA_ARRAY3D_DESCRIPTOR form;
     ENTER();
-    CHECK(array && desc, cudaErrorInvalidValue);
-    TRY(runtime_format(desc, &form.Format, &form.NumChannels));
+    TRY(take_form(desc, extent, flags, &form));
     FINISH(cuArray3DCreate((CUarray *)array, &form));
+}
+
+cudaError_t CUDARTAPI cudaMallocMipmappedArray(cudaMipmappedArray_t *mipmappedArray,
+                                               const struct cudaChannelFormatDesc *desc,
+                                               struct cudaExtent extent, unsigned int numLevels,
+                                               unsigned int flags) {
+    CUDA_ARRAY3D_DESCRIPTOR form;
+    ENTER();
+    TRY(take_form(desc, extent, flags, &form));
+    FINISH(cuMipmappedArrayCreate((CUmipmappedArray *)mipmappedArray, &form, numLevels));
+}
+
+FORWARD(cudaGetMipmappedArrayLevel,
+        cuMipmappedArrayGetLevel((CUarray *)levelArray, (CUmipmappedArray)(uintptr_t)mipmappedArray,
+                                 level),
+        cudaArray_t *levelArray, cudaMipmappedArray_const_t mipmappedArray, unsigned int level)
+
+cudaError_t CUDARTAPI cudaFreeMipmappedArray(cudaMipmappedArray_t mipmappedArray) {
+    ENTER();
+    if (!mipmappedArray)
+        return cudaSuccess;
+    FINISH(cuMipmappedArrayDestroy((CUmipmappedArray)mipmappedArray));
 }
 
 cudaError_t CUDARTAPI cudaMallocArray(cudaArray_t *array, const struct cudaChannelFormatDesc *desc,

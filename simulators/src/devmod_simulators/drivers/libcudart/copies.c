@@ -205,3 +205,12 @@ cudaError_t CUDARTAPI cudaMemcpyBatchAsync(void **dsts, void **srcs, size_t *siz
     return copy_batch(dsts, (const void *const *)srcs, sizes, count, stream);
 }
 #endif
+
+#if CUDART_VERSION >= 13050 /* earlier headers lack it */
+cudaError_t CUDARTAPI cudaMemcpyWithAttributesAsync(void *dst, const void *src, size_t size,
+                                                    struct cudaMemcpyAttributes *attr,
+                                                    cudaStream_t stream) {
+    (void)attr;
+    return copy_batch(&dst, &src, &size, 1, stream);
+}
+#endif

@@ -88,6 +88,8 @@ FORWARD(cudaGraphExecUpdate,
         cuGraphExecUpdate(hGraphExec, hGraph, (CUgraphExecUpdateResultInfo *)resultInfo),
         cudaGraphExec_t hGraphExec, cudaGraph_t hGraph, cudaGraphExecUpdateResultInfo *resultInfo)
 FORWARD(cudaGraphExecDestroy, cuGraphExecDestroy(graphExec), cudaGraphExec_t graphExec)
+FORWARD(cudaGraphExecGetFlags, cuGraphExecGetFlags(graphExec, (cuuint64_t *)flags),
+        cudaGraphExec_t graphExec, unsigned long long *flags)
 FORWARD(cudaGraphNodeSetEnabled, cuGraphNodeSetEnabled(hGraphExec, hNode, isEnabled),
         cudaGraphExec_t hGraphExec, cudaGraphNode_t hNode, unsigned int isEnabled)
 FORWARD(cudaGraphNodeGetEnabled, cuGraphNodeGetEnabled(hGraphExec, hNode, isEnabled),

@@ -116,6 +116,16 @@ FORWARD(cudaMemRangeGetAttribute,
         void *data, size_t dataSize, enum cudaMemRangeAttribute attribute, const void *devPtr,
         size_t count)
 
+cudaError_t CUDARTAPI cudaMemRangeGetAttributes(void **data, size_t *dataSizes,
+                                                enum cudaMemRangeAttribute *attributes,
+                                                size_t numAttributes, const void *devPtr,
+                                                size_t count) {
+    CHECK(data && dataSizes && attributes && numAttributes, cudaErrorInvalidValue);
+    for (size_t i = 0; i < numAttributes; i++)
+        TRY(cudaMemRangeGetAttribute(data[i], dataSizes[i], attributes[i], devPtr, count));
+    return cudaSuccess;
+}
+
 #if RUNTIME_MAJOR >= 13
 #define cudaMemAdvise_v2 cudaMemAdvise
 #else
