@@ -25,6 +25,7 @@ from xml.etree import ElementTree
 
 import build_pycuda
 from environments import ROOT, InstallError, install, kept
+from setup import fingerprint
 
 DATA = Path(__file__).with_suffix(".toml")
 FOLDER = ROOT / "build" / "peers-simulated"
@@ -87,7 +88,7 @@ def environment(name: str, suite: Suite) -> Path:
     def fill(python: Path) -> None:
         install(python, requirements, cached=True)
 
-    return kept(FOLDER / name, f"{sys.version}{requirements}", fill)
+    return kept(FOLDER / name, f"{sys.version}{requirements}{fingerprint()}", fill)
 
 
 def run_tests(suite: Suite, words: dict[str, str]) -> Results:
