@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -10,80 +11,23 @@ from typing import Any
 HOST_TO_HOST, TO_DEVICE, TO_HOST, ON_DEVICE, DEFAULT = range(5)
 #: cudaError_t.
 INVALID_VALUE = 1
-OUT_OF_MEMORY = 2
 INVALID_PITCH = 12
 INVALID_CHANNEL_DESCRIPTOR = 20
 INVALID_DIRECTION = 21
-INVALID_DEVICE = 101
-INVALID_HANDLE = 400
 NOT_READY = 600
 CAPTURE_UNSUPPORTED = 900
 
 
 class Extent(ctypes.Structure):
-    """cudaExtent, and cudaPos."""
+    """cudaExtent: width, height and depth."""
 
-    _fields_ = (
-        ("width", ctypes.c_size_t),
-        ("height", ctypes.c_size_t),
-        ("depth", ctypes.c_size_t),
-    )
+    _fields_ = (("sizes", ctypes.c_size_t * 3),)
 
 
 class PitchedPointer(ctypes.Structure):
-    """cudaPitchedPtr."""
+    """cudaPitchedPtr: address, pitch, width and height."""
 
-    _fields_ = (
-        ("pointer", ctypes.c_void_p),
-        ("pitch", ctypes.c_size_t),
-        ("width", ctypes.c_size_t),
-        ("height", ctypes.c_size_t),
-    )
-
-
-class Copy3D(ctypes.Structure):
-    """cudaMemcpy3DParms."""
-
-    _fields_ = (
-        ("source_array", ctypes.c_void_p),
-        ("source_at", Extent),
-        ("source", PitchedPointer),
-        ("target_array", ctypes.c_void_p),
-        ("target_at", Extent),
-        ("target", PitchedPointer),
-        ("extent", Extent),
-        ("kind", ctypes.c_int),
-    )
-
-
-class ChannelFormat(ctypes.Structure):
-    """cudaChannelFormatDesc."""
-
-    _fields_ = (
-        ("x", ctypes.c_int),
-        ("y", ctypes.c_int),
-        ("z", ctypes.c_int),
-        ("w", ctypes.c_int),
-        ("kind", ctypes.c_int),
-    )
-
-
-class PointerAttributes(ctypes.Structure):
-    """cudaPointerAttributes, which is longer in CUDA 13."""
-
-    _fields_ = (
-        ("type", ctypes.c_int),
-        ("device", ctypes.c_int),
-        ("device_pointer", ctypes.c_void_p),
-        ("host_pointer", ctypes.c_void_p),
-        ("reserved", ctypes.c_long * 8),
-    )
-
-
-class Location(ctypes.Structure):
-    """cudaMemLocation."""
-
-    _fields_ = (("type", ctypes.c_int), ("id", ctypes.c_int))
+    _fields_ = (("words", ctypes.c_size_t * 4),)
 
 
 class Runtime:
@@ -110,11 +54,19 @@ class Runtime:
         """Call a function that succeeds."""
         assert (getattr(self, name)(*arguments), name) == (0, name)
 
+    def get(self, name: str, *arguments: Any, form: str = "i") -> tuple[Any, ...]:
+        """Return what a function writes where the argument is `...`."""
+        place = ctypes.create_string_buffer(256)
+        values = []
+        for each in arguments:
+            values.append(place if each is ... else each)
+        self.check(name, *values)
+        return struct.unpack_from(form, place)
+
     def make(self, name: str, *arguments: Any) -> int:
         """Return the pointer or the handle that a function sets with its first parameter."""
-        result = ctypes.c_void_p()
-        self.check(name, ctypes.byref(result), *arguments)
-        return result.value or 0
+        (result,) = self.get(name, ..., *arguments, form="Q")
+        return int(result)
 
     def upload(self, data: bytes) -> int:
         """Return device memory with some bytes."""

@@ -82,38 +82,3 @@ cudaError_t runtime_copy(CUDA_MEMCPY3D *copy, const struct cudaMemcpy3DParms *p)
     copy->WidthInBytes = p->extent.width * (from_texel > to_texel ? from_texel : to_texel);
     return cudaSuccess;
 }
-
-static enum cudaMemcpyKind kind_of(CUmemorytype to, CUmemorytype from) {
-    if (from == CU_MEMORYTYPE_HOST)
-        return to == CU_MEMORYTYPE_HOST ? cudaMemcpyHostToHost : cudaMemcpyHostToDevice;
-    return to == CU_MEMORYTYPE_HOST ? cudaMemcpyDeviceToHost : cudaMemcpyDeviceToDevice;
-}
-
-cudaError_t runtime_copy_params(const CUDA_MEMCPY3D *copy, struct cudaMemcpy3DParms *p) {
-    size_t from_texel = 1;
-    size_t to_texel = 1;
-    *p = (struct cudaMemcpy3DParms){.kind = kind_of(copy->dstMemoryType, copy->srcMemoryType)};
-    if (copy->srcMemoryType == CU_MEMORYTYPE_ARRAY) {
-        TRY(runtime_texel(copy->srcArray, &from_texel));
-        p->srcArray = (cudaArray_t)copy->srcArray;
-    } else {
-        bool of_host = copy->srcMemoryType == CU_MEMORYTYPE_HOST;
-        void *address = of_host ? (void *)(uintptr_t)copy->srcHost : (void *)copy->srcDevice;
-        p->srcPtr =
-            (struct cudaPitchedPtr){address, copy->srcPitch, copy->WidthInBytes, copy->srcHeight};
-    }
-    if (copy->dstMemoryType == CU_MEMORYTYPE_ARRAY) {
-        TRY(runtime_texel(copy->dstArray, &to_texel));
-        p->dstArray = (cudaArray_t)copy->dstArray;
-    } else {
-        bool of_host = copy->dstMemoryType == CU_MEMORYTYPE_HOST;
-        void *address = of_host ? copy->dstHost : (void *)copy->dstDevice;
-        p->dstPtr =
-            (struct cudaPitchedPtr){address, copy->dstPitch, copy->WidthInBytes, copy->dstHeight};
-    }
-    size_t texel = from_texel > to_texel ? from_texel : to_texel;
-    p->srcPos = (struct cudaPos){copy->srcXInBytes / from_texel, copy->srcY, copy->srcZ};
-    p->dstPos = (struct cudaPos){copy->dstXInBytes / to_texel, copy->dstY, copy->dstZ};
-    p->extent = (struct cudaExtent){copy->WidthInBytes / texel, copy->Height, copy->Depth};
-    return cudaSuccess;
-}

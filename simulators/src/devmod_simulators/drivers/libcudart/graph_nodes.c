@@ -177,15 +177,6 @@ COPIES(ToSymbol, take_to_symbol(&copy, symbol, src, count, offset, kind), const 
 COPIES(FromSymbol, take_from_symbol(&copy, dst, symbol, count, offset, kind), void *dst,
        const void *symbol, size_t count, size_t offset, enum cudaMemcpyKind kind)
 
-cudaError_t CUDARTAPI cudaGraphMemcpyNodeGetParams(cudaGraphNode_t node,
-                                                   struct cudaMemcpy3DParms *pNodeParams) {
-    CUDA_MEMCPY3D copy;
-    ENTER();
-    CHECK(pNodeParams, cudaErrorInvalidValue);
-    TRY(cuGraphMemcpyNodeGetParams(node, &copy));
-    return runtime_copy_params(&copy, pNodeParams);
-}
-
 /* A fill has the driver's layout. */
 _Static_assert(sizeof(struct cudaMemsetParams) == sizeof(CUDA_MEMSET_NODE_PARAMS), "one layout");
 

@@ -57,8 +57,6 @@ cudaError_t runtime_source(CUDA_MEMCPY3D *copy, const void *address, size_t pitc
 cudaError_t runtime_target(CUDA_MEMCPY3D *copy, void *address, size_t pitch, size_t height,
                            enum cudaMemcpyKind kind);
 cudaError_t runtime_copy(CUDA_MEMCPY3D *copy, const struct cudaMemcpy3DParms *params);
-/* Set *params to what gives such a copy. */
-cudaError_t runtime_copy_params(const CUDA_MEMCPY3D *copy, struct cudaMemcpy3DParms *params);
 /* Set *bytes to those of a texel of an array. */
 cudaError_t runtime_texel(CUarray array, size_t *bytes);
 cudaError_t runtime_format(const struct cudaChannelFormatDesc *form, CUarray_format *format,
