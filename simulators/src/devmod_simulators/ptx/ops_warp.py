@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from devmod_simulators.ptx.decoder import Decoder, Source
-from devmod_simulators.ptx.lanes import Lanes
+from devmod_simulators.ptx.lanes import NARROW, Lanes
 from devmod_simulators.ptx.ops_bits import population
 from devmod_simulators.ptx.ops_integer import REDUCTIONS
 from devmod_simulators.ptx.ptx_types import DTYPES, F32, PRED, S32, S64, U32, U64, Array
@@ -26,6 +26,7 @@ class Warps:
         self.count = execution.slots // 32
         self.present = np.zeros(execution.slots, bool)
         self.present[self.slots] = True
+        self.dense = lanes.count == execution.slots
 
     def positions(self) -> Array:
         """Return the position of each slot's lane in the group, or 0 where the slot has none."""
@@ -75,9 +76,9 @@ def _shfl(decoder: Decoder) -> tuple[Source | None, Run]:
 
     def sources(
         lanes: Lanes, warps: Warps, selector: Array, packed: Array
-    ) -> tuple[Array, Array, Array]:
-        """Return the position of each lane's source, whether that is here, and whether it is in
-        range.
+    ) -> tuple[Array, Array | None, Array]:
+        """Return the position of each lane's source, whether that is here (None if all are), and
+        whether it is in range.
         """
         lane = lanes.column("laneid").view(S32)
         operand = (selector & five).view(S32)
@@ -97,8 +98,9 @@ def _shfl(decoder: Decoder) -> tuple[Source | None, Run]:
         valid = compare(source, limit)
         source = np.where(valid, source, lane)
         slot = (warps.slots & ~np.int64(31)) + source
-        here = warps.present.take(slot)
-        return warps.positions().take(slot), here, valid
+        if warps.dense:
+            return slot, None, valid
+        return warps.positions().take(slot), warps.present.take(slot), valid
 
     def run(lanes: Lanes, warps: Warps, members: Array) -> None:
         selector = b(lanes)
@@ -106,9 +108,9 @@ def _shfl(decoder: Decoder) -> tuple[Source | None, Run]:
         known = lanes.found.get(run)
         # Registers never change in place, so the same ones mean the same lanes.
         if known is None or known[0] is not selector or known[1] is not packed:
-            position, here, valid = sources(lanes, warps, selector, packed)
-            known = selector, packed, position, None if here.all() else here, valid
-            lanes.found[run] = known
+            known = selector, packed, *sources(lanes, warps, selector, packed)
+            if lanes.count <= NARROW:
+                lanes.found[run] = known
         _, _, position, here, valid = known
         value = a(lanes)
         if len(value) > 1:
