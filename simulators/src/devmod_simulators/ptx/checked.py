@@ -747,11 +747,11 @@ class CheckedExecution(Execution):
         poison = self.program.watcher.poison
         if poison is not None and frame.poison and site is not None:
             poison.end(site, lanes)
-        number = super().finish(frame, block, lanes)
+        following = super().finish(frame, block, lanes)
         if poison is not None and self.touched:
             poison.memory(block.site, lanes, self.touched)
         self.site = None
-        return number
+        return following
 
     def note_past(self, code: Code, number: int, lanes: Lanes) -> None:
         """Note lanes that run what is behind a barrier while others wait there."""

@@ -54,7 +54,7 @@ def applied(function: Callable[..., Any], sources: list[Source], out: Target) ->
     return lambda lanes: out(lanes, function(*[source(lanes) for source in sources]))
 
 
-def of_two(decoder: Decoder, dtype: DType, function: np.ufunc) -> Step:
+def of_two(decoder: Decoder, dtype: DType, function: Callable[..., Any]) -> Step:
     """Return the step of an instruction with two registers, or a register and a literal: one call
     of NumPy.
     """
