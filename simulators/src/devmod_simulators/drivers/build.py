@@ -9,7 +9,7 @@ import os
 import platform
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 #: The libraries in a wheel, by machine.
@@ -44,6 +44,7 @@ def build(
     folders: Sequence[Path],
     includes: Callable[[], Sequence[Path]],
     needs: Sequence[Path] = (),
+    generate: Callable[[], Mapping[str, str]] = dict,
 ) -> Path:
     """Return the path of a shared library: the one in the wheel, or one that is built once for the
     same contents.
@@ -59,6 +60,8 @@ def build(
         noticed.
     needs
         The libraries that it is linked with.
+    generate
+        A function that returns files to include, by their names.
 
     Raises
     ------
@@ -94,7 +97,7 @@ def build(
         with tempfile.TemporaryDirectory(dir=library.parent.parent) as temporary:
             target = Path(temporary) / "library" / soname
             target.parent.mkdir()
-            compile_library(command, target)
+            compile_library(command, target, generate())
             try:
                 target.parent.rename(library.parent)
             except OSError:  # another process was first
@@ -131,16 +134,18 @@ def arguments(
     ]
 
 
-def compile_library(command: Sequence[str], target: Path) -> None:
-    """Run a C compiler.
+def compile_library(command: Sequence[str], target: Path, files: Mapping[str, str]) -> None:
+    """Run a C compiler, with files to include.
 
     Raises
     ------
     BuildError
         The files do not compile.
     """
-    process = subprocess.run(
-        [*command, "-o", str(target)], capture_output=True, text=True, check=False
-    )
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in files.items():
+            Path(folder, name).write_text(text, encoding="utf-8")
+        words = [*command, f"-I{folder}", "-o", str(target)]
+        process = subprocess.run(words, capture_output=True, text=True, check=False)
     if process.returncode:
         raise BuildError(f"the stand-in for {target.name} does not compile:\n{process.stderr}")

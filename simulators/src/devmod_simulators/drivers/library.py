@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from importlib import metadata
@@ -41,6 +42,8 @@ class StandinLibrary:
         UnavailableError.
     needs
         The stand-ins whose functions it calls.
+    generate
+        A function that returns files to include, by their names.
     """
 
     def __init__(
@@ -51,19 +54,21 @@ class StandinLibrary:
         command: Sequence[str],
         includes: Callable[[], list[Path]] = list,
         needs: Sequence[StandinLibrary] = (),
+        generate: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self.soname = soname
         self._folders = folders
         self._setting = setting
         self._includes = includes
         self._needs = needs
+        self._generate = generate
         self._command = "\x1f".join([sys.executable, *command])
 
     @cached_property
     def _built(self) -> Path | UnavailableError:
         try:
             needs = [each.build() for each in self._needs]
-            return build(self.soname, self._folders, self._includes, needs)
+            return build(self.soname, self._folders, self._includes, needs, self._generate)
         except UnavailableError as error:
             return error
 
@@ -94,7 +99,7 @@ class StandinLibrary:
         """
         needs = [target.parent / each.soname for each in self._needs]
         words = arguments(self.soname, self._folders, self._includes(), needs, "$ORIGIN")
-        compile_library([*compiler, *words], target)
+        compile_library([*compiler, *words], target, self._generate())
 
     def environment(self, **settings: object) -> dict[str, str]:
         """Return the environment variables by which a child process finds the library, with
@@ -169,6 +174,13 @@ def _runtime_headers(major: int) -> list[Path]:
     return [*_headers(distribution, "cuda_runtime_api.h", library), crt.parent]
 
 
+def _error_names(major: int) -> dict[str, str]:
+    """Return a file with the names of the errors of a CUDA runtime."""
+    header = _runtime_headers(major)[0] / "driver_types.h"
+    names = re.findall(r"\b(cudaSuccess|cudaError\w+) += +\d+", header.read_text("utf-8"))
+    return {"error_names.h": "\n".join(f"NAME({name})" for name in names)}
+
+
 def _runtime(major: int) -> StandinLibrary:
     folder = _DRIVERS / "libcudart"
     return StandinLibrary(
@@ -178,6 +190,7 @@ def _runtime(major: int) -> StandinLibrary:
         (),
         lambda: _runtime_headers(major),
         (libcuda,),
+        lambda: _error_names(major),
     )
 
 

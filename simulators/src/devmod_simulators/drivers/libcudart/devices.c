@@ -1,8 +1,6 @@
 /* Devices: their number, the one of each thread, its context, limits, peers. */
 #include "runtime.h"
 
-#include <string.h>
-
 enum { MOST_DEVICES = 64 };
 
 /* The runtime's numbers of attributes and limits are the driver's. */
@@ -179,31 +177,15 @@ cudaError_t CUDARTAPI cudaDeviceDisablePeerAccess(int peerDevice) {
 }
 
 #if RUNTIME_MAJOR == 12
-/* ---- names of before CUDA 4
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* The names of before CUDA 4. */
+#define ALIAS(name) __attribute__((alias(name)))
 
-cudaError_t CUDARTAPI cudaThreadSynchronize(void) {
-    return cudaDeviceSynchronize();
-}
-
-cudaError_t CUDARTAPI cudaThreadExit(void) {
-    return cudaDeviceReset();
-}
-
-cudaError_t CUDARTAPI cudaThreadSetLimit(enum cudaLimit limit, size_t value) {
-    return cudaDeviceSetLimit(limit, value);
-}
-
-cudaError_t CUDARTAPI cudaThreadGetLimit(size_t *pValue, enum cudaLimit limit) {
-    return cudaDeviceGetLimit(pValue, limit);
-}
-
-cudaError_t CUDARTAPI cudaThreadSetCacheConfig(enum cudaFuncCache cacheConfig) {
-    return cudaDeviceSetCacheConfig(cacheConfig);
-}
-
-cudaError_t CUDARTAPI cudaThreadGetCacheConfig(enum cudaFuncCache *pCacheConfig) {
-    return cudaDeviceGetCacheConfig(pCacheConfig);
-}
+cudaError_t CUDARTAPI cudaThreadSynchronize(void) ALIAS("cudaDeviceSynchronize");
+cudaError_t CUDARTAPI cudaThreadExit(void) ALIAS("cudaDeviceReset");
+cudaError_t CUDARTAPI cudaThreadSetLimit(enum cudaLimit, size_t) ALIAS("cudaDeviceSetLimit");
+cudaError_t CUDARTAPI cudaThreadGetLimit(size_t *, enum cudaLimit) ALIAS("cudaDeviceGetLimit");
+cudaError_t CUDARTAPI cudaThreadSetCacheConfig(enum cudaFuncCache)
+    ALIAS("cudaDeviceSetCacheConfig");
+cudaError_t CUDARTAPI cudaThreadGetCacheConfig(enum cudaFuncCache *)
+    ALIAS("cudaDeviceGetCacheConfig");
 #endif

@@ -7,19 +7,12 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-enum { BUCKETS = 1024, WRAPPER_MAGIC = 0x466243b1, LINKED = 2 };
-
-/* What nvcc puts beside a fatbin. */
-typedef struct {
-    uint32_t magic, version; /* version 2: nvlink has made it of several */
-    const void *image, *more;
-} Wrapper;
+enum { BUCKETS = 1024 };
 
 typedef struct {
-    const Wrapper *wrapper;
+    const void *wrapper; /* what nvcc puts beside a fatbin; the driver knows it */
     CUlibrary library;
 } Fatbin;
 
@@ -95,25 +88,13 @@ static CUresult load_variable(Symbol *symbol, CUdeviceptr *address, size_t *size
     return result;
 }
 
-/* Tell what to do with a program whose device code nvlink has linked. */
-static CUresult explained(CUresult result, const Fatbin *fatbin) {
-    static bool told;
-    if (result == CUDA_ERROR_NO_BINARY_FOR_GPU && fatbin->wrapper->version == LINKED && !told)
-        told = fprintf(
-            stderr,
-            "devmod-simulators: nvcc -rdc=true links device code to machine code, and the simulated GPU executes PTX alone: "
-            "compile without -rdc=true (CMake: CUDA_SEPARABLE_COMPILATION OFF), with kernels and the device functions that "
-            "they call in one file\n");
-    return result;
-}
-
 static CUresult place(Symbol *symbol) {
     CUdeviceptr address;
     symbol->is_placed = true; /* or a program without PTX would hear of it with each call */
     CUresult result = load_variable(symbol, &address, NULL);
     if (!result)
         *(void **)symbol->host = (void *)(uintptr_t)address;
-    return explained(result, symbol->fatbin);
+    return result;
 }
 
 /* ---- what other files use
@@ -126,7 +107,7 @@ cudaError_t runtime_function(const void *kernel, CUfunction *function) {
     pthread_mutex_lock(&lock);
     Symbol *symbol = find(kernel, KERNEL);
     if (symbol) {
-        result = explained(load_kernel(symbol), symbol->fatbin);
+        result = load_kernel(symbol);
         *function = (CUfunction)symbol->kernel;
     }
     pthread_mutex_unlock(&lock);
@@ -166,7 +147,7 @@ cudaError_t runtime_variable(const void *host, CUdeviceptr *address, size_t *siz
     if (!symbol)
         symbol = find_managed(host);
     if (symbol)
-        result = explained(load_variable(symbol, address, size), symbol->fatbin);
+        result = load_variable(symbol, address, size);
     pthread_mutex_unlock(&lock);
     if (!symbol || result == CUDA_ERROR_NOT_FOUND)
         return cudaErrorInvalidSymbol;
