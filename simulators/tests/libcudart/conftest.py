@@ -7,8 +7,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from cudart_calls import Program
-from runtime_calls import Runtime
+from runtime_calls import Program, Runtime
 
 from devmod_simulators import StandinDriver, StandinLibrary, UnavailableError, libcuda
 from devmod_simulators.drivers.library import libcudart12, libcudart13
@@ -46,8 +45,6 @@ def runtime(standin: StandinDriver, library: StandinLibrary) -> Iterator[ctypes.
     before and after.
     """
     functions = ctypes.CDLL(str(library.build()))
-    functions.cudaGetErrorName.restype = ctypes.c_char_p
-    functions.cudaGetErrorString.restype = ctypes.c_char_p
     yield functions
     functions.cudaSetDevice(0)
     functions.cudaDeviceReset()
@@ -57,14 +54,14 @@ def runtime(standin: StandinDriver, library: StandinLibrary) -> Iterator[ctypes.
 
 
 @pytest.fixture
-def program(runtime: ctypes.CDLL) -> Iterator[Program]:
-    """A program with two kernels and three variables."""
-    program = Program(runtime)
-    yield program
-    program.close()
-
-
-@pytest.fixture
 def calls(runtime: ctypes.CDLL, library: StandinLibrary) -> Runtime:
     """The functions of the runtime, with checks of what they return."""
     return Runtime(runtime, int(library.soname.rpartition(".")[2]))
+
+
+@pytest.fixture
+def program(calls: Runtime) -> Iterator[Program]:
+    """A program with two kernels and three variables."""
+    program = Program(calls.library, calls.major)
+    yield program
+    program.close()

@@ -7,8 +7,7 @@ import struct
 from ctypes import addressof, create_string_buffer
 
 import pytest
-from cudart_calls import Program
-from runtime_calls import INVALID_VALUE, ON_DEVICE, TO_DEVICE, TO_HOST, Runtime
+from runtime_calls import INVALID_VALUE, ON_DEVICE, TO_DEVICE, TO_HOST, Program, Runtime
 
 pytestmark = pytest.mark.row("R55")
 
@@ -79,7 +78,7 @@ def test_a_kernel_of_a_graph_takes_its_parameters_when_it_is_added(
     """It adds three times a number to a counter, for each thread."""
     by = ctypes.c_int(2)
     places = (ctypes.c_void_p * 1)(addressof(by))
-    function = program.address("count").value
+    function = program.address("count")
     form, launch = "Q7I4xQQ", (1, 1, 1, 2, 1, 1, 0, addressof(places), 0)
     kernel = struct.pack(form, function, *launch)
     if generic:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from cudart_calls import Program
-from runtime_calls import Runtime
+from runtime_calls import Program, Runtime
 
 pytestmark = pytest.mark.row("R55")
 

@@ -16,11 +16,11 @@ pytestmark = pytest.mark.row("R55")
 _START = """
 import ctypes, os, sys, threading
 from ctypes import byref, c_int, c_void_p
-from cudart_calls import Program
+from runtime_calls import Program
 runtime = ctypes.CDLL(sys.argv[1])
-program = Program(runtime)
+program = Program(runtime, 0)
 def show(*numbers):
-    print(*map(program.name, numbers))
+    print(*(runtime.cudaGetErrorName(each).decode() for each in numbers))
 """
 
 
@@ -43,7 +43,7 @@ def test_a_managed_variable_is_one_for_all_devices(library: StandinLibrary) -> N
     script = """
 for device in (0, 1, 0):
     show(runtime.cudaSetDevice(device), runtime.cudaGetLastError())
-    print(program.count(1), runtime.cudaDeviceSynchronize())
+    print(program.count(), runtime.cudaDeviceSynchronize())
 print(program.value())
 """
     assert (
@@ -58,7 +58,7 @@ device = c_int(-1)
 show(runtime.cudaSetDevice(1), runtime.cudaSetDevice(9))
 def other():
     show(runtime.cudaGetLastError(), runtime.cudaGetDevice(byref(device)))
-    print(device.value, program.count(1))
+    print(device.value, program.count())
 thread = threading.Thread(target=other)
 thread.start()
 thread.join()
@@ -78,7 +78,7 @@ def test_threads_launch_at_once(library: StandinLibrary) -> None:
     script = """
 def many():
     for _ in range(20):
-        program.count(1)
+        program.count()
 threads = [threading.Thread(target=many) for _ in range(4)]
 for each in threads: each.start()
 for each in threads: each.join()
@@ -112,7 +112,7 @@ def test_a_process_without_devices(library: StandinLibrary) -> None:
     script = """
 count = c_int(5)
 show(runtime.cudaGetDeviceCount(byref(count)), runtime.cudaDeviceSynchronize())
-print(count.value, program.count(1))
+print(count.value, program.count())
 """
     assert run(library, script, devices=0) == (
         "cudaErrorNoDevice cudaErrorNoDevice\n0 cudaErrorNoDevice\n"
@@ -136,7 +136,7 @@ def fork():
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
-        print(program.count(1), program.name(runtime.cudaDeviceSynchronize()))
+        print(program.count(), program.error("cudaDeviceSynchronize"))
         sys.stdout.flush()
         os._exit(0)
     os.waitpid(child, 0)
@@ -151,12 +151,12 @@ fork()
     ]
 
 
-@pytest.mark.parametrize("work", ["", "program.count(1); runtime.cudaDeviceSynchronize()"])
+@pytest.mark.parametrize("work", ["", "program.count(); runtime.cudaDeviceSynchronize()"])
 def test_a_program_unregisters_at_exit(library: StandinLibrary, work: str) -> None:
     script = f"""
 {work}
 libc = ctypes.CDLL(None)
-libc["__cxa_atexit"](runtime["__cudaUnregisterFatBinary"], program.handle, None)
+libc["__cxa_atexit"](runtime["__cudaUnregisterFatBinary"], c_void_p(program.handle), None)
 print("end", flush=True)
 libc.exit(0)
 """
