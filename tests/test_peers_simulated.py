@@ -19,13 +19,15 @@ import peers_simulated  # noqa: E402
 HEAD = "| suite | passed | failed | skipped | causes |\n|---|---|---|---|---|\n"
 
 TESTS = """
-import os, time, pytest
+import os, sys, time, pytest
 def test_right(): pass
 def test_wrong(): assert 1 == 2
 def test_hangs(): time.sleep(100)
 def test_crashes(): os.abort()
 def test_skipped(): pytest.skip("no reason")
 def test_after(): assert os.environ["DEVMOD_STANDIN_ARCH"] == "90"
+def test_of_the_device(): assert sys.modules.setdefault("fault", None)
+def test_after_that(): assert "fault" not in sys.modules
 """
 
 
@@ -48,7 +50,7 @@ def run(
     return call
 
 
-def test_a_test_that_crashes_or_hangs_is_one_failure(
+def test_a_test_that_crashes_or_hangs_or_spoils_its_process_is_one_failure(
     run: Callable[..., str], tmp_path: Path
 ) -> None:
     (tmp_path / "sources").mkdir()
@@ -59,9 +61,9 @@ title = "A peer"
 source = "PEER"
 run = "$python -m pytest $pytest $source"
 seconds = 2
-causes = [["1 == 2", "sums"], ["crashed", "no result"]]
+causes = [["1 == 2", "sums"], ["crashed", "no result"], ["of_the_device", "a fault"]]
 """)
-    assert output.endswith(HEAD + "| A peer | 2 | 3 | 1 | 2: no result; 1: sums |\n")
+    assert output.endswith(HEAD + "| A peer | 3 | 4 | 1 | 2: no result; 1: sums; 1: a fault |\n")
 
 
 PROGRAMS = """

@@ -9,6 +9,7 @@ Environments, copies and outputs are in build/peers-simulated.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -32,7 +33,7 @@ FOLDER = ROOT / "build" / "peers-simulated"
 DISTRIBUTIONS = ("core", "readers", "runtime", "simulators")
 #: A worker that a test ends or blocks is followed by one for the other tests.
 PYTEST = (
-    "-q -n 1 --max-worker-restart 1000 -p no:cacheprovider -c pytest.ini --rootdir ."
+    "-q -n 1 --max-worker-restart 1000 -o cache_dir=cache -c pytest.ini --rootdir ."
     " --junit-xml results.xml -o faulthandler_exit_on_timeout=true -o faulthandler_timeout="
 )
 STATES = {"failure": "failed", "error": "failed", "skipped": "skipped"}
@@ -69,7 +70,7 @@ def run_suite(name: str, suite: Suite) -> tuple[str, Results]:
     work.mkdir(parents=True)
     words = {"source": source, "python": str(python), "work": str(work), "bin": str(python.parent)}
     # No kernel that an earlier run has compiled is found.
-    words["DEVMOD_CACHE_DIR"] = str(work / "cache")
+    words["DEVMOD_CACHE_DIR"] = str(work / "kernels")
     words["nvcc"] = str(next(python.parent.parent.glob("lib/*/site-packages/nvidia/cu13/bin"), ""))
     if "default" in suite:
         return "", run_programs(suite, words)
@@ -92,16 +93,32 @@ def environment(name: str, suite: Suite) -> Path:
 
 
 def run_tests(suite: Suite, words: dict[str, str]) -> Results:
-    """Run tests with pytest, whose options are in $pytest."""
+    """Run tests with pytest, whose options are in $pytest, and those that failed again, each alone:
+    an error of a device is that of each later call of its process.
+    """
     work = Path(words["work"])
     # With a file of its own, pytest reads no settings of this repository.
     (work / "pytest.ini").write_text("[pytest]\n" + suite.get("settings", ""), encoding="utf-8")
     words["pytest"] = f"{PYTEST}{suite['seconds']}"
+    results = run_pytest(suite, words, work)
+    failed = work / "cache" / "v" / "cache" / "lastfailed"
+    if failed.exists():
+        words["pytest"] += " --lf"
+        for test in json.loads(failed.read_text(encoding="utf-8")):
+            failed.write_text(json.dumps({test: True}), encoding="utf-8")
+            results |= run_pytest(suite, words, work)
+    return results
+
+
+def run_pytest(suite: Suite, words: dict[str, str], work: Path) -> Results:
+    """Run pytest once and return the results of its file."""
+    report = work / "results.xml"
+    report.unlink(missing_ok=True)
     ended, output = run(suite["run"], words, work)
-    if not (work / "results.xml").exists():
+    if not report.exists():
         return {"pytest": ("failed", f"{output}\n{ended}")}
     results: Results = {}
-    for case in ElementTree.parse(work / "results.xml").iter("testcase"):
+    for case in ElementTree.parse(report).iter("testcase"):
         name = f"{case.get('classname')}.{case.get('name')}"
         results[name] = ("passed", "")
         for part in case:
