@@ -156,7 +156,7 @@ def test_the_program_gets_the_options_and_pyclspv_the_text(program: Path) -> Non
     options = ["-cl-std=CL2.0", "--pod-ubo", "-w"]
     module = devmod.compile(FOLDER / "kernels.cl", "vulkan", options=options, defines={"N": 4})
     assert Path(f"{program}.log").read_text() == (
-        "-cl-std=CL2.0 --pod-ubo -cl-kernel-arg-info source.cl -o compiled.spv\n"
+        "-cl-std=CL2.0 --pod-ubo --spv-version=1.4 -cl-kernel-arg-info -long-vector source.cl -o compiled.spv\n"
     )
     assert module.origin is not None
     assert module.origin.toolchain.startswith("clspv 16.0.1, libclang ")
@@ -168,14 +168,32 @@ def test_the_program_gets_the_options_and_pyclspv_the_text(program: Path) -> Non
 
 
 @needs_wheel
-def test_pyclspv_takes_defines_and_no_options() -> None:
+def test_pyclspv_takes_defines_and_the_same_options() -> None:
     source = "#ifdef VULKAN\nkernel void k(global int *x) { x[0] = N; }\n#endif\n"
     module = devmod.compile(source, "vulkan", language="OpenCL C", defines={"N": 4})
     assert list(module.functions) == ["k"]
-    devmod.compile(source, "vulkan", language="OpenCL C", options=["-DN=1", "-cl-std=CL1.2", "-w"])
-    text = "the vulkan option {!r} is not supported by pyclspv, which takes no options; defines are written into the source. For other options, {}"
-    for option in ("-cl-fast-relaxed-math", "-cl-std=CL2.0"):
-        assert refused(source, options=["-DN=1", option]) == text.format(option, GET_PROGRAM)
+    newer = "float g(float *p) { return *p; }\nkernel void k(global float *x) { x[1] = g(x); }"
+    options = ["-cl-std=CL2.0", "-inline-entry-points", "-w"]
+    module = devmod.compile(newer, "vulkan", language="OpenCL C", options=options)
+    assert module.origin is not None
+    assert module.origin.options == tuple(options)
+    for arch, minor in (("", 4), ("vulkan1.0", 0), ("vulkan1.1", 3), ("spirv1.6", 6)):
+        module = devmod.compile(
+            EXAMPLES / "softmax.cl", f"vulkan -arch={arch}".removesuffix(" -arch=")
+        )
+        assert module.code["softmax"][12:][5] == minor  # type: ignore[attr-defined]
+
+
+@needs_wheel
+def test_vectors_of_eight_a_table_of_constants_and_a_null_pointer() -> None:
+    source = """
+constant int T[64] = {1, 2, 3};
+int f(global int *p) { return p == 0 ? 1 : p[2]; }
+kernel void k(global int *x, int8 v, int i) { constant int *p = T + i; x[0] = p[1] + v.s7 + f(i ? x : 0); }
+"""
+    interface = devmod.compile(source, "vulkan", language="OpenCL C").functions["k"].interface
+    assert interface is not None
+    assert [each.type for each in interface.params] == ["int32", "int32x8", "int32"]
 
 
 def test_each_end_of_the_program_is_an_error_with_the_name(
@@ -291,10 +309,6 @@ def test_pointers_that_are_null_or_assigned_are_taken(program: Path, tmp_path: P
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
-        (
-            "kernel void k(global float *x, float8 v) { x[0] = v.s7; }",
-            "the OpenCL C source does not compile: <text>:1:32: error: vectors with more than 4 elements are not supported",
-        ),
         (
             "kernel void k(read_only image2d_t i, global int *x) { x[0] = get_image_channel_order(i); }",
             "the SPIR-V of <text> has the kernel 'k', which asks for the channels of an image (get_image_channel_order, "

@@ -29,31 +29,29 @@ _GET_PROGRAM = f"get clspv itself (https://github.com/google/clspv), and put it 
 _ADVICE = (
     "Leave out kernels or statements until it compiles, to find the one that clspv does not support"
 )
-#: The options that change nothing: the version that is clspv's default, and those about warnings.
-_WITHOUT_EFFECT = ("-cl-std=CL1.2", "-cl-kernel-arg-info", "-w", "-Werror")
+#: What each source is compiled with: the types of arguments, and vectors of 8 and 16.
+_OWN = ("-cl-kernel-arg-info", "-long-vector")
+#: The option for constants that are arrays, whose other form may be invalid.
+CONSTANTS = "-module-constants-in-storage-buffer"
+#: The options about warnings, which devmod does not show.
+_WITHOUT_EFFECT = (*_OWN, "-w", "-Werror")
 #: The options of clspv that change the code. Others name files or formats.
 _SUPPORTED = re.compile(
     r"--?(?:cl-native-math|cluster-pod-kernel-args=[01]|constant-args-ubo|enable-feature-macros=[\w,]+|fp(?:16|64)=[01]|inline-entry-points"
     r"|int8=[01]|long-vector|max-(?:pushconstant|ubo)-size=\d+|module-constants-in-storage-buffer|no-(?:8|16)bit-storage=[\w,]+"
-    r"|pod-(?:pushconstant|ubo)|relaxed-ubo-layout|rewrite-packed-structs|scalar-block-layout|spv-version=1\.\d|std430-ubo-layout"
+    r"|pod-(?:pushconstant|ubo)|relaxed-ubo-layout|rewrite-packed-structs|scalar-block-layout|std430-ubo-layout"
     r"|uniform-workgroup-size|use-native-builtins=[\w,]+|vec3-to-vec4|work-dim=[01])"
 )
-_DIAGNOSTIC = re.compile(
-    r"^(?P<place>[^\n:]+:\d+:\d+: |)(?P<level>fatal error|error|warning): (?P<text>.*)$",
-    re.MULTILINE,
-)
+_ERROR = re.compile(r"^(?P<place>[^\n:]+:\d+:\d+: |)(?:fatal )?error: (?P<text>.*)$", re.MULTILINE)
 _FILE = "source.cl"
 _OUT = "compiled.spv"
 
 
 class Output(NamedTuple):
-    """The SPIR-V, b"" if clspv refuses the source; its errors and warnings, and all that it
-    printed.
-    """
+    """The SPIR-V, b"" if clspv refuses the source; its errors, and all that it printed."""
 
     code: bytes
     errors: list[str]
-    warnings: list[str]
     log: str
 
 
@@ -71,17 +69,10 @@ class Clspv(NamedTuple):
     path: str
     toolchain: str
 
-    def check_options(self, options: Sequence[str]) -> None:
-        """Raise CompileError for an option that it does not take."""
+    @staticmethod
+    def check_options(options: Sequence[str]) -> None:
+        """Raise CompileError for an option that clspv does not take."""
         for option in options:
-            if option in _WITHOUT_EFFECT:
-                continue
-            if not self.path:
-                raise CompileError(
-                    f"the vulkan option {option!r} is not supported by {WHEEL}, which takes no options; defines are written into the "
-                    f"source. For other options, {_GET_PROGRAM}",
-                    kind="vulkan",
-                )
             if not is_supported(option) and not _SUPPORTED.fullmatch(option):
                 raise CompileError(
                     f"the vulkan option {option!r} is not supported: expected an option of OpenCL such as -cl-std=CL2.0, or one of clspv "
@@ -89,15 +80,17 @@ class Clspv(NamedTuple):
                     kind="vulkan",
                 )
 
-    def compile(self, name: str, text: str, options: Sequence[str], folder: str) -> Output:
+    def compile(
+        self, name: str, text: str, options: Sequence[str], spirv: str, folder: str
+    ) -> Output:
         """Compile a source.
 
         Parameters
         ----------
         name, text
             The name of the source, for messages, and its text with all includes.
-        options
-            Its options.
+        options, spirv
+            Its options, and the version of SPIR-V.
         folder
             A temporary folder, for the program.
 
@@ -106,34 +99,30 @@ class Clspv(NamedTuple):
         CompileError
             clspv crashes or exceeds the time limit.
         """
+        used = [each for each in options if each not in _WITHOUT_EFFECT]
+        used += [f"--spv-version={spirv}", *_OWN]
         if self.path:
-            code, log, failed = self._run(name, text, options, folder)
+            code, log, failed = self._run(name, text, used, folder)
         else:
             status, (code,), log = ask_library(
                 "vulkan",
                 f"{self.toolchain} cannot compile {name}",
                 f"{_ADVICE}. Or {_GET_PROGRAM}",
                 {"module": "devmod_targets.vulkan._clspv_process", "forks": True},
-                {},
+                {"options": " ".join(used)},
                 text.encode(),
             )
             failed = status != 0
-        errors = []
-        warnings = []
-        for match in _DIAGNOSTIC.finditer(log):
-            place = re.sub(r"^source(?:\.cl)?:", lambda _: f"{name}:", match["place"])
-            if match["level"] == "warning":
-                warnings.append(f"{place}warning: {match['text']}")
-            else:
-                errors.append(f"{place}error: {match['text']}")
         if not failed:
-            return Output(code, [], warnings, log)
+            return Output(code, [], log)
+        errors = []
+        for match in _ERROR.finditer(log):
+            place = re.sub(r"^source(?:\.cl)?:", lambda _: f"{name}:", match["place"])
+            errors.append(f"{place}error: {match['text']}")
         if not errors:
-            last = log.strip().rpartition("\n")[2]
-            errors.append(
-                f"{self.toolchain} cannot compile {name}: {last or 'it printed no reason'}"
-            )
-        return Output(b"", errors, warnings, log)
+            last = log.strip().rpartition("\n")[2] or "it printed no reason"
+            errors.append(f"{self.toolchain} cannot compile {name}: {last}")
+        return Output(b"", errors, log)
 
     def _run(
         self, name: str, text: str, options: Sequence[str], folder: str
@@ -141,8 +130,7 @@ class Clspv(NamedTuple):
         """Run the program. Return the SPIR-V, what it printed, and whether it failed."""
         with open(os.path.join(folder, _FILE), "w", encoding="utf-8", newline="") as file:
             file.write(text)
-        own = [each for each in options if each not in _WITHOUT_EFFECT]
-        command = [self.path, *own, "-cl-kernel-arg-info", _FILE, "-o", _OUT]
+        command = [self.path, *options, _FILE, "-o", _OUT]
         status, log = run_program(command, folder, name=PROGRAM, kind="vulkan")
         if status < 0:
             raise CompileError(

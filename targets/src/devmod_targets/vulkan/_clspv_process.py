@@ -1,11 +1,13 @@
-"""The part of `devmod_targets.authoring._library_server` that calls pyclspv.
+"""The part of `devmod_targets.authoring._library_server` that calls the clspv of the wheel pyclspv.
 
-A request has nothing but its bytes, the source. The answer is the SPIR-V. clspv prints its messages
-to the standard error of the process.
+pyclspv's own function takes no options. Its library exports clspv's interface for C, which does. A
+request has "options", a text, and the source as its bytes. The answer is the SPIR-V.
 """
 
 from __future__ import annotations
 
+import ctypes
+from ctypes import byref
 from importlib import import_module
 
 TYPE_CHECKING = False
@@ -15,13 +17,23 @@ if TYPE_CHECKING:
 
 
 def load(_start: dict[str, Any]) -> Callable[[dict[str, Any], bytes], tuple[int, bytes, bytes]]:
-    """Import pyclspv."""
-    pyclspv = import_module("pyclspv")
+    """Open the library."""
+    library = ctypes.CDLL(import_module("pyclspv").__file__)
+    build = library.clspvCompileFromSourcesString
 
-    def answer(_request: dict[str, Any], data: bytes) -> tuple[int, bytes, bytes]:
-        try:
-            return 0, pyclspv.compile(data.decode()), b""
-        except RuntimeError as error:
-            return 1, b"", str(error).encode()
+    def answer(request: dict[str, Any], data: bytes) -> tuple[int, bytes, bytes]:
+        count = ctypes.c_size_t(1)
+        size = ctypes.c_size_t(len(data))
+        source = ctypes.c_char_p(data)
+        options = request["options"].encode()
+        code = ctypes.c_void_p()
+        code_size = ctypes.c_size_t()
+        log = ctypes.c_char_p()
+        results = byref(code), byref(code_size), byref(log)
+        status = build(count, byref(size), byref(source), options, *results)
+        output = b""
+        if code:
+            output = ctypes.string_at(code, code_size.value)
+        return status, output, log.value or b""
 
     return answer

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import re
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import cache, cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from devmod_readers.reflection import ReflectedFunction, ReflectedShader
+    from devmod_targets.authoring import SelfContainedSource
+    from devmod_targets.vulkan._clspv import Clspv
 
 #: The architectures of the target: a version of Vulkan with its newest SPIR-V, or a version of
 #: SPIR-V.
@@ -57,6 +59,9 @@ _ENVIRONMENTS = {
     "spirv1.6": ("1.3", "1.6"),
 }
 _DEFAULT = "vulkan1.1"
+#: The version for OpenCL C by default: pointers can be null from then on. Each device of
+#: devmod-vulkan takes it.
+_SPIRV_OF_KERNELS = "1.4"
 _OPTIMIZE = ("-O", "-Os", "-O0")
 #: Compiler options that devmod sets itself, or that change the output format.
 _RESERVED_OPTIONS = (
@@ -571,19 +576,39 @@ class Build:
         self.files = dict(source.files)
         self.doubts += read.messages
         self.toolchain += [compiler.toolchain, read.reader]
-        output = compiler.compile(request.name, source.text, source.options, self._folder)
-        if output.errors:
-            log = "\n".join([*output.errors, *output.warnings])
-            raise compile_error("vulkan", "OpenCL C", output.errors, log or output.log)
         self._library = find_library("", request.name)
-        functions = self._functions(output.code, include_unused=False)
-        self._validate(output.code)
-        code = output.code
+        functions, code = self._by_clspv(compiler, source, source.options)
         if self.level in ("-O", "-Os"):
             code = self._optimized(code)
         self._disassemble(code)
         functions = with_places(request, read.kernels, functions)
         return functions, dict.fromkeys(functions, code)
+
+    def _by_clspv(
+        self, compiler: Clspv, source: SelfContainedSource, options: Sequence[str]
+    ) -> tuple[dict[str, ReflectedFunction], bytes]:
+        """Return the functions and the SPIR-V of a source. If it is invalid, clspv puts the
+        constants into a buffer.
+        """
+        from devmod_targets.vulkan._clspv import CONSTANTS
+
+        name = self.request.name
+        spirv = self.environment.spirv
+        if not self.request.target.archs:
+            spirv = _SPIRV_OF_KERNELS
+        output = compiler.compile(name, source.text, options, spirv, self._folder)
+        if output.errors:
+            raise compile_error("vulkan", "OpenCL C", output.errors, output.log)
+        functions = self._functions(output.code, include_unused=False)
+        try:
+            self._validate(output.code)
+        except CompileError as error:
+            if CONSTANTS in options:
+                raise
+            with suppress(CompileError):
+                return self._by_clspv(compiler, source, [*options, CONSTANTS])
+            raise error from None
+        return functions, output.code
 
     def source(
         self, options: Sequence[str], defines: Mapping[str, str], compiler_name: str
@@ -846,7 +871,7 @@ class Build:
 
     def _tool_environment(self, data: bytes) -> str:
         """Return the tools' name of the environment for the module's SPIR-V version."""
-        if self.request.language != "SPIR-V":
+        if self.request.language not in ("SPIR-V", "OpenCL C"):
             return self.environment.tool_name
         return {0: "vulkan1.0", 4: "vulkan1.1spv1.4", 5: "vulkan1.2", 6: "vulkan1.3"}.get(
             data[5], "vulkan1.1"
