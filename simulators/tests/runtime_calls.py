@@ -38,6 +38,9 @@ class Runtime:
         self.major = major
 
     def __getattr__(self, name: str) -> Callable[..., int]:
+        return self[name]
+
+    def __getitem__(self, name: str) -> Callable[..., int]:
         function = self.library[name]
 
         def call(*arguments: Any) -> int:
@@ -52,11 +55,11 @@ class Runtime:
 
     def check(self, name: str, *arguments: Any) -> None:
         """Call a function that succeeds."""
-        assert (getattr(self, name)(*arguments), name) == (0, name)
+        assert (self[name](*arguments), name) == (0, name)
 
     def get(self, name: str, *arguments: Any, form: str = "i") -> tuple[Any, ...]:
         """Return what a function writes where the argument is `...`."""
-        place = ctypes.create_string_buffer(256)
+        place = ctypes.create_string_buffer(2048)
         values = []
         for each in arguments:
             values.append(place if each is ... else each)
@@ -154,16 +157,15 @@ class Program(Runtime):
 
     def register(self, form: str, host: Any, name: str) -> None:
         """Register a symbol. The runtime ignores the other parameters."""
-        function = getattr(self, f"__cudaRegister{form}")
-        function(self.handle, host, None, self.texts[name], *[0] * 6)
+        self[f"__cudaRegister{form}"](self.handle, host, None, self.texts[name], *[0] * 6)
 
     def close(self) -> None:
         """Do what nvcc's code does at exit."""
-        getattr(self, "__cudaUnregisterFatBinary")(self.handle)
+        self["__cudaUnregisterFatBinary"](self.handle)
 
     def error(self, name: str, *arguments: Any) -> str:
         """Call a function, and return the name of its error."""
-        result: bytes = self.library.cudaGetErrorName(getattr(self, name)(*arguments))
+        result: bytes = self.library.cudaGetErrorName(self[name](*arguments))
         return result.decode()
 
     def address(self, name: str) -> int:

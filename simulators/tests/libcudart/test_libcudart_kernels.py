@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import byref
+import struct
 from threading import Thread
 
 import pytest
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.row("R55")
 
 @pytest.mark.volume_but("cuda13")
 def test_the_host_reads_and_writes_a_managed_variable(program: Program) -> None:
-    assert getattr(program, "__cudaInitModule")(program.handle) & 0xFF == 1
+    assert program["__cudaInitModule"](program.handle) & 0xFF == 1
     number = ctypes.c_int.from_address(program.counter.value or 0)
     assert number.value == 5
     number.value = 10
@@ -45,16 +45,12 @@ def test_a_variable_has_a_place_and_copies(program: Program, form: str) -> None:
     program.check(from_, result, table, 12, 4, 2, *stream)
     program.check("cudaDeviceSynchronize")
     assert result[:2] == [7, 8]
-    place = program.make("cudaGetSymbolAddress", table)
-    assert program.read(place + 4, 8) == bytes(source)
-    errors = [program.error(from_, result, table, 12, 8, 2, *stream)]
-    errors.append(program.error(from_, result, table, 4, 0, 1, *stream))
-    errors.append(program.error(from_, result, program.address("count"), 4, 0, 2, *stream))
-    assert errors == [
-        "cudaErrorInvalidValue",
-        "cudaErrorInvalidMemcpyDirection",
-        "cudaErrorInvalidSymbol",
-    ]
+    for symbol, offset, kind, error in (
+        (table, 8, 2, "cudaErrorInvalidValue"),
+        (table, 0, 1, "cudaErrorInvalidMemcpyDirection"),
+        (program.address("count"), 0, 2, "cudaErrorInvalidSymbol"),
+    ):
+        assert program.error(from_, result, symbol, 12, offset, kind, *stream) == error
     # nvcc passes the memory of a managed variable.
     assert program.make("cudaGetSymbolAddress", program.counter) == program.counter.value
 
@@ -100,53 +96,39 @@ def test_each_form_of_a_launch(program: Program, standin: StandinDriver) -> None
     assert result == "cudaErrorCooperativeLaunchTooLarge"
 
 
-class Config(ctypes.Structure):
-    """cudaLaunchConfig_t."""
-
-    _fields_ = (
-        ("grid", Dim3),
-        ("block", Dim3),
-        ("shared", ctypes.c_size_t),
-        ("stream", ctypes.c_void_p),
-        ("attributes", ctypes.c_void_p),
-        ("count", ctypes.c_uint),
-    )
-
-
 def test_a_launch_with_attributes(program: Program, standin: StandinDriver) -> None:
-    by = ctypes.c_int(2)
-    arguments = (ctypes.c_void_p * 1)(ctypes.addressof(by))
-    # cudaLaunchAttribute: the dimension of clusters.
-    cluster = (ctypes.c_int * 18)(4, 0, 2, 1, 1)
-    config = Config(Dim3(4, 1, 1), Dim3(8, 1, 1), 32, None, ctypes.addressof(cluster), 1)
-    count = program.address("count")
+    arguments = (ctypes.c_void_p * 1)(program.address("table"))
+    # cudaLaunchAttribute: the dimension of clusters. cudaLaunchConfig_t: the last one is a count.
+    cluster = struct.pack("2i3I52x", 4, 0, 2, 1, 1)
+    at = ctypes.cast(cluster, ctypes.c_void_p).value
+    config = struct.pack("6I3QI4x", 4, 1, 1, 8, 1, 1, 32, 0, at, 1)
     for form in ("cudaLaunchKernelExC", "cudaLaunchKernelExC_ptsz"):
-        program.check(form, byref(config), count, arguments)
+        program.check(form, config, program.address("count"), arguments)
         launch = standin.last_launch
         assert (launch["grid"], launch["cluster"], launch["shared"]) == ("4,1,1", "2,1,1", "32")
-    assert program.error("cudaLaunchKernelExC", 0, count, arguments) == "cudaErrorInvalidValue"
 
 
 def test_configurations_are_a_stack_of_the_thread(program: Program) -> None:
-    result = (ctypes.c_uint64 * 8)()
-    places = [ctypes.addressof(result) + 16 * index for index in range(4)]
-    errors = []
+    grid, errors = ctypes.create_string_buffer(64), []
 
     def pop() -> None:
-        errors.append(program.error("__cudaPopCallConfiguration", *places))
+        place = ctypes.addressof(grid)
+        errors.append(
+            program.error("__cudaPopCallConfiguration", place, place + 16, place + 32, place + 48)
+        )
 
-    for depth in range(1, 50):
-        words = (Dim3(depth, 1, 1), Dim3(depth, 1, 1), depth, depth)
-        assert getattr(program, "__cudaPushCallConfiguration")(*words) == 0
+    for depth in range(50):
+        words = (Dim3(depth, 1, 1), Dim3(1, 1, 1), 0, 0)
+        assert program["__cudaPushCallConfiguration"](*words) == 0
     thread = Thread(target=pop)
     thread.start()
     thread.join()
-    for depth in reversed(range(1, 50)):
+    for depth in reversed(range(50)):
         pop()
-        assert [each & 0xFFFFFFFF for each in result[::2]] == [depth] * 4
+        assert grid.raw[0] == depth
     pop()
     missing = "cudaErrorMissingConfiguration"
-    assert errors == [missing, *["cudaSuccess"] * 49, missing]
+    assert errors == [missing, *["cudaSuccess"] * 50, missing]
 
 
 @pytest.mark.volume_but("cuda13")
@@ -171,15 +153,10 @@ def test_names_and_attributes_of_a_kernel(program: Program) -> None:
     for each in (count, kernel):
         assert ctypes.string_at(program.make("cudaFuncGetName", each)) == b"count"
     program.check("cudaFuncSetAttribute", count, 8, 64 << 10)
-    attributes = (ctypes.c_int * 64)()
-    program.check("cudaFuncGetAttributes", attributes, kernel)
-    # maxThreadsPerBlock and maxDynamicSharedSizeBytes.
-    assert (attributes[6], attributes[11]) == (1024, 64 << 10)
+    # maxThreadsPerBlock and, four numbers later, maxDynamicSharedSizeBytes.
+    found = program.get("cudaFuncGetAttributes", ..., kernel, form="24xi16xi")
+    assert found == (1024, 64 << 10)
     assert program.count(shared=64 << 10) == "cudaSuccess"
-    assert program.error("cudaFuncSetAttribute", count, 8, 1 << 30) == "cudaErrorInvalidValue"
-    place = (ctypes.c_size_t * 2)()
-    program.check("cudaFuncGetParamInfo", count, 0, place, byref(place, 8))
-    assert place[:] == [0, 4]
 
 
 def test_a_library_that_the_program_loads(program: Program, standin: StandinDriver) -> None:
@@ -187,17 +164,12 @@ def test_a_library_that_the_program_loads(program: Program, standin: StandinDriv
     before = standin.report["libraries"]
     library = program.make("cudaLibraryLoadData", PTX + b"\0", *[0] * 6)
     assert program.make("cudaLibraryGetKernelCount", library) == 2
-    kernels = (ctypes.c_void_p * 2)()
-    program.check("cudaLibraryEnumerateKernels", kernels, 2, library)
-    names = [ctypes.string_at(program.make("cudaFuncGetName", each)) for each in kernels]
-    assert names == [b"count", b"fault"]
+    (kernel,) = program.get("cudaLibraryEnumerateKernels", ..., 1, library, form="Q")
     address = program.make("cudaLibraryGetManaged", 0, library, b"counter")
-    kernel = program.make("cudaLibraryGetKernel", library, b"count")
     assert program.launch(kernel, 7) == "cudaSuccess"
     assert program.value() == 5
     assert ctypes.c_int.from_address(address).value == 5 + 21
-    for name in (b"table", b"none"):
-        result = program.error("cudaLibraryGetManaged", 0, 0, library, name)
-        assert result == "cudaErrorSymbolNotFound"
+    result = program.error("cudaLibraryGetManaged", 0, 0, library, b"table")
+    assert result == "cudaErrorSymbolNotFound"
     program.check("cudaLibraryUnload", library)
     assert standin.report["libraries"] == before
