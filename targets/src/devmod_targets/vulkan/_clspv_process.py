@@ -32,7 +32,7 @@ def load(_start: dict[str, Any]) -> Callable[[dict[str, Any], bytes], tuple[int,
         results = byref(code), byref(code_size), byref(log)
         status = build(count, byref(size), byref(source), options, *results)
         output = b""
-        if code:
+        if code.value is not None:
             output = ctypes.string_at(code, code_size.value)
         return status, output, log.value or b""
 
