@@ -170,9 +170,7 @@ def test_a_new_backend_is_installed_used_and_uninstalled(
 
 
 def test_the_files_pass_ruff_and_mypy(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """Ruff runs with the settings of the distribution, and mypy with --strict. The second run of
-    mypy has the cache of the first.
-    """
+    """Ruff runs with the settings of the distribution, and mypy with --strict, for both at once."""
     env = os.environ | {
         "MYPYPATH": ":".join(
             [
@@ -184,14 +182,16 @@ def test_the_files_pass_ruff_and_mypy(capsys: pytest.CaptureFixture[str], tmp_pa
             ]
         )
     }
-    for sort, flags in (("whole", ()), ("target", ("--target-only",))):
+    cache = str(ROOT / ".mypy_cache" / "new-backend")
+    mypy = ["mypy", "--cache-dir", cache, "src", str(tmp_path / "devmod-my_npu3" / "src")]
+    for kind, flags, tools in (
+        ("my_npu3", ("--target-only",), []),
+        ("my_npu2", (), [mypy]),
+    ):
         names = ("--title", "Größe & Co.", "--author", "Ann O. <ann@example.org>")
-        assert run_command(capsys, "my_npu2", "--output", tmp_path / sort, *names, *flags)[0] == 0
-        folder = tmp_path / sort / "devmod-my_npu2"
-        for tool in (
-            ["ruff", "check", "--no-cache"],
-            ["mypy", "--cache-dir", str(ROOT / ".mypy_cache" / "new-backend"), "src"],
-        ):
+        assert run_command(capsys, kind, "--output", tmp_path, *names, *flags)[0] == 0
+        folder = tmp_path / f"devmod-{kind}"
+        for tool in (["ruff", "check", "--no-cache"], *tools):
             done = subprocess.run(
                 [sys.executable, "-m", *tool],
                 cwd=folder,
@@ -200,9 +200,9 @@ def test_the_files_pass_ruff_and_mypy(capsys: pytest.CaptureFixture[str], tmp_pa
                 text=True,
                 check=False,
             )
-            assert done.returncode == 0, f"{sort}: {done.stdout}{done.stderr}"
+            assert done.returncode == 0, f"{kind}: {done.stdout}{done.stderr}"
         table = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
-        assert table["project"]["name"] == "devmod-my_npu2"
+        assert table["project"]["name"] == f"devmod-{kind}"
         assert table["project"]["authors"] == [{"name": "Ann O. <ann@example.org>"}]
         assert ("devmod.create" in table["project"]["entry-points"]) == (not flags)
 
