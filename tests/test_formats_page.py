@@ -605,8 +605,8 @@ def test_the_two_readers_take_and_refuse_the_same_bundles() -> None:
 
 
 @pytest.mark.row("R41")
-@pytest.mark.volume_but("shared.devmod-4", "shared-compressed.devmod-4")
-@pytest.mark.parametrize("step", [4, 1])
+@pytest.mark.volume_but("shared.devmod-10", "shared-compressed.devmod-10")
+@pytest.mark.parametrize("step", [10, 1])
 @pytest.mark.parametrize("name", ["both.devmod", "shared.devmod", "shared-compressed.devmod"])
 def test_the_two_readers_take_and_refuse_the_same_pages(name: str, step: int) -> None:
     whole = (GOLDEN / "v1" / name).read_bytes()

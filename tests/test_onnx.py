@@ -65,6 +65,12 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(check.SECONDS, "onnx.reference", 300.0)
 
 
+@pytest.fixture
+def _no_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the check compare with the other program alone: a process for a device takes 0.5 s."""
+    monkeypatch.setenv("DEVMOD_PLUGINS_DENY", "devmod-opencl")
+
+
 def expected(x: Any) -> Any:
     return np.maximum(x @ onnx.numpy_helper.to_array(WEIGHT), 0)
 
@@ -320,6 +326,7 @@ def test_inputs_of_bfloat16(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     )
 
 
+@pytest.mark.usefixtures("_no_devices")
 @pytest.mark.parametrize(("operator", "zeros"), [("Div", 0), ("Mod", [1, 0, 2])])
 def test_integers_are_not_divided_by_zero(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], operator: str, zeros: Any
@@ -360,6 +367,7 @@ def test_attention_with_a_mask_is_refused(
     )
 
 
+@pytest.mark.usefixtures("_no_devices")
 def test_arrays_without_elements(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nodes = [node("Concat", ["x", "e"], ["y"], axis=1)]
     write(tmp_path / "e.onnx", nodes, {"x": (FLOAT, [2, 3]), "e": (FLOAT, [2, "n"])}, ["y"])
@@ -404,11 +412,11 @@ def test_a_node_leaves_its_input_as_it_was(
         np.testing.assert_array_equal(two, -x)
 
 
+@pytest.mark.usefixtures("_no_devices")
 def test_inputs_that_are_alike_have_different_numbers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The difference of two inputs is not zero, which a wrong result may be, too."""
-    need_opencl()
     write(
         tmp_path / "s.onnx",
         [node("Sub", ["x", "z"], ["y"])],
@@ -420,6 +428,7 @@ def test_inputs_that_are_alike_have_different_numbers(
     assert "the same everywhere" not in out
 
 
+@pytest.mark.usefixtures("_no_devices")
 def test_a_convolution_with_omitted_outputs_and_inputs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -461,6 +470,7 @@ def test_a_convolution_with_omitted_outputs_and_inputs(
     assert out.endswith('y, x_2 = devmod.load("n.devmod")["net"](x)\n')
 
 
+@pytest.mark.usefixtures("_no_devices")
 def test_indices_are_within_their_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nodes = [node("Unsqueeze", ["ids", "axes"], ["i"]), node("Gather", ["table", "i"], ["y"])]
     write(

@@ -259,6 +259,7 @@ def test_the_file_has_the_state_and_its_first_value() -> None:
     )
 
 
+@pytest.mark.usefixtures("in_process")
 def test_the_tools_make_the_state_of_a_call(zeros: devmod.Module) -> None:
     """verify calls a program several times: each with a new state."""
     first_device("opencl")

@@ -784,6 +784,7 @@ def replaced_kernels(module: Any, others: Any) -> Any:
     return devmod.bundle(other, others, mixed=True)
 
 
+@pytest.mark.usefixtures("in_process")
 def test_inspect_and_verify_check_a_program_with_each_candidate(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -173,6 +173,7 @@ def test_a_program_in_another_one_keeps_its_views() -> None:
 # -- arrays of no dimension
 
 
+@pytest.mark.usefixtures("in_process")
 def test_an_array_of_no_dimension_is_one_number_of_a_device() -> None:
     device = first_device("opencl")
     module = devmod.bundle(

@@ -150,6 +150,7 @@ def test_kernels_of_one_program_must_still_agree() -> None:
 
 
 @pytest.mark.row("R40")
+@pytest.mark.usefixtures("in_process")
 def test_verify_compares_what_the_programs_return(both: devmod.Module) -> None:
     for kind in ("opencl", "webgpu"):
         first_device(kind)
@@ -170,6 +171,7 @@ def test_verify_compares_what_the_programs_return(both: devmod.Module) -> None:
     assert "y[" in str(wrong)
 
 
+@pytest.mark.usefixtures("in_process")
 def test_verify_allows_for_the_rounding_of_all_steps(both: devmod.Module) -> None:
     """A result in another order of operations differs by more than the tolerance of one kernel, of
     the largest number by less.

@@ -793,6 +793,7 @@ def test_verify_finds_that_all_candidates_agree(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     devmod.save(bundle(KINDS), tmp_path / "k.devmod")
+    devmod.save(saxpy("hexagon"), tmp_path / "one.devmod")
     status, out, err = call(capsys, "verify", tmp_path / "k.devmod", "--json")
     data = json.loads(out)
     assert (status, err, data["ok"]) == (0, "", True)
@@ -811,7 +812,7 @@ def test_verify_finds_that_all_candidates_agree(
         "payloads: 4 of 4 intact, 4 compared with a digest\nsaxpy:\n  reference       opencl/cl on opencl:0"
     )
     assert (
-        call(capsys, "verify", tmp_path / "k.devmod", "b=3")[2]
+        call(capsys, "verify", tmp_path / "one.devmod", "b=3")[2]
         == "devmod: error: verify: no compared function has an argument 'b'\n"
     )
 
