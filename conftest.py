@@ -59,6 +59,9 @@ GROUP = "without the emulator of RDNA3"
 
 ROOT = Path(__file__).resolve().parent
 
+#: The order in which a run without workers collects.
+FOLDERS = pytest.StashKey[list[str]]()
+
 #: Rows of the conformance kit that start processes. make test runs them for OpenCL: each backend
 #: has tests of its own forks, and core writes the bytes of every kind.
 PROCESS_ROWS = {"R8", "R33-several", "R37-forks", "R37-interrupts", "R38-compiled", "R38-saved"}
@@ -100,13 +103,32 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return "volume_but" not in collection_path.read_text(encoding="utf-8") or None
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Let each worker begin to collect at another folder: of a file that another worker has
+    collected before, it reads the bytecode. To make that takes most of the time of a fresh clone.
+    """
+    worker = getattr(session.config, "workerinput", None)
+    if worker is not None:
+        folders = session.config.args
+        session.config.stash[FOLDERS] = [each.partition("::")[0] for each in folders]
+        start = int(worker["workerid"][2:]) * len(folders) // worker["workercount"]
+        folders[:] = folders[start:] + folders[:start]
+
+
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by marker
-def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
-    """Mark more tests as volume.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Function]) -> None:
+    """Mark more tests as volume, after all workers have the same order.
 
     Those that `volume_but` leaves out, the others of the simulators, which the tests of the
     backends use, and the kits' rows of processes.
     """
+    folders = [config.invocation_params.dir / each for each in config.stash.get(FOLDERS, [])]
+
+    @functools.cache
+    def place(path: Path) -> int:
+        return next((at for at, each in enumerate(folders) if path.is_relative_to(each)), 0)
+
+    items.sort(key=lambda item: place(item.path))
     for item in items:
         kept = item.get_closest_marker("volume_but")
         if item.name in _volume_rows(item.path):
