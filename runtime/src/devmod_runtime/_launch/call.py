@@ -151,7 +151,8 @@ class KernelCall(CheckedCall):
         """Cache what the next call with host arrays need not check again."""
         if stream is not self.stream and (stream is not None or is_in_stream()):
             return
-        repeated = host_call(self, args)
+        arguments = self.function._signature.arguments
+        repeated = host_call(arguments, args, len(self.transfers), self.stream, self.enqueue)
         if repeated is not None:
             key = (*dims, stream, variables.get(DEVICE_KEY))
             keep(host_calls, key, repeated)

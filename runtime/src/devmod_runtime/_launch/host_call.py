@@ -57,19 +57,28 @@ if TYPE_CHECKING:
 
     from devmod_runtime._device.stream import Stream
     from devmod_runtime._launch.arguments import Argument
-    from devmod_runtime._launch.call import KernelCall
 else:
     from devmod._util.numpy import np
 
 
-def host_call(call: KernelCall, args: Sequence[Any]) -> Callable[..., Any] | None:
+def host_call(
+    arguments: Sequence[Argument],
+    args: Sequence[Any],
+    copies: int,
+    stream: Stream,
+    enqueue: Callable[[Sequence[Any]], Any],
+) -> Callable[..., Any] | None:
     """Return the function of a call with contiguous host arrays like a call before it: of the same
     types, on the same device, with the same grid, block and stream.
 
     Parameters
     ----------
-    call, args
-        The call before it, and its arguments.
+    arguments, args
+        The arguments of the function, and those of the call before it.
+    copies
+        The host arrays of that call. Those with the same memory are one.
+    stream, enqueue
+        Its stream, and the function that queues a launch.
 
     Returns
     -------
@@ -78,10 +87,9 @@ def host_call(call: KernelCall, args: Sequence[Any]) -> Callable[..., Any] | Non
         returns; NotImplemented if `KernelCall` must check them. None if no call like it can be
         repeated.
     """
-    dtypes = _find_dtypes(call, args)
+    dtypes = _find_dtypes(arguments, args, copies)
     if not dtypes:
         return None
-    stream = call.stream
     device = stream.device
     names: dict[str, Any] = {
         "LEAST": device.in_place_from,
@@ -91,11 +99,11 @@ def host_call(call: KernelCall, args: Sequence[Any]) -> Callable[..., Any] | Non
         "upload": device.uploader(stream),
         "read": device.reader(stream),
         "synchronize": stream.synchronize,
-        "enqueue": call.enqueue,
+        "enqueue": enqueue,
     }
     kinds = ""
     written = {}
-    for each in call.function._signature.arguments:
+    for each in arguments:
         number = each.number
         if number not in dtypes:
             kinds += kind_of(each)
@@ -113,18 +121,19 @@ def host_call(call: KernelCall, args: Sequence[Any]) -> Callable[..., Any] | Non
             f"S{number}": each.size or 1,
             f"U{number}": each.unit,
         }
-    names["in_place"] = partial(_launch_in_place, stream, call.enqueue, written)
+    names["in_place"] = partial(_launch_in_place, stream, enqueue, written)
     make = _maker(kinds, device.in_place_from < inf)
     return make(names)
 
 
-def _find_dtypes(call: KernelCall, args: Sequence[Any]) -> dict[int, np.dtype[Any]]:
+def _find_dtypes(
+    arguments: Sequence[Argument], args: Sequence[Any], copies: int
+) -> dict[int, np.dtype[Any]]:
     """Return the types of the arrays of a call that can be repeated, by the number of the argument:
     each buffer is a contiguous host array in memory of its own. Else none.
     """
-    arguments = call.function._signature.arguments
     buffers = [each for each in arguments if each.kind == "buffer"]
-    if len(buffers) != len(call.transfers):
+    if len(buffers) != copies:
         return {}
     for argument in arguments:
         if argument.pack is None and not _is_plain_buffer(argument):
