@@ -374,6 +374,13 @@ __device__ __noinline__ float put(float *p, float v) { return *p = v; }  //!
     if (i < 100) s[i] = y[i];
     __syncthreads();
     y[i] = s[i] * 2;  //!
+@ init a double that is stored / a copy by bytes | 1 32 | int *y = z32, int *z = m32 | uninitialised (stored result) ; thread (0, 0, 0): depends on z[0] ; 31 more threads
+    y[i] = z[i] * 2;  //wrong!
+    y[i] = z[i] << 8;  //right
+@ / a field of bits | 1 32 | unsigned *x = m32, int *y = z32
+    unsigned char *bytes = (unsigned char *)(x + i);
+    bytes[0] = i;
+    y[i] = (x[i] >> 3) & 31;
 @ init an atomic update | 1 32 | int *z = m8 | uninitialised (atomic) ; updates z[0], which nothing wrote
     atomicAdd(z + (i & 7), 1);  //!
 @ init a counter in shared memory | 1 32 | int *y = z1 | uninitialised (atomic) ; updates c[0]

@@ -144,6 +144,7 @@ def cases(is_fault: bool) -> list[Any]:
     "sync threads that exit complete a barrier, NVIDIA's sample divergent_threads",
     "sync,race a lane that its mask does not name, NVIDIA's sample illegal_syncwarp",
     "init a copy",
+    "init a double that is stored",
 )
 @pytest.mark.parametrize("case", cases(True))
 def test_a_fault_is_found(case: Case) -> None:
@@ -173,6 +174,7 @@ def test_a_fault_is_found(case: Case) -> None:
     "a reduction with shuffles",
     "the last block",
     "a padded struct",
+    "a copy by bytes",
     "the chosen of two values",
     "a tile beyond the edge",
     "an early exit before a shuffle",

@@ -107,6 +107,14 @@ def is_move(decoder: Decoder) -> bool:
     return root != "cvt" or all(kind[0] in "sub" for kind in decoder.types)
 
 
+def is_scaling(decoder: Decoder) -> bool:
+    """Return whether an instruction shifts by parts of a byte: `2 * x`, and no packing of bytes."""
+    if decoder.parts[0] not in ("shl", "shr"):
+        return False
+    distance = decoder.operands[2]
+    return isinstance(distance, Integer) and distance.value % 8 != 0
+
+
 def states_of_copy(source: Touched | None, target: Touched) -> list[Any]:
     """Return what bytes hold that were copied from others; written values without a source."""
     if source is None or source.dtype != target.dtype or len(source.index) != len(target.index):
@@ -164,6 +172,7 @@ class Poison:
         """
         reads = sorted(decoder.reads)
         writes = sorted(decoder.writes)
+        scales = is_scaling(decoder)
 
         def sources_of(lanes: Lanes) -> dict[int, Bits]:
             poison = lanes.frame.poison
@@ -198,7 +207,7 @@ class Poison:
             for position, register in enumerate(writes):
                 value = number(lanes.r[register])
                 total = runs[-1][position] ^ value
-                computed = np.zeros(1, bool)
+                computed = np.full(1, scales)
                 place = np.zeros(1, S64)
                 # Of bits that change only together.
                 for known in sources.values():
