@@ -299,6 +299,8 @@ Graph *graph_of(void *handle);
 int graph_index(const Graph *graph, int number);
 /* Return the node of a graph that corresponds to a node of the graph it is a copy of, or NULL. */
 Node *graph_counterpart(const Graph *graph, const Node *node);
+/* Call a function for each node of a graph and of those within it, until it returns a code. */
+int graph_visit(const Graph *graph, int (*act)(Node *node, void *data), void *data);
 /* Return whether a graph has nodes of a kind, or one within it. */
 bool graph_has_kind(const Graph *graph, NodeKind kind);
 /* Return whether a graph has nodes that allocate or free memory: they limit what it may do. */

@@ -123,22 +123,26 @@ static Graph *own_graph(Executable *executable) {
     return executable->graph;
 }
 
-/* Return the node of a graph, or of those within it, that is the copy of a node. */
-static Node *find_copy(const Graph *graph, const Node *node) {
-    Node *found = graph_counterpart(graph, node);
-    for (int i = 0; i < graph->count && !found; i++)
-        for (int j = 0; j < graph->nodes[i]->child_count && !found; j++)
-            found = find_copy(graph->nodes[i]->children[j], node);
+typedef struct {
+    const Node *original;
+    Node *copy;
+} Pair;
+
+static int find_copy(Node *node, void *data) {
+    Pair *pair = data;
+    bool found = graph_counterpart(node->graph, pair->original) == node;
+    if (found)
+        pair->copy = node;
     return found;
 }
 
 /* Return the node of an executable graph for that of its graph, or NULL. */
 static Node *executable_node(void *handle, void *node_handle, bool changes) {
     Executable *executable = executable_of(handle);
-    const Node *node = node_of(node_handle);
-    if (!executable || !node)
-        return NULL;
-    return find_copy(changes ? own_graph(executable) : executable->graph, node);
+    Pair pair = {node_of(node_handle), NULL};
+    if (executable && pair.original)
+        graph_visit(changes ? own_graph(executable) : executable->graph, find_copy, &pair);
+    return pair.copy;
 }
 
 int executable_set(void *handle, void *node_handle, NodeKind kind, Op *op) {
@@ -333,31 +337,23 @@ static void drop_graph(Op *op) {
     graph_release(((Launched *)op->data)->graph);
 }
 
-/* Let the nodes of a launch that wait for events wait for what is recorded now. */
-static void set_waits(const Graph *graph, const Op *launch) {
-    for (int i = 0; i < graph->count; i++) {
-        Node *node = graph->nodes[i];
-        for (int j = 0; j < node->child_count; j++)
-            set_waits(node->children[j], launch);
-        if (node->kind != NODE_EVENT_WAIT)
-            continue;
-        const Event *event = ((const EventUse *)node->op->data)->event;
-        node->stream = event->stream;
-        node->stream_number = event->number;
-        if (event->stream)
-            note_order(NOTE_WAITS, event->stream, event->number, launch);
-    }
+/* Let a node of a launch that waits for an event wait for what is recorded now. */
+static int set_wait(Node *node, void *launch) {
+    if (node->kind != NODE_EVENT_WAIT)
+        return 0;
+    const Event *event = ((const EventUse *)node->op->data)->event;
+    node->stream = event->stream;
+    node->stream_number = event->number;
+    if (event->stream)
+        note_order(NOTE_WAITS, event->stream, event->number, launch);
+    return 0;
 }
 
-/* Let the events that a launch records stand for it. */
-static void set_records(const Graph *graph, Stream *stream) {
-    for (int i = 0; i < graph->count; i++) {
-        const Node *node = graph->nodes[i];
-        for (int j = 0; j < node->child_count; j++)
-            set_records(node->children[j], stream);
-        if (node->kind == NODE_EVENT_RECORD)
-            event_place(((const EventUse *)node->op->data)->event, stream);
-    }
+/* Let an event that a launch records stand for it. */
+static int set_record(Node *node, void *stream) {
+    if (node->kind == NODE_EVENT_RECORD)
+        event_place(((const EventUse *)node->op->data)->event, stream);
+    return 0;
 }
 
 /* Record a launch in a graph: its nodes are those of a child graph. */
@@ -394,12 +390,12 @@ int graph_launch(void *handle, void *stream) {
                        NODE_EVENT_WAIT)) { /* each launch waits for its own place of the stream */
         graph = graph_copy(graph, false);
         set_orders(graph);
-        set_waits(graph, op);
+        graph_visit(graph, set_wait, op);
     } else {
         graph->references++;
     }
     *(Launched *)op->data = (Launched){graph, target};
     TRY(submit(target, op));
-    set_records(executable->graph, target);
+    graph_visit(executable->graph, set_record, target);
     return CODE_SUCCESS;
 }

@@ -95,42 +95,32 @@ int graph_deallocation(const Graph *graph, uint64_t address, Op **op) {
     return CODE_SUCCESS;
 }
 
-/* Call a function for each node of a kind, with its block. */
-static int each_block(const Graph *graph, NodeKind kind, int (*act)(Block *block)) {
-    for (int i = 0; i < graph->count; i++) {
-        const Node *node = graph->nodes[i];
-        for (int j = 0; j < node->child_count; j++)
-            TRY(each_block(node->children[j], kind, act));
-        Block *block = NULL;
-        if (node->kind == kind)
-            block = arena_block(((const GraphMemory *)node->op->data)->address, 1);
-        if (block)
-            TRY(act(block));
-    }
-    return CODE_SUCCESS;
+static Block *block_of(const Node *node, NodeKind kind) {
+    return node->kind == kind ? arena_block(((const GraphMemory *)node->op->data)->address, 1)
+                              : NULL;
 }
 
-static int refuse_claimed(Block *block) {
-    if (block->claimed)
-        explain("0x%llx of the graph's last launch is still allocated",
-                (unsigned long long)block->start);
-    return block->claimed ? CODE_INVALID_VALUE : CODE_SUCCESS;
+static int refuse_claimed(Node *node, void *data) {
+    const Block *block = block_of(node, NODE_ALLOCATE);
+    (void)data;
+    CHECK(block && block->claimed, CODE_SUCCESS);
+    explain("0x%llx of the graph's last launch is still allocated",
+            (unsigned long long)block->start);
+    return CODE_INVALID_VALUE;
 }
 
-static int claim(Block *block) {
-    block->claimed = true;
-    return CODE_SUCCESS;
-}
-
-static int disclaim(Block *block) {
-    block->claimed = false;
+/* Note that the nodes of a kind have allocated or freed. */
+static int claim(Node *node, void *kind) {
+    Block *block = block_of(node, *(NodeKind *)kind);
+    if (block)
+        block->claimed = node->kind == NODE_ALLOCATE;
     return CODE_SUCCESS;
 }
 
 int graph_claim(const Graph *graph, bool frees) {
     if (!frees)
-        TRY(each_block(graph, NODE_ALLOCATE, refuse_claimed));
-    each_block(graph, NODE_ALLOCATE, claim);
-    each_block(graph, NODE_FREE, disclaim);
+        TRY(graph_visit(graph, refuse_claimed, NULL));
+    graph_visit(graph, claim, &(NodeKind){NODE_ALLOCATE});
+    graph_visit(graph, claim, &(NodeKind){NODE_FREE});
     return CODE_SUCCESS;
 }

@@ -78,16 +78,22 @@ Node *graph_counterpart(const Graph *graph, const Node *node) {
     return node->graph->number == graph->original && index >= 0 ? graph->nodes[index] : NULL;
 }
 
-bool graph_has_kind(const Graph *graph, NodeKind kind) {
+int graph_visit(const Graph *graph, int (*act)(Node *node, void *data), void *data) {
     for (int i = 0; i < graph->count; i++) {
-        const Node *node = graph->nodes[i];
-        if (node->kind == kind)
-            return true;
+        Node *node = graph->nodes[i];
         for (int j = 0; j < node->child_count; j++)
-            if (graph_has_kind(node->children[j], kind))
-                return true;
+            TRY(graph_visit(node->children[j], act, data));
+        TRY(act(node, data));
     }
-    return false;
+    return CODE_SUCCESS;
+}
+
+static int has_kind(Node *node, void *kind) {
+    return node->kind == *(NodeKind *)kind;
+}
+
+bool graph_has_kind(const Graph *graph, NodeKind kind) {
+    return graph_visit(graph, has_kind, &kind);
 }
 
 bool graph_has_memory(const Graph *graph) {

@@ -146,8 +146,12 @@ typedef struct {
 /* Make the operation of a launch, which is checked. */
 CUresult launch_op(const CUlaunchConfig *config, CUfunction f, void **params, void **extra,
                    bool cooperative, Op **op);
-/* Make the operation of the same launch with more attributes. */
-CUresult launch_op_with(const Op *op, const CUlaunchAttribute *attribute, Op **result);
+/* Give a launch the attributes of another one, or of its own, and check them. */
+CUresult launch_take_attributes(Launch *launch, const Launch *from);
+/* Make the operation of the same launch with the attributes of another one, or one more; each may
+ * be NULL. */
+CUresult launch_copy(const Launch *launch, const Launch *from, const CUlaunchAttribute *attribute,
+                     Op **result);
 
 /* Check a launch against its kernel and device, and complete its cluster. */
 CUresult check_dimensions(const Launch *launch, int device);

@@ -11,7 +11,6 @@
 
 /* A function without a lock: that of CUDA 13 takes it. */
 #define EARLIER(name, call, ...)                                                                   \
-    CUresult CUDAAPI name(__VA_ARGS__);                                                            \
     CUresult CUDAAPI name(__VA_ARGS__) {                                                           \
         return call;                                                                               \
     }

@@ -17,6 +17,9 @@ typedef struct {
     CUDA_MEMCPY3D params;
 } GraphCopy;
 
+/* The type of parameters that are missing. */
+#define NO_TYPE ((CUgraphNodeType) - 1)
+
 /* ---- operations
  * -----------------------------------------------------------------------------------------------------------
  */
@@ -24,9 +27,7 @@ typedef struct {
 /* Set *context to that of a handle, or to the current one for NULL. */
 static CUresult node_context(CUcontext handle, Context **context) {
     *context = current_context();
-    if (handle)
-        return context_of(handle, context);
-    return *context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+    return handle ? context_of(handle, context) : CUDA_SUCCESS;
 }
 
 static CUresult kernel_op(const CUDA_KERNEL_NODE_PARAMS_v3 *params, Op **op, Context **context) {
@@ -207,7 +208,7 @@ static CUresult add(CUgraphNode *result, CUgraph handle, const CUgraphNode *befo
     Context *context;
     Node *node;
     Op *op;
-    CHECK(result && graph && params, CUDA_ERROR_INVALID_VALUE);
+    CHECK(result && graph && params && params->type != NO_TYPE, CUDA_ERROR_INVALID_VALUE);
     CHECK(permits(graph, params->type), CUDA_ERROR_NOT_SUPPORTED);
     TRY(make_op(params, graph, &op, &context));
     TRY(graph_add(graph, (void *const *)before, (const EdgeData *)data, count,
@@ -347,58 +348,9 @@ CUresult describe_node(CUgraphNode handle, CUgraphNodeParams *params) {
     return CUDA_SUCCESS;
 }
 
-/* The same, of a node that must have a type. */
-static CUresult describe_as(CUgraphNode handle, CUgraphNodeType type, CUgraphNodeParams *params) {
-    TRY(describe_node(handle, params));
-    return params->type == type ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
 /* ---- replacing
  * ------------------------------------------------------------------------------------------------------------
  */
-
-static CUlaunchAttributeValue attribute_of(const Launch *launch, CUlaunchAttributeID id) {
-    CUlaunchAttributeValue value = {{0}};
-    switch (id) {
-    case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
-        value.cooperative = launch->cooperative;
-        break;
-    case CU_LAUNCH_ATTRIBUTE_PRIORITY:
-        value.priority = launch->priority;
-        break;
-    case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-        value.clusterDim.x = launch->cluster[0];
-        value.clusterDim.y = launch->cluster[1];
-        value.clusterDim.z = launch->cluster[2];
-        break;
-    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
-        value.programmaticStreamSerializationAllowed = launch->programmatic;
-        break;
-    default:
-        break;
-    }
-    return value;
-}
-
-static const CUlaunchAttributeID kept[] = {
-    CU_LAUNCH_ATTRIBUTE_COOPERATIVE, CU_LAUNCH_ATTRIBUTE_PRIORITY,
-    CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION};
-
-/* Give the operation of a launch an attribute of another one. */
-static CUresult take_attribute(const Launch *from, CUlaunchAttributeID id, Op **op) {
-    CUlaunchAttribute attribute = {.id = id, .value = attribute_of(from, id)};
-    Op *old = *op;
-    TRY(launch_op_with(old, &attribute, op));
-    op_free(old);
-    return CUDA_SUCCESS;
-}
-
-/* New parameters of a kernel leave its attributes as they are. */
-static CUresult keep_attributes(const Launch *from, Op **op) {
-    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
-        TRY(take_attribute(from, kept[i], op));
-    return CUDA_SUCCESS;
-}
 
 /* Return whether a node's parameters may be replaced. */
 static bool may_change(CUgraphNodeType type) {
@@ -417,8 +369,8 @@ static CUresult new_op(CUgraphNode handle, const CUgraphNodeParams *params, Op *
     if (params->type != CU_GRAPH_NODE_TYPE_KERNEL)
         return CUDA_SUCCESS;
     CUresult code = CUDA_ERROR_INVALID_VALUE;
-    if (context == node->context)
-        code = keep_attributes((const Launch *)node->op->data, op);
+    if (context == node->context) /* new parameters leave the attributes as they are */
+        code = launch_take_attributes((Launch *)(*op)->data, (const Launch *)node->op->data);
     if (code)
         op_free(*op);
     return code;
@@ -444,182 +396,122 @@ static CUresult set_executable(CUgraphExec executable, CUgraphNode handle,
  * ----------------------------------------------------------------------------------------------------
  */
 
-FORWARD(cuGraphAddNode, CURRENT,
-        add(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams),
-        CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-        const CUgraphEdgeData *dependencyData, size_t numDependencies,
+/* The parameters of one kind of node are the first bytes of those of all, but for a copy's. */
+static void *own_params(CUgraphNodeParams *params) {
+    if (params->type == CU_GRAPH_NODE_TYPE_MEMCPY)
+        return &params->memcpy.copyParams;
+    return &params->kernel;
+}
+
+static CUgraphNodeParams params_of(CUgraphNodeType type, const void *source, size_t size,
+                                   CUcontext context) {
+    CUgraphNodeParams params = {.type = source ? type : NO_TYPE};
+    if (source)
+        memcpy(own_params(&params), source, size);
+    if (type == CU_GRAPH_NODE_TYPE_MEMCPY)
+        params.memcpy.copyCtx = context;
+    if (type == CU_GRAPH_NODE_TYPE_MEMSET)
+        params.memset.ctx = context;
+    return params;
+}
+
+static CUresult read_as(CUgraphNode handle, CUgraphNodeType type, void *result, size_t size) {
+    CUgraphNodeParams params;
+    CHECK(result, CUDA_ERROR_INVALID_VALUE);
+    TRY(describe_node(handle, &params));
+    CHECK(params.type == type, CUDA_ERROR_INVALID_VALUE);
+    memcpy(result, own_params(&params), size);
+    return CUDA_SUCCESS;
+}
+
+#define GIVEN(kind, source, context)                                                               \
+    ((CUgraphNodeParams[]){params_of(CU_GRAPH_NODE_TYPE_##kind, source, sizeof *(source), context)})
+#define ONE(kind, ...) ((CUgraphNodeParams[]){{.type = CU_GRAPH_NODE_TYPE_##kind, __VA_ARGS__}})
+#define READ(kind, result) read_as(hNode, CU_GRAPH_NODE_TYPE_##kind, result, sizeof *(result))
+#define ADD(params) add(phGraphNode, hGraph, dependencies, NULL, numDependencies, params)
+#define ADD_WITH_DATA                                                                              \
+    add(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams)
+#define SET(params) set(hNode, params)
+#define SET_EXECUTABLE(params) set_executable(hGraphExec, hNode, params)
+#define NEW_NODE                                                                                   \
+    CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,                     \
+        size_t numDependencies
+#define NEW_NODE_WITH_DATA                                                                         \
+    CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,                     \
+        const CUgraphEdgeData *dependencyData, size_t numDependencies
+#define EXECUTABLE_NODE CUgraphExec hGraphExec, CUgraphNode hNode
+
+FORWARD(cuGraphAddNode, CURRENT, ADD_WITH_DATA, NEW_NODE_WITH_DATA, CUgraphNodeParams *nodeParams)
+FORWARD(cuGraphNodeSetParams, CURRENT, SET(nodeParams), CUgraphNode hNode,
         CUgraphNodeParams *nodeParams)
-FORWARD(cuGraphNodeSetParams, CURRENT, set(hNode, nodeParams), CUgraphNode hNode,
+FORWARD(cuGraphExecNodeSetParams, CURRENT, SET_EXECUTABLE(nodeParams), EXECUTABLE_NODE,
         CUgraphNodeParams *nodeParams)
-FORWARD(cuGraphExecNodeSetParams, CURRENT, set_executable(hGraphExec, hNode, nodeParams),
-        CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams)
 #if CUDA_VERSION >= 13020 /* headers of CUDA 13.0 lack it */
 FORWARD(cuGraphNodeGetParams, READY, describe_node(hNode, nodeParams), CUgraphNode hNode,
         CUgraphNodeParams *nodeParams)
 #endif
 #if CUDA_VERSION >= 13040
-FORWARD(cuGraphAddNode_v3, CURRENT,
-        add(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams),
-        CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-        const CUgraphEdgeData *dependencyData, size_t numDependencies,
+FORWARD(cuGraphAddNode_v3, CURRENT, ADD_WITH_DATA, NEW_NODE_WITH_DATA,
         CUgraphNodeParams *nodeParams)
-FORWARD(cuGraphNodeSetParams_v2, CURRENT, set(hNode, nodeParams), CUgraphNode hNode,
+FORWARD(cuGraphNodeSetParams_v2, CURRENT, SET(nodeParams), CUgraphNode hNode,
         CUgraphNodeParams *nodeParams)
 #endif
 
-/* The parameters of one kind are the first bytes of those of CUgraphNodeParams. */
-#define FILL_PARAMS(kind, member, source)                                                          \
-    CHECK((source), CUDA_ERROR_INVALID_VALUE);                                                     \
-    CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_##kind};                                \
-    memcpy(&params.member, (source), sizeof *(source))
+/* The functions of a kind of node: to add, to read, to replace, and in an executable graph. */
+#define FAMILY(add_name, get_name, set_name, set_executable_name, kind, Type)                      \
+    FORWARD(add_name, CURRENT, ADD(GIVEN(kind, params, NULL)), NEW_NODE, const Type *params)       \
+    FORWARD(get_name, READY, READ(kind, params), CUgraphNode hNode, Type *params)                  \
+    FORWARD(set_name, CURRENT, SET(GIVEN(kind, params, NULL)), CUgraphNode hNode,                  \
+            const Type *params)                                                                    \
+    FORWARD(set_executable_name, CURRENT, SET_EXECUTABLE(GIVEN(kind, params, NULL)),               \
+            EXECUTABLE_NODE, const Type *params)
+#define FAMILY_IN_CONTEXT(add_name, get_name, set_name, set_executable_name, kind, Type)           \
+    FORWARD(add_name, CURRENT, ADD(GIVEN(kind, params, ctx)), NEW_NODE, const Type *params,        \
+            CUcontext ctx)                                                                         \
+    FORWARD(get_name, READY, READ(kind, params), CUgraphNode hNode, Type *params)                  \
+    FORWARD(set_name, CURRENT, SET(GIVEN(kind, params, NULL)), CUgraphNode hNode,                  \
+            const Type *params)                                                                    \
+    FORWARD(set_executable_name, CURRENT, SET_EXECUTABLE(GIVEN(kind, params, ctx)),                \
+            EXECUTABLE_NODE, const Type *params, CUcontext ctx)
+#define FAMILY_OF_EVENTS(add_name, get_name, set_name, set_executable_name, kind)                  \
+    FORWARD(add_name, READY, ADD(GIVEN(kind, &event, NULL)), NEW_NODE, CUevent event)              \
+    FORWARD(get_name, READY, READ(kind, event), CUgraphNode hNode, CUevent *event)                 \
+    FORWARD(set_name, READY, SET(GIVEN(kind, &event, NULL)), CUgraphNode hNode, CUevent event)     \
+    FORWARD(set_executable_name, READY, SET_EXECUTABLE(GIVEN(kind, &event, NULL)),                 \
+            EXECUTABLE_NODE, CUevent event)
 
-#define READ(name, kind, member, Type)                                                             \
-    CUresult CUDAAPI name(CUgraphNode hNode, Type *nodeParams) {                                   \
-        ENTER(READY);                                                                              \
-        CUgraphNodeParams params;                                                                  \
-        CHECK(nodeParams, CUDA_ERROR_INVALID_VALUE);                                               \
-        TRY(describe_as(hNode, CU_GRAPH_NODE_TYPE_##kind, &params));                               \
-        memcpy(nodeParams, &params.member, sizeof *nodeParams);                                    \
-        return CUDA_SUCCESS;                                                                       \
-    }
-
-#define REPLACE(name, kind, member, Type)                                                          \
-    CUresult CUDAAPI name(CUgraphNode hNode, const Type *nodeParams) {                             \
-        ENTER(CURRENT);                                                                            \
-        FILL_PARAMS(kind, member, nodeParams);                                                     \
-        return set(hNode, &params);                                                                \
-    }
-
-#define ADD(name, kind, member, Type)                                                              \
-    CUresult CUDAAPI name(CUgraphNode *phGraphNode, CUgraph hGraph,                                \
-                          const CUgraphNode *dependencies, size_t numDependencies,                 \
-                          const Type *nodeParams) {                                                \
-        ENTER(CURRENT);                                                                            \
-        FILL_PARAMS(kind, member, nodeParams);                                                     \
-        return add(phGraphNode, hGraph, dependencies, NULL, numDependencies, &params);             \
-    }
-
-#define REPLACE_EXECUTABLE(name, kind, member, Type)                                               \
-    CUresult CUDAAPI name(CUgraphExec hGraphExec, CUgraphNode hNode, const Type *nodeParams) {     \
-        ENTER(CURRENT);                                                                            \
-        FILL_PARAMS(kind, member, nodeParams);                                                     \
-        return set_executable(hGraphExec, hNode, &params);                                         \
-    }
-
-ADD(cuGraphAddKernelNode, KERNEL, kernel, CUDA_KERNEL_NODE_PARAMS)
-READ(cuGraphKernelNodeGetParams, KERNEL, kernel, CUDA_KERNEL_NODE_PARAMS)
-REPLACE(cuGraphKernelNodeSetParams, KERNEL, kernel, CUDA_KERNEL_NODE_PARAMS)
-REPLACE_EXECUTABLE(cuGraphExecKernelNodeSetParams, KERNEL, kernel, CUDA_KERNEL_NODE_PARAMS)
-ADD(cuGraphAddHostNode, HOST, host, CUDA_HOST_NODE_PARAMS)
-READ(cuGraphHostNodeGetParams, HOST, host, CUDA_HOST_NODE_PARAMS)
-REPLACE(cuGraphHostNodeSetParams, HOST, host, CUDA_HOST_NODE_PARAMS)
-REPLACE_EXECUTABLE(cuGraphExecHostNodeSetParams, HOST, host, CUDA_HOST_NODE_PARAMS)
-READ(cuGraphMemcpyNodeGetParams, MEMCPY, memcpy.copyParams, CUDA_MEMCPY3D)
-REPLACE(cuGraphMemcpyNodeSetParams, MEMCPY, memcpy.copyParams, CUDA_MEMCPY3D)
-READ(cuGraphMemsetNodeGetParams, MEMSET, memset, CUDA_MEMSET_NODE_PARAMS)
-REPLACE(cuGraphMemsetNodeSetParams, MEMSET, memset, CUDA_MEMSET_NODE_PARAMS)
-READ(cuGraphMemAllocNodeGetParams, MEM_ALLOC, alloc, CUDA_MEM_ALLOC_NODE_PARAMS)
-READ(cuGraphMemFreeNodeGetParams, MEM_FREE, free.dptr, CUdeviceptr)
-READ(cuGraphChildGraphNodeGetGraph, GRAPH, graph.graph, CUgraph)
-READ(cuGraphEventRecordNodeGetEvent, EVENT_RECORD, eventRecord.event, CUevent)
-READ(cuGraphEventWaitNodeGetEvent, WAIT_EVENT, eventWait.event, CUevent)
-
-CUresult CUDAAPI cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph,
-                                      const CUgraphNode *dependencies, size_t numDependencies,
-                                      const CUDA_MEMCPY3D *copyParams, CUcontext ctx) {
-    ENTER(CURRENT);
-    FILL_PARAMS(MEMCPY, memcpy.copyParams, copyParams);
-    params.memcpy.copyCtx = ctx;
-    return add(phGraphNode, hGraph, dependencies, NULL, numDependencies, &params);
-}
-
-CUresult CUDAAPI cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
-                                                const CUDA_MEMCPY3D *copyParams, CUcontext ctx) {
-    ENTER(CURRENT);
-    FILL_PARAMS(MEMCPY, memcpy.copyParams, copyParams);
-    params.memcpy.copyCtx = ctx;
-    return set_executable(hGraphExec, hNode, &params);
-}
-
-CUresult CUDAAPI cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph,
-                                      const CUgraphNode *dependencies, size_t numDependencies,
-                                      const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx) {
-    ENTER(CURRENT);
-    FILL_PARAMS(MEMSET, memset, memsetParams);
-    params.memset.ctx = ctx;
-    return add(phGraphNode, hGraph, dependencies, NULL, numDependencies, &params);
-}
-
-CUresult CUDAAPI cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
-                                                const CUDA_MEMSET_NODE_PARAMS *memsetParams,
-                                                CUcontext ctx) {
-    ENTER(CURRENT);
-    FILL_PARAMS(MEMSET, memset, memsetParams);
-    params.memset.ctx = ctx;
-    return set_executable(hGraphExec, hNode, &params);
-}
-
-CUresult CUDAAPI cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph,
-                                     const CUgraphNode *dependencies, size_t numDependencies) {
-    ENTER(READY);
-    CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_EMPTY};
-    return add(phGraphNode, hGraph, dependencies, NULL, numDependencies, &params);
-}
-
-CUresult CUDAAPI cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph,
-                                          const CUgraphNode *dependencies, size_t numDependencies,
-                                          CUgraph childGraph) {
-    ENTER(READY);
-    CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_GRAPH, .graph.graph = childGraph};
-    return add(phGraphNode, hGraph, dependencies, NULL, numDependencies, &params);
-}
-
+FAMILY(cuGraphAddKernelNode, cuGraphKernelNodeGetParams, cuGraphKernelNodeSetParams,
+       cuGraphExecKernelNodeSetParams, KERNEL, CUDA_KERNEL_NODE_PARAMS)
+FAMILY(cuGraphAddHostNode, cuGraphHostNodeGetParams, cuGraphHostNodeSetParams,
+       cuGraphExecHostNodeSetParams, HOST, CUDA_HOST_NODE_PARAMS)
+FAMILY_IN_CONTEXT(cuGraphAddMemcpyNode, cuGraphMemcpyNodeGetParams, cuGraphMemcpyNodeSetParams,
+                  cuGraphExecMemcpyNodeSetParams, MEMCPY, CUDA_MEMCPY3D)
+FAMILY_IN_CONTEXT(cuGraphAddMemsetNode, cuGraphMemsetNodeGetParams, cuGraphMemsetNodeSetParams,
+                  cuGraphExecMemsetNodeSetParams, MEMSET, CUDA_MEMSET_NODE_PARAMS)
+FAMILY_OF_EVENTS(cuGraphAddEventRecordNode, cuGraphEventRecordNodeGetEvent,
+                 cuGraphEventRecordNodeSetEvent, cuGraphExecEventRecordNodeSetEvent, EVENT_RECORD)
+FAMILY_OF_EVENTS(cuGraphAddEventWaitNode, cuGraphEventWaitNodeGetEvent,
+                 cuGraphEventWaitNodeSetEvent, cuGraphExecEventWaitNodeSetEvent, WAIT_EVENT)
+FORWARD(cuGraphAddEmptyNode, READY, ADD(ONE(EMPTY)), NEW_NODE)
+FORWARD(cuGraphAddChildGraphNode, READY, ADD(ONE(GRAPH, .graph.graph = childGraph)), NEW_NODE,
+        CUgraph childGraph)
+FORWARD(cuGraphChildGraphNodeGetGraph, READY, READ(GRAPH, phGraph), CUgraphNode hNode,
+        CUgraph *phGraph)
 FORWARD(cuGraphExecChildGraphNodeSetParams, READY,
-        executable_set_child(hGraphExec, hNode, childGraph), CUgraphExec hGraphExec,
-        CUgraphNode hNode, CUgraph childGraph)
+        executable_set_child(hGraphExec, hNode, childGraph), EXECUTABLE_NODE, CUgraph childGraph)
+FORWARD(cuGraphMemAllocNodeGetParams, READY, READ(MEM_ALLOC, params_out), CUgraphNode hNode,
+        CUDA_MEM_ALLOC_NODE_PARAMS *params_out)
+FORWARD(cuGraphAddMemFreeNode, READY, ADD(ONE(MEM_FREE, .free.dptr = dptr)), NEW_NODE,
+        CUdeviceptr dptr)
+FORWARD(cuGraphMemFreeNodeGetParams, READY, READ(MEM_FREE, dptr_out), CUgraphNode hNode,
+        CUdeviceptr *dptr_out)
 
-/* Both kinds of event nodes have the event first in their parameters. */
-#define EVENT_NODE(add_name, set_name, set_executable_name, kind)                                  \
-    CUresult CUDAAPI add_name(CUgraphNode *phGraphNode, CUgraph hGraph,                            \
-                              const CUgraphNode *dependencies, size_t numDependencies,             \
-                              CUevent event) {                                                     \
-        ENTER(READY);                                                                              \
-        CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_##kind, .eventWait.event = event};  \
-        return add(phGraphNode, hGraph, dependencies, NULL, numDependencies, &params);             \
-    }                                                                                              \
-    CUresult CUDAAPI set_name(CUgraphNode hNode, CUevent event) {                                  \
-        ENTER(READY);                                                                              \
-        CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_##kind, .eventWait.event = event};  \
-        return set(hNode, &params);                                                                \
-    }                                                                                              \
-    CUresult CUDAAPI set_executable_name(CUgraphExec hGraphExec, CUgraphNode hNode,                \
-                                         CUevent event) {                                          \
-        ENTER(READY);                                                                              \
-        CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_##kind, .eventWait.event = event};  \
-        return set_executable(hGraphExec, hNode, &params);                                         \
-    }
-
-EVENT_NODE(cuGraphAddEventRecordNode, cuGraphEventRecordNodeSetEvent,
-           cuGraphExecEventRecordNodeSetEvent, EVENT_RECORD)
-EVENT_NODE(cuGraphAddEventWaitNode, cuGraphEventWaitNodeSetEvent, cuGraphExecEventWaitNodeSetEvent,
-           WAIT_EVENT)
-
-CUresult CUDAAPI cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph,
-                                        const CUgraphNode *dependencies, size_t numDependencies,
-                                        CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams) {
+CUresult CUDAAPI cuGraphAddMemAllocNode(NEW_NODE, CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams) {
     ENTER(CURRENT);
-    FILL_PARAMS(MEM_ALLOC, alloc, nodeParams);
-    TRY(add(phGraphNode, hGraph, dependencies, NULL, numDependencies, &params));
-    nodeParams->dptr = params.alloc.dptr;
+    CUgraphNodeParams *params = GIVEN(MEM_ALLOC, nodeParams, NULL);
+    TRY(ADD(params));
+    nodeParams->dptr = params->alloc.dptr;
     return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuGraphAddMemFreeNode(CUgraphNode *phGraphNode, CUgraph hGraph,
-                                       const CUgraphNode *dependencies, size_t numDependencies,
-                                       CUdeviceptr dptr) {
-    ENTER(READY);
-    CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_MEM_FREE, .free.dptr = dptr};
-    return add(phGraphNode, hGraph, dependencies, NULL, numDependencies, &params);
 }
 
 /* ---- attributes of kernels
@@ -632,13 +524,27 @@ static const Launch *launch_of(CUgraphNode handle) {
     return node && node->kind == NODE_KERNEL ? (const Launch *)node->op->data : NULL;
 }
 
-static CUresult set_attribute(CUgraphNode handle, CUlaunchAttributeID id,
-                              CUlaunchAttributeValue value) {
-    CUlaunchAttribute attribute = {.id = id, .value = value};
-    Node *node = node_of(handle);
-    Op *op;
-    TRY(launch_op_with(node->op, &attribute, &op));
-    return node_set(node, NODE_KERNEL, op);
+static CUlaunchAttributeValue attribute_of(const Launch *launch, CUlaunchAttributeID id) {
+    CUlaunchAttributeValue value = {{0}};
+    switch (id) {
+    case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+        value.cooperative = launch->cooperative;
+        break;
+    case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+        value.priority = launch->priority;
+        break;
+    case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+        value.clusterDim.x = launch->cluster[0];
+        value.clusterDim.y = launch->cluster[1];
+        value.clusterDim.z = launch->cluster[2];
+        break;
+    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+        value.programmaticStreamSerializationAllowed = launch->programmatic;
+        break;
+    default:
+        break;
+    }
+    return value;
 }
 
 CUresult CUDAAPI cuGraphKernelNodeGetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr,
@@ -653,34 +559,17 @@ CUresult CUDAAPI cuGraphKernelNodeGetAttribute(CUgraphNode hNode, CUkernelNodeAt
 CUresult CUDAAPI cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr,
                                                const CUkernelNodeAttrValue *value) {
     ENTER(READY);
+    Op *op;
     CHECK(launch_of(hNode) && value, CUDA_ERROR_INVALID_VALUE);
-    return set_attribute(hNode, attr, *value);
+    CUlaunchAttribute attribute = {.id = attr, .value = *value};
+    TRY(launch_copy(launch_of(hNode), NULL, &attribute, &op));
+    return node_set(node_of(hNode), NODE_KERNEL, op);
 }
 
 CUresult CUDAAPI cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src) {
     ENTER(READY);
-    const Launch *launch = launch_of(src);
-    CHECK(launch && launch_of(dst), CUDA_ERROR_INVALID_VALUE);
-    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
-        TRY(set_attribute(dst, kept[i], attribute_of(launch, kept[i])));
-    return CUDA_SUCCESS;
+    Op *op;
+    CHECK(launch_of(src) && launch_of(dst), CUDA_ERROR_INVALID_VALUE);
+    TRY(launch_copy(launch_of(dst), launch_of(src), NULL, &op));
+    return node_set(node_of(dst), NODE_KERNEL, op);
 }
-
-/* The forms before CUDA 12: a kernel is a function, in its own context. */
-#undef cuGraphAddKernelNode
-#undef cuGraphKernelNodeGetParams
-#undef cuGraphKernelNodeSetParams
-#undef cuGraphExecKernelNodeSetParams
-CUresult CUDAAPI cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph,
-                                      const CUgraphNode *dependencies, size_t numDependencies,
-                                      const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams);
-CUresult CUDAAPI cuGraphKernelNodeGetParams(CUgraphNode hNode,
-                                            CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams);
-CUresult CUDAAPI cuGraphKernelNodeSetParams(CUgraphNode hNode,
-                                            const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams);
-CUresult CUDAAPI cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
-                                                const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams);
-ADD(cuGraphAddKernelNode, KERNEL, kernel, CUDA_KERNEL_NODE_PARAMS_v1)
-READ(cuGraphKernelNodeGetParams, KERNEL, kernel, CUDA_KERNEL_NODE_PARAMS_v1)
-REPLACE(cuGraphKernelNodeSetParams, KERNEL, kernel, CUDA_KERNEL_NODE_PARAMS_v1)
-REPLACE_EXECUTABLE(cuGraphExecKernelNodeSetParams, KERNEL, kernel, CUDA_KERNEL_NODE_PARAMS_v1)

@@ -175,25 +175,33 @@ CUresult launch_op(const CUlaunchConfig *config, CUfunction f, void **params, vo
     return CUDA_SUCCESS;
 }
 
-CUresult launch_op_with(const Op *op, const CUlaunchAttribute *attribute, Op **result) {
-    const Launch *launch = (const Launch *)op->data;
+CUresult launch_take_attributes(Launch *launch, const Launch *from) {
     int device = launch->function->module->context->device;
-    Op *copy = make_launch(launch->function);
-    memcpy(copy->data, op->data, op->size);
-    list_params(copy);
-    CUresult code = take_attributes((Launch *)copy->data, attribute, 1);
-    uint32_t *cluster = ((Launch *)copy->data)->cluster;
-    if (cluster[0] * cluster[1] * cluster[2] == 1)
-        cluster[0] = 0; /* none, as before its check */
+    memmove(launch->cluster, from->cluster, sizeof launch->cluster);
+    memmove(launch->preferred, from->preferred, sizeof launch->preferred);
+    launch->cooperative = from->cooperative;
+    launch->programmatic = from->programmatic;
+    launch->priority = from->priority;
+    if (launch->cluster[0] * launch->cluster[1] * launch->cluster[2] == 1)
+        launch->cluster[0] = 0; /* none, as before its check */
+    TRY(check_cluster(launch, device));
+    return check_resources(launch, device);
+}
+
+CUresult launch_copy(const Launch *launch, const Launch *from, const CUlaunchAttribute *attribute,
+                     Op **result) {
+    Op *op = make_launch(launch->function);
+    Launch *copy = (Launch *)op->data;
+    memcpy(copy, launch, sizeof *copy + launch->function->kernel->param_bytes);
+    list_params(op);
+    CUresult code = take_attributes(copy, attribute, attribute != NULL);
     if (!code)
-        code = check_cluster((Launch *)copy->data, device);
-    if (!code)
-        code = check_resources((Launch *)copy->data, device);
+        code = launch_take_attributes(copy, from ? from : copy);
     if (code) {
-        op_free(copy);
+        op_free(op);
         return code;
     }
-    *result = copy;
+    *result = op;
     return CUDA_SUCCESS;
 }
 
