@@ -69,8 +69,6 @@ class Vendor(ABC):
         let fail.
     first_use : tuple of str
         Operations that no function of the driver does before the first use of a device's memory.
-    c_types : mapping
-        The name in C of each element type that scalars and arrays can have.
     """
 
     kind: str
@@ -90,18 +88,6 @@ class Vendor(ABC):
     executes_slowly = False
     functions: Mapping[str, str]
     first_use: tuple[str, ...]
-    c_types: Mapping[str, str] = {
-        "int8": "signed char",
-        "uint8": "unsigned char",
-        "int16": "short",
-        "uint16": "unsigned short",
-        "int32": "int",
-        "uint32": "unsigned int",
-        "int64": "long long",
-        "uint64": "unsigned long long",
-        "float32": "float",
-        "float64": "double",
-    }
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

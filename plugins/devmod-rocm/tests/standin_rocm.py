@@ -78,7 +78,6 @@ class Rocm(Vendor):
         "unload_module": "hipModuleUnload",
         "wait_event": "hipStreamWaitEvent",
     }
-    c_types = {**Vendor.c_types, "float16": "_Float16"}
     shared_memory_limit = "max_shared_memory_per_block"
     first_use = ("enter_context", "allocate", "create_stream", "synchronize_context")
 

@@ -260,35 +260,3 @@ def test_a_frozen_program_compiles_in_its_own_process(
         ]
         == b"\x7fELF"
     )
-
-
-# -- a replaced compiler
-
-
-@pytest.mark.row("R31")
-@pytest.mark.parametrize("form", ["bytes", "pair", "source"])
-def test_a_program_replaces_the_compiler(
-    form: str, emulator: Any, device: Any, compilations: list[dict[str, Any]]
-) -> None:
-    code = code_object(ADD.replace("a[i] + b[i]", "a[i] - b[i]"))
-    results = {
-        "bytes": code,
-        "pair": ("hsaco", code),
-        "source": ADD.replace("a[i] + b[i]", "a[i] - b[i]").encode(),
-    }
-    texts = []
-
-    def compiler(source: bytes) -> Any:
-        texts.append(source)
-        return results[form]
-
-    devmod.set_compiler("rocm", compiler)
-    try:
-        f = create(ADD.encode(), ADD_INFO, "hip")["add"]
-    finally:
-        devmod.set_compiler("rocm", None)
-    a, b, c = np.full(4, 5, "float32"), np.full(4, 2, "float32"), np.zeros(4, "float32")
-    f(a, b, c, 4, grid=1, block=4)
-    assert c.tolist() == [3] * 4
-    assert texts == [ADD.encode()]
-    assert len(compilations) == (form == "source")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from backend_checks import check_error, check_scalar
+from backend_checks import check_error
 from vendor import DIMENSIONS, Vendor, launch_error
 
 import devmod
@@ -25,23 +25,6 @@ ADDEND = 'extern "C" __global__ void k(int *x, int a) { x[threadIdx.x] += a; }'
 
 
 # -- arguments
-
-
-@pytest.mark.row("R34")
-@pytest.mark.parametrize("dtype", [*Vendor.c_types, "float16"])
-def test_scalars_and_elements_of_every_type(
-    dtype: str, device: Any, vendor: Vendor, executes: None
-) -> None:
-    if dtype not in vendor.c_types:
-        pytest.skip(f"{vendor.title} C has no {dtype} without a header")
-    source = "".join(
-        f'extern "C" __global__ void k_{name}({c_type} *x, {c_type} s) {{ x[threadIdx.x] = s; }}\n'
-        for name, c_type in vendor.c_types.items()
-    )
-    params = [Param("x", "buffer", dtype, "rw"), Param("s", "scalar", dtype)]
-    info = FunctionInfo(f"k_{dtype}", ["handle", dtype], DIMENSIONS, (), Interface(params))
-    f = vendor.module(source, {"k": info})["k"]
-    check_scalar(lambda x, value: f(x, value, grid=1, block=4), dtype)
 
 
 @pytest.mark.row("R34")

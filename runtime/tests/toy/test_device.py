@@ -258,22 +258,13 @@ def test_the_devices_of_some_kinds_load_no_other_driver(
 
 
 def test_the_errors_about_events_of_others_have_these_words(devices: list[toy.ToyDevice]) -> None:
-    class OtherEvent(toy.ToyEvent):
-        def __repr__(self) -> str:
-            return "another event"
-
+    device = devices[0]
     for check, text in (
-        (
-            check_event,
-            "a stream of toy device 0 (toy number 0) cannot wait for another event, which is not an event of kind toy",
-        ),
-        (
-            check_earlier_event,
-            "elapsed takes an event of toy device 0 (toy number 0), not another event",
-        ),
+        (check_event, f"a stream of {device} cannot wait for 3, which is not an event of kind toy"),
+        (check_earlier_event, f"elapsed takes an event of {device}, not 3"),
     ):
         with pytest.raises(devmod.ArgumentError) as caught:
-            check(OtherEvent(0), type("ItsEvent", (), {}), devices[0])  # type: ignore[operator]
+            check(3, toy.ToyEvent, device)  # type: ignore[operator]
         assert str(caught.value) == text
 
 
