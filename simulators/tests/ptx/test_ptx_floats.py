@@ -149,6 +149,7 @@ def test_rounding_modes(kind: str, mode: str, name: str) -> None:
     same(result, np.array(expected, numpy_type(kind)))
 
 
+@pytest.mark.volume_but("fma-rn-f64")
 @pytest.mark.parametrize("kind", ["f32", "f64"])
 @pytest.mark.parametrize("mode", ["rn", "rz", "rm", "rp"])
 @pytest.mark.parametrize("name", ["add", "sub", "fma"])
