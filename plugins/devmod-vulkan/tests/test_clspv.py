@@ -52,7 +52,7 @@ def dot(f: devmod.Function, block: int, scratch: Local, blocks: int = 3) -> floa
     return float(parts[0])
 
 
-@pytest.mark.row("R52")
+@pytest.mark.row("R34")
 def test_the_block_and_the_local_memory_of_each_call_are_those_of_its_launch() -> None:
     f = kernel("dot_parts")
     parts = {dot(f, block, Local(4 * block)) for block in (1, 2, 16, 64, 128)}

@@ -415,8 +415,9 @@ def replaced_compiler(case: Conformance) -> None:
     """A replaced compiler gets the code and the target, once for each module or shader, and does
     not change the saved bytes.
     """
+    samples = source_samples(case)
     archs = {device.arch for device in devmod.devices(case.kind) if device.arch}
-    for sample in source_samples(case):
+    for sample in samples:
         inputs: list[bytes] = []
         targets: list[devmod.Target | None] = []
 
