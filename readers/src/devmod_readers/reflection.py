@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from devmod.backend import Place
-    from devmod_readers.spirv import ClspvKernel
+    from devmod_readers.spirv._clspv import ClspvKernel
 
     _Type = TypeVar("_Type")
     #: The name, the offset in bytes and the type of a member.

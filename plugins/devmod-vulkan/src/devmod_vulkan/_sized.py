@@ -5,7 +5,7 @@ are specialization constants, so each of these sizes has a pipeline of its own.
 from __future__ import annotations
 
 from devmod.backend import Once
-from devmod_vulkan._launch import VulkanKernel
+from devmod_vulkan._kernel import VulkanKernel
 from devmod_vulkan._pipeline import Pipeline, Places, check_sizes
 
 TYPE_CHECKING = False
