@@ -264,6 +264,14 @@ REFUSED = {
         'printf("%d", n);',
         "k.cl:4:2: error: printf has no output on Vulkan. Put it under #ifndef VULKAN, or write the values to an array",
     ),
+    "a sine of a double": (
+        "x[0] = sin((double)n) + fabs(x[1]);",
+        "k.cl:4:9: error: clspv compiles sin() of double to wrong code. Use float, or a function of your own",
+    ),
+    "a power of vectors of doubles": (
+        "x[0] = pow((double2)(n), 2.0).x;",
+        "k.cl:4:9: error: clspv compiles pow() of double to wrong code. Use float, or a function of your own",
+    ),
     "recursion": (
         "x[0] = f(n);",
         "k.cl:1: error: the function 'f' calls itself, and OpenCL C has no recursion: use a loop",

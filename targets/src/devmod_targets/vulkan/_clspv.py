@@ -47,14 +47,6 @@ _FILE = "source.cl"
 _OUT = "compiled.spv"
 
 
-class Output(NamedTuple):
-    """The SPIR-V, b"" if clspv refuses the source; its errors, and all that it printed."""
-
-    code: bytes
-    errors: list[str]
-    log: str
-
-
 class Clspv(NamedTuple):
     """An installed clspv.
 
@@ -82,8 +74,8 @@ class Clspv(NamedTuple):
 
     def compile(
         self, name: str, text: str, options: Sequence[str], spirv: str, folder: str
-    ) -> Output:
-        """Compile a source.
+    ) -> tuple[bytes, list[str], str]:
+        """Compile a source. Return the SPIR-V, the errors, and all that clspv printed.
 
         Parameters
         ----------
@@ -114,7 +106,7 @@ class Clspv(NamedTuple):
             )
             failed = status != 0
         if not failed:
-            return Output(code, [], log)
+            return code, [], log
         errors = []
         for match in _ERROR.finditer(log):
             place = re.sub(r"^source(?:\.cl)?:", lambda _: f"{name}:", match["place"])
@@ -122,7 +114,7 @@ class Clspv(NamedTuple):
         if not errors:
             last = log.strip().rpartition("\n")[2] or "it printed no reason"
             errors.append(f"{self.toolchain} cannot compile {name}: {last}")
-        return Output(b"", errors, log)
+        return b"", errors, log
 
     def _run(
         self, name: str, text: str, options: Sequence[str], folder: str
@@ -173,12 +165,12 @@ def find_clspv(wanted: str, source: str) -> Clspv:
             return Clspv(path, f"clspv {_version(path)}".strip())
     if wanted != PROGRAM and can_start_python():
         found = find_spec(WHEEL)
-        if found is not None and found.origin:
+        if found is not None:
             # `wheel_version` takes a file of a package; pyclspv is one file without a package.
-            file = os.path.join(os.path.dirname(found.origin), WHEEL, WHEEL)
+            file = os.path.join(os.path.dirname(found.origin or ""), WHEEL, WHEEL)
             return Clspv("", wheel_version(WHEEL, file))
     named = environment_text(VARIABLE)
-    if named and wanted != WHEEL:
+    if named:
         raise ToolchainNotFoundError(
             f"cannot compile the OpenCL C source {source}: {VARIABLE}={named} is not a program",
             kind="vulkan",
@@ -198,12 +190,10 @@ def _program() -> str:
 
 def clspv_files(_options: Sequence[str]) -> list[str]:
     """Return the files on which a build depends: the program that the user names."""
-    path = _program()
-    return [path] if path else []
+    return list(filter(None, [_program()]))
 
 
 def _version(path: str) -> str:
     """Return the version of the program; "" if it prints none."""
     _, log = run_program([path, "--version"], os.sep, name=PROGRAM, kind="vulkan")
-    found = re.search(r"clspv\D*?(\d+(?:\.\d+)+|v\d\S*)", log)
-    return found[1] if found else ""
+    return "".join(re.findall(r"\d+(?:\.\d+)+", log)[:1])

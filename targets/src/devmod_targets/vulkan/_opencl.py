@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from devmod.errors import CompileError, ToolchainNotFoundError, not_installed
 from devmod_targets.authoring import CompileRequest, SelfContainedSource, complete_source
@@ -19,37 +19,30 @@ from devmod_targets.opencl.compile import function_definitions, read
 from devmod_targets.vulkan._clspv import DISTRIBUTION
 
 if TYPE_CHECKING:
-    from devmod import Param
     from devmod_readers.reflection import ReflectedFunction
     from devmod_targets.authoring.clang import Libclang
 
 #: The macro that clspv defines.
 _MACRO = {"VULKAN": "100"}
+#: The functions of doubles that clspv compiles to wrong code, or on which it crashes: it masks 64
+#: bits by 32 (pyclspv 0.0.1, each compared with PoCL).
+_WRONG_TEXT = """
+acos acospi asin asinh asinpi atan atan2 atan2pi atanh atanpi cbrt copysign cos cosh cospi degrees erf erfc fabs fmod frexp hypot ilogb
+lgamma lgamma_r logb maxmag minmag modf nextafter pow pown powr radians remainder remquo rootn round sin sincos sinh sinpi tan tanh tanpi
+tgamma
+"""
+_WRONG_DOUBLES = frozenset(_WRONG_TEXT.split())
+_NO_OUTPUT = (
+    "printf has no output on Vulkan. Put it under #ifndef VULKAN, or write the values to an array"
+)
+_POINTERS = "clspv cannot compare or subtract pointers. Compare the indices"
 
 
-class KernelSource(NamedTuple):
-    """A source and its kernels.
-
-    Attributes
-    ----------
-    source
-        The self-contained source.
-    kernels
-        Its kernels by name.
-    reader
-        The program that read them.
-    messages
-        Warnings about the source.
-    """
-
-    source: SelfContainedSource
-    kernels: Mapping[str, ReflectedFunction]
-    reader: str
-    messages: list[str]
-
-
-def read_source(request: CompileRequest) -> KernelSource:
-    """Return the source of a request and its kernels.
+def read_source(
+    request: CompileRequest, messages: list[str]
+) -> tuple[SelfContainedSource, Mapping[str, ReflectedFunction], str]:
+    """Return the self-contained source of a request, its kernels by name, and the program that read
+    them. Add the warnings to `messages`.
 
     Raises
     ------
@@ -59,7 +52,6 @@ def read_source(request: CompileRequest) -> KernelSource:
         The source has errors, no kernel, or something that clspv does not support.
     """
     source = complete_source(request, dialect=("-x", "cl", "-target", "spir64"))
-    messages: list[str] = []
     as_for_clspv = source._replace(defines={**_MACRO, **source.defines})
     check = partial(_check, request, source)
     try:
@@ -74,7 +66,7 @@ def read_source(request: CompileRequest) -> KernelSource:
         raise request.error(
             f"the OpenCL C source {request.name} has no kernel: mark a function with __kernel"
         )
-    return KernelSource(source, kernels, reader, messages)
+    return source, kernels, reader
 
 
 def with_places(
@@ -95,30 +87,18 @@ def with_places(
         for param in kernel.params:
             # clspv leaves out what the kernel does not use.
             if param.name in placed:
-                param = _placed(request, name, kernel, param, placed[param.name])
+                its = placed[param.name]
+                param = param.replace(at=its.at, format=its.format)
+                if param.kind == "image":
+                    param = param.replace(sample=its.sample)
             params.append(param)
         result[name] = kernel.replace(
-            params=tuple(params),
+            params=params,
             blocks=own.blocks,
             extra=own.extra,
-            needs=tuple(sorted({*kernel.needs, *own.needs})),
+            needs=(*kernel.needs, *own.needs),
         )
     return result
-
-
-def _placed(
-    request: CompileRequest, name: str, kernel: ReflectedFunction, param: Param, own: Param
-) -> Param:
-    if param.kind != own.kind:
-        raise request.error(
-            f"{kernel.location}: the argument {param.name!r} of the kernel {name!r} is of the kind {own.kind} in clspv's SPIR-V; expected "
-            f"{param.kind}",
-            function=name,
-            argument=param.name,
-        )
-    if param.kind == "image":
-        return param.replace(at=own.at, format=own.format, sample=own.sample)
-    return param.replace(at=own.at)
 
 
 # -- What clspv compiles to wrong code, or crashes on.
@@ -133,23 +113,17 @@ def _check(
     for function in function_definitions(library, unit):
         callees = set()
         for call in library.descendants(function, (kinds.CALL_EXPR,)):
-            callees.add(str(call.spelling))
-            if call.spelling == "printf":
-                raise _unsupported(
-                    request,
-                    library,
-                    call,
-                    "printf has no output on Vulkan. Put it under #ifndef VULKAN, or write the values to an array",
-                )
+            name = str(call.spelling)
+            callees.add(name)
+            if name == "printf":
+                raise _unsupported(request, library, call, _NO_OUTPUT)
+            if name in _WRONG_DOUBLES and "double" in _type_of_argument(call):
+                problem = f"clspv compiles {name}() of double to wrong code. Use float, or a function of your own"
+                raise _unsupported(request, library, call, problem)
         calls[str(function.spelling)] = sorted(callees)
         for operation in library.descendants(function, (kinds.BINARY_OPERATOR,)):
             if _relates_pointers(operation, kinds):
-                raise _unsupported(
-                    request,
-                    library,
-                    operation,
-                    "clspv cannot compare or subtract pointers. Compare the indices",
-                )
+                raise _unsupported(request, library, operation, _POINTERS)
     check_calls(request, source, calls)
 
 
@@ -158,6 +132,14 @@ def _unsupported(
 ) -> CompileError:
     file, line, column = library.location(cursor.location)
     return request.error(f"{os.path.basename(file)}:{line}:{column}: error: {problem}")
+
+
+def _type_of_argument(call: Any) -> str:
+    """Return the type of the first argument of a call; "" if it has none."""
+    argument = next(call.get_arguments(), None)
+    if argument is None:
+        return ""
+    return str(argument.type.get_canonical().spelling)
 
 
 def _relates_pointers(operation: Any, kinds: Any) -> bool:

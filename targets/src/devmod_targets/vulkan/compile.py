@@ -567,21 +567,19 @@ class Build:
         from devmod_targets.vulkan._clspv import find_clspv
         from devmod_targets.vulkan._opencl import read_source, with_places
 
-        request = self.request.replace(options=tuple(options), defines=dict(defines))
+        request = self.request.replace(options=options, defines=defines)
         compiler = find_clspv(compiler_name, request.name)
-        read = read_source(request)
-        source = read.source
+        source, kernels, reader = read_source(request, self.doubts)
         compiler.check_options(source.options)
-        self.sources = dict(source.sources)
-        self.files = dict(source.files)
-        self.doubts += read.messages
-        self.toolchain += [compiler.toolchain, read.reader]
+        self.sources |= source.sources
+        self.files |= source.files
+        self.toolchain += [compiler.toolchain, reader]
         self._library = find_library("", request.name)
         functions, code = self._by_clspv(compiler, source, source.options)
         if self.level in ("-O", "-Os"):
             code = self._optimized(code)
         self._disassemble(code)
-        functions = with_places(request, read.kernels, functions)
+        functions = with_places(request, kernels, functions)
         return functions, dict.fromkeys(functions, code)
 
     def _by_clspv(
@@ -596,19 +594,19 @@ class Build:
         spirv = self.environment.spirv
         if not self.request.target.archs:
             spirv = _SPIRV_OF_KERNELS
-        output = compiler.compile(name, source.text, options, spirv, self._folder)
-        if output.errors:
-            raise compile_error("vulkan", "OpenCL C", output.errors, output.log)
-        functions = self._functions(output.code, include_unused=False)
+        code, errors, log = compiler.compile(name, source.text, options, spirv, self._folder)
+        if errors:
+            raise compile_error("vulkan", "OpenCL C", errors, log)
+        functions = self._functions(code, include_unused=False)
         try:
-            self._validate(output.code)
+            self._validate(code)
         except CompileError as error:
             if CONSTANTS in options:
                 raise
             with suppress(CompileError):
                 return self._by_clspv(compiler, source, [*options, CONSTANTS])
             raise error from None
-        return functions, output.code
+        return functions, code
 
     def source(
         self, options: Sequence[str], defines: Mapping[str, str], compiler_name: str
