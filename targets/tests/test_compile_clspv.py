@@ -253,6 +253,7 @@ def test_the_error_without_clspv_has_both_ways(monkeypatch: pytest.MonkeyPatch) 
 # -- what clspv cannot do
 
 POINTERS = "clspv cannot compare or subtract pointers. Compare the indices"
+USE_FLOAT = "Use float (-cl-single-precision-constant for constants), or a function of your own"
 REFUSED = {
     "equal pointers": ("if (x == y) x[0] = 1;", f"k.cl:4:6: error: {POINTERS}"),
     "a loop over pointers": (
@@ -266,11 +267,11 @@ REFUSED = {
     ),
     "a sine of a double": (
         "x[0] = sin((double)n) + fabs(x[1]);",
-        "k.cl:4:9: error: clspv compiles sin() of double to wrong code. Use float, or a function of your own",
+        f"k.cl:4:9: error: clspv compiles sin() of double to wrong code. {USE_FLOAT}",
     ),
     "a power of vectors of doubles": (
         "x[0] = pow((double2)(n), 2.0).x;",
-        "k.cl:4:9: error: clspv compiles pow() of double to wrong code. Use float, or a function of your own",
+        f"k.cl:4:9: error: clspv compiles pow() of double to wrong code. {USE_FLOAT}",
     ),
     "recursion": (
         "x[0] = f(n);",

@@ -35,6 +35,7 @@ _WRONG_DOUBLES = frozenset(_WRONG_TEXT.split())
 _NO_OUTPUT = (
     "printf has no output on Vulkan. Put it under #ifndef VULKAN, or write the values to an array"
 )
+_USE_FLOAT = "Use float (-cl-single-precision-constant for constants), or a function of your own"
 _POINTERS = "clspv cannot compare or subtract pointers. Compare the indices"
 
 
@@ -118,7 +119,7 @@ def _check(
             if name == "printf":
                 raise _unsupported(request, library, call, _NO_OUTPUT)
             if name in _WRONG_DOUBLES and "double" in _type_of_argument(call):
-                problem = f"clspv compiles {name}() of double to wrong code. Use float, or a function of your own"
+                problem = f"clspv compiles {name}() of double to wrong code. {_USE_FLOAT}"
                 raise _unsupported(request, library, call, problem)
         calls[str(function.spelling)] = sorted(callees)
         for operation in library.descendants(function, (kinds.BINARY_OPERATOR,)):
