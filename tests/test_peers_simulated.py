@@ -18,14 +18,17 @@ import peers_simulated  # noqa: E402
 
 HEAD = "| suite | passed | failed | skipped | causes |\n|---|---|---|---|---|\n"
 
-TESTS = """
+FEW_TESTS = """
 import os, sys, time, pytest
 def test_right(): pass
 def test_wrong(): assert 1 == 2
-def test_hangs(): time.sleep(100)
 def test_crashes(): os.abort()
 def test_skipped(): pytest.skip("no reason")
 def test_after(): assert os.environ["DEVMOD_STANDIN_ARCH"] == "90"
+"""
+#: Those that take time.
+MORE_TESTS = """
+def test_hangs(): time.sleep(100)
 def test_of_the_device(): assert sys.modules.setdefault("fault", None)
 def test_after_that(): assert "fault" not in sys.modules
 """
@@ -50,11 +53,22 @@ def run(
     return call
 
 
+@pytest.mark.parametrize(
+    ("tests", "row"),
+    [
+        (FEW_TESTS, "2 | 2 | 1 | 1: sums; 1: no result"),
+        pytest.param(
+            FEW_TESTS + MORE_TESTS,
+            "3 | 4 | 1 | 2: no result; 1: sums; 1: a fault",
+            marks=pytest.mark.volume,
+        ),
+    ],
+)
 def test_a_test_that_crashes_or_hangs_or_spoils_its_process_is_one_failure(
-    run: Callable[..., str], tmp_path: Path
+    run: Callable[..., str], tmp_path: Path, tests: str, row: str
 ) -> None:
     (tmp_path / "sources").mkdir()
-    (tmp_path / "sources" / "test_it.py").write_text(TESTS, encoding="utf-8")
+    (tmp_path / "sources" / "test_it.py").write_text(tests, encoding="utf-8")
     output = run("""
 [peer]
 title = "A peer"
@@ -63,7 +77,7 @@ run = "$python -m pytest $pytest $source"
 seconds = 2
 causes = [["1 == 2", "sums"], ["crashed", "no result"], ["of_the_device", "a fault"]]
 """)
-    assert output.endswith(HEAD + "| A peer | 3 | 4 | 1 | 2: no result; 1: sums; 1: a fault |\n")
+    assert output.endswith(f"{HEAD}| A peer | {row} |\n")
 
 
 PROGRAMS = """
