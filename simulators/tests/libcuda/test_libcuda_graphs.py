@@ -16,7 +16,7 @@ from ptx_sources import ptx_of
 
 from devmod_simulators import StandinDriver
 
-pytestmark = pytest.mark.usefixtures("context")
+pytestmark = [pytest.mark.usefixtures("context"), pytest.mark.volume_but]
 
 INVALID = "CUDA_ERROR_INVALID_VALUE"
 UNSUPPORTED = "CUDA_ERROR_NOT_SUPPORTED"

@@ -121,6 +121,7 @@ def clamping() -> Any:
     return result
 
 
+@pytest.mark.volume_but
 def test_linear_memory_is_read_by_an_index_and_gives_zeros_outside() -> None:
     memory, out = allocate(np.array([5, 9, 77], np.int32)), allocate(np.zeros(4, np.int32))
     linear = cuda.CUDA_RESOURCE_DESC()

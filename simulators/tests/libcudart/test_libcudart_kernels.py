@@ -137,7 +137,7 @@ def test_a_fault_of_a_kernel_stays(
 ) -> None:
     assert program.launch(program.address("fault")) == "cudaSuccess"
     assert program.cudaGetLastError() == 0
-    calls = ["cudaDeviceSynchronize", "cudaGetLastError"] * 2
+    calls = ["cudaDeviceSynchronize", *["cudaGetLastError"] * 2, "cudaPeekAtLastError"]
     assert [program.error(each) for each in calls] == ["cudaErrorIllegalAddress"] * 4
     reason = "fault: write of 4 bytes at global address 0x10 is out of bounds"
     assert f"devmod-simulators: {reason}" in capfd.readouterr().err

@@ -117,6 +117,7 @@ def test_advice_and_prefetches_are_kept_for_managed_memory(calls: Runtime) -> No
     assert calls.cudaMemPrefetchAsync(plain, 64, *device, 0) == INVALID_VALUE
 
 
+@pytest.mark.volume_but("cuda13")
 def test_a_pool_gives_memory_up_to_its_size(calls: Runtime) -> None:
     """Pinned memory of device 0."""
     pool = calls.make("cudaMemPoolCreate", struct.pack("4iQQ64x", 1, 0, 1, 0, 0, 4096))

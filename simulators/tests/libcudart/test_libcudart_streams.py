@@ -27,6 +27,7 @@ def memory(calls: Runtime) -> int:
     return calls.upload(b"old!")
 
 
+@pytest.mark.volume_but("cuda13")
 def test_the_legacy_stream_waits_for_others_and_that_of_a_thread_does_not(
     calls: Runtime, memory: int
 ) -> None:
@@ -36,6 +37,7 @@ def test_the_legacy_stream_waits_for_others_and_that_of_a_thread_does_not(
     assert calls.read(memory, 4) == b"\7" * 4
 
 
+@pytest.mark.volume_but("cuda13-", "cuda13-_ptds")
 @pytest.mark.parametrize("suffix", ["", "_ptds"])
 def test_a_copy_waits_for_the_pinned_memory_of_the_host(
     calls: Runtime, memory: int, suffix: str
@@ -74,6 +76,7 @@ def test_the_hints_of_a_stream_are_kept(calls: Runtime) -> None:
     assert calls.cudaStreamSetAttribute(stream, 2, bytes(64)) == INVALID_VALUE
 
 
+@pytest.mark.volume_but("cuda13")
 def test_a_callback_runs_behind_the_work_of_its_stream(calls: Runtime, memory: int) -> None:
     found: list[object] = []
 

@@ -283,6 +283,7 @@ LATER = """extern "C" __global__ void k(int *o, long long shift) {
 }"""
 
 
+@pytest.mark.volume_but
 @pytest.mark.parametrize(
     ("shift", "name", "text"),
     [
@@ -307,6 +308,7 @@ def test_an_instruction_that_has_accessed_an_array_is_still_checked(
     )
 
 
+@pytest.mark.volume_but
 def test_a_pointer_into_the_heap_outlives_its_growth() -> None:
     source = """extern "C" __global__ void k(unsigned *o) {
         unsigned *p = (unsigned *)malloc(4), sum = 0, old;

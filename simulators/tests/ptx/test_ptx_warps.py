@@ -418,6 +418,7 @@ def test_boxes_of_tensors_are_copied(swizzle: int) -> None:
     )
 
 
+@pytest.mark.volume_but
 def test_a_shuffle_in_a_loop_takes_each_step_s_lane() -> None:
     source = """extern "C" __global__ void k(const int *x, int *o, int n) {
         int i = threadIdx.x, sum = 0;
