@@ -327,7 +327,9 @@ CUresult describe_node(CUgraphNode handle, CUgraphNodeParams *params) {
         break;
     case NODE_GRAPH:
         params->graph.graph = node->child_handles[0];
+#if CUDA_VERSION >= 13010 /* headers of CUDA 13.0 lack it */
         params->graph.ownership = CU_GRAPH_CHILD_GRAPH_OWNERSHIP_INVALID;
+#endif
         break;
     case NODE_EVENT_WAIT:
     case NODE_EVENT_RECORD: /* both have the event first */
