@@ -153,6 +153,9 @@ CUresult fatbin_image(const unsigned char *fatbin, int arch, char *log, size_t l
     while (part < end) {
         void *text = NULL;
         size_t text_size;
+        size_t room = (size_t)(end - part);
+        CHECK(room >= sizeof header && image_kind(part) == IMAGE_FATBIN, CUDA_ERROR_INVALID_IMAGE);
+        CHECK(image_size(part) && image_size(part) <= room, CUDA_ERROR_INVALID_IMAGE);
         result = fatbin_member(part, arch, log, log_size, &text, &text_size);
         if (!result)
             result = join(image, size, text, text_size);
