@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from devmod import Param
 from devmod.backend import PipelineConstant
 from devmod.errors import FormatError
+from devmod_readers.c_numbers import C_NUMBERS
 from devmod_readers.reflection import ReflectedFunction
 
 if TYPE_CHECKING:
@@ -40,20 +41,7 @@ _CONSTANT = 0x80000
 _CONSTANT_SPACE = 2
 _THREADGROUP = 3
 _ACCESS = {1: "r", 2: "w", 3: "rw"}
-_SCALARS = {
-    "bool": "bool",
-    "char": "int8",
-    "uchar": "uint8",
-    "short": "int16",
-    "ushort": "uint16",
-    "int": "int32",
-    "uint": "uint32",
-    "long": "int64",
-    "ulong": "uint64",
-    "half": "float16",
-    "float": "float32",
-    "bfloat": "bfloat16",
-}
+_SCALARS = {"bool": "bool", **C_NUMBERS, "half": "float16", "bfloat": "bfloat16"}
 _TYPES = {**_SCALARS}
 for _name, _dtype in _SCALARS.items():
     for _lanes in (2, 3, 4):

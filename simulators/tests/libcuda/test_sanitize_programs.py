@@ -297,7 +297,7 @@ WRONG = (
     ids=["plugin", "no plugin"],
 )
 def test_pytest_below_the_command(options: list[str], result: str, tmp_path: Path) -> None:
-    """The tests fail by themselves. What pytest hides stands at the end of the command's output.
+    """The tests fail by themselves. What pytest hides is at the end of the command's output.
 
     A process with a report ends with 1.
     """

@@ -98,6 +98,7 @@ def test_a_kernel_of_a_graph_takes_its_parameters_when_it_is_added(
     assert program.value() == 5 + 2 * 3 * 3
 
 
+@pytest.mark.volume_but("cuda13")
 def test_nodes_copy_to_and_from_variables(calls: Runtime, graph: Graph, program: Program) -> None:
     table, target = program.address("table"), create_string_buffer(4)
     graph.add("cudaGraphAddMemcpyNodeToSymbol", table, b"new!", 4, 12, TO_DEVICE)

@@ -20,7 +20,7 @@ from devmod.errors import (
     describe_error,
     pip_install,
 )
-from devmod.targets import KINDS
+from devmod.plugins import registered
 from devmod.worker import Worker, answer_writer
 
 if TYPE_CHECKING:
@@ -98,11 +98,15 @@ def check_devices(
     """Compare the results of a program on each device with those of tinygrad, and return lines
     about what was compared. `run` returns why a device cannot run it, or "" and the results.
     """
-    kinds = {each.kind for each in walk(module)}.intersection(KINDS)
+    # Programs and bundles have kinds too, without devices.
+    kinds = {each.kind for each in walk(module)}.intersection(registered("devmod.device"))
+    devices = []
+    if kinds:
+        devices = devmod.devices(*kinds)
     lines = []
     checked = []
     differences: list[tuple[float, float, float]] = []
-    for device in devmod.devices(*kinds):
+    for device in devices:
         label = f"{device.kind}:{device.index}"
         problem, results = run(label)
         if problem:

@@ -19,6 +19,7 @@ from devmod_conformance import (
     spin_call,
     transpose_call,
 )
+from devmod_readers.c_numbers import C_NUMBERS
 
 _LINEAR = """
 __kernel void axpy(__global const float *x, __global float *y, float a, int n)
@@ -102,18 +103,6 @@ __attribute__((intel_reqd_sub_group_size(SIZE))) __kernel void size(__global uin
     result[get_global_id(0)] = get_sub_group_size();
 }
 """
-#: The types of scalars: kernels store a scalar of each.
-_SCALARS = {
-    "char": "int8",
-    "uchar": "uint8",
-    "short": "int16",
-    "ushort": "uint16",
-    "int": "int32",
-    "uint": "uint32",
-    "long": "int64",
-    "ulong": "uint64",
-    "float": "float32",
-}
 _TAGS = ("blockIdx.x", "threadIdx.x")
 _FLAT = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y")
 
@@ -205,12 +194,12 @@ class OpenCLConformance(Conformance):
         Sample(
             "\n".join(
                 f"kernel void store_{each}(global {each} *result, {each} value) {{ result[0] = value; }}"
-                for each in _SCALARS
+                for each in C_NUMBERS
             ).encode(),
             "cl",
             {
                 f"store_{each}": FunctionInfo(f"store_{each}", ["handle", type_], _TAGS)
-                for each, type_ in _SCALARS.items()
+                for each, type_ in C_NUMBERS.items()
             },
         ),
     )

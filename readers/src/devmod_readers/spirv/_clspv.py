@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from devmod import Block, Param
+from devmod_readers.c_numbers import C_NUMBERS
 from devmod_readers.spirv._module import SpirvModule, error
 
 Ids = tuple[int, ...]
@@ -39,46 +40,33 @@ _PUSHED = {
     19: "grid",
     20: "zero",
 }
-#: What devmod does not support, as the end of a sentence that begins with the kernel, with the
-#: instructions that have it.
-_UNSUPPORTED = {
-    (4,): "has an array of constants in a uniform buffer; compile it without -constant-args-ubo",
-    (25,): "uses the size of subgroups (get_max_sub_group_size), which devmod does not pass",
-    (26, 27, 36, 37): "takes addresses; compile it without -physical-storage-buffers",
+#: What devmod does not support: the instructions, and the end of a sentence that begins with the
+#: kernel.
+_UNSUPPORTED = (
+    ((4,), "has an array of constants in a uniform buffer; compile it without -constant-args-ubo"),
+    ((25,), "uses the size of subgroups (get_max_sub_group_size), which devmod does not pass"),
+    ((26, 27, 36, 37), "takes addresses; compile it without -physical-storage-buffers"),
     (
-        28,
-        29,
-    ): "uses variables of the program, which devmod does not allocate; make them arguments",
+        (28, 29),
+        "uses variables of the program, which devmod does not allocate; make them arguments",
+    ),
     (
-        30,
-        31,
-        32,
-        33,
-    ): "asks for the channels of an image (get_image_channel_order, get_image_channel_data_type), which devmod does not pass",
+        (30, 31, 32, 33),
+        "asks for the channels of an image (get_image_channel_order, get_image_channel_data_type), which devmod does not pass",
+    ),
     (
-        34,
-        35,
-    ): "takes an image over a buffer (image1d_buffer_t), which devmod does not support; use a buffer",
-    (38, 39, 40): "calls printf, which has no output on Vulkan; write the values to an array",
+        (34, 35),
+        "takes an image over a buffer (image1d_buffer_t), which devmod does not support; use a buffer",
+    ),
+    ((38, 39, 40), "calls printf, which has no output on Vulkan; write the values to an array"),
     (
-        41,
-    ): "reads a 3-D image with a sampler that is an argument, which devmod does not support; declare the sampler in the source",
-}
+        (41,),
+        "reads a 3-D image with a sampler that is an argument, which devmod does not support; declare the sampler in the source",
+    ),
+)
 _CONST = 1
 _LANES = ("", "2", "3", "4", "8", "16")
-_NUMBERS = {
-    "char": "int8",
-    "uchar": "uint8",
-    "short": "int16",
-    "ushort": "uint16",
-    "int": "int32",
-    "uint": "uint32",
-    "long": "int64",
-    "ulong": "uint64",
-    "half": "float16",
-    "float": "float32",
-    "double": "float64",
-}
+_NUMBERS = {**C_NUMBERS, "half": "float16", "double": "float64"}
 
 
 class LaunchConstants(NamedTuple):
@@ -203,7 +191,7 @@ class _Reader:
             self._add_to_launch(code, operands)
 
     def _check_supported(self, code: int, operands: Ids) -> None:
-        for codes, problem in _UNSUPPORTED.items():
+        for codes, problem in _UNSUPPORTED:
             if code in codes:
                 subject = "a kernel"
                 if operands and operands[0] in self.kernels:

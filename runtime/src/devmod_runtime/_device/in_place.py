@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 class InPlace:
-    """The host arrays that kernels use where they are, of a call that waits for its kernels.
+    """The host arrays that kernels use where they are, of a call that waits for its kernels. A
+    ``with`` statement has the call.
 
     Parameters
     ----------
@@ -37,6 +38,14 @@ class InPlace:
         self._used: list[Any] = []
         #: The memory that kernels may write to.
         self._written: list[Any] = []
+
+    def __enter__(self) -> InPlace:
+        return self
+
+    def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
+        """Keep the arrays if the body has failed while kernels may use them."""
+        if error is not None and self:
+            self._keep(error)
 
     def take(self, data: memoryview, *, written: bool) -> Any:
         """Return the device's memory for bytes of the host, which kernels may write to if
@@ -94,7 +103,7 @@ class InPlace:
         if not self._written:
             self._stream.synchronize()
 
-    def keep(self, error: BaseException) -> None:
+    def _keep(self, error: BaseException) -> None:
         """Keep the arrays until the kernels that were queued have ended. If they may still run,
         `error` gets a note.
         """

@@ -180,8 +180,7 @@ class KernelCall(CheckedCall):
         device = stream.device
         memories = []
         copies = []
-        in_place = InPlace(stream)
-        try:
+        with InPlace(stream) as in_place:
             for transfer in self.transfers:
                 view = transfer.source
                 back = transfer.back
@@ -207,10 +206,6 @@ class KernelCall(CheckedCall):
                 in_place.finish()
             for back, memory in copies:
                 back.read_from(device.read, memory, stream)
-        except BaseException as error:
-            if in_place:
-                in_place.keep(error)
-            raise
         return result
 
     # -- one argument

@@ -311,15 +311,11 @@ def _launch_in_place(
             if is_written:
                 results.append((memory, data))
         values[number] = memory
-    try:
+    with in_place:
         result = enqueue(values)
         stream.synchronize()  # an interrupt may not end the wait of a copy
         if in_place:
             in_place.finish()
         for memory, data in results:
             device.read(memory, data, stream)
-    except BaseException as error:
-        if in_place:
-            in_place.keep(error)
-        raise
     return result

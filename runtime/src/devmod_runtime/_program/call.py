@@ -290,14 +290,11 @@ class CheckedProgramCall(CheckedCall):
         stream = self._stream
         start = perf_counter()
         in_place = None
+        own_arrays: Any = nullcontext()
         if self._uses_in_place and self._waits():
-            in_place = InPlace(stream)
-        try:
+            in_place = own_arrays = InPlace(stream)
+        with own_arrays:
             results = self._outputs(in_place)
-        except BaseException as error:
-            if in_place:
-                in_place.keep(error)
-            raise
         if self._plan is not None and (self._has_host_arrays or not self._returns_device_arrays):
             self._plan.is_long = perf_counter() - start > LONG
         if not results:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from devmod.errors import CompileError, ToolchainNotFoundError, own_module, pip_install
 from devmod.worker import Worker, answer_writer, can_start_python
+from devmod_readers.c_numbers import C_NUMBERS
 from devmod_targets._groups import grouped
 from devmod_targets._text import is_utf8
 
@@ -65,18 +66,7 @@ _DTYPES = {
 }
 #: The elements of the vectors in the headers of CUDA and HIP, by the start of a vector's name:
 #: ``uchar4``, ``float2``.
-VECTOR_ELEMENTS = {
-    "char": "int8",
-    "uchar": "uint8",
-    "short": "int16",
-    "ushort": "uint16",
-    "int": "int32",
-    "uint": "uint32",
-    "long": "int64",
-    "ulong": "uint64",
-    "float": "float32",
-    "double": "float64",
-}
+VECTOR_ELEMENTS = {**C_NUMBERS, "double": "float64"}
 #: Constructs on which clang's parser recurses: long statements, and keywords of nested statements.
 #: A thousand of them take an eighth of its stack.
 _END_OF_STATEMENT = re.compile(r"[;{}]")

@@ -170,7 +170,7 @@ def find_clspv(wanted: str, source: str) -> Clspv:
             file = os.path.join(os.path.dirname(found.origin or ""), WHEEL, WHEEL)
             return Clspv("", wheel_version(WHEEL, file))
     named = environment_text(VARIABLE)
-    if named:
+    if named and wanted != WHEEL:
         raise ToolchainNotFoundError(
             f"cannot compile the OpenCL C source {source}: {VARIABLE}={named} is not a program",
             kind="vulkan",
@@ -190,10 +190,16 @@ def _program() -> str:
 
 def clspv_files(_options: Sequence[str]) -> list[str]:
     """Return the files on which a build depends: the program that the user names."""
-    return list(filter(None, [_program()]))
+    path = _program()
+    if not path:
+        return []
+    return [path]
 
 
 def _version(path: str) -> str:
     """Return the version of the program; "" if it prints none."""
     _, log = run_program([path, "--version"], os.sep, name=PROGRAM, kind="vulkan")
-    return "".join(re.findall(r"\d+(?:\.\d+)+", log)[:1])
+    found = re.search(r"\d+(?:\.\d+)+", log)
+    if found is None:
+        return ""
+    return found[0]

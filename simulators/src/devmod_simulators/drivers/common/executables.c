@@ -386,8 +386,8 @@ int graph_launch(void *handle, void *stream) {
         return capture_launch(target, graph);
     TRY(graph_claim(graph, executable->flags & GRAPH_FREES));
     Op *op = op_make("graph", run_graph, drop_graph, sizeof(Launched));
-    if (graph_has_kind(graph,
-                       NODE_EVENT_WAIT)) { /* each launch waits for its own place of the stream */
+    /* Each launch waits for its own place of the stream. */
+    if (graph_has_kind(graph, NODE_EVENT_WAIT)) {
         graph = graph_copy(graph, false);
         set_orders(graph);
         graph_visit(graph, set_wait, op);

@@ -124,27 +124,17 @@ static cudaError_t take_row(CUDA_MEMCPY3D *copy, void *to, const void *from, siz
     return runtime_target(copy, to, count, 0, kind);
 }
 
-/* Set *place to bytes of a variable of the device. */
-static cudaError_t place_in(const void *symbol, size_t offset, size_t count, char **place) {
-    CUdeviceptr address;
-    size_t size;
-    TRY(runtime_variable(symbol, &address, &size));
-    CHECK(offset <= size && count <= size - offset, cudaErrorInvalidValue);
-    *place = (char *)(uintptr_t)address + offset;
-    return cudaSuccess;
-}
-
 static cudaError_t take_to_symbol(CUDA_MEMCPY3D *copy, const void *symbol, const void *from,
                                   size_t count, size_t offset, enum cudaMemcpyKind kind) {
-    char *to;
-    TRY(place_in(symbol, offset, count, &to));
+    void *to;
+    TRY(runtime_variable_bytes(symbol, offset, count, &to));
     return take_row(copy, to, from, count, kind);
 }
 
 static cudaError_t take_from_symbol(CUDA_MEMCPY3D *copy, void *to, const void *symbol, size_t count,
                                     size_t offset, enum cudaMemcpyKind kind) {
-    char *from;
-    TRY(place_in(symbol, offset, count, &from));
+    void *from;
+    TRY(runtime_variable_bytes(symbol, offset, count, &from));
     return take_row(copy, to, from, count, kind);
 }
 

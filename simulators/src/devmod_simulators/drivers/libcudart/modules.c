@@ -154,6 +154,15 @@ cudaError_t runtime_variable(const void *host, CUdeviceptr *address, size_t *siz
     return (cudaError_t)result;
 }
 
+cudaError_t runtime_variable_bytes(const void *symbol, size_t offset, size_t count, void **place) {
+    CUdeviceptr address;
+    size_t size;
+    TRY(runtime_variable(symbol, &address, &size));
+    CHECK(offset <= size && count <= size - offset, cudaErrorInvalidValue);
+    *place = (void *)(uintptr_t)(address + offset);
+    return cudaSuccess;
+}
+
 cudaError_t runtime_place_managed(void) {
     CUresult result = CUDA_SUCCESS;
     if (!managed_wait)

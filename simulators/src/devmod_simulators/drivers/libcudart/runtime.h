@@ -65,6 +65,7 @@ cudaError_t runtime_format(const struct cudaChannelFormatDesc *form, CUarray_for
 CUlaunchConfig runtime_config(const cudaLaunchConfig_t *config, CUstream stream);
 /* Return a place by the number of its device, which is cudaCpuDeviceId for the host. */
 CUmemLocation runtime_location(int device);
+
 /* ---- modules.c: what programs have registered
  * -----------------------------------------------------------------------------------------
  */
@@ -75,6 +76,8 @@ cudaError_t runtime_function(const void *kernel, CUfunction *function);
 const char *runtime_function_name(const void *kernel);
 /* Set the address and the bytes of a device's variable by that of the host; each may be NULL. */
 cudaError_t runtime_variable(const void *symbol, CUdeviceptr *address, size_t *size);
+/* Set *place to bytes of a device's variable, which it must have. */
+cudaError_t runtime_variable_bytes(const void *symbol, size_t offset, size_t count, void **place);
 /* Let the host's pointers of managed variables point to their memory. A context is current. */
 cudaError_t runtime_place_managed(void);
 /* Let the next runtime_place_managed do it again, because a device was reset. */

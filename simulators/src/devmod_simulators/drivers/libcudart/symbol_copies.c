@@ -1,17 +1,6 @@
 /* Copies to and from variables of the device. per_thread.c compiles this file again. */
 #include "runtime.h"
 
-/* Set *place to bytes of a variable. */
-static cudaError_t symbol_bytes(const void *symbol, size_t offset, size_t count, void **place) {
-    CUdeviceptr address;
-    size_t size;
-    TRY(runtime_enter());
-    TRY(runtime_variable(symbol, &address, &size));
-    CHECK(offset <= size && count <= size - offset, cudaErrorInvalidValue);
-    *place = (void *)(uintptr_t)(address + offset);
-    return cudaSuccess;
-}
-
 static cudaError_t check_kind(enum cudaMemcpyKind kind, enum cudaMemcpyKind host) {
     CHECK(kind == host || kind == cudaMemcpyDeviceToDevice || kind == cudaMemcpyDefault,
           cudaErrorInvalidMemcpyDirection);
@@ -22,7 +11,8 @@ cudaError_t CUDARTAPI cudaMemcpyToSymbol(const void *symbol, const void *src, si
                                          size_t offset, enum cudaMemcpyKind kind) {
     void *place;
     TRY(check_kind(kind, cudaMemcpyHostToDevice));
-    TRY(symbol_bytes(symbol, offset, count, &place));
+    ENTER();
+    TRY(runtime_variable_bytes(symbol, offset, count, &place));
     return cudaMemcpy(place, src, count, kind);
 }
 
@@ -30,7 +20,8 @@ cudaError_t CUDARTAPI cudaMemcpyFromSymbol(void *dst, const void *symbol, size_t
                                            size_t offset, enum cudaMemcpyKind kind) {
     void *place;
     TRY(check_kind(kind, cudaMemcpyDeviceToHost));
-    TRY(symbol_bytes(symbol, offset, count, &place));
+    ENTER();
+    TRY(runtime_variable_bytes(symbol, offset, count, &place));
     return cudaMemcpy(dst, place, count, kind);
 }
 
@@ -39,7 +30,8 @@ cudaError_t CUDARTAPI cudaMemcpyToSymbolAsync(const void *symbol, const void *sr
                                               cudaStream_t stream) {
     void *place;
     TRY(check_kind(kind, cudaMemcpyHostToDevice));
-    TRY(symbol_bytes(symbol, offset, count, &place));
+    ENTER();
+    TRY(runtime_variable_bytes(symbol, offset, count, &place));
     return cudaMemcpyAsync(place, src, count, kind, stream);
 }
 
@@ -48,6 +40,7 @@ cudaError_t CUDARTAPI cudaMemcpyFromSymbolAsync(void *dst, const void *symbol, s
                                                 cudaStream_t stream) {
     void *place;
     TRY(check_kind(kind, cudaMemcpyDeviceToHost));
-    TRY(symbol_bytes(symbol, offset, count, &place));
+    ENTER();
+    TRY(runtime_variable_bytes(symbol, offset, count, &place));
     return cudaMemcpyAsync(dst, place, count, kind, stream);
 }
