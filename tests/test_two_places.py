@@ -21,10 +21,9 @@ from devmod._cli._known import GROUPS
 from devmod._formats import index
 from devmod._plugins.claim import CORE
 from devmod._values.param import INFIX, PARAM_KINDS
-from devmod.backend import FEATURES
+from devmod.backend import FEATURES, OPERATORS
 from devmod.plugins import find_spec
 from devmod.targets import KINDS, NAMES
-from devmod_readers.programs._expressions import OPERATORS
 from devmod_readers.wgsl._scalars import SCALARS
 from devmod_runtime import Device
 from devmod_simulators._sanitize import CHECKS

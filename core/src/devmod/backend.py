@@ -65,6 +65,13 @@ if TYPE_CHECKING:
     from devmod._values.dtypes import array_bytes as array_bytes
     from devmod._values.dtypes import dtype_name as dtype_name
     from devmod._values.dtypes import parse_dtype as parse_dtype
+    from devmod._values.expressions import COMPARISONS as COMPARISONS
+    from devmod._values.expressions import OPERATORS as OPERATORS
+    from devmod._values.expressions import Expression as Expression
+    from devmod._values.expressions import ExpressionError as ExpressionError
+    from devmod._values.expressions import evaluate as evaluate
+    from devmod._values.expressions import names_in as names_in
+    from devmod._values.expressions import read_expression as read_expression
     from devmod._values.features import FEATURES as FEATURES
     from devmod._values.image_formats import ADDRESS_MODES as ADDRESS_MODES
     from devmod._values.image_formats import FILTERS as FILTERS
@@ -73,6 +80,7 @@ if TYPE_CHECKING:
     from devmod._values.info import interface_text as interface_text
     from devmod._values.limits import LIMITS as LIMITS
     from devmod._values.param import LAUNCH_KEYWORDS as LAUNCH_KEYWORDS
+    from devmod._values.param import MAX_EXPRESSION as MAX_EXPRESSION
     from devmod._values.param import expression_text as expression_text
     from devmod._values.param import members_by_value as members_by_value
     from devmod._values.pipeline_constants import PipelineConstant as PipelineConstant
@@ -90,6 +98,10 @@ if TYPE_CHECKING:
     from devmod._values.tags import WRITE_ACCESS_TAG as WRITE_ACCESS_TAG
     from devmod._values.tags import tag_problem as tag_problem
     from devmod._values.tags import value_tags as value_tags
+    from devmod._values.tuning import Tuning as Tuning
+    from devmod._values.tuning import Variant as Variant
+    from devmod._values.tuning import tuning_of as tuning_of
+    from devmod._values.tuning import variant_interface as variant_interface
     from devmod._values.value import Place as Place
     from devmod._values.value import Value as Value
     from devmod.errors import compile_error as compile_error
@@ -127,16 +139,20 @@ _NAMES = {
     "_util.temporary": "temporary_folder",
     "_util.text": "escape is_valid_name",
     "_values.dtypes": "ConversionError STRUCT_FORMATS array_bytes dtype_name parse_dtype",
+    "_values.expressions": (
+        "COMPARISONS OPERATORS Expression ExpressionError evaluate names_in read_expression"
+    ),
     "_values.features": "FEATURES",
     "_values.image_formats": "ADDRESS_MODES FILTERS IMAGE_FORMATS ImageFormat",
     "_values.info": "interface_text",
     "_values.limits": "LIMITS",
-    "_values.param": "LAUNCH_KEYWORDS expression_text members_by_value",
+    "_values.param": "LAUNCH_KEYWORDS MAX_EXPRESSION expression_text members_by_value",
     "_values.pipeline_constants": "PipelineConstant constants_of",
     "_values.requirements": "Capabilities Requirements device_of_call fits requirements",
     "_values.tags": (
         "COOPERATIVE_TAG DYNAMIC_SHARED_MEMORY GRID_TAGS PROGRAMMATIC_TAG REQUIRED_BLOCK_TAG WRITE_ACCESS_TAG tag_problem value_tags"
     ),
+    "_values.tuning": "Tuning Variant tuning_of variant_interface",
     "_values.value": "Value",
     "errors": "compile_error function_not_found",
 }

@@ -24,7 +24,7 @@ from devmod.backend import (
 from devmod.errors import FormatError, did_you_mean, list_names, pip_install, quote_name
 from devmod_readers.programs import (
     COMPARISONS,
-    MAX_DEPTH,
+    MAX_EXPRESSION,
     MAX_STEPS,
     Array,
     Candidate,
@@ -357,8 +357,8 @@ def _is_integer(value: Any) -> bool:
 
 
 def _expression(node: Any, depth: int = 0) -> Expression:
-    if depth > MAX_DEPTH:
-        raise _Problem(f"has an expression that is nested more than {MAX_DEPTH} deep")
+    if depth > MAX_EXPRESSION:
+        raise _Problem(f"has an expression that is nested more than {MAX_EXPRESSION} deep")
     if isinstance(node, ast.Name):
         return node.id
     result: Any = None

@@ -801,8 +801,8 @@ def cut_text(text: str, short: bool) -> str:
 
 #: The operators between operands, with how strongly they bind. The others are functions.
 INFIX = {"+": 1, "-": 1, "*": 2, "//": 2, "%": 2}
-#: The depth to which an expression is shown: that of the deepest that a program may have.
-_MAX_EXPRESSION = 16
+#: The greatest depth of an expression.
+MAX_EXPRESSION = 16
 
 
 def expression_text(expression: Any, binding: int = 0, depth: int = 0) -> str:
@@ -814,7 +814,7 @@ def expression_text(expression: Any, binding: int = 0, depth: int = 0) -> str:
     """
     if not isinstance(expression, (list, tuple)):
         return str(expression)
-    if depth > _MAX_EXPRESSION or len(expression) < 2:
+    if depth > MAX_EXPRESSION or len(expression) < 2:
         return "…"
     name, *operands = expression
     strength = 0

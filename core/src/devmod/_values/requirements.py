@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from devmod._values.info import Interface
     from devmod._values.value import Place
 
+#: What an interface with the key ``tune`` needs, so that earlier readers refuse the function.
+TUNED = "tuned"
+
 
 class Requirements(NamedTuple):
     """What a function requires of a device. `requirements` derives it from an interface.
@@ -145,6 +148,7 @@ def requirements(interface: Interface | None, fmt: str = "") -> Requirements:
 
 def _features_of(interface: Interface) -> tuple[str, ...]:
     features = dict.fromkeys(interface.needs)
+    features.pop(TUNED, None)  # a need of the reader, not of the device
     webgpu = interface.extra.get("features", [])
     if not isinstance(webgpu, list):  # a file may have anything there
         webgpu = [webgpu]

@@ -6,6 +6,16 @@ docs/formats.md has the layout.
 
 from __future__ import annotations
 
+from devmod.backend import (
+    COMPARISONS,
+    MAX_EXPRESSION,
+    OPERATORS,
+    Expression,
+    ExpressionError,
+    evaluate,
+    names_in,
+    read_expression,
+)
 from devmod_readers.programs._check import (
     RESERVED,
     Candidate,
@@ -17,16 +27,6 @@ from devmod_readers.programs._check import (
     gradient_of,
     integer_range,
     mismatch,
-)
-from devmod_readers.programs._expressions import (
-    COMPARISONS,
-    MAX_DEPTH,
-    OPERATORS,
-    Expression,
-    ExpressionError,
-    evaluate,
-    names_in,
-    read_expression,
 )
 from devmod_readers.programs._model import (
     MAX_STEPS,
@@ -42,7 +42,7 @@ from devmod_readers.programs._wire import interface_of, pack_steps, read_program
 
 __all__ = [
     "COMPARISONS",
-    "MAX_DEPTH",
+    "MAX_EXPRESSION",
     "MAX_STEPS",
     "OPERATORS",
     "RESERVED",

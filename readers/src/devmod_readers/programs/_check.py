@@ -12,14 +12,15 @@ from devmod import Interface, Member, Module, Param
 from devmod.backend import (
     ADDRESS_MODES,
     FILTERS,
+    Expression,
     constants_of,
     expression_text,
     interface_text,
     members_by_value,
+    names_in,
     parse_dtype,
 )
 from devmod.errors import FormatError, FunctionNotFoundError, did_you_mean, list_names, quote_name
-from devmod_readers.programs._expressions import Expression, names_in
 from devmod_readers.programs._model import (
     BINDING,
     FLOATS,

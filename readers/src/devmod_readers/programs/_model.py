@@ -7,8 +7,7 @@ import struct
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from devmod.backend import IMAGE_FORMATS, array_bytes, parse_dtype
-from devmod_readers.programs._expressions import Expression, names_in
+from devmod.backend import IMAGE_FORMATS, Expression, array_bytes, names_in, parse_dtype
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,14 +7,15 @@ from typing import Any
 import msgpack  # type: ignore[import-untyped]
 
 from devmod import FunctionInfo, Interface, Param
-from devmod.backend import IMAGE_FORMATS, Reader
-from devmod.errors import FormatError, quote_name
-from devmod_readers.programs._expressions import (
+from devmod.backend import (
     COMPARISONS,
+    IMAGE_FORMATS,
     Expression,
     ExpressionError,
+    Reader,
     read_expression,
 )
+from devmod.errors import FormatError, quote_name
 from devmod_readers.programs._model import (
     MAX_ARGUMENTS,
     MAX_DECLARED,

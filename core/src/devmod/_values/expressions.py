@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from devmod.backend import expression_text
+from devmod._values.param import MAX_EXPRESSION, expression_text
 
 #: An int, a name, or a tuple of an operator and its operands.
 Expression = int | str | tuple[Any, ...]
@@ -35,8 +35,6 @@ COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-#: The greatest depth of an expression.
-MAX_DEPTH = 16
 #: The most operands of an operator.
 MAX_OPERANDS = 16
 #: The bounds of each value.
@@ -64,8 +62,10 @@ def read_expression(value: object, depth: int = 0) -> Expression:
         and type(value[0]) is str
         and value[0] in OPERATORS
     ):
-        if depth >= MAX_DEPTH:
-            raise ExpressionError(f"has an expression that is nested more than {MAX_DEPTH} deep")
+        if depth >= MAX_EXPRESSION:
+            raise ExpressionError(
+                f"has an expression that is nested more than {MAX_EXPRESSION} deep"
+            )
         if len(value) == 3 or (value[0] in ("min", "max") and len(value) <= 1 + MAX_OPERANDS):
             return (value[0], *[read_expression(each, depth + 1) for each in value[1:]])
     raise ExpressionError("has a value that is no integer expression")
