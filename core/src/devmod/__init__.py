@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from devmod._values.param import Local as Local
     from devmod._values.param import Member as Member
     from devmod._values.param import Param as Param
+    from devmod._values.records import TuningRecord as TuningRecord
     from devmod._values.spec import TargetSpec as TargetSpec
     from devmod._values.target import Target as Target
     from devmod.errors import ArgumentError as ArgumentError
@@ -113,6 +114,7 @@ _NAMES = {
     "_values.info": "Block FunctionInfo Interface",
     "_values.origin": "Origin",
     "_values.param": "Local Member Param",
+    "_values.records": "TuningRecord",
     "_values.spec": "TargetSpec",
     "_values.target": "Target",
     "errors": (
