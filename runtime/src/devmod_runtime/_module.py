@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from devmod.backend import Once, PayloadModule, array_bytes, parse_dtype
+from devmod.backend import FallbackModule, Once, PayloadModule, array_bytes, parse_dtype
 from devmod.errors import ArgumentError, FormatError, list_names
 
 TYPE_CHECKING = False
@@ -158,11 +158,18 @@ class RuntimeModule(PayloadModule):
             return result
         try:
             function = self._function(name, info)
-            self._results.get(("kernel", name), function.open)
+            self._results.get(("kernel", name), function.open_early)
         except ImportError as error:
             self._explain(error)
             raise
         return function
+
+    def _unopened(self, name: str) -> Function:
+        try:
+            return self._function(name, self.find_function(name)[1])
+        except ImportError as error:
+            self._explain(error)
+            raise
 
     def _function_on(self, name: str, device: Device) -> Function:
         info = self.find_function(name)[1]
@@ -222,21 +229,26 @@ class RuntimeModule(PayloadModule):
             fmt = self.format
             whole = self.code
 
+            def payload() -> FallbackModule:
+                return FallbackModule(spec, fmt, {name: info}, whole)
+
             def find_devices() -> list[Device]:
                 from devmod._modules.fitting import fitting_devices
-                from devmod.backend import FallbackModule
 
-                payload = FallbackModule(spec, fmt, {name: info}, whole)
-                return fitting_devices(name, [payload], has_runtime=True)
+                return fitting_devices(name, [payload()], has_runtime=True)
 
-            return Function(
-                name,
-                info,
-                self.launcher(name, info),
-                origin=self.__dict__.get("_devmod_origin"),
-                payload=(self.format, code),
-                find_devices=find_devices,
-            )
+            rules: dict[str, Any] = {
+                "origin": self.__dict__.get("_devmod_origin"),
+                "payload": (fmt, code),
+                "find_devices": find_devices,
+            }
+            if info.interface is None or "tune" not in info.interface.extra:
+                return Function(name, info, self.launcher(name, info), **rules)
+            from devmod_runtime._tuning.function import TunedFunction
+
+            rules["own"] = payload()
+            rules["find_records"] = lambda: getattr(self, "tuning_records", ())
+            return TunedFunction(name, info, self.launcher(name, info), **rules)
 
         return self._results.get(("function", name), make)
 

@@ -209,6 +209,10 @@ class BundleModule(Module):
         """
 
         def get(module: Module, fitting_device: Device | None) -> Any:
+            if is_tuned(name, module):
+                from devmod._modules.tuning import join
+
+                return join(name, module, owners, fitting_device, self)
             if fitting_device is None:
                 return module.get_function(name)
             return module._function_on(name, fitting_device)
@@ -216,7 +220,7 @@ class BundleModule(Module):
         if owners[0].kind == PROGRAM:
             return self._choose_program(name, owners, device)
         from devmod._modules.agreement import Agreement, agreement, common_block, has_names
-        from devmod._modules.choice import choose, describe_candidate
+        from devmod._modules.choice import choose, describe_candidate, is_tuned
 
         fitting = owners
         if device is not None:

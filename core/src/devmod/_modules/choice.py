@@ -141,6 +141,12 @@ def interface_of(module: Module, name: str) -> Interface | None:
     return info.interface
 
 
+def is_tuned(name: str, module: Module) -> bool:
+    """Return whether a module's function has variants."""
+    interface = interface_of(module, name)
+    return interface is not None and "tune" in interface.extra
+
+
 def verdicts(
     name: str,
     module: Module,
@@ -504,8 +510,7 @@ class _Judge:
         if newer is not None:
             self._lacking[module] = newer
             return self.refusal(module)
-        needed = requirements(self._read(module, self._name), module.format)
-        problem = fits(needed, getattr(device, "capabilities", None))
+        problem = _problem(self._read(module, self._name), module.format, device)
         if problem:
             self._lacking[module] = DeviceNotFoundError(problem, kind=self._kind)
             return self.refusal(module)
@@ -536,6 +541,18 @@ class _Judge:
             archs = [str(getattr(each, "arch", "")) or "unknown" for each in self._devices]
             unfit = f"no {self._kind} device fits {variant}; there is: {', '.join(dict.fromkeys(archs))}"
         return module, None, False, DeviceNotFoundError(unfit, kind=self._kind)
+
+
+def _problem(interface: Interface | None, fmt: str, device: Any) -> str:
+    """Return what a device lacks for a function, as `fits` does. A tuned one needs one of its
+    variants.
+    """
+    capabilities = getattr(device, "capabilities", None)
+    if interface is not None and "tune" in interface.extra:
+        from devmod._modules.tuning import lacking
+
+        return lacking(interface, fmt, capabilities)
+    return fits(requirements(interface, fmt), capabilities)
 
 
 def _not_runnable(module: Module, device: object) -> DevmodError | None:

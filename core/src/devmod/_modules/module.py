@@ -183,6 +183,10 @@ class Module(ProcessLocal, ABC):
         """
         return self[name].on(device)
 
+    def _unopened(self, name: str) -> Any:
+        """Return the function `name` to join variants. A runtime's module does not build it."""
+        return self[name]
+
     if not TYPE_CHECKING:  # type checkers would accept any attribute
 
         def __getattr__(self, name: str) -> Any:

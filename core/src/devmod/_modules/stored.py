@@ -228,6 +228,9 @@ class StoredModule(Module):
             raise function_not_found(self.kind, name, self.function_names, source=branches_of(self))
         return self._use(lambda real: real._function_on(name, device))
 
+    def _unopened(self, name: str) -> Any:
+        return self._use(lambda real: real._unopened(name))
+
     def get_global(self, name: str, device: Device | None = None, **options: Any) -> Array:
         return self._use(lambda real: get_global(real, name, device, options))
 

@@ -71,6 +71,7 @@ class VulkanDevice(Device):
     kind = "vulkan"
     dlpack_type = _DLPACK_VULKAN
     length_unit = 1
+    hardware = ""  # the architecture is a version and features
 
     def __init__(self, physical: Physical, index: int) -> None:
         self.physical = physical

@@ -13,12 +13,14 @@ from devmod.backend import (
     ADDRESS_MODES,
     FILTERS,
     Expression,
+    Variant,
     constants_of,
     expression_text,
     interface_text,
     members_by_value,
     names_in,
     parse_dtype,
+    tuning_of,
 )
 from devmod.errors import FormatError, FunctionNotFoundError, did_you_mean, list_names, quote_name
 from devmod_readers.programs._model import (
@@ -429,6 +431,7 @@ class _Kernel:
             )
         self.interface: Interface = interface
         self.has_grid = candidate.has_grid
+        self.tuning = tuning_of(interface)
         self._name = name
         self._label = candidate.label
         found = arguments_of(interface)
@@ -437,6 +440,8 @@ class _Kernel:
         if len(self.form) < len(found) or "" in self.form:
             raise self.of_kernel(_Problem("the kernel has parameters without a name of their own"))
         unset = [each.name for each in constants_of(interface) if each.default is None]
+        if self.tuning is not None:
+            unset = [each for each in unset if each not in self.tuning.constants]
         if unset:
             raise self.of_kernel(
                 _Problem(
@@ -532,7 +537,7 @@ def _check_step(program: Program, step: Step, kernel: _Kernel, written: set[str]
     if missing := kernel.needed - step.arguments.keys():
         raise _missing(next(form[name] for name in form if name in missing))
     if kernel.has_grid:
-        _check_launch(step, kernel.interface)
+        _check_launch(step, kernel)
     return _check_accesses(program, form, arguments, written)
 
 
@@ -585,14 +590,28 @@ def _written_input(array: Array, value: str, target: Param | Member) -> _Problem
     )
 
 
-def _check_launch(step: Step, interface: Interface) -> None:
+def _check_launch(step: Step, kernel: _Kernel) -> None:
+    interface = kernel.interface
+    variant = Variant({})
+    if kernel.tuning is not None:
+        variant = kernel.tuning.variants[0]
+    own: Sequence[str] = ()
+    if variant.grid:
+        own = ("grid", "threads", "block")
+    elif variant.block:
+        own = ("block",)
+    for name in own:
+        if getattr(step, name):
+            raise _Problem(f"the variants of the kernel decide the {name}; omit {name}=", name)
+    if variant.grid:
+        return
     if bool(step.grid) == bool(step.threads):
         raise _Problem(
             "the step needs either grid=, the number of blocks, or threads=, the number of threads",
             "grid",
         )
     if not step.block:
-        if interface.block or interface.default_block or interface.open_block:
+        if interface.block or interface.default_block or interface.open_block or variant.block:
             return
         advice = "or compile the kernel with block=, which gives it a default"
         raise _Problem(

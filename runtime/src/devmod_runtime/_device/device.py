@@ -128,6 +128,13 @@ class Device(ProcessLocal, ABC):
         """
         return None
 
+    @property
+    def hardware(self) -> str:
+        """The architecture by which a tuning record of another device counts (R52): `arch` without
+        its features; "" if the kind has none.
+        """
+        return self.arch.partition(":")[0]
+
     # -- implemented by a backend. A `memory` is what `allocate` returned, a `stream` one that the
     # device made.
 

@@ -90,8 +90,7 @@ class KernelCall(CheckedCall):
         self._images: dict[int, Image | Sampler] = {}
         has_launch_values = len(args) != len(function._signature.arguments)
         self._refuse_unsupported()
-        reader = function._config_reader
-        args, request = reader.read(args, grid, block, threads, shared_memory)
+        args, request = function._config_reader.read(args, grid, block, threads, shared_memory)
         given = None
         if stream is not None:
             given = self._open_stream(stream)
@@ -105,15 +104,16 @@ class KernelCall(CheckedCall):
         if device is None:
             device = function.default_device()
         self.stream, current = self._choose_stream(device, given, bound)
-        self.kernel: Kernel = function.open(device)
+        launched, request = function.chosen(device, request, self.values)
+        self.kernel: Kernel = launched.open(device)
         if self._images and (unfit := self.kernel.check_images(self._images)):
             raise self._error(function._signature.arguments[unfit[0]], ConversionError(unfit[1]))
-        config, self.shape = reader.resolve(request, self.kernel)
+        config, self.shape = launched._config_reader.resolve(request, self.kernel)
         self.enqueue: Callable[[Sequence[Any]], Any]
         if self.shape is None:
             return
 
-        set_sizes = local_sizer(function, self.kernel, device, config)
+        set_sizes = local_sizer(function, launched, self.kernel, device, config)
         if set_sizes is not None:
             set_sizes(self.values)
         if bound:
@@ -132,9 +132,9 @@ class KernelCall(CheckedCall):
             # As ints: an object of a call may have another value in the next one.
             dims = request.given(grid, block, threads)
             key_device = device if function._first_buffer >= 0 else None
-            function.keep_caller(self, callers, (key_device, *dims, current))
+            function.keep_caller(self, callers, (key_device, *dims, current, *request.key))
             if self.transfers:
-                self._keep_host_call(host_calls, dims, stream, args)
+                self._keep_host_call(host_calls, (*dims, stream), args, request.key)
 
     def _refuse_unsupported(self) -> None:
         """Raise LaunchError for an argument that the backend does not support."""
@@ -146,16 +146,20 @@ class KernelCall(CheckedCall):
                 raise function.unsupported(argument, "an address")
 
     def _keep_host_call(
-        self, host_calls: dict[Any, Any], dims: Sequence[Any], stream: Any, args: Sequence[Any]
+        self,
+        host_calls: dict[Any, Any],
+        launch: Sequence[Any],
+        args: Sequence[Any],
+        sizes: Sequence[int],
     ) -> None:
         """Cache what the next call with host arrays need not check again."""
+        stream = launch[-1]
         if stream is not self.stream and (stream is not None or is_in_stream()):
             return
         arguments = self.function._signature.arguments
         repeated = host_call(arguments, args, len(self.transfers), self.stream, self.enqueue)
         if repeated is not None:
-            key = (*dims, stream, variables.get(DEVICE_KEY))
-            keep(host_calls, key, repeated)
+            keep(host_calls, (*launch, variables.get(DEVICE_KEY), *sizes), repeated)
 
     def launch(self) -> Any:
         """Launch once and return what the function returns.
@@ -384,10 +388,11 @@ def _caller(
 
 
 def local_sizer(
-    function: Function, kernel: Kernel, device: Device, config: LaunchConfig
+    called: Function, function: Function, kernel: Kernel, device: Device, config: LaunchConfig
 ) -> Callable[[list[Any]], None] | None:
     """Return the function that replaces each `Local` in the values of a launch by the kernel's own
-    object; None if there can be none.
+    object; None if there can be none. The defaults are those of `function`, which `called`
+    launches.
 
     It raises LaunchError if the device does not have that much shared memory.
     """
@@ -405,6 +410,8 @@ def local_sizer(
         sizes = []
         for number, argument in places:
             value = values[number]
+            if value is called._signature.arguments[number].default:
+                value = argument.default
             if type(value) is Local:
                 sizes.append((argument, value, value.bytes_of(threads)))
         if not sizes:

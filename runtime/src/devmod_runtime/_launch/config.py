@@ -33,6 +33,8 @@ class LaunchRequest:
         As in `LaunchConfig`.
     shared_memory : int or None
         The bytes of the call; None for the default of the interface.
+    key : tuple of int
+        The values of the arguments that are part of the call's key, for a tuned function.
     """
 
     grid: tuple[int, int, int] | None = None
@@ -40,6 +42,7 @@ class LaunchRequest:
     block: tuple[int, int, int] | None = None
     cluster = preferred_cluster = (1, 1, 1)
     shared_memory: int | None = None
+    key: tuple[int, ...] = ()
 
     def given(
         self, grid: Dims, block: Dims, threads: Dims

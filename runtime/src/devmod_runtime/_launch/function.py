@@ -46,8 +46,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from inspect import Signature as PythonSignature
 
-    from devmod import FunctionInfo, Interface, Origin
+    from devmod import FunctionInfo, Interface, Module, Origin, TuningRecord
     from devmod.backend import Binary
+    from devmod_runtime._launch.config import LaunchRequest
     from devmod_runtime._launch.launcher import Kernel, LaunchConfig, Launcher
     from devmod_runtime._launch.order import Plan
 
@@ -81,17 +82,13 @@ def describe(function: Function) -> str:
     FormatError
         The origin in the file is invalid.
     """
-    interface = function._signature.interface
     lines = [f"The {function._launcher.kind} kernel {function.name}.", ""]
     if function._order.arguments:
         lines += _parameter_lines(function)
     if function._order.keywords_only:
         lines += [f"Arguments are given by name: {function._order.keywords_only}.", ""]
     if function._launcher.has_grid:
-        launch = "threads= or grid=, and block="
-        if interface is not None and (block := block_text(interface)):
-            launch = f"threads= or grid=; {block}"
-        lines += ["Launch", "------", f"    {launch}", ""]
+        lines += ["Launch", "------", f"    {function.launch_text()}", ""]
     variants: Sequence[str] = ()
     if function._rules.variants is not None:
         variants = function._rules.variants()
@@ -134,10 +131,7 @@ def type_of(function: Function, argument: Argument | MemberArgument) -> str:
 def _signature(function: Function) -> PythonSignature:
     from inspect import Parameter, Signature
 
-    names: list[str] = []
-    if function._launcher.has_grid:
-        names += ["grid", "block", "threads"]
-    names.append("stream")
+    names = [*function.launch_keywords, "stream"]
     if not function._launcher.no_shared_memory:
         names.append("shared_memory")
     parameters = function._order.parameters(lambda argument: type_of(function, argument))
@@ -170,6 +164,14 @@ class Rules(NamedTuple):
         The origin of the payload, or a function that returns it, for the docstring.
     payload
         The format and the bytes, for tools that read them.
+    own, joined
+        The payload of a tuned function as a module, and the candidates of a bundle whose variants
+        it has; () for those of its payload.
+    find_records
+        Returns the records of the file, for a tuned function.
+    constants, only
+        The constants that `specialize` sets in each variant, and those of the only variant; None
+        for all variants.
     """
 
     keywords_only: str = ""
@@ -181,6 +183,11 @@ class Rules(NamedTuple):
     find_block: Callable[[], Dims] | None = None
     origin: Origin | Callable[[], Origin] | None = None
     payload: tuple[str, Binary] | None = None
+    own: Module | None = None
+    joined: Sequence[Module] = ()
+    find_records: Callable[[], Sequence[TuningRecord]] | None = None
+    constants: Mapping[str, object] = {}
+    only: Mapping[str, Any] | None = None
 
 
 Opening.kernel_call = KernelCall
@@ -281,6 +288,8 @@ class Function(ProcessLocal):
             if each.kind == "buffer" or each.is_address:
                 self._first_buffer = each.number
                 break
+        #: The arguments whose values are part of the keys of calls too.
+        self.key_arguments: Sequence[Argument] = ()
         #: From (device, grid, block, threads, stream) of a plain call to the function that queues
         #: the launch.
         self._callers = Callers()
@@ -381,16 +390,17 @@ class Function(ProcessLocal):
         """
         if self._plain_call is None:
             self._plain_call = plain_call(self)
-        if type(self) is self._unrolled and Function.__call__ is _CALL:
+        unrolled = self._unrolled
+        if unrolled is not None and type(self) is unrolled and Function.__call__ is _CALL:
             # The class of one object: Python takes a call's method from the class.
-            names = {
+            names: dict[str, Any] = {
                 "__call__": self._plain_call,
                 "__slots__": (),
                 "__doc__": Function.__dict__["__doc__"],
             }
-            self.__class__ = type("Function", (Function,), names)
+            self.__class__ = type("Function", (unrolled,), names)
             if Function.__call__ is not _CALL:  # an observer has begun in another thread
-                self.__class__ = Function
+                self.__class__ = unrolled
         return self._plain_call
 
     def _call_in_other_form(
@@ -592,7 +602,7 @@ class Function(ProcessLocal):
                 "device",
             )
         function = self.replace(device=device)
-        function.open()
+        function.open_early()
         return function
 
     def devices(self) -> list[Device]:
@@ -637,11 +647,23 @@ class Function(ProcessLocal):
             target = self.default_device()
         return self._kernels.get(target, lambda: Opening.build(self, target))
 
+    def open_early(self) -> object:
+        """Build what the first call needs, as far as that is known."""
+        return self.open()
+
+    def chosen(
+        self, device: Device, request: LaunchRequest, values: list[Any]
+    ) -> tuple[Function, LaunchRequest]:
+        """Return what a call launches, this function or a variant of it, and the request for it.
+        `values` are those of the kernel.
+        """
+        return self, request
+
     def reopen(self) -> None:
         """Let the next call ask `Opening` again."""
         # In this order: what the calls of another thread cache of the old ones is lost.
         self._host_calls = {}
-        self._callers = Callers()
+        self._callers = self._new_callers()
         self.__class__ = self._class
 
     def default_device(self) -> Device:
@@ -663,6 +685,23 @@ class Function(ProcessLocal):
             device = default_device(self._launcher.kind) or self._launcher.default_device()
             self._named_device = (text, device)
         return self._named_device[1]
+
+    def _new_callers(self) -> Callers:
+        return Callers()
+
+    @property
+    def launch_keywords(self) -> tuple[str, ...]:
+        """The keywords by which a call gives its grid and its block."""
+        if self._launcher.has_grid:
+            return "grid", "block", "threads"
+        return ()
+
+    def launch_text(self) -> str:
+        """Return how a call gives the grid and the block, for the docstring."""
+        interface = self._signature.interface
+        if interface is not None and (block := block_text(interface)):
+            return f"threads= or grid=; {block}"
+        return "threads= or grid=, and block="
 
     def unsupported(self, argument: Argument, what: str) -> LaunchError:
         """Return the error for an argument that the backend does not support. `what` it is."""

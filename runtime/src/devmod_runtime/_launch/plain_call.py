@@ -7,6 +7,7 @@ where it looks for those of every parameter.
 
 from __future__ import annotations
 
+import operator
 import os
 from functools import lru_cache
 from struct import error as struct_error
@@ -53,13 +54,19 @@ class Callers(dict[Any, Any]):
     last, last_host
         The function of the last call and its key, with device arrays and with host arrays. Most
         loops give the same objects again: to compare them takes half of the time of a look-up.
+
+    Parameters
+    ----------
+    sizes
+        The number of the sizes of a tuned function, behind the rest of the key.
     """
 
     __slots__ = ("last", "last_host")
 
-    def __init__(self) -> None:
-        self.last: tuple[Any, ...] = (None, MISSING, None, None, None, None)
-        self.last_host: tuple[Any, ...] = (None, MISSING, None, None, None)
+    def __init__(self, sizes: int = 0) -> None:
+        none = (None,) * sizes
+        self.last: tuple[Any, ...] = (None, MISSING, None, None, None, None, *none)
+        self.last_host: tuple[Any, ...] = (None, MISSING, None, None, None, *none)
 
 
 def are_counts(*dims: Dims) -> bool:
@@ -96,6 +103,7 @@ _NAMES = NUMBER_NAMES | {
     "are_counts": are_counts,
     "current_stream": current_stream,
     "entered": entered,
+    "index": operator.index,
     "is_in_stream": is_in_stream,
     "variables": variables,
     "DEVICE_KEY": DEVICE_KEY,
@@ -115,9 +123,9 @@ def plain_call(function: Function) -> Callable[..., Any]:
     kinds = "".join(map(kind_of, arguments))
     if function._packs_numbers:
         kinds = kinds.translate({ord("f"): "F", ord("v"): "-"})
-    code, defaults = _code(
-        kinds, function._first_buffer, sizes, bool(names), _MORE + len(function._signature.launch)
-    )
+    keys = tuple([each.number for each in function.key_arguments])
+    more = _MORE + len(function._signature.launch)
+    code, defaults = _code(kinds, function._first_buffer, sizes, bool(names), more, keys)
     at = code.co_posonlyargcount
     code = code.replace(
         co_varnames=(*code.co_varnames[:at], *names, *code.co_varnames[at + len(names) :])
@@ -168,13 +176,18 @@ def _converter(argument: Argument) -> tuple[object, Callable[[Any], Any] | None]
 
 @lru_cache(256)
 def _code(
-    kinds: str, first: int, sizes: frozenset[int], has_names: bool, more: int
+    kinds: str,
+    first: int,
+    sizes: frozenset[int],
+    has_names: bool,
+    more: int,
+    keys: tuple[int, ...],
 ) -> tuple[CodeType, tuple[Any, ...]]:
     """Return the code of a call of all functions with such arguments, and the defaults of its
     parameters.
 
     Each argument has two parameters, by position and by name: one that is given twice is an error
-    of devmod's. Between them are `more`.
+    of devmod's. Between them are `more`. The values of the arguments `keys` are part of the key.
     """
     count = len(kinds)
     positions = [f"a{number}" for number in range(count)]
@@ -192,10 +205,24 @@ def _code(
     elif count:
         lines.append(f"if {positions[-1]} is M: {other}")
 
+    checked = f"return self._call_checked({args}, {_LAUNCH}, shared_memory)"
+    if keys:
+        lines += [
+            "try:",
+            *(
+                f"    s{each} = a{each} if type(a{each}) is int else index(a{each})"
+                for each in keys
+            ),
+            f"except TypeError: {checked}",
+        ]
+    last = "".join(f", l{each}" for each in keys)
+    key = "".join(f", s{each}" for each in keys)
+    is_other = "".join(f" or l{each} != s{each}" for each in keys)
+
     device = "None"
     if first >= 0:
         device = f"a{first}.device"
-        lines += _lines_of_host_arrays(f"a{first}", ", ".join(positions))
+        lines += _lines_of_host_arrays(f"a{first}", ", ".join(positions), last, key, is_other)
     checks = _checks(kinds, first, sizes)
     values, passed = _values(kinds)
     lines += [
@@ -208,10 +235,10 @@ def _code(
         # stream.
         "        current = stream if stream is not None or not entered else current_stream(device or self.default_device())",
         "        callers = self._callers",
-        "        call, d, g, b, t, c = callers.last",
-        "        if t is not threads or d is not device or g is not grid or b is not block or c is not current:",
-        "            call = callers[device, grid, block, threads, current]",
-        f"            if {_PLAIN_DIMS}: callers.last = call, device, grid, block, threads, current",
+        f"        call, d, g, b, t, c{last} = callers.last",
+        f"        if t is not threads or d is not device or g is not grid or b is not block or c is not current{is_other}:",
+        f"            call = callers[device, grid, block, threads, current{key}]",
+        f"            if {_PLAIN_DIMS}: callers.last = call, device, grid, block, threads, current{key}",
         "            elif not are_counts(grid, block, threads): call = None",
         f"        {passed} = {values}",
         "except NOT_PLAIN:",
@@ -219,7 +246,7 @@ def _code(
         "if call is not None:",
         f"    result = call({passed})",
         "    if result is not NotImplemented: return result",
-        f"return self._call_checked({args}, {_LAUNCH}, shared_memory)",
+        checked,
     ]
 
     parameters = ", ".join(f"{each}=M" for each in (*positions, *extra))
@@ -253,9 +280,9 @@ def _lines_of_names(positions: Sequence[str], names: Sequence[str], other: str) 
     ]
 
 
-def _lines_of_host_arrays(first: str, arguments: str) -> list[str]:
+def _lines_of_host_arrays(first: str, arguments: str, last: str, key: str, other: str) -> list[str]:
     """Return the lines for a call with a host array in the place of the first device array, which
-    `host_call` takes.
+    `host_call` takes. `last`, `key` and `other` have the sizes of a tuned function.
     """
     is_other = " or ".join(
         ["t is not threads", "g is not grid", "b is not block", "s is not stream", "entered"]
@@ -263,18 +290,18 @@ def _lines_of_host_arrays(first: str, arguments: str) -> list[str]:
     return [
         f"if type({first}) is not DeviceArray:",
         "    callers = self._callers",
-        "    call, g, b, t, s = callers.last_host",
-        f"    if {is_other} or DEVICE_KEY in variables:",
+        f"    call, g, b, t, s{last} = callers.last_host",
+        f"    if {is_other} or DEVICE_KEY in variables{other}:",
         "        call = None",
         "        try:",
         "            if stream is not None or not entered or not is_in_stream():",
-        "                call = self._host_calls[grid, block, threads, stream, variables.get(DEVICE_KEY)]",
+        f"                call = self._host_calls[grid, block, threads, stream, variables.get(DEVICE_KEY){key}]",
         "        except (KeyError, TypeError): pass",
         "        if call is None: pass",
         f"        elif not ({_PLAIN_DIMS}):",
         "            if not are_counts(grid, block, threads): call = None",
         "        elif DEVICE_KEY not in variables:",
-        "            callers.last_host = call, grid, block, threads, stream",
+        f"            callers.last_host = call, grid, block, threads, stream{key}",
         "    if call is not None:",
         f"        result = call({arguments})",
         "        if result is not NotImplemented: return result",

@@ -148,7 +148,7 @@ class ProgramFunction(ProcessLocal):
                 unpack = Struct("<" + STRUCT_FORMATS[scalar.type]).unpack
                 self._plain[scalar.name] = (*plain, unpack)
         #: The integer scalars by which the shapes and the launches differ.
-        self.sizes = tuple(sorted(program.size_names))
+        self.sizes = tuple(sorted(program.size_names | _tuned_names(program, functions)))
         module.constants(program, device)  # an error of theirs is one of the look-up
         self.states = [each.name for each in program.arrays("state")]
         self.arrays = {
@@ -158,7 +158,8 @@ class ProgramFunction(ProcessLocal):
         self.new_arrays = {each.name: each for each in program.arrays("output", "temporary")}
         self.lifetimes = program.lifetimes()
         self.steps = steps_of(self)
-        #: A step of each grid, block and threads.
+        #: A step of each grid, block, threads and sizes of a tuned kernel, which may have a grid of
+        #: its own.
         self.extents = {each.extent: each for each in reversed(self.steps)}
         #: The cached launches for shapes and a stream.
         self._plans: dict[Any, LaunchPlan] = {}
@@ -517,3 +518,13 @@ class ProgramFunction(ProcessLocal):
         return escape_line(
             f"<Program {self.kind} {self.name}{interface_text(self.interface, short=True)}>"
         )
+
+
+def _tuned_names(program: Program, functions: Mapping[str, Function]) -> set[str]:
+    """Return the scalars by which the tuned kernels of a program choose variants and grids."""
+    scalars = {each.name for each in program.scalars}
+    names: set[str] = set()
+    for step in program.steps:
+        for argument in functions[step.kernel].key_arguments:
+            names.update(names_in(step.arguments.get(argument.name)))
+    return scalars & names

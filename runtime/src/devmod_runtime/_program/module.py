@@ -12,9 +12,10 @@ from weakref import WeakKeyDictionary
 
 from devmod import Function, Module
 from devmod._modules.bundle import BundleModule
-from devmod._modules.choice import UNAVAILABLE, program_kernels, program_verdicts
+from devmod._modules.choice import UNAVAILABLE, is_tuned, program_kernels, program_verdicts
 from devmod._modules.programs import candidate_of
 from devmod._modules.stored import StoredModule
+from devmod._modules.tuning import join
 from devmod._plugins.devices import VARIABLE
 from devmod._util.buffers import read_only_view
 from devmod.backend import Once, PayloadModule, decode, environment_text, find_spec, read_program
@@ -237,12 +238,30 @@ class ProgramModule(PayloadModule):
         functions = {}
         candidates = {}
         for kernel, modules in kernels.items():
-            module, functions[kernel] = _first_built(kernel, modules, device)
+            module, functions[kernel] = self._first_built(program.name, kernel, modules, device)
             candidates[kernel] = [candidate_of(kernel, module)]
         check_kernels(program, candidates)
         return ProgramFunction(
             self, program, self.functions[program.name], device, functions, fixed=fixed
         )
+
+    def _first_built(
+        self, name: str, kernel: str, modules: Iterator[Module], device: Device
+    ) -> tuple[Module, Function]:
+        """Return the first candidate of a kernel that can be built for a device, and its function.
+        Raise the error of the first if none can.
+        """
+        first: DevmodError | None = None
+        for module in modules:
+            try:
+                if is_tuned(kernel, module):
+                    owners = program_kernels(name, self)[kernel]
+                    return module, join(kernel, module, owners, device, self)
+                return module, module._function_on(kernel, device)
+            except UNAVAILABLE as error:
+                first = first or error
+        assert first is not None
+        raise first
 
 
 def _names_needed(program: Program) -> set[str]:
@@ -267,17 +286,3 @@ def _unavailable(name: str, where: str, reasons: Sequence[tuple[str, DevmodError
     return family(
         f"the program {quote_name(name)} cannot run {where}:{lines}", kind="program", function=name
     )
-
-
-def _first_built(kernel: str, modules: Iterator[Module], device: Device) -> tuple[Module, Function]:
-    """Return the first candidate of a kernel that can be built for a device, and its function.
-    Raise the error of the first if none can.
-    """
-    first: DevmodError | None = None
-    for module in modules:
-        try:
-            return module, module._function_on(kernel, device)
-        except UNAVAILABLE as error:
-            first = first or error
-    assert first is not None
-    raise first

@@ -207,7 +207,8 @@ class Step:
         For each argument the key of its slot in a plan: steps with the same key share the slot.
         None for literals: 0.0 is equal to -0.0.
     extent
-        The expressions of the grid, the block and the threads.
+        The expressions of the grid, the block and the threads, and those of the sizes by which a
+        tuned kernel chooses its variant and its grid.
     form
         The number of the first step of the same form: its kernel, its extent, and the types and the
         shapes of its arrays are the same. The checks of its launch hold for all of them.
@@ -222,7 +223,6 @@ class Step:
         self._number = number
         step = function.program.steps[number]
         self.function = function.functions[step.kernel]
-        self.extent = step.grid, step.block, step.threads
         interface = self.function._signature.interface
         assert interface is not None
         self.arguments: list[tuple[Argument, Any]] = []
@@ -244,6 +244,13 @@ class Step:
                 if argument.packed is None:
                     place = given
             self.places.append(place)
+
+        sizes = {}
+        for argument, given in self.arguments:
+            if argument in self.function.key_arguments:
+                sizes[argument.name] = given
+        self.sizes = tuple(sizes)
+        self.extent = step.grid, step.block, step.threads, tuple(sizes.values())
 
         self.first: list[str] = []
         for each in step.arguments.values():
@@ -278,13 +285,24 @@ class Step:
                 yield name, nbytes
 
     def dims(self, values: dict[Any, int]) -> tuple[tuple[int, ...] | None, ...]:
-        """Return the grid, the block and the threads."""
+        """Return the grid, the block, the threads and the sizes."""
         try:
             return tuple(
                 tuple(evaluate(each, values) for each in dims) or None for dims in self.extent
             )
         except ExpressionError as problem:
             raise self._error(problem) from None
+
+    def is_idle(self, values: dict[Any, int]) -> bool:
+        """Return whether the step has no threads."""
+        grid, _, threads, sizes = self.dims(values)
+        if not grid and not threads and self.function._launcher.has_grid:
+            named = dict(zip(self.sizes, sizes or (), strict=True))
+            try:
+                grid = self.function.launch_config(**named).grid
+            except (ArgumentError, LaunchError) as error:
+                raise self.of_step(error) from None
+        return 0 in (*(grid or ()), *(threads or ()))
 
     def value(
         self,
@@ -388,7 +406,7 @@ class Step:
         make: Any = KernelCall,
     ) -> KernelCall:
         """Return the checked launch. `make` is the class of the call."""
-        dims = self.dims(values)
+        *dims, _ = self.dims(values)
         args = [self.value(given, values, arrays, scalars) for _, given in self.arguments]
         try:
             grid = block = threads = None
@@ -463,8 +481,7 @@ def unwritten(function: ProgramFunction, values: dict[Any, int]) -> set[str]:
     """Return the outputs and the temporary arrays to which no step with threads writes."""
     idle = set()
     for extent, step in function.extents.items():
-        grid, _, threads = step.dims(values)
-        if 0 in (*(grid or ()), *(threads or ())):
+        if step.is_idle(values):
             idle.add(extent)
     if not idle:
         return set()

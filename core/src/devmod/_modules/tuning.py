@@ -1,0 +1,158 @@
+"""The variants of a tuned function that run on a device. `devmod_runtime` chooses among them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from devmod._modules.choice import interface_of, kind_verdicts, runtime_problem
+from devmod._values.requirements import fits, requirements
+from devmod._values.tuning import tuning_of, variant_interface
+from devmod.errors import DevmodError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from devmod import Device
+    from devmod._modules.module import Module
+    from devmod._values.info import Interface
+    from devmod._values.requirements import Capabilities
+    from devmod._values.tuning import Tuning, Variant
+
+    Values = tuple[Any, ...]
+
+
+class Offer(NamedTuple):
+    """A variant of a tuned function.
+
+    Attributes
+    ----------
+    module, tuning
+        The candidate that has it, and the variants there.
+    variant, interface
+        The variant, and its interface, with its block.
+    """
+
+    module: Module
+    tuning: Tuning
+    variant: Variant
+    interface: Interface
+
+
+def interface_with_block(interface: Interface, variant: Variant) -> Interface:
+    """Return the interface of a variant, which has the block of its expressions."""
+    result = variant_interface(interface, variant)
+    block = variant.block_of()
+    if not block:
+        return result
+    return result.replace(block=(*block, 1, 1)[:3])
+
+
+def fitting_variants(
+    interface: Interface, fmt: str, capabilities: Capabilities | None, problems: list[str]
+) -> Iterator[tuple[Variant, Interface]]:
+    """Yield the variants of an interface that fit a device, with their interfaces. `problems` gets
+    why others do not.
+
+    Raises
+    ------
+    FormatError, ExpressionError
+        The key ``tune`` or a variant is invalid.
+    """
+    tuning = tuning_of(interface)
+    assert tuning is not None
+    for variant in tuning.variants:
+        own = interface_with_block(interface, variant)
+        problem = fits(requirements(own, fmt), capabilities)
+        if problem:
+            problems.append(problem)
+        else:
+            yield variant, own
+
+
+def lacking(interface: Interface, fmt: str, capabilities: Capabilities | None) -> str:
+    """Return why no variant of a tuned function fits a device, as `fits` does; "" if one does."""
+    problems: list[str] = []
+    try:
+        if next(fitting_variants(interface, fmt, capabilities, problems), None) is not None:
+            return ""
+    except (DevmodError, ValueError):  # the first use raises it
+        return ""
+    return problems[0]
+
+
+def tuned_candidates(name: str, modules: Sequence[Module], tuning: Tuning) -> list[Module]:
+    """Return the candidates whose variants join those of one of them: they have the same constants
+    and sizes.
+    """
+    found = []
+    for module in modules:
+        try:
+            other = tuning_of(interface_of(module, name))
+        except DevmodError:  # the first use raises it
+            continue
+        if other is None or {*other.constants} != {*tuning.constants}:
+            continue
+        if {*other.sizes} == {*tuning.sizes}:
+            found.append(module)
+    return found
+
+
+def offers(
+    name: str, modules: Sequence[Module], constants: Sequence[str], device: Device
+) -> dict[Values, Offer]:
+    """Return the variants of candidates of one kind that fit a device, by the values of the
+    constants, in the order of the file. Of the same values, that of the best candidate.
+    """
+    capabilities = getattr(device, "capabilities", None)
+    ranks = {module: number for number, module in enumerate(_ranked(name, modules, device))}
+    found: dict[Values, Offer] = {}
+    for module in modules:
+        interface = interface_of(module, name)
+        tuning = tuning_of(interface)
+        if module not in ranks or interface is None or tuning is None:
+            continue
+        for variant, own in fitting_variants(interface, module.format, capabilities, []):
+            values = tuple(variant.constants[each] for each in constants)
+            offer = Offer(module, tuning, variant, own)
+            best = found.setdefault(values, offer)
+            if ranks[module] < ranks[best.module]:
+                found[values] = offer
+    return found
+
+
+def _ranked(name: str, modules: Sequence[Module], device: Device) -> list[Module]:
+    """Return the candidates that run on a device, best first."""
+    if len(modules) == 1:
+        return list(modules)
+    usable = [each for each in modules if runtime_problem(each) is None]
+    ranked = []
+    for module, fitting, _, _ in kind_verdicts(
+        name, modules[0], device.kind, usable, device, interface_of
+    ):
+        if fitting is not None:
+            ranked.append(module)
+    return ranked
+
+
+def join(
+    name: str, module: Module, owners: Sequence[Module], device: Device | None, root: Module
+) -> Any:
+    """Return a tuned function of a candidate with the variants of all candidates of its kind.
+
+    Parameters
+    ----------
+    name, module, owners
+        The function, the best candidate, and all.
+    device
+        The device of its calls; None for the default device.
+    root
+        The module with the records of the file.
+    """
+    function = module._unopened(name)
+    of_kind = [each for each in owners if each.kind == module.kind]
+    function = function.replace(
+        joined=of_kind, find_records=lambda: getattr(root, "tuning_records", ()), device=device
+    )
+    function.open_early()
+    return function

@@ -1,0 +1,1 @@
+"""Tuned functions: the choice among their variants, and their calls."""

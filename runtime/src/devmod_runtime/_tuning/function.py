@@ -1,0 +1,441 @@
+"""Tuned functions: a call chooses a variant, and caches it by the device and the sizes.
+
+The code of a repeated call is that of any function (`plain_call`), whose keys have the values of
+some arguments too. A variant is a function that is not tuned, with the constants set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+from devmod import FunctionInfo, Interface, TuningRecord
+from devmod._modules.choice import interface_of
+from devmod._modules.tuning import (
+    Offer,
+    interface_with_block,
+    offers,
+    tuned_candidates,
+)
+from devmod.backend import (
+    ExpressionError,
+    Variant,
+    debug,
+    names_in,
+    parse_dtype,
+    tuning_of,
+)
+from devmod.errors import (
+    DeviceNotFoundError,
+    DevmodError,
+    list_names,
+)
+from devmod_runtime._device.device import Device
+from devmod_runtime._launch.arguments import Argument
+from devmod_runtime._launch.config import Dims, LaunchConfigReader, LaunchRequest
+from devmod_runtime._launch.function import Function, PerInstance, describe
+from devmod_runtime._launch.launcher import Kernel, LaunchConfig, Launcher
+from devmod_runtime._launch.opening import keep
+from devmod_runtime._launch.plain_call import Callers
+from devmod_runtime._tuning.choice import (
+    Values,
+    VariantChooser,
+    constants_text,
+    identity_of,
+    pairs_text,
+)
+from devmod_runtime._tuning.overlay import read_own
+
+#: The most variants in an error.
+_MAX_LISTED = 8
+
+
+class VariantFunction(Function):
+    """A variant: a function that is not tuned.
+
+    Attributes
+    ----------
+    variant
+        The variant.
+    """
+
+    variant: Variant
+
+    def __init__(self, variant: Variant, *args: Any, **rules: Any) -> None:
+        self.variant = variant
+        super().__init__(*args, **rules)
+
+    @property
+    def label(self) -> str:
+        return f"{super().label} ({constants_text(self.variant.constants)})"
+
+
+class TunedRequest(LaunchRequest):
+    """What a call of a tuned function requests, before a variant is chosen."""
+
+    def __init__(self, *given: Any) -> None:
+        self.parts = given
+
+
+class TunedReader(LaunchConfigReader):
+    """Keeps the request of a call until a variant is chosen, whose reader reads it."""
+
+    def read(
+        self, args: Sequence[Any], grid: Dims, block: Dims, threads: Dims, shared_memory: int | None
+    ) -> tuple[Sequence[Any], LaunchRequest]:
+        count = len(self._signature.arguments)
+        return args[:count], TunedRequest(args, grid, block, threads, shared_memory)
+
+
+class Chosen(NamedTuple):
+    """A variant that is built for a device, and why it was chosen."""
+
+    function: VariantFunction
+    why: str
+
+
+class TunedFunction(Function):
+    """A function with variants. Its first call for a device and for sizes chooses one.
+
+    Attributes
+    ----------
+    tuning : Tuning
+        The variants of its payload.
+    """
+
+    __doc__ = PerInstance(__doc__, describe)
+
+    def __init__(
+        self,
+        name: str,
+        info: FunctionInfo,
+        launcher: Launcher,
+        *,
+        interface: Interface | None = None,
+        **rules: Any,
+    ) -> None:
+        assert info.interface is not None
+        tuning = tuning_of(info.interface)
+        assert tuning is not None
+        self.tuning = tuning
+        if interface is None:
+            interface = interface_with_block(info.interface, tuning.variants[0])
+        super().__init__(name, info, launcher, interface=interface, **rules)
+        self._config_reader = TunedReader(launcher, self._signature, self._rules.find_block)
+        if self._order.is_plain and type(self) is TunedFunction:
+            self._unrolled = TunedFunction
+
+        modules = self._rules.joined
+        if modules:
+            modules = tuned_candidates(name, modules, tuning)
+        #: The candidates whose variants it has; () for those of the function's own payload.
+        self._candidates: Sequence[Any] = modules
+        #: The arguments whose values are part of the keys of calls, in the order of the call.
+        self.key_arguments = self._find_key_arguments()
+        self._callers = self._new_callers()
+        self._offers: dict[Device, dict[Values, Offer]] = {}
+        self._choosers: dict[Device, VariantChooser] = {}
+        #: By the device and the sizes.
+        self._choices: dict[Any, Chosen] = {}
+
+    # -- public
+
+    @property
+    def variants(self) -> tuple[dict[str, Any], ...]:
+        """The constants of each variant on the function's device. The first is the default."""
+        found = self._offers_on(self.default_device()).values()
+        return tuple(dict(each.variant.constants) for each in found)
+
+    def variant(self, **constants: object) -> Self:
+        """Return the function of one variant, for which nothing is chosen. Its calls take what
+        those of this function take.
+
+        Raises
+        ------
+        ArgumentError
+            There is no variant with these constants.
+        """
+        known = self.variants
+        for each in known:
+            if each == constants:
+                return self.replace(only=each)
+        listed = [constants_text(each) for each in known[:_MAX_LISTED]]
+        if len(known) > _MAX_LISTED:
+            listed.append(f"{len(known) - _MAX_LISTED} more")
+        given = pairs_text(constants, constants.values())
+        raise self._error(
+            f"{self.label} has no variant {given or 'without constants'}; its variants: {'; '.join(listed)}",
+            next(iter(constants), ""),
+        )
+
+    @property
+    def block(self) -> tuple[int, int, int] | None:
+        """The block of each variant on the function's device; None if they differ, or if a call or
+        the backend chooses it.
+        """
+        blocks = set()
+        for each in self._offers_on(self.default_device()).values():
+            blocks.add(each.interface.block or each.interface.default_block)
+        if len(blocks) > 1:
+            return None
+        return blocks.pop()
+
+    def specialize(self, **constants: object) -> Self:
+        """Return the function with constants set. One of the tuning's constants chooses its
+        variant, with the default's other constants.
+
+        Raises
+        ------
+        ArgumentError, LaunchError
+            As for other functions.
+        """
+        others: dict[str, object] = dict(self._rules.constants)
+        only = self._rules.only
+        for name, value in constants.items():
+            if name not in self.tuning.constants:
+                others[name] = value
+                continue
+            if only is None:
+                only = self.tuning.variants[0].constants
+            only = {**only, name: value}
+        self._launcher.specialize({**others, **(only or {})})  # raises the errors
+        rules = self._rules._asdict() | {"constants": others, "only": only}
+        resolve = self._rules.resolve
+        if resolve is not None:
+            rules["resolve"] = lambda device: resolve(device).specialize(**constants)
+        return self._class(self.name, self.info, self._launcher, **rules)
+
+    def launch_config(
+        self,
+        *,
+        threads: Dims = None,
+        grid: Dims = None,
+        block: Dims = None,
+        shared_memory: int | None = None,
+        **sizes: int,
+    ) -> LaunchConfig:
+        """Return the grid and the block that a call would use on the function's device.
+
+        Parameters
+        ----------
+        threads, grid, block, shared_memory
+            As in a call.
+        **sizes
+            The values of the arguments that decide the variant and the grid.
+
+        Raises
+        ------
+        ArgumentError, LaunchError
+            As in a call.
+        """
+        names = [each.name for each in self.key_arguments]
+        if sizes.keys() != set(names):
+            raise self._error(
+                f"{self.label}: launch_config takes the arguments that decide the variant and the grid: expected {list_names(names)}, got "
+                f"{list_names(sizes)}",
+                next(iter(sizes), ""),
+            )
+        args = [None] * len(self._signature.arguments)
+        device = self.default_device()
+        function = self.choice(device, sizes).function
+        request = TunedRequest(args, grid, block, threads, shared_memory)
+        read = self._read(function, request, sizes)
+        return function._config_reader.resolve(read, function.open(device))[0]
+
+    # -- a call
+
+    def chosen(
+        self, device: Device, request: Any, values: list[Any]
+    ) -> tuple[Function, LaunchRequest]:
+        numbers = {}
+        for argument in self.key_arguments:
+            is_signed = parse_dtype(argument.type)[0] == 0
+            data = values[argument.number]
+            numbers[argument.name] = int.from_bytes(data, "little", signed=is_signed)
+        function = self.choice(device, numbers).function
+        read = self._read(function, request, numbers)
+        read.key = tuple(numbers.values())
+        return function, read
+
+    def choice(self, device: Device, sizes: Mapping[str, int]) -> Chosen:
+        """Return the variant of a call. It is built at the first use."""
+        values = tuple([sizes[name] for name in self.tuning.sizes])
+        found = self._choices.get((device, values))
+        if found is None:
+            found = self._choose(device, values)
+            keep(self._choices, (device, values), found)
+        return found
+
+    def _choose(self, device: Device, sizes: tuple[int, ...]) -> Chosen:
+        """Choose a variant, and build it. One that cannot be built is passed over, unless all
+        cannot.
+        """
+        found = self._offers_on(device)
+        failures: dict[Values, DevmodError] = {}
+        while True:
+            choice = self._chooser(device).choose(sizes, failures)
+            offer = found[choice.values]
+            text = f"{self.label} on {device} takes {constants_text(offer.variant.constants)}: {choice.why}"
+            try:
+                function = self._function_of(offer)
+                _open(function, device)
+            except DevmodError as error:
+                failures[choice.values] = error
+                if len(failures) == len(found):
+                    raise next(iter(failures.values())) from None
+                debug(f"{text}. It cannot be built: {error}")
+                continue
+            debug(text)
+            return Chosen(function, choice.why)
+
+    def _chooser(self, device: Device) -> VariantChooser:
+        chooser = self._choosers.get(device)
+        if chooser is None:
+            records: Sequence[TuningRecord] = ()
+            if self._rules.find_records is not None:
+                records = self._rules.find_records()
+            tuning = self.tuning
+            assert self.info.interface is not None
+            chooser = VariantChooser(
+                self.name,
+                tuning.constants,
+                tuning.sizes,
+                self._offers_on(device),
+                identity_of(device),
+                read_own(self.name, self.kind, self.info.interface),
+                records,
+            )
+            self._choosers[device] = chooser
+        return chooser
+
+    def _read(
+        self, function: VariantFunction, request: TunedRequest, numbers: Mapping[str, int]
+    ) -> LaunchRequest:
+        """Return the request of a call for a variant, with its own grid."""
+        args, grid, block, threads, shared_memory = request.parts
+        variant = function.variant
+        if variant.grid:
+            for word, value in (("grid", grid), ("threads", threads), ("block", block)):
+                if value is not None:
+                    raise self._error(
+                        f"{self.label} has a grid of its own, and was given {word}={value!r}; omit {word}=",
+                        word,
+                    )
+            try:
+                grid = variant.grid_of(numbers)
+            except ExpressionError as error:
+                at = pairs_text(numbers, numbers.values())
+                raise self._error(f"{function.label}, {at}: {error}", next(iter(numbers))) from None
+        return function._config_reader.read(args, grid, block, threads, shared_memory)[1]
+
+    # -- the variants
+
+    def plain(self, offer: Offer) -> VariantFunction:
+        """Return the function of a variant that the function's own payload has."""
+        constants = dict(self._rules.constants)
+        if offer.tuning.specialized:
+            constants |= offer.variant.constants
+        launcher = self._launcher
+        if constants:
+            launcher = launcher.specialize(constants)
+        interface = offer.interface
+        if launcher.interface is not None and offer.variant.interface is None:
+            interface = launcher.interface  # with the block by a pipeline's constants
+            if offer.variant.block:
+                interface = interface.replace(block=offer.interface.block)
+        return VariantFunction(offer.variant, self.name, self.info, launcher, interface=interface)
+
+    def _function_of(self, offer: Offer) -> VariantFunction:
+        """Return the function of a variant, made once for all functions of `replace`."""
+
+        def make() -> VariantFunction:
+            owner = self
+            if self._candidates:
+                owner = offer.module._unopened(self.name)
+                if self._rules.constants:
+                    owner = owner.specialize(**self._rules.constants)
+            return owner.plain(offer)
+
+        key = (offer.module, *offer.variant.constants.values())
+        return self._kernels.get(key, make)
+
+    def _offers_on(self, device: Device) -> dict[Values, Offer]:
+        """Return the variants that fit a device, by their values. There is at least one."""
+        found = self._offers.get(device)
+        if found is not None:
+            return found
+        names = self.tuning.constants
+        modules = self._candidates or [self._rules.own]
+        found = offers(self.name, modules, names, device)
+        only = self._rules.only
+        if only is not None:
+            found = self._only(found, only)
+        if not found:
+            assert self._rules.own is not None
+            problem = f"has no variant that fits {device}"
+            raise DeviceNotFoundError(f"{self.label} {problem}", kind=self.kind, function=self.name)
+        self._offers[device] = found
+        return found
+
+    def _only(self, found: dict[Values, Offer], only: Mapping[str, Any]) -> dict[Values, Offer]:
+        """Return the variant with some constants, which may be those of no variant."""
+        values = tuple(only[name] for name in self.tuning.constants)
+        if values in found:
+            return {values: found[values]}
+        for offer in found.values():
+            if offer.tuning.specialized:
+                variant = offer.variant._replace(constants=dict(only))
+                assert self.info.interface is not None
+                interface = interface_with_block(self.info.interface, variant)
+                return {values: offer._replace(variant=variant, interface=interface)}
+        return {}
+
+    def open_early(self) -> object:
+        """Choose and build the variant, if it depends on no sizes."""
+        device = self.default_device()
+        if self.tuning.sizes:
+            return self._offers_on(device)
+        return self.choice(device, {})
+
+    def _new_callers(self) -> Callers:
+        return Callers(len(self.key_arguments))
+
+    def _find_key_arguments(self) -> list[Argument]:
+        """Return the arguments that decide the variant or a grid."""
+        names = set(self.tuning.sizes)
+        variants = [*self.tuning.variants]
+        for module in self._candidates:
+            tuning = tuning_of(interface_of(module, self.name))
+            assert tuning is not None
+            variants += tuning.variants
+        for grid in {variant.grid for variant in variants}:
+            for expression in grid:
+                names.update(names_in(expression))
+        return [each for each in self._signature.arguments if each.name in names]
+
+    # -- descriptions
+
+    @property
+    def launch_keywords(self) -> tuple[str, ...]:
+        if self.tuning.variants[0].grid:
+            return ()
+        return super().launch_keywords
+
+    def launch_text(self) -> str:
+        """Return how a call gives the grid and the block, and what chooses the variant."""
+        text = "the grid and the block are those of the variant"
+        if self.launch_keywords:
+            text = "threads= or grid=; the block is that of the variant"
+        decides = ", ".join(["the device", *self.tuning.sizes])
+        constants = ", ".join(self.tuning.constants)
+        return (
+            f"{text}, one of {len(self.tuning.variants)} by {constants}, which depends on {decides}"
+        )
+
+
+def _open(function: VariantFunction, device: Device) -> None:
+    """Build a variant. Raise LaunchError if the device does not run its block."""
+    kernel: Kernel = function.open(device)
+    block = function.block
+    if block is not None:
+        kernel.shape(LaunchConfig((1, 1, 1), block))
