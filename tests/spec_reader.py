@@ -582,10 +582,14 @@ def read_program(name: str, info: dict[str, Any], code: bytes) -> dict[str, Any]
         for length in each["shape"]:
             expression(length, numbers)
     (parts,) = map(mapping, objects(code, 1))
-    check_unknown(unknown(parts, "requires", "steps"))
+    check_unknown(unknown(parts, "requires", "steps", "repeats"))
     requires, steps = array(parts.get("requires", [])), array(parts.get("steps", []))
+    repeats = array(parts.get("repeats", []))
+    turns = turns_of_steps(repeats, len(steps), numbers, {*params})
+    require(not repeats or "repeat" in fields.get("needs", []), "repeats are needed")
     free = [
-        *unknown(parts, "requires", "steps").values(),
+        *unknown(parts, "requires", "steps", "repeats").values(),
+        *(one[2] for one in repeats),
         *(value for one in requires for value in array(one)[1:]),
     ]
     require(
@@ -597,7 +601,7 @@ def read_program(name: str, info: dict[str, Any], code: bytes) -> dict[str, Any]
             len(array(one)) == 3 and one[0] in ("==", "!=", "<", "<=", ">", ">="), "a comparison"
         )
         expression(one[1], numbers), expression(one[2], numbers)
-    for one in steps:
+    for one, own in zip(steps, turns, strict=True):
         require(len(array(one)) == 3, "a step is an array of 3")
         text(one[0])
         arguments, launch = mapping(one[1]), mapping(one[2])
@@ -605,7 +609,7 @@ def read_program(name: str, info: dict[str, Any], code: bytes) -> dict[str, Any]
         require(len(arguments) <= 1024, "at most 1,024 arguments")
         for value in arguments.values():
             if type(value) not in (bool, float) and not (type(value) is str and value in params):
-                expression(value, numbers)
+                expression(value, numbers | own)
         check_unknown(unknown(launch, "grid", "threads", "block"))
         for dims in (array(launch.get(word, [])) for word in ("grid", "threads", "block")):
             require(len(dims) <= 3, "at most three dimensions")
@@ -617,7 +621,37 @@ def read_program(name: str, info: dict[str, Any], code: bytes) -> dict[str, Any]
         "too many arrays and maps in expressions and unknown values",
     )
     require(fields.get("kernels") == sorted({one[0] for one in steps}), "the names of the kernels")
-    return {"params": list(params.values()), "requires": requires, "steps": steps}
+    return {
+        "params": list(params.values()),
+        "requires": requires,
+        "steps": steps,
+        "repeats": repeats,
+    }
+
+
+def turns_of_steps(
+    repeats: list[Any], count: int, numbers: set[str], declared: set[str]
+) -> list[set[str]]:
+    """Return for each step the names of the numbers of its turns."""
+    turns: list[set[str]] = [set() for _ in range(count)]
+    last = 0
+    require(len(repeats) <= 65_536, "at most 65,536 repeats")
+    for one in repeats:
+        require(len(array(one)) == 4, "a repeat is an array of 4")
+        first, end, turn_count, name = one
+        require(type(first) is int and type(end) is int, "the steps of a repeat are numbers")
+        require(last <= first < end <= count, "a repeat has steps")
+        # It is behind the repeat before it, or within each that has its first step.
+        around = len(turns[first])
+        require(all(len(each) == around for each in turns[first:end]), "repeats do not cross")
+        expression(turn_count, numbers)
+        identifier(text(name))
+        require(name not in declared | numbers | turns[first], "a turn has a name of its own")
+        for each in turns[first:end]:
+            each.add(name)
+        require(around < 8, "at most 8 repeats are around a step")
+        last = first
+    return turns
 
 
 def identifier(name: str) -> None:

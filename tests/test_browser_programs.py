@@ -30,6 +30,7 @@ sys.path[:0] = [
 
 import random_programs  # noqa: E402
 import test_program_calls as calls  # noqa: E402
+import test_program_repeats as repeats  # noqa: E402
 import test_program_state as states  # noqa: E402
 import test_program_views as views  # noqa: E402
 import test_programs as strangers  # noqa: E402 - of devmod-readers
@@ -144,6 +145,41 @@ def test_a_state_and_its_first_value(device: BrowserDevice) -> None:
         states.counter("total: float32[size, 2] = 0", "webgpu", requires=["size * 2 == rows"]), "p"
     )
     assert f(np.ones(4, "float32"), state=f.state(size=2), size=2).tolist() == [1.0] * 4
+
+
+def test_repeats(device: BrowserDevice) -> None:
+    f = device.program(repeats.file_of(repeats.NESTED, "webgpu"), "p")
+    for more in (0, 2):
+        order = repeats.nested_order(more)
+        assert calls.equal(f(repeats.X, more=more), repeats.expected(repeats.X, order))
+    x, y = device.from_numpy(repeats.X), device.empty((7, 5), "float32")
+    launch = f.bind(x, y=y, more=1)
+    for _ in range(2):
+        launch()
+        assert calls.equal(y, repeats.expected(repeats.X, repeats.nested_order(1)))
+    step = repeats.STEP.format("i")
+    f = device.program(repeats.file_of(devmod.repeat("more - 1", "i", step), "webgpu"), "p")
+    refused = "the webgpu program 'p': "
+    for more, text in (
+        (0, "the repeat of 'i' has more - 1 turns, and that is -1"),
+        (2**20 + 2, "its repeats have 1048577 launches, and a call has at most 1048576"),
+    ):
+        with pytest.raises(AssertionError, match=f"ArgumentError: {re.escape(refused + text)}\n"):
+            f(repeats.X, more=more)
+    assert not f(repeats.X, more=1).any()
+
+
+def test_a_program_with_an_unknown_need_is_refused(device: BrowserDevice) -> None:
+    module = repeats.file_of(devmod.repeat(1, "i", repeats.STEP.format("i")), "webgpu")
+    owner: Any = next(each for each in walk(module) if each.kind == "program")
+    info = owner.functions["p"]
+    needs = info.replace(interface=info.interface.replace(needs=["loops", "repeat"]))
+    newer = devmod.create_with_fallback("program", owner.code, "steps1", {"p": needs})
+    newer.import_module(owner.imports[0])
+    later = devmod.bundle(newer, owner.imports[0], mixed=True)
+    text = "webgpu: it needs 'loops', which a newer devmod-webgpu has\n"
+    with pytest.raises(AssertionError, match=text):
+        device.program(later, "p")
 
 
 CLEARS = """
@@ -614,7 +650,7 @@ def hostile() -> dict[str, devmod.Module]:
         files[f"declarations: {name}"] = program_file(
             info, readers.pack_steps(strangers.GOOD), kernels
         )
-    for name, (program, _) in strangers.NAMES.items():
+    for name, (program, _) in (strangers.NAMES | strangers.REPEAT_NAMES).items():
         files[f"names: {name}"] = program_file(
             readers.interface_of(program), readers.pack_steps(program), kernels
         )

@@ -22,7 +22,16 @@ import devmod
 from devmod._plugins.specs import find_spec
 from devmod.backend import decode
 from devmod.targets import KINDS
-from devmod_readers.programs import check_names, read_program
+from devmod_readers.programs import (
+    Array,
+    Program,
+    Repeat,
+    Step,
+    check_names,
+    interface_of,
+    pack_steps,
+    read_program,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden"
@@ -454,6 +463,50 @@ def test_the_two_readers_read_the_same_steps() -> None:
             for each in program.steps
         ]
         assert lists([second["requires"], second["steps"]]) == lists([program.requires, steps])
+
+
+@pytest.mark.row("R45")
+def test_the_two_readers_read_the_same_repeats() -> None:
+    x = Array("x", "update", "float32", ("n",))
+    steps = tuple(Step("k", {"x": "x", "t": name}) for name in ("i", "j", "j"))
+    repeats = (Repeat(0, 3, "n", "i"), Repeat(1, 3, 4, "j"))
+    program = Program("p", {"x": x}, (), steps, repeats=repeats)
+    info = interface_of(program)
+
+    def both(code: bytes) -> list[bool]:
+        taken = []
+        for read in (
+            lambda: check_names(read_program("p", info, code)),
+            lambda: spec_reader.read_program("p", second, code),
+        ):
+            try:
+                read()
+                taken.append(True)
+            except (devmod.FormatError, spec_reader.SpecError):
+                taken.append(False)
+        return taken
+
+    module = devmod.create_with_fallback(
+        "program", {"p": pack_steps(program)}, "steps1", {"p": info}
+    )
+    found = spec_reader.read_module("program", module.save_to_bytes())
+    second = found["functions"]["p"]
+    read = spec_reader.read_program("p", second, pack_steps(program))
+    assert lists(read["repeats"]) == lists(repeats)
+    assert both(pack_steps(program)) == [True, True]
+    for wrong in (
+        [(0, 3, "n", "i"), (1, 4, 4, "j")],
+        [(0, 2, "n", "i"), (1, 3, 4, "j")],
+        [(0, 2, "n", "i"), (0, 3, 4, "j")],
+        [(0, 3, "m", "i"), (1, 3, 4, "j")],
+        [(0, 3, "n", "x"), (1, 3, 4, "j")],
+        [(0, 3, "n", "j"), (1, 3, 4, "j")],
+        [(0, 1, "n", "i"), (1, 3, "i", "j")],
+        [(0, 3, "n", "i"), (1, 2, 4, "j")],
+        [(1, 3, 4, "j"), (0, 3, "n", "i")],
+    ):
+        other = program._replace(repeats=tuple(Repeat(*each) for each in wrong))
+        assert both(pack_steps(other)) == [False, False], wrong
 
 
 def lists(value: Any) -> Any:

@@ -22,6 +22,7 @@ from devmod_readers.programs import (
     Candidate,
     ExpressionError,
     Program,
+    Repeat,
     Sampler,
     Scalar,
     Step,
@@ -66,6 +67,9 @@ GOOD = Program(
         ),
     ),
 )
+
+
+REPEATED = GOOD._replace(repeats=(Repeat(0, 2, "n", "i"), Repeat(1, 2, ("+", "n", 2), "j")))
 
 
 def plain(program: Program = GOOD) -> Any:
@@ -117,6 +121,26 @@ def test_a_program_is_read_as_it_was_written() -> None:
     assert read_program("p", interface_of(image), pack_steps(image)) == image
 
 
+def test_repeats_are_read_as_they_were_written() -> None:
+    info = interface_of(REPEATED)
+    assert read(pack_steps(REPEATED), info) == REPEATED
+    assert info.interface is not None
+    assert info.interface.needs == ("repeat",)
+    assert REPEATED.repeats_of_steps() == [REPEATED.repeats[:1], REPEATED.repeats]
+    unsaid = info.replace(interface=info.interface.replace(needs=()))
+    text = "the program 'p' has repeats and does not need 'repeat'"
+    assert refused(lambda: read(pack_steps(REPEATED), unsaid)) == text
+
+
+def test_what_a_repeat_uses_lives_in_all_of_its_turns() -> None:
+    arrays = {each: X._replace(name=each, role="temporary") for each in "abcd"}
+    steps = tuple(Step("k", {"x": name}) for name in "abacd")
+    program = Program("p", arrays, (), steps, repeats=(Repeat(1, 4, 2, "i"),))
+    assert program.lifetimes() == {"a": (0, 3), "b": (1, 3), "c": (1, 3), "d": (4, 4)}
+    plain = program._replace(repeats=())
+    assert plain.lifetimes() == {"a": (0, 2), "b": (1, 1), "c": (3, 3), "d": (4, 4)}
+
+
 def test_any_form_of_msgpack_is_read() -> None:
     """The longer forms of arrays, maps, texts and integers."""
 
@@ -165,7 +189,16 @@ def nested(depth: int) -> Any:
     return value
 
 
+def repeats(*values: Any) -> Any:
+    """A code of two steps with repeats."""
+    return {"steps": step()["steps"] * 2, "repeats": [*values]}
+
+
 STEP = "the code of the program 'p': step 1: "
+REPEAT = "the code of the program 'p': repeat 1: "
+SECOND = REPEAT.replace("1", "2")
+NO_REPEAT = "expected two steps, a count and a name, at byte 65"
+NO_STEPS = "it has no steps of the program, or some of another repeat, at byte "
 WRONG_CODE = {
     "no map": ([], "the code of the program 'p': expected a map, found an array, at byte 0"),
     "more": (
@@ -256,6 +289,43 @@ WRONG_CODE = {
     "very deep": (
         step(arguments={"x": nested(40)}),
         STEP + "arrays and maps are nested more than 32 deep, at byte 115",
+    ),
+    "a repeat of three": (repeats([0, 1, "n"]), REPEAT + NO_REPEAT),
+    "a repeat of a name": (repeats(["a", 1, "n", "i"]), REPEAT + NO_REPEAT),
+    "a repeat to a half": (repeats([0, 1.5, "n", "i"]), REPEAT + NO_REPEAT),
+    "a repeat of no number": (
+        repeats([0, 1, True, "i"]),
+        REPEAT + "expected an integer expression, at byte 68",
+    ),
+    "a repeat's name": (
+        repeats([0, 1, "n", 5]),
+        REPEAT + "expected a string, found an integer, at byte 70",
+    ),
+    "a repeat of nothing": (repeats([1, 1, "n", "i"]), REPEAT + NO_STEPS + "72"),
+    "a repeat behind the steps": (repeats([1, 3, "n", "i"]), REPEAT + NO_STEPS + "72"),
+    "a repeat before the steps": (repeats([-1, 1, "n", "i"]), REPEAT + NO_STEPS + "72"),
+    "repeats that cross": (
+        {
+            "steps": step()["steps"] * 3,
+            "repeats": [[0, 2, 2, "i"], [1, 3, 2, "j"]],
+        },
+        SECOND + NO_STEPS + "101",
+    ),
+    "repeats in another order": (
+        repeats([1, 2, 2, "i"], [0, 1, 2, "j"]),
+        SECOND + NO_STEPS + "77",
+    ),
+    "a repeat around the one before": (
+        repeats([0, 1, 2, "i"], [0, 2, 2, "j"]),
+        SECOND + NO_STEPS + "77",
+    ),
+    "many repeats": (
+        {"repeats": [0] * 65_537},
+        "the code of the program 'p': repeats: 65537 repeats, and the maximum is 65536, at byte 14",
+    ),
+    "deep repeats": (
+        repeats(*[[0, 1, 2, f"i{at}"] for at in range(9)]),
+        REPEAT.replace("1", "9") + "it is nested more than 8 deep, at byte 128",
     ),
     "empty arrays": (
         step(arguments={"x": [[]] * 5000}),
@@ -418,6 +488,49 @@ NAMES: dict[str, tuple[Program, str]] = {
         "'x' cannot begin cleared: only an output or a temporary that is an array can",
     ),
 }
+
+
+#: Programs whose repeats are wrong, with the texts behind the program's name.
+REPEAT_NAMES: dict[str, tuple[Program, str]] = {
+    "a turn without a step": (
+        REPEATED._replace(repeats=(Repeat(0, 1, "m", "i"),)),
+        ", step 1 ('scale'): the count of its repeat: nothing binds 'm': a length has its name alone in the shape of an input, an update, a state or a constant",
+    ),
+    "a turn's number that is a keyword": (
+        REPEATED._replace(repeats=(Repeat(0, 1, 2, "if"),)),
+        ", step 1 ('scale'): 'if' is no name: expected an identifier that is no keyword of Python",
+    ),
+    "a turn's number that is an array": (
+        REPEATED._replace(repeats=(Repeat(0, 1, 2, "x"),)),
+        ", step 1 ('scale'): the number of a turn is 'x', which something else is too; take another name",
+    ),
+    "a turn's number that is a length": (
+        REPEATED._replace(repeats=(Repeat(0, 1, 2, "n"),)),
+        ", step 1 ('scale'): the number of a turn is 'n', which something else is too; take another name",
+    ),
+    "a turn's number that is another's": (
+        REPEATED._replace(repeats=(Repeat(0, 2, 2, "i"), Repeat(0, 1, 2, "i"))),
+        ", step 1 ('scale'): the number of a turn is 'i', which something else is too; take another name",
+    ),
+    "a turn's number behind its steps": (
+        REPEATED._replace(
+            steps=(GOOD.steps[0], Step("scale", {"k": ("+", "i", 1)})),
+            repeats=(Repeat(0, 1, 2, "i"),),
+        ),
+        ", step 2 ('scale'), argument 'k': 'i' is the number of a turn, which only an argument of a repeated step has",
+    ),
+    "a turn's number in a launch": (
+        REPEATED._replace(
+            steps=(Step("scale", {"k": "i"}, threads=("i",)),), repeats=(Repeat(0, 1, 2, "i"),)
+        ),
+        ", step 1 ('scale'): threads: 'i' is the number of a turn, which only an argument of a repeated step has",
+    ),
+}
+
+
+@pytest.mark.parametrize(("program", "text"), REPEAT_NAMES.values(), ids=REPEAT_NAMES)
+def test_the_repeats_of_a_stranger_are_refused(program: Program, text: str) -> None:
+    assert refused(lambda: check_names(program)) == f"the program 'p'{text}"
 
 
 @pytest.mark.parametrize(("program", "text"), NAMES.values(), ids=NAMES)

@@ -191,6 +191,29 @@ MISTAKES: list[tuple[str, list[str]]] = [
             ":11: programs.q.steps[1]: expected a string, got the integer 3",
         ],
     ),
+    (
+        P
+        + 'inputs = ["x: float32[n]"]\nsteps = ["k(x=x)",\n{ repeat = 2, name = "i", steps = ["k(x=x)", "k(x=y)"] }]\n',
+        [
+            ":11: programs.p.steps[1].steps[1]: step 3 ('k'), argument 'x': nothing binds 'y'",
+        ],
+    ),
+    (
+        P
+        + 'inputs = ["x: float32[n]"]\nsteps = [{ repeat = 2, steps = ["k(x=x)"], turns = 2 },\n{ repeat = "n", name = "i", steps = ["k(x)"] }]\n',
+        [
+            ":10: programs.p.steps[0].turns: unknown key; the keys here are 'repeat', 'name', 'steps'",
+            ':10: programs.p.steps[0]: a repeat has a count, a name and steps, such as { repeat = "n", name = "i", steps = ["scale(x=x, y=y, threads=n)"] }',
+        ],
+    ),
+    (
+        P
+        + 'inputs = ["x: float32[n]"]\nsteps = ["k(x=x)",\n{ repeat = "n", name = "i", steps = ["k(x=x)", "k(x)"] },\n{ repeat = "2.5", name = "j", steps = ["k(x=x)"] }]\n',
+        [
+            ":11: programs.p.steps[1].steps[1]: 'k(x)' gives an argument by position; give all by name",
+            ":12: programs.p.steps[2].steps[0]: the count of its repeat: expected an integer or an expression, got '2.5'",
+        ],
+    ),
     # After the compiles:
     (
         P

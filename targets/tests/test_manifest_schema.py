@@ -64,7 +64,15 @@ FULL: dict[str, Any] = {
             "states": ["cache: float32[128] = 0"],
             "samplers": ["linear: linear clamp"],
             "requires": ["n % 4 == 0"],
-            "steps": ["twice(x=x)"],
+            "steps": [
+                "twice(x=x)",
+                {"repeat": 2, "name": "i", "steps": ["twice(x=x)"]},
+                {
+                    "repeat": "n",
+                    "name": "i",
+                    "steps": [{"repeat": 2, "name": "j", "steps": ["twice(x=x)"]}],
+                },
+            ],
             "backward": "p",
         }
     },
@@ -161,6 +169,7 @@ def keys_of(data: Any, schema: dict[str, Any] | None = None) -> set[str]:
                 for name in ("common", "section", "kernel", "function", "constants", "program")
             ),
         ]
+        tables.append(defs["step"]["anyOf"][1]["properties"])
         return {key for table in tables for key in table} | {"path", "names"}
     result: set[str] = set()
     free = (

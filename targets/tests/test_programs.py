@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 import devmod
 from devmod import FormatError, FunctionInfo, Interface, Member, Param
 from devmod.backend import expression_text, payload_of
-from devmod_readers.programs import OPERATORS, Array, Program, Sampler, Scalar, Step, read_program
+from devmod_readers.programs import (
+    OPERATORS,
+    Array,
+    Program,
+    Repeat,
+    Sampler,
+    Scalar,
+    Step,
+    read_program,
+)
 
 pytestmark = pytest.mark.row("R45")
 
@@ -122,7 +131,10 @@ SIGNATURES = {
 }
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no steps": ({"steps": []}, ": it has no steps"),
-    "not text": ({"steps": [5]}, ": steps: expected text or a devmod.step, got int"),
+    "not text": (
+        {"steps": [5]},
+        ": steps: expected text, a devmod.step or a devmod.repeat, got int",
+    ),
     "not list": ({"inputs": 5}, ": inputs: expected a list of texts, got int"),
     "syntax": ({"steps": ["add(x=x"]}, ", step 1: 'add(x=x' cannot be read: '(' was never closed"),
     "no call": (
@@ -476,6 +488,120 @@ def test_a_wrong_program_is_refused(changes: dict[str, Any], text: str) -> None:
     for name, signature in SIGNATURES.items():
         text = text.replace(name, signature)
     assert refused(**changes) == f"the program 'p'{text}"
+
+
+ADD = "add(x=x, y=y, n={}, a=a, threads=n)"
+
+
+def test_steps_are_repeated() -> None:
+    inner = devmod.repeat(
+        "n - 1", "j", [ADD.format("i * 4 + j"), devmod.step("fill", y="y", value=0, threads="n")]
+    )
+    last = devmod.repeat(2, "i", ADD.format("i"))
+    program = read(
+        make(steps=[GOOD["steps"][0], devmod.repeat(3, "i", [ADD.format(5), inner]), last])
+    )
+    assert [each.kernel for each in program.steps] == ["fill", "add", "add", "fill", "add"]
+    assert program.repeats == (
+        Repeat(1, 4, 3, "i"),
+        Repeat(2, 4, ("-", "n", 1), "j"),
+        Repeat(4, 5, 2, "i"),
+    )
+    assert program.steps[2].arguments["n"] == ("+", ("*", "i", 4), "j")
+
+
+WRONG_REPEATS: dict[str, tuple[list[Any], str]] = {
+    "no steps": ([2, "i", []], ", step 2: the repeat of 'i' has no steps"),
+    "a step": ([2, "i", "add(x=x"], ", step 2: 'add(x=x' cannot be read: '(' was never closed"),
+    "an unknown count": (
+        ["m", "i", ADD.format("i")],
+        ", step 2 ('add'): the count of its repeat: nothing binds 'm': a length has its name alone in the shape of an input, an update, a state or a constant",
+    ),
+    "a count of turns": (
+        [2, "i", devmod.repeat("i", "j", ADD.format("j"))],
+        ", step 2 ('add'): the count of its repeat: 'i' is the number of a turn, which only an argument of a repeated step has",
+    ),
+    "a launch by the turn": (
+        [2, "i", ADD.format("i").replace("threads=n", "threads=i")],
+        ", step 2 ('add'): threads: 'i' is the number of a turn, which only an argument of a repeated step has",
+    ),
+    "a turn as a float's place": (
+        [2, "i", "add(x=i, y=y, n=n, a=a, threads=n)"],
+        ", step 2 ('add'), argument 'x': 'i' is a number, and the kernel takes an array. {add}",
+    ),
+    "nested": (
+        [1, "i0", devmod.repeat(1, "i0", ADD.format("i0"))],
+        ", step 2 ('add'): the number of a turn is 'i0', which something else is too; take another name",
+    ),
+}
+
+
+@pytest.mark.parametrize(("repeat", "text"), WRONG_REPEATS.values(), ids=WRONG_REPEATS)
+def test_a_wrong_repeat_is_refused(repeat: list[Any], text: str) -> None:
+    steps = [GOOD["steps"][0], devmod.repeat(*repeat)]
+    assert refused(steps=steps) == f"the program 'p'{text}".replace("{add}", SIGNATURES["{add}"])
+
+
+def test_the_arguments_of_repeat_are_checked() -> None:
+    for arguments, text in (
+        ((2, 5, "k()"), "devmod.repeat: the name of the turn's number is a string, not int"),
+        ((0.5, "i", "k()"), "devmod.repeat('i'): expected an integer or an expression, got 0.5"),
+        (
+            ("n**2", "i", "k()"),
+            "devmod.repeat('i'): 'n**2' has 'n ** 2', which no expression has; expected integers of 64 bits, names, + - * // %, min, max and ceildiv",
+        ),
+        (
+            (2, "i", [5]),
+            "devmod.repeat('i'): expected text, a devmod.step or a devmod.repeat, got int",
+        ),
+        ((2, "i", 5), "devmod.repeat('i'): expected a list of texts, got int"),
+    ):
+        with pytest.raises(FormatError) as raised:
+            devmod.repeat(*arguments)
+        assert str(raised.value) == text
+
+
+def test_a_program_in_a_repeat_and_a_repeat_in_a_program() -> None:
+    kernels = devmod.program(
+        "sum",
+        opencl(),
+        inputs=["x: float32[n]", "at: int32"],
+        updates=["y: float32[n]"],
+        temporaries=["t: float32[n]"],
+        steps=[
+            "fill(y=t, value=0.0, threads=n)",
+            devmod.repeat("n", "i", "add(x=x, y=y, n=i + at, a=1.0, threads=n)"),
+        ],
+    )
+    step = "sum(x=x, y=y, at=i)"
+    program = read(
+        make(
+            kernels=kernels,
+            steps=[GOOD["steps"][0], devmod.repeat(4, "i", [ADD.format("i"), step])],
+        )
+    )
+    assert [each.kernel for each in program.steps] == ["fill", "add", "fill", "add"]
+    assert program.repeats == (Repeat(1, 4, 4, "i"), Repeat(3, 4, "n", "sum_3_i"))
+    assert program.steps[3].arguments["n"] == ("+", "sum_3_i", "i")
+    assert program.requires == ()
+    alone = read(
+        make(
+            kernels=kernels, steps=[GOOD["steps"][0], devmod.repeat(4, "j", "sum(x=x, y=y, at=3)")]
+        )
+    )
+    assert alone.repeats == (Repeat(1, 3, 4, "j"), Repeat(2, 3, "n", "sum_2_i"))
+
+
+def test_a_program_that_clears_is_in_no_repeat() -> None:
+    declared = {"outputs": ["y: float32[n]"], "steps": ["add(x=x, y=y, n=n, a=1.0, threads=n)"]}
+    kernels = devmod.program(
+        "sum", opencl(), inputs=["x: float32[n]"], **declared | {"outputs": ["y: float32[n] = 0"]}
+    )  # type: ignore[arg-type]
+    text = refused(kernels=kernels, steps=[devmod.repeat(2, "i", "sum(x=x, y=y)")])
+    assert text == (
+        "the program 'p', step 1 ('sum'): 'y' begins cleared, and a program in a repeat cannot clear it in each turn: write to it by a "
+        "kernel. It is sum(x: float32[n]) -> y: float32[n] = 0"
+    )
 
 
 def test_the_names_of_programs_are_checked() -> None:

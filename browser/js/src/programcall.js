@@ -14,7 +14,7 @@ import { isPicture, PICTURE_FORMATS, tuple } from "./texels.js";
 /** @import { Image } from "./images.js" */
 /** @import { Encode } from "./launch.js" */
 /** @import { Param } from "./interface.js" */
-/** @import { Declared, Program, Scalar } from "./programs.js" */
+/** @import { Declared, Program, Repeat, Scalar } from "./programs.js" */
 
 /** Returns the error for a text and an argument. @typedef {(text: string, argument?: string) => ArgumentError} Refuse */
 /**
@@ -33,10 +33,11 @@ import { isPicture, PICTURE_FORMATS, tuple } from "./texels.js";
 
 /**
  * What a call has beside its arguments, for lengths and for which arrays the host gives. `cleared` has the arrays that are zero when the
- * first step uses them, and `places` the numbers of the arrays in the shared memory of each form, and the sizes of that. `launches` encode
+ * first step uses them, `turns` the number of turns of each repeat, and `places` the numbers of the arrays in the shared memory of each form, and the sizes of that. `launches` encode
  * the steps for the resources and the scalars in `key`, and `owned` are the buffers of the scalars.
  * @typedef {object} Plan
  * @property {Shapes} shapes
+ * @property {Map<Repeat, number>} turns
  * @property {Set<string>} cleared
  * @property {[string, Map<string, number>, number[]][]} places
  * @property {Encode[]} launches

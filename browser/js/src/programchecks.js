@@ -13,7 +13,7 @@ import { tuple } from "./texels.js";
 /** @import { Expression } from "./expressions.js" */
 /** @import { Interface, Param } from "./interface.js" */
 /** @import { Member } from "./members.js" */
-/** @import { Declared, Given, Program, Sampler, Scalar, Step } from "./programs.js" */
+/** @import { Declared, Given, Program, Repeat, Sampler, Scalar, Step } from "./programs.js" */
 
 /** The names that expressions have already, and those of a call. */
 const RESERVED = ["min", "max", "ceildiv", "stream", "workspace", "constants", "device", "devices"];
@@ -81,17 +81,40 @@ export function checkNames(program) {
         `requires: '${expressionText(left)} ${comparison} ${expressionText(right)}': `,
       );
     }
+    const around = program.repeatsOfSteps();
     program.steps.forEach((step, number) => {
       at(number);
+      const repeats = around[number] ?? [];
+      for (const repeat of repeats)
+        if (repeat.first === number) checkRepeat(program, names, repeat, repeats);
+      const turns = repeats.map(({ name }) => name);
       for (const [name, value] of step.args) {
         if (value instanceof View) checkView(program, value, name);
         else if (!program.declared.has(nameOf(value)))
-          checkBound(program, names, [value], "", name);
+          checkBound(program, names, [value], "", name, turns);
       }
       for (const word of /** @type {const} */ (["grid", "threads", "block"]))
         checkBound(program, names, step[word], `${word}: `);
     });
   });
+}
+
+/**
+ * Check the count and the name of a repeat.
+ * @param {Program} program
+ * @param {Set<string>} names
+ * @param {Repeat} repeat
+ * @param {Repeat[]} around It and those around its first step.
+ */
+function checkRepeat(program, names, { count, name }, around) {
+  checkBound(program, names, [count], "the count of its repeat: ");
+  checkIdentifier(name);
+  const same = around.filter((each) => each.name === name);
+  if (program.declared.has(name) || names.has(name) || same.length > 1) {
+    throw new Problem(
+      `the number of a turn is ${repr(name)}, which something else is too; take another name`,
+    );
+  }
 }
 
 /**
@@ -262,20 +285,26 @@ function dtypeOf(type, argument) {
 }
 
 /**
- * Check that each name in expressions is that of a length or of an integer scalar.
+ * Check that each name in expressions is that of a length, of an integer scalar or of a turn.
  * @param {Program} program
  * @param {Set<string>} names
  * @param {readonly unknown[]} expressions
  * @param {string} where
  * @param {string} [argument]
+ * @param {string[]} [turns]
  */
-function checkBound(program, names, expressions, where, argument = "") {
+function checkBound(program, names, expressions, where, argument = "", turns = []) {
   for (const name of expressions.flatMap(namesIn)) {
-    if (names.has(name)) continue;
+    if (names.has(name) || turns.includes(name)) continue;
     const known = program.declared.get(name);
     if (known)
       throw new Problem(
         `${where}${repr(name)} is ${described(known)}; an expression has lengths and integer scalars`,
+        argument,
+      );
+    if (program.repeats.some((each) => each.name === name))
+      throw new Problem(
+        `${where}${repr(name)} is the number of a turn, which only an argument of a repeated step has`,
         argument,
       );
     const text = `nothing binds ${quoteName(name)}: a length has its name alone in the shape of an input, an update, a state or a constant`;

@@ -19,7 +19,7 @@ import {
   restated,
   DevmodError,
 } from "./errors.js";
-import { evaluate, ExpressionError, namesIn } from "./expressions.js";
+import { evaluate, ExpressionError, expressionText, namesIn } from "./expressions.js";
 import { bindStep, KernelFunction } from "./function.js";
 import { Image, newImage, newSampler, writeImage } from "./images.js";
 import { copied, encoded, filling, prepared } from "./launch.js";
@@ -37,7 +37,7 @@ import {
   valuesOf,
 } from "./programcall.js";
 import { checkKernels, checkNames } from "./programchecks.js";
-import { isArray, nameOf, readProgram, unitOf, View } from "./programs.js";
+import { isArray, MAX_LAUNCHES, nameOf, readProgram, REPEAT, unitOf, View } from "./programs.js";
 import { Memory, memoryOf, share } from "./temporaries.js";
 import { arrayOf, tuple } from "./texels.js";
 
@@ -46,7 +46,7 @@ import { arrayOf, tuple } from "./texels.js";
 /** @import { Interface, Param } from "./interface.js" */
 /** @import { Encode, Launch } from "./launch.js" */
 /** @import { Arguments, Plan, Refuse, Shapes } from "./programcall.js" */
-/** @import { Declared, Given, Program, Step } from "./programs.js" */
+/** @import { Declared, Given, Program, Repeat, Step } from "./programs.js" */
 /** @import { Constant, FunctionInfo } from "./wire.js" */
 
 /** A result of a program: a typed array, or on the device a buffer or an image; or what the call gave for it. @typedef {any} Result */
@@ -121,7 +121,7 @@ async function fromModule(name, module, device) {
       { kind: "program" },
     );
   }
-  const needs = info.interface?.needs ?? [];
+  const needs = (info.interface?.needs ?? []).filter((each) => each !== REPEAT);
   if (needs.length)
     throw new DeviceNotFoundError(`it needs ${listNames(needs)}, which a newer devmod-webgpu has`, {
       kind: "webgpu",
@@ -309,7 +309,12 @@ class Runner {
     const shapes = program.arrays().map(({ shape }) => shape);
     this.#sizes = new Set([
       ...program.lengthNames,
-      ...[...dims, ...shapes, ...program.requires.map((each) => each.slice(1))]
+      ...[
+        ...dims,
+        ...shapes,
+        ...program.requires.map((each) => each.slice(1)),
+        program.repeats.map(({ count }) => count),
+      ]
         .flat()
         .flatMap(namesIn),
     ]);
@@ -495,8 +500,11 @@ class Runner {
     const spans = new Map(lifetimes);
     /** The names that steps with threads write. @type {Set<string>} */
     const written = new Set();
+    const turns = this.#turns(values);
+    const around = program.repeatsOfSteps();
     program.steps.forEach((step, number) => {
       const { grid = [], threads = [] } = this.#dims(step, number, values);
+      if (around[number]?.some((each) => !turns.get(each))) return;
       if (![...grid, ...threads].includes(0n))
         for (const name of this.#written(step)) written.add(name);
     });
@@ -525,7 +533,36 @@ class Runner {
     const places = [...forms].map(
       ([form, sizes]) => /** @type {Plan["places"][0]} */ ([form, ...share(sizes, spans)]),
     );
-    return { shapes, cleared, places, launches: [], key: [], owned: [] };
+    return { shapes, turns, cleared, places, launches: [], key: [], owned: [] };
+  }
+
+  /**
+   * Return the number of turns of each repeat.
+   * @param {ReadonlyMap<string, bigint>} values
+   */
+  #turns(values) {
+    const program = this.#program;
+    /** @type {Map<Repeat, number>} */
+    const result = new Map();
+    for (const each of program.repeats) {
+      const text = `the repeat of ${repr(each.name)}`;
+      const count = restated(
+        () => evaluate(each.count, values),
+        ExpressionError,
+        (reason) => this.#error(`${text}: ${reason}`),
+      );
+      if (count < 0n)
+        throw this.#error(`${text} has ${expressionText(each.count)} turns, and that is ${count}`);
+      result.set(each, Number(count));
+    }
+    let total = 0n;
+    for (const around of program.repeatsOfSteps())
+      total += around.reduce((one, each) => one * BigInt(result.get(each) ?? 0), 1n);
+    if (result.size && total > MAX_LAUNCHES)
+      throw this.#error(
+        `its repeats have ${total} launches, and a call has at most ${MAX_LAUNCHES}`,
+      );
+    return result;
   }
 
   /**
@@ -678,10 +715,12 @@ class Runner {
    * @param {Map<string, Resource>} resources
    */
   #launches(read, plan, resources) {
+    const { steps } = this.#program;
     const cleared = new Set(plan.cleared);
     /** @type {Encode[]} */
     const result = [];
-    this.#program.steps.forEach((step, number) => {
+    /** @param {Step} step */
+    const clear = (step) => {
       for (const name of [...step.args.values()].map(nameOf)) {
         const resource = resources.get(name);
         if (!cleared.delete(name) || !resource || !("buffer" in resource)) continue;
@@ -699,12 +738,16 @@ class Runner {
           ),
         );
       }
+    };
+    /** @type {(step: Step, number: number, values: ReadonlyMap<string, bigint>) => void} */
+    const launch = (step, number, values) => {
       const f = /** @type {KernelFunction} */ (this.#kernels.get(step.kernel));
       const { params } = /** @type {Interface} */ (f.info.interface);
-      const values = params.map((param) =>
-        this.#argument(step, number, param, read, plan.shapes, resources),
+      const shapes = { ...plan.shapes, values };
+      const given = params.map((param) =>
+        this.#argument(step, number, param, read, shapes, resources),
       );
-      const { grid, threads, block } = this.#dims(step, number, plan.shapes.values);
+      const { grid, threads, block } = this.#dims(step, number, values);
       const options = /** @type {any} */ ({
         ...(grid && { grid }),
         ...(threads && { threads }),
@@ -712,12 +755,28 @@ class Runner {
       });
       result.push(
         restated(
-          () => bindStep(f, values, options, plan.owned),
+          () => bindStep(f, given, options, plan.owned),
           DevmodError,
           (_, error) => this.#ofStep(error, step, number, params),
         ),
       );
-    });
+    };
+    const around = this.#program.repeatsOfSteps();
+    /** Add the launches of some steps within `depth` repeats. @type {(first: number, end: number, depth: number, values: ReadonlyMap<string, bigint>) => void} */
+    const within = (first, end, depth, values) => {
+      for (let number = first; number < end; ) {
+        const repeat = around[number]?.[depth];
+        const next = repeat?.end ?? number + 1;
+        // What a repeat uses is cleared once, before its first turn.
+        if (!depth) steps.slice(number, next).forEach(clear);
+        if (!repeat) launch(/** @type {Step} */ (steps[number]), number, values);
+        else
+          for (let turn = 0; turn < (plan.turns.get(repeat) ?? 0); turn++)
+            within(number, next, depth + 1, new Map(values).set(repeat.name, BigInt(turn)));
+        number = next;
+      }
+    };
+    within(0, steps.length, 0, plan.shapes.values);
     return result;
   }
 

@@ -1,7 +1,7 @@
 // A program: its arrays, scalars and samplers, its steps, and their bytes in a file. The declarations are the interface, the steps the code.
 
 import { parseDtype } from "./dtypes.js";
-import { FormatError, quoteName, restated } from "./errors.js";
+import { FormatError, quoteName, repr, restated } from "./errors.js";
 import { COMPARISONS, ExpressionError, namesIn, readExpression } from "./expressions.js";
 import { IMAGE_FORMATS } from "./formats.js";
 import { Reader } from "./msgpack.js";
@@ -11,7 +11,12 @@ import { Reader } from "./msgpack.js";
 /** @import { Param } from "./interface.js" */
 /** @import { FunctionInfo } from "./wire.js" */
 
-/** The most steps, declarations, dimensions of an array, arguments of a step, and temporaries. */
+/** The name in the needs of a program with repeats. */
+export const REPEAT = "repeat";
+/** The most repeats around a step, and the most launches of a call with those of all turns. */
+const MAX_NESTED = 8;
+export const MAX_LAUNCHES = 2n ** 20n;
+/** The most steps, and of these the most repeats, declarations, dimensions of an array, arguments of a step, and temporaries. */
 const MAX_STEPS = 65_536,
   MAX_DECLARED = 65_536,
   MAX_RANK = 16,
@@ -45,6 +50,8 @@ export const BINDING = ["input", "update", "constant", "state"];
 /** @typedef {{ name: string, role: "sampler", filter: string, address: string }} Sampler */
 /** What a step gives: a name of the program, a view, an expression, or a literal float or bool. @typedef {Expression | View | number | boolean} Given */
 /** A launch. @typedef {{ kernel: string, args: Map<string, Given>, grid: Expression[], threads: Expression[], block: Expression[] }} Step */
+
+/** Steps that run several times: the number of the first one, that of the one behind them, and the name of the number of the turn. @typedef {{ first: number, end: number, count: Expression, name: string }} Repeat */
 
 /** The array whose bytes a step gives as one dimension of elements of another type. */
 export class View {
@@ -109,12 +116,14 @@ export class Program {
    * @param {Map<string, Declared | Scalar | Sampler>} declared
    * @param {[string, Expression, Expression][]} requires
    * @param {Step[]} steps
+   * @param {Repeat[]} repeats By their first step; one within another one is behind it.
    */
-  constructor(name, declared, requires, steps) {
+  constructor(name, declared, requires, steps, repeats) {
     this.name = name;
     this.declared = declared;
     this.requires = requires;
     this.steps = steps;
+    this.repeats = repeats;
   }
 
   /**
@@ -158,14 +167,31 @@ export class Program {
     return [...new Set(this.steps.map(({ kernel }) => kernel))].sort();
   }
 
-  /** Return the first and the last step of each array that steps use, from 0. */
+  /** Return for each step the repeats around it, the outermost first. */
+  repeatsOfSteps() {
+    /** @type {Repeat[]} */
+    let around = [];
+    let next = 0;
+    return this.steps.map((_, number) => {
+      around = around.filter(({ end }) => end > number);
+      for (let each = this.repeats[next]; each?.first === number; each = this.repeats[next]) {
+        around.push(each);
+        next++;
+      }
+      return [...around];
+    });
+  }
+
+  /** Return the first and the last step of each array that steps use, from 0. What a repeat uses lives in all of its turns. */
   lifetimes() {
+    const around = this.repeatsOfSteps();
     /** @type {Map<string, [number, number]>} */
     const result = new Map();
     this.steps.forEach(({ args }, number) => {
+      const { first, end } = around[number]?.[0] ?? { first: number, end: number + 1 };
       for (const name of [...args.values()].map(nameOf)) {
         if (isArray(this.declared.get(name)))
-          result.set(name, [result.get(name)?.[0] ?? number, number]);
+          result.set(name, [result.get(name)?.[0] ?? first, end - 1]);
       }
     });
     return result;
@@ -196,6 +222,8 @@ export function readProgram(name, info, code) {
   );
   reader.wholes = true;
   const program = new Program(name, declared, ...readCode(reader));
+  if (program.repeats.length && !info.interface?.needs.includes(REPEAT))
+    throw fail(` has repeats and does not need ${repr(REPEAT)}`);
   const listed = info.interface?.extra.kernels;
   const kernels = program.kernels;
   if (
@@ -276,13 +304,15 @@ function declaration({ name, kind, type, access, format, sample, extra }) {
 
 /**
  * @param {Reader} reader
- * @returns {[[string, Expression, Expression][], Step[]]}
+ * @returns {[[string, Expression, Expression][], Step[], Repeat[]]}
  */
 function readCode(reader) {
   /** @type {[string, Expression, Expression][]} */
   let requires = [];
   /** @type {Step[]} */
   let steps = [];
+  /** @type {Repeat[]} */
+  let repeats = [];
   /** @type {Set<string>} */
   const keys = new Set();
   for (let pairs = reader.readMap(); pairs > 0; pairs--) {
@@ -299,10 +329,55 @@ function readCode(reader) {
         MAX_STEPS,
         "steps",
       );
+    } else if (key === "repeats") {
+      repeats = reader.readList(
+        (number) => {
+          reader.field = `repeat ${number + 1}`;
+          return readRepeat(reader);
+        },
+        MAX_STEPS,
+        "repeats",
+      );
     } else reader.readValue();
   }
   reader.finish();
-  return [requires, steps];
+  checkRepeats(reader, repeats, steps.length);
+  return [requires, steps, repeats];
+}
+
+/**
+ * @param {Reader} reader
+ * @returns {Repeat}
+ */
+function readRepeat(reader) {
+  const start = reader.at;
+  const refused = () => reader.error("expected two steps, a count and a name", start);
+  if (reader.readArray() !== 4) throw refused();
+  const [first, end] = [reader.readValue(), reader.readValue()];
+  if (typeof first !== "bigint" || typeof end !== "bigint") throw refused();
+  const count = readInteger(reader);
+  return { first: Number(first), end: Number(end), count, name: reader.readStr() };
+}
+
+/**
+ * Throw the reader's error unless each repeat has steps and is behind, or within, the one before.
+ * @param {Reader} reader
+ * @param {Repeat[]} repeats
+ * @param {number} count
+ */
+function checkRepeats(reader, repeats, count) {
+  /** The ends of the repeats around. */
+  let around = [count];
+  let least = 0;
+  repeats.forEach(({ first, end }, number) => {
+    reader.field = `repeat ${number + 1}`;
+    around = [count, ...around.slice(1).filter((each) => each > first)];
+    if (first < least || first >= end || end > /** @type {number} */ (around.at(-1)))
+      throw reader.error("it has no steps of the program, or some of another repeat");
+    if (around.length > MAX_NESTED) throw reader.error(`it is nested more than ${MAX_NESTED} deep`);
+    around.push(end);
+    least = first;
+  });
 }
 
 /**

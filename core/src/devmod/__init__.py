@@ -104,7 +104,7 @@ _NAMES = {
     "_files.bundle_file": "bundle dumps installed load loads save",
     "_formats.raw": "load_metadata_from_json",
     "_formats.trust": "trust",
-    "_modules.compile": "build compile program step",
+    "_modules.compile": "build compile program repeat step",
     "_modules.const_loader": "const_loader",
     "_modules.create": "create create_with_fallback load_from_bytes load_from_file",
     "_modules.module": "Module",

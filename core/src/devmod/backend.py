@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from devmod._formats.trust import policies as policies
     from devmod._formats.trust import read_signature as read_signature
     from devmod._formats.wire import decode as decode
+    from devmod._modules.choice import unknown_needs as unknown_needs
     from devmod._modules.const_loader import constant_identity as constant_identity
     from devmod._modules.create import create_own as create_own
     from devmod._modules.create import load_stored as load_stored
@@ -119,6 +120,7 @@ _NAMES = {
     "_formats.raw": "function_to_json read_payload",
     "_formats.trust": "MAX_SIGNATURE check_raw check_raw_file policies read_signature",
     "_formats.wire": "decode",
+    "_modules.choice": "unknown_needs",
     "_modules.const_loader": "constant_identity",
     "_modules.create": "create_own load_stored",
     "_modules.module": "BINARY_SERIALIZABLE RUNNABLE walk",

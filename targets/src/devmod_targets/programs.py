@@ -7,7 +7,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from keyword import iskeyword
-from typing import Any
+from typing import Any, NamedTuple
 
 import devmod
 from devmod import FunctionInfo, Module
@@ -20,6 +20,7 @@ from devmod.backend import (
     load_stored,
     parse_dtype,
     payload_of,
+    unknown_needs,
 )
 from devmod.errors import FormatError, did_you_mean, list_names, pip_install, quote_name
 from devmod_readers.programs import (
@@ -31,6 +32,7 @@ from devmod_readers.programs import (
     Expression,
     ExpressionError,
     Program,
+    Repeat,
     Sampler,
     Scalar,
     Step,
@@ -43,6 +45,7 @@ from devmod_readers.programs import (
     integer_range,
     interface_of,
     mismatch,
+    names_in,
     pack_steps,
     read_expression,
     read_program,
@@ -74,10 +77,28 @@ class _Problem(ValueError):
     """What is wrong with a text, as the end of a sentence that begins with it."""
 
 
+class Repeated(NamedTuple):
+    """Steps that run several times.
+
+    Attributes
+    ----------
+    count
+        The number of turns: an int, or an expression as text.
+    name
+        The name of the number of the turn.
+    steps
+        The steps: texts, `Step` and `Repeated`.
+    """
+
+    count: Any
+    name: str
+    steps: tuple[Any, ...]
+
+
 def make_program(
     name: str,
     module: Module,
-    steps: Iterable[str | Step],
+    steps: Iterable[str | Step | Repeated],
     declared: Mapping[str, Iterable[str]],
     backward: str | None = None,
     originals: Mapping[str, str] | None = None,
@@ -124,6 +145,21 @@ def make_step(kernel: str, arguments: Mapping[str, Any], launch: Mapping[str, An
     return Step(kernel, values, **dims)
 
 
+def make_repeat(count: Any, name: str, steps: Any) -> Repeated:
+    """Return steps that run several times: see `devmod.repeat`."""
+    if not isinstance(name, str):
+        raise FormatError(
+            f"devmod.repeat: the name of the turn's number is a string, not {type(name).__name__}",
+            kind=_KIND,
+        )
+    try:
+        _integer(count)
+        values = tuple(_list_of(steps, (str, Step, Repeated), _STEPS))
+    except _Problem as problem:
+        raise FormatError(f"devmod.repeat({name!r}): {problem}", kind=_KIND) from None
+    return Repeated(count, name, values)
+
+
 def _with_own_names(step: Step, candidates: Sequence[Candidate]) -> Step:
     """Return a step with the kernel's names of its arguments."""
     if not candidates or candidates[0].interface is None:
@@ -148,13 +184,13 @@ def _own_names(arguments: Mapping[str, Any], names: Collection[str]) -> dict[str
 
 def parse_program(
     name: str,
-    steps: Iterable[str | Step],
+    steps: Iterable[str | Step | Repeated],
     declared: Mapping[str, Iterable[str]],
     backward: str,
     report: Callable[[str, int, str], None],
 ) -> Program:
-    """Return the program of a text. `report` gets the key, the index and the text of each mistake.
-    The names are not checked.
+    """Return the program of a text. `report` gets the key, the index and the text of each mistake;
+    the index of a step counts those in repeats. The names are not checked.
     """
     if not isinstance(name, str):
         raise FormatError(
@@ -183,28 +219,67 @@ def parse_program(
             if each.name in names:
                 report(key, number, f"{quote_name(each.name)} is declared twice")
             names[each.name] = each
+    try:
+        given = _list_of(steps, (str, Step, Repeated), _STEPS)
+    except _Problem as problem:
+        raise _error(name, f"steps: {problem}") from None
     result: list[Step] = []
-    for number, step in enumerate(_texts(name, "steps", steps)):
+    repeats: list[Repeat] = []
+    _add_steps(given, result, repeats, report)
+    return Program(name, names, tuple(requires), tuple(result), backward, repeats=tuple(repeats))
+
+
+def _add_steps(
+    given: Iterable[Any],
+    steps: list[Step],
+    repeats: list[Repeat],
+    report: Callable[[str, int, str], None],
+) -> None:
+    """Add the steps of a text, with those of its repeats."""
+    for each in given:
+        number = len(steps)
+        if isinstance(each, Repeated):
+            place = len(repeats)  # one within it is behind it
+            repeats.append(Repeat(number, number, 0, each.name))
+            _add_steps(each.steps, steps, repeats, report)
+            try:
+                count = _integer(each.count)
+            except _Problem as problem:
+                report("steps", number, f"the count of its repeat: {problem}")
+                continue
+            if len(steps) == number:
+                report("steps", number, f"the repeat of {quote_name(each.name)} has no steps")
+            repeats[place] = Repeat(number, len(steps), count, each.name)
+            continue
+        step = Step("", {})
         try:
-            result.append(step if isinstance(step, Step) else _step(step))
+            step = each if isinstance(each, Step) else _step(each)
         except _Problem as problem:
-            report("steps", number, f"{quote_name(step)} {problem}")
-    return Program(name, names, tuple(requires), tuple(result), backward)
+            report("steps", number, f"{quote_name(each)} {problem}")
+        steps.append(step)
+
+
+_STEPS = "text, a devmod.step or a devmod.repeat"
 
 
 def _texts(name: str, key: str, texts: Any) -> list[Any]:
-    if not isinstance(texts, Iterable):
-        raise _error(name, f"{key}: expected a list of texts, got {type(texts).__name__}")
-    values = [texts] if isinstance(texts, str) else list(texts)
-    expected = "text"
-    types: tuple[type, ...] = (str,)
-    if key == "steps":
-        expected = "text or a devmod.step"
-        types = (str, Step)
-    for each in values:
+    try:
+        return _list_of(texts, (str,), "text")
+    except _Problem as problem:
+        raise _error(name, f"{key}: {problem}") from None
+
+
+def _list_of(values: Any, types: tuple[type, ...], expected: str) -> list[Any]:
+    """Return values of some types; one alone is a list of it."""
+    if isinstance(values, (str, Repeated, Step)):
+        values = [values]
+    if not isinstance(values, Iterable):
+        raise _Problem(f"expected a list of texts, got {type(values).__name__}")
+    result = list(values)
+    for each in result:
         if not isinstance(each, types):
-            raise _error(name, f"{key}: expected {expected}, got {type(each).__name__}")
-    return values
+            raise _Problem(f"expected {expected}, got {type(each).__name__}")
+    return result
 
 
 def _tree(text: str, mode: str) -> Any:
@@ -445,10 +520,15 @@ def _inlined(program: Program, parts: Parts) -> tuple[Program, list[str]]:
     declared = dict(program.declared)
     requires = dict.fromkeys(program.requires)
     taken = {*declared, *program.length_names}
+    taken.update(each.name for each in program.repeats)
     used: set[Any] = set()
     steps: list[Step] = []
     places: list[str] = []
+    starts: list[int] = []
+    repeats: list[Repeat] = []
+    around = program.repeats_of_steps()
     for number, step in enumerate(program.steps, 1):
+        starts.append(len(steps))
         place = f"step {number} ({quote_name(step.kernel)})"
         inner = parts.program(step.kernel)
         if inner is None:
@@ -456,8 +536,9 @@ def _inlined(program: Program, parts: Parts) -> tuple[Program, list[str]]:
             places.append(place)
         else:
             outer = program._replace(declared=declared)
+            turns = {each.name for each in around[number - 1]}
             try:
-                call = _ProgramCall(outer, taken, used, inner, step, number)
+                call = _ProgramCall(outer, taken, used, inner, step, number, turns)
             except _Problem as problem:
                 signature = (
                     f"{inner.name}{interface_text(parts.infos[inner.name].interface, short=True)}"  # type: ignore[arg-type]
@@ -466,6 +547,8 @@ def _inlined(program: Program, parts: Parts) -> tuple[Program, list[str]]:
                 raise _error(program.name, f"{problem}{end} It is {signature}", place) from None
             declared |= call.declared
             requires |= dict.fromkeys(call.requires)
+            for repeat in call.repeats:
+                repeats.append(_moved(repeat, len(steps)))
             steps += call.steps
             for at, each in enumerate(call.steps, 1):
                 places.append(f"{place}, its step {at} ({quote_name(each.kernel)})")
@@ -474,7 +557,20 @@ def _inlined(program: Program, parts: Parts) -> tuple[Program, list[str]]:
                 used.add(value)
         if len(steps) > MAX_STEPS:
             raise _error(program.name, f"it has more than {MAX_STEPS} steps")
-    return program._replace(declared=declared, requires=tuple(requires), steps=tuple(steps)), places
+    starts.append(len(steps))
+    own = [
+        each._replace(first=starts[each.first], end=starts[each.end]) for each in program.repeats
+    ]
+    # Of two with the same steps, the one of this program is around the other.
+    every = sorted([*own, *repeats], key=lambda each: (each.first, -each.end))
+    return program._replace(
+        declared=declared, requires=tuple(requires), steps=tuple(steps), repeats=tuple(every)
+    ), places
+
+
+def _moved(repeat: Repeat, distance: int) -> Repeat:
+    """Return a repeat of steps that are behind others."""
+    return repeat._replace(first=repeat.first + distance, end=repeat.end + distance)
 
 
 class _ProgramCall:
@@ -490,6 +586,7 @@ class _ProgramCall:
         inner: Program,
         step: Step,
         number: int,
+        turns: set[str],
     ) -> None:
         if step.grid or step.threads or step.block:
             raise _Problem("a program takes no grid, threads and block: its steps have them")
@@ -497,6 +594,8 @@ class _ProgramCall:
         self._taken = taken
         self._used = used
         self._inner = inner
+        #: The names of the numbers of the turns around the step.
+        self._turns = turns
         self._prefix = f"{inner.name}_{number}_"
         self.declared: dict[str, Declared] = {}
         self.requires: list[tuple[str, Expression, Expression]] = []
@@ -509,11 +608,27 @@ class _ProgramCall:
         for other in inner.declared.values():
             if isinstance(other, Sampler) or getattr(other, "role", "") == "temporary":
                 self._add(other, self._new_name(other.name))
+        for name in dict.fromkeys(each.name for each in inner.repeats):
+            self._values[name] = self._new_name(name)
         for array, target in pairs:
             self._require_lengths(array, target)
         for comparison, one, two in inner.requires:
             self.requires.append((comparison, self._replaced(one), self._replaced(two)))
         self.steps = [self._step(each) for each in inner.steps]
+        self.repeats: list[Repeat] = []
+        for repeat in inner.repeats:
+            name = self._values[repeat.name]
+            self.repeats.append(repeat._replace(turns=self._replaced(repeat.turns), name=name))
+        if turns:
+            self._check_cleared()
+
+    def _check_cleared(self) -> None:
+        """Raise _Problem if the program has to clear an array in each turn."""
+        for array in self._inner.arrays():
+            if array.cleared:
+                raise _Problem(
+                    f"{array.name!r} begins cleared, and a program in a repeat cannot clear it in each turn: write to it by a kernel"
+                )
 
     def _own(self) -> list[Any]:
         """Return the declarations whose values a call gives."""
@@ -571,6 +686,8 @@ class _ProgramCall:
         if problem:
             problem = problem.replace("the kernel takes", "the program takes")
             raise _Problem(f"its argument {scalar.name!r}: {problem}")
+        if not self._turns.isdisjoint(names_in(value)):
+            return  # a call checks the number of each turn
         if scalar.is_integer and not isinstance(value, int):
             self.requires += _range_of(scalar, value, self._outer.declared.get(value))
         elif type(value) in (int, float):
@@ -851,10 +968,9 @@ class Parts:
         info = self.infos.get(name)
         if info is None or name in self._programs:
             return self._programs.get(name)
-        if info.interface is not None and info.interface.needs:
+        if unknown := unknown_needs(info.interface):
             raise _error(
-                name,
-                f"it needs {list_names(info.interface.needs)}, which a newer devmod-targets may have",
+                name, f"it needs {list_names(unknown)}, which a newer devmod-targets may have"
             )
         program = self._programs[name] = read_program(name, info, self._codes.get(name, b""))
         check_names(program)

@@ -461,6 +461,13 @@ def _program(name: str, interface: Interface, module: Module) -> dict[str, Any]:
     ]
     result["backward"] = program.backward
     result["steps"] = [_step(each) for each in program.steps]
+    repeats = []
+    for each in program.repeats:
+        text = f"step {each.first + 1}"
+        if each.end > each.first + 1:
+            text = f"steps {each.first + 1} to {each.end}"
+        repeats.append(f"{text}, for {each.name} in range({expression_text(each.turns)})")
+    result["repeats"] = repeats
     return result
 
 

@@ -386,6 +386,8 @@ def _lines_of_program(program: dict[str, Any], indent: str) -> Iterator[str]:
         yield f"{indent}step {number}: {text}"
     if len(steps) > _MAX_STEPS:
         yield f"{indent}and {len(steps) - _MAX_STEPS} more steps, which --json has"
+    for text in program.get("repeats", ())[:_MAX_STEPS]:
+        yield f"{indent}repeat: {text}"
     if program.get("problem"):
         yield f"{indent}its steps are not shown: {program['problem']}"
 

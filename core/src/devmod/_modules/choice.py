@@ -42,7 +42,7 @@ from devmod.errors import (
     pip_install,
     quote_name,
 )
-from devmod.targets import PROGRAM
+from devmod.targets import PROGRAM, PROGRAM_NEEDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -301,6 +301,13 @@ def _program_on(
     raise DeviceNotFoundError("; ".join(unfit), kind=kind)
 
 
+def unknown_needs(interface: Interface | None) -> list[str]:
+    """Return what a program needs that is unknown here."""
+    if interface is None:
+        return []
+    return [each for each in interface.needs if each not in PROGRAM_NEEDS]
+
+
 def _check_runnable(
     name: str,
     program: Module,
@@ -312,11 +319,11 @@ def _check_runnable(
     problem = _not_runnable(program, device)
     if problem is not None:
         raise problem
-    interface = interface_of(program, name)
-    if interface is not None and interface.needs:
+    unknown = unknown_needs(interface_of(program, name))
+    if unknown:
         upgrade = pip_install("--upgrade devmod-core devmod-runtime")
         raise DeviceNotFoundError(
-            f"it needs {list_names(interface.needs)}, which a newer devmod-runtime has: {upgrade}",
+            f"it needs {list_names(unknown)}, which a newer devmod-runtime has: {upgrade}",
             kind=kind,
         )
     for kernel, group in groups.items():

@@ -226,7 +226,7 @@ def program(
         The launches in order, each a call as text, such as ``"scale(x=x, y=y,
         threads=rows*columns)"``, or a `devmod.step`. The argument ``x.view(uint32)`` is the memory
         of `x` as one dimension of another type. A step may call a program of `kernels`, whose steps
-        then stand in its place.
+        then stand in its place. A `devmod.repeat` is steps that run several times.
     inputs
         What a call gives: ``"x: float32[rows, columns]"``, the image ``"picture: rgba8unorm[height,
         width]"``, the scalar ``"epsilon: float32 = 1e-5"``.
@@ -304,6 +304,30 @@ def step(
     return _programs().make_step(
         kernel, arguments, {"grid": grid, "threads": threads, "block": block}
     )
+
+
+def repeat(count: Any, name: str, steps: Any) -> Any:
+    """Return steps of a program that run several times: ``devmod.repeat("length", "t", ["cell(x=x,
+    state=s, t=t, threads=n)"])``.
+
+    Parameters
+    ----------
+    count
+        The number of turns: an int, or an expression of lengths and integer inputs as text.
+    name
+        The name of the number of the turn, from 0. Arguments of the steps may have it, in
+        expressions too. Launches are the same in each turn.
+    steps
+        The steps, as for `devmod.program`.
+
+    Raises
+    ------
+    FormatError
+        A value is invalid.
+    ToolchainNotFoundError
+        devmod-targets is not installed.
+    """
+    return _programs().make_repeat(count, name, steps)
 
 
 def _programs() -> Any:

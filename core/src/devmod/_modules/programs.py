@@ -9,7 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from devmod import _import_wheel
-from devmod._modules.choice import describe_candidate, interface_of, program_kernels
+from devmod._modules.choice import (
+    describe_candidate,
+    interface_of,
+    program_kernels,
+    unknown_needs,
+)
 from devmod._modules.module import Module
 from devmod._plugins.specs import find_spec
 from devmod.errors import FormatError, list_names, pip_install, quote_name
@@ -36,10 +41,10 @@ def read_program(name: str, module: Module) -> Any:
             f"the programs have the format {quote_name(module.format)}, which a newer devmod reads: {advice}",
             kind=PROGRAM,
         )
-    interface = module.functions[name].interface
-    if interface is not None and interface.needs:
+    unknown = unknown_needs(module.functions[name].interface)
+    if unknown:
         raise FormatError(
-            f"the program {quote_name(name)} needs {list_names(interface.needs)}, which a newer devmod reads: {advice}",
+            f"the program {quote_name(name)} needs {list_names(unknown)}, which a newer devmod reads: {advice}",
             kind=PROGRAM,
             function=name,
         )

@@ -29,9 +29,12 @@ from devmod_readers.programs._check import (
     mismatch,
 )
 from devmod_readers.programs._model import (
+    MAX_LAUNCHES,
     MAX_STEPS,
+    REPEAT,
     Array,
     Program,
+    Repeat,
     Sampler,
     Scalar,
     Step,
@@ -43,8 +46,10 @@ from devmod_readers.programs._wire import interface_of, pack_steps, read_program
 __all__ = [
     "COMPARISONS",
     "MAX_EXPRESSION",
+    "MAX_LAUNCHES",
     "MAX_STEPS",
     "OPERATORS",
+    "REPEAT",
     "RESERVED",
     "Array",
     "Candidate",
@@ -52,6 +57,7 @@ __all__ = [
     "ExpressionError",
     "Gradient",
     "Program",
+    "Repeat",
     "Sampler",
     "Scalar",
     "Step",

@@ -28,6 +28,7 @@ from devmod_readers.programs._model import (
     FLOATS,
     Array,
     Program,
+    Repeat,
     Sampler,
     Scalar,
     Step,
@@ -141,8 +142,12 @@ def check_names(program: Program, places: Sequence[str] = ()) -> None:
     try:
         names = _check_declarations(program)
         _check_requirements(program, names)
-        for number, step in enumerate(program.steps):  # noqa: B007 - the error names it
-            _check_names_of_step(program, names, step)
+        around = program.repeats_of_steps()
+        for number, step in enumerate(program.steps):
+            for repeat in around[number]:
+                if repeat.first == number:
+                    _check_repeat(program, names, repeat, around[number])
+            _check_names_of_step(program, names, step, {each.name for each in around[number]})
     except _Problem as problem:
         raise _error(program, problem, places, number) from None
 
@@ -157,12 +162,29 @@ def _check_requirements(program: Program, names: Collection[str]) -> None:
             ) from None
 
 
-def _check_names_of_step(program: Program, names: Collection[str], step: Step) -> None:
+def _check_repeat(
+    program: Program, names: Collection[str], repeat: Repeat, around: Sequence[Repeat]
+) -> None:
+    """Check the count and the name of a repeat. `around` has it and those around its first step."""
+    _check_bound(program, names, (repeat.turns,), "the count of its repeat: ")
+    name = repeat.name
+    _check_identifier(name)
+    same = [each for each in around if each.name == name]
+    if name in program.declared or name in names or len(same) > 1:
+        raise _Problem(
+            f"the number of a turn is {name!r}, which something else is too; take another name"
+        )
+
+
+def _check_names_of_step(
+    program: Program, names: Collection[str], step: Step, turns: Collection[str]
+) -> None:
+    """Check the names in a step. `turns` are those of the turns of its repeats."""
     for name, value in step.arguments.items():
         if type(value) is View:
             _check_view(program, value, name)
         elif not (isinstance(value, str) and value in program.declared):
-            _check_bound(program, names, (value,), "", name)
+            _check_bound(program, names, (value,), "", name, turns)
     for word in ("grid", "threads", "block"):
         _check_bound(program, names, getattr(step, word), f"{word}: ")
 
@@ -313,13 +335,16 @@ def _check_bound(
     expressions: Sequence[Any],
     where: str,
     argument: str = "",
+    turns: Collection[str] = (),
 ) -> None:
-    """Check that each name in expressions is that of a length or of an integer scalar."""
+    """Check that each name in expressions is that of a length, of an integer scalar or of a
+    turn.
+    """
     for each in expressions:
         if type(each) is int:
             continue
         for name in names_in(each):
-            if name not in names:
+            if name not in names and name not in turns:
                 raise _Problem(where + _unbound(program, names, name), argument)
 
 
@@ -327,6 +352,8 @@ def _unbound(program: Program, names: Collection[str], name: str) -> str:
     """Return why a name may not stand in an expression."""
     if name in program.declared:
         return f"{name!r} is {_described(program.declared[name])}; an expression has lengths and integer scalars"
+    if any(each.name == name for each in program.repeats):
+        return f"{name!r} is the number of a turn, which only an argument of a repeated step has"
     text = f"nothing binds {quote_name(name)}: a length has its name alone in the shape of "
     text += "an input, an update, a state or a constant"
     return text + did_you_mean(name, [*program.declared, *names])

@@ -18,6 +18,13 @@ if TYPE_CHECKING:
 
 #: The most steps of a program.
 MAX_STEPS = 65_536
+#: The most repeats, and the most of them around one step.
+MAX_REPEATS = 65_536
+MAX_NESTED = 8
+#: The most launches of a call, with those of all turns.
+MAX_LAUNCHES = 2**20
+#: The name in a program's `needs` of repeats.
+REPEAT = "repeat"
 #: The most arrays, scalars and samplers.
 MAX_DECLARED = 65_536
 #: The most dimensions of an array.
@@ -161,6 +168,25 @@ class Step(NamedTuple):
     block: tuple[Expression, ...] = ()
 
 
+class Repeat(NamedTuple):
+    """Steps that run several times, in turns.
+
+    Attributes
+    ----------
+    first, end
+        The number of its first step, from 0, and that of the step behind its last one.
+    turns
+        The number of turns.
+    name
+        The name of the number of the turn, from 0, in the arguments of these steps.
+    """
+
+    first: int
+    end: int
+    turns: Expression
+    name: str
+
+
 class Program(NamedTuple):
     """A program.
 
@@ -179,6 +205,8 @@ class Program(NamedTuple):
     folded
         The digests of constants of the model whose values are in kernels or in computed constants,
         by their names in the model.
+    repeats
+        The steps that run several times, by their first step. One within another one is behind it.
     """
 
     name: str
@@ -187,6 +215,7 @@ class Program(NamedTuple):
     steps: tuple[Step, ...]
     backward: str = ""
     folded: Mapping[str, str] = MappingProxyType({})
+    repeats: tuple[Repeat, ...] = ()
 
     def arrays(self, *roles: str) -> Iterator[Array]:
         """Yield the arrays of some roles, or all, in their order."""
@@ -230,6 +259,8 @@ class Program(NamedTuple):
         for _, left, right in self.requires:
             yield left
             yield right
+        for repeat in self.repeats:
+            yield repeat.turns
         for step in self.steps:
             yield from step.grid
             yield from step.threads
@@ -252,14 +283,35 @@ class Program(NamedTuple):
         """The names of its kernels, sorted."""
         return sorted({step.kernel for step in self.steps})
 
+    def repeats_of_steps(self) -> list[tuple[Repeat, ...]]:
+        """Return for each step the repeats around it, the outermost first."""
+        result: list[tuple[Repeat, ...]] = []
+        around: list[Repeat] = []
+        following = list(reversed(self.repeats))
+        for number in range(len(self.steps)):
+            while around and around[-1].end <= number:
+                around.pop()
+            while following and following[-1].first <= number:
+                around.append(following.pop())
+            result.append(tuple(around))
+        return result
+
     def lifetimes(self) -> dict[str, tuple[int, int]]:
-        """Return the first and the last step of each temporary, from 0."""
+        """Return the first and the last step of each temporary, from 0. What a repeat uses lives in
+        all of its turns.
+        """
         names = {each.name for each in self.arrays("temporary")}
         result: dict[str, tuple[int, int]] = {}
+        around = self.repeats_of_steps()
         for number, step in enumerate(self.steps):
+            first = last = number
+            if around[number]:
+                outermost = around[number][0]
+                first = outermost.first
+                last = outermost.end - 1
             for value in step.arguments.values():
                 if isinstance(value, str) and value in names:
-                    result[value] = result.get(value, (number, number))[0], number
+                    result[value] = result.get(value, (first, last))[0], last
         return result
 
 

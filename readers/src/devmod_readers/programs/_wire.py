@@ -19,12 +19,16 @@ from devmod.errors import FormatError, quote_name
 from devmod_readers.programs._model import (
     MAX_ARGUMENTS,
     MAX_DECLARED,
+    MAX_NESTED,
     MAX_RANK,
+    MAX_REPEATS,
     MAX_STEPS,
     MAX_TEMPORARIES,
+    REPEAT,
     ROLES,
     Array,
     Program,
+    Repeat,
     Sampler,
     Scalar,
     Step,
@@ -49,7 +53,11 @@ def interface_of(program: Program) -> FunctionInfo:
         extra["backward"] = program.backward
     if program.folded:
         extra["folded"] = dict(program.folded)
-    return FunctionInfo(program.name, types, interface=Interface(params, extra=extra))
+    needs = []
+    if program.repeats:
+        needs.append(REPEAT)
+    interface = Interface(params, needs=needs, extra=extra)
+    return FunctionInfo(program.name, types, interface=interface)
 
 
 def _param(each: Array | Scalar | Sampler) -> Param:
@@ -88,6 +96,7 @@ def _param(each: Array | Scalar | Sampler) -> Param:
 #   requires   array of [comparison, expression, expression]
 #   steps      array of [kernel, map of argument to value, map of "grid", "threads", "block" to an
 #              array of 1 to 3 expressions]
+#   repeats    array of [number of the first step, that behind the last, expression, name]
 #
 # A value is a name, ["view", name, type], an expression, a float or a boolean. An expression is an
 # int, a name, or an array of an operator and its operands. A reader ignores other keys of the map
@@ -103,7 +112,10 @@ def pack_steps(program: Program) -> bytes:
             if dims:
                 launch[name] = _plain(dims)
         steps.append([step.kernel, arguments, launch])
-    result: bytes = msgpack.packb({"requires": list(map(_plain, program.requires)), "steps": steps})
+    code: dict[str, Any] = {"requires": list(map(_plain, program.requires)), "steps": steps}
+    if program.repeats:
+        code["repeats"] = list(map(_plain, program.repeats))
+    result: bytes = msgpack.packb(code)
     return result
 
 
@@ -138,11 +150,17 @@ def read_program(name: str, info: FunctionInfo, code: Binary) -> Program:
         "program",
         size=len(code) * 8 // 5,
     )
-    requires, steps = _read_code(reader)
+    requires, steps, repeats = _read_code(reader)
     backward = info.interface.extra.get("backward", "")
     if not isinstance(backward, str):
         backward = ""
-    program = Program(name, declared, requires, steps, backward)
+    program = Program(name, declared, requires, steps, backward, repeats=repeats)
+    if repeats and REPEAT not in info.interface.needs:
+        raise FormatError(
+            f"the program {quote_name(name)} has repeats and does not need {REPEAT!r}",
+            kind="program",
+            function=name,
+        )
     if info.interface.extra.get("kernels") != program.kernels:
         raise FormatError(
             f"the program {quote_name(name)} lists other kernels than its steps launch",
@@ -223,9 +241,10 @@ def _array(param: Param, role: str) -> Array | None:
 
 def _read_code(
     reader: Reader,
-) -> tuple[tuple[tuple[str, Expression, Expression], ...], tuple[Step, ...]]:
+) -> tuple[tuple[tuple[str, Expression, Expression], ...], tuple[Step, ...], tuple[Repeat, ...]]:
     requires: list[tuple[str, Expression, Expression]] = []
     steps: list[Step] = []
+    repeats: list[Repeat] = []
     keys: dict[str, None] = {}
     for _ in range(reader.read_map()):
         reader.field = key = reader.read_key(keys)
@@ -237,10 +256,44 @@ def _read_code(
             for number in range(_count(reader, MAX_STEPS, "steps")):
                 reader.field = f"step {number + 1}"
                 steps.append(_step(reader))
+        elif key == "repeats":
+            for number in range(_count(reader, MAX_REPEATS, "repeats")):
+                reader.field = f"repeat {number + 1}"
+                repeats.append(_repeat(reader))
         else:
             reader.read_value()
     reader.finish()
-    return tuple(requires), tuple(steps)
+    _check_repeats(reader, repeats, len(steps))
+    return tuple(requires), tuple(steps), tuple(repeats)
+
+
+def _repeat(reader: Reader) -> Repeat:
+    start = reader.at
+    if reader.read_array() != 4:
+        raise reader.error("expected two steps, a count and a name", start)
+    first = reader.read_value()
+    end = reader.read_value()
+    if type(first) is not int or type(end) is not int:
+        raise reader.error("expected two steps, a count and a name", start)
+    return Repeat(first, end, _integer(reader), reader.read_str())
+
+
+def _check_repeats(reader: Reader, repeats: list[Repeat], count: int) -> None:
+    """Raise the reader's error unless each repeat has steps and is behind, or within, the one
+    before.
+    """
+    around = [Repeat(0, count, 1, "")]
+    least = 0
+    for number, each in enumerate(repeats):
+        reader.field = f"repeat {number + 1}"
+        while len(around) > 1 and around[-1].end <= each.first:
+            around.pop()
+        if not least <= each.first < each.end <= around[-1].end:
+            raise reader.error("it has no steps of the program, or some of another repeat")
+        if len(around) > MAX_NESTED:
+            raise reader.error(f"it is nested more than {MAX_NESTED} deep")
+        around.append(each)
+        least = each.first
 
 
 def _count(reader: Reader, most: int, what: str) -> int:

@@ -27,7 +27,14 @@ from devmod_runtime._launch.call import KernelCall
 from devmod_runtime._launch.checks import LONG, CheckedCall, overlap
 from devmod_runtime._launch.function import Launch
 from devmod_runtime._launch.opening import keep
-from devmod_runtime._program.plan import LaunchPlan, Shapes, clear, unwritten
+from devmod_runtime._program.plan import (
+    LaunchPlan,
+    Shapes,
+    clear,
+    count_turns,
+    launches_of,
+    unwritten,
+)
 from devmod_runtime._program.temporaries import StreamMemory, memory_of
 
 TYPE_CHECKING = False
@@ -269,7 +276,8 @@ class CheckedProgramCall(CheckedCall):
         shapes = Shapes(
             function.program, function.lifetimes, values, function.error, self._device.length_unit
         )
-        shapes.unwritten = unwritten(function, values)
+        shapes.turns = count_turns(function.program, values, function.error)
+        shapes.unwritten = unwritten(function, shapes)
         for name in function.outputs:
             if lengths[name] is None:
                 continue
@@ -445,11 +453,12 @@ class CheckedProgramCall(CheckedCall):
     ) -> list[tuple[Step, Callable[[], object]]]:
         """Return what queues each launch of a prepared one, with its step."""
         calls: list[tuple[Step, Callable[[], object]]] = []
-        values = self._shapes.values
-        for step in self._function.steps:
-            for name, nbytes in step.cleared(self._shapes):
-                memory = getattr(arrays[name], "memory", arrays[name])
-                calls.append((step, partial(clear, memory, nbytes, stream)))
+        for step, values in launches_of(self._function, self._shapes):
+            if values is None:
+                for name, nbytes in step.cleared(self._shapes):
+                    memory = getattr(arrays[name], "memory", arrays[name])
+                    calls.append((step, partial(clear, memory, nbytes, stream)))
+                continue
             call = step.call(stream, values, arrays, self._scalars, partial(KernelCall, bound=True))
             if call.shape is not None:
                 try:

@@ -18,7 +18,15 @@ from devmod._modules.stored import StoredModule
 from devmod._modules.tuning import join
 from devmod._plugins.devices import VARIABLE
 from devmod._util.buffers import read_only_view
-from devmod.backend import Once, PayloadModule, decode, environment_text, find_spec, read_program
+from devmod.backend import (
+    Once,
+    PayloadModule,
+    decode,
+    environment_text,
+    find_spec,
+    read_program,
+    unknown_needs,
+)
 from devmod.errors import (
     ArgumentError,
     DeviceNotFoundError,
@@ -188,10 +196,9 @@ class ProgramModule(PayloadModule):
         """Return a program on a device, or on the first that it fits. With `build`, that makes it
         at its first use.
         """
-        interface = self.functions[name].interface
         # A program with an unknown need may have any form, and fits no kind.
         program = None
-        if interface is None or not interface.needs:
+        if not unknown_needs(self.functions[name].interface):
             program = self.program(name)
         if device is not None:
             self._check_kind(name, device)

@@ -20,12 +20,15 @@ from devmod.backend import (
 from devmod.errors import ArgumentError, DevmodError, LaunchError
 from devmod_readers.programs import (
     COMPARISONS,
+    MAX_LAUNCHES,
     Array,
     ExpressionError,
     Program,
+    Repeat,
     Sampler,
     View,
     evaluate,
+    names_in,
 )
 from devmod_runtime._device.device import Device
 from devmod_runtime._device.device_array import DeviceArray
@@ -69,6 +72,8 @@ class Shapes:
     padded
         The temporary arrays whose lengths kernels see with padding: they are cleared, so that it
         holds no numbers of others.
+    turns
+        The number of turns of each repeat, which `count_turns` returns.
     unwritten
         The temporary arrays, and the outputs of new memory, to which no step with threads writes:
         they are cleared.
@@ -93,6 +98,7 @@ class Shapes:
         unit: int = 0,
     ) -> None:
         self.values = values
+        self.turns: dict[Repeat, int] = {}
         self.unwritten: set[str] = set()
         _check_requirements(program, values, error)
         self.lengths: dict[str, tuple[int, ...]] = {}
@@ -183,6 +189,31 @@ def measure(array: Array, values: dict[Any, int], error: Error) -> tuple[tuple[i
     return lengths, array.nbytes(lengths)
 
 
+def count_turns(program: Program, values: dict[Any, int], error: Error) -> dict[Repeat, int]:
+    """Return the number of turns of each repeat. Raise ArgumentError for one that is negative, and
+    for more launches than a call may have.
+    """
+    turns: dict[Repeat, int] = {}
+    for repeat in program.repeats:
+        text = f"the repeat of {repeat.name!r}"
+        try:
+            turns[repeat] = evaluate(repeat.turns, values)
+        except ExpressionError as problem:
+            raise error(f"{text}: {problem}", "") from None
+        if turns[repeat] < 0:
+            expected = expression_text(repeat.turns)
+            raise error(f"{text} has {expected} turns, and that is {turns[repeat]}", "")
+    total = 0
+    for around in program.repeats_of_steps():
+        count = 1
+        for repeat in around:
+            count *= turns[repeat]
+        total += count
+    if turns and total > MAX_LAUNCHES:
+        raise error(f"its repeats have {total} launches, and a call has at most {MAX_LAUNCHES}", "")
+    return turns
+
+
 class Step:
     """A step, and the arguments of its kernel.
 
@@ -212,15 +243,28 @@ class Step:
     form
         The number of the first step of the same form: its kernel, its extent, and the types and the
         shapes of its arrays are the same. The checks of its launch hold for all of them.
+    repeats
+        The repeats around the step, the outermost first.
+    first_turn
+        The numbers of their first turns by name.
     first
-        The outputs and temporaries that no step before has.
+        The outputs and temporaries that no step before has. Those of steps in a repeat are those of
+        its first step.
     """
 
     form: int
 
-    def __init__(self, function: ProgramFunction, number: int, seen: set[str]) -> None:
+    def __init__(
+        self,
+        function: ProgramFunction,
+        number: int,
+        seen: set[str],
+        repeats: tuple[Repeat, ...],
+    ) -> None:
         self.program = function
         self._number = number
+        self.repeats = repeats
+        self.first_turn: dict[Any, int] = {each.name: 0 for each in repeats}
         step = function.program.steps[number]
         self.function = function.functions[step.kernel]
         interface = self.function._signature.interface
@@ -234,7 +278,7 @@ class Step:
             given = _given(step.arguments, argument, param)
             self.arguments.append((argument, given))
             place: Any = None
-            if type(given) in (str, tuple):
+            if type(given) in (str, tuple) and not self.repeats_in(given):
                 place = (argument, given)
             declared = None
             if isinstance(given, str):
@@ -257,6 +301,17 @@ class Step:
             if isinstance(each, str) and each in function.new_arrays and each not in seen:
                 self.first.append(each)
         seen.update(self.first)
+
+    def repeats_in(self, given: Any) -> list[Repeat]:
+        """Return the repeats whose number of the turn a value has."""
+        if not self.repeats:
+            return []
+        names = _names_of(given)
+        return [each for each in self.repeats if each.name in names]
+
+    def has_turns(self, shapes: Shapes) -> bool:
+        """Return whether it runs at all."""
+        return all(shapes.turns[each] for each in self.repeats)
 
     @property
     def written(self) -> list[Any]:
@@ -459,10 +514,25 @@ def _given(arguments: Mapping[str, Any], argument: Argument, param: Param) -> An
     return argument.default
 
 
+def _names_of(given: Any) -> set[str]:
+    """Return the names in what a step gives, and in the members of a struct."""
+    parts = given.values() if type(given) is dict else (given,)
+    names: set[str] = set()
+    for each in parts:
+        names.update(names_in(each))
+    return names
+
+
 def steps_of(function: ProgramFunction) -> list[Step]:
     """Return the steps of a program."""
     seen: set[str] = set()
-    steps = [Step(function, number, seen) for number in range(len(function.program.steps))]
+    steps: list[Step] = []
+    for number, repeats in enumerate(function.program.repeats_of_steps()):
+        step = Step(function, number, seen, repeats)
+        steps.append(step)
+        if repeats and repeats[0].first < number:
+            steps[repeats[0].first].first += step.first
+            step.first = []
     forms: dict[Any, int] = {}
     for number, step in enumerate(steps):
         arrays: list[Any] = []
@@ -477,13 +547,41 @@ def steps_of(function: ProgramFunction) -> list[Step]:
     return steps
 
 
-def unwritten(function: ProgramFunction, values: dict[Any, int]) -> set[str]:
+def launches_of(
+    function: ProgramFunction, shapes: Shapes
+) -> Iterator[tuple[Step, dict[Any, int] | None]]:
+    """Yield each step, with None where what begins with it is cleared, and with the values of the
+    names for each launch.
+    """
+
+    def within(
+        first: int, end: int, depth: int, values: dict[Any, int]
+    ) -> Iterator[tuple[Step, dict[Any, int] | None]]:
+        number = first
+        while number < end:
+            step = function.steps[number]
+            if depth == 0:
+                yield step, None
+            if len(step.repeats) == depth:
+                yield step, values
+                number += 1
+                continue
+            repeat = step.repeats[depth]
+            for turn in range(shapes.turns[repeat]):
+                own = {**values, repeat.name: turn}
+                yield from within(repeat.first, repeat.end, depth + 1, own)
+            number = repeat.end
+
+    return within(0, len(function.steps), 0, shapes.values)
+
+
+def unwritten(function: ProgramFunction, shapes: Shapes) -> set[str]:
     """Return the outputs and the temporary arrays to which no step with threads writes."""
     idle = set()
     for extent, step in function.extents.items():
-        if step.is_idle(values):
+        if step.is_idle(shapes.values):
             idle.add(extent)
-    if not idle:
+    if not idle and all(shapes.turns.values()):
         return set()
 
     result: set[str] = set()
@@ -491,7 +589,7 @@ def unwritten(function: ProgramFunction, values: dict[Any, int]) -> set[str]:
         if each.role == "output" or not each.format:
             result.add(name)
     for step in function.steps:
-        if step.extent not in idle:
+        if step.extent not in idle and step.has_turns(shapes):
             result.difference_update(step.written)
     return result
 
@@ -507,6 +605,61 @@ def clear(memory: Any, nbytes: int, stream: Stream) -> None:
         stream.device.write_image(memory, memoryview(bytes(nbytes)), stream)
     else:
         stream.device.start_clear(memory, nbytes, stream)
+
+
+class Turns:
+    """The launches of a repeat, which `run` queues turn by turn."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self.launches: list[Any] = []
+        #: The slots whose values differ by turn, each with the slot of its values.
+        self.slots: list[tuple[int, int]] = []
+
+    def run(self, slots: list[Any]) -> None:
+        """Queue the launches."""
+        try:
+            for turn in range(self._count):
+                for number, source in self.slots:
+                    slots[number] = slots[source][turn]
+                for step, queue, take in self.launches:  # noqa: B007 - the error names it
+                    queue(take(slots))
+        except DevmodError as problem:
+            step.of_step(problem)
+            raise
+
+    def of_step(self, error: Exception) -> Exception:
+        """Return an error as it is: `run` has added its step."""
+        return error
+
+
+def _by_turn(
+    repeats: Sequence[Repeat],
+    turns: Mapping[Repeat, int],
+    values: dict[Any, int],
+    make: Callable[[dict[Any, int]], Any],
+) -> Any:
+    """Return what `make` returns for the values of each turn: a list for each repeat, the outermost
+    first.
+    """
+    if not repeats:
+        return make(values)
+    first, *others = repeats
+    result = []
+    for turn in range(turns[first]):
+        result.append(_by_turn(others, turns, {**values, first.name: turn}, make))
+    return result
+
+
+def _call_each(makers: Any, slots: Sequence[Any], scalars: Mapping[str, Any]) -> Any:
+    """Return what functions in nested lists return."""
+    if not isinstance(makers, list):
+        return makers(slots, scalars)
+    return [_call_each(each, slots, scalars) for each in makers]
+
+
+def _all(slots: Any) -> Any:
+    return slots
 
 
 class LaunchPlan:
@@ -556,9 +709,7 @@ class LaunchPlan:
         ] = []
         #: The functions that queue a launch of a step, each with the one that takes its values from
         #: the slots.
-        self._launches: list[
-            tuple[Step, Callable[[Sequence[Any]], object], Callable[[Sequence[Any]], Sequence[Any]]]
-        ] = []
+        self._launches: list[tuple[Any, Callable[[Any], object], Callable[[Any], Any]]] = []
         #: Those that ask a kernel whether it takes its buffers.
         self._checks: list[
             tuple[Step, Callable[[Sequence[Any]], object], Callable[[Sequence[Any]], Sequence[Any]]]
@@ -584,6 +735,47 @@ class LaunchPlan:
             self._fixed.append(value)
             return number
 
+        def number_by_turn(step: Step, argument: Argument, given: Any) -> int:
+            """Return a new slot of a kernel's value that differs by turn. The slot before it has
+            the values of all turns.
+            """
+            repeats = step.repeats_in(given)
+            own = {each: values[each] for each in _names_of(given) if each in values}
+            source = start + len(self._fixed)
+            first = None
+            if step.maker(argument, given, own | step.first_turn, arrays, numbers) is None:
+
+                def value_of(own: dict[Any, int]) -> Any:
+                    value = step.value(given, own, arrays, scalars)
+                    try:
+                        return argument.pack(value) if argument.pack else value
+                    except ConversionError:
+                        # Raises the error with its argument.
+                        step.call(stream, values | step.first_turn | own, arrays, scalars)
+                        raise
+
+                by_turn = _by_turn(repeats, shapes.turns, own, value_of)
+                first = by_turn
+                for _ in repeats:
+                    first = first[0]
+                self._fixed.append(by_turn)
+            else:
+                makers = _by_turn(
+                    repeats,
+                    shapes.turns,
+                    own,
+                    lambda own: step.maker(argument, given, own, arrays, numbers),
+                )
+                self._made.append((source, partial(_call_each, makers), step, argument))
+                self._fixed.append(None)
+            for repeat in repeats:
+                number = start + len(self._fixed)
+                self._fixed.append(first)
+                turns[repeat].slots.append((number, source))
+                source = number
+            return source
+
+        turns: dict[Repeat, Turns] = {}
         # Taken before `Opening` is asked, as in `KernelCall`.
         known = function._calls
         generation = stream.device.generation
@@ -593,6 +785,14 @@ class LaunchPlan:
                 self._launches.append(
                     (step, partial(clear, nbytes=nbytes, stream=stream), itemgetter(numbers[name]))
                 )
+            if not step.has_turns(shapes):
+                continue
+            queued = self._launches
+            for repeat in step.repeats:
+                if repeat not in turns:
+                    turns[repeat] = Turns(shapes.turns[repeat])
+                    queued.append((turns[repeat], turns[repeat].run, _all))
+                queued = turns[repeat].launches
 
             launch = launches.get(step.form)
             # Another position of a text has most launches in common with the last one.
@@ -601,7 +801,7 @@ class LaunchPlan:
                 key = (step.form, step.dims(values), *forms, stream, generation)
                 launch = known.get(key)
             if launch is None:
-                call = step.call(stream, values, arrays, scalars)
+                call = step.call(stream, values | step.first_turn, arrays, scalars)
                 launch = ()  # without threads
                 if call.shape is not None:
                     launch = (call.enqueue, call.kernel.check_buffers)
@@ -613,13 +813,16 @@ class LaunchPlan:
                 for (argument, given), place in zip(step.arguments, step.places, strict=True):
                     if place in numbers:
                         taken.append(numbers[place])
+                    elif step.repeats_in(given):
+                        taken.append(number_by_turn(step, argument, given))
                     else:
                         taken.append(number_of(step, argument, given, place))
             except ConversionError:
-                step.call(stream, values, arrays, scalars)  # raises the error with its argument
+                # Raises the error with its argument.
+                step.call(stream, values | step.first_turn, arrays, scalars)
                 raise
             if launch:
-                self._launches.append((step, launch[0], take := _taker(taken)))
+                queued.append((step, launch[0], take := _taker(taken)))
                 self._checks.append((step, launch[1], take))
 
     def run(self, slots: list[Any], scalars: Mapping[str, Any], *, is_checked: bool) -> None:

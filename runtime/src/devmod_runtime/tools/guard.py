@@ -29,7 +29,7 @@ from devmod_runtime._launch.function import Launch
 from devmod_runtime._launch.opening import Opening
 from devmod_runtime._program.call import CheckedProgramCall, PreparedProgram
 from devmod_runtime._program.function import ProgramFunction
-from devmod_runtime._program.plan import clear
+from devmod_runtime._program.plan import clear, launches_of
 from devmod_runtime.tools.difference import worst_difference
 from devmod_runtime.tools.dimensions import warn_of_dimensions
 from devmod_runtime.tools.observed import add, replaced
@@ -627,9 +627,15 @@ class GuardedProgramCall(CheckedProgramCall):
 
     def _steps(self, arrays: Mapping[str, Any], stream: Stream) -> list[Callable[[], object]]:
         """Return what launches each step, and compares its arrays."""
-        return [partial(self._run, step, arrays, stream) for step in self._function.steps]
+        calls: list[Callable[[], object]] = []
+        for step, values in launches_of(self._function, self._shapes):
+            if values is None:
+                calls.append(partial(self._clear, step, arrays, stream))
+            else:
+                calls.append(partial(self._run, step, values, arrays, stream))
+        return calls
 
-    def _run(self, step: Step, arrays: Mapping[str, Any], stream: Stream) -> None:
+    def _clear(self, step: Step, arrays: Mapping[str, Any], stream: Stream) -> None:
         for name, nbytes in step.cleared(self._shapes):
             array = arrays[name]
             base = getattr(array, "_base", None)
@@ -637,9 +643,12 @@ class GuardedProgramCall(CheckedProgramCall):
                 base.assign(0)
             else:
                 clear(getattr(array, "memory", array), nbytes, stream)
-        launch = step.call(
-            stream, self._shapes.values, arrays, self._scalars, partial(GuardedCall, self._zones)
-        )
+
+    def _run(
+        self, step: Step, values: dict[Any, int], arrays: Mapping[str, Any], stream: Stream
+    ) -> None:
+        make = partial(GuardedCall, self._zones)
+        launch = step.call(stream, values, arrays, self._scalars, make)
         try:
             launch.launch()
         except (ArgumentError, LaunchError) as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from devmod_targets.build.options import CompileOptions
 
@@ -64,12 +64,12 @@ class Constants(NamedTuple):
 
 
 class ProgramEntry(NamedTuple):
-    """A program: its steps, its declarations and requirements by their key, and the name of the
-    program of the gradients.
+    """A program: its steps (texts and `devmod_targets.programs.Repeated`), its declarations and
+    requirements by their key, and the name of the program of the gradients.
     """
 
     name: str
-    steps: tuple[str, ...]
+    steps: tuple[Any, ...]
     declared: tuple[tuple[str, tuple[str, ...]], ...]
     backward: str = ""
 

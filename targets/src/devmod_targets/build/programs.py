@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from devmod import Module
 from devmod.errors import FormatError, list_names, quote_name
 from devmod_readers.programs import Program, check_names, gradient_of
 from devmod_targets.build.document import KeyPath, ManifestError, read_document
 from devmod_targets.build.manifest import Manifest, ProgramEntry
-from devmod_targets.programs import Parts, parse_program
+from devmod_targets.programs import Parts, Repeated, parse_program
 
 
 def check_programs(entries: Sequence[ProgramEntry], add: Callable[[KeyPath, str], None]) -> None:
@@ -29,7 +30,7 @@ def check_programs(entries: Sequence[ProgramEntry], add: Callable[[KeyPath, str]
             continue  # the reader has added the mistake
         program, mistakes = _parse(entry)
         for key, number, text in mistakes:
-            add((*keys, key, number), text)
+            add((*keys, *_place(entry, key, number)), text)
         if mistakes:
             continue
         try:
@@ -44,7 +45,7 @@ def check_programs(entries: Sequence[ProgramEntry], add: Callable[[KeyPath, str]
             text = f"a step may call the programs above {entry.name!r}, and {step.kernel!r} is not one of them"
             if step.kernel == entry.name:
                 text = "it launches itself; if this is a kernel, take another name for the program"
-            add((*keys, "steps", number), text)
+            add((*keys, *_place(entry, "steps", number)), text)
     for name, program in programs.items():
         if program.backward in programs:
             try:
@@ -107,6 +108,24 @@ def _parse(entry: ProgramEntry) -> tuple[Program, list[tuple[str, int, str]]]:
     ), mistakes
 
 
+def _place(entry: ProgramEntry, key: str, number: int) -> KeyPath:
+    """Return the keys of a text. The number of a step counts those in repeats."""
+    if key == "steps":
+        return _places(entry.steps)[number]
+    return key, number
+
+
+def _places(steps: Sequence[Any]) -> list[KeyPath]:
+    """Return the keys of steps, with those in repeats."""
+    result: list[KeyPath] = []
+    for number, each in enumerate(steps):
+        if isinstance(each, Repeated):
+            result += [("steps", number, *inner) for inner in _places(each.steps)]
+        else:
+            result.append(("steps", number))
+    return result
+
+
 def _mistake(entry: ProgramEntry, error: FormatError) -> tuple[KeyPath, str]:
     """Return the key and the index of the text with a mistake, () for the whole program, and the
     message without the program's name.
@@ -116,7 +135,7 @@ def _mistake(entry: ProgramEntry, error: FormatError) -> tuple[KeyPath, str]:
         return (), str(error)
     text = str(error)[len(prefix) + 2 :]  # behind a comma or a colon
     if match := re.match(r"step (\d+) ", text):
-        return ("steps", int(match[1]) - 1), text
+        return _place(entry, "steps", int(match[1]) - 1), text
     for key, texts in entry.declared:
         if text.startswith(f"{key}: "):
             return (key,), text.removeprefix(f"{key}: ")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Iterator
+from typing import Any
 
 from devmod.backend import COMPRESS_LEVELS
 from devmod.plugins import shared_scan
@@ -206,7 +207,7 @@ def _programs(table: Table) -> Iterator[ProgramEntry]:
         data = {key: _joined(value) for key, value in lines.data.items()}
         own = Table(data, lines.keys, lines.document)
         example = '["scale(x=x, y=y, threads=n)"]'
-        steps = own.strings("steps", example)
+        steps = _steps(own, example)
         declared = tuple(
             (key, own.strings(key, text) or ()) for key, text in _PROGRAM_TEXTS.items()
         )
@@ -221,6 +222,46 @@ def _programs(table: Table) -> Iterator[ProgramEntry]:
             }
         )
         yield entry
+
+
+def _steps(table: Table, example: str) -> tuple[Any, ...] | None:
+    """Return the steps of a program or of a repeat, "" in the place of a wrong one; None if they
+    are absent or no array.
+    """
+    values = table.typed("steps", list, f"an array of steps, such as {example}")
+    if values is None:
+        return None
+    steps: list[Any] = []
+    for index, each in enumerate(values):
+        if isinstance(each, dict):
+            steps.append(_repeated(table.table(each, "steps", index), example))
+            continue
+        if isinstance(each, str):
+            each = " ".join(each.split())  # a long one has several lines
+        steps.append(table.check_string(each, "steps", index))
+    return tuple(steps)
+
+
+def _repeated(table: Table, example: str) -> Any:
+    """Return a `devmod_targets.programs.Repeated`; "" after a mistake."""
+    from devmod_targets.programs import Repeated
+
+    count = table.get("repeat")
+    if type(count) is int:
+        count = str(count)
+    elif count is not None:
+        count = table.check_string(count, "repeat")
+    name = table.string("name")
+    steps = _steps(table, example)
+    table.check_keys()
+    if count is None or not table.data.get("name") or not table.data.get("steps"):
+        table.add(
+            f'a repeat has a count, a name and steps, such as {{ repeat = "n", name = "i", steps = {example} }}'
+        )
+        return ""
+    if not count or not steps or not all(steps):
+        return ""
+    return Repeated(count, name, steps)
 
 
 def _joined(value: object) -> object:
