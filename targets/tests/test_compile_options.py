@@ -122,7 +122,7 @@ def test_the_values_of_a_manifest_have_the_types_of_the_parameters(
     names = {
         "Any": Any,
         "Define": str | int | float | bool | None,
-        "Dims": int | Sequence[int],
+        "Dims": int | str | Sequence[int | str],
         "FunctionInfo": devmod.FunctionInfo,
         "Iterable": Iterable,
         "Local": devmod.Local,
@@ -130,6 +130,7 @@ def test_the_values_of_a_manifest_have_the_types_of_the_parameters(
         "Module": devmod.Module,
         "Path": str | os.PathLike[str],
         "Sequence": Sequence,
+        "Values": Sequence[bool | int | float | str],
     }
     assert fits(argument, get_type_hints(devmod.compile, localns=names)[name])
 

@@ -292,8 +292,8 @@ MISTAKES: list[tuple[str, list[str]]] = [
         KERNEL + "block = 0\n",
         [
             (
-                ":4: kernels.twice.block: expected the threads of a block, an integer of 1 or more, or an array of up to three "
-                "for x, y, z, got the integer 0"
+                ":4: kernels.twice.block: expected an integer of 1 or more, an expression, or an array of up to three of them for "
+                "x, y, z, got the integer 0"
             )
         ],
     ),
@@ -301,18 +301,35 @@ MISTAKES: list[tuple[str, list[str]]] = [
         KERNEL + "block = [1,2,3,4]\n",
         [
             (
-                ":4: kernels.twice.block: expected the threads of a block, an integer of 1 or more, or an array of up to three "
-                "for x, y, z, got [1, 2, 3, 4]"
+                ":4: kernels.twice.block: expected an integer of 1 or more, an expression, or an array of up to three of them for "
+                "x, y, z, got [1, 2, 3, 4]"
             )
         ],
     ),
     (
-        KERNEL + 'block = { a = "x", b = 16 }\n',
+        KERNEL + "block = { a = 1.5, b = 16 }\n",
         [
             (
-                ":4: kernels.twice.block.a: expected the threads of a block, an integer of 1 or more, or an array of up to "
-                "three for x, y, z, got the string 'x'"
+                ":4: kernels.twice.block.a: expected an integer of 1 or more, an expression, or an array of up to three of them for "
+                "x, y, z, got the float 1.5"
             )
+        ],
+    ),
+    (
+        KERNEL + 'grid = ["n", " "]\n',
+        [
+            (
+                ":4: kernels.twice.grid: expected an integer of 1 or more, an expression, or an array of up to three of them for x, "
+                "y, z, got an array"
+            )
+        ],
+    ),
+    (
+        KERNEL + 'tune = { "a b" = [1], BLOCK = 2, TILE = [[1]] }\n',
+        [
+            ':4: kernels.twice.tune."a b": expected the name of a constant, such as BLOCK',
+            ":4: kernels.twice.tune.BLOCK: expected an array of values, such as [64, 128], got the integer 2",
+            ":4: kernels.twice.tune.TILE: expected an array of numbers, booleans or strings",
         ],
     ),
     (

@@ -44,6 +44,7 @@ FULL: dict[str, Any] = {
     "mixed": True,
     "with_sources": False,
     "strict": True,
+    "tune_records": ["records.json", "../own/records.json"],
     "compress": "zstd:19",
     "constants": {
         "files": [
@@ -102,6 +103,10 @@ FULL: dict[str, Any] = {
             "shared_memory": {"f": 4, "g": "4/thread"},
             "aliases": {"a": []},
             "subgroup": 32,
+            "tune": {"BLOCK": [64, 128], "FAST": [True], "MODE": ["x", 0.5]},
+            "constraints": ["BLOCK <= 512"],
+            "sizes": ["n"],
+            "grid": {"f": ["ceildiv(n, BLOCK)", 1]},
             "targets": ["opencl"],
             "skip": ["cuda"],
             "target": {
@@ -119,6 +124,10 @@ FULL: dict[str, Any] = {
                     "shared_memory": "4/thread",
                     "aliases": {"a": ["b"]},
                     "subgroup": 16,
+                    "tune": {"BLOCK": [32]},
+                    "constraints": [],
+                    "sizes": [],
+                    "grid": "n",
                 }
             },
         }
@@ -180,6 +189,8 @@ def keys_of(data: Any, schema: dict[str, Any] | None = None) -> set[str]:
         "local",
         "shared_memory",
         "aliases",
+        "tune",
+        "grid",
         "block",
         "params",
         "interface",

@@ -50,6 +50,37 @@ def add(x, y, out, n, BLOCK: tl.constexpr):
 @triton.jit
 def wrong(x):
     undefined
+
+
+def zero(arguments):
+    pass
+
+
+CONFIGS = [
+    triton.Config({"BLOCK": 256}, num_warps=4),
+    triton.Config({"BLOCK": 128}, num_warps=4),
+    triton.Config({"BLOCK": 1024}, num_warps=8, num_stages=2),
+]
+
+
+@triton.autotune(CONFIGS, key=["n", "x"])
+@triton.jit
+def tuned(x, y, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = i < n
+    tl.store(out + i, tl.load(x + i, mask=inside) + tl.load(y + i, mask=inside), mask=inside)
+
+
+@triton.autotune([*CONFIGS, triton.Config({"BLOCK": 64}, pre_hook=zero)], key=[])
+@triton.jit
+def hooked(x, BLOCK: tl.constexpr):
+    tl.store(x, BLOCK)
+
+
+@triton.autotune([*CONFIGS, triton.Config({})], key=[])
+@triton.jit
+def different(x, BLOCK: tl.constexpr):
+    tl.store(x, BLOCK)
 """
 MANIFEST = f"""
 targets = ["{CUDA}", "{PTX}", "{ROCM}"]
@@ -370,7 +401,7 @@ def test_equal_sources_give_equal_bytes_in_each_folder(folder: Path, tmp_path: P
         ),
         (
             {"expression": "sub(x: i32)"},
-            "kernels.py has no function 'sub'; its Triton functions are 'total', 'add', 'wrong'",
+            "kernels.py has no function 'sub'; its Triton functions are 'total', 'add', 'wrong', 'tuned', 'hooked', 'different'",
         ),
         (
             {"expression": "add(x: *fp32, y: *fp32, z: i32)"},
@@ -467,3 +498,111 @@ def test_a_missing_triton_is_an_error(tmp_path: Path, monkeypatch: pytest.Monkey
         str(caught.value)
         == "Triton functions cannot be compiled here: Triton is not installed. To add it: pip install triton"
     )
+
+
+# -- configurations
+
+
+GRID = "ceildiv(n, BLOCK)"
+TUNED = ADD.replace("add", "tuned")
+
+
+def tunings(module: devmod.Module, name: str = "tuned") -> list[dict[str, Any]]:
+    """Return the key `tune` of each candidate."""
+    candidates = module.imports or (module,)
+    result = []
+    for each in candidates:
+        interface = each.functions[name].interface
+        assert interface is not None
+        assert "tuned" in interface.needs
+        result.append(dict(interface.extra["tune"]))
+    return result
+
+
+@pytest.mark.parametrize("target", [CUDA, ROCM])
+def test_the_configurations_of_a_function_are_its_variants(folder: Path, target: str) -> None:
+    module = compiled(folder, target, TUNED, defines=None, grid=GRID)
+    found = tunings(module)
+    values = [values for each in found for values in each["variants"]]
+    assert [each["values"] for each in values] == [[256, 4, 3], [128, 4, 3], [1024, 8, 2]]
+    for each in found:
+        assert each["constants"] == ["BLOCK", "num_warps", "num_stages"]
+        assert each["sizes"] == ["n"]
+        assert each["grid"] == [["ceildiv", "n", "BLOCK"]]
+        assert "specialized" not in each
+    blocks = [each.functions["tuned"].interface.block for each in module.imports]  # type: ignore[union-attr]
+    assert blocks[0] == (128, 1, 1)
+    assert blocks[-1] == (256, 1, 1)
+
+
+def test_constants_of_the_caller_replace_the_configurations(folder: Path) -> None:
+    module = compiled(folder, CUDA, TUNED, options=["num_warps=8"])
+    interface = module.functions["tuned"].interface
+    assert interface is not None
+    assert "tune" not in interface.extra
+    assert interface.block == (256, 1, 1)
+
+    tune = {"BLOCK": [64, 128], "num_warps": [2, 4]}
+    module = compiled(
+        folder,
+        CUDA,
+        TUNED,
+        defines=None,
+        tune=tune,
+        constraints=["BLOCK == 32 * num_warps"],
+        grid=GRID,
+    )
+    values = [each["values"] for found in tunings(module) for each in found["variants"]]
+    assert values == [[64, 2], [128, 4]]
+
+
+@pytest.mark.filterwarnings("ignore")  # Triton's own
+def test_one_call_for_a_function_with_configurations(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(folder))
+    import kernels
+
+    module = triton.compile(kernels.tuned, TYPES, [CUDA, ROCM], grid=GRID, sizes=["n"])
+    assert {each.kind for each in module.imports} == {"cuda", "rocm"}
+    values = [each["values"] for found in tunings(module) for each in found["variants"]]
+    assert values == 2 * [[256, 4, 3], [128, 4, 3], [1024, 8, 2]]
+    with pytest.raises(devmod.CompileError) as caught:
+        triton.compile(kernels.add, TYPES, CUDA, constants={"BLOCK": 256}, grid="n")
+    assert str(caught.value) == (
+        "grid= and sizes= are for a function with variants: those of @triton.autotune, whose constants the call does not give"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        (
+            "hooked(x: *fp32)",
+            {},
+            "the Triton function 'hooked' has the pre_hook 'zero', which a file of kernels cannot have. Remove it, or set the constants",
+        ),
+        (
+            "different(x: *fp32)",
+            {},
+            "the configurations of the Triton function 'different' have different constants: 'BLOCK', 'num_warps', 'num_stages', and "
+            "'num_warps', 'num_stages'",
+        ),
+        (
+            TUNED,
+            {},
+            "the variants have different values of 'BLOCK', and no grid: pass grid=, such as grid='ceildiv(n, BLOCK)'",
+        ),
+        (
+            ADD,
+            {"defines": {"BLOCK": 256}, "grid": "n"},
+            "grid= is for a tuned function: pass tune= too",
+        ),
+    ],
+)
+def test_a_configuration_that_a_file_cannot_have_is_an_error(
+    folder: Path, name: str, arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(devmod.CompileError) as caught:
+        compiled(folder, CUDA, name, **{"defines": None, **arguments})
+    assert str(caught.value).endswith(message)

@@ -86,6 +86,7 @@ if TYPE_CHECKING:
     from devmod._values.param import members_by_value as members_by_value
     from devmod._values.pipeline_constants import PipelineConstant as PipelineConstant
     from devmod._values.pipeline_constants import constants_of as constants_of
+    from devmod._values.requirements import TUNED as TUNED
     from devmod._values.requirements import Capabilities as Capabilities
     from devmod._values.requirements import Requirements as Requirements
     from devmod._values.requirements import device_of_call as device_of_call
@@ -101,6 +102,7 @@ if TYPE_CHECKING:
     from devmod._values.tags import value_tags as value_tags
     from devmod._values.tuning import Tuning as Tuning
     from devmod._values.tuning import Variant as Variant
+    from devmod._values.tuning import integer_arguments as integer_arguments
     from devmod._values.tuning import tuning_of as tuning_of
     from devmod._values.tuning import variant_interface as variant_interface
     from devmod._values.value import Place as Place
@@ -150,11 +152,11 @@ _NAMES = {
     "_values.limits": "LIMITS",
     "_values.param": "LAUNCH_KEYWORDS MAX_EXPRESSION expression_text members_by_value",
     "_values.pipeline_constants": "PipelineConstant constants_of",
-    "_values.requirements": "Capabilities Requirements device_of_call fits requirements",
+    "_values.requirements": "TUNED Capabilities Requirements device_of_call fits requirements",
     "_values.tags": (
         "COOPERATIVE_TAG DYNAMIC_SHARED_MEMORY GRID_TAGS PROGRAMMATIC_TAG REQUIRED_BLOCK_TAG WRITE_ACCESS_TAG tag_problem value_tags"
     ),
-    "_values.tuning": "Tuning Variant tuning_of variant_interface",
+    "_values.tuning": "Tuning Variant integer_arguments tuning_of variant_interface",
     "_values.value": "Value",
     "errors": "compile_error function_not_found",
 }

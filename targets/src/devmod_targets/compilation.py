@@ -15,7 +15,7 @@ from functools import partial
 from importlib import import_module
 from itertools import chain
 from math import isfinite
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 import devmod
 from devmod import Local, Target
@@ -142,14 +142,18 @@ def compile_source(
             names=_names(others.get("aliases")),
             subgroup=_subgroup(others.get("subgroup")),
             block=others.get("block"),
+            grid=others.get("grid"),
+            tuned=_is_tuned(own_language, others),
             local=others.get("local"),
             shared_memory=others.get("shared_memory"),
         )
-        build = partial(_build, spec, compiler, change=change, name=name, runtime=runtime)
+        compile_one = partial(_compile, spec, compiler, change)
         modules = []
         for variant in variants(target):
             try:
-                modules.append(build(request(variant)))
+                own = request(variant)
+                for payload in _payloads(own, compile_one):
+                    modules.append(_module(spec, own, payload, name=name, runtime=runtime))
             except CompileError as error:
                 _explain(error, source)
                 if variant != target:
@@ -189,15 +193,35 @@ def _explain(error: CompileError, source: object) -> None:
         error.args = (f"{error}. {is_text}. {_file_hint(source)}",)
 
 
-def _build(
+def _payloads(
+    request: CompileRequest, compile_one: Callable[[CompileRequest], Payload]
+) -> list[Payload]:
+    """Return the payloads for one target: several if the function is tuned."""
+    if not _is_tuned(request.language, request.others):
+        return [compile_one(request)]
+    from devmod_targets.tuning import compile_variants
+
+    configurations = None
+    if request.language in _FRONT_ENDS:
+        front_end = import_module(_FRONT_ENDS[request.language])
+        configurations = getattr(front_end, "configurations", None)
+    return compile_variants(request, compile_one, configurations)
+
+
+def _is_tuned(language: str, others: Mapping[str, Any]) -> bool:
+    """Return whether a source may have variants. A function of Triton may have its own."""
+    if language == "Triton":
+        return True
+    return any(others.get(name) for name in ("tune", "constraints", "sizes", "grid"))
+
+
+def _compile(
     spec: TargetSpec,
     compiler: Compiler,
-    request: CompileRequest,
     change: Callable[[Functions], Functions],
-    *,
-    name: str | None,
-    runtime: bool,
-) -> Module:
+    request: CompileRequest,
+) -> Payload:
+    """Return the payload of a request, with the arguments of `devmod.compile` in its functions."""
     front_end = _FRONT_ENDS.get(request.language)
     payload: object
     if front_end and spec.kind in KINDS and not is_default(spec, request.language):
@@ -212,6 +236,12 @@ def _build(
     # A text of WGSL has no directives any more.
     if payload.fmt in spec.source_formats and spec.preprocessed and payload.fmt != "wgsl":
         _check_closed(payload)
+    return payload.replace(fmap=change(payload.fmap))
+
+
+def _module(
+    spec: TargetSpec, request: CompileRequest, payload: Payload, *, name: str | None, runtime: bool
+) -> Module:
     # A fallback has its name from the kernel. Another kind than core's may use the name in another
     # way.
     if runtime and name is not None and name not in payload.fmap and spec.kind in KINDS:
@@ -219,15 +249,14 @@ def _build(
             f"name= is the function's name of an entry point 'main', and {request.name} has {list_names(payload.fmap)}. Leave name= out, "
             f"or give a function the name {name!r} in the source"
         )
-    fmap = change(payload.fmap)
     if runtime:
         from devmod.backend import create_own
 
-        module = create_own(payload.kind, payload.code, payload.fmt, fmap, payload.source)
+        module = create_own(payload.kind, payload.code, payload.fmt, payload.fmap, payload.source)
     else:
         from devmod.backend import FallbackModule
 
-        module = FallbackModule(spec, payload.fmt, fmap, payload.code, payload.source)
+        module = FallbackModule(spec, payload.fmt, payload.fmap, payload.code, payload.source)
     # `create` has no parameter for the origin and for the files.
     module.__dict__["_devmod_origin"] = payload.origin
     module.__dict__[_VALIDATION] = (payload.validator, payload.unvalidated)
@@ -606,7 +635,9 @@ def _with_arguments(
     *,
     names: Mapping[str, str],
     subgroup: int | None,
-    block: Blocks | None,
+    block: Any,
+    grid: Any,
+    tuned: bool,
     local: Locals | None,
     shared_memory: SharedMemory | None,
 ) -> Functions:
@@ -618,8 +649,10 @@ def _with_arguments(
         The kind, for a message, and the functions.
     names
         The names of parameters in the source, each with the name to use.
-    subgroup, block, local, shared_memory
+    subgroup, block, grid, local, shared_memory
         The arguments of `devmod.compile`.
+    tuned
+        Whether the functions have variants.
 
     Raises
     ------
@@ -636,14 +669,22 @@ def _with_arguments(
         result[name] = info
     fmap = dict(result)
 
-    if isinstance(block, SharedDefaults):
-        block = block.blocks_of(fmap)
     if isinstance(local, SharedDefaults):
         local = local.locals_of(fmap)
     if isinstance(shared_memory, SharedDefaults):
         shared_memory = shared_memory.blocks_of(fmap)
-    for name, dims in _blocks(fmap, block).items():
-        result[name] = _with_block(kind, name, result[name], dims)
+    for name, dims in _blocks(fmap, "block", block).items():
+        if _is_block(dims):
+            result[name] = _with_block(kind, name, result[name], dims)
+        elif tuned:
+            result[name] = _with_expressions("block", name, result[name], dims)
+        else:
+            raise CompileError(
+                f"block= of {name!r} is an expression of constants, which only a tuned function has: pass tune= too",
+                function=name,
+                argument="block",
+            )
+    result = with_grid(result, grid)
     for (name, parameter), default in _locals(fmap, local).items():
         result[name] = _with_local(result[name], parameter, default)
     for name, size in _shared_memory(kind, fmap, shared_memory).items():
@@ -744,18 +785,32 @@ def _with_subgroup(kind: str, name: str, info: FunctionInfo, size: int) -> Funct
     return info.replace(interface=interface.replace(subgroup=size))
 
 
-def _blocks(fmap: Functions, block: Any) -> dict[str, tuple[int, int, int]]:
-    if block is None:
+def _blocks(fmap: Functions, argument: str, value: Any) -> dict[str, tuple[Any, ...]]:
+    """Return the values of the argument `block` or `grid` by function."""
+    if value is None:
         return {}
-    if not hasattr(block, "items"):
-        return dict.fromkeys(fmap, _dims("block=", block))
-    for name in block:
-        _check_function(fmap, "block", name)
-    return {name: _dims(f"block= of {name!r}", dims) for name, dims in block.items()}
+    if isinstance(value, SharedDefaults):
+        value = value.blocks_of(fmap)
+    if not hasattr(value, "items"):
+        return dict.fromkeys(fmap, _dims(argument, f"{argument}=", value))
+    result = {}
+    for name, dims in value.items():
+        _check_function(fmap, argument, name)
+        result[name] = _dims(argument, f"{argument}= of {name!r}", dims)
+    return result
 
 
-def _dims(subject: str, value: Any) -> tuple[int, int, int]:
+def _is_block(dims: Any) -> TypeGuard[tuple[int, int, int]]:
+    return len(dims) == 3 and all(type(each) is int for each in dims)
+
+
+def _dims(argument: str, subject: str, value: Any) -> tuple[Any, ...]:
+    """Return a block of three numbers, or the expressions of a tuned function."""
     parts = list(value) if isinstance(value, (list, tuple)) else [value]
+    if argument == "grid" or any(isinstance(part, str) for part in parts):
+        from devmod_targets.tuning import read_expressions
+
+        return read_expressions(argument, subject, parts)
     try:
         numbers = [int(part.__index__()) for part in parts]
     except (AttributeError, TypeError):
@@ -788,6 +843,31 @@ def _with_block(
             argument="block",
         )
     return info.replace(interface=interface.replace(default_block=block))
+
+
+def with_grid(fmap: Functions, grid: Any) -> dict[str, FunctionInfo]:
+    """Return functions with the argument `grid` of `devmod.compile`."""
+    result = dict(fmap)
+    for name, dims in _blocks(fmap, "grid", grid).items():
+        result[name] = _with_expressions("grid", name, result[name], dims)
+    return result
+
+
+def _with_expressions(
+    argument: str, name: str, info: FunctionInfo, expressions: tuple[Any, ...]
+) -> FunctionInfo:
+    """Return a function with the expressions of its grid or of its block, which
+    `tuning.compile_variants` completes to the key ``tune``.
+    """
+    interface = info.interface
+    if interface is None:
+        raise CompileError(
+            f"{argument}= needs the interface of {name!r}, and the compiler found none: declare it with fmap=",
+            function=name,
+            argument=argument,
+        )
+    tune = {**interface.extra.get("tune", {}), argument: [*expressions]}
+    return info.replace(interface=interface.replace(extra={**interface.extra, "tune": tune}))
 
 
 def _with_local(info: FunctionInfo, parameter: str, default: Local) -> FunctionInfo:

@@ -137,7 +137,7 @@ def make_step(kernel: str, arguments: Mapping[str, Any], launch: Mapping[str, An
         dims: dict[str, tuple[Expression, ...]] = {}
         for word, value in launch.items():
             if value is not None:
-                dims[word] = tuple(map(_integer, _dims(word, value)))
+                dims[word] = tuple(map(parse_integer, _dims(word, value)))
     except _Problem as problem:
         raise FormatError(
             f"devmod.step({kernel!r}): {problem}", kind=_KIND, function=kernel
@@ -206,7 +206,7 @@ def parse_program(
         for number, text in enumerate(_texts(name, key, texts)):
             try:
                 if key == "requires":
-                    requires += _comparisons(text)
+                    requires += parse_comparisons(text)
                     continue
                 each: Declared
                 if key == "samplers":
@@ -361,7 +361,10 @@ def _sampler(text: str) -> Sampler:
     return Sampler(name.strip(), *words)
 
 
-def _comparisons(text: str) -> list[tuple[str, Expression, Expression]]:
+def parse_comparisons(text: str) -> list[tuple[str, Expression, Expression]]:
+    """Return the comparisons in a text, each with its operands. Raise ValueError with the end of a
+    sentence for another text.
+    """
     node = _tree(text, "eval").body
     if not isinstance(node, ast.Compare) or not _COMPARISONS.keys() >= set(map(type, node.ops)):
         raise _Problem("is no comparison; expected one such as 'columns % 4 == 0'")
@@ -495,7 +498,10 @@ def _dims(word: str, value: Any) -> Sequence[Any]:
     return values
 
 
-def _integer(value: Any) -> Expression:
+def parse_integer(value: Any) -> Expression:
+    """Return the expression that a text or an int is. Raise ValueError with a sentence or its end
+    for another value.
+    """
     result: Any = _given(value)
     if type(result) in (bool, float):
         raise _Problem(f"expected an integer or an expression, got {value!r}")

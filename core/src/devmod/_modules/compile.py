@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     Path = str | os.PathLike[str]
     Define = str | int | float | bool | None
-    Dims = int | Sequence[int]
+    Dims = int | str | Sequence[int | str]
+    Values = Sequence[bool | int | float | str]
 
 #: The packages of the build side: the first imports the second.
 _PACKAGES = ("devmod_targets", "devmod_readers")
@@ -50,6 +51,10 @@ def compile(  # noqa: A001 - the public name
     shared_memory: int | Local | Mapping[str, int | Local] | None = None,
     aliases: Mapping[str, Iterable[str]] | None = None,
     subgroup: int | None = None,
+    tune: Mapping[str, Values] | None = None,
+    constraints: Sequence[str] = (),
+    sizes: Sequence[str] = (),
+    grid: Dims | Mapping[str, Dims] | None = None,
 ) -> Module:
     """Compile a source for a target. The result is the runtime's module if the runtime is
     installed, and a fallback otherwise.
@@ -89,6 +94,8 @@ def compile(  # noqa: A001 - the public name
     block
         The default block of threads, for calls that give none: an int or up to three, for all
         functions, or a map of function to block. A block that the source fixes cannot be changed.
+        Of a tuned function, also expressions of its constants, such as "BLOCK": the block of its
+        calls.
     local
         The default sizes of ``local`` parameters: a map of parameter to `Local`. Where several
         functions have a parameter of that name, a map of function to such a map.
@@ -104,6 +111,19 @@ def compile(  # noqa: A001 - the public name
         The number of threads in a subgroup with which all functions must run, a power of two. For
         Vulkan it is stored. For the other kinds the source or the architecture must have the same
         size.
+    tune
+        Constants to values, such as ``{"BLOCK": [64, 128], "TILE": [1, 2]}``: macros, or constants
+        of a shader's pipeline. The functions of the source have a variant for each combination. The
+        first is the default; `devmod tune` measures which is the best on a device. A function of
+        Triton has the configurations of its ``@triton.autotune`` without it.
+    constraints
+        Comparisons of the constants, such as ``"BLOCK * TILE <= 512"``, that each variant meets.
+    sizes
+        The names of the integer arguments that decide which variant is the best.
+    grid
+        The grid of the calls of a tuned function, which then give none: an expression of its
+        constants and of integer arguments, such as ``"ceildiv(n, BLOCK * TILE)"``, or up to three;
+        for all functions, or a map of function to grid.
 
     Returns
     -------
@@ -171,6 +191,10 @@ def compile(  # noqa: A001 - the public name
         shared_memory=shared_memory,
         aliases=aliases,
         subgroup=subgroup,
+        tune=tune,
+        constraints=constraints,
+        sizes=sizes,
+        grid=grid,
     )
     return module
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from devmod._values.expressions import Expression
 
-MAX_VARIANTS = 4096
+#: The most variants: the limit on arrays and maps of a module's bytes is not far above.
+MAX_VARIANTS = 1024
 #: The most constants, and the most sizes.
 MAX_NAMES = 16
 

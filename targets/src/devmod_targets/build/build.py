@@ -420,7 +420,11 @@ class _Build:
     def _write(self, partial: bool, record: str) -> BuildResult:
         built = [(task.job, task.module) for task in self._tasks if task.module is not None]
         # Equal jobs have one module.
-        modules = tuple({id(module): module for _, module in built}.values())
+        unique: dict[int, Module] = {}
+        for _, module in built:
+            for each in candidates_of(module):
+                unique[id(each)] = each
+        modules = tuple(unique.values())
         result = self._result(modules)
         complete = not result.failures
         has_content = bool(modules or (complete and self._plan.manifest.constants.files))
@@ -532,17 +536,32 @@ class Task:
             The entry is damaged, or it is the result of another job.
         """
         module, outcome = unpack_entry(data)
-        module.wire_parts()  # checks the digest
+        for each in candidates_of(module):
+            each.wire_parts()  # checks the digest
         if not self._is_result(module):
             raise FormatError("it was made from another source")
         return module, outcome
 
     def _is_result(self, module: Module) -> bool:
-        """Return whether a module is of the job's kind, and was made from the job's files alone."""
-        if module.kind != self.job.kind or self.closure is None:
+        """Return whether a module, or its variants, are of the job's kind, and were made from the
+        job's files alone.
+        """
+        if self.closure is None:
             return False
-        origin = module.origin  # it is decoded at each use
-        return origin is None or self.closure.has_contents(origin.sources.values())
+        for each in candidates_of(module):
+            if each.kind != self.job.kind:
+                return False
+            origin = each.origin  # it is decoded at each use
+            if origin is not None and not self.closure.has_contents(origin.sources.values()):
+                return False
+        return True
+
+
+def candidates_of(module: Module) -> tuple[Module, ...]:
+    """Return the modules of a job: several for the variants of a tuned function."""
+    if module.kind == "bundle":
+        return module.imports
+    return (module,)
 
 
 # -- The files that a job and a build read.
@@ -564,7 +583,7 @@ def job_closure(job: Job, tree: SourceTree) -> Closure:
 
 def input_files(plan: Plan) -> list[str]:
     """Return the absolute paths of the manifest, the sources with everything that they may include,
-    and the files of constants, sorted.
+    and the files of constants and of tuning records, sorted.
 
     A source distribution must hold all of them. A file that a macro with parameters names is not in
     the list.
@@ -576,7 +595,7 @@ def input_files(plan: Plan) -> list[str]:
     """
     tree = SourceTree()
     paths: set[str] = set()
-    for path in (os.path.abspath(plan.manifest.path), *constant_files(plan.manifest)):
+    for path in (os.path.abspath(plan.manifest.path), *own_files(plan.manifest)):
         folder, name = os.path.split(path)
         paths.add(os.path.join(os.path.realpath(folder), name))
     for job in plan.jobs:
@@ -598,16 +617,17 @@ def record_of(manifest: Manifest, keys: Sequence[str]) -> str:
             manifest.compress,
             manifest.constants,
             manifest.programs,
+            manifest.tune_records,
         )
     )
-    return DiskCache.key("bundle 2", *keys, settings, *map(file_digest, constant_files(manifest)))
+    return DiskCache.key("bundle 3", *keys, settings, *map(file_digest, own_files(manifest)))
 
 
-def constant_files(manifest: Manifest) -> list[str]:
-    """Return the paths of the files with constants."""
-    return [
-        os.path.join(manifest.folder, *each.path.split("/")) for each in manifest.constants.files
-    ]
+def own_files(manifest: Manifest) -> list[str]:
+    """Return the paths of the files with constants and with tuning records."""
+    paths = [each.path for each in manifest.constants.files]
+    paths += manifest.tune_records
+    return [os.path.join(manifest.folder, *path.split("/")) for path in paths]
 
 
 def texts_of_current(path: str, record: str) -> list[tuple[list[str], list[str]]] | None:

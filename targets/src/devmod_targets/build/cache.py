@@ -90,9 +90,12 @@ def unpack_entry(data: bytes) -> tuple[Module, Outcome]:
     FormatError if it is damaged.
     """
     root = loads_own(data)
-    if root.kind != "bundle" or len(root.imports) != 2 or root.imports[1].kind != "const_loader":
+    if root.kind != "bundle" or root.imports[-1].kind != "const_loader":
         return root, Outcome()
-    module, constants = root.imports
+    *variants, constants = root.imports
+    module = variants[0]
+    if len(variants) > 1:
+        module = devmod.bundle(*variants)
     try:
         stored: Any = constants.get_global(_TEXTS)
         warnings, reports = json.loads(bytes(stored))

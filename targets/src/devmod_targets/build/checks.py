@@ -217,6 +217,8 @@ class Checks:
                     )
         for index, file in enumerate(manifest.constants.files):
             self._check_file(file.path, ("constants", "files", index))
+        for index, path in enumerate(manifest.tune_records):
+            self._check_file(path, ("tune_records", index))
 
     def _sections(self) -> list[tuple[KeyPath, Section]]:
         """Return all tables with settings."""
@@ -276,6 +278,7 @@ class Checks:
     def _check_output(self) -> None:
         manifest = self._manifest
         inputs = [each.path for each in manifest.constants.files]
+        inputs += manifest.tune_records
         for _, section in self._sections():
             inputs += [source.path for source in section.sources or ()]
         if os.path.isdir(self._path(manifest.output)):

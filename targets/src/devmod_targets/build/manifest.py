@@ -100,6 +100,8 @@ class Manifest(NamedTuple):
         The settings of `devmod.bundle` and `devmod.save`; `compress` is "" for none.
     strict
         Whether all kernels are compiled with the option ``--strict``.
+    tune_records
+        The files with tuning records for the bundle.
     """
 
     path: str
@@ -115,3 +117,4 @@ class Manifest(NamedTuple):
     with_sources: bool = False
     compress: str = ""
     strict: bool = False
+    tune_records: tuple[str, ...] = ()

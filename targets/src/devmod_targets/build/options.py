@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 from devmod import FunctionInfo, Interface, Local, load_metadata_from_json
 from devmod.errors import FormatError
 from devmod_targets._compilers import SUBGROUP_SIZES
+from devmod_targets._text import split_arguments
 from devmod_targets.build.tables import Table, check_path, describe
 
 Value = TypeVar("Value")
@@ -31,8 +32,10 @@ Value = TypeVar("Value")
 Define = str | int | float | bool
 #: Declared functions by name, each as JSON of a metadata file.
 Functions = tuple[tuple[str, str], ...]
-#: The threads of a block by function; "" is all functions.
-Blocks = tuple[tuple[str, tuple[int, ...]], ...]
+#: The threads of a block, or the grid, by function; "" is all functions. Texts are expressions.
+Blocks = tuple[tuple[str, tuple[int | str, ...]], ...]
+#: The values of constants.
+Tune = tuple[tuple[str, tuple[Define, ...]], ...]
 #: The default sizes of local memory: function ("" for the one with the parameter), parameter,
 #: bytes, and whether they are per thread.
 Locals = tuple[tuple[str, str, int, bool], ...]
@@ -344,40 +347,57 @@ def _read_by_function(
             yield "", value
 
 
-# -- block
+# -- block and grid
 
 
-_THREADS = "expected the threads of a block, an integer of 1 or more, or an array of up to three for x, y, z"
+_DIMS = "expected an integer of 1 or more, an expression, or an array of up to three of them for x, y, z"
 
 
 def _parse_blocks(texts: Sequence[str]) -> Any:
-    expected = "threads in x, y, z, such as 64, 16,16 or blur=16,16"
+    expected = "threads in x, y, z, such as 64, 16,16, blur=16,16 or BLOCK"
     return _parse_by_function("--block", texts, _parse_dims, expected)
 
 
-def _parse_dims(text: str) -> tuple[int, ...] | None:
-    """Return the threads in a text of the command line; None for an invalid text."""
-    try:
-        dims = tuple(int(number) for number in text.split(","))
-    except ValueError:
-        return None
-    return dims if len(dims) <= 3 and min(dims) >= 1 else None
+def _parse_grids(texts: Sequence[str]) -> Any:
+    expected = "blocks in x, y, z, such as 'ceildiv(n, BLOCK)' or blur='n,m'"
+    return _parse_by_function("--grid", texts, _parse_dims, expected)
+
+
+def _parse_dims(text: str) -> tuple[int | str, ...] | None:
+    """Return the numbers and the expressions in a text of the command line; None for an invalid
+    text.
+    """
+    dims: list[int | str] = []
+    for part in split_arguments(f"{text})") or ():
+        value: int | str = part
+        if part.isascii() and part.lstrip("+-").isdigit():
+            value = int(part)
+        if not value or (isinstance(value, int) and value < 1):
+            return None
+        dims.append(value)
+    return tuple(dims) if 1 <= len(dims) <= 3 else None
 
 
 def _read_blocks(table: Table, key: str) -> Blocks:
     return tuple(_read_by_function(table, key, _read_dims))
 
 
-def _read_dims(table: Table, value: object, *keys: str) -> tuple[int, ...] | None:
-    """Return the threads of a block; None after a mistake."""
-    numbers = value if isinstance(value, list) else [value]
-    if 1 <= len(numbers) <= 3 and all(type(each) is int and 1 <= each < 2**31 for each in numbers):
-        return tuple(numbers)
+def _read_dims(table: Table, value: object, *keys: str) -> tuple[int | str, ...] | None:
+    """Return the numbers and the expressions of a block or a grid; None after a mistake."""
+    parts = value if isinstance(value, list) else [value]
+    if 1 <= len(parts) <= 3 and all(map(_is_dim, parts)):
+        return tuple(parts)
     shown = describe(value)
     if isinstance(value, list) and len(value) <= 8 and all(type(each) is int for each in value):
         shown = json.dumps(value)
-    table.add(f"{_THREADS}, got {shown}", *keys)
+    table.add(f"{_DIMS}, got {shown}", *keys)
     return None
+
+
+def _is_dim(value: object) -> bool:
+    if isinstance(value, str):
+        return bool(value.strip())
+    return type(value) is int and 1 <= value < 2**31
 
 
 def _by_function_argument(pairs: Iterable[tuple[str, Any]]) -> Any:
@@ -537,6 +557,61 @@ def _read_subgroup(table: Table, key: str) -> int:
     return 0
 
 
+# -- tune
+
+
+_CONSTANT = r"(?a)[A-Za-z_]\w*"
+
+
+def _parse_tune(texts: Sequence[str]) -> dict[str, tuple[Define, ...]] | None:
+    result: dict[str, tuple[Define, ...]] = {}
+    for text in texts:
+        name, _, values = text.partition("=")
+        if not re.fullmatch(_CONSTANT, name) or not values or name in result:
+            raise ValueError(
+                f"--tune {text}: expected a constant and its values, such as BLOCK=64,128"
+            )
+        result[name] = tuple(map(_constant, values.split(",")))
+    return result or None
+
+
+def _constant(text: str) -> Define:
+    """Return the number, the boolean or the text of the command line."""
+    if text in ("true", "false"):
+        return text == "true"
+    for type_ in (int, float):
+        try:
+            return type_(text)
+        except ValueError:
+            pass
+    return text
+
+
+def _read_tune(table: Table, key: str) -> Tune:
+    result: list[tuple[str, tuple[Define, ...]]] = []
+    expected = "a table of constants, such as { BLOCK = [64, 128] }"
+    for name, values in (table.typed(key, dict, expected) or {}).items():
+        if not re.fullmatch(_CONSTANT, name):
+            table.add("expected the name of a constant, such as BLOCK", key, name)
+        elif not isinstance(values, list) or not values:
+            table.add(
+                f"expected an array of values, such as [64, 128], got {describe(values)}", key, name
+            )
+        elif not all(isinstance(each, (bool, int, float, str)) for each in values):
+            table.add("expected an array of numbers, booleans or strings", key, name)
+        else:
+            result.append((name, tuple(values)))
+    return tuple(result)
+
+
+def _read_constraints(table: Table, key: str) -> tuple[str, ...]:
+    return table.strings(key, '["BLOCK * TILE <= 512"]') or ()
+
+
+def _read_sizes(table: Table, key: str) -> tuple[str, ...]:
+    return table.strings(key, '["n"]') or ()
+
+
 # -- The record.
 
 
@@ -650,13 +725,15 @@ class CompileOptions:
     block: Blocks = field(
         default=(),
         metadata=Option(
-            "The default block of threads, for calls that give none. Without FUNCTION, of all functions.",
-            "The default block of threads of a call: an integer, or up to three for x, y, z; or a table of function to these.",
+            "The default block of threads, for calls that give none. Without FUNCTION, of all functions. Of a "
+            "tuned function also expressions of its constants, such as BLOCK.",
+            "The default block of threads of a call: an integer, or up to three for x, y, z; or a table of function to these. Of a tuned "
+            "function also expressions of its constants.",
             ("--block",),
             "[FUNCTION=]X[,Y[,Z]]",
             multiple=True,
             parse=_parse_blocks,
-            schema=_by_function({"$ref": "#/$defs/threads"}),
+            schema=_by_function({"$ref": "#/$defs/dims"}),
             read=_read_blocks,
             argument=_by_function_argument,
             keyed_by="function",
@@ -723,6 +800,71 @@ class CompileOptions:
             int,
             schema={"enum": list(SUBGROUP_SIZES)},
             read=_read_subgroup,
+        ).as_metadata(),
+    )
+    tune: Tune = field(
+        default=(),
+        metadata=Option(
+            "A constant of the source and its values. The functions have a variant for each combination; the first is the default.",
+            "The constants of tuned functions, each with its values: { BLOCK = [64, 128] }. There is a variant for each combination.",
+            ("--tune",),
+            "NAME=VALUE,...",
+            multiple=True,
+            parse=_parse_tune,
+            schema={
+                "type": "object",
+                "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"},
+                "additionalProperties": {
+                    "type": "array",
+                    "minItems": 1,
+                    "items": {"type": ["string", "number", "boolean"]},
+                },
+            },
+            read=_read_tune,
+            argument=lambda value: dict(value) or None,
+        ).as_metadata(),
+    )
+    constraints: tuple[str, ...] = field(
+        default=(),
+        metadata=Option(
+            "A comparison of constants that each variant meets, as in --constraint 'BLOCK * TILE <= 512'.",
+            'Comparisons of constants that each variant meets, such as ["BLOCK * TILE <= 512"].',
+            ("--constraint",),
+            "COMPARISON",
+            multiple=True,
+            schema=_STRINGS,
+            read=_read_constraints,
+            argument=_same,
+        ).as_metadata(),
+    )
+    sizes: tuple[str, ...] = field(
+        default=(),
+        metadata=Option(
+            "An integer argument that decides which variant is the best.",
+            "The integer arguments that decide which variant is the best.",
+            ("--size",),
+            "ARGUMENT",
+            multiple=True,
+            schema=_STRINGS,
+            read=_read_sizes,
+            argument=_same,
+        ).as_metadata(),
+    )
+    grid: Blocks = field(
+        default=(),
+        metadata=Option(
+            "The grid of the calls of a tuned function, which then give none: expressions of constants and arguments. Without "
+            "FUNCTION, of all functions.",
+            'The grid of the calls of a tuned function, such as "ceildiv(n, BLOCK)", or up to three expressions; or a table of function to '
+            "these.",
+            ("--grid",),
+            "[FUNCTION=]X[,Y[,Z]]",
+            multiple=True,
+            parse=_parse_grids,
+            schema=_by_function({"$ref": "#/$defs/dims"}),
+            read=_read_blocks,
+            argument=_by_function_argument,
+            keyed_by="function",
         ).as_metadata(),
     )
 

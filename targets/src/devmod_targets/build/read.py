@@ -75,6 +75,7 @@ def manifest_of(document: Document) -> Manifest:
         with_sources=table.boolean("with_sources"),
         compress=_compress(table),
         strict=table.boolean("strict"),
+        tune_records=_tune_records(table),
     )
     table.check_keys(_HINTS)
     if not manifest.kernels and not manifest.constants.files and not document.problems:
@@ -123,6 +124,11 @@ def _compress(table: Table) -> str:
         return value or ""
     table.add(f'expected "zstd", or "zstd:19" for another level, got {describe(value)}', "compress")
     return ""
+
+
+def _tune_records(table: Table) -> tuple[str, ...]:
+    paths = table.strings("tune_records", '["records.json"]') or ()
+    return tuple(check_path(table, each, "tune_records", at) for at, each in enumerate(paths))
 
 
 def _constants(table: Table) -> Constants:

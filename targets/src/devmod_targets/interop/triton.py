@@ -15,9 +15,9 @@ from typing import Any
 import devmod
 from devmod import Target
 from devmod.backend import COOPERATIVE_TAG, PROGRAMMATIC_TAG, create_own
-from devmod.errors import ArgumentError, FormatError, list_names
+from devmod.errors import ArgumentError, CompileError, FormatError, list_names
 from devmod_readers.nvidia import KernelEntry, read_cubin, read_ptx
-from devmod_targets.authoring import Payload
+from devmod_targets.authoring import CompileRequest, Payload
 from devmod_targets.triton.signature import Slot, expand_signature
 
 __all__ = ["compile", "load"]
@@ -72,6 +72,8 @@ def compile(  # noqa: A001 - what it does
     targets: str | Target | Iterable[str | Target],
     *,
     constants: Mapping[str, Any] | None = None,
+    grid: int | str | Sequence[int | str] | None = None,
+    sizes: Sequence[str] = (),
     **options: Any,
 ) -> devmod.Module:
     """Compile a JIT function with Triton, and return its module. No driver is needed.
@@ -79,8 +81,8 @@ def compile(  # noqa: A001 - what it does
     Parameters
     ----------
     function
-        A function with ``@triton.jit``. Of one with ``@triton.autotune``, the configurations are
-        not used.
+        A function with ``@triton.jit``. The configurations of ``@triton.autotune`` are its
+        variants, unless `constants` or `options` set one of their constants.
     signature
         The types of the arguments by name, in Triton's notation: ``{"x": "*fp32", "n": "i32"}``.
         ``"*fp32:16"`` promises a multiple of 16, and ``"i32:1"`` the value 1, without which the
@@ -91,6 +93,12 @@ def compile(  # noqa: A001 - what it does
     constants
         The values of the arguments that are ``tl.constexpr``, and of others that are the same in
         each call.
+    grid
+        The grid of the calls of an autotuned function, which then give none, as for
+        `devmod.compile`: ``"ceildiv(n, BLOCK)"``.
+    sizes
+        The integer arguments that decide which variant is the best. Default: those of the
+        autotuner's ``key``.
     options
         Triton's options, such as ``num_warps=8``, ``num_stages=3`` or ``num_ctas=2``.
 
@@ -118,17 +126,45 @@ def compile(  # noqa: A001 - what it does
     ... )  # doctest: +SKIP
     >>> module["add"](x, y, out, n, grid=(n + 255) // 256)  # doctest: +SKIP
     """
-    from devmod_targets.triton.kernels import compile_kernel, payload_format
+    from devmod_targets.compilation import with_grid
+    from devmod_targets.triton.kernels import compile_kernel, configurations_of, payload_format
+    from devmod_targets.tuning import TRITON_OPTIONS, join_variants
+
+    given = {**(constants or {}), **options}
+
+    def payload(target: Target, values: Mapping[str, Any]) -> Payload:
+        own = dict(constants or {})
+        own_options = dict(options)
+        for name, value in values.items():
+            if name in TRITON_OPTIONS:
+                own_options[name] = value
+            else:
+                own[name] = value
+        fmt = payload_format(target)
+        result = payload_of(compile_kernel(function, signature, own, own_options, target), fmt)
+        if grid is None:
+            return result
+        return result.replace(fmap=with_grid(result.fmap, grid))
+
+    def payloads(target: Target) -> list[Payload]:
+        variants, keys = configurations_of(function, target.kind)
+        if not variants or not given.keys().isdisjoint(variants[0]):
+            if grid is not None or sizes:
+                raise CompileError(
+                    "grid= and sizes= are for a function with variants: those of @triton.autotune, whose constants the call does not give",
+                    kind=target.kind,
+                )
+            return [payload(target, {})]
+        request = CompileRequest("", target, language="Triton", others={"sizes": sizes})
+        return join_variants(request, lambda values: payload(target, values), variants, keys)
 
     several = [targets] if isinstance(targets, (str, Target)) else list(targets)
-    modules = []
+    modules: list[devmod.Module] = []
     for target in several:
         if isinstance(target, str):
             target = Target.parse(target)
         for variant in target.variants():
-            fmt = payload_format(variant)
-            kernel = compile_kernel(function, signature, constants or {}, options, variant)
-            modules.append(_module_of(payload_of(kernel, fmt)))
+            modules += map(_module_of, payloads(variant))
     if len(modules) == 1:
         return modules[0]
     return devmod.bundle(*modules)

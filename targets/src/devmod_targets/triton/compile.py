@@ -26,7 +26,12 @@ from devmod.errors import describe_error, list_names
 from devmod_targets._text import split_arguments
 from devmod_targets.authoring import CompileRequest, Payload
 from devmod_targets.interop.triton import payload_of
-from devmod_targets.triton.kernels import compile_kernel, import_triton, payload_format
+from devmod_targets.triton.kernels import (
+    compile_kernel,
+    configurations_of,
+    import_triton,
+    payload_format,
+)
 
 _EXPRESSION = re.compile(r"(?:([^\s=()]+)\s*=\s*)?([A-Za-z_]\w*)\s*\((.*\))", re.DOTALL)
 _OPTION = re.compile(r"([a-z]\w*)=([\w.+-]+)")
@@ -57,28 +62,11 @@ def compile(request: CompileRequest, _: Callable[[CompileRequest], Payload]) -> 
         The request has no or several functions, the file raises an exception, or Triton refuses the
         function.
     """
-    if not request.folder:
-        raise request.error(
-            "a Triton source is a file, which Triton reads: pass its pathlib.Path. For a function: "
-            "devmod.interop.triton.compile(function, …)"
-        )
-    if len(request.name_expressions) != 1:
-        raise request.error(
-            f"a Triton source is compiled for one function, with the types of its arguments: {_EXAMPLE}; got "
-            f"{list_names(request.name_expressions) or 'none'}"
-        )
     key, name, signature = _read_expression(request)
     options = dict(_read_option(request, option) for option in request.options)
     fmt = payload_format(request.target)
-    # Before the file does, whose error names no package to install.
-    import_triton(request.target.kind)
     with _executed(request) as (module, files):
-        function = getattr(module, name, None)
-        if function is None:
-            found = [each for each, value in vars(module).items() if hasattr(value, "arg_names")]
-            raise request.error(
-                f"{request.name} has no function {name!r}; its Triton functions are {list_names(found) or 'none'}"
-            )
+        function = _function(request, module, name)
         names = getattr(function, "arg_names", signature)
         constants = {
             each: _constant(text, request.target.kind)
@@ -101,10 +89,44 @@ def compile(request: CompileRequest, _: Callable[[CompileRequest], Payload]) -> 
     return payload.replace(fmap=fmap, origin=origin, files=read)
 
 
+def configurations(request: CompileRequest) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    """Return the `configurations_of` the function of a request; none if the request sets one of
+    their constants.
+    """
+    name = _read_expression(request)[1]
+    with _executed(request) as (module, _):
+        function = _function(request, module, name)
+        variants, sizes = configurations_of(function, request.target.kind)
+    given = {*request.defines, *(each.partition("=")[0] for each in request.options)}
+    if variants and given.intersection(variants[0]):
+        return [], ()
+    return variants, sizes
+
+
+def _function(request: CompileRequest, module: ModuleType, name: str) -> Any:
+    function = getattr(module, name, None)
+    if function is None:
+        found = [each for each, value in vars(module).items() if hasattr(value, "arg_names")]
+        raise request.error(
+            f"{request.name} has no function {name!r}; its Triton functions are {list_names(found) or 'none'}"
+        )
+    return function
+
+
 def _read_expression(request: CompileRequest) -> tuple[str, str, dict[str, Any]]:
     """Return the key of the function ("" for its name), its name, and the types of its
     arguments.
     """
+    if not request.folder:
+        raise request.error(
+            "a Triton source is a file, which Triton reads: pass its pathlib.Path. For a function: "
+            "devmod.interop.triton.compile(function, …)"
+        )
+    if len(request.name_expressions) != 1:
+        raise request.error(
+            f"a Triton source is compiled for one function, with the types of its arguments: {_EXAMPLE}; got "
+            f"{list_names(request.name_expressions) or 'none'}"
+        )
     text = request.name_expressions[0]
     match = _EXPRESSION.fullmatch(text.strip())
     if match:
@@ -171,6 +193,8 @@ def _executed(request: CompileRequest) -> Iterator[tuple[ModuleType, Callable[[]
 
     At the end these modules are forgotten: the next file may have others of the same names.
     """
+    # Before the file does, whose error names no package to install.
+    import_triton(request.target.kind)
     path = os.path.join(request.folder, request.name)
     module = ModuleType(request.name.partition(".")[0])
     module.__file__ = path

@@ -62,7 +62,7 @@ def compile_kernel(
     Parameters
     ----------
     function
-        The JIT function, or an autotuner around it, whose configurations are not used.
+        The JIT function, or an autotuner around it, whose `configurations_of` are variants.
     signature
         The types of the arguments by name, such as "*fp32", "i32" or "*fp32:16". A tuple has a
         tuple of types.
@@ -167,6 +167,55 @@ def _jit_function(function: Any, kind: str) -> Any:
     raise CompileError(
         f"expected a function with @triton.jit, got {type(function).__name__}", kind=kind
     )
+
+
+def configurations_of(function: Any, kind: str) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    """Return the constants of each configuration of ``@triton.autotune``, with the options that
+    they are for, and the names of the arguments that decide among them. Without an autotuner there
+    are none.
+
+    Raises
+    ------
+    CompileError
+        A configuration has a function that its launch calls, or other constants than the first.
+    """
+    tuner = function
+    while tuner is not None and not hasattr(tuner, "configs"):
+        tuner = getattr(tuner, "fn", None)
+    if tuner is None:
+        return [], ()
+
+    name = str(_jit_function(function, kind).__name__)
+    options = ["num_warps", "num_stages"]
+    if any(getattr(each, "num_ctas", 1) != 1 for each in tuner.configs):
+        options.append("num_ctas")
+    if any(getattr(each, "maxnreg", None) is not None for each in tuner.configs):
+        options.append("maxnreg")
+    result: list[dict[str, Any]] = []
+    for config in tuner.configs:
+        for field in ("pre_hook", "ir_override"):
+            value = getattr(config, field, None)
+            if value is not None:
+                shown = getattr(value, "__name__", value)
+                raise CompileError(
+                    f"the configuration {config} of the Triton function {name!r} has the {field} {shown!r}, which a file of kernels cannot "
+                    "have. Remove it, or set the constants",
+                    kind=kind,
+                    function=name,
+                )
+        constants = dict(config.kwargs)
+        for option in options:
+            constants[option] = getattr(config, option)
+        if result and constants.keys() != result[0].keys():
+            raise CompileError(
+                f"the configurations of the Triton function {name!r} have different constants: {list_names(result[0])}, and "
+                f"{list_names(constants)}",
+                kind=kind,
+                function=name,
+            )
+        if constants not in result:
+            result.append(constants)
+    return result, tuple(map(str, tuner.keys))
 
 
 def _processor(target: Target) -> tuple[str, int | str, int]:
