@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from devmod._arrays.elements import dtype_name_of as dtype_name_of
     from devmod._arrays.host_array import HostArray as HostArray
     from devmod._files.bundle_file import loads_own as loads_own
+    from devmod._files.tuning_files import add_tuning_records as add_tuning_records
+    from devmod._files.tuning_files import check_unsigned as check_unsigned
+    from devmod._files.tuning_files import read_tuning_file as read_tuning_file
+    from devmod._files.tuning_files import write_tuning_file as write_tuning_file
     from devmod._formats.blobs import COMPRESS_LEVELS as COMPRESS_LEVELS
     from devmod._formats.index import HEADER as HEADER
     from devmod._formats.msgpack import Reader as Reader
@@ -86,6 +90,7 @@ if TYPE_CHECKING:
     from devmod._values.param import members_by_value as members_by_value
     from devmod._values.pipeline_constants import PipelineConstant as PipelineConstant
     from devmod._values.pipeline_constants import constants_of as constants_of
+    from devmod._values.records import join_records as join_records
     from devmod._values.requirements import TUNED as TUNED
     from devmod._values.requirements import Capabilities as Capabilities
     from devmod._values.requirements import Requirements as Requirements
@@ -117,6 +122,7 @@ _NAMES = {
     "_arrays.host_array": "HostArray",
     "_formats.blobs": "COMPRESS_LEVELS",
     "_files.bundle_file": "loads_own",
+    "_files.tuning_files": "add_tuning_records check_unsigned read_tuning_file write_tuning_file",
     "_formats.index": "HEADER",
     "_formats.msgpack": "Reader",
     "_formats.raw": "function_to_json read_payload",
@@ -152,6 +158,7 @@ _NAMES = {
     "_values.limits": "LIMITS",
     "_values.param": "LAUNCH_KEYWORDS MAX_EXPRESSION expression_text members_by_value",
     "_values.pipeline_constants": "PipelineConstant constants_of",
+    "_values.records": "join_records",
     "_values.requirements": "TUNED Capabilities Requirements device_of_call fits requirements",
     "_values.tags": (
         "COOPERATIVE_TAG DYNAMIC_SHARED_MEMORY GRID_TAGS PROGRAMMATIC_TAG REQUIRED_BLOCK_TAG WRITE_ACCESS_TAG tag_problem value_tags"

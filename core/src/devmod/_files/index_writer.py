@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections import Counter
 from itertools import accumulate
 
-from devmod._formats.index import ALIGN, aligned
+from devmod._formats.index import ALIGN, TUNING, aligned
 from devmod._formats.wire import array_header, map_header, packer
 from devmod._util.digest import sha256_of
 
@@ -79,6 +79,8 @@ class IndexWriter:
         The kind, the format and the variant of each module by its number.
     calls
         What the candidates of functions have in common.
+    tuning
+        The section of tuning records.
     """
 
     def __init__(
@@ -88,7 +90,9 @@ class IndexWriter:
         first_part: int,
         claims: Sequence[tuple[str, str, str]],
         calls: Mapping[str, object],
+        tuning: bytes = b"",
     ) -> None:
+        self._tuning = tuning
         self._records = records
         self._first_source = len(order.modules)
         self._first_part = first_part
@@ -104,7 +108,7 @@ class IndexWriter:
         self._finish_pages(calls)
 
     def pack(self) -> tuple[bytes, list[bytes], int]:
-        """Return the head, the pages, and the size of the bytes behind them."""
+        """Return the head, the pages, and the size of the bytes behind them without the section."""
         rows: list[list[object]] = []
         pages: list[bytes] = []
         before = b""
@@ -127,6 +131,8 @@ class IndexWriter:
         if self._roots != self._candidates:
             head["roots"] = self._roots
         head["pages"] = rows
+        if self._tuning:
+            head["sections"] = [[TUNING, len(self._tuning), sha256_of(self._tuning)]]
         return self._pack(head, _SUBJECT), pages, total
 
     # -- the pages

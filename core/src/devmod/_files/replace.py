@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from devmod._files.bundle_file import dumps, loads_own
 from devmod._modules.bundle import BundleModule
 from devmod._modules.const_loader import KIND, ConstLoaderModule, as_constant, items_of
-from devmod._modules.module import LibraryModule, Module, ordered, walk
+from devmod._modules.module import LibraryModule, Module, copy_records, ordered, walk
 from devmod._modules.stored import StoredModule
 from devmod._values.info import Interface
 from devmod.errors import ArgumentError, did_you_mean, list_names
@@ -177,5 +177,5 @@ def _copy(module: Module) -> Module:
     if isinstance(module, BundleModule):
         node = BundleModule((), module._prefer)
         node.find_agreement = module.find_agreement
-        return node
-    return LibraryModule()
+        return copy_records(module, node)
+    return copy_records(module, LibraryModule())

@@ -15,6 +15,7 @@ from devmod._files.order import Order
 from devmod._formats import index as _index
 from devmod._formats.index import NO_DIGEST, Unpacking
 from devmod._formats.pages import Index, data_parts
+from devmod._formats.tuning import pack_records
 from devmod._formats.wire import pack, packer, payload_offset, share_shaders
 from devmod._modules.module import LibraryModule, Module, holds_candidates, ordered
 from devmod._modules.payload import PayloadModule
@@ -167,7 +168,10 @@ class Plan:
 
         functions = order.counts()
         calls = _calls_of(module, roots, functions)
-        self._writer = IndexWriter(order, self._records, self._first_part, self._claims, calls)
+        self._tuning = pack_records(module.tuning_records)
+        self._writer = IndexWriter(
+            order, self._records, self._first_part, self._claims, calls, self._tuning
+        )
         head, pages, size = self._index = self._writer.pack()
         sizes = [len(head), *map(len, pages)]
         if max(sizes) > _index.MAX_INDEX:
@@ -177,6 +181,8 @@ class Plan:
         self._start = _index.aligned(_index.HEADER + sum(sizes))
         #: The size of the whole file.
         self.size = self._start + size
+        if self._tuning:
+            self.size = _index.aligned(self.size) + len(self._tuning)
         self._check_index(order, functions)
 
     def _add_modules(self, order: Order, forms: dict[int, ConstantForm]) -> None:
@@ -273,6 +279,8 @@ class Plan:
                 held = 0
                 if size >= _SMALL:
                     file.writelines(self._pieces(parts))
+        if self._tuning:
+            pending += (bytes(-end % _index.ALIGN), self._tuning)
         file.write(b"".join(pending))
 
     def _parts_of(self, parts: Parts) -> Iterable[Binary]:

@@ -24,6 +24,8 @@ class StoredBundle(BundleModule):
         del self.__dict__["_devmod_imports"]
         self.tree = tree
         self.find_agreement = tree.agreement
+        # also without records: a look at the imports would read the whole index
+        self.__dict__["_devmod_tuning"] = tree.records
 
     @property
     def imports(self) -> tuple[Module, ...]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from devmod._formats.pages import Claim, Index, ReadParts
     from devmod._formats.trust import FileHead
     from devmod._modules.agreement import Agreement
+    from devmod._modules.module import TuningRecords
     from devmod._values.origin import Origin
 
 
@@ -29,6 +30,10 @@ class Tree:
         self._prefer = prefer
         self._made = Once()
         self._read = index.read  # the modules do not refer to the index
+        #: The value of `_devmod_tuning` of each module.
+        self.records: TuningRecords = ()
+        if index.has_tuning_records:
+            self.records = index.tuning_records
 
     def module(self, number: int) -> Module:
         """Return a module with its imports. All threads get the same one."""
@@ -63,7 +68,9 @@ class Tree:
             # few files have nodes, and opening one should cost little
             from devmod._modules.bundle import BundleModule
 
-            return BundleModule(self._imports_of(entry), self._prefer)
+            node = BundleModule(self._imports_of(entry), self._prefer)
+            self._add_records(node)
+            return node
         imports = self._imports_of(entry)
         module: Module = LibraryModule()
         if entry.offset is not None:
@@ -80,7 +87,12 @@ class Tree:
             )
         if imports:
             module.__dict__["_devmod_imports"] = imports
+        self._add_records(module)
         return module
+
+    def _add_records(self, module: Module) -> None:
+        if self.records:
+            module.__dict__["_devmod_tuning"] = self.records
 
     def _checked(self, number: int) -> tuple[Entry, tuple[Module, ...]]:
         """Return the entry of a module and its imports, after a check of the tree below it."""
@@ -97,7 +109,7 @@ class Tree:
 
     def _find(self, number: int, claim: Claim) -> FoundModule:
         index = self.index
-        return FoundModule(
+        module = FoundModule(
             claim,
             lambda: self._checked(number),
             self._read,
@@ -106,6 +118,8 @@ class Tree:
             find=index.entry,
             head=self._head,
         )
+        self._add_records(module)
+        return module
 
 
 class FoundModule(StoredModule):

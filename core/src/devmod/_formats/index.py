@@ -42,6 +42,8 @@ MAX_INDEX = 64 << 20
 MAX_SHIFT = ALIGN - 1
 #: The kind of the modules that have parts.
 CONSTANTS = "const_loader"
+#: The name of the section of tuning records (`devmod._formats.tuning`).
+TUNING = "tuning"
 #: What an entry is, as messages say it.
 MODULE = "module"
 SOURCES = "sources"
@@ -150,7 +152,7 @@ class Unpacking:
 #                          their bytes, the SHA-256 of the page; and of pages with names: how many
 #                          bytes the first name has of the name before, and its further bytes
 #              sections    array of arrays: a name, a size and a SHA-256, of bytes behind those of
-#                          the records. None is known
+#                          the records. `devmod._formats.tuning` reads "tuning"
 #   …        the pages, each one msgpack map:
 #              modules  array of maps, the records; records are numbered through all pages:
 #                kind, format, variant  str; "bundle" and "_lib" are nodes without bytes

@@ -15,6 +15,7 @@ from devmod._formats.index import (
     MODULE,
     PART,
     SOURCES,
+    TUNING,
     Entry,
     aligned,
     check_tree,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod._values.origin import Origin
+    from devmod._values.records import TuningRecord
 
     #: The size of each part, its SHA-256, by which a source may take it from a cache, and the
     #: number of bytes between it and the next part.
@@ -177,9 +179,12 @@ class Index:
                 f"{place} is cut short: {size} bytes, and its index alone takes {self.start}"
             )
         total = self.start + last.end
-        for length in fields.get("sections", ()):
+        #: The places of the sections by their names.
+        self._sections: dict[str, Place] = {}
+        for name, (length, digest) in fields.get("sections", {}).items():
             if length:
                 total = aligned(total) + length
+            self._sections[name] = (total - length, length, digest)
         #: Reads pages and records.
         self.read = _checked(read, place, self.end, total)
         if 0 <= size != total:
@@ -309,7 +314,32 @@ class Index:
             return self._in_order(entries)
         return self._roots
 
+    def tuning_records(self) -> tuple[TuningRecord, ...]:
+        """Return the tuning records of the file, which the first call reads."""
+        return self._once.get("tuning", self._read_tuning)
+
+    @property
+    def has_tuning_records(self) -> bool:
+        """Whether the file has tuning records. It reads none."""
+        return TUNING in self._sections
+
     # -- inside
+
+    def _read_tuning(self) -> tuple[TuningRecord, ...]:
+        # few files have tuning records, and opening one should cost little
+        from devmod._formats.tuning import MAX_SIZE, unpack_records
+
+        place = self._sections[TUNING]
+        if place[1] > MAX_SIZE:
+            raise FormatError(
+                f"the tuning records of {self.place} take {place[1]} bytes; the limit is {MAX_SIZE}"
+            )
+        data = bytes(self.read([place])[0])
+        if sha256_of(data) != place[2]:
+            raise FormatError(
+                f"{self.place} is damaged: the SHA-256 of its tuning records is not the one in its head. Get the file again"
+            )
+        return unpack_records(data, self.place)
 
     def _read_head(self, head: memoryview) -> dict[str, Any]:
         reader = Reader(bytes(head), self._subject)
@@ -664,20 +694,20 @@ def _read_variants(reader: Reader) -> list[tuple[str, ...]]:
     return variants
 
 
-def _read_sections(reader: Reader) -> list[int]:
-    """Read the sections behind the records, and return their sizes. No name is known."""
-    sizes: list[int] = []
-    names: set[str] = set()
+def _read_sections(reader: Reader) -> dict[str, tuple[int, bytes]]:
+    """Read the names of the sections behind the records, with their sizes and digests."""
+    sections: dict[str, tuple[int, bytes]] = {}
     for _ in range(reader.read_array()):
         start = reader.at
         if reader.read_array() != 3:
             raise reader.error("expected an array of a name, a size and a SHA-256", start)
-        names.add(reader.read_key(names))
-        sizes.append(_index.read_size(reader))
-        digest = reader.read_bin()
+        name = reader.read_key(sections)
+        size = _index.read_size(reader)
+        digest = bytes(reader.read_bin())
         if len(digest) != 32:
             raise reader.error(f"a SHA-256 of {len(digest)} bytes", start)
-    return sizes
+        sections[name] = (size, digest)
+    return sections
 
 
 def _read_pages(reader: Reader) -> list[Page]:

@@ -17,15 +17,19 @@ from devmod.errors import DevmodError, FormatError, FunctionNotFoundError, funct
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from os import PathLike
-    from typing import Any
+    from typing import Any, TypeVar
 
     from devmod import Device, Function
     from devmod._arrays.array import Array
     from devmod._values.info import FunctionInfo
     from devmod._values.origin import Origin
+    from devmod._values.records import TuningRecord
 
+    #: Records, or a function that reads them.
+    TuningRecords = Sequence[TuningRecord] | Callable[[], Sequence[TuningRecord]]
+    AnyModule = TypeVar("AnyModule", bound="Module")
 
 #: The bits of `Module.property_mask`, TVM's `ffi::Module::ModulePropertyMask`.
 BINARY_SERIALIZABLE = 1
@@ -127,6 +131,30 @@ class Module(ProcessLocal, ABC):
         if cls.save_to_bytes is Module.save_to_bytes and cls.wire_parts is Module.wire_parts:
             return RUNNABLE
         return RUNNABLE | BINARY_SERIALIZABLE
+
+    @property
+    def tuning_records(self) -> tuple[TuningRecord, ...]:
+        """What devices took for the variants of tuned functions: the records of the file, or else
+        those of the imports together. Assign others for `save` to write.
+        """
+        from devmod._values.records import join_records
+
+        sources: dict[int, TuningRecords] = {}
+        for module in walk(self, enter=lambda each: "_devmod_tuning" not in each.__dict__):
+            own = module.__dict__.get("_devmod_tuning", ())
+            sources[id(own)] = own
+        records: list[TuningRecord] = []
+        for own in sources.values():
+            if callable(own):
+                own = own()
+            records += own
+        return join_records(records)
+
+    @tuning_records.setter
+    def tuning_records(self, records: Iterable[TuningRecord]) -> None:
+        from devmod._values.records import join_records
+
+        self.__dict__["_devmod_tuning"] = join_records(records)
 
     # -- the tree
 
@@ -309,6 +337,13 @@ class Module(ProcessLocal, ABC):
             shown += ", …"
         text = escape_line(f"<{type(self).__name__} {'/'.join(kind)}: {shown or 'no functions'}>")
         return shorten(text)
+
+
+def copy_records(module: Module, other: AnyModule) -> AnyModule:
+    """Give another module the tuning records of a module, which are not read, and return it."""
+    if "_devmod_tuning" in module.__dict__:
+        other.__dict__["_devmod_tuning"] = module.__dict__["_devmod_tuning"]
+    return other
 
 
 def get_global(module: Module, name: str, device: Device | None, options: dict[str, Any]) -> Array:

@@ -7,7 +7,7 @@ parser of module bytes is imported at its first use.
 
 from __future__ import annotations
 
-from devmod._modules.module import Module, branches_of, get_global, owner_of
+from devmod._modules.module import Module, branches_of, copy_records, get_global, owner_of
 from devmod.errors import FormatError, function_not_found, list_names
 
 TYPE_CHECKING = False
@@ -79,7 +79,7 @@ class StoredModule(Module):
 
     def copy(self) -> StoredModule:
         """Return a module of the same bytes without imports. Nothing of it is loaded."""
-        return StoredModule(
+        module = StoredModule(
             self.entry,
             self._read,
             self.place,
@@ -87,6 +87,7 @@ class StoredModule(Module):
             find=self._find,
             head=self._head,
         )
+        return copy_records(self, module)
 
     # -- properties
 
@@ -458,7 +459,7 @@ class StoredModule(Module):
         else:
             module = load_stored(self.kind, self._stored)
         module.__dict__["_devmod_origin"] = self._devmod_origin
-        return module
+        return copy_records(self, module)
 
     def _load_shared(self) -> Module:
         """Load the real module of bytes with repeats: equal shaders are one object, if its

@@ -1,0 +1,109 @@
+"""Files of tuning records: JSON, which people exchange and a manifest names, and ``.devmod`` files,
+which get records without a change of their payloads.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from devmod._files.bundle_file import load, save
+from devmod._util.atomic import replacing
+from devmod._util.regular_files import file_name, open_regular
+from devmod._values.records import join_records, read_records, write_records
+from devmod.errors import FormatError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
+
+    from devmod._values.records import TuningRecord
+
+#: The limit on a file of JSON in bytes.
+MAX_JSON = 64 << 20
+
+
+def read_tuning_file(
+    path: str | os.PathLike[str],
+    convert: Callable[[Any], Sequence[TuningRecord]] | None = None,
+) -> tuple[TuningRecord, ...]:
+    """Read the records in a JSON file.
+
+    Parameters
+    ----------
+    path
+        The file, as `write_tuning_file` or another tool writes it.
+    convert
+        Returns the records of another tool's value. None: only devmod's own files are accepted.
+
+    Raises
+    ------
+    FormatError
+        The file is not of this form; the message names the file.
+    OSError
+        The file cannot be read.
+    """
+    name = repr(file_name(path))
+    with open_regular(path) as file:
+        data = file.read(MAX_JSON + 1)
+    if len(data) > MAX_JSON:
+        raise FormatError(f"{name} has more than {MAX_JSON} bytes, the limit of tuning records")
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{name} is not JSON: {error}") from None
+    if convert is not None and not (isinstance(value, dict) and "devmod_tuning" in value):
+        return join_records(convert(value))
+    return read_records(value, name)
+
+
+def write_tuning_file(path: str | os.PathLike[str], records: Iterable[TuningRecord]) -> None:
+    """Write records into a JSON file, each in one line. The file is complete or unchanged."""
+    value = write_records(join_records(records))
+    lines = [json.dumps(each) for each in value.pop("records")]
+    head = json.dumps(value)[:-1]
+    text = f'{head}, "records": [\n' + ",\n".join(lines) + "\n]}\n"
+    with replacing(path) as file:
+        file.write(text.encode())
+
+
+def add_tuning_records(
+    path: str | os.PathLike[str],
+    records: Iterable[TuningRecord],
+    output: str | os.PathLike[str] | None = None,
+) -> None:
+    """Add records to those of a ``.devmod`` file. Its payloads do not change.
+
+    Parameters
+    ----------
+    path
+        The file.
+    records
+        The records. Their times replace those that the file has of the same variants.
+    output
+        The file to write; None: `path`.
+
+    Raises
+    ------
+    FormatError
+        There are signatures of the file to write, which would be invalid; or it has too many
+        records.
+    """
+    if output is None:
+        output = path
+    check_unsigned(output)
+    module = load(path)
+    module.tuning_records = join_records([*module.tuning_records, *records])
+    save(module, output)
+
+
+def check_unsigned(path: str | os.PathLike[str]) -> None:
+    """Raise FormatError if there are signatures of a file, which new records make invalid."""
+    name = file_name(path)
+    if os.path.lexists(f"{name}.sig"):
+        raise FormatError(
+            f"{name!r} is signed, and new tuning records make the signatures in '{name}.sig' invalid. Export the records "
+            f"(devmod tune --export r.json). Where the key is, remove '{name}.sig', import them (devmod tune {name} --import r.json), "
+            f"and sign the file again (devmod sign {name})"
+        )
