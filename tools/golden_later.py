@@ -78,10 +78,10 @@ def _with_sections(record: dict[str, Any]) -> bytes:
     import msgpack  # type: ignore[import-untyped]
 
     page = msgpack.packb({"modules": [record]})
-    bodies = [b"tuning", b"", b"more of tomorrow"]
+    bodies = [b"notes", b"", b"more of tomorrow"]
     sections = [
         [name, len(data), hashlib.sha256(data).digest()]
-        for name, data in zip(("tuning", "nothing", "more"), bodies, strict=True)
+        for name, data in zip(("notes", "nothing", "more"), bodies, strict=True)
     ]
     body = PLAIN.ljust(64, b"\0") + bodies[0].ljust(64, b"\0") + bodies[2]
     head = {"candidates": 1, "pages": [row(page, 1, len(PLAIN))], "sections": sections}
