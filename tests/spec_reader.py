@@ -825,8 +825,10 @@ def read_bundle(data: bytes) -> dict[str, Any]:
         places += [place] * count
     require(not any(data[at:start]), "the zeros behind the pages")
     end += start
-    for size in read_sections(array(fields.get("sections", []))):
+    sections: dict[str, tuple[bytes, bytes]] = {}
+    for name, size, digest in read_sections(array(fields.get("sections", []))):
         end = aligned(end) + size if size else end
+        sections[name] = data[max(end - size, 0) : end], digest
     require(end == len(data), "the end of the file")
     for each in records:
         if "size" not in each or each["features"]:  # its bytes are not used
@@ -881,7 +883,8 @@ def read_bundle(data: bytes) -> dict[str, Any]:
     said = {name: sorted(claims) for name, claims in names.items()}
     require(said == others, "the names of candidates of other pages")
     check_contents(records)
-    return {"roots": roots, "candidates": ranked, "records": records}
+    result = {"roots": roots, "candidates": ranked, "records": records}
+    return result | ({"sections": sections} if sections else {})
 
 
 def read_pages(rows: list[Any]) -> list[tuple[int, int, int, bytes, bytes | None]]:
@@ -912,15 +915,74 @@ def read_pages(rows: list[Any]) -> list[tuple[int, int, int, bytes, bytes | None
     return pages
 
 
-def read_sections(rows: list[Any]) -> list[int]:
-    """Return the sizes of the sections, whose names are all unknown."""
-    sizes, names = [], set()
+def read_sections(rows: list[Any]) -> list[tuple[str, int, bytes]]:
+    """Return the names of the sections, their sizes and digests."""
+    sections, names = [], set()
     for row in map(array, rows):
         require(len(row) == 3 and text(row[0]) not in names, "a name, once, a size and a SHA-256")
         require(len(binary(row[2])) == 32, "a SHA-256")
         names.add(row[0])
-        sizes.append(number(row[1], 0, FAR))
-    return sizes
+        sections.append((row[0], number(row[1], 0, FAR), row[2]))
+    return sections
+
+
+def read_tuning(data: bytes, digest: bytes) -> list[dict[str, Any]]:
+    """Return the tuning records in a section, checked."""
+    require(len(data) <= 2**24, "at most 16 MiB of tuning records")
+    require(hashlib.sha256(data).digest() == digest, "the digest of a section")
+    (value,) = objects(data, 1)
+    require(nesting(value) <= 32, "a value is in more than 32 arrays and maps")
+    return tuning_records(value)
+
+
+def tuning_records(value: Any) -> list[dict[str, Any]]:
+    """Return the records in the value of a section, or of a file of JSON."""
+    fields = mapping(value)
+    require(fields.get("devmod_tuning") == 1, "the version of tuning records")
+    require("records" in fields, "tuning records")
+    records = [tuning_record(mapping(each)) for each in array(fields["records"])]
+    require(len(records) <= 4096, "at most 4096 tuning records")
+    return records
+
+
+def tuning_record(fields: dict[str, Any]) -> dict[str, Any]:
+    require("function" in fields and "kind" in fields, "the function and the kind of a record")
+    texts = ("function", "kind", "platform", "device", "arch", "driver")
+    result: dict[str, Any] = {key: short_text(fields.get(key, "")) for key in texts}
+    for key in ("constants", "sizes"):
+        result[key] = [short_text(each) for each in array(fields.get(key, []))]
+        require(len(set(result[key])) == len(result[key]) <= 16, "at most 16 different names")
+    times: dict[tuple[Any, ...], Any] = {}
+    for each in map(mapping, array(fields.get("measured", []))):
+        require("sizes" in each and "times" in each, "a measurement has sizes and times")
+        sizes = tuple(number(size, -FAR - 1, 2**64 - 1) for size in array(each["sizes"]))
+        for pair in map(array, array(each["times"])):
+            require(len(pair) == 2, "values and seconds")
+            values = tuple(map(constant_value, array(pair[0])))
+            require(
+                pair[1] is None or (type(pair[1]) in (int, float) and 0 < pair[1] <= 10**9),
+                "a time",
+            )
+            lengths = (len(result["sizes"]), len(result["constants"]))
+            require((len(sizes), len(values)) == lengths, "a value of each size and constant")
+            times[sizes, values] = pair[1]
+    require(len(times) <= 2**16, "at most 65536 times")
+    return result | {"measured": times}
+
+
+def constant_value(value: Any) -> Any:
+    """Check the value of a constant."""
+    if type(value) is str:
+        return short_text(value)
+    if type(value) is float:
+        require(math.isfinite(value), "a finite constant")
+        return value
+    return value if type(value) is bool else number(value, -FAR - 1, 2**64 - 1)
+
+
+def short_text(value: Any) -> str:
+    require(len(text(value)) <= 1024, "at most 1024 characters")
+    return str(value)
 
 
 def read_page(page: bytes) -> tuple[list[dict[str, Any]], dict[str, list[Claim]]]:

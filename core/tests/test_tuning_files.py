@@ -328,3 +328,57 @@ def test_a_signed_file_is_not_changed(tmp_path: Path) -> None:
     assert path.read_bytes() == before
     add_tuning_records(path, [ONE], tmp_path / "tuned.devmod")
     assert devmod.load(tmp_path / "tuned.devmod").tuning_records == (ONE,)
+
+
+# -- devmod inspect
+
+
+def inspected(capsys: pytest.CaptureFixture[str], path: Path, *options: str) -> str:
+    from devmod._cli import main
+
+    assert main(["inspect", str(path), *options]) == 0
+    return capsys.readouterr().out
+
+
+def test_inspect_shows_records(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sizes: dict[Any, float | None] = {((n,), (64, 2)): n / 1e6 for n in range(1, 10)}
+    measured = TuningRecord(
+        "add",
+        "cuda",
+        "NVIDIA CUDA",
+        "H100",
+        "sm_90",
+        "580.65",
+        ("BLOCK", "TILE"),
+        ("n",),
+        sizes | {((1,), (32, 4)): 5e-7, ((1,), (8, 8)): None, ((2,), (8, 8)): None},
+    )
+    failed = TuningRecord(
+        "add", "opencl", "", "CPU", constants=("B",), measured={((), ("x",)): None}
+    )
+    path = tmp_path / "k.devmod"
+    devmod.save(with_records(module(), measured, failed), path)
+    lines = [
+        "Tuning records: 2",
+        "  add on H100 (cuda, NVIDIA CUDA, sm_90, driver 580.65)",
+        "    n=1: BLOCK=32, TILE=4 takes 5e-07 s (variants: 3, failed: 1)",
+        "    n=2: BLOCK=64, TILE=2 takes 2e-06 s (variants: 2, failed: 1)",
+        *[
+            f"    n={n}: BLOCK=64, TILE=2 takes {n}e-06 s (variants: 1, failed: 0)"
+            for n in range(3, 9)
+        ],
+        "    and 1 other sizes, which --json has",
+        "  add on CPU (opencl)",
+        "    variants: 1, failed: 1",
+        "",
+    ]
+    assert "\n".join(lines) in inspected(capsys, path)
+    description = json.loads(inspected(capsys, path, "--json"))
+    assert description["tuning"] == [measured.to_dict(), failed.to_dict()]
+
+    many = [record(str(number), x=1.0) for number in range(10)]
+    devmod.save(with_records(module(), *many), path)
+    assert "\n  and 2 more, which --json has\n" in inspected(capsys, path)
+    devmod.save(with_records(module()), path)
+    assert "uning" not in inspected(capsys, path)
+    assert "tuning" not in json.loads(inspected(capsys, path, "--json"))

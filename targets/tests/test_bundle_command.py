@@ -74,6 +74,37 @@ def test_one_file_is_written_again(
     assert Path("c.devmod").read_bytes() == Path("b.devmod").read_bytes()
 
 
+def test_the_records_of_several_machines_are_joined(
+    capsys: pytest.CaptureFixture[str], files: list[devmod.Module]
+) -> None:
+    def record(device: str, seconds: float) -> devmod.TuningRecord:
+        times = {((), (1,)): seconds}
+        return devmod.TuningRecord("f", "cuda", "", device, constants=("B",), measured=times)
+
+    for name, device in (("a", "H100"), ("c", "L4")):
+        module = devmod.load("a.devmod")
+        module.tuning_records = [record(device, 1.0), record("A100", len(device))]
+        devmod.save(module, f"{name}.devmod")
+    _, out, _ = run(capsys, "bundle", "a.devmod", "b.devmod", "c.devmod", "-o", "d.devmod")
+    assert ", 3 candidates (cuda, opencl)\n" in out
+    joined = devmod.load("d.devmod")
+    assert joined.tuning_records == (record("H100", 1.0), record("A100", 2.0), record("L4", 1.0))
+    assert [each.save_to_bytes() for each in joined.imports] == [
+        each.save_to_bytes() for each in files
+    ]
+
+    # Modules that differ below an import are not equal.
+    for name in ("one", "two"):
+        module = devmod.create_with_fallback("cuda", b"\x7fELF", "cubin", INFO)
+        module.import_module(
+            devmod.create_with_fallback("opencl", f"// {name}".encode(), "cl", {name: INFO["f"]})
+        )
+        module.tuning_records = [record("H100", 1.0)]
+        devmod.save(module, f"{name}.devmod")
+    run(capsys, "bundle", "one.devmod", "two.devmod", "one.devmod", "-o", "d.devmod")
+    assert len(devmod.load("d.devmod").imports) == 2
+
+
 def test_signatures_are_not_those_of_the_new_file(
     capsys: pytest.CaptureFixture[str], files: list[devmod.Module]
 ) -> None:

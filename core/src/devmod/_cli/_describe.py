@@ -88,6 +88,9 @@ def describe(
     signers = _signers(name)
     if signers is not None:
         result["signers"] = signers
+    records = module.tuning_records
+    if records:
+        result["tuning"] = [each.to_dict() for each in records]
     return result | checked | {"module": _tree(module, name, source, common)} | missing
 
 

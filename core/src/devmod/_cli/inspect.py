@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from operator import methodcaller
+from operator import itemgetter, methodcaller
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
@@ -154,6 +154,9 @@ def _show_file(file: str, as_json: bool, verify: bool, source: bool) -> None:
             return
         echo_all(chain(lines, _lines_of(description["module"], "", [])))
     echo()
+    if "tuning" in description:
+        echo_all(_lines_of_records(description["tuning"]))
+        echo()
     if "signers" in description:
         keys = ", ".join(map(repr, description["signers"][:_MAX_NAMES])) or "none that can be read"
         echo(
@@ -367,6 +370,41 @@ def _lines_of_sources(
             yield f"{indent}  of the {_head(modules[text])} module above"
         else:
             yield f"{indent}  {size(len(text))} of binary"
+
+
+def _lines_of_records(records: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield the lines of tuning records: for each, the fastest variant at each tuple of sizes."""
+    yield f"Tuning records: {len(records)}"
+    for record in records[:_MAX_NAMES]:
+        parts = [record[key] for key in ("kind", "platform", "arch") if record[key]]
+        if record["driver"]:
+            parts.append(f"driver {record['driver']}")
+        yield f"  {record['function']} on {record['device']} ({', '.join(parts)})"
+        measured = record["measured"]
+        for each in measured[:_MAX_NAMES]:
+            yield f"    {_measurement_text(record, each)}"
+        if len(measured) > _MAX_NAMES:
+            yield f"    and {len(measured) - _MAX_NAMES} other sizes, which --json has"
+    if len(records) > _MAX_NAMES:
+        yield f"  and {len(records) - _MAX_NAMES} more, which --json has"
+
+
+def _measurement_text(record: dict[str, Any], measured: dict[str, Any]) -> str:
+    """Return the fastest variant of a measurement, and the numbers of all and of failed ones."""
+    times = measured["times"]
+    done = [(seconds, values) for values, seconds in times if seconds is not None]
+    text = f"variants: {len(times)}, failed: {len(times) - len(done)}"
+    if done:
+        seconds, values = min(done, key=itemgetter(0))
+        text = f"{_assignments(record['constants'], values)} takes {seconds:.3g} s ({text})"
+    sizes = _assignments(record["sizes"], measured["sizes"])
+    if not sizes:
+        return text
+    return f"{sizes}: {text}"
+
+
+def _assignments(names: list[str], values: list[Any]) -> str:
+    return ", ".join([f"{name}={value}" for name, value in zip(names, values, strict=True)])
 
 
 def _lines_of_program(program: dict[str, Any], indent: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 import devmod
-from devmod.backend import requirements, walk
+from devmod.backend import join_records, requirements, tuning_of, walk
 from devmod.commands import debug_option, echo, size
 from devmod.errors import list_names
 from devmod_targets._spelling import in_shell_of_others
@@ -67,7 +67,9 @@ def command(
     """Write the candidates of all FILEs, .devmod bundles, into one file, in their order. No runtime
     is needed.
 
-    The modules' bytes, origins and sources do not change. The output may be one of the FILEs.
+    The modules' bytes, origins and sources do not change. The output may be one of the FILEs. The
+    tuning records of all FILEs are joined: files of the same kernels from several machines give one
+    file with the records of each machine.
     """
     modules: list[devmod.Module] = []
     with noting_interrupts(output):
@@ -81,9 +83,15 @@ def command(
         if not prefer_first:
             _check_names(roots)
             notes = _block_notes(roots)
+        records: list[devmod.TuningRecord] = []
+        for _, root in roots:
+            records.extend(root.tuning_records)
+        if records:  # files of the same kernels from machines that tuned them
+            modules = _different(modules)
         joined = modules[0]
         if len(modules) > 1:
             joined = devmod.bundle(*modules, mixed=mixed)
+        joined.tuning_records = join_records(records)
         devmod.save(joined, output, compress=compress)
     if not quiet:
         kinds = dict.fromkeys(each.kind for each in modules)
@@ -98,19 +106,59 @@ def command(
                 )
 
 
+def _different(modules: list[devmod.Module]) -> list[devmod.Module]:
+    """Return modules without those that are equal to an earlier one."""
+    contents: dict[object, object] = {}
+    found: dict[object, devmod.Module] = {}
+    for module in modules:
+        found.setdefault(_content(module, contents), module)
+    return list(found.values())
+
+
+def _content(module: Any, contents: dict[object, object]) -> object:
+    """Return what two equal modules have in common. `contents` has that of modules before."""
+    if id(module) not in contents:
+        bytes_and_parts: tuple[object, ...] = ()
+        if hasattr(module, "entry"):
+            entry = module.entry
+            bytes_and_parts = (entry.stored_digest, *[each.digest for each in module.parts])
+            bytes_and_parts += tuple(entry.repeats)
+        imports = [_content(each, contents) for each in module.imports]
+        # equal contents are one object, so that a long chain of imports is compared in steps
+        content = (module.kind, bytes_and_parts, tuple(map(id, imports)))
+        contents[id(module)] = contents.setdefault(content, content)
+    return contents[id(module)]
+
+
 def _check_names(roots: list[tuple[Path, devmod.Module]]) -> None:
     """Raise UsageError for a function that each device would take from an earlier file, where it is
     another kernel.
     """
-    owners: dict[Any, tuple[Path, devmod.Module]] = {}
+    owners: dict[Any, tuple[Path, list[devmod.Module]]] = {}
     for file, module, name, info, places in _functions_of(roots):
-        key = (name, *places, info.arg_types, requirements(info.interface, module.format))
-        first, other = owners.setdefault(key, (file, module))
-        if first != file and _code_of(other, name) != _code_of(module, name):
+        key = (
+            *(name, *places, info.arg_types),
+            requirements(info.interface, module.format),
+            _values_of(info.interface),
+        )
+        first, others = owners.setdefault(key, (file, []))
+        if first == file:
+            others.append(module)
+            continue
+        code = _code_of(module, name)
+        if all(_code_of(each, name) != code for each in others):
             raise click.UsageError(
                 f"{first} and {file} have different kernels {name!r} for {module.kind}, and a call would use the first; rename "
                 "one, or pass --prefer-first"
             )
+
+
+def _values_of(interface: devmod.Interface | None) -> tuple[object, ...]:
+    """Return the values of the variants of a tuned function. A call may choose any of them."""
+    tuning = tuning_of(interface)
+    if tuning is None:
+        return ()
+    return tuple([tuple(each.constants.items()) for each in tuning.variants])
 
 
 def _block_notes(roots: list[tuple[Path, devmod.Module]]) -> list[str]:
@@ -121,7 +169,8 @@ def _block_notes(roots: list[tuple[Path, devmod.Module]]) -> list[str]:
         block = None
         if info.interface is not None:
             block = info.interface.block or info.interface.default_block
-        first, other = owners.setdefault((name, *places, info.arg_types), (file, block))
+        key = (name, *places, info.arg_types, _values_of(info.interface))
+        first, other = owners.setdefault(key, (file, block))
         if first != file and block is not None and other is not None and other != block:
             names.setdefault((first, file, module.kind, other, block), []).append(name)
     notes = []
