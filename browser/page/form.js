@@ -101,7 +101,9 @@ function newForm(module, name, info) {
   const parts = params.map((param, at) =>
     fieldOf({ ...param, name: param.name || `argument ${at + 1}` }, size, suggest, fit),
   );
-  const launch = launchFields(block, size.join(" × "));
+  const tune = info.interface?.extra.tune;
+  const ownGrid = tune?.grid ?? tune?.variants?.[0]?.grid; // of a tuned function: a call names no size
+  const launch = ownGrid ? NO_LAUNCH : launchFields(block, size.join(" × "));
   const run = async (device, read) => {
     const [values, [set, options]] = [read.slice(0, -2), read.slice(-2)];
     let f = await module.getFunction(name, { device });
@@ -115,7 +117,7 @@ function newForm(module, name, info) {
     const args = named
       ? Object.fromEntries(given.map((value, at) => [params[at].name, value]))
       : given;
-    const { grid } = f.launchConfig(options);
+    const { grid } = f.launchConfig(ownGrid ? args : options);
     const time = await timeOf(device, () => f.run(args, options));
     const shown = values.flatMap((value, at) => {
       const { kind, access, name } = params[at];
@@ -210,6 +212,9 @@ function constantFields(listed) {
       fields[known.findIndex(({ name, id }) => word === (name || String(id)))] ?? null,
   };
 }
+
+/** In the place of the fields of the launch. */
+const NO_LAUNCH = { title: "", fields: [], read: () => ({}), resize() {}, byWord: () => null };
 
 /** Return the fields of the launch: threads if the block is known, otherwise blocks. */
 function launchFields(block, suggested) {

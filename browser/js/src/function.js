@@ -19,6 +19,7 @@ import { callError, label, launchedBlock, makePlan } from "./plan.js";
 import { readConfig, readShape } from "./shape.js";
 import { BlockBytes } from "./records.js";
 import { ConversionError } from "./scalars.js";
+import { ownGrid, variantsOf, withConstants } from "./tuning.js";
 
 /** @import { Host, Texture } from "./arguments.js" */
 /** @import { Image, Sampler } from "./images.js" */
@@ -28,6 +29,7 @@ import { ConversionError } from "./scalars.js";
 /** @import { Struct } from "./records.js" */
 /** @import { Scalar } from "./scalars.js" */
 /** @import { LaunchConfig, LaunchOptions, Shape } from "./shape.js" */
+/** @import { Variant } from "./tuning.js" */
 /** @import { FunctionInfo } from "./wire.js" */
 
 /**
@@ -60,7 +62,7 @@ import { ConversionError } from "./scalars.js";
 
 /**
  * What a function was made of and has: `missing` are the names of the constants without a value, without which there are no pipelines, and
- * `set` are the constants that are set.
+ * `set` are the constants that are set. `variant` is that of a tuned function.
  * @typedef {object} Made
  * @property {string} text
  * @property {Compiled} compiled
@@ -68,6 +70,7 @@ import { ConversionError } from "./scalars.js";
  * @property {Ready | null} ready
  * @property {string[]} missing
  * @property {ReadonlyMap<number, number>} set
+ * @property {Variant | null} variant
  */
 
 /**
@@ -75,6 +78,9 @@ import { ConversionError } from "./scalars.js";
  * @type {(f: KernelFunction, args: readonly unknown[], options: LaunchOptions, owned: GPUBuffer[]) => Encode}
  */
 export let bindStep;
+
+/** Whether a function has a grid of its own, so that a step of a program names none. @type {(f: KernelFunction) => boolean} */
+export let hasOwnGrid;
 
 /**
  * One function, ready to be launched on one device.
@@ -86,6 +92,7 @@ export class KernelFunction {
       const call = f.#read(args, options, true);
       return f.#encoder(call, [], owned);
     };
+    hasOwnGrid = (f) => Boolean(f.#made.variant?.grid.length);
   }
 
   #plan;
@@ -117,21 +124,29 @@ export class KernelFunction {
    * @param {GPUDevice} [on]
    * @param {Record<string, number | bigint | boolean>} [constants]
    * @param {ReadonlyMap<number, number>} [before] The constants that were set before.
+   * @param {Variant | null} [variant] That of a tuned function, whose interface `info` has.
    * @returns {Promise<KernelFunction<Named>>}
    */
-  static async make(name, info, text, compiled, on, constants = {}, before) {
+  static async make(name, info, text, compiled, on, constants = {}, before, variant = null) {
     const plan = makePlan(name, info, text);
+    const { description } = plan;
+    const device = await chosenDevice(on, description);
+    if (info.interface?.extra.tune !== undefined) {
+      const make = (/** @type {Variant} */ each) =>
+        KernelFunction.make(name, each.info, text, compiled, device, constants, before, each);
+      return firstThatFits(variantsOf(description, info), make);
+    }
+    const all = { ...variant?.set, ...constants };
     const {
       values,
       block: known,
       ...ofConstants
-    } = specialize(plan.description, info.interface, constants, before);
+    } = specialize(description, info.interface, all, before);
     const block = launchedBlock(plan.description, text, info.name, known);
-    const device = await chosenDevice(on, plan.description);
     const unmet = unmetNeeds(info.interface, device);
     if (unmet) throw callError(plan, unmet, "", DeviceNotFoundError);
     checkLimits(device, plan, block, info.interface?.extra.features);
-    const made = { text, compiled, block, ready: null, ...ofConstants };
+    const made = { text, compiled, block, ready: null, ...ofConstants, variant };
     if (made.missing.length) return new KernelFunction(info, device, plan, made);
     const shader = await compile(device, text, plan.description, compiled);
     const ready = await makePipelines(plan, device, (filters) =>
@@ -146,8 +161,10 @@ export class KernelFunction {
    * @returns {Promise<KernelFunction<Named>>}
    */
   async specialize(constants) {
-    const { text, compiled, set } = this.#made;
-    return KernelFunction.make(this.name, this.info, text, compiled, this.device, constants, set);
+    const { text, compiled, set, variant } = this.#made;
+    const now = variant && withConstants(variant, constants);
+    const { name, info, device } = this;
+    return KernelFunction.make(name, info, text, compiled, device, constants, set, now);
   }
 
   /** The number of threads in a block, in x, y and z; null if it is unknown. */
@@ -156,12 +173,16 @@ export class KernelFunction {
   }
 
   /**
-   * Return the grid and the block of a call with these options.
-   * @param {LaunchOptions} options
+   * Return the grid and the block of a call with these options. Those of a function with a grid of its own are the arguments that decide it.
+   * @param {LaunchOptions | Record<string, number | bigint>} options
    * @returns {LaunchConfig}
    */
   launchConfig(options) {
-    return readConfig(this.#plan, options, this.#made.block);
+    const { block, variant } = this.#made;
+    if (!variant?.grid.length)
+      return readConfig(this.#plan, /** @type {LaunchOptions} */ (options), block);
+    const given = /** @type {Record<string, number | bigint>} */ (options);
+    return { grid: ownGrid(this.#plan, variant, {}, ({ name }) => given[name]), block };
   }
 
   /**
@@ -230,6 +251,7 @@ export class KernelFunction {
       options,
       this.#made.block,
       this.device.limits.maxComputeWorkgroupsPerDimension,
+      this.#made.variant,
     );
     /** @type {Host[]} */
     const given = [];
@@ -324,6 +346,25 @@ export class KernelFunction {
       pass.dispatchWorkgroups(...shape.launched);
     };
   }
+}
+
+/**
+ * Return what `make` makes of the first variant that fits the device.
+ * @template T
+ * @param {Iterable<Variant>} variants
+ * @param {(variant: Variant) => Promise<T>} make
+ */
+async function firstThatFits(variants, make) {
+  let problem;
+  for (const each of variants) {
+    try {
+      return await make(each);
+    } catch (error) {
+      if (!(error instanceof DeviceNotFoundError)) throw error;
+      problem ??= error;
+    }
+  }
+  throw problem;
 }
 
 /**

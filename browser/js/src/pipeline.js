@@ -24,6 +24,7 @@ const NEEDS = new Map([
   ["fp16", "shader-f16"],
   ["images", ""],
   ["image_writes_3d", ""],
+  ["tuned", ""],
 ]);
 
 /**

@@ -324,9 +324,13 @@ function described(each) {
 // -- the kernels
 
 /**
+ * The candidate of a kernel: its name in messages, its interface, and whether it has a grid of its own.
+ * @typedef {{ label: string, interface: Interface | null, ownGrid: boolean }} KernelForm
+ */
+/**
  * Check each step of a program against the candidate of its kernel.
  * @param {Program} program
- * @param {Map<string, { label: string, interface: Interface | null }>} kernels
+ * @param {Map<string, KernelForm>} kernels
  */
 export function checkKernels(program, kernels) {
   const written = new Set(
@@ -342,15 +346,15 @@ export function checkKernels(program, kernels) {
   guarded(program, (at) => {
     program.steps.forEach((step, number) => {
       at(number);
-      const { label, interface: known } =
-        /** @type {{ label: string, interface: Interface | null }} */ (kernels.get(step.kernel));
+      const kernel = /** @type {KernelForm} */ (kernels.get(step.kernel));
+      const { label, interface: known } = kernel;
       if (!known)
         throw new Problem(
           `the kernel has no interface as ${label}, so that its arguments are unknown`,
         );
       const form = forms.get(step.kernel) ?? formOf(known);
       forms.set(step.kernel, form);
-      for (const name of checkStep(program, step, form, known, written)) {
+      for (const name of checkStep(program, step, form, kernel, written)) {
         written.add(name);
         bySteps.add(name);
       }
@@ -395,10 +399,10 @@ function formOf(interface_) {
  * @param {Program} program
  * @param {Step} step
  * @param {Map<string, Param | Member>} form
- * @param {Interface} interface_
+ * @param {KernelForm} kernel
  * @param {Set<string>} written
  */
-function checkStep(program, step, form, interface_, written) {
+function checkStep(program, step, form, kernel, written) {
   /** @type {Map<string, [string, string][]>} */
   const accesses = new Map();
   for (const [name, value] of step.args) {
@@ -420,7 +424,8 @@ function checkStep(program, step, form, interface_, written) {
   }
   const missing = [...form.keys()].find((name) => !step.args.has(name));
   if (missing) throw new Problem(`the kernel also takes ${quoteName(missing)}`, missing);
-  checkLaunch(step, interface_);
+  if (kernel.ownGrid) checkNoLaunch(step);
+  else checkLaunch(step, /** @type {Interface} */ (kernel.interface));
   const results = [];
   for (const [value, uses] of accesses) {
     const { role } = /** @type {Declared} */ (program.declared.get(value));
@@ -446,6 +451,12 @@ function checkStep(program, step, form, interface_, written) {
     }
   }
   return results;
+}
+
+/** @param {Step} step */
+function checkNoLaunch(step) {
+  const word = /** @type {const} */ (["grid", "threads", "block"]).find((key) => step[key].length);
+  if (word) throw new Problem(`the kernel has a grid of its own; omit ${word}=`, word);
 }
 
 /**

@@ -20,7 +20,7 @@ import {
   DevmodError,
 } from "./errors.js";
 import { evaluate, ExpressionError, expressionText, namesIn } from "./expressions.js";
-import { bindStep, KernelFunction } from "./function.js";
+import { bindStep, hasOwnGrid, KernelFunction } from "./function.js";
 import { Image, newImage, newSampler, writeImage } from "./images.js";
 import { copied, encoded, filling, prepared } from "./launch.js";
 import { didYouMean } from "./near.js";
@@ -136,7 +136,12 @@ async function fromModule(name, module, device) {
   const kernels = new Map(found.map(([f]) => [f.name, f]));
   checkKernels(
     program,
-    new Map(found.map(([f, label]) => [f.name, { label, interface: f.info.interface }])),
+    new Map(
+      found.map(([f, label]) => [
+        f.name,
+        { label, interface: f.info.interface, ownGrid: hasOwnGrid(f) },
+      ]),
+    ),
   );
   const problem = fixedProblem(program, device.limits);
   if (problem)

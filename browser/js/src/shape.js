@@ -6,8 +6,10 @@ import { arrange } from "./order.js";
 import { callError } from "./plan.js";
 import { SHARED_MEMORY } from "./tags.js";
 import { describeValue } from "./scalars.js";
+import { ownGrid } from "./tuning.js";
 
 /** @import { Plan } from "./plan.js" */
+/** @import { Variant } from "./tuning.js" */
 
 const OPTIONS = ["grid", "threads", "block"];
 
@@ -29,16 +31,20 @@ const OPTIONS = ["grid", "threads", "block"];
  * @param {LaunchOptions} options
  * @param {Triple | null} fixed The shader's block.
  * @param {number} most The device's limit of blocks in each dimension.
+ * @param {Variant | null} [variant] The variant, which may have a grid of its own.
  * @returns {{ values: readonly unknown[], shape: Shape | null }}
  */
-export function readShape(plan, args, options, fixed, most) {
+export function readShape(plan, args, options, fixed, most, variant) {
   const given = arrange(plan, args);
   const count = plan.args.length;
   const values = given.slice(0, count);
   const byValues = given.length > count;
-  const config = byValues
-    ? readLaunchValues(plan, given.slice(count), options, fixed)
-    : readConfig(plan, options, fixed);
+  const read = () => {
+    if (byValues) return readLaunchValues(plan, given.slice(count), options, fixed);
+    if (!variant?.grid.length) return readConfig(plan, options, fixed);
+    return { grid: ownGrid(plan, variant, options, ({ number }) => values[number]), block: fixed };
+  };
+  const config = read();
   if (config.grid.includes(0)) return { values, shape: null };
   const threads =
     byValues || options?.threads === undefined

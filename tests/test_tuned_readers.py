@@ -1,0 +1,305 @@
+"""The readers in other languages take the first variant of a tuned function that fits, with the
+constants, the grid and the block that devmod gives it, and refuse what devmod refuses.
+"""
+
+from __future__ import annotations
+
+import base64
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import devmod
+from devmod import FunctionInfo, Interface, Param
+from devmod.backend import ExpressionError, tuning_of, variant_interface
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "tests")]
+
+from browser_driver import PRELUDE, Browser, FileServer, run_in_node  # noqa: E402
+
+N = 1000
+PARAMS = [
+    Param("y", "buffer", "float32", access="rw", at=(0, 0)),
+    Param("n", "scalar", "uint32", at=(0, 0)),
+    Param("m", "scalar", "int32", at=(0, 4)),
+]
+GOOD: dict[str, Any] = {
+    "constants": ["BLOCK", "TILE"],
+    "variants": [{"values": [64, 2]}, {"values": [128, 4]}],
+    "specialized": True,
+    "sizes": ["n"],
+    "grid": [["ceildiv", "n", ["*", "BLOCK", "TILE"]]],
+    "block": ["BLOCK"],
+}
+DEEP: Any = 1
+for _ in range(17):
+    DEEP = ["+", DEEP, 1]
+#: Valid maps, of which the first variant is used.
+VALID: dict[str, dict[str, Any]] = {
+    "as it is": GOOD,
+    "three dimensions": GOOD | {"grid": ["n", ["max", "m", 3], ["//", "n", "BLOCK"]]},
+    "no grid and no block": {key: GOOD[key] for key in ("constants", "variants", "sizes")},
+    "a grid of the variant": GOOD
+    | {"variants": [{"values": [64, 2], "grid": [7, 8], "block": [4, "TILE"]}]},
+    "an interface of the variant": GOOD
+    | {
+        "block": None,
+        "variants": [
+            {
+                "values": [64, 2],
+                "interface": Interface(PARAMS, (), (32, 2, 1)).to_dict(),
+            }
+        ],
+    },
+    "other types of values": GOOD
+    | {
+        "constants": ["BLOCK", "FAST", "SCALE", "TILE"],
+        "variants": [{"values": [64, True, 0.5, 2]}],
+    },
+    "a negative value": GOOD | {"variants": [{"values": [64, -2]}], "grid": [["-", 3, "TILE"]]},
+    "a grid of none": GOOD | {"grid": [0]},
+    "16 constants": {
+        "constants": [f"C{n}" for n in range(16)],
+        "variants": [{"values": list(range(16))}],
+    },
+    "the deepest expression": GOOD | {"grid": [DEEP[1]]},
+}
+#: Maps that are refused.
+INVALID: dict[str, Any] = {
+    "no map": ["BLOCK"],
+    "no constants": GOOD | {"constants": []},
+    "constants that are a map": GOOD | {"constants": {}},
+    "17 constants": {
+        "constants": [f"C{n}" for n in range(17)],
+        "variants": [{"values": list(range(17))}],
+    },
+    "a constant twice": GOOD | {"constants": ["BLOCK", "BLOCK"]},
+    "a constant that is a number": GOOD | {"constants": ["BLOCK", 1]},
+    "no variants": GOOD | {"variants": []},
+    "4097 variants": GOOD | {"variants": [{"values": [n, 2**40]} for n in range(1, 4098)]},
+    "variants that are a map": GOOD | {"variants": {}},
+    "a variant that is a list": GOOD | {"variants": [[64, 2]]},
+    "a variant without values": GOOD | {"variants": [{}]},
+    "too few values": GOOD | {"variants": [{"values": [64]}]},
+    "a value that is a list": GOOD | {"variants": [{"values": [64, [2]]}]},
+    "a value that is nothing": GOOD | {"variants": [{"values": [64, None]}]},
+    "a value that is not finite": GOOD | {"variants": [{"values": [64, float("inf")]}]},
+    "a grid that is a number": GOOD | {"grid": 3},
+    "a grid of nothing": GOOD | {"grid": []},
+    "a grid of four": GOOD | {"grid": [1, 1, 1, 1]},
+    "an unknown name": GOOD | {"grid": ["width"]},
+    "a name of an array": GOOD | {"grid": ["y"]},
+    "a name of an object": GOOD | {"grid": ["toString"]},
+    "a block by an argument": GOOD | {"block": ["n"]},
+    "an unknown operator": GOOD | {"grid": [["**", "n", 2]]},
+    "an operator of one operand": GOOD | {"grid": [["+", "n"]]},
+    "an expression that is too deep": GOOD | {"grid": [DEEP]},
+    "a constant that is no number": GOOD | {"variants": [{"values": ["64", 2]}]},
+    "another interface": GOOD
+    | {"variants": [{"values": [64, 2], "interface": Interface(PARAMS[:2]).to_dict()}]},
+    "an invalid interface": GOOD | {"variants": [{"values": [64, 2], "interface": {"params": 3}}]},
+}
+#: Maps whose first variant has no block or no grid for the call.
+WITHOUT_NUMBERS: dict[str, dict[str, Any]] = {
+    "a negative grid": GOOD | {"grid": [["-", "BLOCK", 65]]},
+    "a division by zero": GOOD | {"grid": [["//", "n", ["-", "TILE", 2]]]},
+    "beyond 64 bits": GOOD | {"grid": [["*", ["*", "n", 2**60], "n"]]},
+    "a block of zero": GOOD | {"block": [["-", "BLOCK", 64]]},
+}
+
+
+def interface_with(tune: Any, **fields: Any) -> Interface:
+    return Interface(PARAMS, extra={"tune": tune}, needs=["tuned"], **fields)
+
+
+def module_with(tune: Any, **fields: Any) -> devmod.Module:
+    info = FunctionInfo(
+        "f", ["handle", "uint32", "int32"], interface=interface_with(tune, **fields)
+    )
+    return devmod.create_with_fallback("webgpu", {"f": b"fn f() {}"}, "wgsl", {"f": info})
+
+
+def expected(tune: Any) -> Any:
+    """Return what devmod gives a call of the first variant; None if it refuses it."""
+    interface = interface_with(tune)
+    try:
+        tuning = tuning_of(interface)
+        assert tuning is not None
+        variant = tuning.variants[0]
+        plain = variant_interface(interface, variant)
+        grid = variant.grid_of({"n": N, "m": 5})
+        block = variant.block_of() or plain.block
+    except (devmod.FormatError, ExpressionError):
+        return None
+    constants: dict[str, Any] = {}
+    if tuning.specialized:
+        constants = variant.constants
+    return {
+        "constants": constants,
+        "grid": list((*grid, 1, 1)[:3]) if grid else [],
+        "block": block and list((*block, 1, 1)[:3]),
+    }
+
+
+IN_JAVASCRIPT = """
+const { decode } = await import("./wire.js");
+const { makePlan } = await import("./plan.js");
+const { ownGrid, variantsOf } = await import("./tuning.js");
+const { DevmodError } = await import("./errors.js");
+return argument.map((text) => {
+  const { functions } = decode("webgpu", new Uint8Array(Buffer.from(text, "base64")), [], 0);
+  const info = functions.get("f");
+  const plan = makePlan("f", { ...info, interface: { ...info.interface, blocks: [{ at: [0, 1], size: 8, name: "" }] } }, "");
+  try {
+    const [variant] = variantsOf(plan.description, info);
+    const values = { n: %d, m: 5 };
+    const grid = variant.grid.length ? ownGrid(plan, variant, {}, ({ name }) => values[name]) : [];
+    return { constants: variant.set, grid, block: variant.info.interface.block };
+  } catch (error) {
+    if (error instanceof DevmodError) return null;
+    throw error;
+  }
+});
+"""
+
+
+def in_javascript(tunes: list[Any]) -> list[Any]:
+    modules = [module_with(each).save_to_bytes() for each in tunes]
+    texts = [base64.b64encode(each).decode() for each in modules]
+    found: list[Any] = run_in_node(IN_JAVASCRIPT % N, texts)
+    return found
+
+
+@pytest.mark.row("R21")
+def test_the_reader_in_javascript_takes_the_first_variant() -> None:
+    results = in_javascript(list(VALID.values()))
+    for (name, tune), found in zip(VALID.items(), results, strict=True):
+        assert found == expected(tune), name
+        assert found is not None, name
+
+
+@pytest.mark.row("R21")
+def test_the_reader_in_javascript_refuses_what_devmod_refuses() -> None:
+    cases = INVALID | WITHOUT_NUMBERS
+    results = in_javascript(list(cases.values()))
+    for (name, tune), found in zip(cases.items(), results, strict=True):
+        assert expected(tune) is None, name
+        assert found is None, name
+
+
+# -- calls in a browser
+
+WGSL = """
+override BLOCK: u32;
+override TILE: u32 = 1;
+struct Sizes { n: u32, m: i32 }
+@group(0) @binding(0) var<storage, read_write> y: array<f32>;
+@group(0) @binding(1) var<uniform> sizes: Sizes;
+@compute @workgroup_size(BLOCK) fn f(@builtin(global_invocation_id) id: vec3u) {
+  for (var at = id.x * TILE; at < (id.x + 1) * TILE; at++) {
+    if (at < sizes.n) { y[at] = f32(BLOCK * 1000 + TILE); }
+  }
+}
+"""
+
+
+def tuned(text: str, tune: dict[str, Any], needs: tuple[str, ...] = ("tuned",)) -> bytes:
+    """Return a file with the function `f`, compiled and with variants."""
+    module: Any = devmod.compile(text, "webgpu")
+    info = module.functions["f"]
+    interface = info.interface
+    extra = dict(interface.extra) | {"tune": tune}
+    interface = interface.replace(extra=extra, needs=[*interface.needs, *needs])
+    info = info.replace(interface=interface)
+    return devmod.dumps(devmod.create_with_fallback("webgpu", module.code, "wgsl", {"f": info}))
+
+
+def run(page: Browser, body: str) -> Any:
+    return page.evaluate(PRELUDE + body)
+
+
+@pytest.fixture(autouse=True)
+def core_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
+
+
+@pytest.mark.row("R21")
+def test_a_browser_launches_the_first_variant_that_fits(
+    empty_page: Browser, server: FileServer
+) -> None:
+    tune = GOOD | {"variants": [{"values": [2**20, 2]}, *GOOD["variants"]]}
+    server.files["k.devmod"] = tuned(WGSL, tune)
+    found = run(
+        empty_page,
+        """
+        const f = await (await kit.open("k.devmod")).getFunction("f");
+        const y = new Float32Array(300);
+        await f.run({ y, n: 300, m: 0 });
+        const other = await f.specialize({ TILE: 8 });
+        const z = new Float32Array(300);
+        await other.run([z, 300, 0]);
+        return [[...new Set(y)], [...new Set(z)], f.block, f.launchConfig({ n: 300, m: 0 }), other.launchConfig({ n: 1025, m: 0 })];
+        """,
+    )
+    block = [64, 1, 1]
+    assert found == [
+        [64_002],
+        [64_008],
+        block,
+        {"grid": [3, 1, 1], "block": block},
+        {"grid": [3, 1, 1], "block": block},
+    ]
+
+
+CALLS = [
+    (
+        "f.run([y, 4, 0], { grid: 1 })",
+        "the webgpu function 'f' has a grid of its own, and was given grid; omit grid",
+    ),
+    (
+        "f.run({ y, n: 1.5, m: 0 })",
+        "the webgpu function 'f': argument 2 'n': 1.5 is not a whole number",
+    ),
+    (
+        "f.run({ y, m: 0 })",
+        "the webgpu function 'f' is missing an argument: 'n'; it takes 3 arguments (y, n, m)",
+    ),
+]
+
+
+@pytest.mark.row("R21")
+def test_a_browser_refuses_calls_and_variants_by_name(
+    empty_page: Browser, server: FileServer
+) -> None:
+    server.files["k.devmod"] = tuned(WGSL, GOOD)
+    server.files["large.devmod"] = tuned(WGSL, GOOD | {"variants": [{"values": [2**20, 2]}]})
+    server.files["text.devmod"] = tuned(
+        WGSL, GOOD | {"grid": [1], "block": None, "variants": [{"values": ["64", 2]}]}
+    )
+    server.files["later.devmod"] = tuned(WGSL, GOOD, ("tuned", "tuned_later"))
+    calls = "".join(f"await failure(() => {call})," for call, _ in CALLS)
+    found = run(
+        empty_page,
+        f"""
+        const get = async (name) => (await kit.open(name)).getFunction("f");
+        const f = await get("k.devmod");
+        const y = new Float32Array(4);
+        return [{calls}
+          await failure(() => get("large.devmod")), await failure(() => get("text.devmod")), await failure(() => get("later.devmod"))];
+        """,
+    )
+    assert [each[1] for each in found[: len(CALLS)]] == [text for _, text in CALLS]
+    large, text, later = found[len(CALLS) :]
+    assert large[0] == "DeviceNotFoundError"
+    assert "1048576" in large[1]
+    assert text == [
+        "ArgumentError",
+        "the webgpu function 'f' cannot take the constant 'BLOCK': '64' is not a whole number",
+    ]
+    assert later == [
+        "DeviceNotFoundError",
+        "the webgpu function 'f' needs tuned_later, which this device does not have",
+    ]
