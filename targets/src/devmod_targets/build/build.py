@@ -9,7 +9,7 @@ from contextlib import ExitStack, suppress
 from functools import partial as partial_call
 
 import devmod
-from devmod.backend import DiskCache, file_name, loads_own, path_problem
+from devmod.backend import DiskCache, file_name, loads_own, path_problem, read_tuning_file
 from devmod.errors import FormatError
 from devmod.plugins import shared_scan
 from devmod.worker import processors
@@ -675,6 +675,10 @@ def save_bundle(
         from devmod_targets.build.programs import add_programs
 
         root, left_out = add_programs(manifest, root, complete=complete and plan.is_whole)
+    records: list[devmod.TuningRecord] = []
+    for name in manifest.tune_records:
+        records.extend(read_tuning_file(os.path.join(manifest.folder, *name.split("/"))))
+    root.tuning_records = records
     with noting_interrupts(path):
         devmod.save(
             root,

@@ -8,7 +8,7 @@ import re
 from functools import cached_property
 
 from devmod import Target, registered
-from devmod.backend import find_spec
+from devmod.backend import find_spec, read_tuning_file
 from devmod.errors import DevmodError, FormatError, did_you_mean, list_names
 from devmod.targets import KINDS
 from devmod_targets._compilers import (
@@ -219,6 +219,7 @@ class Checks:
             self._check_file(file.path, ("constants", "files", index))
         for index, path in enumerate(manifest.tune_records):
             self._check_file(path, ("tune_records", index))
+            self._check_records(path, ("tune_records", index))
 
     def _sections(self) -> list[tuple[KeyPath, Section]]:
         """Return all tables with settings."""
@@ -248,6 +249,15 @@ class Checks:
         else:
             problem = f"does not exist{self._suggestion(path)}"
         self._add(keys, f"{path!r} {problem}")
+
+    def _check_records(self, path: str, keys: KeyPath) -> None:
+        """Add the problem of a file of tuning records before the kernels are compiled."""
+        try:
+            read_tuning_file(self._path(path))
+        except FormatError as error:
+            self._add(keys, str(error))
+        except OSError:  # `_check_file` has its problem
+            return
 
     def _suggestion(self, path: str) -> str:
         folder, name = posixpath.split(path)
