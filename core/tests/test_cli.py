@@ -1408,15 +1408,15 @@ def test_defaults_of_calls(
     [
         (
             ["--block", "0"],
-            "--block 0: expected threads in x, y, z, such as 64, 16,16 or blur=16,16",
+            "--block 0: expected threads in x, y, z, such as 64, 16,16, blur=16,16 or BLOCK",
         ),
         (
             ["--block", "=8"],
-            "--block =8: expected threads in x, y, z, such as 64, 16,16 or blur=16,16",
+            "--block =8: expected threads in x, y, z, such as 64, 16,16, blur=16,16 or BLOCK",
         ),
         (
             ["--block", "1,2,3,4"],
-            "--block 1,2,3,4: expected threads in x, y, z, such as 64, 16,16 or blur=16,16",
+            "--block 1,2,3,4: expected threads in x, y, z, such as 64, 16,16, blur=16,16 or BLOCK",
         ),
         (["--block", "8", "--block", "16"], "--block is given twice for all functions"),
         (["--block", "f=8", "--block", "f=16"], "--block is given twice for the function 'f'"),
