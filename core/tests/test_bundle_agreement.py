@@ -671,3 +671,39 @@ def test_a_nested_bundle_that_gets_a_candidate_changes_the_agreement_of_the_oute
     inner.import_module(module("opencl", second, first))
     index = devmod.dumps(outer)
     assert b"\xa5calls\x81\xa1f\x91\xc3" in index
+
+
+def tuned(kind: str, **launch: Any) -> devmod.Module:
+    """Return a module with a tuned function."""
+    code, fmt, _ = sample(kind)
+    tune = {"constants": ["BLOCK"], "variants": [{"values": [64]}], **launch}
+    interface = Interface([scalar("n", "int32")], extra={"tune": tune}, needs=["tuned"])
+    info = FunctionInfo("f", ["int32"], (), (), interface)
+    payload = {"add": b"x"} if isinstance(code, dict) else b"x"
+    return devmod.create_with_fallback(kind, payload, fmt, {"f": info})
+
+
+def test_all_candidates_have_their_own_grid_or_none() -> None:
+    own = tuned("opencl", grid=["n"], block=["BLOCK"])
+    devmod.bundle(own, tuned("vulkan", grid=["BLOCK"], block=["BLOCK"]))
+    devmod.bundle(tuned("opencl", block=["BLOCK"]), module("vulkan", scalar("n", "int32")))
+    devmod.bundle(own, module("hexagon", scalar("n", "int32")))
+    for other in (tuned("vulkan"), module("vulkan", scalar("n", "int32"))):
+        with pytest.raises(devmod.FormatError) as caught:
+            devmod.bundle(own, other)
+        assert str(caught.value) == (
+            "the function 'f' has its own grid on 'opencl', and calls must give one on 'vulkan'. Compile all with tune= and grid=, or use "
+            "mixed=True"
+        )
+        devmod.bundle(own, other, mixed=True)
+
+
+def test_a_call_of_a_tuned_function_gives_no_block(recwarn: pytest.WarningsRecorder) -> None:
+    fixed = module("vulkan", scalar("n", "int32"))
+    interface = fixed.functions["f"].interface
+    assert interface is not None
+    info = fixed.functions["f"].replace(interface=interface.replace(block=(64, 1, 1)))
+    fixed = devmod.create_with_fallback("vulkan", {"add": b"x"}, "spv", {"f": info})
+    devmod.bundle(tuned("opencl", block=["BLOCK"]), fixed)
+    assert not recwarn
+    assert str(tuned("opencl").functions["f"]) == "<FunctionInfo f(n: int32) tuned>"

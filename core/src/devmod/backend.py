@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     from devmod._values.image_formats import FILTERS as FILTERS
     from devmod._values.image_formats import IMAGE_FORMATS as IMAGE_FORMATS
     from devmod._values.image_formats import ImageFormat as ImageFormat
+    from devmod._values.info import TUNED as TUNED
     from devmod._values.info import interface_text as interface_text
     from devmod._values.limits import LIMITS as LIMITS
     from devmod._values.param import LAUNCH_KEYWORDS as LAUNCH_KEYWORDS
@@ -91,7 +92,6 @@ if TYPE_CHECKING:
     from devmod._values.pipeline_constants import PipelineConstant as PipelineConstant
     from devmod._values.pipeline_constants import constants_of as constants_of
     from devmod._values.records import join_records as join_records
-    from devmod._values.requirements import TUNED as TUNED
     from devmod._values.requirements import Capabilities as Capabilities
     from devmod._values.requirements import Requirements as Requirements
     from devmod._values.requirements import device_of_call as device_of_call
@@ -154,12 +154,12 @@ _NAMES = {
     ),
     "_values.features": "FEATURES",
     "_values.image_formats": "ADDRESS_MODES FILTERS IMAGE_FORMATS ImageFormat",
-    "_values.info": "interface_text",
+    "_values.info": "TUNED interface_text",
     "_values.limits": "LIMITS",
     "_values.param": "LAUNCH_KEYWORDS MAX_EXPRESSION expression_text members_by_value",
     "_values.pipeline_constants": "PipelineConstant constants_of",
     "_values.records": "join_records",
-    "_values.requirements": "TUNED Capabilities Requirements device_of_call fits requirements",
+    "_values.requirements": "Capabilities Requirements device_of_call fits requirements",
     "_values.tags": (
         "COOPERATIVE_TAG DYNAMIC_SHARED_MEMORY GRID_TAGS PROGRAMMATIC_TAG REQUIRED_BLOCK_TAG WRITE_ACCESS_TAG tag_problem value_tags"
     ),

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from devmod._modules.module import Module
     from devmod._values.info import FunctionInfo, Interface
     from devmod._values.param import Member
+    from devmod._values.tuning import Variant
 
     #: The parameters of a call by name. A Member is a parameter to which a struct is flattened.
     Form = dict[str, Param | Member]
@@ -207,8 +208,8 @@ def agreements(modules: Sequence[Module], *, check: bool = False) -> dict[str, A
     """Return the agreements for which arguments are given by name alone, or a struct is flattened.
 
     With `check`, raise FormatError if two candidates take different arguments in a function of one
-    name. The message has the signatures of all such functions. Warn if a call must give a block
-    that the other candidates have.
+    name, whose message has the signatures of all such functions, or if only some have their own
+    grid. Warn if a call must give a block that the other candidates have.
     """
     results = {}
     nodes: Mapping[Module, Module] | None = None
@@ -227,6 +228,7 @@ def agreements(modules: Sequence[Module], *, check: bool = False) -> dict[str, A
             elif common is not None and (common.keywords_only or common.flattened):
                 results[name] = common
             if check:
+                _check_grids(name, interfaces)
                 block = _common_block(interfaces.values())
                 kinds = _kinds_without_block(interfaces) if block else ()
                 if kinds:
@@ -257,6 +259,36 @@ def _kinds_without_block(interfaces: Mapping[Module, Interface]) -> tuple[str, .
         if _needs_block(module, interface):
             kinds[module.kind] = None
     return tuple(kinds)
+
+
+def _check_grids(name: str, interfaces: Mapping[Module, Interface]) -> None:
+    """Raise FormatError if some candidates are tuned and have their own grid, and others do not."""
+    kinds: dict[bool, dict[str, None]] = {True: {}, False: {}}
+    for module, interface in interfaces.items():
+        spec = find_spec(module.kind)
+        if spec is not None and not spec.has_grid:
+            continue
+        own = _own_launch(interface)
+        kinds[own is not None and bool(own.grid)][module.kind] = None
+    if kinds[True] and kinds[False]:
+        raise FormatError(
+            f"the function {quote_name(name)} has its own grid on {list_names(kinds[True])}, and calls must give one on "
+            f"{list_names(kinds[False])}. Compile all with tune= and grid=, or use mixed=True",
+            kind="bundle",
+            function=name,
+        )
+
+
+def _own_launch(interface: Interface) -> Variant | None:
+    """Return the first variant of a tuned function with its own grid or block; else None."""
+    if "tune" not in interface.extra:
+        return None
+    from devmod._values.tuning import tuning_of
+
+    tuning = tuning_of(interface)
+    if tuning is None or not (tuning.variants[0].grid or tuning.variants[0].block):
+        return None
+    return tuning.variants[0]
 
 
 def _warn_of_blocks(without: Mapping[tuple[tuple[str, ...], object], list[str]]) -> None:
@@ -335,7 +367,7 @@ def _common_block(interfaces: Iterable[Interface]) -> int | tuple[int, ...] | No
 def _needs_block(module: Module, interface: Interface) -> bool:
     """Return whether a call of the candidate must give its block."""
     spec = find_spec(module.kind)
-    if spec is None or not spec.has_grid:
+    if spec is None or not spec.has_grid or _own_launch(interface):
         return False
     return not (interface.block or interface.default_block or interface.open_block)
 

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from devmod._values.value import Place
 
 
+#: What an interface with the key ``tune`` needs, so that earlier readers refuse the function.
+TUNED = "tuned"
+
+
 class Block(Value):
     """A block of memory with scalars: its place ("push", an index or (set, binding)) and its size
     in bytes.
@@ -361,8 +365,11 @@ def interface_text(interface: Interface, *, short: bool = False) -> str:
         parts.append(block)
     if interface.subgroup:
         parts.append(f"subgroup {interface.subgroup}")
-    if interface.needs:
-        parts.append(f"needs {join_texts(interface.needs, short)}")
+    needs = [name for name in interface.needs if name != TUNED]
+    if needs:
+        parts.append(f"needs {join_texts(needs, short)}")
+    if len(needs) < len(interface.needs):
+        parts.append(TUNED)
     return " ".join(parts)
 
 

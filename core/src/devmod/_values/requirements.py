@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from devmod._util.text import escape_line
+from devmod._values.info import TUNED
 from devmod._values.limits import LIMITS
 
 TYPE_CHECKING = False
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     from devmod import Device
     from devmod._values.info import Interface
     from devmod._values.value import Place
-
-#: What an interface with the key ``tune`` needs, so that earlier readers refuse the function.
-TUNED = "tuned"
 
 
 class Requirements(NamedTuple):

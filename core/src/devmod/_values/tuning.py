@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 from devmod._values.dtypes import parse_dtype
 from devmod._values.expressions import ExpressionError, evaluate, names_in, read_expression
-from devmod._values.info import Interface
-from devmod._values.requirements import TUNED
+from devmod._values.info import TUNED, Interface
 from devmod._values.value import read_list, read_map
 from devmod.errors import FormatError, list_names
 
