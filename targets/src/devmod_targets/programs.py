@@ -153,7 +153,7 @@ def make_repeat(count: Any, name: str, steps: Any) -> Repeated:
             kind=_KIND,
         )
     try:
-        _integer(count)
+        parse_integer(count)
         values = tuple(_list_of(steps, (str, Step, Repeated), _STEPS))
     except _Problem as problem:
         raise FormatError(f"devmod.repeat({name!r}): {problem}", kind=_KIND) from None
@@ -243,7 +243,7 @@ def _add_steps(
             repeats.append(Repeat(number, number, 0, each.name))
             _add_steps(each.steps, steps, repeats, report)
             try:
-                count = _integer(each.count)
+                count = parse_integer(each.count)
             except _Problem as problem:
                 report("steps", number, f"the count of its repeat: {problem}")
                 continue
