@@ -5,6 +5,8 @@ constants, the grid and the block that devmod gives it, and refuse what devmod r
 from __future__ import annotations
 
 import base64
+import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,9 +18,11 @@ from devmod import FunctionInfo, Interface, Param
 from devmod.backend import ExpressionError, tuning_of, variant_interface
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "tests")]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tools")]
 
 from browser_driver import PRELUDE, Browser, FileServer, run_in_node  # noqa: E402
+
+from fuzzing import c_reader  # noqa: E402
 
 N = 1000
 PARAMS = [
@@ -188,6 +192,120 @@ def test_the_reader_in_javascript_refuses_what_devmod_refuses() -> None:
     for (name, tune), found in zip(cases.items(), results, strict=True):
         assert expected(tune) is None, name
         assert found is None, name
+
+
+# -- the reader in C
+
+#: Print the first variant of each function of the first module of a file, as JSON.
+IN_C = """
+#include <stdio.h>
+#include <string.h>
+#include "devmod_reader.h"
+
+static void print_dims(const char *key, const int64_t *dims, size_t count) {
+    printf(", \\"%s\\": [", key);
+    for (size_t at = 0; count && at < 3; at++)
+        printf("%s%lld", at ? ", " : "", at < count ? (long long)dims[at] : 1LL);
+    printf("]");
+}
+
+int main(int argc, char **argv) {
+    static char data[1 << 22];
+    FILE *stream = fopen(argv[argc - 1], "rb");
+    size_t size = fread(data, 1, sizeof data, stream);
+    fclose(stream);
+    devmod_file *file;
+    devmod_contents contents;
+    if (devmod_open(NULL, data, size, &file) || devmod_get_contents(file, 0, 1 << 22, &contents))
+        return 1;
+    devmod_value arguments[2] = {{.name = {(const uint8_t *)"n", 1}, .integer = 1000},
+                                 {.name = {(const uint8_t *)"m", 1}, .integer = 5}};
+    for (size_t at = 0; at < contents.function_count; at++) {
+        devmod_variant variant;
+        int result = devmod_get_variant(file, contents.functions + at, 0, arguments, 2, &variant);
+        if (result) {
+            printf("%d\\n", result);
+            continue;
+        }
+        printf("{\\"specialized\\": %d, \\"own\\": %d, \\"constants\\": {", variant.is_specialized,
+               variant.interface.size > 0);
+        for (size_t each = 0; each < variant.constant_count; each++) {
+            const devmod_value *value = variant.constants + each;
+            printf("%s\\"%.*s\\": ", each ? ", " : "", (int)value->name.size, (const char *)value->name.data);
+            if (value->type == 'f')
+                printf("%.17g", value->number);
+            else if (value->type == 's')
+                printf("\\"%.*s\\"", (int)value->text.size, (const char *)value->text.data);
+            else if (value->type == 'b')
+                printf(value->integer ? "true" : "false");
+            else
+                printf("%lld", (long long)value->integer);
+        }
+        printf("}");
+        print_dims("grid", variant.grid, variant.grid_count);
+        print_dims("block", variant.block, variant.block_count);
+        printf("}\\n");
+    }
+    devmod_close(file);
+    return 0;
+}
+"""
+
+
+def in_c(tunes: list[Any], folder: Path) -> list[Any]:
+    """Return the first variant of each map; a number for one that is refused."""
+    functions = {}
+    for number, tune in enumerate(tunes):
+        interface = interface_with(tune)
+        info = FunctionInfo("f", ["handle", "uint32", "int32"], interface=interface)
+        functions[f"f{number}"] = info
+    module = devmod.create_with_fallback("opencl", b"// f", "cl", functions)
+    devmod.save(module, folder / "k.devmod")
+    (folder / "first.c").write_text(IN_C)
+    program = folder / "first"
+    sources = [str(folder / "first.c"), str(c_reader.FOLDER / "devmod_reader.c")]
+    options = [*c_reader.FLAGS, *c_reader.SANITIZERS, f"-I{c_reader.FOLDER}", "-o", str(program)]
+    subprocess.run([str(c_reader.compiler()), *sources, *options], check=True)
+    done = subprocess.run(
+        [program, str(folder / "k.devmod")], capture_output=True, text=True, check=True
+    )
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+#: Operations at the ends of 64 bits: each is the grid, which C computes without wider integers.
+EDGES = [
+    *[[name, one, other] for name in ("+", "-", "*", "//", "%", "min", "max", "ceildiv")
+      for one in (-(2**63), -7, 0, 7, 2**63 - 1) for other in (-(2**63), -2, -1, 1, 2, 2**63 - 1)],
+    ["max", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16],
+    ["max", *range(17)],
+]  # fmt: skip
+
+
+@pytest.mark.row("R50")
+@pytest.mark.skipif(c_reader.compiler() is None, reason="no C compiler on PATH")
+def test_the_reader_in_c_takes_the_first_variant_and_refuses_what_devmod_refuses(
+    tmp_path: Path,
+) -> None:
+    cases = VALID | INVALID | WITHOUT_NUMBERS
+    for number, edge in enumerate(EDGES):
+        # A negative number is no grid.
+        cases[f"{number}: {edge}"] = GOOD | {"grid": [["max", edge, 0]]}
+    #: The reader in C leaves an interface of a variant to its caller.
+    for name in ("another interface", "an invalid interface"):
+        cases.pop(name)
+    results = in_c([*cases.values(), None], tmp_path)
+    assert results.pop() == 5  # the function is not tuned
+    for (name, tune), found in zip(cases.items(), results, strict=True):
+        wanted = expected(tune)
+        if wanted is None:
+            assert found == 1, name
+            continue
+        if found["own"] or not found["block"]:
+            found["block"] = wanted["block"]
+        if not found.pop("specialized"):
+            found["constants"] = {}
+        found.pop("own")
+        assert found == wanted, name
 
 
 # -- calls in a browser

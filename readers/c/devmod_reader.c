@@ -1465,3 +1465,195 @@ int devmod_get_contents(devmod_file *file, uint32_t number, uint64_t most,
     *contents = *read;
     return DEVMOD_OK;
 }
+
+/* -- variants of tuned functions */
+
+enum { MAX_CONSTANTS = 16, MAX_VARIANTS = 4096, MAX_OPERANDS = 16, MAX_EXPRESSION = 16 };
+
+/* The integers by name with which expressions are evaluated. */
+typedef struct scope {
+    const devmod_value *constants, *arguments;
+    size_t constant_count, argument_count;
+} scope;
+
+/* Go to the value of a key of a map. Return 0 if it is missing or nil. */
+static int seek(reader map, const char *key, reader *found) {
+    for (uint64_t left = read_map(&map); left; left--) {
+        int is_key = is_text(read_str(&map), key);
+        *found = map;
+        if (is_key)
+            return map.at < map.size && map.data[map.at] != 0xC0;
+        read_value(&map, 0);
+    }
+    return 0;
+}
+
+/* Read a number, a boolean or a text. */
+static void read_scalar(reader *r, devmod_value *value) {
+    uint8_t mark = r->at < r->size ? r->data[r->at] : 0xC1;
+    object o = next(r);
+    value->type = 'i';
+    value->integer = (int64_t)o.value;
+    if (!o.type) {
+        bad(r, "expected an object");
+    } else if (o.type == 's') {
+        value->type = 's';
+        value->text = check_utf8(r, o.bytes);
+    } else if (o.type == 'u') {
+        if (o.value > MAX_SIZE)
+            bad(r, "an integer of more than 64 bits");
+    } else if (mark == 0xC2 || mark == 0xC3) {
+        value->type = 'b';
+        value->integer = mark & 1;
+    } else if (mark >= 0xE0) {
+        value->integer = (int64_t)mark - 256;
+    } else if (mark >= 0xD0 && mark <= 0xD2) {
+        value->integer = (int64_t)(o.value | UINT64_MAX << (8 << (mark - 0xD0)));
+    } else if (mark == 0xCA || mark == 0xCB) {
+        uint32_t bits = (uint32_t)o.value;
+        float single;
+        memcpy(&single, &bits, sizeof single);
+        memcpy(&value->number, &o.value, sizeof value->number);
+        value->type = 'f';
+        value->number = mark == 0xCA ? (double)single : value->number;
+        if (value->number - value->number != 0)
+            bad(r, "a constant that is not finite");
+    } else if (mark != 0xD3) {
+        bad(r, "a constant of another type");
+    }
+}
+
+/* Apply an operator. Return 0 if the result needs more than 64 bits, or does not exist. */
+static int apply(char name, int64_t one, int64_t other, int64_t *result) {
+    if (name == '+' || name == '-') {
+        uint64_t sum = (uint64_t)one + (name == '+' ? (uint64_t)other : 0 - (uint64_t)other);
+        *result = (int64_t)sum;
+        int may_overflow = ((one < 0) == (other < 0)) == (name == '+');
+        return !may_overflow || (*result < 0) == (one < 0);
+    }
+    if (name == '*') {
+        uint64_t a = one < 0 ? 0 - (uint64_t)one : (uint64_t)one,
+                 b = other < 0 ? 0 - (uint64_t)other : (uint64_t)other;
+        int is_negative = (one < 0) != (other < 0);
+        if (a && b > (MAX_SIZE + (uint64_t)is_negative) / a)
+            return 0;
+        *result = (int64_t)(is_negative ? 0 - a * b : a * b);
+        return 1;
+    }
+    if (name == 'm' || name == 'M') { /* min, max */
+        *result = (one < other) == (name == 'm') ? one : other;
+        return 1;
+    }
+    if (!other || (one == INT64_MIN && other == -1 && name != '%'))
+        return 0;
+    int64_t rest = other == -1 ? 0 : one % other, is_below = rest && (rest < 0) != (other < 0);
+    *result = rest + is_below * other;
+    if (name != '%')
+        *result = one / other - is_below + (name == 'c' && rest);
+    return 1;
+}
+
+static char read_operator(reader *r) {
+    static const char *const NAMES[] = {"+", "-", "*", "//", "%", "min", "max", "ceildiv"};
+    devmod_slice name = read_str(r);
+    for (int at = 0; at < 8; at++)
+        if (is_text(name, NAMES[at]))
+            return "+-*/%mMc"[at];
+    bad(r, "an unknown operator");
+}
+
+static int64_t look_up(reader *r, const scope *names, devmod_slice name) {
+    for (size_t at = 0; at < names->constant_count; at++)
+        if (!compare(names->constants[at].name, name) && names->constants[at].type == 'i')
+            return names->constants[at].integer;
+    for (size_t at = 0; at < names->argument_count; at++)
+        if (!compare(names->arguments[at].name, name))
+            return names->arguments[at].integer;
+    bad(r, "an unknown name in an expression");
+}
+
+static int64_t evaluate(reader *r, const scope *names, int depth) {
+    devmod_value leaf = {0};
+    uint8_t mark = r->at < r->size ? r->data[r->at] : 0;
+    if ((mark & 0xF0) != 0x90 && mark != 0xDC && mark != 0xDD) {
+        read_scalar(r, &leaf);
+        if (leaf.type != 'i' && leaf.type != 's')
+            bad(r, "an expression of another type");
+        return leaf.type == 'i' ? leaf.integer : look_up(r, names, leaf.text);
+    }
+    uint64_t count = read_array(r);
+    char name = count ? read_operator(r) : 0;
+    uint64_t most = name == 'm' || name == 'M' ? MAX_OPERANDS : 2;
+    if (count < 3 || count > most + 1 || depth >= MAX_EXPRESSION)
+        bad(r, "an expression with another number of operands, or too deep");
+    int64_t value = evaluate(r, names, depth + 1);
+    for (uint64_t left = count - 2; left; left--)
+        if (!apply(name, value, evaluate(r, names, depth + 1), &value))
+            bad(r, "an expression divides by zero, or needs more than 64 bits");
+    return value;
+}
+
+/* Read the numbers of a grid or a block, by the variant or else by the function. */
+static size_t read_dims(reader variant, reader tune, const char *key, const scope *names,
+                        int64_t least, int64_t dims[3]) {
+    reader r;
+    if (!seek(variant, key, &r) && !seek(tune, key, &r))
+        return 0;
+    uint64_t count = read_array(&r);
+    if (!count || count > 3)
+        bad(&r, "expected one to three expressions");
+    for (uint64_t at = 0; at < count; at++)
+        if ((dims[at] = evaluate(&r, names, 0)) < least)
+            bad(&r, "a grid or a block of too few");
+    return (size_t)count;
+}
+
+int devmod_get_variant(devmod_file *file, const devmod_function *function, size_t position,
+                       const devmod_value *arguments, size_t argument_count,
+                       devmod_variant *variant) {
+    GUARD(file);
+    reader map = reader_of(file, "a tuned function", function->interface), tune, r, own;
+    map.room = SIZE_MAX; /* the framing was checked */
+    if (!function->interface.size || !seek(map, "tune", &tune))
+        fail(file, DEVMOD_NOT_FOUND, "the function is not tuned");
+    *variant = (devmod_variant){0};
+    if (!seek(tune, "constants", &r))
+        bad(&tune, "expected constants");
+    size_t count;
+    const devmod_slice *names = read_texts(&r, &count);
+    if (!count || count > MAX_CONSTANTS)
+        bad(&r, "expected 1 to 16 constants");
+    devmod_slice sorted[MAX_CONSTANTS];
+    memcpy(sorted, names, count * sizeof *sorted);
+    check_unique(&r, sorted, count);
+    if (!seek(tune, "variants", &r))
+        bad(&tune, "expected variants");
+    uint64_t variants = read_array(&r);
+    if (!variants || variants > MAX_VARIANTS)
+        bad(&r, "expected 1 to 4096 variants");
+    if (position >= variants)
+        fail(file, DEVMOD_NOT_FOUND, "the function has %u variants", (unsigned)variants);
+    for (size_t at = 0; at < position; at++)
+        read_value(&r, 0);
+    own = r;
+    if (!seek(own, "values", &r) || read_array(&r) != count)
+        bad(&r, "expected a value for each constant");
+    for (size_t at = 0; at < count; at++) {
+        variant->constants[at].name = names[at];
+        read_scalar(&r, variant->constants + at);
+    }
+    scope all = {variant->constants, arguments, count, argument_count}, alone = all;
+    alone.argument_count = 0;
+    variant->constant_count = count;
+    variant->is_specialized =
+        seek(tune, "specialized", &r) && r.at < r.size && r.data[r.at] == 0xC3;
+    variant->grid_count = read_dims(own, tune, "grid", &all, 0, variant->grid);
+    variant->block_count = read_dims(own, tune, "block", &alone, 1, variant->block);
+    if (seek(own, "interface", &r)) {
+        size_t start = r.at;
+        read_value(&r, 0);
+        variant->interface = (devmod_slice){r.data + start, r.at - start};
+    }
+    release(file);
+    return DEVMOD_OK;
+}

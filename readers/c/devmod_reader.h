@@ -71,6 +71,26 @@ typedef struct devmod_function {
     size_t type_count, tag_count;
 } devmod_function;
 
+/* A constant of a variant, or an integer argument of a call. `type` is 'i' for an integer, 'b' for
+ * a boolean (both in `integer`), 'f' for a float and 's' for a text. */
+typedef struct devmod_value {
+    devmod_slice name, text;
+    char type;
+    int64_t integer;
+    double number;
+} devmod_value;
+
+/* A variant of a tuned function. `is_specialized`: the caller sets its constants, as definitions of
+ * the source or in the driver. A grid or a block of 0 numbers is that of the call, as for other
+ * functions. `interface` is the variant's own, empty if it has that of the function. */
+typedef struct devmod_variant {
+    devmod_value constants[16];
+    size_t constant_count, grid_count, block_count;
+    int is_specialized;
+    int64_t grid[3], block[3];
+    devmod_slice interface;
+} devmod_variant;
+
 /* The contents of a module's bytes. A kind with one payload has one code without a name; the others
  * have one for each shader. */
 typedef struct devmod_contents {
@@ -122,6 +142,13 @@ int devmod_get_bytes(devmod_file *file, uint32_t number, uint64_t most, devmod_s
  * for others. */
 int devmod_get_contents(devmod_file *file, uint32_t number, uint64_t most,
                         devmod_contents *contents);
+
+/* Return the variant of a tuned function at a position, with its grid for the integer arguments of
+ * a call; DEVMOD_NOT_FOUND if the function is not tuned, or has no such variant. Take the first one
+ * that fits the device. Tuning records are not read. */
+int devmod_get_variant(devmod_file *file, const devmod_function *function, size_t position,
+                       const devmod_value *arguments, size_t argument_count,
+                       devmod_variant *variant);
 
 /* Return a constant of a module, with its digest checked; DEVMOD_NOT_FOUND if it has none of that
  * name. Other large constants are not read. */

@@ -71,8 +71,11 @@ static int use(devmod_file *file, int *unsupported) {
         }
         if (!result && module.has_bytes && !module.is_part) {
             result = devmod_get_bytes(file, number, 1 << 26, &bytes);
-            if (!result && module.kind.size)
-                devmod_get_contents(file, number, 1 << 26, &contents);
+            devmod_variant variant;
+            if (!result && module.kind.size &&
+                !devmod_get_contents(file, number, 1 << 26, &contents))
+                for (size_t at = 0; at < contents.function_count; at++)
+                    devmod_get_variant(file, contents.functions + at, 0, NULL, 0, &variant);
             if (result == DEVMOD_UNSUPPORTED)
                 result = 0, ++*unsupported;
         }
