@@ -6,8 +6,15 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from devmod import _import_wheel
 from devmod._modules.bundle import BundleModule
-from devmod._modules.choice import candidate_name, interface_of, program_verdicts, verdicts
+from devmod._modules.choice import (
+    candidate_name,
+    interface_of,
+    is_tuned,
+    program_verdicts,
+    verdicts,
+)
 from devmod._modules.module import Module, walk
 from devmod._modules.programs import read_program
 from devmod._modules.stored import StoredModule
@@ -35,6 +42,8 @@ if TYPE_CHECKING:
     from devmod._values.info import Interface
     from devmod._values.requirements import Capabilities
 
+#: The most variants of a function in the text.
+_MAX_VARIANTS = 8
 #: The reason for a refusal, by the class of its error; that of another class is "broken".
 _REASONS = (
     (NotRegisteredError, "not installed"),
@@ -82,6 +91,21 @@ class Candidate(NamedTuple):
         return candidate_name(self.kind, self.format, self.variant)
 
 
+class ChosenVariant(NamedTuple):
+    """A variant that calls of a tuned function take.
+
+    Attributes
+    ----------
+    constants
+        The values of its constants by name.
+    text
+        Why, as a clause: with the record, its sizes and its times.
+    """
+
+    constants: Mapping[str, Any]
+    text: str
+
+
 class Explanation:
     """The result of `devmod.explain`. Its text is a table.
 
@@ -92,11 +116,20 @@ class Explanation:
     functions
         Function name to its candidates: the one that a call gets, the others in the order of the
         choice, then the refused ones.
+    variants
+        The name of a tuned function to what its calls take: a ChosenVariant for each of the
+        measured sizes, or one for all.
     """
 
-    def __init__(self, device: str, functions: Mapping[str, tuple[Candidate, ...]]) -> None:
+    def __init__(
+        self,
+        device: str,
+        functions: Mapping[str, tuple[Candidate, ...]],
+        variants: Mapping[str, tuple[ChosenVariant, ...]] | None = None,
+    ) -> None:
         self.device = device
         self.functions = functions
+        self.variants = variants or {}
 
     def best(self, name: str) -> Candidate | None:
         """Return the candidate that a call of a function gets; None if none can run.
@@ -118,7 +151,13 @@ class Explanation:
         functions = {}
         for name, candidates in self.functions.items():
             functions[name] = [each._asdict() for each in candidates]
-        return {"device": self.device, "functions": functions}
+        result: dict[str, Any] = {"device": self.device, "functions": functions}
+        if self.variants:
+            result["variants"] = {
+                name: [each._asdict() for each in variants]
+                for name, variants in self.variants.items()
+            }
+        return result
 
     def __str__(self) -> str:
         lines = []
@@ -132,6 +171,12 @@ class Explanation:
                 if each.reason in ("not installed", "no device"):
                     text = shorten_repeat(text, seen)
                 lines.append(f"  {each.outcome:<8} {each.name:<{width}}  {text}")
+            for number, chosen in enumerate(self.variants.get(name, ())):
+                if number == _MAX_VARIANTS:
+                    lines.append(f"  and {len(self.variants[name]) - number} more sizes")
+                    break
+                values = ", ".join(f"{key}={value!r}" for key, value in chosen.constants.items())
+                lines.append(f"  variant  {values}: {chosen.text}")
         return "\n".join(map(escape_line, lines))
 
     __repr__ = __str__
@@ -141,11 +186,14 @@ class _Described:
     """A device of another machine. Its features are unknown."""
 
     is_described = True
+    name = ""
+    driver_version = ""
 
     def __init__(self, kind: str, arch: str) -> None:
         self.kind = kind
         self.arch = arch
         self.index = arch
+        self.hardware = arch
 
     def __str__(self) -> str:
         return devices.device_label(self)
@@ -196,15 +244,22 @@ def explain(
         if name is not None and name not in owners:
             raise function_not_found(module.kind, name, list(owners))
         names = owners if name is None else [name]
-        functions = {each: tuple(_candidates(owners[each], each, target)) for each in names}
+        variants: dict[str, tuple[ChosenVariant, ...]] = {}
+        functions = {}
+        for each in names:
+            functions[each] = tuple(_candidates(owners[each], each, target, variants))
         label = ""
         if target is not None:
             label = devices.device_label(target)
-        return Explanation(label, functions)
+        return Explanation(label, functions, variants)
 
 
-def _candidates(owner: Module, name: str, device: Any) -> Iterator[Candidate]:
-    """Yield the candidates of a function of `owner`, in the order of `Explanation.functions`."""
+def _candidates(
+    owner: Module, name: str, device: Any, variants: dict[str, tuple[ChosenVariant, ...]]
+) -> Iterator[Candidate]:
+    """Yield the candidates of a function of `owner`, in the order of `Explanation.functions`.
+    `variants` gets those of the best candidate.
+    """
     owners = [owner]
     prefer: tuple[str, ...] = ()
     if isinstance(owner, BundleModule):
@@ -250,9 +305,28 @@ def _candidates(owner: Module, name: str, device: Any) -> Iterator[Candidate]:
             yield _candidate(each, "unknown", label, "", f"{label} decides: {problem}")
         else:
             yield _candidate(each, outcome, label, "", why)
+        if outcome == "best" and fits is not None and is_tuned(name, each):
+            of_kind = [other for other in owners if other.kind == each.kind]
+            variants[name] = _variants(name, each, of_kind, fits, owner)
         outcome = "fits"
     for each, reason, text in refused:
         yield _candidate(each, "refused", "", reason, text)
+
+
+def _variants(
+    name: str, module: Module, owners: Sequence[Module], device: Any, root: Module
+) -> tuple[ChosenVariant, ...]:
+    """Return the variants that calls of a tuned function take; none without devmod-runtime, or if
+    the function is damaged.
+    """
+    try:
+        runtime = _import_wheel(
+            "devmod_runtime._tuning.overlay", "nothing is chosen here", "devmod_runtime"
+        )
+        found = list(runtime.explain_variants(name, module, owners, device, root.tuning_records))
+    except (DevmodError, ValueError):
+        return ()
+    return tuple([ChosenVariant(*each) for each in found])
 
 
 def _of_program(programs: Sequence[Module], name: str, device: Any) -> Iterator[Candidate]:

@@ -247,10 +247,14 @@ class RuntimeModule(PayloadModule):
             from devmod_runtime._tuning.function import TunedFunction
 
             rules["own"] = payload()
-            rules["find_records"] = lambda: getattr(self, "tuning_records", ())
+            rules["find_records"] = records
+            if not callable(records):
+                rules["find_records"] = lambda: records
             return TunedFunction(name, info, self.launcher(name, info), **rules)
 
-        return self._results.get(("function", name), make)
+        # Not the property: the function has no reference to the module.
+        records = self.__dict__.get("_devmod_tuning", ())
+        return self._results.get(("function", name, id(records)), make)
 
     def _explain(self, error: ImportError) -> None:
         """Raise the error of a missing loader if the module's distribution has been uninstalled

@@ -195,9 +195,11 @@ def _show_choice(
         for device in devices or (None,):
             parts = [explain(module, name, device) for name in functions or (None,)]
             candidates: dict[str, Any] = {}
+            variants: dict[str, Any] = {}
             for part in parts:
                 candidates |= part.functions
-            explanations.append(Explanation(parts[0].device, candidates))
+                variants |= part.variants
+            explanations.append(Explanation(parts[0].device, candidates, variants))
 
     if as_json:
         documents = [each.to_dict() for each in explanations]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from devmod._modules.choice import interface_of, kind_verdicts, runtime_problem
+from devmod._modules.choice import _not_runnable, interface_of, kind_verdicts
 from devmod._values.requirements import fits, requirements
 from devmod._values.tuning import tuning_of, variant_interface
 from devmod.errors import DevmodError
@@ -125,7 +125,7 @@ def _ranked(name: str, modules: Sequence[Module], device: Device) -> list[Module
     """Return the candidates that run on a device, best first."""
     if len(modules) == 1:
         return list(modules)
-    usable = [each for each in modules if runtime_problem(each) is None]
+    usable = [each for each in modules if _not_runnable(each, device) is None]
     ranked = []
     for module, fitting, _, _ in kind_verdicts(
         name, modules[0], device.kind, usable, device, interface_of
@@ -152,7 +152,7 @@ def join(
     function = module._unopened(name)
     of_kind = [each for each in owners if each.kind == module.kind]
     function = function.replace(
-        joined=of_kind, find_records=lambda: getattr(root, "tuning_records", ()), device=device
+        joined=of_kind, find_records=lambda: root.tuning_records, device=device
     )
     function.open_early()
     return function

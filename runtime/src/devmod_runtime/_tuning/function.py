@@ -41,10 +41,9 @@ from devmod_runtime._tuning.choice import (
     Values,
     VariantChooser,
     constants_text,
-    identity_of,
     pairs_text,
 )
-from devmod_runtime._tuning.overlay import read_own
+from devmod_runtime._tuning.overlay import chooser_of
 
 #: The most variants in an error.
 _MAX_LISTED = 8
@@ -294,17 +293,9 @@ class TunedFunction(Function):
             records: Sequence[TuningRecord] = ()
             if self._rules.find_records is not None:
                 records = self._rules.find_records()
-            tuning = self.tuning
             assert self.info.interface is not None
-            chooser = VariantChooser(
-                self.name,
-                tuning.constants,
-                tuning.sizes,
-                self._offers_on(device),
-                identity_of(device),
-                read_own(self.name, self.kind, self.info.interface),
-                records,
-            )
+            variants = self._offers_on(device)
+            chooser = chooser_of(self.name, self.info.interface, variants, device, records)
             self._choosers[device] = chooser
         return chooser
 

@@ -1,14 +1,20 @@
-"""The user's records, in the cache folder. ``devmod tune --here`` writes them."""
+"""The user's records, in the cache folder, beside those of a file. ``devmod tune --here`` writes
+them.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
-from devmod import Interface, TuningRecord
+from devmod import Interface, Module, TuningRecord
+from devmod._modules.choice import interface_of
+from devmod._modules.tuning import offers, tuned_candidates
 from devmod._values.records import join_records, read_records, write_records
 from devmod.backend import DiskCache, tuning_of
 from devmod.errors import DevmodError
+from devmod_runtime._tuning.choice import Values, VariantChooser, identity_of
 
 _CACHE = DiskCache("tuning")
 
@@ -31,6 +37,63 @@ def write_own(name: str, kind: str, interface: Interface, records: Iterable[Tuni
     joined = join_records([*read_own(name, kind, interface), *records])
     _CACHE.write(_key(name, kind, interface), json.dumps(write_records(joined)).encode())
     return read_own(name, kind, interface) == joined
+
+
+def chooser_of(
+    name: str,
+    interface: Interface,
+    variants: Iterable[Values],
+    device: Any,
+    records: Iterable[TuningRecord],
+) -> VariantChooser:
+    """Return what chooses among the variants of a function that fit a device.
+
+    Parameters
+    ----------
+    name, interface
+        The function.
+    variants
+        The values of the variants.
+    device
+        The device, or the description of one.
+    records
+        Those of the file.
+    """
+    tuning = tuning_of(interface)
+    assert tuning is not None
+    own = read_own(name, device.kind, interface)
+    return VariantChooser(
+        name, tuning.constants, tuning.sizes, variants, identity_of(device), own, records
+    )
+
+
+def explain_variants(
+    name: str,
+    module: Module,
+    owners: Sequence[Module],
+    device: Any,
+    records: Iterable[TuningRecord],
+) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield the constants of the variants that calls take on a device, and why: one for each of the
+    measured sizes, or one for all.
+
+    Parameters
+    ----------
+    name, module, owners
+        The function, the best candidate, and the candidates of its kind.
+    device, records
+        As for `chooser_of`.
+    """
+    interface = interface_of(module, name)
+    tuning = tuning_of(interface)
+    assert interface is not None
+    assert tuning is not None
+    joined = tuned_candidates(name, owners, tuning)
+    found = offers(name, joined, tuning.constants, device)
+    chooser = chooser_of(name, interface, found, device, records)
+    for sizes in chooser.measured or [()]:
+        choice = chooser.choose(sizes)
+        yield found[choice.values].variant.constants, choice.why
 
 
 def _key(name: str, kind: str, interface: Interface) -> str:
