@@ -45,6 +45,7 @@ NEED_DEVICES = (
         "R37-views",
         "R37-zeros",
         "R40-needs",
+        "R52-variants",
     ),
 )
 #: The rows that are skipped for a backend without images, and for one that cannot require a size of

@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from devmod_runtime import ProgramFunction as ProgramFunction
     from devmod_runtime import Sampler as Sampler
     from devmod_runtime import Stream as Stream
+    from devmod_runtime import TunedFunction as TunedFunction
     from devmod_runtime import Verification as Verification
     from devmod_runtime import bench as bench
     from devmod_runtime import guard as guard
@@ -140,6 +141,7 @@ _IN_RUNTIME = (
     "ProgramFunction",
     "Sampler",
     "Stream",
+    "TunedFunction",
     "Verification",
     "bench",
     "guard",

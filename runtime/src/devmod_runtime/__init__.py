@@ -65,6 +65,8 @@ if TYPE_CHECKING:
     from devmod_runtime._program.function import ProgramFunction as ProgramFunction
     from devmod_runtime._trial import Trial as Trial
     from devmod_runtime._trial import was_killed as was_killed
+    from devmod_runtime._tuning.choice import identity_of as identity_of
+    from devmod_runtime._tuning.function import TunedFunction as TunedFunction
     from devmod_runtime._uninterrupted import call_uninterrupted as call_uninterrupted
     from devmod_runtime._uninterrupted import has_uninterrupted_calls as has_uninterrupted_calls
     from devmod_runtime._uninterrupted import wait_at_end as wait_at_end
@@ -105,6 +107,8 @@ _NAMES = {
     "_libraries": "Attempt RENDER_NODES driver_row open_library permission_rows",
     "_module": "GlobalsModule RuntimeModule source_text",
     "_program.function": "ProgramFunction",
+    "_tuning.choice": "identity_of",
+    "_tuning.function": "TunedFunction",
     "_trial": "Trial was_killed",
     "_uninterrupted": "call_uninterrupted has_uninterrupted_calls wait_at_end wait_interruptibly",
     "tools.bench": "Benchmark bench",

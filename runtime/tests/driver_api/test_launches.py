@@ -270,6 +270,7 @@ def test_calls_of_every_form(device: Any, vendor: Vendor, executes: None) -> Non
         "R37-events",
         "R37-nothing",
         "R37-stream",
+        "R52-variants",
     )
     results = run(find("devmod.conformance", vendor.kind)(), rows)
     assert {result.row.id: (result.outcome, result.reason) for result in results} == dict.fromkeys(

@@ -529,7 +529,7 @@ def test_a_tuned_function_describes_itself() -> None:
         "    the grid and the block are those of the variant, one of 3 by BLOCK, TILE, which depends on the device, n"
     )
     f = module(info(grid=None, sizes=None))[0]["f"]
-    assert "grid=None, block=None, threads=None" in str(inspect.signature(f))
+    assert "*, grid=None, threads=None, stream=None)" in str(inspect.signature(f))
     assert f.__doc__.endswith(
         "    threads= or grid=; the block is that of the variant, one of 3 by BLOCK, TILE, which depends on the device"
     )

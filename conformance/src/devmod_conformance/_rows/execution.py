@@ -25,6 +25,7 @@ from devmod_conformance._rows._tools import (
     import_numpy,
     launch,
     list_devices,
+    module_with,
     reference_arrays,
     require,
     require_equal,
@@ -38,6 +39,7 @@ from devmod_conformance._rows._tools import (
     written_arrays,
 )
 from devmod_conformance._turn import device_turn
+from devmod_runtime import identity_of
 from devmod_runtime.tools.doctor import device_problem
 
 
@@ -807,3 +809,49 @@ class _Exporter:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._device
+
+
+# -- tuned functions
+
+#: Two variants that one payload is: each computes what the function computes.
+_TUNE = {"constants": ["variant"], "variants": [{"values": [1]}, {"values": [2]}]}
+_FIRST, _SECOND = ({"variant": 1}, {"variant": 2})
+
+
+@row("R52-variants")
+def variants(case: Conformance) -> None:
+    """A function with two variants takes the one that is the fastest in the records of its device,
+    and computes the same, with arrays of the host and of the device.
+    """
+    device = default_device(case)
+    pairs = []
+    for sample, call in samples_with_calls(case):
+        if sample.fmap[call.function].interface is not None:
+            pairs.append((sample, call))
+    for sample, call in applicable(pairs, "no called function has an interface"):
+        info = sample.fmap[call.function]
+        assert info.interface is not None
+        interface = info.interface.replace(
+            extra={**info.interface.extra, "tune": _TUNE}, needs=[*info.interface.needs, "tuned"]
+        )
+        module = module_with(case, sample, call.function, info.replace(interface=interface))
+        record = devmod.TuningRecord(
+            call.function,
+            **identity_of(device)._asdict(),
+            constants=("variant",),
+            measured={((), (1,)): 2.0, ((), (2,)): 1.0},
+        )
+        module.tuning_records = (record,)
+        function = get_function(module, call.function)
+        label = f"the tuned {call.function!r}"
+        require_equal(function.variants, (_FIRST, _SECOND), f"the variants of {label}")
+        chosen = devmod.explain(module, call.function, device).variants[call.function]
+        require_equal(
+            [each.constants for each in chosen],
+            [_SECOND],
+            f"what {label} takes with a record of {device}",
+        )
+        for each in (function, function.variant(**_FIRST)):
+            check_call(case, call, each, label)
+            arguments = to_device(device, call.make_arguments())
+            check_call(case, call, each, f"{label} with device arrays", arguments)

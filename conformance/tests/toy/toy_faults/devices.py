@@ -42,6 +42,24 @@ fault(
 ).sets(ToyDevice, "features", Everything(("fp64",)))
 
 
+class NewName:
+    """A name that is another one at each look."""
+
+    def __get__(self, device, owner):
+        return f"toy {next(PLACES)}"
+
+    def __set__(self, device, name):
+        pass
+
+
+# A device has another name at each look, so that no record is of it.
+fault(
+    "new_names",
+    "R52-variants",
+    reason="what the tuned 'axpy' takes with a record of …: expected [{'variant': 2}], got [{'variant': 1}]",
+).sets(ToyDevice, "name", NewName())
+
+
 @replaces(
     entries,
     "devices",

@@ -13,10 +13,10 @@ from devmod import FunctionInfo, Interface, TuningRecord
 from devmod._modules.choice import interface_of
 from devmod._modules.tuning import (
     Offer,
-    interface_with_block,
     offers,
     tuned_candidates,
 )
+from devmod._values.fitting_variants import interface_with_block
 from devmod.backend import (
     ExpressionError,
     Variant,
@@ -408,8 +408,11 @@ class TunedFunction(Function):
 
     @property
     def launch_keywords(self) -> tuple[str, ...]:
-        if self.tuning.variants[0].grid:
+        first = self.tuning.variants[0]
+        if first.grid:
             return ()
+        if first.block:
+            return "grid", "threads"
         return super().launch_keywords
 
     def launch_text(self) -> str:

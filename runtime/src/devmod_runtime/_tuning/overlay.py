@@ -11,8 +11,8 @@ from typing import Any
 from devmod import Interface, Module, TuningRecord
 from devmod._modules.choice import interface_of
 from devmod._modules.tuning import offers, tuned_candidates
-from devmod._values.records import join_records, read_records, write_records
-from devmod.backend import DiskCache, tuning_of
+from devmod._values.records import read_records, write_records
+from devmod.backend import DiskCache, join_records, tuning_of
 from devmod.errors import DevmodError
 from devmod_runtime._tuning.choice import Values, VariantChooser, identity_of
 

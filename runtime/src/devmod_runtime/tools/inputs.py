@@ -408,8 +408,8 @@ def program_of(function: Function) -> ProgramFunction | None:
 
 
 def has_grid(function: Function) -> bool:
-    """Return whether a call has a grid and a block."""
-    return program_of(function) is None and function._launcher.has_grid
+    """Return whether a call gives a grid, or threads."""
+    return program_of(function) is None and "grid" in function.launch_keywords
 
 
 def interface_of(function: Function) -> Interface | None:

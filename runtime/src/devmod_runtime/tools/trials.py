@@ -803,7 +803,7 @@ def _launch_shape(
         return {}
     threads = request["launches"][request["launch"]]["threads"]
     launch = dict(request["shape"] or {"threads": threads})
-    if function.block is None:
+    if function.block is None and "block" in function.launch_keywords:
         block = request["block"]
         if not block and interface.open_block:
             block = _OPEN_BLOCK
