@@ -459,6 +459,13 @@ class _Kernel:
         self.interface: Interface = interface
         self.has_grid = candidate.has_grid
         self.tuning = tuning_of(interface)
+        #: The arguments by which a tuned kernel chooses its variant and its grid.
+        self.sizes: set[str] = set()
+        if self.tuning is not None:
+            self.sizes.update(self.tuning.sizes)
+            for variant in self.tuning.variants:
+                for each in variant.grid:
+                    self.sizes.update(names_in(each))
         self._name = name
         self._label = candidate.label
         found = arguments_of(interface)
@@ -563,6 +570,13 @@ def _check_step(program: Program, step: Step, kernel: _Kernel, written: set[str]
             arguments.setdefault(value, []).append(name)
     if missing := kernel.needed - step.arguments.keys():
         raise _missing(next(form[name] for name in form if name in missing))
+    turns = {each.name for each in program.repeats}
+    for name in sorted(kernel.sizes):
+        if turns.intersection(names_in(step.arguments.get(name))):
+            raise _Problem(
+                "the argument decides the variant or the grid of the kernel, and differs by turn",
+                name,
+            )
     if kernel.has_grid:
         _check_launch(step, kernel)
     return _check_accesses(program, form, arguments, written)
