@@ -158,7 +158,7 @@ def refused(case: Any, arrays: dict[str, Any], constants: list[str], wanted: Any
         "is_checked": True,
     }
     try:
-        export(request, lambda _: None)
+        export(request, lambda *_: None)
     except CompileError as error:
         return str(error)
     return "wrong"

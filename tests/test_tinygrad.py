@@ -23,8 +23,10 @@ from tinygrad_cases import NAMES, cases, checked, results
 
 import devmod
 from devmod import ArgumentError
+from devmod.backend import walk
 from devmod.errors import CompileError, ToolchainNotFoundError
 from devmod.interop import tinygrad as interop
+from devmod_readers.programs import read_program
 from devmod_simulators import UnavailableError, libcuda
 from devmod_standins import libamdhip64, metal, rdna3
 
@@ -363,6 +365,53 @@ def test_an_input_that_the_function_assigns_and_results_by_name() -> None:
     assert (
         str(module.functions["move"].interface)
         == "<Interface (speed: float32[4], place: float32[4] rw) -> length: float32[()], twice: float32[4]>"
+    )
+
+
+def test_kinds_share_what_they_have_in_common(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The function is called once for kinds with a limit of buffers and without one, a kernel is
+    rewritten once for kinds whose rules are equal, and temporaries have the same names.
+    """
+    from tinygrad import Tensor, codegen
+
+    calls = [0]
+    rewrites = [0]
+    own = codegen.graph_rewrite
+
+    def rewrite(*arguments: Any, **options: Any) -> Any:
+        rewrites[0] += 1
+        return own(*arguments, **options)
+
+    def mean(x: Tensor) -> Tensor:
+        calls[0] += 1
+        return (x - x.mean(1, keepdim=True)).contiguous().sum(1)
+
+    monkeypatch.setattr(codegen, "graph_rewrite", rewrite)
+    alone = interop.export(mean, tensor(8, 16), targets="opencl", name="mean")
+    count = rewrites[0]
+    assert calls == [1]
+    both = interop.export(mean, tensor(8, 16), targets=[*BOTH, "metal"], name="mean")
+    assert calls == [2]
+    assert rewrites[0] - count < 2.5 * count
+    assert temporaries(both) == [temporaries(alone)[0]] * 3
+
+
+def temporaries(module: devmod.Module) -> list[list[str]]:
+    """The names of the temporaries of each program."""
+    programs = [part for part in walk(module) if part.kind == "program"]
+    read = [read_program("mean", each.functions["mean"], each.code["mean"]) for each in programs]
+    return [[array.name for array in each.arrays("temporary")] for each in read]
+
+
+def test_a_process_that_ends_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    from devmod_models._tinygrad import renderers
+
+    monkeypatch.setattr(interop, "_MANY", 1)
+    monkeypatch.setattr(renderers, "_MODULE", "devmod.errors")  # it has no `main`
+    with pytest.raises(CompileError) as caught:
+        interop.export(lambda x: x * 2, tensor(8), targets="opencl", name="twice")
+    assert str(caught.value).startswith(
+        "tinygrad cannot render the kernel 'twice_opencl_k0' for opencl: the process that renders it ends the process with exit status 1"
     )
 
 

@@ -53,3 +53,17 @@ def test_standard_error_may_be_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", None)
     with progress("reading") as show:
         show("comparing")
+
+
+def test_work_with_an_end_shows_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("rich")
+    monkeypatch.setenv("TERM", "xterm")
+    screen = Screen(is_terminal=True)
+    monkeypatch.setattr(sys, "stderr", screen)
+    with progress("reading", has_end=True) as show:
+        show("kernel 1 of 2", 0.25)
+        show("kernel 2 of 2", 1.0)
+    text = screen.getvalue()
+    assert "kernel 2 of 2 " in text
+    assert "━" * 20 in text
+    assert "--:--" in text or "00:00" in text

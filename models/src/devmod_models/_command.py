@@ -178,7 +178,7 @@ def _make(
     }
     with noting_interrupts(output), temporary_folder() as folder:
         place = os.path.join(folder, "model.devmod")
-        with progress(quiet=quiet) as show:
+        with progress("reading", quiet=quiet, has_end=True) as show:
             answer = _ask({**request, "output": place}, str(file), show)
         devmod.save(devmod.load(place), output)
     if not quiet:
@@ -212,16 +212,16 @@ def _paths_of(texts: tuple[str, ...]) -> dict[str, str]:
     return paths
 
 
-def _ask(request: dict[str, Any], path: str, show: Callable[[str], None]) -> Any:
+def _ask(request: dict[str, Any], path: str, show: Callable[..., None]) -> Any:
     """Return the answer of the other process. `show` gets its progress."""
     # The order of Python's sets is in no file. tinygrad's settings are in the environment, too:
     # `main` hides them from it alone.
     with Worker(
         __name__, request, environment={**os.environ, "PYTHONHASHSEED": "0"}, captures=True
     ) as worker:
-        answer: Any = {"progress": "tracing"}
+        answer: Any = {"progress": "reading", "done": 0.0}
         while answer and "progress" in answer:
-            show(answer["progress"])
+            show(answer["progress"], answer["done"])
             answer = worker.answer(TIMEOUT)
         if answer and "error" in answer:
             raise getattr(errors, answer["error"])(answer["text"], log=answer["log"])
@@ -254,7 +254,9 @@ def main(request: dict[str, Any]) -> None:
         with tinygrad.cpu():
             from devmod_models._tinygrad.onnx import export
 
-            lines, notes = export(request, lambda text: answer({"progress": text}))
+            lines, notes = export(
+                request, lambda text, done: answer({"progress": text, "done": done})
+            )
         answer({"lines": lines, "notes": notes})
     except Exception as error:  # noqa: BLE001 - tinygrad may raise anything
         name = CompileError.__name__

@@ -11,13 +11,16 @@ import inspect
 import pickle
 import re
 from base64 import b64encode
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from copy import deepcopy
 from importlib import metadata
-from typing import TYPE_CHECKING, Any
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import devmod
 from devmod import Origin, Target
-from devmod.backend import HostArray, constant_identity, create_own
+from devmod.backend import HostArray, constant_identity, create_own, walk
 from devmod.errors import (
     ArgumentError,
     CompileError,
@@ -25,7 +28,8 @@ from devmod.errors import (
     list_names,
     not_installed,
 )
-from devmod.worker import answers, processors
+from devmod.worker import can_start_python
+from devmod_models._tinygrad.renderers import Renderers
 from devmod_targets.programs import make_program
 
 if TYPE_CHECKING:
@@ -113,12 +117,58 @@ def export(
     >>> module = tinygrad.export(model, x, targets=targets, name="classify")  # doctest: +SKIP
     >>> devmod.save(module, "classify.devmod")  # doctest: +SKIP
     """
-    _check_version()
-    from devmod_models._tinygrad.record import record, settings
-    from devmod_models._tinygrad.render import KINDS
-
     if report is None:
         report = _ignore
+    lines = report
+    made = make(
+        fn,
+        inputs,
+        targets=targets,
+        name=name,
+        names=names,
+        outputs=outputs,
+        constants=constants or {},
+        folded=folded or {},
+        report=lambda text, _: lines(text),
+    )
+    return made.module
+
+
+class Made(NamedTuple):
+    """A module, and the recording of its program: that without a limit of buffers, if a kind has
+    none.
+    """
+
+    module: devmod.Module
+    recording: Recording
+
+
+def make(
+    fn: Callable[..., Any],
+    inputs: Sequence[Any],
+    *,
+    targets: str | Target | Iterable[str | Target],
+    name: str,
+    names: Sequence[str] | None,
+    outputs: Sequence[str] | None = None,
+    constants: Mapping[str, Any],
+    folded: Mapping[str, str],
+    report: Callable[[str, float], object],
+    renderers: Renderers | None = None,
+) -> Made:
+    """Return what `export` returns, and the recording.
+
+    Parameters
+    ----------
+    report
+        A function that gets lines about the progress, and which part is done.
+    renderers
+        The processes that render the kernels. By default, new ones if there are many kernels.
+    """
+    _check_version()
+    from devmod_models._tinygrad.record import settings
+    from devmod_models._tinygrad.render import KINDS
+
     fn = getattr(fn, "fxn", fn)  # a TinyJit, which captures by itself
     parsed = _parsed(targets, KINDS)
     if not _NAME.fullmatch(name):
@@ -127,22 +177,57 @@ def export(
             argument="name",
         )
     given = _named(fn, inputs, names)
-    recordings: dict[int, Recording] = {}
-    plans = []
+    limits = set(map(_limit, parsed))
     with settings():
+        recordings = _recordings(sorted(limits), fn, given, outputs, constants)
+        trees: dict[bytes, str] = {}
+        plans = []
         for kind, target in parsed.items():
-            limit = _MOST_BUFFERS.get(kind, 0)
-            if limit not in recordings:
-                with settings(MAX_KERNEL_BUFFERS=limit):
-                    recordings[limit] = record(fn, given, outputs, constants or {})
-            plans.append(_Plan(name, target, recordings[limit], folded or {}))
-        _render(plans, report)
-    for text, own in plans[0].recording.names.renamed.items():  # those of each kind
-        report(f"{text!r} is {own} in the program")
-    programs = []
-    for plan in plans:
-        report(f"{plan.target.kind}: compiling {len(plan.kernels)} kernels")
-        programs.append(plan.program())
+            plans.append(_Plan(name, target, recordings[_limit(kind)], folded, trees))
+        _render(plans, trees, report, renderers)
+    for text, own in plans[0].names.renamed.items():  # those of each kind
+        report(f"{text!r} is {own} in the program", 1.0)
+    module = _compiled(plans, report)
+    return Made(module, recordings[min(recordings)])
+
+
+def _limit(kind: str) -> int:
+    """Return the limit of the buffers of a kernel; 0 if there is none."""
+    return _MOST_BUFFERS.get(kind, 0)
+
+
+def _recordings(
+    limits: Iterable[int],
+    fn: Any,
+    inputs: Mapping[str, Any],
+    outputs: Sequence[str] | None,
+    constants: Mapping[str, Any],
+) -> dict[int, Recording]:
+    """Return a recording for each limit of a kernel's buffers; 0 is none, and comes first. Kinds
+    share one whose kernels have no more.
+    """
+    from devmod_models._tinygrad.record import record, settings
+
+    result: dict[int, Recording] = {}
+    for limit in limits:
+        if 0 in result and result[0].most_buffers <= limit:
+            result[limit] = result[0]
+            continue
+        with settings(MAX_KERNEL_BUFFERS=limit):
+            result[limit] = record(fn, inputs, outputs, constants)
+    return result
+
+
+def _compiled(plans: Sequence[_Plan], report: Callable[[str, float], object]) -> devmod.Module:
+    """Return the module of all kinds. Their compilers run at the same time."""
+    with ThreadPoolExecutor(len(plans)) as threads:
+        compiling = []
+        for plan in plans:
+            report(f"{plan.target.kind}: compiling {len(plan.kernels)} kernels", 1.0)
+            compiling.append(threads.submit(plan.compile))
+        programs = []
+        for plan, each in zip(plans, compiling, strict=True):
+            programs.append(plan.program(each.result()))
     if len(programs) == 1:
         return programs[0]
     return devmod.bundle(*programs)
@@ -247,27 +332,33 @@ def _default_names(fn: Any, count: int) -> list[str]:
 
 
 class _Plan:
-    """The kernels and the steps of one kind."""
+    """The kernels and the steps of one kind. `trees` gets the kernels as text, by their keys."""
 
     def __init__(
-        self, name: str, target: Target, recording: Recording, folded: Mapping[str, str]
+        self,
+        name: str,
+        target: Target,
+        recording: Recording,
+        folded: Mapping[str, str],
+        trees: dict[bytes, str],
     ) -> None:
         from tinygrad.uop.ops import Ops
 
         self.name = name
         self.target = target
         self.recording = recording
+        #: The names in use: kinds that share a recording have the same ones.
+        self.names = deepcopy(recording.names)
         #: The digests of constants whose values the function has read, by their names.
         self._read = folded
         self.kernels: dict[bytes, str] = {}  # by the key of the tree
-        self.items: list[list[str]] = []
         self.rendered: dict[str, dict[str, Any]] = {}
         self._arrays = {each.buffer: each for each in (*recording.inputs, *recording.outputs)}
         self._declared: dict[str, Any] = {"temporaries": [], "constants": [], "states": []}
         self._data: dict[str, Any] = {}
         #: The names in the model of constants, by their names in the program.
         self._originals: dict[str, str] = {}
-        arch = self._arch()
+        self.arch = self._arch()
         for call in recording.calls:
             tree = call.src[0]
             if tree.op is not Ops.SINK:
@@ -277,14 +368,15 @@ class _Plan:
             self._check_types(call, tree)
             kernel = f"{name}_{target.kind}_k{len(self.kernels)}"
             self.kernels[tree.key] = kernel
+            if tree.key in trees:
+                continue
             try:
-                pickled = b64encode(pickle.dumps(tree)).decode()
+                trees[tree.key] = b64encode(pickle.dumps(tree)).decode()
             except RecursionError:
                 raise self.error(
                     call,
                     f"a kernel of {len(tree.toposort())} operations, which depend on each other too deeply",
                 ) from None
-            self.items.append([target.kind, arch, kernel, pickled])
 
     def _arch(self) -> str:
         """Return the architecture that the renderer gets."""
@@ -327,11 +419,10 @@ class _Plan:
         text = f"the program {self.name!r} cannot be made for {self.target.kind}: its output {results} needs {what}"
         return ArgumentError(text, argument="fn", kind=self.target.kind)
 
-    def program(self) -> devmod.Module:
-        """Compile the kernels, and return the module of the program."""
+    def program(self, module: devmod.Module) -> devmod.Module:
+        """Return the module of the program. `module` has its kernels."""
         from devmod_models._tinygrad.record import effects
 
-        module = self._compile()
         written = set[Any]()
         steps = []
         for call in self.recording.calls:
@@ -425,7 +516,7 @@ class _Plan:
         """Return the array of a buffer that is no input and no output, and declare it."""
         from devmod_models._tinygrad.record import Array, dtype_of
 
-        names = self.recording.names
+        names = self.names
         array = None
         if buffer in self.recording.states:
             role = "states"
@@ -467,7 +558,7 @@ class _Plan:
         if original != array.name:
             self._originals[array.name] = original
 
-    def _compile(self) -> devmod.Module:
+    def compile(self) -> devmod.Module:
         """Return the module of the kernels: of one source, or for kinds that compile each kernel by
         itself, of one for each.
         """
@@ -526,38 +617,80 @@ def _text(kernels: Mapping[str, Mapping[str, Any]]) -> str:
     return "\n".join([*prefix, *texts, ""])
 
 
-def _render(plans: Sequence[_Plan], report: Callable[[str], object]) -> None:
-    """Render the kernels of all kinds, in several processes if there are many."""
+def _render(
+    plans: Sequence[_Plan],
+    trees: Mapping[bytes, str],
+    report: Callable[[str, float], object],
+    renderers: Renderers | None,
+) -> None:
+    """Render the kernels of all kinds, in several processes if there are many. Kinds whose kernels
+    are equal share the work.
+    """
+    items = []
+    owners = []
+    for key, tree in trees.items():
+        own = []
+        kinds = []
+        for plan in plans:
+            if key in plan.kernels:
+                own.append(plan)
+                kinds.append([plan.target.kind, plan.arch, plan.kernels[key]])
+        owners.append(own)
+        items.append([tree, kinds])
+    rendered: dict[str, dict[str, Any]] = {}
+    with ExitStack() as stack:
+        if renderers is None and len(items) >= _MANY and can_start_python():
+            renderers = stack.enter_context(Renderers(len(items)))
+        answers = zip(items, owners, _results(items, renderers), strict=True)
+        for number, (item, own, answer) in enumerate(answers, 1):
+            rendered.update(_checked(item, own, *answer))
+            report(f"kernel {number} of {len(items)}", number / len(items))
+    for plan in plans:
+        for kernel in plan.kernels.values():
+            plan.rendered[kernel] = rendered[kernel]
+
+
+def _results(
+    items: Sequence[Any], renderers: Renderers | None
+) -> Iterable[tuple[list[dict[str, Any]] | None, str]]:
+    """Return the answers for kernels in order: of other processes, or of this one."""
+    if renderers is not None:
+        return renderers.render(items)
     from devmod_models._tinygrad.render import render
 
-    items: list[list[str]] = []
-    owners: list[_Plan] = []
-    for plan in plans:
-        items += plan.items
-        owners += [plan] * len(plan.items)
-    results = answers(
-        "devmod_models._tinygrad.render",
-        items,
-        render,
-        here=lambda _: len(items) < _MANY,
-        processes=processors(),
-    )
-    for plan, item, (answer, end) in zip(owners, items, results, strict=True):
-        kind, _, kernel, _ = item
-        problem = f"the process that renders it {end}"
-        if answer:
-            problem = answer.get("error")
-        if problem:
-            raise CompileError(
-                f"tinygrad cannot render the kernel {kernel!r} for {kind}: {problem}",
-                kind=kind,
-                function=kernel,
-            )
-        limit = answer.get("limit")
-        if limit:
-            raise _limit_error(plan, kernel, limit)
-        plan.rendered[kernel] = answer
-        report(f"{kind}: kernel {len(plan.rendered)} of {len(plan.kernels)}")
+    return zip(map(render, items), repeat(""))
+
+
+def _checked(
+    item: Any, plans: Sequence[_Plan], results: list[dict[str, Any]] | None, end: str
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the kernels of an item by their names.
+
+    Raises
+    ------
+    CompileError, ArgumentError
+        One of them cannot be rendered.
+    """
+    if results is None:
+        results = [{"error": f"the process that renders it {end}"}] * len(plans)
+    for (_, _, kernel), plan, answer in zip(item[1], plans, results, strict=True):
+        _check_rendered(plan, kernel, answer)
+        yield kernel, answer
+
+
+def _check_rendered(plan: _Plan, kernel: str, answer: Mapping[str, Any]) -> None:
+    """Raise the error of a kernel that cannot be rendered."""
+    problem = answer.get("error")
+    kind = plan.target.kind
+    if problem:
+        raise CompileError(
+            f"tinygrad cannot render the kernel {kernel!r} for {kind}: {problem}",
+            kind=kind,
+            function=kernel,
+        )
+    limit = answer.get("limit")
+    if limit:
+        raise _limit_error(plan, kernel, limit)
 
 
 def _limit_error(plan: _Plan, kernel: str, limit: str) -> ArgumentError:
@@ -597,12 +730,19 @@ def check(
         A result differs by more than 1e-4 of the largest magnitude that was expected, or 1e-2 in a
         program with float16, or an integer differs at all.
     """
-    from devmod_models._tinygrad.check import UNUSABLE, check_devices, remarks, run_program
+    from devmod_models._tinygrad.check import (
+        UNUSABLE,
+        check_devices,
+        device_labels,
+        remarks,
+        run_program,
+    )
 
-    def run(device: str) -> tuple[str, list[Any]]:
-        try:
-            return "", run_program(module, name, device, **inputs)
-        except UNUSABLE as error:
-            return str(error), []
+    def results() -> Iterator[tuple[str, str, list[Any]]]:
+        for label in device_labels(part.kind for part in walk(module)):
+            try:
+                yield label, "", run_program(module, name, label, **inputs)
+            except UNUSABLE as error:
+                yield label, str(error), []
 
-    return [*check_devices(module, name, run, expected), *remarks(expected)]
+    return [*check_devices(module, name, results(), expected), *remarks(expected)]

@@ -235,7 +235,9 @@ def _write_string(write: Callable[[str], None], text: str) -> None:
 
 
 @contextmanager
-def progress(text: str = "", *, quiet: bool = False) -> Iterator[Callable[[str], None]]:
+def progress(
+    text: str = "", *, quiet: bool = False, has_end: bool = False
+) -> Iterator[Callable[..., None]]:
     """Yield a function that shows a line about work that may take more than five seconds, and its
     time: in a terminal alone, and with rich. The line disappears at the end.
 
@@ -245,29 +247,39 @@ def progress(text: str = "", *, quiet: bool = False) -> Iterator[Callable[[str],
         The first line.
     quiet
         Show nothing.
+    has_end
+        Show a bar and the time left, too. The function gets the part that is done, such as 0.5,
+        after the text.
     """
     bars: Any = None
     if not quiet and sys.stderr is not None and sys.stderr.isatty():
         with suppress(ImportError):
+            from rich import progress as parts
             from rich.console import Console
-            from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-            columns = SpinnerColumn(), TextColumn("{task.description}", markup=False)
+            columns = [
+                parts.SpinnerColumn(),
+                parts.TextColumn("{task.description}", markup=False),
+            ]
+            if has_end:
+                columns += [parts.BarColumn(20), parts.TimeRemainingColumn(compact=True)]
+            columns.append(parts.TimeElapsedColumn())
             console = Console(stderr=True)
             # Standard output stays itself: commands ask whether it is a terminal, and write bytes.
-            bars = Progress(
+            bars = parts.Progress(
                 *columns,
-                TimeElapsedColumn(),
                 console=console,
                 transient=True,
                 redirect_stdout=False,
             )
     if bars is None:
-        yield lambda _: None
+        yield lambda *_: None
         return
-    task = bars.add_task(escape_line(text))
+    task = bars.add_task(escape_line(text), total=1.0)
     with bars:
-        yield lambda text: bars.update(task, description=escape_line(text))
+        yield lambda text, done=0.0: bars.update(
+            task, description=escape_line(text), completed=done
+        )
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

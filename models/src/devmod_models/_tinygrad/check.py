@@ -24,7 +24,7 @@ from devmod.plugins import registered
 from devmod.worker import Worker, answer_writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 #: The errors of a device that cannot run a program. Other errors are those of the program.
 UNUSABLE = (CompileError, DeviceNotFoundError, DeviceMemoryError)
@@ -89,31 +89,35 @@ def compare_all(
         compare(f"result {number} of {place}", got, wanted, program, allowed)
 
 
+def device_labels(kinds: Iterable[str]) -> list[str]:
+    """Return the devices of kinds, such as "opencl:0"."""
+    # Programs and bundles have kinds too, without devices.
+    own = registered("devmod.device").keys() & set(kinds)
+    if not own:
+        return []
+    return [f"{each.kind}:{each.index}" for each in devmod.devices(*sorted(own))]
+
+
 def check_devices(
     module: devmod.Module,
     name: str,
-    run: Callable[[str], tuple[str, Sequence[Any]]],
+    results: Iterable[tuple[str, str, Sequence[Any]]],
     expected: Sequence[Any],
 ) -> list[str]:
-    """Compare the results of a program on each device with those of tinygrad, and return lines
-    about what was compared. `run` returns why a device cannot run it, or "" and the results.
+    """Compare the results of a program on devices with those of tinygrad, and return lines about
+    what was compared. `results` has each device's label, why it cannot run the program or "", and
+    the results.
     """
-    # Programs and bundles have kinds too, without devices.
-    kinds = {each.kind for each in walk(module)}.intersection(registered("devmod.device"))
-    devices = []
-    if kinds:
-        devices = devmod.devices(*kinds)
     lines = []
     checked = []
     differences: list[tuple[float, float, float]] = []
-    for device in devices:
-        label = f"{device.kind}:{device.index}"
-        problem, results = run(label)
+    allowed = tolerance(module)
+    for label, problem, got in results:
         if problem:
             lines.append(f"not checked on {label}: {problem}")
             continue
-        compare_all(f"{name!r} on {label}", results, expected, _OWN, tolerance(module))
-        differences += map(measure, results, expected)
+        compare_all(f"{name!r} on {label}", got, expected, _OWN, allowed)
+        differences += map(measure, got, expected)
         checked.append(label)
     if checked:
         lines.insert(0, summary(checked, _OWN, differences))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import operator
 import re
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +23,7 @@ from tinygrad.nn.onnx import (
 from tinygrad.uop.ops import Ops
 
 import devmod
+from devmod import Target
 from devmod.backend import constant_identity, expression_text, walk
 from devmod.commands import size
 from devmod.errors import (
@@ -31,12 +34,14 @@ from devmod.errors import (
     list_names,
     quote_name,
 )
+from devmod.worker import can_start_python, processors
 from devmod_models import tinygrad
 from devmod_models._tinygrad.check import (
     Reference,
     check_devices,
     compare,
     compare_all,
+    device_labels,
     measure,
     remarks,
     results_on,
@@ -45,12 +50,21 @@ from devmod_models._tinygrad.check import (
     typed,
 )
 from devmod_models._tinygrad.operators import OPERATORS
+from devmod_models._tinygrad.record import settings
+from devmod_models._tinygrad.renderers import Renderers
 from devmod_models.onnx import Constant, Model, Node, Range, read_model
 from devmod_readers.programs import read_program
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
+#: The nodes from which processes that render kernels start with the export, and those for each.
+_MANY_NODES = 24
+_NODES_OF_A_RENDERER = 6
+#: The parts of the work before the trace, the kernels and the check. The time left follows.
+_TRACES = 0.02
+_RENDERS = 0.15
+_CHECKS = 0.65
 #: Operators on numbers. Symbolic lengths that are divided are not negative.
 _ARITHMETIC: dict[str, Any] = {
     "Add": operator.add,
@@ -83,7 +97,9 @@ class Runner(OnnxRunner):  # type: ignore[misc]
     def __init__(self, model: Model) -> None:
         _check_nodes(model)
         self.constants = {name: _tensor(*each) for name, each in model.constants.items()}
-        Tensor.realize(Tensor.zeros(1), *(each for each in self.constants.values() if each.shape))
+        arrays = [each for each in self.constants.values() if each.shape]
+        if arrays:
+            Tensor.realize(*arrays)
         self.read = set[UOp]()
         self._init_from_graph({"node": [], "initializer": [], "input": [], "output": []})
         self.onnx_ops = OPERATORS
@@ -346,7 +362,7 @@ def array_of(tensor: Tensor) -> Any:
 
 
 def export(
-    request: Mapping[str, Any], report: Callable[[str], object]
+    request: Mapping[str, Any], report: Callable[[str, float], object]
 ) -> tuple[list[str], list[str]]:
     """Write a file with the program of a model, and return lines about it and its check, and notes.
 
@@ -356,7 +372,7 @@ def export(
         "model", "targets" and "name"; "dims", texts; "inputs", the paths of arrays by the names of
         inputs; "output", the file to write, and "file", its name for a call; "is_checked".
     report
-        A function that gets lines about the progress.
+        A function that gets lines about the progress, and which part of the work is done.
     """
     files = {}
     dims: dict[str, Any] = {}
@@ -369,30 +385,49 @@ def export(
     given = {}
     for name, each in files.items():
         given[name or next(iter(model.inputs))] = each
+    with ExitStack() as stack:
+        return _export(model, choose_inputs(model, given), request, report, stack)
+
+
+def _export(
+    model: Model,
+    arrays: list[tuple[dict[str, int], dict[str, Any]]],
+    request: Mapping[str, Any],
+    report: Callable[[str, float], object],
+    stack: ExitStack,
+) -> tuple[list[str], list[str]]:
+    """Return what `export` returns. `stack` gets the processes that work beside this one."""
+    _check_nodes(model)
+    renderers = None
+    if len(model.nodes) >= _MANY_NODES and can_start_python():
+        renderers = stack.enter_context(Renderers(len(model.nodes) // _NODES_OF_A_RENDERER))
+    check = None
+    if request["is_checked"]:
+        check = stack.enter_context(_Check(model, arrays, request, report))
+    report("tracing", _TRACES)
     runner = Runner(model)
-    arrays = choose_inputs(model, given)
     example = example_tensors(model, arrays[-1][1])
-    results = runner.trial(example)
-    module = tinygrad.export(
+    runner.trial(example)
+    made = tinygrad.make(
         Function(runner, list(example)),
-        *example.values(),
+        [*example.values()],
         targets=request["targets"],
         name=request["name"],
         names=list(example),
         constants={name: each for name, each in runner.constants.items() if each.shape},
         folded=_folded(model, runner),
-        report=report,
+        report=lambda text, done: report(text, _RENDERS + (_CHECKS - _RENDERS) * done),
+        renderers=renderers,
     )
+    module = made.module
     _add_options(module, model.chosen)
     devmod.save(module, request["output"])
     names, about = _about(module, request["name"], model)
     own = names[: len(model.inputs)]
     outputs = names[len(model.inputs) :]
     lines = [about]
-    if request["is_checked"]:
-        check = _Check(model, module, request, report)
-        for lengths, each in arrays:
-            lines += check.run(lengths, each, results)
+    if check is not None:
+        lines += check.run(made)
     else:
         lines.append("not checked: --no-check")
     call = f"devmod.load({json.dumps(request['file'])})[{json.dumps(request['name'])}]({', '.join(own)})"
@@ -428,62 +463,126 @@ def _add_options(module: devmod.Module, lengths: tuple[str, ...]) -> None:
 class _Check:
     """Compares tinygrad's results of a model with those of another program, and those of devices
     with tinygrad's, so that an error says whose mistake it is.
+
+    The other program, and the search for devices, work beside the export from the start.
     """
 
     def __init__(
         self,
         model: Model,
-        module: devmod.Module,
+        arrays: list[tuple[dict[str, int], dict[str, Any]]],
         request: Mapping[str, Any],
-        report: Callable[[str], object],
+        report: Callable[[str, float], object],
     ) -> None:
         self._model = model
-        self._module = module
+        self._arrays = arrays
         self._request = request
         self._report = report
-        self._allowed = tolerance(module)
         self._reference = Reference(request["model"])
+        self._threads = ThreadPoolExecutor(processors())
+        kinds = [Target.parse(each).kind for each in request["targets"]]
+        self._devices = self._threads.submit(device_labels, kinds)
+        self._expected = self._threads.submit(self._reference_results)
+        self._done = 0
+        self._allowed = 0.0
 
-    def run(
-        self, lengths: Mapping[str, int], inputs: dict[str, Any], trial: Mapping[str, Tensor]
-    ) -> list[str]:
-        """Return lines about the results for some inputs. `trial` has those for fixed lengths.
+    def __enter__(self) -> _Check:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # The processes of an error end with this one.
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _reference_results(self) -> list[dict[str, Any]]:
+        """Return the results of the other program for all inputs."""
+        return [self._reference.results(self._with_empty(inputs)) for _, inputs in self._arrays]
+
+    def _with_empty(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """Return the inputs of the file: also those without elements, which are constants here."""
+        result = {**inputs}
+        for name, each in self._model.constants.items():
+            if not each.array.size:
+                result[name] = each.array
+        return result
+
+    def _step(self, text: str) -> None:
+        """Report what is compared next."""
+        devices = len(self._devices.result())
+        steps = len(self._arrays) * (devices + 2)
+        self._report(text, _CHECKS + (1 - _CHECKS) * self._done / steps)
+        self._done += 1
+
+    def run(self, made: tinygrad.Made) -> list[str]:
+        """Return lines about the results for all inputs.
 
         Raises
         ------
         CompileError
             A result is wrong.
         """
-        types = self._model.inputs
-        tensors = {name: tensor_of(types[name][0], each) for name, each in inputs.items()}
-        results = trial
-        where = ""
-        if lengths:
-            results = Runner(self._model).run(tensors)
-            where = f" ({', '.join(f'{name}={length}' for name, length in lengths.items())})"
-        own = {name: array_of(each) for name, each in results.items()}
+        module = made.module
+        self._allowed = tolerance(module)
         name = self._request["name"]
+        file = self._request["output"]
+        labels = self._devices.result()
+        lines = []
+        for number, (lengths, inputs) in enumerate(self._arrays):
+            running = []
+            for label in labels:
+                values = [*inputs.values()]
+                running.append(self._threads.submit(results_on, label, file, name, values))
 
-        def run_on(device: str) -> tuple[str, list[Any]]:
-            self._report(f"checking on {device}")
-            return results_on(device, self._request["output"], name, [*inputs.values()])
+            self._step("computing on tinygrad:CPU")
+            types = self._model.inputs
+            tensors = {key: tensor_of(types[key][0], each) for key, each in inputs.items()}
+            own = self._own_results(made, lengths, inputs, tensors)
+            own_lines = [self._compare_own(number, inputs, tensors, own)]
+            results = self._device_results(labels, running)
+            own_lines += check_devices(module, name, results, [*own.values()])
+            where = ""
+            if lengths:
+                where = f" ({', '.join(f'{key}={length}' for key, length in lengths.items())})"
+            lines += [line + where for line in (*own_lines, *remarks(own.values()))]
+        return lines
 
-        lines = [self._compare_own(inputs, tensors, own)]
-        lines += check_devices(self._module, name, run_on, [*own.values()])
-        return [line + where for line in (*lines, *remarks(own.values()))]
+    def _own_results(
+        self,
+        made: tinygrad.Made,
+        lengths: Mapping[str, int],
+        inputs: Mapping[str, Any],
+        tensors: dict[str, Tensor],
+    ) -> dict[str, Any]:
+        """Return tinygrad's results: of the recorded kernels, or for lengths of a call, of those
+        that a trace with these lengths gives.
+        """
+        if not lengths:
+            results = made.recording.evaluate([*inputs.values()])
+            return dict(zip(self._model.outputs, map(array_of, results), strict=True))
+        with settings(NOOPT=1):
+            traced = Runner(self._model).run(tensors)
+            return {name: array_of(each) for name, each in traced.items()}
+
+    def _device_results(
+        self, labels: list[str], running: list[Any]
+    ) -> Iterator[tuple[str, str, list[Any]]]:
+        """Yield each device, why it cannot run the program or "", and the results."""
+        for label, each in zip(labels, running, strict=True):
+            self._step(f"checking on {label}")
+            yield label, *each.result()
 
     def _compare_own(
-        self, inputs: dict[str, Any], tensors: dict[str, Tensor], own: Mapping[str, Any]
+        self,
+        number: int,
+        inputs: dict[str, Any],
+        tensors: dict[str, Tensor],
+        own: Mapping[str, Any],
     ) -> str:
         """Compare tinygrad's results, and return a line about it. Where they differ, some node
         alone does, too: else it is the order of additions that many nodes enlarge.
         """
-        for name, each in self._model.constants.items():
-            if not each.array.size:
-                inputs = {**inputs, name: each.array}  # the file has it as an input
         reference = self._reference
-        self._report(f"comparing with {reference.program}")
-        expected = reference.results(inputs)
+        self._step(f"comparing with {reference.program}")
+        expected = self._expected.result()[number]
         if not expected:
             return f"not compared with another program: {reference.problem}"
         program = reference.program
@@ -491,18 +590,19 @@ class _Check:
         try:
             compare_all("tinygrad on the CPU", own.values(), wanted, program, self._allowed)
         except CompileError:
-            self._report(f"comparing each node with {program}")
-            values = reference.results(inputs, every=True)
+            self._report(f"comparing each node with {program}", 1.0)
+            values = reference.results(self._with_empty(inputs), every=True)
             if not values:
                 raise
-            self._compare_nodes(tensors, values)
+            with settings(NOOPT=1):
+                self._compare_nodes(tensors, values)
         return summary(["tinygrad:CPU"], program, map(measure, own.values(), wanted))
 
     def _compare_nodes(self, tensors: dict[str, Tensor], values: Mapping[str, Any]) -> None:
         """Compare the results of each node that gets those of the reference, `values`."""
 
         def judge(node: Node, current: Any) -> None:
-            self._report(f"comparing {_called(node)}")
+            self._report(f"comparing {_called(node)}", 1.0)
             for name in node.outputs:
                 if name not in values or not isinstance(current.get(name), Tensor):
                     continue

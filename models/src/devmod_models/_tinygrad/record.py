@@ -12,6 +12,7 @@ from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
 from tinygrad import Tensor, dtypes
+from tinygrad.device import Buffer
 from tinygrad.engine import realize
 from tinygrad.helpers import Context
 from tinygrad.runtime.support import compiler_cpu
@@ -175,6 +176,47 @@ class Recording(NamedTuple):
     variables: dict[str, UOp]
     names: Names
     fixed: set[UOp]
+
+    @property
+    def most_buffers(self) -> int:
+        """The most buffers of a kernel."""
+        return max((len(realize.get_call_arg_uops(each)) for each in self.calls), default=0)
+
+    def _last_uses(self) -> dict[UOp, list[UOp]]:
+        """Return the temporaries that no later call uses, by calls."""
+        kept = {each.buffer for each in (*self.inputs, *self.outputs)}
+        last: dict[UOp, UOp] = {}
+        for call in self.calls:
+            used = set(realize.get_call_arg_uops(call))
+            last.update(dict.fromkeys(used - kept, call))
+        result: dict[UOp, list[UOp]] = {}
+        for buffer, call in last.items():
+            if not buffer.is_realized:
+                result.setdefault(call, []).append(buffer)
+        return result
+
+    def evaluate(self, inputs: Sequence[Any]) -> list[Tensor]:
+        """Run the kernels on tinygrad's CPU device, and return the outputs. Temporaries are freed
+        after their last use. Lengths are fixed, and there is no state.
+
+        The kernels are not optimized: to compile them takes longer than to run them once.
+
+        Parameters
+        ----------
+        inputs
+            The elements of each input, as an object with a buffer.
+        """
+        for array, elements in zip(self.inputs, inputs, strict=True):
+            target = array.buffer.buffer.ensure_allocated()
+            data = memoryview(bytearray(elements.tobytes()))
+            target.copy_from(Buffer("PYTHON", target.size, target.dtype, opaque=data))
+        last = self._last_uses()
+        with settings(NOOPT=1):
+            for call in self.calls:
+                realize.run_linear(UOp(Ops.LINEAR, src=(call,)))
+                for each in last.pop(call, []):
+                    each.buffer.deallocate()
+        return [Tensor(each.buffer).reshape(each.shape) for each in self.outputs]
 
 
 class Names(set[str]):

@@ -4,10 +4,15 @@
 
 from __future__ import annotations
 
+import json
 import pickle
+import sys
 from base64 import b64decode
+from functools import cache
+from inspect import signature
 from typing import Any
 
+from tinygrad import codegen
 from tinygrad.codegen import do_to_program, gpudims
 from tinygrad.codegen.opt import tc
 from tinygrad.dtype import AddrSpace
@@ -16,7 +21,7 @@ from tinygrad.renderer import Renderer, cstyle, wgsl
 from tinygrad.uop.ops import Ops, UOp, ssimplify
 
 from devmod.errors import describe_error
-from devmod.worker import answer_items
+from devmod.worker import answer_writer
 from devmod_models._tinygrad.record import expression, identifier, settings
 
 
@@ -144,39 +149,80 @@ def _first_large(dims: Any, limits: Any) -> int | None:
     return None
 
 
-def render(item: list[str]) -> dict[str, Any]:
-    """Return the text and the launch of a kernel, or {"error": text}.
+def render(item: list[Any]) -> list[dict[str, Any]]:
+    """Return for each kind the text and the launch of a kernel, or {"error": text}.
 
-    {"limit": text} is a limit of the kind.
+    {"limit": text} is a limit of the kind. What the kinds have in common is computed once.
 
     Parameters
     ----------
     item
-        The kind, tinygrad's architecture, the kernel's name, and its tree as pickled bytes in
-        base64, which `record` made.
+        The kernel's tree as pickled bytes in base64, which `record` made; and for each kind a list
+        of its name, tinygrad's architecture and the kernel's name.
     """
-    kind, arch, name, tree = item
+    tree, kinds = item
+    sink = pickle.loads(b64decode(tree))  # noqa: S301 - this program pickled it
+    own = codegen.graph_rewrite
+    codegen.graph_rewrite = _Rewriter(own)
+    gpudims.get_grouped_dims = _grouped_dims
+    try:
+        return [_render_kind(sink, *each) for each in kinds]
+    finally:
+        codegen.graph_rewrite = own
+        gpudims.get_grouped_dims = _own_grouped_dims
+
+
+def _render_kind(sink: Any, kind: str, arch: str, name: str) -> dict[str, Any]:
+    """Return the text and the launch of a kernel for one kind."""
     renderer = KINDS[kind][0](Target(kind.upper(), arch=arch))
     renderer.name = name
     renderer.tensor_cores = []
     if kind == "cuda":
         renderer.tensor_cores = tc.get_cuda(arch)
-    gpudims.get_grouped_dims = _grouped_dims
     try:
-        program = do_to_program(pickle.loads(b64decode(tree)), renderer)  # noqa: S301 - this program pickled it
+        program = do_to_program(sink, renderer)
         grid = list(map(expression, program.arg.global_size))
     except _GridError as error:
         return {"limit": str(error)}
     except Exception as error:  # noqa: BLE001 - tinygrad has assertions for what it cannot render
         return {"error": describe_error(error)}
-    finally:
-        gpudims.get_grouped_dims = _own_grouped_dims
     text = next(each.arg for each in program.src if each.op is Ops.SOURCE)
     result = {"grid": grid, "block": list(program.arg.local_size or (1, 1, 1))}
     return result | {"text": text, "prefix": renderer.prefix, "parameters": renderer.parameters}
 
 
-def main(request: dict[str, Any]) -> None:
-    """Render kernels in the new process."""
+class _Rewriter:
+    """tinygrad's `graph_rewrite` that keeps the results for one kernel. A rewrite whose rules use
+    the renderer is one of its kind alone.
+    """
+
+    def __init__(self, rewrite: Any) -> None:
+        self._rewrite = rewrite
+        self._results: dict[tuple[Any, Any, Any], Any] = {}
+
+    def __call__(self, sink: UOp, rules: Any, *, ctx: Any = None, **options: Any) -> Any:
+        """Return what the rules make of a tree."""
+        parts = ctx
+        if not isinstance(ctx, tuple):
+            parts = (ctx,)
+        has_renderer = any(isinstance(each, Renderer) for each in parts)
+        if has_renderer and _uses_context(rules):
+            return self._rewrite(sink, rules, ctx=ctx, **options)
+        key = (sink, rules, options.get("name"))
+        if key not in self._results:
+            self._results[key] = self._rewrite(sink, rules, ctx=ctx, **options)
+        return self._results[key]
+
+
+@cache
+def _uses_context(rules: Any) -> bool:
+    """Return whether a rule has the parameter `ctx`."""
+    return any("ctx" in signature(function).parameters for _, function in rules.patterns)
+
+
+def main(_: dict[str, Any]) -> None:
+    """Render kernels in the new process: one for each line of its input."""
+    answer = answer_writer()
     with settings():
-        answer_items(request, render)
+        for line in sys.stdin:
+            answer(render(json.loads(line)))
