@@ -12,6 +12,8 @@ from typing import Any
 from devmod import TuningRecord
 from devmod.backend import read_tuning_file
 from devmod.errors import FormatError, list_names
+from devmod_runtime._tuning.choice import identity_of
+from devmod_runtime._tuning.function import TunedFunction
 
 #: The seconds of a unit of T4's measurements.
 _UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
@@ -19,6 +21,15 @@ _UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _MILLISECONDS = 1e-3
 #: The parameters of a configuration of Triton beside its keyword arguments.
 _OF_TRITON = ("num_warps", "num_stages", "num_ctas", "maxnreg", "ir_override")
+
+
+def record_on(function: Any) -> TuningRecord | None:
+    """Return the record of a function on its device without times; None if it is not tuned."""
+    if not isinstance(function, TunedFunction):
+        return None
+    device = identity_of(function.default_device())
+    tuning = function.tuning
+    return TuningRecord(function.name, *device, constants=tuning.constants, sizes=tuning.sizes)
 
 
 def read_results(
@@ -31,8 +42,8 @@ def read_results(
     path
         The file.
     like
-        The record of the function on the device of the times, which files of other tools do not
-        name, with the names of its constants and sizes; None: only devmod's own files are read.
+        The `record_on` the device of the times, which files of other tools do not name; None: only
+        devmod's own files are read.
     sizes
         The sizes of the times, for files that lack them.
 

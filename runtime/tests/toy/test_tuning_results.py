@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import toy_backend as toy
 
 import devmod
-from devmod import TuningRecord
+from devmod import FunctionInfo, Interface, Param, TuningRecord
 from devmod.backend import write_tuning_file
-from devmod_runtime.tools.tuning_results import read_results
+from devmod_runtime.tools.tuning_results import read_results, record_on
 
 LIKE = TuningRecord(
     "vector_add",
@@ -132,6 +133,27 @@ def test_the_results_in_tritons_cache(path: Path) -> None:
     assert {sizes for sizes, _ in record.measured} == {(7,)}
     (record,) = read(path, TRITON, OF_TRITON.replace(sizes=()))
     assert {sizes for sizes, _ in record.measured} == {()}
+
+
+def test_the_times_are_of_a_function_on_a_device(path: Path) -> None:
+    tune = {
+        "constants": ["block_size_x", "tile"],
+        "variants": [{"values": [64, 2]}],
+        "sizes": ["n"],
+    }
+    interface = Interface(
+        [Param("n", "scalar", "int32")], extra={"tune": tune}, needs=["tuned"], block=(1, 1, 1)
+    )
+    with toy.fresh_devices() as devices:
+        devices[1].driver_version = "7"
+        about = FunctionInfo("f", ["int32"], (), (), interface)
+        module: Any = toy.module({"f": about, "g": FunctionInfo("g", ["int32"])}, {})
+        like = record_on(module["f"].on(devices[1]))
+        assert like is not None
+        (record,) = read(path, T4, like, n=5)
+        assert record_on(module["g"]) is None
+    assert (record.function, record.device, record.driver) == ("f", "toy number 1", "7")
+    assert record.measured[(5,), (128, 4)] == 17.5e-6
 
 
 def test_records_of_devmod(path: Path) -> None:
