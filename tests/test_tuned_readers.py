@@ -421,3 +421,58 @@ def test_a_browser_refuses_calls_and_variants_by_name(
         "DeviceNotFoundError",
         "the webgpu function 'f' needs tuned_later, which this device does not have",
     ]
+
+
+SCALE = """
+override BLOCK: u32 = 64;
+override TILE: u32 = 1;
+struct P { n: u32, a: f32 };
+@group(0) @binding(0) var<storage> x: array<f32>;
+@group(0) @binding(1) var<storage, read_write> y: array<f32>;
+@group(0) @binding(2) var<uniform> p: P;
+@compute @workgroup_size(BLOCK)
+fn scale(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_id) local: vec3u) {
+  for (var tile = 0u; tile < TILE; tile++) {
+    let i = (group.x * TILE + tile) * BLOCK + local.x;
+    if (i < p.n) { y[i] = p.a * x[i]; }
+  }
+}"""
+
+
+def compiled(**options: Any) -> Any:
+    tune = {"BLOCK": [32, 64], "TILE": [2, 4]}
+    return devmod.compile(SCALE, "webgpu", tune=tune, sizes=["n"], **options)
+
+
+@pytest.mark.row("R21", "R51")
+def test_a_step_of_a_program_in_a_browser_has_the_grid_of_its_kernel(
+    empty_page: Browser, server: FileServer
+) -> None:
+    kernels = compiled(grid="ceildiv(n, BLOCK * TILE)", block="BLOCK")
+    program = devmod.program(
+        "twice",
+        kernels,
+        inputs=["x: float32[n]"],
+        outputs=["y: float32[n]"],
+        temporaries=["t: float32[n]"],
+        steps=[
+            devmod.step("scale", x="x", y="t", n="n", a=2.0),
+            devmod.step("scale", x="t", y="y", n="n", a=3.0),
+        ],
+    )
+    server.files["k.devmod"] = devmod.dumps(program)
+    server.files["threads.devmod"] = devmod.dumps(compiled())
+    found = run(
+        empty_page,
+        """
+        const twice = await (await kit.open("k.devmod")).getFunction("twice");
+        const x = Float32Array.from({ length: 1000 }, (_, at) => at);
+        const { y } = await twice({ x });
+        const scale = await (await kit.open("threads.devmod")).getFunction("scale");
+        const z = new Float32Array(1000);
+        await scale.run({ x, y: z, n: 1000, a: 6 }, { grid: Math.ceil(1000 / 64) });
+        return [y.every((each, at) => each === 6 * at), z.every((each, at) => each === 6 * at), scale.block, scale.launchConfig({ threads: 64 })];
+        """,
+    )
+    block = [32, 1, 1]
+    assert found == [True, True, block, {"grid": [2, 1, 1], "block": block}]

@@ -456,7 +456,7 @@ function checkStep(program, step, form, kernel, written) {
 /** @param {Step} step */
 function checkNoLaunch(step) {
   const word = /** @type {const} */ (["grid", "threads", "block"]).find((key) => step[key].length);
-  if (word) throw new Problem(`the kernel has a grid of its own; omit ${word}=`, word);
+  if (word) throw new Problem(`the variants of the kernel decide the ${word}; omit ${word}=`, word);
 }
 
 /**
