@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 from pathlib import Path
 from typing import Any
 
 import msgpack
 import pytest
+from checker import checker as checker
+from checker import policy as policy
 from stored import entry, headed, row
 from support import sample
 
@@ -139,6 +142,45 @@ def test_a_module_with_other_constants_has_the_records() -> None:
     replaced = devmod.replace_constants(loaded, {"w": np.ones(2)})
     assert replaced is not loaded
     assert replaced.tuning_records == (ONE,)
+
+
+class Counting(io.BytesIO):
+    """A file that counts the bytes that are read."""
+
+    count = 0
+
+    def readinto(self, buffer: Any) -> int:
+        self.count += len(buffer)
+        return super().readinto(buffer)
+
+    def read(self, size: int | None = -1) -> bytes:
+        data = super().read(size)
+        self.count += len(data)
+        return data
+
+
+def test_records_are_read_at_their_first_use() -> None:
+    root = module()
+    many = {((n,), ("x",)): 1.0 for n in range(50_000)}
+    root.tuning_records = [
+        TuningRecord("add", "opencl", "", "", constants=("B",), sizes=("n",), measured=many)
+    ]
+    file = Counting(devmod.dumps(root))
+    loaded = devmod.load(file)
+    assert loaded.functions["add"].name == "add_kernel"
+    assert file.count < 100_000 < len(file.getvalue())
+    assert len(loaded.tuning_records[0].measured) == 50_000
+    before = file.count
+    assert loaded.tuning_records
+    assert file.count == before > 500_000
+
+
+@pytest.mark.usefixtures("checker")
+def test_records_of_a_signed_file_are_read_under_a_policy(tmp_path: Path) -> None:
+    data = devmod.dumps(with_records(module(), ONE))
+    assert devmod.loads(data, signature=b"signed").tuning_records == (ONE,)
+    with pytest.raises(devmod.TrustError):
+        devmod.loads(data)
 
 
 # -- bytes of strangers
