@@ -4,9 +4,11 @@ ends its process, or hangs it.
 
 from __future__ import annotations
 
+import json
+import sys
 import warnings
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from traceback import format_exception
@@ -18,7 +20,7 @@ from devmod._plugins.registry import local_kinds
 from devmod.backend import walk
 from devmod.commands import STDIN, error_text, show_warning, standard_input
 from devmod.errors import CompileError
-from devmod.worker import End, answer_items, answers
+from devmod.worker import End, Worker, answer_items, answers, can_start_python
 
 #: What usually ends a process so, by the exit status; None: it takes too long.
 _CAUSES = {
@@ -65,25 +67,91 @@ def launched(
         Those of `file_settings`, and others, of JSON's types.
     """
     settings = {**settings, "launcher": launcher}
-    kinds = local_kinds()
-    is_here = False
-    if kinds:
-        for module in open_modules(settings).values():
-            is_here |= any(each.kind in kinds for each in walk(module))
+    is_here = is_local(open_modules(settings).values())
     for answer, end in answers(
         __name__, items, _launcher(settings), seconds, here=lambda _: is_here, settings=settings
     ):
-        if end is None and "error" in answer:
-            error = CompileError(answer["error"], log=answer["log"])
-            error.add_note(answer["traceback"])
-            raise error
-        yield answer and answer["value"], end
+        if end is not None:
+            yield None, end
+        else:
+            yield _value_of(answer), None
+
+
+def is_local(modules: Iterable[Module]) -> bool:
+    """Return whether a kind of modules is registered in this process alone."""
+    registered = local_kinds()
+    if not registered:
+        return False
+    kinds: set[str] = set()
+    for module in modules:
+        kinds.update(each.kind for each in walk(module))
+    return not kinds.isdisjoint(registered)
+
+
+def _value_of(answer: Mapping[str, Any]) -> Any:
+    """Return the result of an answer, or raise its error."""
+    if "error" in answer:
+        error = CompileError(answer["error"], log=answer["log"])
+        error.add_note(answer["traceback"])
+        raise error
+    return answer["value"]
+
+
+class Conversation:
+    """Launches in another process, one item at a time: the answers decide what the next item is.
+    The end of the context ends the process.
+
+    Parameters
+    ----------
+    launcher, settings
+        As for `launched`.
+    seconds
+        The limit for an item.
+    is_here
+        Whether to launch in this process (`is_local`).
+    """
+
+    def __init__(
+        self, launcher: str, settings: Mapping[str, Any], seconds: float, *, is_here: bool
+    ) -> None:
+        self._settings = {**settings, "launcher": launcher}
+        self._seconds = seconds
+        self._worker: Worker | None = None
+        self._here: Callable[[Any], Any] | None = None
+        if is_here or not can_start_python():
+            self._here = _launcher(self._settings)
+
+    def __enter__(self) -> Conversation:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._worker is not None:
+            self._worker.__exit__()
+            self._worker = None
+
+    def ask(self, item: Any) -> tuple[Any, End | None]:
+        """Return the result of an item and None, or None and how its process ended. The next item
+        starts another process then.
+        """
+        if self._here is not None:
+            return self._here(item)["value"], None
+        if self._worker is None:
+            # A driver prints why it ends, which is a result here.
+            self._worker = Worker(__name__, self._settings, captures=True)
+        answer = self._worker.ask(item, self._seconds)
+        if answer is not None:
+            return _value_of(answer), None
+        end = self._worker.end_of_item(self._seconds)
+        self.__exit__()
+        return None, end
 
 
 def main(request: dict[str, Any]) -> None:
     """Answer in the new process with the result of each item, or with its error. Warnings are
-    printed.
+    printed. The items of a `Conversation` come one by one.
     """
+    if "items" not in request:
+        request["items"] = map(json.loads, sys.stdin)
     warnings.simplefilter("always", UserWarning)
     warnings.showwarning = show_warning
     launch = _launcher(request)

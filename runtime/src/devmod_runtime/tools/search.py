@@ -1,0 +1,349 @@
+"""The search of `devmod.tune` for the fastest variant with one set of inputs. It launches nothing
+itself.
+
+docs/design/runtime.md has the reasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import sqrt
+from random import Random
+from statistics import median, quantiles
+from time import monotonic
+from typing import Any, NamedTuple, Protocol
+
+#: Up to so many variants, all are measured; of more a sample, then the neighbours of the best.
+MOST_MEASURED = 200
+_SAMPLE = 100
+#: A turn is so many launches of one variant; `_MOST_TURNS` of each variant decide.
+LAUNCHES = 3
+_MOST_TURNS = 12
+#: A variant whose launches take so many times the median of the best gets no further turns.
+_FAR = 2.0
+#: The least noise of a median, relative to it: clocks have steps.
+_LEAST_NOISE = 0.005
+
+Constants = Mapping[str, Any]
+
+
+class Timing(NamedTuple):
+    """What was measured of one variant.
+
+    Attributes
+    ----------
+    times
+        The seconds of each launch; empty if it failed.
+    problem
+        Why it failed; "" if it did not.
+    is_wrong
+        Whether its results differ from those of the first variant.
+    """
+
+    times: tuple[float, ...] = ()
+    problem: str = ""
+    is_wrong: bool = False
+
+    @property
+    def median(self) -> float:
+        """The median of the times."""
+        return median(self.times)
+
+    @property
+    def quartiles(self) -> tuple[float, float]:
+        """The times below which a quarter and three quarters of the launches are."""
+        if len(self.times) == 1:
+            return self.times[0], self.times[0]
+        low, _, high = quantiles(self.times, n=4, method="inclusive")
+        return low, high
+
+    @property
+    def noise(self) -> float:
+        """By how much the median may be wrong: half the notch of a box plot (McGill, Tukey and
+        Larsen, Variations of Box Plots, 1978).
+        """
+        low, high = self.quartiles
+        notch = 1.57 * (high - low) / sqrt(len(self.times))
+        return max(notch, _LEAST_NOISE * self.median)
+
+    @property
+    def far(self) -> float:
+        """The time from which on a launch of another variant is much slower. If the machine is
+        busy, that of the slowest launch.
+        """
+        return max(_FAR * self.median, max(self.times))
+
+    def may_beat(self, best: Timing) -> bool:
+        """Return whether the variant may be as fast as another one, whose median is lower."""
+        if len(self.times) < LAUNCHES:  # what disturbs a launch may disturb the next one too
+            return True
+        if len(self.times) == LAUNCHES:
+            return min(self.times) <= best.far
+        return self.median - self.noise <= best.median + best.noise
+
+
+class Failure(NamedTuple):
+    """Why a variant cannot be used, and whether its results are wrong."""
+
+    problem: str
+    is_wrong: bool = False
+
+
+class Launcher(Protocol):
+    """What a search calls. A variant is a number in the order of the function's variants."""
+
+    def check(self, variant: int) -> Failure | None:
+        """Launch a variant once, and compare its results with those of the first one."""
+
+    def times(self, variant: int, limit: float) -> Sequence[float] | Failure:
+        """Return the seconds of some launches. After one of more than `limit` there is no
+        other.
+        """
+
+
+class Progress(NamedTuple):
+    """How far a search is.
+
+    Attributes
+    ----------
+    share
+        The part of the variants that were measured, from 0 to 1.
+    best, seconds
+        The best variant so far, and its median; None and 0.0 before the first.
+    """
+
+    share: float
+    best: int | None
+    seconds: float
+
+
+class _BudgetSpentError(Exception):
+    """The time of the search is over."""
+
+
+class Search:
+    """The search for the fastest of the variants of a function.
+
+    Parameters
+    ----------
+    launcher
+        What launches.
+    variants
+        The constants of each variant, the default first.
+    known
+        The seconds of variants that were measured before; None for one that failed.
+    seconds
+        How long the search may take. Default: no limit.
+    report
+        Called with a `Progress` after each variant and each turn.
+    clock
+        The clock of `seconds`.
+
+    Attributes
+    ----------
+    timings
+        The number of each variant that was measured, and its `Timing`.
+    known
+        The parameter.
+    is_complete
+        Whether the search came to its end: neither Ctrl-C nor the limit ended it.
+    is_interrupted
+        Whether Ctrl-C did.
+    """
+
+    def __init__(
+        self,
+        launcher: Launcher,
+        variants: Sequence[Constants],
+        *,
+        known: Mapping[int, float | None] | None = None,
+        seconds: float | None = None,
+        report: Callable[[Progress], object] = lambda _: None,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._launcher = launcher
+        self._variants = variants
+        self.known = dict(known or {})
+        self._clock = clock
+        self._end = float("inf")
+        if seconds is not None:
+            self._end = clock() + seconds
+        self._report = report
+        self._total = min(len(variants), MOST_MEASURED)
+        self.timings: dict[int, Timing] = {}
+        self.is_complete = False
+        self.is_interrupted = False
+
+    def run(self) -> None:
+        """Measure all variants that are not known, or the promising ones of many."""
+        try:
+            for batch in self._batches():
+                for variant in batch:
+                    self._begin(variant)
+                self._decide()
+            self.is_complete = True
+        except KeyboardInterrupt:
+            self.is_interrupted = True
+        except _BudgetSpentError:
+            pass
+
+    @property
+    def best(self) -> int | None:
+        """The number of the fastest variant that was measured here; None if all failed."""
+        usable = self._usable()
+        if not usable:
+            return None
+        return min(usable, key=lambda each: self.timings[each].median)
+
+    def seconds(self) -> dict[int, float | None]:
+        """Return the median of each variant, with those that were known before. None is one that
+        failed.
+
+        The machine may be slower today than when the others were measured: the best of those is
+        measured again, and the new times are scaled by its change.
+        """
+        found = dict(self.known)
+        scale = 1.0
+        anchor = self._anchor()
+        if anchor in self._usable():
+            scale = self._known_seconds(anchor) / self.timings[anchor].median
+        for variant, timing in self.timings.items():
+            if timing.problem:
+                found[variant] = None
+            elif variant not in self.known:
+                found[variant] = timing.median * scale
+        return found
+
+    # -- Which variants.
+
+    def _batches(self) -> Iterator[list[int]]:
+        new = [each for each in range(len(self._variants)) if each not in self.known]
+        if not new:
+            return
+        anchor = self._anchor()
+        if anchor is not None:
+            yield [anchor]
+        if len(self._variants) <= MOST_MEASURED:
+            yield new
+            return
+
+        count = _SAMPLE - len(self.known)
+        if count > 0:
+            # The default is compared with all others.
+            sample = Random(0).sample(new, min(count, len(new)))  # noqa: S311 - the same for all
+            if 0 in new:
+                sample = [0, *(each for each in sample if each != 0)]
+            yield sample
+        yield from self._climb()
+
+    def _climb(self) -> Iterator[list[int]]:
+        """Yield the neighbours of the best variant, until none of them is better."""
+        best = None
+        while best != self._fastest():
+            best = self._fastest()
+            if best is None:
+                return
+            room = MOST_MEASURED - len(self.seconds())
+            neighbours = self._neighbours(best)[: max(room, 0)]
+            if neighbours:
+                yield neighbours
+
+    def _neighbours(self, variant: int) -> list[int]:
+        """Return the variants without a time that differ from one in a single constant."""
+        own = self._variants[variant]
+        measured = self.seconds()
+        found = []
+        for number, other in enumerate(self._variants):
+            changes = [name for name in own if own[name] != other[name]]
+            if len(changes) == 1 and number not in measured:
+                found.append(number)
+        return found
+
+    def _fastest(self) -> int | None:
+        """Return the fastest variant of all that have a time; None without one."""
+        times = {each: time for each, time in self.seconds().items() if time is not None}
+        if not times:
+            return None
+        return min(times, key=times.__getitem__)
+
+    def _anchor(self) -> int | None:
+        """Return the fastest of the variants that were known before; None without one."""
+        times = [(time, each) for each, time in self.known.items() if time is not None]
+        if not times:
+            return None
+        return min(times)[1]
+
+    def _known_seconds(self, variant: int | None) -> float:
+        time = None
+        if variant is not None:
+            time = self.known[variant]
+        return time or 0.0
+
+    # -- The times.
+
+    def _usable(self) -> list[int]:
+        return [each for each, timing in self.timings.items() if not timing.problem]
+
+    def _begin(self, variant: int) -> None:
+        """Check a variant, and give it its first turn."""
+        self._look_at_clock()
+        failure = self._launcher.check(variant)
+        if failure is not None:
+            self._fail(variant, failure)
+        else:
+            self._time(variant)
+
+    def _decide(self) -> None:
+        """Give turns to the variants that may be the best, until one is left, or each had
+        enough.
+        """
+        for turn in range(1, _MOST_TURNS):
+            rivals = self._rivals()
+            if len(rivals) < 2:
+                return
+            if turn % 2:  # what changes over time changes both alike
+                rivals.reverse()
+            for each in rivals:
+                self._time(each)
+
+    def _rivals(self) -> list[int]:
+        """Return the variants that may be the best by what was measured."""
+        best = self.best
+        if best is None:
+            return []
+        fastest = self.timings[best]
+        rivals = []
+        for each in self._usable():
+            timing = self.timings[each]
+            is_open = len(timing.times) < LAUNCHES * _MOST_TURNS or each == best
+            if is_open and timing.may_beat(fastest):
+                rivals.append(each)
+        return rivals
+
+    def _time(self, variant: int) -> None:
+        self._look_at_clock()
+        limit = float("inf")
+        if self.best is not None:
+            limit = self.timings[self.best].far
+        result = self._launcher.times(variant, limit)
+        if isinstance(result, Failure):
+            self._fail(variant, result)
+            return
+        before = self.timings.get(variant, Timing())
+        self.timings[variant] = Timing((*before.times, *result))
+        self._show()
+
+    def _fail(self, variant: int, failure: Failure) -> None:
+        self.timings[variant] = Timing((), failure.problem, failure.is_wrong)
+        self._show()
+
+    def _show(self) -> None:
+        best = self.best
+        seconds = 0.0
+        if best is not None:
+            seconds = self.timings[best].median
+        self._report(Progress(min(len(self.seconds()) / self._total, 1.0), best, seconds))
+
+    def _look_at_clock(self) -> None:
+        if self._clock() >= self._end:
+            raise _BudgetSpentError
