@@ -84,11 +84,13 @@ if TYPE_CHECKING:
     from devmod_runtime import Sampler as Sampler
     from devmod_runtime import Stream as Stream
     from devmod_runtime import TunedFunction as TunedFunction
+    from devmod_runtime import TuningResult as TuningResult
     from devmod_runtime import Verification as Verification
     from devmod_runtime import bench as bench
     from devmod_runtime import guard as guard
     from devmod_runtime import profile as profile
     from devmod_runtime import set_compiler as set_compiler
+    from devmod_runtime import tune as tune
     from devmod_runtime import verify as verify
 
     __all__: list[str]
@@ -142,11 +144,13 @@ _IN_RUNTIME = (
     "Sampler",
     "Stream",
     "TunedFunction",
+    "TuningResult",
     "Verification",
     "bench",
     "guard",
     "profile",
     "set_compiler",
+    "tune",
     "verify",
 )
 

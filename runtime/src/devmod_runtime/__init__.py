@@ -76,6 +76,8 @@ if TYPE_CHECKING:
     from devmod_runtime.tools.guard import guard as guard
     from devmod_runtime.tools.profile import Profile as Profile
     from devmod_runtime.tools.profile import profile as profile
+    from devmod_runtime.tools.tune import TuningResult as TuningResult
+    from devmod_runtime.tools.tune import tune as tune
     from devmod_runtime.tools.verify import Verification as Verification
     from devmod_runtime.tools.verify import verify as verify
 
@@ -114,6 +116,7 @@ _NAMES = {
     "tools.bench": "Benchmark bench",
     "tools.guard": "guard",
     "tools.profile": "Profile profile",
+    "tools.tune": "TuningResult tune",
     "tools.verify": "Verification verify",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -109,7 +109,8 @@ def test_twins_are_no_endless_search() -> None:
     table = Table([1.0, 1.0, 1.0], jitter(0.5))
     found = search(table)
     assert found.is_complete
-    assert table.launches < 200
+    # All their turns do not tell them apart.
+    assert {len(timing.times) for timing in found.timings.values()} == {36}
 
 
 def test_a_variant_that_drifts_with_the_machine_does_not_win() -> None:

@@ -86,6 +86,11 @@ GROUPS = {
         "verify": KnownCommand(
             "Check a file, and compare its candidates here.", "devmod-runtime", _RUNTIME, _DIGESTS
         ),
+        "tune": KnownCommand(
+            "Measure the variants of functions, and write the times into the file.",
+            "devmod-runtime",
+            _RUNTIME,
+        ),
         "profile": KnownCommand(
             "Run a Python script, and print what its kernels took.", "devmod-runtime", _RUNTIME
         ),

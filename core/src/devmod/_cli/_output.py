@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from json.encoder import encode_basestring, encode_basestring_ascii
 from math import isfinite
-from typing import Any
+from typing import Any, Protocol
 
 import click
 
@@ -234,10 +234,16 @@ def _write_string(write: Callable[[str], None], text: str) -> None:
         write(encoded)
 
 
+class ShowProgress(Protocol):
+    """Shows a line about the work, and on a bar the share that is done, from 0 to 1."""
+
+    def __call__(self, text: str, share: float = 0.0, /) -> None: ...
+
+
 @contextmanager
 def progress(
     text: str = "", *, quiet: bool = False, has_end: bool = False
-) -> Iterator[Callable[..., None]]:
+) -> Iterator[ShowProgress]:
     """Yield a function that shows a line about work that may take more than five seconds, and its
     time: in a terminal alone, and with rich. The line disappears at the end.
 
@@ -276,10 +282,12 @@ def progress(
         yield lambda *_: None
         return
     task = bars.add_task(escape_line(text), total=1.0)
+
+    def show(text: str, share: float = 0.0, /) -> None:
+        bars.update(task, description=escape_line(text), completed=share)
+
     with bars:
-        yield lambda text, done=0.0: bars.update(
-            task, description=escape_line(text), completed=done
-        )
+        yield show
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

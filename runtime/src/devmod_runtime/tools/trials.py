@@ -201,6 +201,31 @@ def _explained(module: Module, name: str, kind: str, device: Device | None = Non
     return next(each for each in explain(module, name, device).functions[name] if each.kind == kind)
 
 
+def argument_texts(
+    given: Mapping[str, Any], folder: Path, numbers: Iterator[int]
+) -> dict[str, str]:
+    """Return the values of arguments as texts of `devmod run`. Arrays are files in a folder, with
+    the next of `numbers` as their names.
+    """
+    return {name: _argument_text(value, folder, numbers) for name, value in given.items()}
+
+
+def _argument_text(value: Any, folder: Path, numbers: Iterator[int]) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Local):
+        return f"local:{value.nbytes}"
+    if hasattr(value, "numpy"):  # an array or an image of devmod
+        value = value.numpy()
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, np.ndarray):
+        path = folder / f"{next(numbers)}.npy"
+        np.save(path, value, allow_pickle=False)
+        return str(path)
+    return repr(value)
+
+
 class Trials:
     """The launches of all candidates. Their process gets text, numbers and files in `folder`. Used
     names leave `unused`.
@@ -225,27 +250,11 @@ class Trials:
         self._block = self._shape.pop("block", None)
         self._number = count()
         self._listed = cache(devices)
-        self._given = {name: self._text(name, value) for name, value in given.items()}
+        self._given = argument_texts(given, folder, self._number)
         self._files: dict[int, Path] = {}
         self._groups: list[tuple[str, list[Planned]]] = []
         #: Why a device runs no small kernel, by its name.
         self._problem = cache(lambda place: device_problems([place]).get(place))
-
-    def _text(self, name: str, value: Any) -> str:
-        """Return the value of an argument as a text of `devmod run`."""
-        if isinstance(value, str):
-            return value
-        if isinstance(value, Local):
-            return f"local:{value.nbytes}"
-        if hasattr(value, "numpy"):  # an array or an image of devmod
-            value = value.numpy()
-        if isinstance(value, np.generic):
-            value = value.item()
-        if isinstance(value, np.ndarray):
-            path = self._folder / f"{next(self._number)}.npy"
-            np.save(path, value, allow_pickle=False)
-            return str(path)
-        return repr(value)
 
     def add_function(self, name: str, candidates: Sequence[Module]) -> None:
         """Plan the launches of one function."""

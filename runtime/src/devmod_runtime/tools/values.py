@@ -39,6 +39,8 @@ else:
 GENERATED_ARRAY = re.compile(
     rf"(?P<word>{'|'.join(RANGES)}|zeros|fill:(?P<value>[^:\[\]]+))(?::(?P<type>\w+))?(?:\[(?P<shape>[^\]]*)\])?"
 )
+#: ``1024``, ``1e6``: less than 10**28.
+_NUMBER = re.compile(r"([0-9]{1,18})(?:e([0-9]))?")
 PICTURES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 _FORMS = "a number, random, zeros, fill:NUMBER, a file (.npy, .npz:KEY, a picture), local:BYTES, or a tuple or dict as in Python"
 #: What NumPy, zipfile and zlib raise for a file that is damaged or of another form, or too large.
@@ -76,14 +78,17 @@ def split_assignments(texts: Sequence[str], subject: str) -> dict[str, str]:
 
 
 def read_count(text: str, sizes: Mapping[str, int], argument: str) -> int:
-    """Return the number of a text: a number, a size such as ``N``, or a product such as ``N*4``."""
+    """Return the number of a text: a number such as ``1024`` or ``1e6``, a size such as ``N``, or a
+    product such as ``N*4``.
+    """
     factors = []
     for part in text.split("*"):
         part = part.strip()
+        number = _NUMBER.fullmatch(part)
         if part in sizes:
             factors.append(sizes[part])
-        elif part.isascii() and part.isdigit() and len(part) < 19:
-            factors.append(int(part))
+        elif number:
+            factors.append(int(number[1]) * 10 ** int(number[2] or 0))
         else:
             what = "numbers or names of sizes" if sizes else "numbers"
             raise ArgumentError(
