@@ -9,11 +9,15 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import devmod
 from devmod._cli import main
+from devmod.backend import tuning_of
+from devmod_targets.build.build import build_manifest
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "examples" / "demo"))
@@ -161,3 +165,52 @@ def test_the_examples_of_two_kinds_build_with_the_line_that_the_error_and_the_ma
         )
     )
     assert build()[0] == 0
+
+
+#: The variants of the tuned examples.
+VARIANTS = {"product": 6, "row_sums": 8}
+
+
+@pytest.fixture(params=["opencl", "webgpu", "cuda"])
+def tuned(request: pytest.FixtureRequest, tmp_path: Path) -> devmod.Module:
+    """The file of `examples/tuned` for one kind."""
+    result = build_manifest(
+        ROOT / "examples" / "tuned",
+        targets=[request.param],
+        output=tmp_path / "tuned.devmod",
+        workers=1,
+        cache=False,
+    )
+    if any(each.error == "ToolchainNotFoundError" for each in result.failures):
+        pytest.skip(result.failures[0].message)
+    result.raise_for_failures()
+    return devmod.load(result.output)
+
+
+def test_each_variant_of_a_tuned_example_computes_the_same(tuned: devmod.Module) -> None:
+    candidates = tuned.imports
+    for name, expected in VARIANTS.items():
+        count = 0
+        for each in candidates:
+            if name in each:
+                tuning = tuning_of(each.functions[name].interface)
+                assert tuning is not None
+                count += len(tuning.variants)
+        assert count == expected
+    try:
+        product: Any = tuned["product"]
+        row_sums: Any = tuned["row_sums"]
+    except (devmod.DeviceNotFoundError, devmod.RuntimeNotLinkedError) as error:
+        pytest.skip(str(error))
+
+    random = np.random.default_rng(1)
+    a = random.random((70, 45), np.float32)
+    b = random.random((45, 33), np.float32)
+    for constants in product.variants:
+        c = np.zeros((70, 33), np.float32)
+        product.variant(**constants)(a, b, c, 70, 33, 45)
+        np.testing.assert_allclose(c, a @ b, rtol=1e-4)
+    for constants in row_sums.variants:
+        sums = np.zeros(70, np.float32)
+        row_sums.variant(**constants)(a, sums, 70, 45)
+        np.testing.assert_allclose(sums, a.sum(1), rtol=1e-4)
