@@ -52,6 +52,7 @@ PEERS: dict[str, Sequence[str]] = {
     "one_source": ("slangpy", "libclang"),
     "programs": (*_OPENCL, *_VULKAN, *_WEBGPU),
     "rocm": ("ziglang",),
+    "tune": _OPENCL,
 }
 OUT = Path(__file__).resolve().parent.parent / "build" / "figures.json"
 
