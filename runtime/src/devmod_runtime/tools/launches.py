@@ -33,6 +33,9 @@ _CAUSES = {
     -11: "The kernel probably accesses memory outside of its arrays",
 }
 
+#: The least limit in seconds for the start of a process and the first item of a `Conversation`.
+_START = 120.0
+
 
 def file_settings(files: Sequence[str]) -> dict[str, Any]:
     """Return the settings for files, "-" for standard input: the other process has another one."""
@@ -105,16 +108,25 @@ class Conversation:
     ----------
     launcher, settings
         As for `launched`.
+    first
+        The item with which each process begins, and which opens what the others need.
     seconds
-        The limit for an item.
+        The limit for another item.
     is_here
         Whether to launch in this process (`is_local`).
     """
 
     def __init__(
-        self, launcher: str, settings: Mapping[str, Any], seconds: float, *, is_here: bool
+        self,
+        launcher: str,
+        settings: Mapping[str, Any],
+        first: Any,
+        seconds: float,
+        *,
+        is_here: bool,
     ) -> None:
         self._settings = {**settings, "launcher": launcher}
+        self._first = first
         self._seconds = seconds
         self._worker: Worker | None = None
         self._here: Callable[[Any], Any] | None = None
@@ -135,15 +147,22 @@ class Conversation:
         """
         if self._here is not None:
             return self._here(item)["value"], None
+        items = [item]
         if self._worker is None:
             # A driver prints why it ends, which is a result here.
             self._worker = Worker(__name__, self._settings, captures=True)
-        answer = self._worker.ask(item, self._seconds)
-        if answer is not None:
-            return _value_of(answer), None
-        end = self._worker.end_of_item(self._seconds)
-        self.__exit__()
-        return None, end
+            items = [self._first, item]
+        answer: Any = None
+        for each in items:
+            seconds = self._seconds
+            if each == self._first:
+                seconds = max(seconds, _START)
+            answer = self._worker.ask(each, seconds)
+            if answer is None:
+                end = self._worker.end_of_item(seconds)
+                self.__exit__()
+                return None, end
+        return _value_of(answer), None
 
 
 def main(request: dict[str, Any]) -> None:

@@ -452,6 +452,7 @@ class Tuner:
         with Conversation(
             "devmod_runtime.tools.tune_launches",
             settings,
+            ["describe"],
             self._timeout,
             is_here=is_local([self._module]),
         ) as conversation:
@@ -593,7 +594,7 @@ class _Launches:
 
     def _ask(self, *item: Any) -> tuple[dict[str, Any], str]:
         """Return the answer and "", or how the process ended."""
-        answer, end = self._conversation.ask(item)
+        answer, end = self._conversation.ask([*item])
         if end is not None:
             return {}, str(end)
         if "refused" in answer:

@@ -5,9 +5,10 @@ file.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -38,6 +39,7 @@ from devmod.errors import DevmodError
 from devmod_runtime._tuning.overlay import read_own, write_own
 from devmod_runtime.tools.bench import plot_format
 from devmod_runtime.tools.tune import TIMEOUT, Tuner, TuningResult, names_to_tune
+from devmod_runtime.tools.tuning_results import read_results, record_on
 from devmod_runtime.tools.values import read_counts, split_assignments
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
@@ -131,7 +133,7 @@ Exit status:
     multiple=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write the times of such a file into FILE, and measure nothing.",
+    help="Write the times of such a file into FILE, and measure nothing; also of results of Kernel Tuner (T4) or Triton (*.autotune.json).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(
@@ -164,9 +166,6 @@ def command(
     if plot is not None:
         plot_format(plot)
         plot.parent.stat()  # a missing folder is an error before the launches
-    if options["imported"]:
-        _import(file, options["imported"])
-        return
     if function and "=" in function:
         arguments = (function, *arguments)
         function = None
@@ -175,29 +174,26 @@ def command(
         name: read_counts(text, {}, f"--size {name}")
         for name, text in split_assignments(sizes, "--size").items()
     }
-
     module = open_file(file)[1]
-    destination = _destination(file, module, options)
+    devices = options["devices"] or (None,)
+    if options["imported"]:
+        _import(file, module, function, devices[0], counts, options["imported"])
+        return
+
+    target = _target(file, module, options)
     known: Sequence[TuningRecord] = ()
     if not options["again"]:
-        known = [*module.tuning_records, *destination.read()]
+        known = [*module.tuning_records, *target.records]
     launch = {name: options[name] for name in ("threads", "grid", "rtol", "atol")}
+    names = names_to_tune(module, function)
     with plugins_at_work(), progress("measuring", has_end=True) as report:
-        tuner = Tuner(
-            module,
-            names_to_tune(module, function),
-            counts,
-            options["devices"] or (None,),
-            known,
-            options["timeout"],
-            report,
-        )
+        tuner = Tuner(module, names, counts, devices, known, options["timeout"], report)
         result = tuner.run(given, launch, options["budget"])
         if result.records:
-            destination.write(result.records)
+            target.write(result.records)
         if plot is not None:
             result.plot(plot)
-    _print(result, destination.label, options)
+    _print(result, target.label, options)
     if result.is_interrupted:
         context.exit(130)
 
@@ -207,93 +203,88 @@ def _print(result: TuningResult, label: str, options: Mapping[str, Any]) -> None
         print_json(result.to_dict())
         return
     echo_lines(str(result))
-    count = sum(len(each.measured) for each in result.records)
-    if count:
-        echo(f"{label}: {count} times written")
+    if result.records:
+        echo(f"{label}: {_count(result.records)} times written")
     if options["plot"] is not None:
         echo(f"{options['plot']}: a plot of {len(result.times)} times")
 
 
-def _import(file: str, sources: Sequence[Path]) -> None:
+def _import(
+    file: str,
+    module: Module,
+    name: str | None,
+    device: str | None,
+    counts: Mapping[str, Sequence[int]],
+    sources: Sequence[Path],
+) -> None:
     """Write the records of files into a file."""
+    like = None
+    if name is not None:
+        function = module[name]
+        if device is not None:
+            function = function.on(device)
+        like = record_on(function)
+    sizes = {size: numbers[0] for size, numbers in counts.items()}
     records: list[TuningRecord] = []
     for each in sources:
-        records.extend(read_tuning_file(each))
+        records.extend(read_results(each, like, sizes))
     add_tuning_records(file, records)
-    count = sum(len(each.measured) for each in records)
-    echo(f"{file}: {count} times written")
+    echo(f"{file}: {_count(records)} times written")
 
 
-class _File:
-    """The `.devmod` file as what gets the records. Its own are known already."""
-
-    def __init__(self, path: str) -> None:
-        if path == STDIN or "://" in path:
-            raise click.UsageError(
-                f"{path} cannot be written: give --export FILE or --here, or a file of this machine"
-            )
-        check_unsigned(path)
-        self.label = path
-
-    def read(self) -> Sequence[TuningRecord]:
-        """Return the records that it has beside those of the module."""
-        return ()
-
-    def write(self, records: Sequence[TuningRecord]) -> None:
-        """Add records."""
-        add_tuning_records(self.label, records)
+def _count(records: Sequence[TuningRecord]) -> int:
+    return sum(len(each.measured) for each in records)
 
 
-class _Export(_File):
-    """A file of JSON."""
+class _Target(NamedTuple):
+    """What gets the records: its name, the records that it has beside those of the module, and
+    what adds some.
+    """
 
-    def __init__(self, path: Path) -> None:
-        path.parent.stat()  # a missing folder is an error before the launches
-        self._path = path
-        self.label = str(path)
-
-    def read(self) -> Sequence[TuningRecord]:
-        if not self._path.exists():
-            return ()
-        return read_tuning_file(self._path)
-
-    def write(self, records: Sequence[TuningRecord]) -> None:
-        write_tuning_file(self._path, [*self.read(), *records])
+    label: str
+    records: Sequence[TuningRecord]
+    write: Callable[[Sequence[TuningRecord]], object]
 
 
-class _Own(_File):
-    """The records of this user, in the cache folder."""
+def _target(file: str, module: Module, options: Mapping[str, Any]) -> _Target:
+    """Return what gets the records. What it cannot take is an error before the launches."""
+    path = options["export"]
+    if options["here"]:
+        if path is not None:
+            raise click.UsageError("expected --here or --export, got both")
+        return _own_target(module)
+    if path is not None:
+        path.parent.stat()
+        known: Sequence[TuningRecord] = ()
+        if path.exists():
+            known = read_tuning_file(path)
+        return _Target(
+            str(path), known, lambda records: write_tuning_file(path, [*known, *records])
+        )
+    if file == STDIN or "://" in file:
+        raise click.UsageError(
+            f"{file} cannot be written: give --export FILE or --here, or a file of this machine"
+        )
+    check_unsigned(file)
+    return _Target(file, (), partial(add_tuning_records, file))
 
-    def __init__(self, module: Module) -> None:
-        self.label = "the records of this user"
-        #: The interface of each tuned function by its name and its kind.
-        self._interfaces: dict[tuple[str, str], Interface] = {}
-        for leaf in walk(module):
-            for name, info in leaf.functions.items():
-                if info.interface is not None and tuning_of(info.interface) is not None:
-                    self._interfaces.setdefault((name, leaf.kind), info.interface)
 
-    def read(self) -> Sequence[TuningRecord]:
-        found: list[TuningRecord] = []
-        for (name, kind), interface in self._interfaces.items():
-            found.extend(read_own(name, kind, interface))
-        return found
+def _own_target(module: Module) -> _Target:
+    """Return the records of this user, in the cache folder."""
+    known: list[TuningRecord] = []
+    interfaces: dict[tuple[str, str], Interface] = {}
+    for leaf in walk(module):
+        for name, info in leaf.functions.items():
+            if info.interface is not None and tuning_of(info.interface) is not None:
+                interfaces[name, leaf.kind] = info.interface
+                known.extend(read_own(name, leaf.kind, info.interface))
 
-    def write(self, records: Sequence[TuningRecord]) -> None:
-        for record in records:
-            interface = self._interfaces[record.function, record.kind]
-            if not write_own(record.function, record.kind, interface, [record]):
+    def write(records: Sequence[TuningRecord]) -> None:
+        for each in records:
+            key = (each.function, each.kind)
+            if not write_own(*key, interfaces[key], [each]):
                 raise DevmodError(
                     "the times cannot be written to the cache folder: set DEVMOD_CACHE_DIR to another folder, or give --export FILE"
                 )
 
-
-def _destination(file: str, module: Module, options: Mapping[str, Any]) -> _File:
-    """Return what gets the records."""
-    if options["here"] and options["export"] is not None:
-        raise click.UsageError("expected --here or --export, got both")
-    if options["here"]:
-        return _Own(module)
-    if options["export"] is not None:
-        return _Export(options["export"])
-    return _File(file)
+    return _Target("the records of this user", known, write)
