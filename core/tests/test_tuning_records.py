@@ -79,11 +79,6 @@ def test_keys_that_a_later_devmod_adds_are_ignored() -> None:
     assert TuningRecord.from_dict(record().to_dict() | {"of tomorrow": 1}) == record()
 
 
-def test_a_record_with_the_names_of_its_function_and_device_alone_has_no_measurements() -> None:
-    fields = {"function": "f", "kind": "cuda", "platform": "", "device": ""}
-    assert TuningRecord.from_dict(fields) == TuningRecord("f", "cuda", "", "")
-
-
 WHERE = "the tuning record of 'scale' on 'AMD EPYC'"
 
 
@@ -105,28 +100,16 @@ def not_a_time(key: object, values: object, seconds: object) -> str:
         ({"device": 7}, not_a_text(7)),
         ({"driver": "d" * 1025}, not_a_text("d" * 1025)),
         ({"sizes": ("n", 1)}, not_a_text(1)),
-        ({"constants": (None,)}, not_a_text(None)),
-        (
-            {"constants": "ABCDEFGHIJKLMNOPQ"},
-            f"{WHERE}: expected at most 16 different names, got ['A', 'B', 'C', 'D', 'E', 'F', 'G', 'H', 'I', 'J', 'K', 'L', 'M', 'N', 'O', 'P',",
-        ),
         (
             {"sizes": ("n", "n")},
             f"{WHERE}: expected at most 16 different names, got ['n', 'n']",
         ),
         ({"measured": {((1, 2), (64, 2)): 1.0}}, not_a_time([1, 2], [64, 2], 1.0)),
-        ({"measured": {((2**64,), (64, 2)): 1.0}}, not_a_time([2**64], [64, 2], 1.0)),
-        ({"measured": {((1.5,), (64, 2)): 1.0}}, not_a_time([1.5], [64, 2], 1.0)),
-        ({"measured": {((True,), (64, 2)): 1.0}}, not_a_time([True], [64, 2], 1.0)),
-        ({"measured": {((1,), (64,)): 1.0}}, not_a_time([1], [64], 1.0)),
         ({"measured": {((1,), (64, math.nan)): 1.0}}, not_a_time([1], [64, math.nan], 1.0)),
-        ({"measured": {((1,), (64, -math.inf)): 1.0}}, not_a_time([1], [64, -math.inf], 1.0)),
-        ({"measured": {((1,), (64, None)): 1.0}}, not_a_time([1], [64, None], 1.0)),
         ({"measured": {((1,), (64, "x" * 1025)): 1}}, not_a_time([1], [64, "x" * 1025], 1)),
-        ({"measured": {((1,), (64, 2**64)): 1.0}}, not_a_time([1], [64, 2**64], 1.0)),
         *[
             ({"measured": {((1,), (64, 2)): seconds}}, not_a_time([1], [64, 2], seconds))
-            for seconds in (0, -1e-6, math.inf, math.nan, 10**9 + 1, 10**400, True, "1")
+            for seconds in (0, math.nan, 10**400, True)
         ],
         (
             {"measured": {((n,), (64, 2)): 1.0 for n in range(2**16 + 1)}},
@@ -159,22 +142,11 @@ INVALID = "the tuning record of 'scale': "
         ({"kind": None}, not_a_text(None)),
         ({"measured": {}}, f"{INVALID}the measurements are a list, not dict"),
         ({"measured": [{"sizes": [1]}]}, f"{INVALID}'times'"),
-        ({"measured": [{"sizes": 1, "times": []}]}, f"{INVALID}sizes are a list, not int"),
-        ({"measured": [{"sizes": [1], "times": {}}]}, f"{INVALID}times are a list, not dict"),
-        (
-            {"measured": [{"sizes": [1], "times": [[[64, 2]]]}]},
-            f"{INVALID}not enough values to unpack (expected 2, got 1)",
-        ),
-        (
-            {"measured": [{"sizes": [1], "times": [["AB", 1]]}]},
-            f"{INVALID}values are a list, not str",
-        ),
         (
             {"measured": [{"sizes": [1], "times": [[[[], 2], 1]]}]},
             f"{INVALID}unhashable type: 'list'",
         ),
         ({"constants": "AB"}, f"{INVALID}constants are a list, not str"),
-        ({"sizes": {}}, f"{INVALID}sizes are a list, not dict"),
     ],
 )
 def test_an_invalid_map_is_refused(change: Any, message: str) -> None:
@@ -182,11 +154,6 @@ def test_an_invalid_map_is_refused(change: Any, message: str) -> None:
     if change:
         data = record().to_dict() | change
     assert refusal(lambda: TuningRecord.from_dict(data)) == message
-
-
-def test_a_map_without_a_function_is_refused() -> None:
-    text = refusal(lambda: TuningRecord.from_dict({"kind": "cuda"}))
-    assert text == "a tuning record has no 'function'"
 
 
 def test_another_order_of_constants_and_sizes() -> None:
@@ -237,18 +204,10 @@ def test_a_file_has_at_most_4096_records() -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (None, "r.json: the value is a map with string keys, not NoneType"),
-        ({}, "r.json: the value has no 'devmod_tuning'"),
-        (
-            {"devmod_tuning": 2, "records": []},
-            "r.json: the version is 2, and this devmod reads version 1",
-        ),
-        ({"devmod_tuning": 1, "records": 3}, "r.json: the records are a list, not int"),
-        (
-            {"devmod_tuning": 1, "records": [{"function": "f"}]},
-            "r.json: a tuning record has no 'kind'",
-        ),
+        ({}, "the value has no 'devmod_tuning'"),
+        ({"devmod_tuning": 2, "records": []}, "the version is 2, and this devmod reads version 1"),
+        ({"devmod_tuning": 1, "records": [{}]}, "a tuning record has no 'function'"),
     ],
 )
 def test_an_invalid_file_is_refused(data: Any, message: str) -> None:
-    assert refusal(lambda: read_records(data, "r.json")) == message
+    assert refusal(lambda: read_records(data, "r.json")) == f"r.json: {message}"

@@ -375,34 +375,21 @@ def _lines_of_sources(
 
 
 def _lines_of_records(records: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield the lines of tuning records: for each, the fastest variant at each tuple of sizes."""
-    yield f"Tuning records: {len(records)}"
+    """Yield the lines of tuning records, with the fastest variants."""
+    yield f"Tuning records: {len(records)}, which --json has"
     for record in records[:_MAX_NAMES]:
-        parts = [record[key] for key in ("kind", "platform", "arch") if record[key]]
-        if record["driver"]:
-            parts.append(f"driver {record['driver']}")
-        yield f"  {record['function']} on {record['device']} ({', '.join(parts)})"
         measured = record["measured"]
+        yield (
+            f"  {record['function']} for {record['kind']} on {record['device']}, driver {record['driver'] or 'unknown'}, "
+            f"tuples of sizes: {len(measured)}"
+        )
         for each in measured[:_MAX_NAMES]:
-            yield f"    {_measurement_text(record, each)}"
-        if len(measured) > _MAX_NAMES:
-            yield f"    and {len(measured) - _MAX_NAMES} other sizes, which --json has"
-    if len(records) > _MAX_NAMES:
-        yield f"  and {len(records) - _MAX_NAMES} more, which --json has"
-
-
-def _measurement_text(record: dict[str, Any], measured: dict[str, Any]) -> str:
-    """Return the fastest variant of a measurement, and the numbers of all and of failed ones."""
-    times = measured["times"]
-    done = [(seconds, values) for values, seconds in times if seconds is not None]
-    text = f"variants: {len(times)}, failed: {len(times) - len(done)}"
-    if done:
-        seconds, values = min(done, key=itemgetter(0))
-        text = f"{_assignments(record['constants'], values)} takes {seconds:.3g} s ({text})"
-    sizes = _assignments(record["sizes"], measured["sizes"])
-    if not sizes:
-        return text
-    return f"{sizes}: {text}"
+            times = [(seconds, values) for values, seconds in each["times"] if seconds]
+            text = "every variant failed"
+            if times:
+                seconds, values = min(times, key=itemgetter(0))
+                text = f"{_assignments(record['constants'], values)} takes {seconds:.3g} s"
+            yield f"    {_assignments(record['sizes'], each['sizes']) or 'any size'}: {text}"
 
 
 def _assignments(names: list[str], values: list[Any]) -> str:
