@@ -20,6 +20,7 @@ from devmod_runtime._tuning.choice import constants_text, pairs_text
 from devmod_runtime.tools.bench import Benchmark, Measurement
 from devmod_runtime.tools.launches import Conversation, is_local
 from devmod_runtime.tools.profile import duration_text
+from devmod_runtime.tools.program_steps import kernels_of
 from devmod_runtime.tools.search import Failure, Progress, Search
 from devmod_runtime.tools.trials import argument_texts
 
@@ -292,7 +293,8 @@ def tune(
     module
         The module.
     name
-        The function. Default: all tuned functions of the module.
+        The function, or a program, whose tuned kernels are measured with the arrays of their first
+        steps. Default: all tuned functions of the module.
     arguments
         Name to value, as for `devmod.bench`: a str is a text as of ``devmod run``, in which the
         names of `sizes` stand for numbers. Missing arguments are made from the interface.
@@ -343,7 +345,7 @@ def tune(
 
 
 def names_to_tune(module: Module, name: str | None) -> list[str]:
-    """Return the names of the functions to tune."""
+    """Return the names of the functions to tune. Those of a program are its tuned kernels."""
     infos = module.functions
     if name is not None and name not in infos:
         raise function_not_found(module.kind, name, list(infos))
@@ -353,6 +355,10 @@ def names_to_tune(module: Module, name: str | None) -> list[str]:
             tuned.append(each)
     if name is None and tuned:
         return tuned
+    if name is not None:
+        kernels = [each for each in kernels_of(infos[name]) if each in tuned]
+        if kernels:
+            return kernels
     if name in tuned:
         return [name]
     if name is None:

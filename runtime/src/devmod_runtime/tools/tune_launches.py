@@ -27,6 +27,7 @@ from devmod_runtime.tools.inputs import (
     parameters,
     results_of,
 )
+from devmod_runtime.tools.program_steps import program_with, step_arguments
 from devmod_runtime.tools.search import LAUNCHES
 from devmod_runtime.tools.trials import text_of
 from devmod_runtime.tools.values import read_counts
@@ -56,6 +57,7 @@ class _Launches:
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._settings = settings
         module = loads_own(Path(settings["module"]).read_bytes())
+        self._module = module
         function: Any = module[settings["function"]]
         self._device: Device
         if settings["device"] is None:
@@ -112,8 +114,13 @@ class _Launches:
 
     def _arguments(self, function: Function, sizes: Mapping[str, int]) -> Arguments:
         """Return the arguments on the host. An integer argument with the name of a size is that
-        size.
+        size. A kernel that a program launches has those of its first step.
         """
+        name = program_with(self._module, self._tuned.name)
+        if name:
+            program: Any = self._module[name].on(self._device)
+            host = arguments_of(program, self._settings["given"], sizes, Invented())
+            return step_arguments(program, self._tuned.name, host, self._device)
         given = dict(self._settings["given"])
         for name, number in sizes.items():
             if has_argument(function, name):
