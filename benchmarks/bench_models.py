@@ -9,8 +9,9 @@ with a wait for its end; figures are medians. Both sides run kernels of tinygrad
 on Intel's runtime (`make test-setup`): tinygrad does not know the trick by which PoCL compiles for
 any processor. If the volume tests have fetched the wheels magika, rapidocr-onnxruntime and
 onnxruntime into build/onnx-models, their models run on each OpenCL device and by onnxruntime too: a
-table without bounds, since the kernels are not devmod's. The exit code is 1 if a ratio is over its
-bound.
+table without bounds, since the kernels are not devmod's. Each model is tuned on these devices, and
+its calls are compared with those of the same file without its records. The exit code is 1 if a
+ratio is over its bound.
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ import devmod
 
 ROOT = Path(__file__).resolve().parent.parent
 BOUNDS = {"a call": 1.0, "a prepared launch": 0.9}
+#: The most time of a tuned call on Intel's runtime, of that with tinygrad's heuristic. No device
+#: takes more than `MOST`.
+TUNED = {"magika": 0.7, "boxes": 0.7}
+MOST = 1.05
 ONNX = {
     "magika": ("magika/models/standard_v3_3/model.onnx", (1, 2048), np.int32),
     "direction": (
@@ -171,6 +176,60 @@ def beside_the_jit(rounds: int) -> bool:
     return failed
 
 
+def beside_the_heuristic(label: str, module: Any, x: Any, rounds: int) -> bool:
+    """Measure a tuned model on each OpenCL device beside itself without records, and return whether
+    a ratio is over its bound.
+    """
+    failed = False
+    for device in devmod.devices("opencl"):
+        tuned: Any = devmod.loads(module)[label].on(device)
+        plain: Any = devmod.loads(module)[label].on(device)
+        array = device.from_numpy(x)
+        os.environ["DEVMOD_TUNE"] = "off"
+        plain(array)  # the first call chooses
+        del os.environ["DEVMOD_TUNE"]
+        times: dict[str, list[float]] = defaultdict(list)
+        for _ in range(rounds):
+            for each, f in {"tuned": tuned, "plain": plain}.items():
+                f(array)
+                device.synchronize()
+                began = time.perf_counter()
+                f(array)
+                device.synchronize()
+                times[each].append(time.perf_counter() - began)
+        medians = medians_of(times)
+        name = runtime_of(device)
+        bound = MOST
+        if name != "PoCL":
+            bound = TUNED.get(label, MOST)
+        failed |= check(
+            f"{label}, tuned, {name}",
+            medians["tuned"] / medians["plain"],
+            bound,
+            of="the heuristic's kernels",
+        )
+    return failed
+
+
+def runtime_of(device: Any) -> str:
+    """Return the name of an OpenCL device's runtime."""
+    return "PoCL" if device.name.startswith("pthread") else "Intel's runtime"
+
+
+def tuned_models(rounds: int) -> bool:
+    """Tune the models with random weights, and return whether a ratio is over its bound."""
+    from devmod.interop import tinygrad
+
+    failed = False
+    for label in ("perceptron", "transformer"):
+        with tinygrad.cpu():
+            fn, example = models_on_cpu(label)
+            x = models("CPU")[label][1]
+            module = tinygrad.export(fn, example, targets="opencl", name=label, tune=[x])
+        failed |= beside_the_heuristic(label, devmod.dumps(module), x, rounds)
+    return failed
+
+
 def realized(fn: Any, x: Any) -> Any:
     """Return the result of a function of a Tensor, computed."""
     return fn(x).realize()
@@ -184,11 +243,12 @@ def models_on_cpu(label: str) -> tuple[Any, Any]:
     return fn, Tensor(x)
 
 
-def beside_onnxruntime(rounds: int) -> None:
-    """Record the times of models of others."""
+def beside_onnxruntime(rounds: int) -> bool:
+    """Record the times of models of others, and return whether a tuned one is over its bound."""
     folder = ROOT / "build" / "onnx-models"
     if not (folder / "done").exists():
-        return
+        return False
+    failed = False
     sys.path.append(str(folder))
     import onnxruntime
 
@@ -212,6 +272,7 @@ def beside_onnxruntime(rounds: int) -> None:
             str(folder / path),
             "-t",
             "opencl",
+            "--tune",
             "-q",
             "-o",
             str(target),
@@ -223,8 +284,7 @@ def beside_onnxruntime(rounds: int) -> None:
         for device in devmod.devices():
             if device.kind == "opencl":
                 f: Any = devmod.load(target)[label].on(device)
-                runtime = "PoCL" if device.name.startswith("pthread") else "Intel's runtime"
-                runs[f"devmod, {runtime}"] = partial(f, x)
+                runs[f"devmod, {runtime_of(device)}"] = partial(f, x)
         for each, run in runs.items():
             times = []
             for _ in range(rounds):
@@ -238,6 +298,8 @@ def beside_onnxruntime(rounds: int) -> None:
                 "ms",
                 column=label,
             )
+        failed |= beside_the_heuristic(label, target.read_bytes(), x, rounds)
+    return failed
 
 
 if __name__ == "__main__":
@@ -245,5 +307,6 @@ if __name__ == "__main__":
     parser.add_argument("--rounds", type=int, default=200)
     options = parser.parse_args()
     over = beside_the_jit(options.rounds)
-    beside_onnxruntime(max(options.rounds // 10, 8))
+    over |= tuned_models(options.rounds)
+    over |= beside_onnxruntime(max(options.rounds // 10, 8))
     raise SystemExit(over)

@@ -91,6 +91,12 @@ Examples:
     default=True,
     help="Write the file without a comparison of its results.",
 )
+@click.option(
+    "--tune",
+    "is_tuned",
+    is_flag=True,
+    help="Measure other optimizations of slow kernels on the devices of the targets that are here: the file has the fastest of each.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing if there is no error.")
 @debug_option
 def command(
@@ -102,6 +108,7 @@ def command(
     dims: tuple[str, ...],
     inputs: tuple[str, ...],
     is_checked: bool,
+    is_tuned: bool,
     quiet: bool,
 ) -> None:
     """Write the program of a model: its kernels for each target, its constants and its launches. No
@@ -111,15 +118,16 @@ def command(
     and those of each device of the targets with tinygrad's. If they differ, nothing is written.
     """
     if weights is not None:
-        if targets or name or dims or inputs:
+        if targets or name or dims or inputs or is_tuned:
             raise click.UsageError(
-                "--weights gives a .devmod file other constants: it takes no --target, --name, --dim and --inputs"
+                "--weights gives a .devmod file other constants: it takes no --target, --name, --dim, --inputs and --tune"
             )
         _replace(file, weights, output or Path(f"{weights.stem}.devmod"), quiet)
         return
     if not targets:
         raise click.UsageError("Missing option '-t' / '--target'.")
-    _make(Path(file), targets, output, name, dims, inputs, is_checked, quiet)
+    flags = {"is_checked": is_checked, "is_tuned": is_tuned}
+    _make(Path(file), targets, output, name, dims, inputs, flags, quiet)
 
 
 def _replace(file: str, weights: Path, output: Path, quiet: bool) -> None:
@@ -153,7 +161,7 @@ def _make(
     name: str | None,
     dims: tuple[str, ...],
     inputs: tuple[str, ...],
-    is_checked: bool,
+    flags: dict[str, bool],
     quiet: bool,
 ) -> None:
     """Write the program of a model."""
@@ -174,7 +182,7 @@ def _make(
         "dims": dict(each.rsplit("=", 1) for each in dims),
         "file": str(output),
         "inputs": _paths_of(inputs),
-        "is_checked": is_checked,
+        **flags,
     }
     with noting_interrupts(output), temporary_folder() as folder:
         place = os.path.join(folder, "model.devmod")

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import devmod
 from devmod import Origin, Target
-from devmod.backend import HostArray, constant_identity, create_own, walk
+from devmod.backend import TUNED, HostArray, constant_identity, create_own, walk
 from devmod.errors import (
     ArgumentError,
     CompileError,
@@ -63,6 +63,7 @@ def export(
     constants: Mapping[str, Any] | None = None,
     folded: Mapping[str, str] | None = None,
     report: Callable[[str], object] | None = None,
+    tune: Sequence[Any] | None = None,
 ) -> devmod.Module:
     """Return a module with a program that computes what a function of Tensors computes.
 
@@ -95,6 +96,10 @@ def export(
         function has read: `devmod.replace_constants` refuses other values of them.
     report
         A function that gets lines of text: the names that differ in the program, and the progress.
+    tune
+        Arrays of NumPy and integers, one for each input. With them other optimizations of slow
+        kernels are measured on the devices of the targets that are here. The fastest become
+        variants in the file, with the times (`devmod.TuningRecord`).
 
     Returns
     -------
@@ -130,6 +135,7 @@ def export(
         constants=constants or {},
         folded=folded or {},
         report=lambda text, _: lines(text),
+        tune=tune,
     )
     return made.module
 
@@ -155,6 +161,7 @@ def make(
     folded: Mapping[str, str],
     report: Callable[[str, float], object],
     renderers: Renderers | None = None,
+    tune: Sequence[Any] | None = None,
 ) -> Made:
     """Return what `export` returns, and the recording.
 
@@ -164,6 +171,8 @@ def make(
         A function that gets lines about the progress, and which part is done.
     renderers
         The processes that render the kernels. By default, new ones if there are many kernels.
+    tune
+        As for `export`.
     """
     _check_version()
     from devmod_models._tinygrad.record import settings
@@ -177,6 +186,11 @@ def make(
             argument="name",
         )
     given = _named(fn, inputs, names)
+    if tune is not None and len(tune) != len(inputs):
+        raise ArgumentError(
+            f"tune has {len(tune)} values; expected {len(inputs)}, one for each input",
+            argument="tune",
+        )
     limits = set(map(_limit, parsed))
     with settings():
         recordings = _recordings(sorted(limits), fn, given, outputs, constants)
@@ -187,7 +201,7 @@ def make(
         _render(plans, trees, report, renderers)
     for text, own in plans[0].names.renamed.items():  # those of each kind
         report(f"{text!r} is {own} in the program", 1.0)
-    module = _compiled(plans, report)
+    module = _compiled(plans, report, tune)
     return Made(module, recordings[min(recordings)])
 
 
@@ -218,16 +232,26 @@ def _recordings(
     return result
 
 
-def _compiled(plans: Sequence[_Plan], report: Callable[[str, float], object]) -> devmod.Module:
+def _compiled(
+    plans: Sequence[_Plan],
+    report: Callable[[str, float], object],
+    tune: Sequence[Any] | None,
+) -> devmod.Module:
     """Return the module of all kinds. Their compilers run at the same time."""
     with ThreadPoolExecutor(len(plans)) as threads:
         compiling = []
         for plan in plans:
             report(f"{plan.target.kind}: compiling {len(plan.kernels)} kernels", 1.0)
-            compiling.append(threads.submit(plan.compile))
+            compiling.append(threads.submit(plan.compile, plan.rendered))
         programs = []
         for plan, each in zip(plans, compiling, strict=True):
-            programs.append(plan.program(each.result()))
+            kernels = each.result()
+            program = plan.program(kernels)
+            if tune is not None:
+                from devmod_models._tinygrad.tuning import tuned
+
+                program = tuned(plan, kernels, program, tune, report)
+            programs.append(program)
     if len(programs) == 1:
         return programs[0]
     return devmod.bundle(*programs)
@@ -352,6 +376,7 @@ class _Plan:
         #: The digests of constants whose values the function has read, by their names.
         self._read = folded
         self.kernels: dict[bytes, str] = {}  # by the key of the tree
+        self.trees = trees
         self.rendered: dict[str, dict[str, Any]] = {}
         self._arrays = {each.buffer: each for each in (*recording.inputs, *recording.outputs)}
         self._declared: dict[str, Any] = {"temporaries": [], "constants": [], "states": []}
@@ -420,7 +445,9 @@ class _Plan:
         return ArgumentError(text, argument="fn", kind=self.target.kind)
 
     def program(self, module: devmod.Module) -> devmod.Module:
-        """Return the module of the program. `module` has its kernels."""
+        """Return the module of the program. `module` has its kernels. Tuned ones have their own
+        grids and blocks.
+        """
         from devmod_models._tinygrad.record import effects
 
         written = set[Any]()
@@ -429,10 +456,12 @@ class _Plan:
             kernel = self.kernels[call.src[0].key]
             rendered = self.rendered[kernel]
             written |= effects(call)[0]
-            arguments = self._arguments(call, rendered, module.functions[kernel])
-            steps.append(
-                devmod.step(kernel, grid=rendered["grid"], block=rendered["block"], **arguments)
-            )
+            info: Any = module.functions[kernel]
+            arguments = self._arguments(call, rendered, info)
+            launch = {"grid": rendered["grid"], "block": rendered["block"]}
+            if TUNED in info.interface.needs:
+                launch = {}
+            steps.append(devmod.step(kernel, **launch, **arguments))
         if self._data:
             module = devmod.bundle(module, devmod.const_loader(self._data, {}), mixed=True)
         return make_program(
@@ -558,8 +587,8 @@ class _Plan:
         if original != array.name:
             self._originals[array.name] = original
 
-    def compile(self) -> devmod.Module:
-        """Return the module of the kernels: of one source, or for kinds that compile each kernel by
+    def compile(self, rendered: Mapping[str, Mapping[str, Any]]) -> devmod.Module:
+        """Return the module of kernels: of one source, or for kinds that compile each kernel by
         itself, of one for each.
         """
         kind = self.target.kind
@@ -569,9 +598,9 @@ class _Plan:
         options = []
         if kind in ("opencl", "rocm"):
             options.append("-w")  # clang warns about parentheses and macros, also at the receiver
-        parts = [self.rendered]
+        parts = [rendered]
         if kind == "webgpu":  # in WGSL, the names of buffers are those of the whole text
-            parts = [{kernel: each} for kernel, each in self.rendered.items()]
+            parts = [{kernel: each} for kernel, each in rendered.items()]
         modules = []
         for part in parts:
             name = next(iter(part))
@@ -587,7 +616,7 @@ class _Plan:
             toolchain = module.origin.toolchain
         if kind in _SEPARATE:
             code = {}
-            for kernel, each in self.rendered.items():
+            for kernel, each in rendered.items():
                 code[kernel] = _text({kernel: each}).encode()
             functions: dict[str, devmod.FunctionInfo] = {}
             for compiled in modules:
@@ -638,27 +667,30 @@ def _render(
         owners.append(own)
         items.append([tree, kinds])
     rendered: dict[str, dict[str, Any]] = {}
-    with ExitStack() as stack:
-        if renderers is None and len(items) >= _MANY and can_start_python():
-            renderers = stack.enter_context(Renderers(len(items)))
-        answers = zip(items, owners, _results(items, renderers), strict=True)
-        for number, (item, own, answer) in enumerate(answers, 1):
-            rendered.update(_checked(item, own, *answer))
-            report(f"kernel {number} of {len(items)}", number / len(items))
+    answers = zip(items, owners, results_of(items, renderers), strict=True)
+    for number, (item, own, answer) in enumerate(answers, 1):
+        rendered.update(_checked(item, own, *answer))
+        report(f"kernel {number} of {len(items)}", number / len(items))
     for plan in plans:
         for kernel in plan.kernels.values():
             plan.rendered[kernel] = rendered[kernel]
 
 
-def _results(
-    items: Sequence[Any], renderers: Renderers | None
-) -> Iterable[tuple[list[dict[str, Any]] | None, str]]:
-    """Return the answers for kernels in order: of other processes, or of this one."""
-    if renderers is not None:
-        return renderers.render(items)
+def results_of(
+    items: Sequence[Any], renderers: Renderers | None = None
+) -> Iterator[tuple[list[dict[str, Any]] | None, str]]:
+    """Yield the answers for kernels in order: of other processes, new ones if there are many
+    kernels, or of this one.
+    """
     from devmod_models._tinygrad.render import render
 
-    return zip(map(render, items), repeat(""))
+    with ExitStack() as stack:
+        if renderers is None and len(items) >= _MANY and can_start_python():
+            renderers = stack.enter_context(Renderers(len(items)))
+        if renderers is not None:
+            yield from renderers.render(items)
+        else:
+            yield from zip(map(render, items), repeat(""))
 
 
 def _checked(

@@ -159,6 +159,23 @@ def remarks(expected: Iterable[Any]) -> list[str]:
     return lines
 
 
+def describe_records(module: devmod.Module) -> list[str]:
+    """Return lines about the time that devices take for tuned kernels."""
+    times: dict[str, list[tuple[float, float]]] = {}
+    for record in module.tuning_records:
+        first, *others = record.measured.values()
+        if first is not None:
+            best = min([first, *filter(None, others)])
+            times.setdefault(f"{record.device} ({record.kind})", []).append((first, best))
+    lines = []
+    for label, pairs in times.items():
+        before, after = map(sum, zip(*pairs, strict=True))
+        lines.append(
+            f"tuned on {label}: {len(pairs)} kernels take {after / before:.2f} of the time"
+        )
+    return lines or ["not tuned: no device here runs a slow kernel faster with other optimizations"]
+
+
 class Reference:
     """Another program than tinygrad that computes the results of a model: onnxruntime if it is
     installed, else onnx.reference.

@@ -41,6 +41,7 @@ from devmod_models._tinygrad.check import (
     check_devices,
     compare,
     compare_all,
+    describe_records,
     device_labels,
     measure,
     remarks,
@@ -370,7 +371,8 @@ def export(
     ----------
     request
         "model", "targets" and "name"; "dims", texts; "inputs", the paths of arrays by the names of
-        inputs; "output", the file to write, and "file", its name for a call; "is_checked".
+        inputs; "output", the file to write, and "file", its name for a call; "is_checked";
+        "is_tuned".
     report
         A function that gets lines about the progress, and which part of the work is done.
     """
@@ -408,6 +410,9 @@ def _export(
     runner = Runner(model)
     example = example_tensors(model, arrays[-1][1])
     runner.trial(example)
+    tune = None
+    if request["is_tuned"]:
+        tune = [*arrays[-1][1].values()]
     made = tinygrad.make(
         Function(runner, list(example)),
         [*example.values()],
@@ -418,6 +423,7 @@ def _export(
         folded=_folded(model, runner),
         report=lambda text, done: report(text, _RENDERS + (_CHECKS - _RENDERS) * done),
         renderers=renderers,
+        tune=tune,
     )
     module = made.module
     _add_options(module, model.chosen)
@@ -426,6 +432,8 @@ def _export(
     own = names[: len(model.inputs)]
     outputs = names[len(model.inputs) :]
     lines = [about]
+    if tune is not None:
+        lines += describe_records(module)
     if check is not None:
         lines += check.run(made)
     else:

@@ -8,13 +8,14 @@ import json
 import pickle
 import sys
 from base64 import b64decode
-from functools import cache
+from collections.abc import Iterable
+from functools import cache, partial
 from inspect import signature
 from typing import Any
 
 from tinygrad import codegen
 from tinygrad.codegen import do_to_program, gpudims
-from tinygrad.codegen.opt import tc
+from tinygrad.codegen.opt import Opt, OptOps, heuristic, tc
 from tinygrad.dtype import AddrSpace
 from tinygrad.helpers import Target
 from tinygrad.renderer import Renderer, cstyle, wgsl
@@ -158,7 +159,8 @@ def render(item: list[Any]) -> list[dict[str, Any]]:
     ----------
     item
         The kernel's tree as pickled bytes in base64, which `record` made; and for each kind a list
-        of its name, tinygrad's architecture and the kernel's name.
+        of its name, tinygrad's architecture, the kernel's name, and if they are not the heuristic's
+        the optimizations, a text of `optimizations_text`.
     """
     tree, kinds = item
     sink = pickle.loads(b64decode(tree))  # noqa: S301 - this program pickled it
@@ -172,13 +174,18 @@ def render(item: list[Any]) -> list[dict[str, Any]]:
         gpudims.get_grouped_dims = _own_grouped_dims
 
 
-def _render_kind(sink: Any, kind: str, arch: str, name: str) -> dict[str, Any]:
+def _render_kind(
+    sink: Any, kind: str, arch: str, name: str, optimizations: str = ""
+) -> dict[str, Any]:
     """Return the text and the launch of a kernel for one kind."""
     renderer = KINDS[kind][0](Target(kind.upper(), arch=arch))
     renderer.name = name
     renderer.tensor_cores = []
     if kind == "cuda":
         renderer.tensor_cores = tc.get_cuda(arch)
+    own = heuristic.hand_coded_optimizations
+    if optimizations:
+        heuristic.hand_coded_optimizations = partial(_optimized, text=optimizations)
     try:
         program = do_to_program(sink, renderer)
         grid = list(map(expression, program.arg.global_size))
@@ -186,9 +193,39 @@ def _render_kind(sink: Any, kind: str, arch: str, name: str) -> dict[str, Any]:
         return {"limit": str(error)}
     except Exception as error:  # noqa: BLE001 - tinygrad has assertions for what it cannot render
         return {"error": describe_error(error)}
+    finally:
+        heuristic.hand_coded_optimizations = own
     text = next(each.arg for each in program.src if each.op is Ops.SOURCE)
     result = {"grid": grid, "block": list(program.arg.local_size or (1, 1, 1))}
     return result | {"text": text, "prefix": renderer.prefix, "parameters": renderer.parameters}
+
+
+def optimizations_text(optimizations: Iterable[Any]) -> str:
+    """Return optimizations of tinygrad as a text, such as "UPCAST 0 8, LOCAL 1 16"."""
+    return ", ".join(f"{each.op.name} {each.axis} {each.arg}" for each in optimizations)
+
+
+def _optimized(scheduler: Any, text: str) -> Any:
+    """Return a kernel with the optimizations of a text. It replaces tinygrad's heuristic."""
+    for each in text.split(", "):
+        name, axis, amount = each.split(" ")
+        optimize(scheduler, name, int(axis), int(amount))
+    return scheduler
+
+
+def optimize(scheduler: Any, name: str, axis: int, amount: int) -> None:
+    """Apply an optimization to a kernel. Raise KernelOptError if it cannot have it.
+
+    CLAMP is devmod's: a range becomes a multiple of `amount`, and has its last element several
+    times, which changes no maximum.
+    """
+    if name != "CLAMP":
+        scheduler.apply_opt(Opt(OptOps[name], axis, amount))
+        return
+    range_ = scheduler.rngs[axis]
+    length = int(range_.vmax) + 1
+    padded = UOp.range(-(-length // amount) * amount, *range_.arg, dtype=range_.dtype)
+    scheduler.ast = scheduler.ast.substitute({range_: padded.minimum(length - 1)})
 
 
 class _Rewriter:

@@ -1,0 +1,187 @@
+"""Optimizations of a kernel that may be faster on a device than those of tinygrad's heuristic.
+
+tinygrad's own search tries all of its actions at each level, which takes minutes for one product.
+These are few: each axis in turn is that of neighbouring threads, and another one that of the
+registers of a thread; then the neighbours of the fastest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tinygrad.codegen.opt import KernelOptError, heuristic
+from tinygrad.uop.ops import AxisType, Ops
+
+from devmod_models._tinygrad.render import optimizations_text, optimize, render
+
+#: What identifies a range. Optimizations do not change it; they do change the place of its axis.
+Number = tuple[int, ...]
+#: The amounts of a kernel's optimizations, by the optimization and the range.
+Amounts = Mapping[tuple[str, Number], int]
+#: The optimizations in the order in which a kernel gets them, each with the type of its ranges.
+_TYPES = {
+    "CLAMP": AxisType.REDUCE,
+    "UPCAST": AxisType.GLOBAL,
+    "UNROLL": AxisType.REDUCE,
+    "LOCAL": AxisType.GLOBAL,
+}
+#: The most of each along one range, and of a range that had none.
+_MOST = {"CLAMP": 1, "UPCAST": 16, "UNROLL": 16, "LOCAL": 64}
+_FIRST = {"CLAMP": 1, "UPCAST": 4, "UNROLL": 8, "LOCAL": 8}
+#: The most results of a thread, copies of a loop's body, and threads of a block.
+_MOST_RESULTS = 64
+_MOST_COPIES = 144
+_MOST_THREADS = 256
+#: A good number of neighbouring threads: the lanes of a processor's vector.
+_LANES = 16
+
+
+class Candidates:
+    """The optimizations of a kernel.
+
+    Parameters
+    ----------
+    item
+        The kernel, as `render` takes it.
+
+    Attributes
+    ----------
+    default
+        The heuristic's optimizations, a text.
+    form
+        The lengths of the kernel's loops: what is the fastest for one kernel is likely so for
+        another one with the same.
+    """
+
+    def __init__(self, item: list[str]) -> None:
+        self.default = self.form = ""
+        self._start: Any = None
+        own = heuristic.hand_coded_optimizations
+
+        def observed(scheduler: Any) -> Any:
+            self._start = scheduler.copy()
+            result = own(scheduler)
+            self.default = optimizations_text(result.applied_opts)
+            return result
+
+        heuristic.hand_coded_optimizations = observed
+        try:
+            render(item)
+        finally:
+            heuristic.hand_coded_optimizations = own
+        #: The lengths of the ranges by their numbers.
+        self._lengths: dict[Number, int] = {}
+        self._ranges: dict[str, list[Number]] = {name: [] for name in _TYPES}
+        if self._start is None:
+            return
+        self.form = self._start.colored_shape()
+        for each in self._start.rngs:
+            length = int(each.vmax) + 1
+            if each.src[0].op.name != "CONST":  # a length that a call chooses
+                continue
+            for name, type_ in _TYPES.items():
+                if each.arg[-1] is type_:
+                    self._ranges[name].append(each.arg[:-1])
+                    self._lengths[each.arg[:-1]] = length
+        self._ranges["CLAMP"] = [each for each in self._ranges["UNROLL"] if self._is_awkward(each)]
+
+    def _is_awkward(self, number: Number) -> bool:
+        """Return whether a range of a maximum has a length that no loop can be unrolled by."""
+        length = self._lengths[number]
+        if length < _LANES or _most(length, _MOST["UNROLL"]) >= _LANES // 2:
+            return False
+        for each in self._start.reduceops:
+            if any(part.arg[:-1] == number for part in each.src[1:]) and each.arg[0] is not Ops.MAX:
+                return False
+        return True
+
+    def first(self) -> Iterator[Amounts]:
+        """Yield those with which a search begins."""
+        ranges = self._ranges["LOCAL"]
+        for lanes in ranges:
+            length = self._lengths[lanes]
+            threads = _most(length, _MOST["LOCAL"])
+            if length % _LANES == 0:
+                threads = _LANES
+            local = {("LOCAL", lanes): threads}
+            if len(ranges) == 1:
+                yield local
+            for each in self._ranges["CLAMP"]:
+                yield {**local, ("CLAMP", each): _LANES, ("UNROLL", each): _LANES}
+            for other in ranges:
+                results = _most(self._lengths[other], _MOST["UPCAST"])
+                if other != lanes and threads > 3 and results > 1:
+                    yield {**local, ("UPCAST", other): results}
+
+    def neighbours(self, amounts: Amounts) -> Iterator[Amounts]:
+        """Yield those that differ from others in one amount."""
+        for name, ranges in self._ranges.items():
+            for each in ranges[-3:]:
+                key = (name, each)
+                for amount in self._next(amounts, key):
+                    changed = {**amounts, key: amount}
+                    if amount == 1:
+                        del changed[key]
+                    yield changed
+
+    def _next(self, amounts: Amounts, key: tuple[str, Number]) -> list[int]:
+        """Return the next amounts of one range."""
+        name, number = key
+        length = self._lengths[number]
+        if ("CLAMP", number) in amounts:
+            length += -length % amounts["CLAMP", number]
+        if name == "LOCAL":
+            length //= amounts.get(("UPCAST", number), 1)
+        if key not in amounts:
+            return [each for each in [_most(length, _FIRST[name])] if each > 1]
+        choices = _divisors(length, _MOST[name])
+        present = amounts[key]
+        lower = [each for each in choices if each < present][-1:]
+        higher = [each for each in choices if each > present][:1]
+        return [*lower, *higher]
+
+    def text(self, amounts: Amounts) -> str:
+        """Return optimizations as a text; "" if the kernel cannot have them, or they are too
+        many.
+        """
+        totals = dict.fromkeys(_TYPES, 1)
+        for (name, _), amount in amounts.items():
+            totals[name] *= amount
+        if totals["UPCAST"] > _MOST_RESULTS or totals["LOCAL"] > _MOST_THREADS:
+            return ""
+        if totals["UPCAST"] * totals["UNROLL"] > _MOST_COPIES:
+            return ""
+        scheduler = self._start.copy()
+        applied = []
+        try:
+            for name in _TYPES:
+                for (own, number), amount in amounts.items():
+                    if own == name:
+                        axis = _axis(scheduler, name, number)
+                        optimize(scheduler, name, axis, amount)
+                        applied.append(f"{name} {axis} {amount}")
+        except KernelOptError:
+            return ""
+        return ", ".join(applied)
+
+
+def _axis(scheduler: Any, name: str, number: Number) -> int:
+    """Return the present axis of a range, as an optimization has it."""
+    for axis, each in enumerate(scheduler.rngs):
+        if each.arg[:-1] != number or each.arg[-1] is not _TYPES[name]:
+            continue
+        if name == "UNROLL":
+            return int(scheduler.unrollable_dims.index(axis))
+        return axis
+    raise KernelOptError(f"no range {number}")
+
+
+def _divisors(length: int, most: int) -> list[int]:
+    """Return the divisors of a length up to a number."""
+    return [each for each in range(1, most + 1) if length % each == 0]
+
+
+def _most(length: int, most: int) -> int:
+    """Return the largest divisor of a length up to a number."""
+    return _divisors(length, most)[-1]

@@ -1,0 +1,358 @@
+"""The search for optimizations of a program's kernels on the devices that are here."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from time import monotonic
+from typing import Any, NamedTuple
+
+import devmod
+from devmod import TuningRecord
+from devmod.backend import TUNED, create_own, payload_of
+from devmod.errors import DevmodError
+from devmod.plugins import registered
+from devmod_models import tinygrad
+from devmod_models._tinygrad.candidates import Amounts, Candidates
+from devmod_models._tinygrad.check import run_program
+from devmod_models._tinygrad.record import settings
+from devmod_runtime.tools.tune import tune
+
+#: The part of a program's time from which on a kernel gets variants.
+_LEAST_SHARE = 0.02
+#: The part of the heuristic's time that a variant may take at most.
+_MOST_TIME = 0.95
+#: The text that variants may have, as a multiple of that of the kernels.
+_ROOM = 1
+#: The optimizations of a kernel that others of its form get.
+_SHARED = 3
+#: The seconds of the search on a device; half as much is for kernels of the same form as others.
+_SECONDS = 180.0
+#: The constant of a tuned kernel: its variants are optimizations, as a text.
+_CONSTANT = "optimizations"
+
+Report = Callable[[str, float], object]
+Columns = list[dict[str, dict[str, Any]]]
+
+
+def tuned(
+    plan: Any,
+    compiled: devmod.Module,
+    program: devmod.Module,
+    inputs: Sequence[Any],
+    report: Report,
+) -> devmod.Module:
+    """Return a program with variants of its slow kernels, and what devices took for them; the
+    program itself if it has none.
+
+    Parameters
+    ----------
+    plan
+        The program's kernels and steps.
+    compiled, program
+        The kernels and the program with the heuristic's optimizations.
+    inputs
+        Arrays and integers, one for each input.
+    report
+        A function that gets lines about the progress, and which part is done.
+    """
+    kind = plan.target.kind
+    labels = []
+    if kind in registered("devmod.device"):
+        for each in devmod.devices(kind):
+            if not each.is_simulated:
+                labels.append(f"{kind}:{each.index}")
+    if not labels:
+        report(f"{kind}: not tuned, since no device of the kind is here", 1.0)
+    kernels = _Kernels(plan, compiled, program, inputs)
+    found: list[_Faster] = []
+    usable = []
+    with settings():
+        for label in labels:
+            try:
+                found += _Search(kernels, label, report).run()
+                usable.append(label)
+            except DevmodError as error:
+                report(f"{label}: not tuned: {error}", 1.0)
+        columns = kernels.columns(found)
+    if not columns:
+        return program
+    report(f"{kind}: measuring the variants", 1.0)
+    result = kernels.tuned_program(columns)
+    result.tuning_records = kernels.measure(result, usable)
+    return result
+
+
+def _with_variants(module: devmod.Module, rendered: Mapping[str, Any]) -> devmod.Module:
+    """Return a module whose functions of `rendered` are variants by their optimizations."""
+    functions: dict[str, Any] = dict(module.functions)
+    for name, each in rendered.items():
+        info = functions[name]
+        variant = {
+            "values": [each["optimizations"]],
+            "grid": each["grid"],
+            "block": each["block"],
+        }
+        extra = {"tune": {"constants": [_CONSTANT], "variants": [variant]}}
+        interface = info.interface
+        tuned = interface.replace(
+            extra={**interface.extra, **extra}, needs=[*interface.needs, TUNED]
+        )
+        functions[name] = info.replace(interface=tuned)
+    payload: Any = payload_of(module)
+    result = create_own(module.kind, payload[3], payload[1], functions)
+    result.__dict__["_devmod_origin"] = module.__dict__["_devmod_origin"]
+    return result
+
+
+class _Kernels:
+    """The kernels of a program, with several optimizations.
+
+    Parameters
+    ----------
+    plan, compiled, program, inputs
+        As for `tuned`.
+    """
+
+    def __init__(
+        self, plan: Any, compiled: devmod.Module, program: devmod.Module, inputs: Sequence[Any]
+    ) -> None:
+        self._plan = plan
+        self._compiled = compiled
+        self._program = program
+        self._inputs = inputs
+        self._trees: dict[str, str] = {
+            kernel: plan.trees[key] for key, kernel in plan.kernels.items()
+        }
+        self._candidates: dict[str, Candidates] = {}
+        #: By the kernel and the optimizations. Those that cannot be rendered are {}.
+        self._rendered: dict[tuple[str, str], dict[str, Any]] = {}
+        self._records: list[TuningRecord] = []
+
+    def candidates(self, kernel: str) -> Candidates:
+        """Return the optimizations of a kernel."""
+        if kernel not in self._candidates:
+            candidates = Candidates(self._item(kernel, [[]]))
+            self._candidates[kernel] = candidates
+            self._rendered[kernel, candidates.default] = self._plan.rendered[kernel]
+        return self._candidates[kernel]
+
+    def _item(self, kernel: str, optimizations: Iterable[Sequence[str]]) -> list[Any]:
+        """Return what `render` takes."""
+        plan = self._plan
+        own = [plan.target.kind, plan.arch, kernel]
+        return [self._trees[kernel], [[*own, *each] for each in optimizations]]
+
+    def slow(self, device: str) -> dict[str, float]:
+        """Return the kernels that may get variants, the slowest first, with the seconds of all
+        launches of each in a call.
+        """
+        name = self._plan.name
+        run_program(self._program, name, device, *self._inputs)  # builds the kernels
+        with devmod.profile() as profile:
+            run_program(self._program, name, device, *self._inputs)
+        totals: Counter[str] = Counter()
+        for each in profile.records:
+            if each.action == "launch" and each.on_device is not None:
+                totals[each.name.rpartition(": ")[2]] += each.on_device  # type: ignore[assignment]
+        least = _LEAST_SHARE * sum(totals.values())
+        slow: dict[str, float] = {}
+        for kernel, seconds in totals.most_common():
+            grid = self._plan.rendered[kernel]["grid"]
+            # A variant has no names of the lengths that a call chooses.
+            if seconds >= least and all(isinstance(each, int) for each in grid):
+                slow[kernel] = seconds
+        return slow
+
+    def render(self, kernels: Mapping[str, Iterable[str]]) -> Columns:
+        """Return the columns of kernels with the heuristic's and other optimizations. Those that
+        cannot be rendered, or have other parameters, are left out.
+        """
+        wanted: dict[str, list[str]] = {}
+        for kernel, texts in kernels.items():
+            new = [text for text in texts if (kernel, text) not in self._rendered]
+            if new:
+                wanted[kernel] = new
+        items = [self._item(kernel, [[text] for text in new]) for kernel, new in wanted.items()]
+        results = tinygrad.results_of(items)
+        for (kernel, new), (answers, _) in zip(wanted.items(), results, strict=True):
+            expected = json.dumps(self._plan.rendered[kernel]["parameters"])
+            for text, answer in zip(new, answers or [{}] * len(new), strict=True):
+                if json.dumps(answer.get("parameters")) != expected:
+                    answer = {}
+                self._rendered[kernel, text] = answer
+
+        columns: Columns = [{}]
+        for kernel, texts in kernels.items():
+            columns[0][kernel] = self._variant(kernel, self.candidates(kernel).default)
+            for text in texts:
+                if self._rendered[kernel, text]:
+                    columns.append({kernel: self._variant(kernel, text)})
+        return columns
+
+    def _variant(self, kernel: str, text: str) -> dict[str, Any]:
+        return {**self._rendered[kernel, text], "optimizations": text}
+
+    def measure(
+        self, module: devmod.Module, devices: Sequence[str], seconds: float | None = None
+    ) -> Sequence[TuningRecord]:
+        """Return what devices take for the variants of a program. Known ones are not measured
+        again.
+        """
+        names = [each.name for each in module.functions[self._plan.name].interface.params]  # type: ignore[union-attr]
+        result = tune(
+            module,
+            self._plan.name,
+            dict(zip(names, self._inputs, strict=False)),
+            devices=devices,
+            records=self._records,
+            budget=seconds,
+        )
+        self._records += result.records
+        return result.records
+
+    def tuned_program(self, columns: Columns) -> devmod.Module:
+        """Return the program with variants. A kernel has one in each column that it is in."""
+        modules = [_with_variants(self._compiled, columns[0])]
+        for column in columns[1:]:
+            modules.append(_with_variants(self._plan.compile(column), column))
+        program: devmod.Module = self._plan.program(devmod.bundle(*modules))
+        return program
+
+    def columns(self, found: Sequence[_Faster]) -> Columns:
+        """Return the columns of the program's variants, the heuristic's first.
+
+        Variants have as much text as all kernels at most, so that a file has at most twice as much.
+        Those that save the most come first. The next fastest is in the place of one without room.
+        """
+        room = _ROOM * sum(len(each["text"]) for each in self._plan.rendered.values())
+        chosen: dict[str, list[str]] = {}
+        for each in sorted(found, reverse=True):
+            texts = chosen.setdefault(each.kernel, [self.candidates(each.kernel).default])
+            for text in each.texts:
+                length = len(self._rendered[each.kernel, text]["text"])
+                if text in texts:
+                    break
+                if length <= room:
+                    room -= length
+                    texts.append(text)
+                    break
+
+        columns: Columns = []
+        for kernel, texts in chosen.items():
+            if len(texts) < 2:
+                continue
+            for place, text in enumerate(texts):
+                if place == len(columns):
+                    columns.append({})
+                columns[place][kernel] = self._variant(kernel, text)
+        return columns
+
+
+class _Faster(NamedTuple):
+    """Optimizations with which a kernel is faster on a device.
+
+    Attributes
+    ----------
+    gain
+        The seconds that the fastest saves in a call.
+    kernel, texts
+        The kernel, and the optimizations, the fastest first.
+    """
+
+    gain: float
+    kernel: str
+    texts: tuple[str, ...]
+
+
+class _Search:
+    """The search on one device.
+
+    Parameters
+    ----------
+    kernels
+        The kernels of the program.
+    device
+        The device's label.
+    report
+        A function that gets lines about the progress, and which part is done.
+    """
+
+    def __init__(self, kernels: _Kernels, device: str, report: Report) -> None:
+        self._kernels = kernels
+        self._device = device
+        self._report = report
+        self._end = monotonic() + _SECONDS
+        #: The seconds of each kernel by its optimizations, without those with which it failed.
+        self._times: dict[str, dict[str, float]] = {}
+        #: The amounts of optimizations that were measured, by kernel and text.
+        self._amounts: dict[tuple[str, str], Amounts] = {}
+
+    def run(self) -> list[_Faster]:
+        """Return the kernels that are faster with other optimizations than the heuristic's."""
+        self._report(f"{self._device}: measuring the kernels", 1.0)
+        slow = self._kernels.slow(self._device)
+        forms: dict[str, list[str]] = {}
+        for kernel in slow:
+            forms.setdefault(self._kernels.candidates(kernel).form, []).append(kernel)
+        leaders = [each[0] for each in forms.values()]
+        self._try(leaders, lambda kernel: self._kernels.candidates(kernel).first())
+        self._try(leaders, self._neighbours)
+        others: dict[str, list[str]] = {}
+        for leader, *followers in forms.values():
+            others |= dict.fromkeys(followers, self._fastest(leader)[:_SHARED])
+        self._measure(others, _SECONDS / 2)
+
+        result = []
+        for kernel, seconds in slow.items():
+            times = self._times.get(kernel, {})
+            default = times.get(self._kernels.candidates(kernel).default, 0.0)
+            most = _MOST_TIME * default
+            faster = [text for text in self._fastest(kernel) if times[text] < most]
+            if faster:
+                gain = seconds * (1 - times[faster[0]] / default)
+                result.append(_Faster(gain, kernel, tuple(faster)))
+        return result
+
+    def _neighbours(self, kernel: str) -> Iterable[Amounts]:
+        """Return the neighbours of the fastest."""
+        for text in self._fastest(kernel):
+            return self._kernels.candidates(kernel).neighbours(self._amounts[kernel, text])
+        return ()
+
+    def _fastest(self, kernel: str) -> list[str]:
+        """Return the optimizations that were measured, the fastest first, without the
+        heuristic's.
+        """
+        times = self._times.get(kernel, {})
+        default = self._kernels.candidates(kernel).default
+        return sorted(times.keys() - {default}, key=times.__getitem__)
+
+    def _try(self, kernels: Iterable[str], amounts_of: Callable[[str], Iterable[Amounts]]) -> None:
+        """Measure kernels with more optimizations."""
+        wanted: dict[str, list[str]] = {}
+        for kernel in kernels:
+            candidates = self._kernels.candidates(kernel)
+            texts = {candidates.text(each): each for each in amounts_of(kernel)}
+            for text in ("", *self._times.get(kernel, ())):
+                texts.pop(text, None)
+            for text, amounts in texts.items():
+                self._amounts[kernel, text] = amounts
+            wanted[kernel] = [*texts]
+        self._measure(wanted, self._end - monotonic())
+
+    def _measure(self, kernels: Mapping[str, Sequence[str]], seconds: float) -> None:
+        """Measure kernels with more optimizations, beside the heuristic's, in so many seconds."""
+        wanted = {kernel: texts for kernel, texts in kernels.items() if texts}
+        if not wanted or seconds <= 0:
+            return
+        columns = self._kernels.render(wanted)
+        number = len(columns) - 1
+        self._report(f"{self._device}: measuring {number} variants of {len(wanted)} kernels", 1.0)
+        module = self._kernels.tuned_program(columns)
+        for record in self._kernels.measure(module, [self._device], seconds):
+            times = self._times.setdefault(record.function, {})
+            for (_, values), each in record.measured.items():
+                if each is not None:
+                    times[str(values[0])] = each

@@ -1,0 +1,184 @@
+"""Models whose kernels have variants: tinygrad's optimizations, measured on the devices here. No
+test depends on which is the fastest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import Any
+
+import numpy as np
+import pytest
+from backend_checks import first_device
+
+import devmod
+from devmod import ArgumentError
+from devmod.interop import tinygrad as interop
+
+pytest.importorskip("tinygrad", reason="tinygrad is not installed")
+RANDOM = np.random.default_rng(5)
+
+
+@pytest.fixture(autouse=True)
+def _few(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let each kernel get variants, also those that are no faster. Few are measured."""
+    from devmod_models._tinygrad import tuning
+    from devmod_models._tinygrad.candidates import Candidates
+
+    first_device("opencl")
+    monkeypatch.setattr(tuning, "_LEAST_SHARE", 0.0)
+    monkeypatch.setattr(tuning, "_MOST_TIME", 1e9)
+    monkeypatch.setattr(tuning, "_ROOM", 9)
+    monkeypatch.setattr(interop, "_MANY", 1000)  # another process imports tinygrad first
+    monkeypatch.setattr(Candidates, "neighbours", lambda *_: ())
+    with interop.cpu():
+        yield
+
+
+def array(*shape: int) -> Any:
+    return RANDOM.standard_normal(shape).astype(np.float32)
+
+
+def export(function: Any, *values: Any, **keywords: Any) -> Any:
+    from tinygrad import Tensor
+
+    keywords = {"targets": "opencl", "tune": values, **keywords}
+    examples = [Tensor.empty(*each.shape) for each in values]
+    return interop.export(function, *examples, name="f", **keywords)
+
+
+def only(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Let a kernel get the candidates whose text has `text` alone."""
+    from devmod_models._tinygrad.candidates import Candidates
+
+    own = Candidates.first
+    monkeypatch.setattr(
+        Candidates, "first", lambda self: [each for each in own(self) if text in self.text(each)]
+    )
+
+
+def same_results(module: Any, *values: Any) -> None:
+    """Compare the results of all variants on all devices with those of the file without records."""
+    module = devmod.loads(devmod.dumps(module))
+    expected = None
+    for device in devmod.devices("opencl"):
+        tuned = np.asarray(module["f"].on(device)(*values))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("DEVMOD_TUNE", "off")
+            plain = np.asarray(devmod.loads(devmod.dumps(module))["f"].on(device)(*values))
+        if expected is None:
+            expected = plain
+        for each in (plain, tuned):
+            np.testing.assert_allclose(each, expected, rtol=0, atol=1e-4 * abs(expected).max())
+
+
+def times(module: Any) -> dict[str, float | None]:
+    """Return the seconds of all variants by their optimizations, of the last device."""
+    return {
+        values[0]: seconds
+        for record in module.tuning_records
+        for (_, values), seconds in record.measured.items()
+    }
+
+
+@pytest.mark.row("R52")
+def test_kernels_have_variants_with_their_own_blocks() -> None:
+    from tinygrad import Tensor
+
+    weight = Tensor(array(48, 64)).realize()
+    x = array(16, 48)
+    module = export(lambda x: x @ weight, x)
+    records = module.tuning_records
+    assert {each.device for each in records} == {each.name for each in devmod.devices("opencl")}
+    kernel = devmod.loads(devmod.dumps(module))["f_opencl_k0"]
+    variants = [each["optimizations"] for each in kernel.variants]
+    assert len(variants) > 1
+    for each in variants[1:]:
+        threads = [int(part.split()[2]) for part in each.split(", ") if "LOCAL" in part]
+        assert prod(kernel.variant(optimizations=each).block) == prod(threads)
+    for record in records:
+        assert record.constants == ("optimizations",)
+        assert (record.function, record.sizes, record.kind) == ("f_opencl_k0", (), "opencl")
+        assert [values[0] for _, values in record.measured] == variants
+        assert None not in record.measured.values()
+    same_results(module, x)
+
+    # On another machine: the arrays of a kernel are those of its step.
+    (found,) = devmod.tune(module, "f", records=(), devices=["opencl:0"]).records
+    assert found.measured.keys() == records[0].measured.keys()
+    assert None not in found.measured.values()
+
+
+@pytest.fixture
+def _one_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measure on one device: the processes of each take seconds."""
+    own = devmod.devices
+    monkeypatch.setattr(devmod, "devices", lambda *kinds: own(*kinds)[-1:])
+
+
+@pytest.mark.row("R52")
+@pytest.mark.usefixtures("_one_device")
+def test_a_maximum_over_an_awkward_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tinygrad import Tensor
+
+    weight = Tensor(array(32, 4, 3)).realize()
+    x = array(1, 4, 25)
+    only(monkeypatch, "CLAMP")
+    module = export(lambda x: -(x.conv2d(weight).max(2)), x)
+    clamped = {text: seconds for text, seconds in times(module).items() if "CLAMP" in text}
+    assert clamped
+    assert None not in clamped.values()
+    same_results(module, x)
+
+
+@pytest.mark.parametrize(
+    "wrong", ["*({0}+0) = 7.0f;", "*(volatile __global int*)64 = 7;"], ids=["result", "crash"]
+)
+@pytest.mark.usefixtures("_one_device")
+def test_a_variant_that_fails_is_not_in_the_file(
+    monkeypatch: pytest.MonkeyPatch, wrong: str
+) -> None:
+    from tinygrad import Tensor
+
+    own = interop.results_of
+
+    def damaged(items: Any, *others: Any) -> Iterator[Any]:
+        for item, (results, end) in zip(items, own(items, *others), strict=True):
+            for (*_, text), result in zip(item[1], results, strict=True):
+                if text == "UPCAST 1 16, LOCAL 0 16":
+                    array = result["parameters"][0][0]
+                    head, _, _ = result["text"].partition("{")
+                    result["text"] = f"{head}{{ {wrong.format(array)} }}"
+            yield results, end
+
+    monkeypatch.setattr(interop, "results_of", damaged)
+    weight = Tensor(array(48, 64)).realize()
+    module = export(lambda x: x @ weight, array(16, 48))
+    assert [*times(module)] == ["GROUPTOP 0 16", "UPCAST 0 16, LOCAL 0 16"]
+
+
+def test_an_export_without_a_device_is_not_tuned() -> None:
+    from tinygrad import Tensor
+
+    weight = Tensor(array(48, 64)).realize()
+    lines: list[str] = []
+    x = array(16, 48)
+    module = export(lambda x: x @ weight, x, targets="metal", report=lines.append)
+    assert not module.tuning_records
+    assert "metal: not tuned, since no device of the kind is here" in lines
+    error = "tune has 2 values; expected 1, one for each input"
+    with pytest.raises(ArgumentError, match=f"^{error}$"):
+        export(lambda x: x @ weight, x, tune=[x, x])
+
+
+def test_a_kernel_of_a_length_that_a_call_chooses_has_one_variant() -> None:
+    from tinygrad import Tensor, Variable
+
+    weight = Tensor(array(48, 64)).realize()
+    rows = Variable("rows", 1, 32).bind(16)
+    x = Tensor.empty(32, 48)[:rows]
+    module = interop.export(
+        lambda x: x @ weight, x, targets="opencl", name="f", tune=[array(16, 48)]
+    )
+    assert not module.tuning_records
