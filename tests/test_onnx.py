@@ -109,6 +109,28 @@ def test_a_model_is_checked_and_written(
     assert Path("small.devmod").read_bytes() == first_bytes
 
 
+@pytest.mark.row("R52")
+def test_a_model_is_tuned_on_the_devices_here(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    classifier(tmp_path)
+    options = ("-t", "opencl", "--tune", "--no-check")
+    status, out, err = call(capsys, "onnx", "small.onnx", *options)
+    assert (status, err) == (0, f"devmod: note: {NOTE}\n")
+    _, tuned, *others = out.split("\n")
+    if tuned.startswith("tuned"):
+        assert re.fullmatch(r"tuned on .* \(opencl\): 1 kernels take [01]\.\d\d of the time", tuned)
+    else:
+        assert (
+            tuned == "not tuned: no device here runs a slow kernel faster with other optimizations"
+        )
+    assert others[-3] == "not checked: --no-check"
+    x = RANDOM.standard_normal((1, 8)).astype(np.float32)
+    for device in devmod.devices("opencl"):
+        y = devmod.load("small.devmod")["small"].on(device)(x)
+        np.testing.assert_allclose(y, expected(x), rtol=1e-5)
+
+
 @pytest.mark.row("R47")
 def test_a_call_chooses_a_length(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     classifier(tmp_path, ("rows", 8))

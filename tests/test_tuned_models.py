@@ -124,6 +124,7 @@ def test_a_maximum_over_an_awkward_length(monkeypatch: pytest.MonkeyPatch) -> No
 
     weight = Tensor(array(32, 4, 3)).realize()
     x = array(1, 4, 25)
+    x[:, :, -3:] *= 10  # the last element is the largest of half the channels
     only(monkeypatch, "CLAMP")
     module = export(lambda x: -(x.conv2d(weight).max(2)), x)
     clamped = {text: seconds for text, seconds in times(module).items() if "CLAMP" in text}

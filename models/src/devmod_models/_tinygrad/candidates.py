@@ -54,7 +54,7 @@ class Candidates:
         another one with the same.
     """
 
-    def __init__(self, item: list[str]) -> None:
+    def __init__(self, item: list[Any]) -> None:
         self.default = self.form = ""
         self._start: Any = None
         own = heuristic.hand_coded_optimizations
@@ -92,7 +92,8 @@ class Candidates:
         if length < _LANES or _most(length, _MOST["UNROLL"]) >= _LANES // 2:
             return False
         for each in self._start.reduceops:
-            if any(part.arg[:-1] == number for part in each.src[1:]) and each.arg[0] is not Ops.MAX:
+            numbers = [part.arg[:-1] for part in each.src[1:] if part.op is Ops.RANGE]
+            if number in numbers and each.arg[0] is not Ops.MAX:
                 return False
         return True
 

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any
 
 import devmod
 from devmod import TuningRecord
@@ -33,6 +33,10 @@ _SECONDS = 180.0
 _CONSTANT = "optimizations"
 
 Report = Callable[[str, float], object]
+#: The seconds that a kernel saves in a call on a device, the kernel, and the optimizations with
+#: which it is faster than with the heuristic's, the fastest first.
+Faster = tuple[float, str, list[str]]
+#: The kernels of each column of a program's variants, as `render` returns them.
 Columns = list[dict[str, dict[str, Any]]]
 
 
@@ -66,7 +70,7 @@ def tuned(
     if not labels:
         report(f"{kind}: not tuned, since no device of the kind is here", 1.0)
     kernels = _Kernels(plan, compiled, program, inputs)
-    found: list[_Faster] = []
+    found: list[Faster] = []
     usable = []
     with settings():
         for label in labels:
@@ -220,7 +224,7 @@ class _Kernels:
         program: devmod.Module = self._plan.program(devmod.bundle(*modules))
         return program
 
-    def columns(self, found: Sequence[_Faster]) -> Columns:
+    def columns(self, found: Sequence[Faster]) -> Columns:
         """Return the columns of the program's variants, the heuristic's first.
 
         Variants have as much text as all kernels at most, so that a file has at most twice as much.
@@ -228,10 +232,10 @@ class _Kernels:
         """
         room = _ROOM * sum(len(each["text"]) for each in self._plan.rendered.values())
         chosen: dict[str, list[str]] = {}
-        for each in sorted(found, reverse=True):
-            texts = chosen.setdefault(each.kernel, [self.candidates(each.kernel).default])
-            for text in each.texts:
-                length = len(self._rendered[each.kernel, text]["text"])
+        for _, kernel, faster in sorted(found, reverse=True):
+            texts = chosen.setdefault(kernel, [self.candidates(kernel).default])
+            for text in faster:
+                length = len(self._rendered[kernel, text]["text"])
                 if text in texts:
                     break
                 if length <= room:
@@ -248,22 +252,6 @@ class _Kernels:
                     columns.append({})
                 columns[place][kernel] = self._variant(kernel, text)
         return columns
-
-
-class _Faster(NamedTuple):
-    """Optimizations with which a kernel is faster on a device.
-
-    Attributes
-    ----------
-    gain
-        The seconds that the fastest saves in a call.
-    kernel, texts
-        The kernel, and the optimizations, the fastest first.
-    """
-
-    gain: float
-    kernel: str
-    texts: tuple[str, ...]
 
 
 class _Search:
@@ -289,7 +277,7 @@ class _Search:
         #: The amounts of optimizations that were measured, by kernel and text.
         self._amounts: dict[tuple[str, str], Amounts] = {}
 
-    def run(self) -> list[_Faster]:
+    def run(self) -> list[Faster]:
         """Return the kernels that are faster with other optimizations than the heuristic's."""
         self._report(f"{self._device}: measuring the kernels", 1.0)
         slow = self._kernels.slow(self._device)
@@ -312,7 +300,7 @@ class _Search:
             faster = [text for text in self._fastest(kernel) if times[text] < most]
             if faster:
                 gain = seconds * (1 - times[faster[0]] / default)
-                result.append(_Faster(gain, kernel, tuple(faster)))
+                result.append((gain, kernel, faster))
         return result
 
     def _neighbours(self, kernel: str) -> Iterable[Amounts]:
