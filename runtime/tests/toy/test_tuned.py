@@ -332,9 +332,9 @@ def test_a_variant_that_cannot_be_built_is_passed_over(
     assert launched.take() == THIRD
     assert [line for line in capsys.readouterr().err.splitlines() if "takes" in line] == [
         "devmod: the toy function 'f' on toy device 0 (toy number 0) takes BLOCK=16, TILE=2: the fastest in the file's records of this "
-        "device at n=1000: 1 µs, and the first variant 3 µs. It cannot be built: the toy compiler refuses BLOCK=16",
+        "device at n=1000: 1 us, and the first variant 3 us. It cannot be built: the toy compiler refuses BLOCK=16",
         "devmod: the toy function 'f' on toy device 0 (toy number 0) takes BLOCK=32, TILE=4: the fastest in the file's records of this "
-        "device at n=1000: 2 µs, and the first variant 3 µs",
+        "device at n=1000: 2 us, and the first variant 3 us",
     ]
     made, launched = module(launcher=EverPickyLauncher)
     with pytest.raises(devmod.CompileError) as caught:

@@ -103,6 +103,9 @@ def test_the_candidates_of_a_kind_have_one_list_of_variants(devices: list[toy.To
         assert call(f, devices[1]) == ("t2b", 0, 125), "by the array's device"
         assert call(second.variant(BLOCK=16, TILE=2), devices[1]) == ("t2a", 0, 32)
         assert call(second.variant(BLOCK=32, TILE=4), devices[1]) == ("t2c", 32, 8)
+        first = f.variant(BLOCK=8, TILE=1).on(devices[1])
+        assert first.variants == ({"BLOCK": 8, "TILE": 1},)
+        assert call(first, devices[1]) == ("t2b", 0, 125)
     root.tuning_records = [record({1000: ALL}, device="toy number 1")]
     assert call(root["f"].on(devices[1]), devices[1]) == ("t2a", 0, 32)
 
@@ -141,8 +144,8 @@ f on this machine:
 """
 BY_FILE = "the fastest in the file's records of this device"
 MEASURED = f"""\
-  variant  BLOCK=8, TILE=1: {BY_FILE} at n=10: 1 µs
-  variant  BLOCK=16, TILE=2: {BY_FILE} at n=1000: 1 µs, and the first variant 3 µs"""
+  variant  BLOCK=8, TILE=1: {BY_FILE} at n=10: 1 us
+  variant  BLOCK=16, TILE=2: {BY_FILE} at n=1000: 1 us, and the first variant 3 us"""
 
 
 @pytest.mark.row("R52")
@@ -164,10 +167,10 @@ def test_explain_and_inspect_have_the_record_that_chose(
     assert main(["inspect", "--here", "--json", str(path)]) == 0
     assert json.loads(capsys.readouterr().out)["variants"] == {
         "f": [
-            {"constants": {"BLOCK": 8, "TILE": 1}, "text": f"{BY_FILE} at n=10: 1 µs"},
+            {"constants": {"BLOCK": 8, "TILE": 1}, "text": f"{BY_FILE} at n=10: 1 us"},
             {
                 "constants": {"BLOCK": 16, "TILE": 2},
-                "text": f"{BY_FILE} at n=1000: 1 µs, and the first variant 3 µs",
+                "text": f"{BY_FILE} at n=1000: 1 us, and the first variant 3 us",
             },
         ]
     }
@@ -218,7 +221,7 @@ def test_a_device_of_another_machine_has_the_records_of_its_architecture(
     root = devmod.bundle(module("t1a", FIRST, SECOND))
     root.tuning_records = [record({1000: ALL}, device="sister", arch="t2")]
     assert str(devmod.explain(root, device="toy:t2")).splitlines()[-1] == (
-        "  variant  BLOCK=16, TILE=2: the fastest in the file's records of the architecture t2 at n=1000: 1 µs, and the first variant 3 µs, "
+        "  variant  BLOCK=16, TILE=2: the fastest in the file's records of the architecture t2 at n=1000: 1 us, and the first variant 3 us, "
         "on sister"
     )
     assert "no record is of this device" in str(devmod.explain(root, device="toy:t1"))
@@ -241,7 +244,7 @@ def test_the_records_of_the_user_choose_before_those_of_the_file(
     assert call(f, devices[0])[1] == 16, "a call does not read them again"
     assert call(function(), devices[0])[1] == 32
     assert str(devmod.explain(root)).splitlines()[-1] == (
-        "  variant  BLOCK=32, TILE=4: the fastest in the user's records of this device at n=1000: 1 µs, and the first variant 2 µs"
+        "  variant  BLOCK=32, TILE=4: the fastest in the user's records of this device at n=1000: 1 us, and the first variant 2 us"
     )
     # Later ones replace them, and a function with other arguments has its own.
     assert write_own("f", "toy", f.info.interface, [record({1000: {THIRD: 3e-6}})])

@@ -8,18 +8,18 @@ decide, and of these the shortest time. A device without records takes the first
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from math import log
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from math import inf, log
 from typing import Any, NamedTuple
 
 from devmod import TuningRecord
-from devmod.backend import environment_text
+from devmod.backend import Tuning, environment_text
 
 Constant = bool | int | float | str
 #: The values of a variant's constants.
 Values = tuple[Constant, ...]
-#: For each variant its seconds, or None if it failed, and the record that has them.
-Times = dict[Values, tuple[float | None, TuningRecord]]
+#: The seconds of each variant, inf if it failed, and the record that has them.
+Times = dict[Values, tuple[float, TuningRecord]]
 #: The times for each tuple of sizes.
 Measurements = dict[tuple[int, ...], Times]
 
@@ -71,10 +71,8 @@ class VariantChooser:
 
     Parameters
     ----------
-    function
-        The function's name.
-    constants, sizes
-        The names of its constants, and of the arguments that decide.
+    function, tuning
+        The function's name, and its variants.
     variants
         The values of the variants that fit the device. The first is the default.
     device
@@ -86,39 +84,42 @@ class VariantChooser:
     def __init__(
         self,
         function: str,
-        constants: Sequence[str],
-        sizes: Sequence[str],
+        tuning: Tuning,
         variants: Iterable[Values],
         device: Identity,
-        own: Iterable[TuningRecord] = (),
-        records: Iterable[TuningRecord] = (),
+        own: Iterable[TuningRecord],
+        records: Iterable[TuningRecord],
     ) -> None:
-        self._sizes = sizes
+        self._sizes = tuning.sizes
         self._variants = tuple(variants)
         self._device = device
-
-        def usable(group: Iterable[TuningRecord]) -> list[TuningRecord]:
-            """Return the records of the function and the kind, in the function's order."""
-            found = []
+        groups: dict[str, list[TuningRecord]] = {"user": [], "file": []}
+        for owner, group in zip(groups, (own, records), strict=True):
             for record in group:
-                if (record.function, record.kind) == (function, device.kind):
-                    found.append(record.arranged(constants, sizes))
-            return [each for each in found if each is not None]
-
-        own = usable(own)
-        records = usable(records)
-        #: The measurements that count on the device, in the order in which they decide.
-        self._sources = list(self._find_sources(own, records))
+                arranged = record.arranged(tuning.constants, tuning.sizes)
+                if arranged and (record.function, record.kind) == (function, device.kind):
+                    groups[owner].append(arranged)
+        #: The measurements that count on the device, in the order in which they decide, and where
+        #: they are from.
+        self._sources: dict[str, Measurements] = {}
+        for noun, test in (
+            ("this device", self._is_device),
+            (f"the architecture {device.arch}", self._is_sister),
+        ):
+            for owner, group in groups.items():
+                measurements = self._joined(filter(test, group))
+                if measurements:
+                    self._sources[f"the {owner}'s records of {noun}"] = measurements
         self._common: Values | None = None
         if not self._sources:
-            self._common = self._find_common([*own, *records])
+            self._common = self._find_common([*groups["user"], *groups["file"]])
 
     @property
     def measured(self) -> list[tuple[int, ...]]:
         """The sizes in the first of the records that count on the device, in ascending order."""
-        if not self._sources:
-            return []
-        return sorted(self._sources[0][1])
+        for measurements in self._sources.values():
+            return sorted(measurements)
+        return []
 
     def choose(self, sizes: tuple[int, ...], unusable: Collection[Values] = ()) -> VariantChoice:
         """Return the variant for a call.
@@ -133,59 +134,43 @@ class VariantChooser:
         usable = [each for each in self._variants if each not in unusable]
         if environment_text(VARIABLE).lower() in _OFF:
             return VariantChoice(usable[0], f"the first variant, by {VARIABLE}")
-        failed: set[Values] = set()
-        for label, measurements in self._sources:
+        working = usable
+        for label, measurements in self._sources.items():
             nearest = sorted(measurements, key=lambda each: (_distance(each, sizes), each))
-            for values, (seconds, _) in measurements[nearest[0]].items():
-                if seconds is None:
-                    failed.add(values)
-            working = [each for each in usable if each not in failed]
+            at_nearest = measurements[nearest[0]]
+            working = [each for each in working if _seconds(at_nearest, each, 0) < inf]
             for measured in nearest:
-                best = _fastest(working, measurements[measured])
+                times = measurements[measured]
+                best = _fastest(working, times)
                 if best is not None:
-                    return VariantChoice(
-                        best, self._reason(label, measured, measurements[measured], best)
-                    )
+                    return VariantChoice(best, self._reason(label, measured, times, best))
         if self._common is not None and self._common in usable:
             return VariantChoice(
                 self._common,
                 f"no record is of this device, and at least {_MIN_DEVICES} {self._device.kind} devices took at most {_MAX_RATIO} of their "
                 "best time with it",
             )
-        if not failed:
+        if len(working) == len(usable):
             return VariantChoice(usable[0], "the first variant: no record is of this device")
-        for each in usable:
-            if each not in failed:
-                return VariantChoice(each, "the first variant that did not fail on this device")
-        return VariantChoice(usable[0], "the first variant: each one failed on this device")
+        if not working:
+            return VariantChoice(usable[0], "the first variant: each one failed on this device")
+        return VariantChoice(working[0], "the first variant that did not fail on this device")
 
-    def _find_sources(
-        self, own: Sequence[TuningRecord], records: Sequence[TuningRecord]
-    ) -> Iterator[tuple[str, Measurements]]:
-        """Yield measurements and where they are from, in the order in which they decide."""
+    def _is_device(self, record: TuningRecord) -> bool:
         device = self._device
+        return (record.platform, record.device) == (device.platform, device.device)
 
-        def is_device(record: TuningRecord) -> bool:
-            return (record.platform, record.device) == (device.platform, device.device)
-
-        def is_sister(record: TuningRecord) -> bool:
-            return bool(device.arch) and record.arch == device.arch and not is_device(record)
-
-        tests: tuple[tuple[str, Callable[[TuningRecord], bool]], ...] = (
-            ("this device", is_device),
-            (f"the architecture {device.arch}", is_sister),
-        )
-        for noun, test in tests:
-            for owner, group in (("user", own), ("file", records)):
-                measurements = self._joined(filter(test, group))
-                if measurements:
-                    yield f"the {owner}'s records of {noun}", measurements
+    def _is_sister(self, record: TuningRecord) -> bool:
+        arch = self._device.arch
+        return bool(arch) and record.arch == arch and not self._is_device(record)
 
     def _joined(self, records: Iterable[TuningRecord]) -> Measurements:
         """Return the times of several records. Those of the device's driver replace others."""
         result: Measurements = {}
         for record in sorted(records, key=lambda each: each.driver == self._device.driver):
             for (sizes, values), seconds in record.measured.items():
+                if seconds is None:
+                    seconds = inf
                 result.setdefault(sizes, {})[values] = (seconds, record)
         return result
 
@@ -195,10 +180,10 @@ class VariantChooser:
         if sizes:
             where = f" at {pairs_text(self._sizes, sizes)}"
         seconds, record = times[best]
-        text = f"the fastest in {label}{where}: {seconds_text(seconds)}"
-        default = self._variants[0]
-        if best != default and default in times:
-            text += f", and the first variant {seconds_text(times[default][0])}"
+        text = f"the fastest in {label}{where}: {duration_text(seconds)}"
+        first = _seconds(times, self._variants[0], inf)
+        if best != self._variants[0] and first < inf:
+            text += f", and the first variant {duration_text(first)}"
         if record.device != self._device.device:
             text += f", on {record.device}"
         elif record.driver != self._device.driver:
@@ -216,35 +201,30 @@ class VariantChooser:
                 best = _fastest(self._variants, times)
                 if best is not None:
                     devices.add((record.platform, record.device))
-                    good = [each for each in good if _ratio(times, each, best) <= _MAX_RATIO]
+                    most = times[best][0] * _MAX_RATIO
+                    good = [each for each in good if _seconds(times, each, inf) <= most]
         if len(devices) < _MIN_DEVICES or not good:
             return None
         return good[0]
 
 
+def _seconds(times: Times, variant: Values, missing: float) -> float:
+    """Return the time of a variant, inf if it failed; `missing` if it was not measured."""
+    if variant not in times:
+        return missing
+    return times[variant][0]
+
+
 def _fastest(variants: Iterable[Values], times: Times) -> Values | None:
     """Return the variant with the shortest time, the first of equal ones; None without a time."""
-    found = [
-        (times[each][0], number, each) for number, each in enumerate(variants) if each in times
-    ]
-    timed = [each for each in found if each[0] is not None]
-    if not timed:
-        return None
-    return min(timed)[2]
-
-
-def _ratio(times: Times, variant: Values, best: Values) -> float:
-    """Return the time of a variant by that of the best; inf without one."""
-    seconds = times.get(variant, (None,))[0]
-    shortest = times[best][0]
-    if seconds is None or not shortest:
-        return float("inf")
-    return seconds / shortest
+    timed = [each for each in variants if _seconds(times, each, inf) < inf]
+    return min(timed, key=lambda each: times[each][0], default=None)
 
 
 def _distance(one: Sequence[int], other: Sequence[int]) -> float:
     """Return the sum of the |log ratio| of sizes, rounded so that equal ratios are equal."""
-    return round(sum(abs(_log(a) - _log(b)) for a, b in zip(one, other, strict=True)), 9)
+    total = sum(abs(_log(a) - _log(b)) for a, b in zip(one, other, strict=True))
+    return round(total, 9)
 
 
 def _log(size: int) -> float:
@@ -257,14 +237,12 @@ def _log(size: int) -> float:
     return magnitude
 
 
-def seconds_text(seconds: float | None) -> str:
-    """Return a time as text: ``12.1 µs``, or ``failed``."""
-    if seconds is None:
-        return "failed"
-    for unit, factor in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
+def duration_text(seconds: float) -> str:
+    """Return a time in the unit that suits it."""
+    for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
         if seconds * factor >= 1:
             return f"{seconds * factor:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"
+    return f"{seconds * 1e9:.0f} ns"
 
 
 def pairs_text(names: Iterable[str], values: Iterable[object]) -> str:

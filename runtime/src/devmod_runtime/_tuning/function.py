@@ -7,7 +7,7 @@ some arguments too. A variant is a function that is not tuned, with the constant
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from devmod import FunctionInfo, Interface, TuningRecord
 from devmod._modules.choice import interface_of
@@ -86,13 +86,6 @@ class TunedReader(LaunchConfigReader):
         return args[:count], TunedRequest(args, grid, block, threads, shared_memory)
 
 
-class Chosen(NamedTuple):
-    """A variant that is built for a device, and why it was chosen."""
-
-    function: VariantFunction
-    why: str
-
-
 class TunedFunction(Function):
     """A function with variants. Its first call for a device and for sizes chooses one.
 
@@ -135,7 +128,7 @@ class TunedFunction(Function):
         self._offers: dict[Device, dict[Values, Offer]] = {}
         self._choosers: dict[Device, VariantChooser] = {}
         #: By the device and the sizes.
-        self._choices: dict[Any, Chosen] = {}
+        self._choices: dict[Any, VariantFunction] = {}
 
     # -- public
 
@@ -155,9 +148,14 @@ class TunedFunction(Function):
             There is no variant with these constants.
         """
         known = self.variants
+        resolve = self._rules.resolve
         for each in known:
-            if each == constants:
-                return self.replace(only=each)
+            if each != constants:
+                continue
+            rules: dict[str, Any] = {"only": each}
+            if resolve is not None:
+                rules["resolve"] = lambda device: resolve(device).variant(**constants)
+            return self.replace(**rules)
         listed = [constants_text(each) for each in known[:_MAX_LISTED]]
         if len(known) > _MAX_LISTED:
             listed.append(f"{len(known) - _MAX_LISTED} more")
@@ -236,7 +234,7 @@ class TunedFunction(Function):
             )
         args = [None] * len(self._signature.arguments)
         device = self.default_device()
-        function = self.choice(device, sizes).function
+        function = self.choice(device, sizes)
         request = TunedRequest(args, grid, block, threads, shared_memory)
         read = self._read(function, request, sizes)
         return function._config_reader.resolve(read, function.open(device))[0]
@@ -251,12 +249,12 @@ class TunedFunction(Function):
             is_signed = parse_dtype(argument.type)[0] == 0
             data = values[argument.number]
             numbers[argument.name] = int.from_bytes(data, "little", signed=is_signed)
-        function = self.choice(device, numbers).function
+        function = self.choice(device, numbers)
         read = self._read(function, request, numbers)
         read.key = tuple(numbers.values())
         return function, read
 
-    def choice(self, device: Device, sizes: Mapping[str, int]) -> Chosen:
+    def choice(self, device: Device, sizes: Mapping[str, int]) -> VariantFunction:
         """Return the variant of a call. It is built at the first use."""
         values = tuple([sizes[name] for name in self.tuning.sizes])
         found = self._choices.get((device, values))
@@ -265,7 +263,7 @@ class TunedFunction(Function):
             keep(self._choices, (device, values), found)
         return found
 
-    def _choose(self, device: Device, sizes: tuple[int, ...]) -> Chosen:
+    def _choose(self, device: Device, sizes: tuple[int, ...]) -> VariantFunction:
         """Choose a variant, and build it. One that cannot be built is passed over, unless all
         cannot.
         """
@@ -285,7 +283,7 @@ class TunedFunction(Function):
                 debug(f"{text}. It cannot be built: {error}")
                 continue
             debug(text)
-            return Chosen(function, choice.why)
+            return function
 
     def _chooser(self, device: Device) -> VariantChooser:
         chooser = self._choosers.get(device)

@@ -62,9 +62,7 @@ def chooser_of(
     tuning = tuning_of(interface)
     assert tuning is not None
     own = read_own(name, device.kind, interface)
-    return VariantChooser(
-        name, tuning.constants, tuning.sizes, variants, identity_of(device), own, records
-    )
+    return VariantChooser(name, tuning, variants, identity_of(device), own, records)
 
 
 def explain_variants(

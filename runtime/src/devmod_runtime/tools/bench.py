@@ -26,6 +26,7 @@ from devmod.errors import (
     ToolchainNotFoundError,
     pip_install,
 )
+from devmod_runtime._tuning.choice import duration_text
 from devmod_runtime.tools.draws import NotFromInterfaceError
 from devmod_runtime.tools.inputs import (
     Invented,
@@ -39,7 +40,6 @@ from devmod_runtime.tools.inputs import (
     program_of,
 )
 from devmod_runtime.tools.launches import describe_launch, launched, open_modules
-from devmod_runtime.tools.profile import duration_text
 from devmod_runtime.tools.values import read_counts
 
 TYPE_CHECKING = False

@@ -34,6 +34,7 @@ from devmod_runtime._fork import fork_safe
 from devmod_runtime._launch.function import Function
 from devmod_runtime._launch.opening import Opening
 from devmod_runtime._program.function import ProgramFunction
+from devmod_runtime._tuning.choice import duration_text
 from devmod_runtime.tools.observed import Methods, replaced
 
 #: The methods of a device that copy and return when the copy is done. The stream is the last
@@ -705,14 +706,6 @@ def _classes(base: type) -> Iterator[type]:
     subclasses: list[type] = base.__subclasses__()
     for each in subclasses:
         yield from _classes(each)
-
-
-def duration_text(seconds: float) -> str:
-    """Return a time in the unit that suits it."""
-    for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
-        if seconds * factor >= 1:
-            return f"{seconds * factor:.3g} {unit}"
-    return f"{seconds * 1e9:.0f} ns"
 
 
 def _trace_name(what: str, name: str, **place: int) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from devmod import Function, Module, profile
 from devmod import device as find_device
 from devmod._plugins.devices import device_label
 from devmod.errors import ArgumentError, did_you_mean, list_names
+from devmod_runtime._tuning.choice import duration_text
 from devmod_runtime.tools.difference import Difference, worst_difference
 from devmod_runtime.tools.dimensions import warn_of_dimensions
 from devmod_runtime.tools.guard import guarded_twice
@@ -24,7 +25,7 @@ from devmod_runtime.tools.inputs import (
     results_of,
 )
 from devmod_runtime.tools.launches import open_modules
-from devmod_runtime.tools.profile import Profile, duration_text
+from devmod_runtime.tools.profile import Profile
 from devmod_runtime.tools.values import PICTURES, read_array, write_array
 
 
