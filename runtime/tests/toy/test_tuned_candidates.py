@@ -116,10 +116,11 @@ def test_other_functions_of_the_name_do_not_join(devices: list[toy.ToyDevice]) -
     )
     others = [
         plain,
-        module("t1c", (1, 2), constants=["BLOCK", "ROWS"]),
-        module("t1d", THIRD, sizes=None),
+        module("t1c", (1, 2), constants=["BLOCK", "ROWS"], grid=None),
+        module("t1d", THIRD, sizes=None, grid=None),
     ]
-    root = devmod.bundle(module("t1a", FIRST), *others, module("t1e", SECOND))
+    first = module("t1a", FIRST, grid=None)
+    root = devmod.bundle(first, *others, module("t1e", SECOND, grid=None))
     f: Any = root["f"]
     assert [tuple(each.values()) for each in f.variants] == [FIRST, SECOND]
 

@@ -16,10 +16,9 @@ from devmod._plugins.devices import device_label
 from devmod._util.text import escape_line
 from devmod.backend import temporary_folder, tuning_of
 from devmod.errors import ArgumentError, DevmodError, function_not_found, list_names
-from devmod_runtime._tuning.choice import constants_text, pairs_text
+from devmod_runtime._tuning.choice import constants_text, duration_text, pairs_text
 from devmod_runtime.tools.bench import Benchmark, Measurement
 from devmod_runtime.tools.launches import Conversation, is_local
-from devmod_runtime.tools.profile import duration_text
 from devmod_runtime.tools.program_steps import kernels_of
 from devmod_runtime.tools.search import Failure, Progress, Search
 from devmod_runtime.tools.trials import argument_texts
