@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from tinygrad import Tensor, dtypes
-from tinygrad.nn.onnx import OnnxDataType, onnx_ops
+from tinygrad.nn.onnx import OnnxDataType, onnx_ops, required_input_python_consts
+
+from devmod_models._tinygrad import more_operators
 
 __all__ = ["OPERATORS"]
 
@@ -68,6 +70,7 @@ def _dynamic_quantize_linear(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 #: tinygrad's operators, with those of this file.
 OPERATORS: dict[str, Any] = {
     **onnx_ops,
+    **more_operators.OPERATORS,
     "DynamicQuantizeLinear": _dynamic_quantize_linear,
     "LpNormalization": _lp_normalization,
     "QuantizeLinear": _quantize_linear,
@@ -75,3 +78,4 @@ OPERATORS: dict[str, Any] = {
     "Slice": _slice,
     "TensorScatter": _of_copy("TensorScatter"),
 }
+required_input_python_consts.update(more_operators.PYTHON_INPUTS)
