@@ -14,6 +14,7 @@ from tinygrad.nn.onnx import Domain, OnnxDataType, OpSetId, onnx_ops
 
 from devmod.errors import CompileError
 from devmod_models._tinygrad import sampling
+from devmod_models._tinygrad.attention import split_heads
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -275,12 +276,6 @@ def _causal_conv(
     return result, padded[:, :, padded.shape[2] - width :]
 
 
-def _heads(x: Tensor, count: int) -> Tensor:
-    """Return (B, T, heads * D) as (B, heads, T, D) in float32."""
-    split = x.reshape(x.shape[0], x.shape[1], count, x.shape[2] // count)
-    return split.transpose(1, 2).cast(dtypes.float32)
-
-
 def _linear_attention(
     query: Tensor,
     key: Tensor,
@@ -300,15 +295,15 @@ def _linear_attention(
         raise CompileError(
             f"a recurrence of {turns} turns, and at most {_MOST_TURNS} become kernels"
         )
-    queries = _heads(query, q_num_heads)
-    keys = _heads(key, kv_num_heads)
-    values = _heads(value, kv_num_heads)
+    queries = split_heads(query, q_num_heads).cast(dtypes.float32)
+    keys = split_heads(key, kv_num_heads).cast(dtypes.float32)
+    values = split_heads(value, kv_num_heads).cast(dtypes.float32)
     decays = None
     if decay is not None:
-        decays = _heads(decay, kv_num_heads).exp()
+        decays = split_heads(decay, kv_num_heads).cast(dtypes.float32).exp()
     betas = None
     if beta is not None:
-        betas = _heads(beta, beta.shape[2])
+        betas = split_heads(beta, beta.shape[2]).cast(dtypes.float32)
     dtype = query.dtype
     state = Tensor.zeros(query.shape[0], kv_num_heads, keys.shape[3], values.shape[3])
     if past is not None:

@@ -8,9 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from tinygrad import Tensor, dtypes
-from tinygrad.nn.onnx import OnnxDataType, onnx_ops, required_input_python_consts
+from tinygrad.nn.onnx import Domain, OnnxDataType, OpSetId, onnx_ops, required_input_python_consts
 
+from devmod.errors import CompileError
 from devmod_models._tinygrad import more_operators
+from devmod_models._tinygrad.attention import attention
+from devmod_models.onnx import TYPES
 
 __all__ = ["OPERATORS"]
 
@@ -40,7 +43,40 @@ def _lp_normalization(x: Tensor, **options: int) -> Tensor:
     return (x == 0).where(x, onnx_ops["LpNormalization"](x, **options))
 
 
+def _mod(x: Tensor, y: Tensor, *, fmod: int = 0) -> Tensor:
+    """tinygrad's multiplies the infinity by zero."""
+    own = onnx_ops["Mod"](x, y, fmod=fmod)
+    if fmod or not dtypes.is_float(x.dtype):
+        return own
+    is_whole = (y.abs() == float("inf")) & (x.abs() != float("inf"))
+    is_kept = (x == 0) | ((x < 0) == (y < 0))
+    return is_whole.where(is_kept.where(x, y), own)
+
+
+def _cast(x: Tensor, *, to: int, **_: Any) -> Tensor:
+    """Cast. The other attributes are those of types of 8 bits and less."""
+    if to not in TYPES:
+        raise CompileError(
+            f"it gives ONNX's element type {to}, which no program has; the types are {', '.join(TYPES.values())}"
+        )
+    return x.cast(OnnxDataType(to).to_dtype())
+
+
 # -- Quantized numbers.
+
+
+def _conv_integer(
+    x: Tensor, weight: Tensor, x_zero: Any = None, weight_zero: Any = None, **options: Any
+) -> Tensor:
+    """tinygrad's subtracts the zero point in another order of the inputs."""
+    wide = x.cast(dtypes.int32)
+    if x_zero is not None:
+        wide = wide - x_zero.cast(dtypes.int32)
+    wide_weight = weight.cast(dtypes.int32)
+    if weight_zero is not None:
+        zeros = weight_zero.cast(dtypes.int32).reshape(-1, *[1] * (weight.ndim - 1))
+        wide_weight = wide_weight - zeros
+    return onnx_ops["Conv"](wide, wide_weight, **options)
 
 
 def _quantize_linear(
@@ -71,8 +107,15 @@ def _dynamic_quantize_linear(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 OPERATORS: dict[str, Any] = {
     **onnx_ops,
     **more_operators.OPERATORS,
+    "Attention": {
+        **onnx_ops["Attention"],
+        OpSetId(Domain.ONNX, 1): attention,
+    },
+    "Cast": _cast,
+    "ConvInteger": _conv_integer,
     "DynamicQuantizeLinear": _dynamic_quantize_linear,
     "LpNormalization": _lp_normalization,
+    "Mod": _mod,
     "QuantizeLinear": _quantize_linear,
     "ScatterND": _of_copy("ScatterND"),
     "Slice": _slice,
