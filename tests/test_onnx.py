@@ -364,21 +364,6 @@ def test_integers_are_not_divided_by_zero(
     assert call(capsys, "onnx", "d.onnx", "-t", "opencl")[::2] == (0, "")
 
 
-def test_attention_with_a_mask_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """tinygrad gives NaN where a query sees no key, which random numbers seldom show."""
-    inputs: dict[str, Any] = {name: (FLOAT, [1, 2, 3, 4]) for name in ("q", "k", "v")}
-    inputs["m"] = (onnx.TensorProto.BOOL, [3, 3])
-    write(tmp_path / "a.onnx", [node("Attention", [*inputs], ["y"])], inputs, ["y"])
-    error = "tinygrad computes it wrongly where its mask hides all keys from a query"
-    assert call(capsys, "onnx", "a.onnx", "-t", "opencl") == (
-        1,
-        "",
-        f"devmod: error: a.onnx: Attention (output 'y'): {error}\n",
-    )
-
-
 @pytest.mark.usefixtures("_no_devices")
 def test_arrays_without_elements(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nodes = [node("Concat", ["x", "e"], ["y"], axis=1)]

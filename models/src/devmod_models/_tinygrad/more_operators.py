@@ -180,9 +180,9 @@ def _transform(x: Tensor, length: int | None, axis: int, inverse: int, onesided:
 
 def _product(a: Tensor, factors_a: Any, b: Tensor, factors_b: Any) -> Tensor:
     """Return the sum of two products with matrices of NumPy."""
-    numbers = np.float32
+    numbers = "float32"
     if a.dtype == dtypes.float64:
-        numbers = np.float64
+        numbers = "float64"
     first = a @ _constant(factors_a.astype(numbers)).cast(a.dtype)
     return first + b @ _constant(factors_b.astype(numbers)).cast(b.dtype)
 

@@ -155,7 +155,7 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         value = self.graph_values[name]
         if not isinstance(value, np.ndarray):
             return super()._get_python_const(name, op, idx)
-        if idx in required_input_python_consts.get(op, ()):
+        if op == "Range" or idx in required_input_python_consts.get(op, ()):
             return value.tolist()
         if not value.size:
             return Tensor(value.astype(np.int64))

@@ -62,6 +62,22 @@ def _cast(x: Tensor, *, to: int, **_: Any) -> Tensor:
     return x.cast(OnnxDataType(to).to_dtype())
 
 
+def _range(start: Any, limit: Any, delta: Any) -> Tensor:
+    """tinygrad's has the type of Python's numbers. Lengths of a call are no tensors."""
+    numbers = []
+    for each in (start, limit, delta):
+        number = each
+        if isinstance(each, Tensor):
+            number = each.cast(dtypes.float64).item()
+            if not dtypes.is_float(each.dtype):
+                number = each.item()
+        numbers.append(number)
+    result = onnx_ops["Range"](*numbers)
+    if isinstance(start, Tensor):
+        return result.cast(start.dtype)
+    return result
+
+
 # -- Quantized numbers.
 
 
@@ -117,8 +133,11 @@ OPERATORS: dict[str, Any] = {
     "LpNormalization": _lp_normalization,
     "Mod": _mod,
     "QuantizeLinear": _quantize_linear,
+    "Range": _range,
     "ScatterND": _of_copy("ScatterND"),
     "Slice": _slice,
     "TensorScatter": _of_copy("TensorScatter"),
 }
 required_input_python_consts.update(more_operators.PYTHON_INPUTS)
+# `_range` gets tensors, which have a type.
+del required_input_python_consts["Range"]
