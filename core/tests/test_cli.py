@@ -105,7 +105,7 @@ def test_every_command_is_listed_and_described(capsys: pytest.CaptureFixture[str
         "run": "Run a function of a file, and compare or save its results.",
         "bench": "Measure functions side by side.",
         "verify": "Check a file, and compare its candidates here.",
-        "tune": "Measure the variants of functions, and write the times into the file.",
+        "tune": "Measure variants of functions, and write times into the file.",
         "profile": "Run a Python script, and print what its kernels took.",
         "simulate": "Run CUDA without a GPU. (pip install devmod-simulators)",
         "keygen": "Make a key that signs files. (pip install devmod-trust)",

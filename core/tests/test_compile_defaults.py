@@ -103,7 +103,7 @@ def test_the_payload_does_not_depend_on_the_defaults() -> None:
         ),
         (
             {"block": "64"},
-            "block=: expected the threads of a block, an int of 1 or more, or up to three for x, y, z, got '64'",
+            "block= of 'sum' is an expression of constants, which only a tuned function has: pass tune= too, or numbers",
         ),
         (
             {"block": {"sum": (1, 2, 3, 4)}},

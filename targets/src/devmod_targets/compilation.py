@@ -680,7 +680,7 @@ def _with_arguments(
             result[name] = _with_expressions("block", name, result[name], dims)
         else:
             raise CompileError(
-                f"block= of {name!r} is an expression of constants, which only a tuned function has: pass tune= too",
+                f"block= of {name!r} is an expression of constants, which only a tuned function has: pass tune= too, or numbers",
                 function=name,
                 argument="block",
             )

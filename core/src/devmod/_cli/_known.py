@@ -87,7 +87,7 @@ GROUPS = {
             "Check a file, and compare its candidates here.", "devmod-runtime", _RUNTIME, _DIGESTS
         ),
         "tune": KnownCommand(
-            "Measure the variants of functions, and write the times into the file.",
+            "Measure variants of functions, and write times into the file.",
             "devmod-runtime",
             _RUNTIME,
         ),

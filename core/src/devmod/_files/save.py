@@ -15,7 +15,6 @@ from devmod._files.order import Order
 from devmod._formats import index as _index
 from devmod._formats.index import NO_DIGEST, Unpacking
 from devmod._formats.pages import Index, data_parts
-from devmod._formats.tuning import pack_records
 from devmod._formats.wire import pack, packer, payload_offset, share_shaders
 from devmod._modules.module import LibraryModule, Module, holds_candidates, ordered
 from devmod._modules.payload import PayloadModule
@@ -168,7 +167,12 @@ class Plan:
 
         functions = order.counts()
         calls = _calls_of(module, roots, functions)
-        self._tuning = pack_records(module.tuning_records)
+        self._tuning = b""
+        records = module.tuning_records
+        if records:
+            from devmod._formats.tuning import pack_records
+
+            self._tuning = pack_records(records)
         self._writer = IndexWriter(
             order, self._records, self._first_part, self._claims, calls, self._tuning
         )

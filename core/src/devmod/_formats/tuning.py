@@ -28,9 +28,7 @@ def unpack_records(data: bytes, place: str) -> tuple[TuningRecord, ...]:
 
 
 def pack_records(records: Sequence[TuningRecord]) -> bytes:
-    """Return the section of records, or b"" for none. FormatError if it would be too large."""
-    if not records:
-        return b""
+    """Return the section of records. FormatError if it would be too large."""
     data = pack(write_records(records), "the tuning records")
     if len(data) > MAX_SIZE:
         raise FormatError(f"the tuning records take {len(data)} bytes; the limit is {MAX_SIZE}")

@@ -137,8 +137,6 @@ class Module(ProcessLocal, ABC):
         """What devices took for the variants of tuned functions: the records of the file, or else
         those of the imports together. Assign others for `save` to write.
         """
-        from devmod._values.records import join_records
-
         sources: dict[int, TuningRecords] = {}
         for module in walk(self, enter=lambda each: "_devmod_tuning" not in each.__dict__):
             own = module.__dict__.get("_devmod_tuning", ())
@@ -148,6 +146,10 @@ class Module(ProcessLocal, ABC):
             if callable(own):
                 own = own()
             records += own
+        if not records:
+            return ()
+        from devmod._values.records import join_records
+
         return join_records(records)
 
     @tuning_records.setter

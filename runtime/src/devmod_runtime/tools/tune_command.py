@@ -55,7 +55,7 @@ def _seconds(text: str) -> float:
 
 @click.command(
     "tune",
-    short_help="Measure the variants of functions, and write the times into the file.",
+    short_help="Measure variants of functions, and write times into the file.",
     epilog="""\b
 Examples:
   devmod tune k.devmod saxpy x=random[n] y=random[n] a=2 --size n=1e5,1e6,1e7
