@@ -58,9 +58,8 @@ MOST_OF_BATCH = 1.05
 MOST_NEW_SHAPES = 1.5
 MOST_FIRST = 1.05
 MOST_MEMORY = 1.25
-#: The bounds of a general call. On Hexagon nine tenths of the time are the emulator's. On OpenCL's
-#: CPUs the device is busy from the first launch to the last, so the time has what a program does
-#: before the first one, and not what it saves after that: 0.92 on an idle machine.
+#: The bounds of a general call. On Hexagon nine tenths of the time are the emulator's. On OpenCL
+#: half of the time is the wait for the device, which is the same for both.
 MOST_CALL = {"opencl": 1.0, "vulkan": 0.9, "webgpu": 0.9}
 #: The kinds on which a batch costs less than its launches one by one.
 BATCHING = ("vulkan", "webgpu", "hexagon")

@@ -622,6 +622,120 @@ def test_a_wrong_call_names_the_argument(function: Any, case: str) -> None:
     )
 
 
+#: What takes the place of good arguments in a call of `normalize` after one with device arrays of
+#: these shapes, and the text of the error after the program.
+LATER: dict[str, tuple[int, Callable[[Any], Any], str]] = {
+    "another type": (
+        0,
+        lambda device: device.zeros((5, 8), "int32"),
+        "the argument 'x' is an array of int32, and the program takes float32; convert it before the call: array = "
+        "device.from_numpy(array.numpy().astype(np.float32))",
+    ),
+    "a view that begins anywhere": (
+        0,
+        lambda device: device.zeros(41, "float32")[1:].reshape(5, 8),
+        "the argument 'x' is a view that begins 4 bytes into its memory, and {device} takes arguments that begin at a multiple of "
+        "{alignment} bytes (view_alignment); copy it: array = device.empty(view.shape, view.dtype); array.copy_from(view)",
+    ),
+    "another kind": (
+        1,
+        lambda device: first_device("vulkan").zeros(8, "float32"),
+        "the argument 'weight' is on {other}; call f.on(array.device), which takes the candidate for that device, or copy it through "
+        "the host: pass array.numpy()",
+    ),
+    "a list": (
+        0,
+        lambda device: [1],
+        "the argument 'x' is a list, and the program takes an array of float32",
+    ),
+    "a shape": (
+        0,
+        lambda device: device.zeros((5, 4), "float32"),
+        "the argument 'weight' has the shape (8,); dimension 1 is 8, and expected is columns, which is 4",
+    ),
+    "no number": (2, lambda device: None, "the argument 'epsilon': None is not a number"),
+    "a great number": (
+        2,
+        lambda device: 1e300,
+        "the argument 'epsilon': 1e+300 does not fit float32",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LATER)
+@pytest.mark.row("R34")
+def test_a_call_is_checked_like_the_first_one_with_its_shapes(function: Any, case: str) -> None:
+    device = function.device
+    good = [device.from_numpy(X), device.from_numpy(W), 0.5]
+    function(*good)
+    place, make, text = LATER[case]
+    arguments = list(good)
+    arguments[place] = make(device)
+    assert refusal(
+        lambda: function(*arguments)
+    ) == "the opencl program 'normalize': " + text.format(
+        device=device,
+        other=first_device("vulkan"),
+        alignment=device.limits["view_alignment"],
+    )
+    assert equal(function(*good), expected(epsilon=0.5))
+
+
+def test_a_call_after_one_with_its_shapes_has_values_of_its_own(function: Any) -> None:
+    device = function.device
+    x, weight = device.from_numpy(X), device.from_numpy(W)
+    first = function(x, weight, 0.5)
+    half = device.from_numpy(X / 2)
+    found = [
+        function(half, weight, 0.5),
+        function(x, device.from_numpy(2 * W), 0.5),
+        function(x, weight, 2),
+        function(x, weight, np.float64(1e-5)),
+        function(x, weight),
+        function(x, weight=weight),
+        function(device.from_numpy(np.tile(X, (4, 1)))[:5], weight, 0.5),
+    ]
+    wanted = [
+        expected(X / 2, epsilon=0.5),
+        expected(weight=2 * W, epsilon=0.5),
+        expected(epsilon=2),
+        *[expected()] * 3,
+        expected(epsilon=0.5),
+    ]
+    assert all(map(equal, found, wanted))
+    assert equal(first, expected(epsilon=0.5))  # no later call wrote to it
+    assert isinstance(function(X, W, 0.5), np.ndarray)
+    other = device.stream()
+    for _ in range(2):
+        assert equal(function(x, weight, 0.5, stream=other), expected(epsilon=0.5))
+        with other:
+            assert equal(function(x, weight, 0.5), expected(epsilon=0.5))
+    with pytest.raises(devmod.ArgumentError, match="was given stream=, which is a list"):
+        function(x, weight, 0.5, stream=[other])
+
+
+def test_a_call_after_one_with_its_shapes_waits_in_its_own_stream(function: Any) -> None:
+    import pyopencl as cl
+
+    device = function.device
+    x, weight = device.from_numpy(X * 3), device.from_numpy(W)
+    other = device.stream()
+    for stream in (None, other):
+        function(x, weight, 0.25, stream=stream)
+    device.synchronize()
+    begin = cl.UserEvent(device.context)
+    cl.enqueue_barrier(other.queue, wait_for=[begin])
+    try:
+        result = function(device.from_numpy(X * 7), weight, 0.75, stream=other)
+        found = np.empty_like(X)
+        cl.enqueue_copy(device.default_stream.queue, found, result.memory)  # numpy() waits for all
+        assert not equal(found, expected(X * 7, epsilon=0.75))
+    finally:
+        begin.set_status(cl.command_execution_status.COMPLETE)
+    other.synchronize()
+    assert equal(result, expected(X * 7, epsilon=0.75))
+
+
 @pytest.mark.row("R34")
 def test_overlaps_and_views(function: Any) -> None:
     device = function.device
@@ -710,7 +824,7 @@ def test_the_work_of_a_first_call_is_linear_in_its_arrays(case: str) -> None:
         f = increments(role, count)
         arrays = arguments(f.device, count)
         assert f.steps  # it is built
-        return lambda: (f._plans.clear(), f(*arrays))
+        return lambda: (f._plans.clear(), f._layouts.clear(), f(*arrays))
 
     assert_linear(call, 200)
 

@@ -660,6 +660,19 @@ def test_a_guard_names_the_step_of_a_program(made: str, bodies: dict[str, str], 
     )
 
 
+def test_a_guard_checks_each_call_with_the_same_shapes() -> None:
+    device = first_device("opencl")
+    function = simple(second="y[i] = t[i]; if (t[0] < 0) y[n] = 3;")["twice"]
+    good, bad = device.from_numpy(np.ones(5, "float32")), device.from_numpy(-np.ones(5, "float32"))
+    function(good)
+    with devmod.guard():
+        function(good)
+        with pytest.raises(
+            devmod.GuardError, match="step 2: the opencl function 'second' has written"
+        ):
+            function(bad)
+
+
 def test_a_guard_clears_a_temporary_that_is_no_whole_word() -> None:
     device = first_device("vulkan")
     source = """#version 450

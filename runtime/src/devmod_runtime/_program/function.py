@@ -7,6 +7,7 @@ from _weakref import ref
 from functools import partial
 from struct import Struct
 from struct import error as struct_error
+from sys import intern
 
 from devmod._util.html import html_table
 from devmod._util.pickling import ProcessLocal
@@ -21,7 +22,7 @@ from devmod_runtime._launch.function import Launch, PerInstance
 from devmod_runtime._launch.function import _references as references
 from devmod_runtime._launch.opening import Opening
 from devmod_runtime._launch.scalars import packer, plain_packer
-from devmod_runtime._program.call import CheckedProgramCall, ProgramArgument
+from devmod_runtime._program.call import CheckedProgramCall, ProgramArgument, repeat
 from devmod_runtime._program.plan import measure, steps_of
 
 TYPE_CHECKING = False
@@ -35,11 +36,13 @@ if TYPE_CHECKING:
     from devmod_runtime._device.device import Device
     from devmod_runtime._device.stream import Stream
     from devmod_runtime._launch.function import Function
-    from devmod_runtime._program.plan import LaunchPlan
+    from devmod_runtime._program.plan import LaunchPlan, Layout
 
 Opening.program_call = CheckedProgramCall
 #: The roles of parameters that a call has.
 _CALL_ROLES = ("input", "update", "output")
+#: The roles and formats of the arrays of a program whose calls may be plain.
+_PLAIN = {("input", ""), ("output", "")}
 _NO_GRID = "the steps of a program have their own, which follow from the shapes and the scalars of the call"
 
 
@@ -155,7 +158,10 @@ class ProgramFunction(ProcessLocal):
             each.name: each for each in program.arrays("input", "update", "output", "state")
         }
         self.arguments = [ProgramArgument(*each) for each in enumerate(self.arrays.values())]
+        self._find_places()
         self.new_arrays = {each.name: each for each in program.arrays("output", "temporary")}
+        #: Whether one of them is cleared before its first step, whatever the shapes are.
+        self.clears = any(each.cleared for each in self.new_arrays.values())
         self.lifetimes = program.lifetimes()
         self.steps = steps_of(self)
         #: A step of each grid, block, threads and sizes of a tuned kernel, which may have a grid of
@@ -163,9 +169,27 @@ class ProgramFunction(ProcessLocal):
         self.extents = {each.extent: each for each in reversed(self.steps)}
         #: The cached launches for shapes and a stream.
         self._plans: dict[Any, LaunchPlan] = {}
+        #: The cached places of the values of launches, which several plans have.
+        self._layouts: dict[Any, Layout] = {}
         #: The cached launches of steps, which several plans have.
         self._calls: dict[Any, Any] = {}
         references.add(ref(self, references.discard))
+
+    def _find_places(self) -> None:
+        """Find what `repeat` needs."""
+        places = {name: place for place, name in enumerate(self.names)}
+        #: Where the arguments of a call by position have the arrays, None for an output, each with
+        #: its type; where they have the scalars; and the default at each place.
+        self.array_places = [
+            (places.get(each.name), intern(each.type)) for each in self.arrays.values()
+        ]
+        self.scalar_places = [(places[each.name], each) for each in self.program.scalars]
+        self.defaults_at = tuple([self.defaults.get(name) for name in self.names])
+        #: The most arguments of a call that `repeat` takes. It takes none unless all arrays are
+        #: read or returned, and none is an image.
+        self.plain_count = -1
+        if {(each.role, each.format) for each in self.arrays.values()} == _PLAIN:
+            self.plain_count = len(self.names)
 
     @classmethod
     def later(
@@ -233,10 +257,14 @@ class ProgramFunction(ProcessLocal):
         LaunchError
             A launch exceeds a limit of the device, or the driver refuses it.
         """
-        values = self._arrange(args, keywords)
         check_driver(self.kind)
         try:
-            return Opening.program_call(self, values, stream).run()
+            # An observer that replaces calls has emptied the caches, so none is repeated.
+            if len(args) <= self.plain_count and not keywords:
+                result = repeat(self, args + self.defaults_at[len(args) :], stream)
+                if result is not NotImplemented:
+                    return result
+            return Opening.program_call(self, self._arrange(args, keywords), stream).run()
         except LaunchError as error:
             self.add_name(error)
             raise

@@ -156,6 +156,9 @@ class ProgramModule(PayloadModule):
         """Return the constants of a program on a device, where they are copied once, and again
         after the device lost them.
         """
+        arrays = list(program.arrays("constant"))
+        if not arrays:
+            return {}
         generation = device.generation
         loaders = [each for each in self.imports if each.kind == "const_loader"]
         results = self._results
@@ -173,7 +176,6 @@ class ProgramModule(PayloadModule):
                 )
                 raise
 
-        arrays = list(program.arrays("constant"))
         keys = [
             ("constant", each.name, each.type, len(each.shape), device, generation)
             for each in arrays

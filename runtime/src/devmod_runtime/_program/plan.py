@@ -4,7 +4,7 @@ and its launches in a stream.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import Any
@@ -42,8 +42,12 @@ from devmod_runtime._program.temporaries import ImageForm, share
 #: The launches that a program caches for its plans, and those for each of its steps.
 _MAX_CALLS = 64
 _MAX_OF_STEP = 8
+#: The layouts that it caches: one for each way in which its temporaries share buffers.
+_MAX_LAYOUTS = 16
 Error = Callable[[str, str], ArgumentError]
 ProgramFunction = Any  # its module imports this one
+#: What takes the values of a kernel from the slots of a call.
+Taker = Callable[[Any], Any]
 
 
 class Shapes:
@@ -341,10 +345,12 @@ class Step:
 
     def dims(self, values: dict[Any, int]) -> tuple[tuple[int, ...] | None, ...]:
         """Return the grid, the block, the threads and the sizes."""
+        result: list[tuple[int, ...] | None] = [None] * len(self.extent)
         try:
-            return tuple(
-                tuple(evaluate(each, values) for each in dims) or None for dims in self.extent
-            )
+            for place, dims in enumerate(self.extent):
+                if dims:
+                    result[place] = tuple([evaluate(each, values) for each in dims])
+            return tuple(result)
         except ExpressionError as problem:
             raise self._error(problem) from None
 
@@ -662,11 +668,72 @@ def _all(slots: Any) -> Any:
     return slots
 
 
+class Layout:
+    """Where the launches of a program take their values: the same for all shapes whose temporaries
+    share buffers in one way, and whose repeats have turns or none.
+
+    A launch takes its values from the slots of a call: what `LaunchPlan.run` receives, then the
+    arrays that all calls have, then the other values of kernels.
+
+    Parameters
+    ----------
+    function, shapes
+        The program, and the lengths of its arrays.
+    names
+        The names of its arrays, images and samplers.
+    slots
+        The numbers of the slots of the arrays and images that `run` receives, by name.
+
+    Attributes
+    ----------
+    arrays
+        The arrays, images and samplers that all calls have, in the order of their slots.
+    numbers
+        The slots of arrays, images and samplers by name, and those of other values by
+        `Step.places`.
+    values
+        For each other slot its number, the first step that takes it, its argument, and what the
+        step gives for it. A value that differs by turn has a slot for the values of all turns, and
+        one more for each repeat: the step takes the last.
+    takers
+        For each step the function that takes its values from the slots; None for one that does not
+        run.
+    """
+
+    def __init__(
+        self,
+        function: ProgramFunction,
+        shapes: Shapes,
+        names: Iterable[str],
+        slots: dict[str, int],
+    ) -> None:
+        self.arrays = [name for name in names if name not in slots]
+        self.numbers: dict[Any, int] = {**slots}
+        self.values: list[tuple[int, Step, Argument, Any]] = []
+        self.takers: list[Taker | None] = []
+        after = max(slots.values(), default=-1) + 1
+        for number, name in enumerate(self.arrays, after):
+            self.numbers[name] = number
+        after += len(self.arrays)
+        for step in function.steps:
+            if not step.has_turns(shapes):
+                self.takers.append(None)
+                continue
+            taken = []
+            for (argument, given), place in zip(step.arguments, step.places, strict=True):
+                number = self.numbers.get(place, after)
+                if number == after:
+                    self.values.append((number, step, argument, given))
+                    number += len(step.repeats_in(given))
+                    after = number + 1
+                    if place is not None:
+                        self.numbers[place] = number
+                taken.append(number)
+            self.takers.append(_taker(taken))
+
+
 class LaunchPlan:
     """The launches of a program for shapes in a stream.
-
-    A launch takes its values from the slots of a call: what `run` receives, then what the plan has,
-    then what depends on the scalars.
 
     Parameters
     ----------
@@ -695,53 +762,40 @@ class LaunchPlan:
         slots: dict[str, int],
     ) -> None:
         self.shapes = shapes
-        values = shapes.values
         #: Whether the last call with host arrays took more than `LONG`, or there was none.
         self.is_long = True
-        numbers: dict[Any, int] = {**slots}
-        start = max(slots.values(), default=-1) + 1
+        has_turns = tuple([count > 0 for count in shapes.turns.values()])
+        key = tuple(slots), tuple(slots.values()), has_turns
+        layout: Layout | None = function._layouts.get(key)
+        if layout is None:
+            layout = Layout(function, shapes, arrays, slots)
+            keep(function._layouts, key, layout, _MAX_LAYOUTS)
+        numbers = layout.numbers
+        #: The functions that queue a launch of a step, each with the one that takes its values from
+        #: the slots.
+        self._launches: list[tuple[Any, Callable[[Any], object], Taker]] = []
+        #: Those that ask a kernel whether it takes its buffers.
+        self._checks: list[tuple[Step, Callable[[Any], object], Taker]] = []
+        turns = self._add_launches(function, stream, arrays, scalars, layout)
+
         #: What all calls have: constants, samplers and numbers.
         self._fixed: list[Any] = []
+        for name in layout.arrays:
+            array = arrays[name]
+            self._fixed.append(array.memory if isinstance(array, DeviceArray) else array)
         #: The slots whose values follow from the scalars or from other slots, and the functions
         #: that return these values.
         self._made: list[
             tuple[int, Callable[[Sequence[Any], Mapping[str, Any]], Any], Step, Argument]
         ] = []
-        #: The functions that queue a launch of a step, each with the one that takes its values from
-        #: the slots.
-        self._launches: list[tuple[Any, Callable[[Any], object], Callable[[Any], Any]]] = []
-        #: Those that ask a kernel whether it takes its buffers.
-        self._checks: list[
-            tuple[Step, Callable[[Sequence[Any]], object], Callable[[Sequence[Any]], Sequence[Any]]]
-        ] = []
-        for name, array in arrays.items():
-            if name not in slots:
-                numbers[name] = start + len(self._fixed)
-                self._fixed.append(array.memory if isinstance(array, DeviceArray) else array)
+        values = shapes.values
 
-        def number_of(step: Step, argument: Argument, given: Any, place: Any) -> int:
-            """Return a new slot of a kernel's value."""
-            number = start + len(self._fixed)
-            if place is not None:
-                numbers[place] = number
-            value = None
-            make = step.maker(argument, given, values, arrays, numbers)
-            if make is not None:
-                self._made.append((number, make, step, argument))
-            else:
-                value = step.value(given, values, arrays, scalars)
-                if argument.pack is not None:
-                    value = argument.pack(value)
-            self._fixed.append(value)
-            return number
-
-        def number_by_turn(step: Step, argument: Argument, given: Any) -> int:
-            """Return a new slot of a kernel's value that differs by turn. The slot before it has
-            the values of all turns.
+        def add_by_turn(source: int, step: Step, argument: Argument, given: Any) -> None:
+            """Add a kernel's value that differs by turn. The slot `source` has the values of all
+            turns.
             """
             repeats = step.repeats_in(given)
             own = {each: values[each] for each in _names_of(given) if each in values}
-            source = start + len(self._fixed)
             first = None
             if step.maker(argument, given, own | step.first_turn, arrays, numbers) is None:
 
@@ -768,24 +822,52 @@ class LaunchPlan:
                 )
                 self._made.append((source, partial(_call_each, makers), step, argument))
                 self._fixed.append(None)
-            for repeat in repeats:
-                number = start + len(self._fixed)
+            for number, repeat in enumerate(repeats, source):
                 self._fixed.append(first)
-                turns[repeat].slots.append((number, source))
-                source = number
-            return source
+                turns[repeat].slots.append((number + 1, number))
 
+        for number, step, argument, given in layout.values:
+            try:
+                if step.repeats_in(given):
+                    add_by_turn(number, step, argument, given)
+                    continue
+                value = None
+                make = step.maker(argument, given, values, arrays, numbers)
+                if make is not None:
+                    self._made.append((number, make, step, argument))
+                else:
+                    value = step.value(given, values, arrays, scalars)
+                    if argument.pack is not None:
+                        value = argument.pack(value)
+                self._fixed.append(value)
+            except ConversionError:
+                # Raises the error with its argument.
+                step.call(stream, values | step.first_turn, arrays, scalars)
+                raise
+
+    def _add_launches(
+        self,
+        function: ProgramFunction,
+        stream: Stream,
+        arrays: Mapping[str, Any],
+        scalars: Mapping[str, Any],
+        layout: Layout,
+    ) -> dict[Repeat, Turns]:
+        """Check the launches, add them, and return those of repeats."""
+        shapes = self.shapes
+        values = shapes.values
+        may_clear = function.clears or shapes.unwritten or shapes.padded
         turns: dict[Repeat, Turns] = {}
         # Taken before `Opening` is asked, as in `KernelCall`.
         known = function._calls
         generation = stream.device.generation
         launches: dict[int, Any] = {}
-        for step in function.steps:
-            for name, nbytes in step.cleared(shapes):
-                self._launches.append(
-                    (step, partial(clear, nbytes=nbytes, stream=stream), itemgetter(numbers[name]))
-                )
-            if not step.has_turns(shapes):
+        for step, take in zip(function.steps, layout.takers, strict=True):
+            if may_clear:
+                for name, nbytes in step.cleared(shapes):
+                    start = partial(clear, nbytes=nbytes, stream=stream)
+                    self._launches.append((step, start, itemgetter(layout.numbers[name])))
+            if take is None:
                 continue
             queued = self._launches
             for repeat in step.repeats:
@@ -808,22 +890,10 @@ class LaunchPlan:
                 keep(known, key, launch, _MAX_CALLS + _MAX_OF_STEP * len(function.steps))
             launches[step.form] = launch
 
-            taken: list[int] = []
-            try:
-                for (argument, given), place in zip(step.arguments, step.places, strict=True):
-                    if place in numbers:
-                        taken.append(numbers[place])
-                    elif step.repeats_in(given):
-                        taken.append(number_by_turn(step, argument, given))
-                    else:
-                        taken.append(number_of(step, argument, given, place))
-            except ConversionError:
-                # Raises the error with its argument.
-                step.call(stream, values | step.first_turn, arrays, scalars)
-                raise
             if launch:
-                queued.append((step, launch[0], take := _taker(taken)))
+                queued.append((step, launch[0], take))
                 self._checks.append((step, launch[1], take))
+        return turns
 
     def run(self, slots: list[Any], scalars: Mapping[str, Any], *, is_checked: bool) -> None:
         """Queue the launches. `slots` has the memory of the arrays, and the images. Without
@@ -849,7 +919,7 @@ class LaunchPlan:
             raise
 
 
-def _taker(numbers: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
+def _taker(numbers: Sequence[int]) -> Taker:
     """Return the function that returns the values of some slots."""
     if len(numbers) > 1:
         return itemgetter(*numbers)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from threading import RLock
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -28,15 +29,24 @@ def share(
     lifetimes
         The first and the last step of each.
     """
-    buffers: list[list[tuple[int, int]]] = []  # the lifetimes in each, sorted
-    results: dict[str, int] = {}
-    totals: list[int] = []
     # In the order of their steps, those of one size take the fewest buffers. One that no step uses
     # needs no memory.
-    for name in sorted(
+    names = sorted(
         sizes.keys() & lifetimes.keys(), key=lambda each: (-sizes[each], *lifetimes[each], each)
-    ):
-        first, last = lifetimes[name]
+    )
+    numbers, largest = _share(tuple([(name, *lifetimes[name]) for name in names]))
+    return numbers, [sizes[name] for name in largest]
+
+
+@lru_cache(64)
+def _share(temporaries: tuple[tuple[str, int, int], ...]) -> tuple[dict[str, int], list[str]]:
+    """Return the number of the buffer of each temporary, and the first in each buffer. Most shapes
+    of a program have them in one order.
+    """
+    buffers: list[list[tuple[int, int]]] = []  # the lifetimes in each, sorted
+    results: dict[str, int] = {}
+    largest: list[str] = []
+    for name, first, last in temporaries:
         number = 0
         for spans in buffers:
             at = bisect_left(spans, (first, last))
@@ -46,10 +56,10 @@ def share(
         else:
             spans = []
             buffers.append(spans)
-            totals.append(sizes[name])
+            largest.append(name)
         insort(spans, (first, last))
         results[name] = number
-    return results, totals
+    return results, largest
 
 
 #: The format and the lengths of images that may share memory.
