@@ -198,6 +198,10 @@ INVALID: list[tuple[dict[str, Any], str]] = [
     ),
     ({"grid": None}, "some variants have a grid, and others have none"),
     (
+        {"constants": ["n", "MODE"], "variants": [{"values": ["x", 1]}], "grid": ["n"]},
+        "the grid of a tuned function: unknown name 'n'; expected one of 'MODE', 'm'",
+    ),
+    (
         {"variants": [{"values": [1, 2], "grid": ["k"]}]},
         "the grid of a tuned function: unknown name 'k'; expected one of 'BLOCK', 'MODE', 'n', 'm'",
     ),

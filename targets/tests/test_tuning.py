@@ -359,6 +359,14 @@ def test_a_variant_may_not_take_other_arguments() -> None:
     assert caught.value.__notes__ == ["The variant was BLOCK=64, TILE=2"]
 
 
+def test_a_function_of_a_shader_without_the_constants_is_not_tuned() -> None:
+    source = WGSL + "@compute @workgroup_size(1) fn other() { x[0] = f32(p.n); }"
+    module = compiled(source, "webgpu", block={"scale": "BLOCK"})
+    assert tuning_of(interface_of(module)) is not None
+    other = interface_of(module, "other")
+    assert ("tune" in other.extra, other.needs) == (False, ())
+
+
 def test_constants_of_a_pipeline_have_types() -> None:
     for tune, message in (
         (

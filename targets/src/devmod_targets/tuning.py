@@ -339,8 +339,8 @@ class _Build:
             with _naming(constants):
                 variants.append(_Variant(constants, self._compile_variant(constants)))
         first = variants[0].payload
-        if self._request.language == "Triton":
-            self._check_triton_grid(first)
+        if self._request.language == "Triton" and not self._request.others.get("grid"):
+            self._check_triton_constants()
         if first.fmt in self._request.spec.source_formats and first.fmt != "wgsl":
             self._check_source(first)
             return [self._tuned(variants, specialized=True)]
@@ -416,7 +416,7 @@ class _Build:
                     )
             each: dict[str, Any] = {"values": [*constants.values()]}
             if info.interface != first.interface:
-                each["interface"] = _without_expressions(info.interface).to_dict()
+                each["interface"] = _plain(info.interface).to_dict()
             maps.append(each)
 
         tune: dict[str, Any] = {"constants": self._names, "variants": maps}
@@ -464,10 +464,8 @@ class _Build:
         if variant.grid and not known and self._request.spec.has_grid:
             raise fail("is missing: grid= counts blocks. Pass it, such as block='BLOCK'")
 
-    def _check_triton_grid(self, payload: Payload) -> None:
-        """Check that the function has a grid, if the constants of its variants may decide it."""
-        if any("grid" in tune for tune in _expressions(payload)):
-            return
+    def _check_triton_constants(self) -> None:
+        """Check that no constant of a function without a grid may decide it."""
         for name in self._names:
             values = {each[name] for each in self._variants}
             if len(values) > 1 and name not in TRITON_OPTIONS:
@@ -481,10 +479,13 @@ class _Build:
         of them.
         """
         fmap = dict(payload.fmap)
+        tuned = False
         for name, info in payload.fmap.items():
             known = {each.name: each for each in constants_of(info.interface)}
             missing = [each for each in self._names if each not in known]
             if len(missing) == len(self._names):
+                if info.interface is not None:
+                    fmap[name] = info.replace(interface=_plain(info.interface))
                 continue
             self._check_count(len(self._variants), len(payload.fmap))
             if missing:
@@ -500,7 +501,8 @@ class _Build:
                     own = _with_values(payload, self._request, name, info, values)
                 variants.append(_Variant(constants, payload.replace(fmap={name: own})))
             fmap[name] = self._tuned_function(name, variants, specialized=True)
-        if fmap == payload.fmap:
+            tuned = True
+        if not tuned:
             return None
         return payload.replace(fmap=fmap)
 
@@ -508,26 +510,17 @@ class _Build:
 def _launch_names(payload: Payload) -> set[str]:
     """Return the names in the expressions of a payload's functions."""
     names: set[str] = set()
-    for tune in _expressions(payload):
-        for expressions in tune.values():
-            for each in expressions:
-                names.update(names_in(read_expression(each)))
+    for info in payload.fmap.values():
+        if info.interface is not None:
+            for expressions in info.interface.extra.get("tune", {}).values():
+                for each in expressions:
+                    names.update(names_in(read_expression(each)))
     return names
 
 
-def _expressions(payload: Payload) -> list[dict[str, Any]]:
-    """Return the key ``tune`` of each function, which has its expressions before it is tuned."""
-    result = []
-    for info in payload.fmap.values():
-        if info.interface is not None:
-            result.append(info.interface.extra.get("tune", {}))
-    return result
-
-
-def _without_expressions(interface: Interface) -> Interface:
+def _plain(interface: Interface) -> Interface:
     """Return an interface without the key ``tune``, which has the expressions."""
-    extra = {key: value for key, value in interface.extra.items() if key != "tune"}
-    return interface.replace(extra=extra)
+    return variant_interface(interface, Variant({}))
 
 
 def _equal_payloads(variants: Iterable[_Variant]) -> list[list[_Variant]]:

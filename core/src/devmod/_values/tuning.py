@@ -147,7 +147,8 @@ def tuning_of(interface: Interface | None) -> Tuning | None:
                 numbers.pop(name, None)
 
     # A variant without expressions has those of the function, which are read once.
-    names = [*numbers, *integers]
+    names = [*numbers]
+    names += [each for each in integers if each not in constants]
     grid = _expressions(tune, "grid", names, ())
     block = _expressions(tune, "block", numbers, ())
     for (values, variant), data in zip(list(variants.items()), maps, strict=True):

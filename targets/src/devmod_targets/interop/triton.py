@@ -155,7 +155,9 @@ def compile(  # noqa: A001 - what it does
                     kind=target.kind,
                 )
             return [payload(target, {})]
-        request = CompileRequest("", target, language="Triton", others={"sizes": sizes})
+        request = CompileRequest(
+            "", target, language="Triton", others={"sizes": sizes, "grid": grid}
+        )
         return join_variants(request, lambda values: payload(target, values), variants, keys)
 
     several = [targets] if isinstance(targets, (str, Target)) else list(targets)
