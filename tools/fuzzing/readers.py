@@ -133,6 +133,7 @@ def use_module(module: devmod.Module) -> None:
         raise Breach(f"repr(module) has {len(shown)} characters")
     for info in (attempt(lambda: dict(module.functions)) or {}).values():
         check_structs(info)
+        attempt(partial(use_variants, info))
     attempt(module.inspect_source)
     attempt(lambda: module.source)
     attempt(lambda: module.get_function("no such function", query_imports=True))
@@ -169,6 +170,23 @@ def check_structs(info: devmod.FunctionInfo) -> None:
             continue
         if len(packed) != size:
             raise Breach(f"a struct of {size} bytes is packed to {len(packed)}")
+
+
+def use_variants(info: devmod.FunctionInfo) -> None:
+    """Evaluate the launch of each variant of a tuned function, and make its interface."""
+    tuning = devmod.backend.tuning_of(info.interface)
+    if tuning is None or info.interface is None:
+        return
+    arguments = dict.fromkeys(devmod.backend.integer_arguments(info.interface), 1000)
+    for variant in tuning.variants:
+        attempt(partial(devmod.backend.variant_interface, info.interface, variant))
+        try:
+            sizes = (*variant.grid_of(arguments), *variant.block_of())
+        except devmod.backend.ExpressionError as error:
+            check_text(str(error), "the error of a launch")
+            continue
+        if len(sizes) > 6 or min(sizes, default=0) < 0:
+            raise Breach(f"a launch has the sizes {sizes}")
 
 
 def attempt(act: Callable[[], Any]) -> Any:

@@ -257,6 +257,21 @@ MEMBERS = [
 ]
 
 
+#: The variants of a function.
+TUNE = {
+    "constants": ["BLOCK", "MODE"],
+    "variants": [
+        {"values": [64, "fast"]},
+        {"values": [128, True], "block": [["//", "BLOCK", 2]], "grid": ["n", 1]},
+        {"values": [32, 0.5], "interface": {"params": []}},
+    ],
+    "specialized": True,
+    "sizes": ["n"],
+    "grid": [["ceildiv", "n", "BLOCK"]],
+    "block": ["BLOCK"],
+}
+
+
 def wire(kind: str) -> list[bytes]:
     """Return module bytes of a kind: the golden ones, and those of a function with members of
     structs.
@@ -267,9 +282,17 @@ def wire(kind: str) -> list[bytes]:
     if spec is None:
         return golden(f"{kind}.bytes")
     interface = devmod.Interface.from_dict(
-        {"params": MEMBERS, "default_block": [64, 1, 1], "open_block": True}
+        {
+            "params": [*MEMBERS, {"name": "n", "kind": "scalar", "type": "int32"}],
+            "default_block": [64, 1, 1],
+            "open_block": True,
+            "needs": ["tuned"],
+            "tune": TUNE,
+        }
     )
-    info = devmod.FunctionInfo("f", ["uint8x64", "uint8x44", "handle"], interface=interface)
+    info = devmod.FunctionInfo(
+        "f", ["uint8x64", "uint8x44", "handle", "int32"], interface=interface
+    )
     made = devmod.create_with_fallback(
         kind, {"f": b"x"} if spec.shader_map else b"x", spec.formats[0], {"f": info}
     )
