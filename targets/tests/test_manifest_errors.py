@@ -327,9 +327,18 @@ MISTAKES: list[tuple[str, list[str]]] = [
     (
         KERNEL + 'tune = { "a b" = [1], BLOCK = 2, TILE = [[1]] }\n',
         [
-            ':4: kernels.twice.tune."a b": expected the name of a constant, such as BLOCK',
-            ":4: kernels.twice.tune.BLOCK: expected an array of values, such as [64, 128], got the integer 2",
-            ":4: kernels.twice.tune.TILE: expected an array of numbers, booleans or strings",
+            (
+                ':4: kernels.twice.tune."a b": expected the name of a constant and an array of values, such as BLOCK = [64, 128], got an '
+                "array"
+            ),
+            (
+                ":4: kernels.twice.tune.BLOCK: expected the name of a constant and an array of values, such as BLOCK = [64, 128], got the "
+                "integer 2"
+            ),
+            (
+                ":4: kernels.twice.tune.TILE: expected the name of a constant and an array of values, such as BLOCK = [64, 128], got an "
+                "array"
+            ),
         ],
     ),
     (

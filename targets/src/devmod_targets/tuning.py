@@ -43,7 +43,6 @@ from devmod_targets.authoring import CompileRequest, Payload
 Constant = bool | int | float | str
 _Compile = Callable[[CompileRequest], Payload]
 _Configurations = Callable[[CompileRequest], tuple[list[dict[str, Any]], tuple[str, ...]]]
-_MAX_CONSTANTS = 16
 _MAX_VARIANTS = 1024
 #: The most combinations of values that the constraints are for.
 _MAX_COMBINATIONS = 1_000_000
@@ -181,16 +180,16 @@ def _read_variants(tune: Any, constraints: Any) -> list[dict[str, Constant]]:
     """Return the constants of each variant: the combinations of values that meet the
     constraints.
     """
-    if not hasattr(tune, "items") or len(tune) > _MAX_CONSTANTS:
-        raise _error(
-            "tune", f"a map of at most {_MAX_CONSTANTS} constants to lists of values", tune
-        )
-    lists = [_values(name, values) for name, values in tune.items()]
-    count = math.prod(map(len, lists))
+    if not hasattr(tune, "items"):
+        raise _error("tune", "a map of constants to lists of values", tune)
+    for name, values in tune.items():
+        if not _NAME.fullmatch(str(name)) or not isinstance(values, (list, tuple)):
+            raise _error("tune", "constants with lists of values, such as {'BLOCK': [64]}", tune)
+    count = math.prod(map(len, tune.values()))
     tests = [_constraint(tune, text) for text in _texts("constraints", constraints)]
     variants = []
     if count <= _MAX_COMBINATIONS:
-        for values in product(*lists):
+        for values in product(*tune.values()):
             constants = dict(zip(tune, values, strict=True))
             if all(test(constants) for test in tests):
                 variants.append(constants)
@@ -205,20 +204,6 @@ def _read_variants(tune: Any, constraints: Any) -> list[dict[str, Constant]]:
 
 def _error(argument: str, expected: str, value: object) -> CompileError:
     return CompileError(f"{argument}=: expected {expected}, got {value!r:.200}", argument=argument)
-
-
-def _values(name: Any, values: Any) -> list[Constant]:
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise _error("tune", "the name of a constant such as BLOCK", name)
-    example = f"different numbers, booleans or strings for {name}, such as [64, 128]"
-    if not isinstance(values, (list, tuple)) or not values:
-        raise _error("tune", example, values)
-    result: dict[Constant, None] = {}
-    for value in values:
-        if type(value) not in (bool, int, float, str) or value in result:
-            raise _error("tune", example, values)
-        result[value] = None
-    return list(result)
 
 
 def _texts(argument: str, values: Any) -> tuple[str, ...]:
@@ -377,7 +362,6 @@ class _Build:
     def _tuned(self, variants: Sequence[_Variant], *, specialized: bool = False) -> Payload:
         """Return the payload of the first variant, with all of them in its functions."""
         first = variants[0].payload
-        self._check_count(len(variants), len(first.fmap))
         fmap = {}
         files: dict[str, str] | None = {}
         for name in first.fmap:
@@ -388,12 +372,6 @@ class _Build:
             else:
                 files |= payload.files
         return first.replace(fmap=fmap, files=files)
-
-    def _check_count(self, variants: int, functions: int) -> None:
-        if variants * functions > _MAX_VARIANTS:
-            raise self._error(
-                f"has {variants} variants of {functions} functions, and the maximum is {_MAX_VARIANTS} in all"
-            )
 
     def _tuned_function(
         self, name: str, variants: Sequence[_Variant], *, specialized: bool
@@ -427,7 +405,7 @@ class _Build:
         if sizes:
             tune["sizes"] = sizes
             self.sizes_found.update(sizes)
-        tune |= first.interface.extra.get("tune", {})
+        tune |= _expressions(first)
         interface = first.interface.replace(
             extra={**first.interface.extra, "tune": tune}, needs=(*first.interface.needs, TUNED)
         )
@@ -487,7 +465,6 @@ class _Build:
                 if info.interface is not None:
                     fmap[name] = info.replace(interface=_plain(info.interface))
                 continue
-            self._check_count(len(self._variants), len(payload.fmap))
             if missing:
                 raise self._error(
                     f"has {missing[0]!r}, and the {payload.kind} function {name!r} has the constants {list_names(known)}. Declare all "
@@ -511,11 +488,18 @@ def _launch_names(payload: Payload) -> set[str]:
     """Return the names in the expressions of a payload's functions."""
     names: set[str] = set()
     for info in payload.fmap.values():
-        if info.interface is not None:
-            for expressions in info.interface.extra.get("tune", {}).values():
-                for each in expressions:
-                    names.update(names_in(read_expression(each)))
+        for expressions in _expressions(info).values():
+            for each in expressions:
+                names.update(names_in(read_expression(each)))
     return names
+
+
+def _expressions(info: FunctionInfo) -> dict[str, list[Any]]:
+    """Return the expressions of a function by their key."""
+    if info.interface is None:
+        return {}
+    tune = info.interface.extra.get("tune", {})
+    return {key: tune[key] for key in ("grid", "block") if key in tune}
 
 
 def _plain(interface: Interface) -> Interface:
@@ -544,12 +528,12 @@ def _check_value(request: CompileRequest, constant: PipelineConstant, value: Con
     """Check that a value has the type of a constant."""
     import numpy as np
 
-    fits = type(value) is bool and constant.type == "bool"
-    if type(value) is int and constant.type.startswith(("int", "uint")):
-        limits = np.iinfo(constant.type)
-        fits = bool(limits.min <= value <= limits.max)
-    elif type(value) in (int, float) and constant.type.startswith("float"):
-        fits = True
+    try:
+        fits = bool(np.dtype(constant.type).type(value) == value)
+    except (TypeError, ValueError, OverflowError):
+        fits = False
+    if constant.type.startswith("float"):
+        fits = type(value) in (int, float)
     if not fits:
         raise request.error(
             f"tune=: the constant {constant.name!r} has the type {constant.type}, and cannot be {value!r}",
@@ -583,10 +567,6 @@ def _with_values(
         block, memory = shader.block, shader.extra.get("workgroup_memory", 0)
     else:
         return info
-    if block is None and interface.block is not None:
-        raise request.error(
-            f"the {payload.kind} function {name!r} has a block without threads", function=name
-        )
     extra = dict(interface.extra)
     if memory or "workgroup_memory" in extra:
         extra["workgroup_memory"] = memory

@@ -577,31 +577,30 @@ def _parse_tune(texts: Sequence[str]) -> dict[str, tuple[Define, ...]] | None:
 
 def _constant(text: str) -> Define:
     """Return the number, the boolean or the text of the command line."""
-    if text in ("true", "false"):
-        return text == "true"
-    for type_ in (int, float):
-        try:
-            return type_(text)
-        except ValueError:
-            pass
-    return text
+    try:
+        value: Define = json.loads(text)
+    except ValueError:
+        return text
+    return value
 
 
 def _read_tune(table: Table, key: str) -> Tune:
     result: list[tuple[str, tuple[Define, ...]]] = []
     expected = "a table of constants, such as { BLOCK = [64, 128] }"
     for name, values in (table.typed(key, dict, expected) or {}).items():
-        if not re.fullmatch(_CONSTANT, name):
-            table.add("expected the name of a constant, such as BLOCK", key, name)
-        elif not isinstance(values, list) or not values:
-            table.add(
-                f"expected an array of values, such as [64, 128], got {describe(values)}", key, name
-            )
-        elif not all(isinstance(each, (bool, int, float, str)) for each in values):
-            table.add("expected an array of numbers, booleans or strings", key, name)
-        else:
+        if re.fullmatch(_CONSTANT, name) and _are_constants(values):
             result.append((name, tuple(values)))
+        else:
+            table.add(
+                f"expected the name of a constant and an array of values, such as BLOCK = [64, 128], got {describe(values)}",
+                key,
+                name,
+            )
     return tuple(result)
+
+
+def _are_constants(values: object) -> bool:
+    return isinstance(values, list) and all(isinstance(each, Define) for each in values)
 
 
 def _read_constraints(table: Table, key: str) -> tuple[str, ...]:
@@ -816,7 +815,6 @@ class CompileOptions:
                 "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"},
                 "additionalProperties": {
                     "type": "array",
-                    "minItems": 1,
                     "items": {"type": ["string", "number", "boolean"]},
                 },
             },

@@ -177,7 +177,7 @@ def configurations_of(function: Any, kind: str) -> tuple[list[dict[str, Any]], t
     Raises
     ------
     CompileError
-        A configuration has a function that its launch calls, or other constants than the first.
+        A configuration has a function that its launch calls.
     """
     tuner = function
     while tuner is not None and not hasattr(tuner, "configs"):
@@ -206,13 +206,6 @@ def configurations_of(function: Any, kind: str) -> tuple[list[dict[str, Any]], t
         constants = dict(config.kwargs)
         for option in options:
             constants[option] = getattr(config, option)
-        if result and constants.keys() != result[0].keys():
-            raise CompileError(
-                f"the configurations of the Triton function {name!r} have different constants: {list_names(result[0])}, and "
-                f"{list_names(constants)}",
-                kind=kind,
-                function=name,
-            )
         if constants not in result:
             result.append(constants)
     return result, tuple(map(str, tuner.keys))
