@@ -753,6 +753,7 @@ bundle
         "constants": [],
         "states": [],
         "samplers": [],
+        "repeats": [],
         "requires": ["columns % 4 == 0"],
         "backward": "",
         "steps": [step.replace("rows*columns", "rows * columns") for step in STEPS],
