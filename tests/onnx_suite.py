@@ -197,6 +197,7 @@ def refused(arrays: dict[str, Any]) -> str:
         "file": "case.devmod",
         "is_checked": True,
         "is_tuned": False,
+        "half": "",
     }
     try:
         export(request, lambda *_: None)

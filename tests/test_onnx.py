@@ -20,6 +20,8 @@ import pytest
 from command_line import call
 
 import devmod
+from devmod.backend import walk
+from devmod_readers.programs import read_program
 
 onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
 pytest.importorskip("tinygrad", reason="tinygrad is not installed")
@@ -811,6 +813,76 @@ def test_a_file_that_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
         "",
         "devmod: error: none.onnx: No such file or directory\n",
     )
+
+
+# -- Half precision.
+
+
+def types_of(path: str) -> dict[str, list[str]]:
+    """The element types of a program's arrays, by their roles."""
+    name = Path(path).stem
+    part = next(each for each in walk(devmod.load(path)) if each.kind == "program")
+    program = read_program(name, part.functions[name], part.code[name])
+    roles = ("input", "constant", "temporary", "output")
+    return {role: [array.type for array in program.arrays(role)] for role in roles}
+
+
+@pytest.mark.row("R47")
+@pytest.mark.usefixtures("_no_devices")
+@pytest.mark.parametrize(
+    ("words", "temporary"), [(["--half"], "float16"), (["--half", "weights"], "float32")]
+)
+def test_half_precision(
+    words: list[str], temporary: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Weights are float16, and with `--half` what layers give to each other. The input and the
+    output are as they are.
+    """
+    nodes = [
+        node("MatMul", ["x", "w"], ["a"]),
+        node("Relu", ["a"], ["b"]),
+        node("MatMul", ["b", "v"], ["y"]),
+    ]
+    weights = [constant("w", 8, 64), constant("v", 64, 3)]
+    write(tmp_path / "two.onnx", nodes, {"x": (FLOAT, [4, 8])}, ["y"], weights)
+    status, out, err = call(capsys, "onnx", *words, "two.onnx", "-t", "opencl")
+    assert (status, err) == (0, "")
+    assert "2 constants (1.4 kB)" in out
+    assert types_of("two.devmod") == {
+        "input": ["float32"],
+        "constant": ["float16", "float16"],
+        "temporary": [temporary],
+        "output": ["float32"],
+    }
+
+
+@pytest.mark.row("R47")
+@pytest.mark.usefixtures("_no_devices")
+def test_what_half_precision_does_not_have_stays(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Sums of squares, numbers beyond 65504 and a least number of 1e-12 are float32."""
+    nodes = [
+        node("MatMul", ["x", "w"], ["a"]),
+        node("ReduceMean", ["a"], ["mean"], axes=[-1]),
+        node("Sub", ["a", "mean"], ["d"]),
+        node("Mul", ["d", "d"], ["square"]),
+        node("ReduceMean", ["square"], ["variance"], axes=[-1]),
+        node("Add", ["variance", "least"], ["sum"]),
+        node("Sqrt", ["sum"], ["root"]),
+        node("Div", ["d", "root"], ["normal"]),
+        node("Mul", ["normal", "large"], ["y"]),
+    ]
+    constants = [
+        onnx.numpy_helper.from_array(RANDOM.standard_normal((8, 16)).astype(np.float32), "w"),
+        onnx.numpy_helper.from_array(np.float32(1e-12), "least"),
+        onnx.numpy_helper.from_array(np.full(16, 1e6, np.float32), "large"),
+    ]
+    write(tmp_path / "norm.onnx", nodes, {"x": (FLOAT, [4, 8])}, ["y"], constants)
+    np.save("x.npy", np.full((4, 8), 1e-6, np.float32))  # whose squares float16 lacks
+    words = ("onnx", "norm.onnx", "-t", "opencl", "--half", "--inputs", "x.npy")
+    assert call(capsys, *words)[::2] == (0, "")
+    assert sorted(types_of("norm.devmod")["constant"]) == ["float16", "float32"]
 
 
 # -- Models from the package index.

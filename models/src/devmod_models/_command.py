@@ -34,8 +34,27 @@ TIMEOUT = 600
 _DIM = re.compile(r".+=\d{1,10}(\.\.\d{1,10})?(,\d{1,10}(\.\.\d{1,10})?)*", re.ASCII)
 
 
+class _OnnxCommand(click.Command):
+    """The command. `--half` may stand before an argument that is not its value."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Give `--half` its value."""
+        joined: list[str] = []
+        for each in args:
+            if joined and joined[-1] == "--half":
+                joined[-1] = "--half=all"
+                if each == "weights":
+                    joined[-1] = "--half=weights"
+                    continue
+            joined.append(each)
+        if joined and joined[-1] == "--half":
+            joined[-1] = "--half=all"
+        return super().parse_args(ctx, joined)
+
+
 @click.command(
     "onnx",
+    cls=_OnnxCommand,
     short_help="Make a file of a model of ONNX.",
     epilog="""\b
 Examples:
@@ -97,6 +116,13 @@ Examples:
     is_flag=True,
     help="Measure other optimizations of slow kernels on the devices of the targets that are here: the file has the fastest of each.",
 )
+@click.option(
+    "--half",
+    metavar="[weights]",
+    type=click.Choice(["all", "weights"]),
+    help="Store weights and compute in float16 where the results allow it; inputs and outputs keep their types. "
+    "'--half weights' stores weights alone in float16.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing if there is no error.")
 @debug_option
 def command(
@@ -109,6 +135,7 @@ def command(
     inputs: tuple[str, ...],
     is_checked: bool,
     is_tuned: bool,
+    half: str | None,
     quiet: bool,
 ) -> None:
     """Write the program of a model: its kernels for each target, its constants and its launches. No
@@ -118,16 +145,16 @@ def command(
     and those of each device of the targets with tinygrad's. If they differ, nothing is written.
     """
     if weights is not None:
-        if targets or name or dims or inputs or is_tuned:
+        if targets or name or dims or inputs or is_tuned or half:
             raise click.UsageError(
-                "--weights gives a .devmod file other constants: it takes no --target, --name, --dim, --inputs and --tune"
+                "--weights gives a .devmod file other constants: it takes no --target, --name, --dim, --inputs, --tune and --half"
             )
         _replace(file, weights, output or Path(f"{weights.stem}.devmod"), quiet)
         return
     if not targets:
         raise click.UsageError("Missing option '-t' / '--target'.")
-    flags = {"is_checked": is_checked, "is_tuned": is_tuned}
-    _make(Path(file), targets, output, name, dims, inputs, flags, quiet)
+    options = {"is_checked": is_checked, "is_tuned": is_tuned, "half": half or ""}
+    _make(Path(file), targets, output, name, dims, inputs, options, quiet)
 
 
 def _replace(file: str, weights: Path, output: Path, quiet: bool) -> None:
@@ -161,7 +188,7 @@ def _make(
     name: str | None,
     dims: tuple[str, ...],
     inputs: tuple[str, ...],
-    flags: dict[str, bool],
+    options: dict[str, Any],
     quiet: bool,
 ) -> None:
     """Write the program of a model."""
@@ -182,7 +209,7 @@ def _make(
         "dims": dict(each.rsplit("=", 1) for each in dims),
         "file": str(output),
         "inputs": _paths_of(inputs),
-        **flags,
+        **options,
     }
     with noting_interrupts(output), temporary_folder() as folder:
         place = os.path.join(folder, "model.devmod")

@@ -7,6 +7,7 @@ import operator
 import re
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +51,7 @@ from devmod_models._tinygrad.check import (
     tolerance,
     typed,
 )
+from devmod_models._tinygrad.half import Precision, halved
 from devmod_models._tinygrad.operators import OPERATORS
 from devmod_models._tinygrad.record import settings
 from devmod_models._tinygrad.renderers import Renderers
@@ -87,6 +89,13 @@ _DOMAINS = {each.value for each in Domain} | {""}
 class Runner(OnnxRunner):  # type: ignore[misc]
     """Runs a model. The first run is a trial: later ones keep the values that depend on no input.
 
+    Parameters
+    ----------
+    model
+        The model.
+    precision
+        Which values are float16 in the place of float32. By default none.
+
     Attributes
     ----------
     constants
@@ -95,8 +104,9 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         The buffers whose values a trial has read.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, precision: Precision | None = None) -> None:
         _check_nodes(model)
+        self._precision = precision
         self.constants = {name: _tensor(*each) for name, each in model.constants.items()}
         arrays = [each for each in self.constants.values() if each.shape]
         if arrays:
@@ -127,15 +137,16 @@ class Runner(OnnxRunner):  # type: ignore[misc]
             for key, each in node.attributes.items():
                 options[key] = _tensor(*each) if isinstance(each, Constant) else each
             operators = OpSetId(Domain.from_onnx(node.domain), node.version)
-            self.graph_nodes = (
-                OnnxNode(node.operator, operators, node.inputs, node.outputs, options),
-            )
+            names = self._enter(node)
+            self.graph_nodes = (OnnxNode(node.operator, operators, names, node.outputs, options),)
             try:
                 lengths = self._on_lengths(node)
                 if lengths is None:
                     self({})
                 else:
                     self.graph_values[node.outputs[0]] = lengths
+                if self._precision is not None:
+                    self._precision.leave(node, names, self.graph_values)
             except DevmodError as error:
                 raise CompileError(f"{_called(node)}: {error}") from error
             except Exception as error:
@@ -146,7 +157,20 @@ class Runner(OnnxRunner):  # type: ignore[misc]
                     f"{_called(node)}: tinygrad cannot trace it: {describe_error(error)}{advice}"
                 ) from error
             judge(node, self.graph_values)
-        return {name: self._get_python_const(name, "", 0) for name in self._names}
+        return {name: self.restored(name) for name in self._names}
+
+    def _enter(self, node: Node) -> tuple[str, ...]:
+        """Return the names of a node's inputs, in its precision."""
+        if self._precision is None:
+            return node.inputs
+        return self._precision.enter(node, self.graph_values)
+
+    def restored(self, name: str) -> Any:
+        """Return a value of the last run, in the type that it has in the model."""
+        value = self._get_python_const(name, "", 0)
+        if self._precision is None:
+            return value
+        return self._precision.restored(name, value)
 
     def _depends(self, tensor: Tensor) -> bool:
         return not self._buffers.isdisjoint(tensor.uop.toposort())
@@ -367,8 +391,8 @@ def export(
     ----------
     request
         "model", "targets" and "name"; "dims", texts; "inputs", the paths of arrays by the names of
-        inputs; "output", the file to write, and "file", its name for a call; "is_checked";
-        "is_tuned".
+        inputs; "output", the file to write, and "file", its name for a call; "half": "all",
+        "weights" or ""; "is_checked"; "is_tuned".
     report
         A function that gets lines about the progress, and which part of the work is done.
     """
@@ -380,15 +404,26 @@ def export(
     for name, text in request["dims"].items():
         dims[name] = _dim(text)
     model = read_model(request["model"], dims)
+    new_runner = partial(Runner, model)
+    if request["half"]:
+        model, names = halved(model)
+        computes = request["half"] != "weights"
+        new_runner = partial(_half_runner, model, names, computes=computes)
     given = {}
     for name, each in files.items():
         given[name or next(iter(model.inputs))] = each
     with ExitStack() as stack:
-        return _export(model, choose_inputs(model, given), request, report, stack)
+        return _export(model, new_runner, choose_inputs(model, given), request, report, stack)
+
+
+def _half_runner(model: Model, names: set[str], *, computes: bool) -> Runner:
+    """Return a new runner of a model whose constants of these names are float16."""
+    return Runner(model, Precision(model.constants, names, computes=computes))
 
 
 def _export(
     model: Model,
+    new_runner: Callable[[], Runner],
     arrays: list[tuple[dict[str, int], dict[str, Any]]],
     request: Mapping[str, Any],
     report: Callable[[str, float], object],
@@ -401,9 +436,9 @@ def _export(
         renderers = stack.enter_context(Renderers(len(model.nodes) // _NODES_OF_A_RENDERER))
     check = None
     if request["is_checked"]:
-        check = stack.enter_context(_Check(model, arrays, request, report))
+        check = stack.enter_context(_Check(model, new_runner, arrays, request, report))
     report("tracing", _TRACES)
-    runner = Runner(model)
+    runner = new_runner()
     example = example_tensors(model, arrays[-1][1])
     runner.trial(example)
     tune = None
@@ -474,11 +509,13 @@ class _Check:
     def __init__(
         self,
         model: Model,
+        new_runner: Callable[[], Runner],
         arrays: list[tuple[dict[str, int], dict[str, Any]]],
         request: Mapping[str, Any],
         report: Callable[[str, float], object],
     ) -> None:
         self._model = model
+        self._new_runner = new_runner
         self._arrays = arrays
         self._request = request
         self._report = report
@@ -563,7 +600,7 @@ class _Check:
             results = made.recording.evaluate([*inputs.values()])
             return dict(zip(self._model.outputs, map(array_of, results), strict=True))
         with settings(NOOPT=1):
-            traced = Runner(self._model).run(tensors)
+            traced = self._new_runner().run(tensors)
             return {name: array_of(each) for name, each in traced.items()}
 
     def _device_results(
@@ -610,14 +647,15 @@ class _Check:
             for name in node.outputs:
                 if name not in values or not isinstance(current.get(name), Tensor):
                     continue
-                got = array_of(current[name])
+                got = array_of(runner.restored(name))
                 what = (
                     f"{_called(node)}: tinygrad computes it wrongly: its output {quote_name(name)}"
                 )
                 compare(what, got, values[name], self._reference.program, self._allowed)
                 current[name] = tensor_of(str(got.dtype), values[name])
 
-        Runner(self._model).run(tensors, judge)
+        runner = self._new_runner()
+        runner.run(tensors, judge)
 
 
 def _dim(text: str) -> Any:
