@@ -250,7 +250,7 @@ def _compiled(
             if tune is not None:
                 from devmod_models._tinygrad.tuning import tuned
 
-                program = tuned(plan, kernels, program, tune, report)
+                program = tuned(plan, kernels, program, tune, results_of, report)
             programs.append(program)
     if len(programs) == 1:
         return programs[0]

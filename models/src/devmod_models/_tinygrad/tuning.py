@@ -13,11 +13,9 @@ from devmod import TuningRecord
 from devmod.backend import TUNED, create_own, payload_of
 from devmod.errors import DevmodError
 from devmod.plugins import registered
-from devmod_models import tinygrad
 from devmod_models._tinygrad.candidates import Amounts, Candidates
 from devmod_models._tinygrad.check import run_program
 from devmod_models._tinygrad.record import settings
-from devmod_runtime.tools.tune import tune
 
 #: The part of a program's time from which on a kernel gets variants.
 _LEAST_SHARE = 0.02
@@ -32,6 +30,7 @@ _SECONDS = 180.0
 #: The constant of a tuned kernel: its variants are optimizations, as a text.
 _CONSTANT = "optimizations"
 
+Render = Callable[[Sequence[Any]], Iterable[tuple[Any, str]]]
 Report = Callable[[str, float], object]
 #: The seconds that a kernel saves in a call on a device, the kernel, and the optimizations with
 #: which it is faster than with the heuristic's, the fastest first.
@@ -45,6 +44,7 @@ def tuned(
     compiled: devmod.Module,
     program: devmod.Module,
     inputs: Sequence[Any],
+    render: Render,
     report: Report,
 ) -> devmod.Module:
     """Return a program with variants of its slow kernels, and what devices took for them; the
@@ -58,6 +58,9 @@ def tuned(
         The kernels and the program with the heuristic's optimizations.
     inputs
         Arrays and integers, one for each input.
+    render
+        A function that yields the answers of `render.render` for items, each with how its process
+        ended.
     report
         A function that gets lines about the progress, and which part is done.
     """
@@ -69,7 +72,7 @@ def tuned(
                 labels.append(f"{kind}:{each.index}")
     if not labels:
         report(f"{kind}: not tuned, since no device of the kind is here", 1.0)
-    kernels = _Kernels(plan, compiled, program, inputs)
+    kernels = _Kernels(plan, compiled, program, inputs, render)
     found: list[Faster] = []
     usable = []
     with settings():
@@ -115,17 +118,23 @@ class _Kernels:
 
     Parameters
     ----------
-    plan, compiled, program, inputs
+    plan, compiled, program, inputs, render
         As for `tuned`.
     """
 
     def __init__(
-        self, plan: Any, compiled: devmod.Module, program: devmod.Module, inputs: Sequence[Any]
+        self,
+        plan: Any,
+        compiled: devmod.Module,
+        program: devmod.Module,
+        inputs: Sequence[Any],
+        render: Render,
     ) -> None:
         self._plan = plan
         self._compiled = compiled
         self._program = program
         self._inputs = inputs
+        self._render = render
         self._trees: dict[str, str] = {
             kernel: plan.trees[key] for key, kernel in plan.kernels.items()
         }
@@ -179,7 +188,7 @@ class _Kernels:
             if new:
                 wanted[kernel] = new
         items = [self._item(kernel, [[text] for text in new]) for kernel, new in wanted.items()]
-        results = tinygrad.results_of(items)
+        results = self._render(items)
         for (kernel, new), (answers, _) in zip(wanted.items(), results, strict=True):
             expected = json.dumps(self._plan.rendered[kernel]["parameters"])
             for text, answer in zip(new, answers or [{}] * len(new), strict=True):
@@ -205,7 +214,7 @@ class _Kernels:
         again.
         """
         names = [each.name for each in module.functions[self._plan.name].interface.params]  # type: ignore[union-attr]
-        result = tune(
+        result = devmod.tune(
             module,
             self._plan.name,
             dict(zip(names, self._inputs, strict=False)),
