@@ -95,8 +95,8 @@ def test_a_call_of_each_kind_takes_the_variant_of_the_record(kind: str, tmp_path
     for n, grid, block in ((100, 2, 32), (5000, 20, 128)):
         config = f.launch_config(n=n)
         assert (config.grid, config.block) == ((grid, 1, 1), (block, 1, 1))
+        x = np.arange(n, dtype="float32")
         for g in (f, f.variant(BLOCK=64, TILE=1), f.specialize(BLOCK=16, TILE=5)):
-            x = np.arange(n, dtype="float32")
             for _ in range(3):
                 y = np.zeros(n + 1, "float32")
                 g(x, y, n, 2.0)
@@ -104,11 +104,26 @@ def test_a_call_of_each_kind_takes_the_variant_of_the_record(kind: str, tmp_path
                 on_device = device.zeros(n + 1, "float32")
                 g(device.from_numpy(x), on_device, a=2.0, n=n)
                 np.testing.assert_array_equal(on_device.numpy(), y)
-            launch = g.bind(device.from_numpy(x), on_device, n, 3.0)
-            launch()
+            g.bind(device.from_numpy(x), on_device, n, 3.0)()
             np.testing.assert_array_equal(on_device.numpy(), [*(3 * x), 0])
     best = "\n".join(str(devmod.explain(devmod.load(path), "scale", device)).splitlines()[-2:])
     assert "BLOCK=32, TILE=2: the fastest in the file's records of this device at n=100" in best
+
+
+@pytest.mark.row("R52")
+def test_each_kind_of_a_bundle_has_its_own_records() -> None:
+    devices = {kind: first_device(kind) for kind in SOURCES}
+    root: Any = devmod.bundle(*map(tuned, SOURCES))
+    best = dict(zip(SOURCES, ((32, 2), (128, 2), (64, 2)), strict=True))
+    root.tuning_records = [record(devices[kind], {100: best[kind]}) for kind in SOURCES]
+    f: Any = devmod.loads(devmod.dumps(root))["scale"]
+    assert f.kind == "opencl"
+    for kind, device in devices.items():
+        on_device = f.on(device)
+        y = np.zeros(300, "float32")
+        on_device(np.ones(300, "float32"), y, n=300, a=2.0)
+        np.testing.assert_array_equal(y, np.full(300, 2.0))
+        assert on_device.launch_config(n=300).block[0] == best[kind][0]
 
 
 ARRAYS = {
