@@ -120,6 +120,13 @@ def test_other_functions_of_the_name_do_not_join(devices: list[toy.ToyDevice]) -
         module("t1d", THIRD, sizes=None, grid=None),
     ]
     first = module("t1a", FIRST, grid=None)
+    # One call has one order of the kernel's values, and copies what one of them writes.
+    for params in ([PARAMS[1], PARAMS[0], PARAMS[2]], [PARAMS[0].replace(access="r"), *PARAMS[1:]]):
+        about = info(variants=[{"values": [32, 4]}], specialized=None, grid=None)
+        about = about.replace(interface=about.interface.replace(params=params))  # type: ignore[union-attr]
+        if params[0] is PARAMS[1]:
+            about = about.replace(arg_types=["int32", "handle", "float32"])
+        others.append(LoadedModule(SPEC, "toy", {"f": about}, b"t1g"))
     root = devmod.bundle(first, *others, module("t1e", SECOND, grid=None))
     f: Any = root["f"]
     assert [tuple(each.values()) for each in f.variants] == [FIRST, SECOND]

@@ -55,11 +55,22 @@ def tuned_candidates(name: str, modules: Sequence[Module], tuning: Tuning) -> li
     return found
 
 
+def _form(interface: Interface) -> list[tuple[object, ...]]:
+    """Return what a call converts and copies by: variants of another form cannot share one."""
+    return [(each.name, each.kind, each.type, each.access == "r") for each in interface.params]
+
+
 def offers(
-    name: str, modules: Sequence[Module], constants: Sequence[str], device: Device
+    name: str,
+    modules: Sequence[Module],
+    constants: Sequence[str],
+    device: Device,
+    like: Interface,
 ) -> dict[Values, Offer]:
     """Return the variants of candidates of one kind that fit a device, by the values of the
     constants, in the order of the file. Of the same values, that of the best candidate.
+
+    They have the arguments of the interface `like`, in its order.
     """
     capabilities = getattr(device, "capabilities", None)
     ranks = {module: number for number, module in enumerate(_ranked(name, modules, device))}
@@ -70,6 +81,8 @@ def offers(
         if module not in ranks or interface is None or tuning is None:
             continue
         for variant, own in fitting_variants(interface, module.format, capabilities, []):
+            if _form(own) != _form(like):
+                continue
             values = tuple(variant.constants[each] for each in constants)
             offer = Offer(module, tuning, variant, own)
             best = found.setdefault(values, offer)

@@ -26,6 +26,7 @@ from devmod.backend import (
     tuning_of,
 )
 from devmod.errors import (
+    DeviceMemoryError,
     DeviceNotFoundError,
     DevmodError,
     list_names,
@@ -276,6 +277,8 @@ class TunedFunction(Function):
             try:
                 function = self._function_of(offer)
                 _open(function, device)
+            except DeviceMemoryError:
+                raise  # it may fit later
             except DevmodError as error:
                 failures[choice.values] = error
                 if len(failures) == len(found):
@@ -355,7 +358,8 @@ class TunedFunction(Function):
             return found
         names = self.tuning.constants
         modules = self._candidates or [self._rules.own]
-        found = offers(self.name, modules, names, device)
+        assert self.info.interface is not None
+        found = offers(self.name, modules, names, device, self.info.interface)
         only = self._rules.only
         if only is not None:
             found = self._only(found, only)

@@ -87,7 +87,7 @@ def explain_variants(
     assert interface is not None
     assert tuning is not None
     joined = tuned_candidates(name, owners, tuning)
-    found = offers(name, joined, tuning.constants, device)
+    found = offers(name, joined, tuning.constants, device, interface)
     chooser = chooser_of(name, interface, found, device, records)
     for sizes in chooser.measured or [()]:
         choice = chooser.choose(sizes)
