@@ -111,6 +111,26 @@ def test_swiftshader_beside_lavapipe() -> None:
     assert last == ["[0, 0]", "[1, 1]"]
 
 
+SHORT = '''
+import devmod
+source = """#version 450
+#extension GL_EXT_shader_explicit_arithmetic_types : require
+layout(local_size_x = 1) in;
+layout(binding = 0) buffer Y { int y[]; };
+layout(push_constant) uniform P { int n; };
+void main() { y[gl_GlobalInvocationID.x] = int16_t(n); }"""
+module = devmod.bundle(*[devmod.compile(source, "vulkan", name="f") for _ in range(2)])
+print([each.outcome for each in devmod.verify(module).functions["f"]])
+'''
+
+
+@pytest.mark.row("R33")
+def test_verify_builds_a_candidate_for_the_device_alone_that_it_fits() -> None:
+    """SwiftShader, which has no int16, is the first device."""
+    found = run_python(SHORT, **vulkan_drivers(SWIFTSHADER, mesa()))
+    assert found.strip() == "['reference', 'agrees']"
+
+
 @pytest.mark.volume
 @pytest.mark.row("R33")
 def test_the_kit_with_the_devices_of_two_drivers(tmp_path: Path) -> None:

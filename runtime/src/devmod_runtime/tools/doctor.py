@@ -87,7 +87,7 @@ def device_problem(label: str) -> str:
         if module is None:
             return ""
         array = device.zeros((64,), "float32")
-        function = module.get_function("f").on(device)
+        function = module._function_on("f", device)
         if function.info.launch_param_tags:
             function(array, threads=1, block=1)
         else:

@@ -564,7 +564,7 @@ def _launch(request: dict[str, Any]) -> bool:
 def _open(path: str, name: str, place: str) -> tuple[Function, Device]:
     """Return a function on a device. Its launches share what is built."""
     device = find_device(place)
-    return loads_own(Path(path).read_bytes()).get_function(name).on(device), device
+    return loads_own(Path(path).read_bytes())._function_on(name, device), device
 
 
 def _outcome(request: Mapping[str, Any]) -> dict[str, Any]:
