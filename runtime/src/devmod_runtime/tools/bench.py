@@ -215,19 +215,17 @@ class Benchmark:
             is_optional = title in ("sizes", "block")
             if not is_optional or any(row[number] for row in rows[1:]):
                 used.append(number)
-        table = []
-        for row in rows:
-            table.append([escape_line(row[number]) for number in used])
-        # The last column has no width: it may be the text of a problem.
-        columns = list(zip(*table, strict=True))[:-1]
-        widths = [max(map(len, column)) for column in columns]
-        lines = []
-        for cells in table:
-            padded = map(str.ljust, cells, widths)
-            lines.append("  ".join([*padded, cells[-1]]).rstrip())
-        return "\n".join(lines)
+        return "\n".join(aligned([[row[number] for number in used] for row in rows]))
 
     __repr__ = __str__
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table. The last column has no width: it may have long texts."""
+    table = [[escape_line(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    widths[-1] = 0
+    return ["  ".join(map(str.ljust, cells, widths)).rstrip() for cells in table]
 
 
 def _draw_curves(
@@ -497,13 +495,18 @@ class Measure(NamedTuple):
         if not has_grid(function):
             return {}
         given = {"threads": self.threads, "grid": self.grid, "block": combination.block}
-        launch: dict[str, Any] = {}
-        for name, value in given.items():
-            if isinstance(value, str):
-                launch[name] = read_counts(value, combination.sizes, name)
-            elif value is not None:
-                launch[name] = value
-        return launch
+        return read_shape(given, combination.sizes)
+
+
+def read_shape(given: Mapping[str, Dims], sizes: Mapping[str, int]) -> dict[str, Any]:
+    """Return the keywords of a launch that are given; a str is a text such as "N,N"."""
+    shape: dict[str, Any] = {}
+    for name, value in given.items():
+        if isinstance(value, str):
+            shape[name] = read_counts(value, sizes, name)
+        elif value is not None:
+            shape[name] = value
+    return shape
 
 
 def _dims_text(value: Dims) -> str:

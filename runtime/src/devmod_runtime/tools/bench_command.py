@@ -148,7 +148,7 @@ def command(
         raise click.UsageError(f"there is no file {names[0]!r}")
     if not files:
         raise click.UsageError("expected a file")
-    values = _sizes(sizes)
+    values = read_sizes(sizes)
     with plugins_at_work(), progress("measuring"):
         settings = file_settings(files)
         modules = open_modules(settings)
@@ -197,7 +197,8 @@ def _split_items(items: Sequence[str]) -> tuple[list[str], list[str], list[str]]
     return assignments, files, names
 
 
-def _sizes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
+def read_sizes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """Return the numbers of each --size."""
     assignments = split_assignments(texts, "--size")
     return {name: read_counts(each, {}, f"--size {name}") for name, each in assignments.items()}
 

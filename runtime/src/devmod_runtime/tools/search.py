@@ -101,22 +101,6 @@ class Launcher(Protocol):
         """
 
 
-class Progress(NamedTuple):
-    """How far a search is.
-
-    Attributes
-    ----------
-    share
-        The part of the variants that were measured, from 0 to 1.
-    best, seconds
-        The best variant so far, and its median; None and 0.0 before the first.
-    """
-
-    share: float
-    best: int | None
-    seconds: float
-
-
 class _BudgetSpentError(Exception):
     """The time of the search is over."""
 
@@ -135,7 +119,8 @@ class Search:
     seconds
         How long the search may take. Default: no limit.
     report
-        Called with a `Progress` after each variant and each turn.
+        Called after each turn with the part of the variants that were measured, the best so far
+        (None before the first), and its seconds.
     clock
         The clock of `seconds`.
 
@@ -158,7 +143,7 @@ class Search:
         *,
         known: Mapping[int, float | None] | None = None,
         seconds: float | None = None,
-        report: Callable[[Progress], object] = lambda _: None,
+        report: Callable[[float, int | None, float], object] = lambda *_: None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self._launcher = launcher
@@ -169,7 +154,11 @@ class Search:
         if seconds is not None:
             self._end = clock() + seconds
         self._report = report
-        self._total = min(len(variants), MOST_MEASURED)
+        #: The best of the known variants, with which the others are compared; -1 without one.
+        self._anchor = -1
+        best = _fastest(self.known)
+        if best is not None:
+            self._anchor = best
         self.timings: dict[int, Timing] = {}
         self.is_complete = False
         self.is_interrupted = False
@@ -190,10 +179,7 @@ class Search:
     @property
     def best(self) -> int | None:
         """The number of the fastest variant that was measured here; None if all failed."""
-        usable = self._usable()
-        if not usable:
-            return None
-        return min(usable, key=lambda each: self.timings[each].median)
+        return _fastest({each: self.timings[each].median for each in self._usable()})
 
     def seconds(self) -> dict[int, float | None]:
         """Return the median of each variant, with those that were known before. None is one that
@@ -204,9 +190,8 @@ class Search:
         """
         found = dict(self.known)
         scale = 1.0
-        anchor = self._anchor()
-        if anchor in self._usable():
-            scale = self._known_seconds(anchor) / self.timings[anchor].median
+        if self._anchor in self._usable():
+            scale = (self.known[self._anchor] or 0.0) / self.timings[self._anchor].median
         for variant, timing in self.timings.items():
             if timing.problem:
                 found[variant] = None
@@ -220,33 +205,28 @@ class Search:
         new = [each for each in range(len(self._variants)) if each not in self.known]
         if not new:
             return
-        anchor = self._anchor()
-        if anchor is not None:
-            yield [anchor]
+        if self._anchor >= 0:
+            yield [self._anchor]
         if len(self._variants) <= MOST_MEASURED:
             yield new
             return
 
-        count = _SAMPLE - len(self.known)
-        if count > 0:
-            # The default is compared with all others.
-            sample = Random(0).sample(new, min(count, len(new)))  # noqa: S311 - the same for all
-            if 0 in new:
-                sample = [0, *(each for each in sample if each != 0)]
-            yield sample
+        count = min(max(_SAMPLE - len(self.known), 0), len(new))
+        sample = Random(0).sample(new, count)  # noqa: S311 - the same for all
+        if 0 in new:  # the default is compared with all others
+            sample.insert(0, 0)
+        yield list(dict.fromkeys(sample))
         yield from self._climb()
 
     def _climb(self) -> Iterator[list[int]]:
         """Yield the neighbours of the best variant, until none of them is better."""
-        best = None
-        while best != self._fastest():
-            best = self._fastest()
-            if best is None:
-                return
+        before = None
+        best = _fastest(self.seconds())
+        while best is not None and best != before:
             room = MOST_MEASURED - len(self.seconds())
-            neighbours = self._neighbours(best)[: max(room, 0)]
-            if neighbours:
-                yield neighbours
+            yield self._neighbours(best)[: max(room, 0)]
+            before = best
+            best = _fastest(self.seconds())
 
     def _neighbours(self, variant: int) -> list[int]:
         """Return the variants without a time that differ from one in a single constant."""
@@ -258,26 +238,6 @@ class Search:
             if len(changes) == 1 and number not in measured:
                 found.append(number)
         return found
-
-    def _fastest(self) -> int | None:
-        """Return the fastest variant of all that have a time; None without one."""
-        times = {each: time for each, time in self.seconds().items() if time is not None}
-        if not times:
-            return None
-        return min(times, key=times.__getitem__)
-
-    def _anchor(self) -> int | None:
-        """Return the fastest of the variants that were known before; None without one."""
-        times = [(time, each) for each, time in self.known.items() if time is not None]
-        if not times:
-            return None
-        return min(times)[1]
-
-    def _known_seconds(self, variant: int | None) -> float:
-        time = None
-        if variant is not None:
-            time = self.known[variant]
-        return time or 0.0
 
     # -- The times.
 
@@ -338,12 +298,20 @@ class Search:
         self._show()
 
     def _show(self) -> None:
-        best = self.best
         seconds = 0.0
-        if best is not None:
-            seconds = self.timings[best].median
-        self._report(Progress(min(len(self.seconds()) / self._total, 1.0), best, seconds))
+        if self.best is not None:
+            seconds = self.timings[self.best].median
+        share = len(self.seconds()) / min(len(self._variants), MOST_MEASURED)
+        self._report(min(share, 1.0), self.best, seconds)
 
     def _look_at_clock(self) -> None:
         if self._clock() >= self._end:
             raise _BudgetSpentError
+
+
+def _fastest(times: Mapping[int, float | None]) -> int | None:
+    """Return the variant with the shortest time; None without a time."""
+    found = [(time, each) for each, time in times.items() if time is not None]
+    if not found:
+        return None
+    return min(found)[1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count, product
-from math import exp, log
+from math import exp, inf, log, nan
 from pathlib import Path
 from statistics import fmean
 from time import monotonic
@@ -17,10 +17,10 @@ from devmod._util.text import escape_line
 from devmod.backend import temporary_folder, tuning_of
 from devmod.errors import ArgumentError, DevmodError, function_not_found, list_names
 from devmod_runtime._tuning.choice import constants_text, duration_text, pairs_text
-from devmod_runtime.tools.bench import Benchmark, Measurement
+from devmod_runtime.tools.bench import Benchmark, Measurement, aligned
 from devmod_runtime.tools.launches import Conversation, is_local
 from devmod_runtime.tools.program_steps import kernels_of
-from devmod_runtime.tools.search import Failure, Progress, Search
+from devmod_runtime.tools.search import Failure, Search, Timing
 from devmod_runtime.tools.trials import argument_texts
 
 TYPE_CHECKING = False
@@ -121,11 +121,17 @@ class TuningResult:
         measurements = []
         groups = self._groups()
         for group in groups:
-            shown = group.ranking[:_MOST_LINES]
+            title = ""
+            if len(groups) > 1:
+                title = group.title
+            shown = {group.default, *group.ranking[:_MOST_LINES]}
             for each in group.times:
-                is_shown = each.label in shown or each.label == group.default
-                if is_shown and not each.problem:
-                    measurements.append(_plotted(each, len(groups) > 1))
+                if each.label not in shown or each.problem:
+                    continue
+                sizes = ",".join(f"{name}={value}" for name, value in each.sizes.items())
+                seconds = (each.median, each.quartile1, each.quartile3)
+                row = Measurement(each.label, title, "", sizes, "", *seconds, None, "", "")
+                measurements.append(row)
         Benchmark(measurements).plot(path)
 
     def _groups(self) -> list[_Group]:
@@ -145,35 +151,13 @@ class TuningResult:
     __repr__ = __str__
 
 
-def _plotted(times: VariantTimes, is_named: bool) -> Measurement:
-    """Return what `Benchmark.plot` draws. The label has the function if there are several."""
-    function = ""
-    device = ""
-    if is_named:
-        function = times.function
-        device = times.device
-    return Measurement(
-        file=times.label,
-        function=function,
-        device=device,
-        sizes=",".join(f"{name}={value}" for name, value in times.sizes.items()),
-        block="",
-        median=times.median,
-        quartile1=times.quartile1,
-        quartile3=times.quartile3,
-        gb_per_s=None,
-        clock="",
-        problem="",
-    )
-
-
 class _Group:
     """The times of one function on one device.
 
     Attributes
     ----------
-    times
-        The times.
+    title, times
+        The function with the device, and the times.
     default
         The label of the first variant.
     ranking
@@ -181,93 +165,72 @@ class _Group:
     """
 
     def __init__(self, times: Sequence[VariantTimes]) -> None:
+        self.title = f"{times[0].function} on {times[0].device}"
         self.times = times
         self.default = times[0].label
-        #: The seconds by the variant and the size; None if it failed.
-        self._seconds: dict[str, dict[str, float | None]] = {}
-        #: The shortest time by the size.
+        #: The seconds by the variant and the size; inf if it failed. And the shortest by the size.
+        self._seconds: dict[str, dict[str, float]] = {}
         self._best: dict[str, float] = {}
         for each in times:
+            seconds = each.median
+            if each.problem:
+                seconds = inf
             size = each.size_label
-            seconds = None
-            shortest = self._best.setdefault(size, float("inf"))
-            if not each.problem:
-                seconds = each.median
-                self._best[size] = min(shortest, seconds)
             self._seconds.setdefault(each.label, {})[size] = seconds
-        self.ranking = sorted(self._seconds, key=self._cost)
+            self._best[size] = min(self._best.get(size, inf), seconds)
+        self.ranking = sorted(self._seconds, key=lambda each: self._ratio(each, self._best))
 
-    def _cost(self, label: str) -> tuple[bool, float]:
-        """Return whether a variant failed, and how much slower than the best it is."""
-        times = self._seconds[label]
-        return None in times.values(), self._ratio(times, self._best)
-
-    def _ratio(
-        self, times: Mapping[str, float | None], others: Mapping[str, float | None]
-    ) -> float:
-        """Return the geometric mean of times by others of the same sizes; inf without any."""
+    def _ratio(self, label: str, others: Mapping[str, float]) -> float:
+        """Return the geometric mean of a variant's times by others of the same sizes; inf if it
+        failed, and if there are none.
+        """
         ratios = []
-        for size, seconds in times.items():
-            other = others.get(size)
-            if seconds is not None and other is not None:
-                ratios.append(log(seconds / other))
+        for size, seconds in self._seconds[label].items():
+            if others.get(size, inf) < inf:
+                ratios.append(log(seconds / others[size]))
         if not ratios:
-            return float("inf")
+            return inf
         return exp(fmean(ratios))
 
     def lines(self) -> Iterator[str]:
         """Yield a title, the table, and why variants failed."""
-        first = self.times[0]
-        yield f"{first.function} on {first.device}: {len(self.ranking)} variants"
-        titles = [each or "time" for each in self._best]
-        rows = [["variant", *titles, "to first", "wins"]]
+        yield f"{self.title}: {len(self.ranking)} variants"
+        rows = [["variant", *(each or "time" for each in self._best), "to first", "wins"]]
         shown = self.ranking[:_MOST_ROWS]
         if self.default not in shown:
             shown.append(self.default)
-        for label in shown:
-            rows.append(self._row(label))
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        for row in rows:
-            yield "  " + "  ".join(map(str.ljust, row, widths)).rstrip()
+        rows += map(self._row, shown)
+        for line in aligned(rows):
+            yield f"  {line}"
         if len(shown) < len(self.ranking):
             yield f"  and {len(self.ranking) - len(shown)} others"
-        yield from self._problems()
+
+        failed: dict[str, list[str]] = {}
+        for each in self.times:
+            if each.problem:
+                failed.setdefault(" ".join(each.problem.split()), []).append(each.label)
+        for problem, labels in failed.items():
+            names = list(dict.fromkeys(labels))
+            if len(names) > 1:
+                names[0] += f" and {len(names) - 1} more"
+            yield escape_line(f"  {names[0]} failed: {problem}")
 
     def _row(self, label: str) -> list[str]:
-        times = self._seconds[label]
-        row = [escape_line(label)]
+        row = [label]
         if label == self.default:
             row[0] += " (first)"
         wins = 0
         for size, shortest in self._best.items():
-            row.append("")
-            if size in times:
-                row[-1] = _time_text(times[size])
-            wins += times.get(size) == shortest
-        ratio = self._ratio(times, self._seconds[self.default])
-        row.append("")
-        if ratio < float("inf"):
-            row[-1] = f"{ratio:.2f}"
-        return [*row, str(wins)]
-
-    def _problems(self) -> Iterator[str]:
-        """Yield each problem once, with its first variant."""
-        labels: dict[str, dict[str, None]] = {}
-        for each in self.times:
-            if each.problem:
-                problem = " ".join(each.problem.split())
-                labels.setdefault(problem, {})[each.label] = None
-        for problem, failed in labels.items():
-            first, *others = failed
-            if others:
-                first += f" and {len(others)} more"
-            yield escape_line(f"  {first} failed: {problem}")
-
-
-def _time_text(seconds: float | None) -> str:
-    if seconds is None:
-        return "failed"
-    return duration_text(seconds)
+            seconds = self._seconds[label].get(size)
+            text = ""
+            if seconds == inf:
+                text = "failed"
+            elif seconds is not None:
+                text = duration_text(seconds)
+                wins += seconds == shortest
+            row.append(text)
+        ratio = f"{self._ratio(label, self._seconds[self.default]):.2f}"
+        return [*row, ratio.replace("inf", ""), str(wins)]
 
 
 def tune(
@@ -339,7 +302,8 @@ def tune(
     if records is None:
         records = module.tuning_records
     options = {"threads": threads, "grid": grid, "rtol": rtol, "atol": atol}
-    tuner = Tuner(module, names_to_tune(module, name), sizes or {}, devices, records, timeout)
+    names = names_to_tune(module, name)
+    tuner = Tuner(module, names, sizes or {}, devices, tuple(records), timeout)
     return tuner.run(arguments or {}, options, budget)
 
 
@@ -370,37 +334,9 @@ def names_to_tune(module: Module, name: str | None) -> list[str]:
     )
 
 
-class _Place(NamedTuple):
-    """A function on a device, and what its process answers about it."""
-
-    function: str
-    variants: list[dict[str, Any]]
-    sizes: tuple[str, ...]
-    identity: dict[str, str]
-    device: str
-
-    def values(self, variant: int) -> tuple[Any, ...]:
-        """Return the values of a variant's constants."""
-        return tuple(self.variants[variant].values())
-
-    def record(self, measured: Mapping[Any, float | None]) -> TuningRecord:
-        """Return the record with times."""
-        return TuningRecord(
-            function=self.function,
-            **self.identity,
-            constants=tuple(self.variants[0]),
-            sizes=self.sizes,
-            measured=measured,
-        )
-
-
 class Tuner:
-    """Tunes functions of a module. The parameters are as for `tune`.
-
-    Parameters
-    ----------
-    report
-        Called with a text about what is measured, and how much of all was.
+    """Tunes functions of a module. The parameters are as for `tune`; `report` is called with a text
+    about what is measured, and how much of all was.
     """
 
     def __init__(
@@ -409,20 +345,19 @@ class Tuner:
         names: Sequence[str],
         sizes: Mapping[str, Sequence[int]],
         devices: Sequence[Device | str | None],
-        records: Iterable[TuningRecord],
+        known: Sequence[TuningRecord],
         timeout: float,
         report: Report = lambda *_: None,
     ) -> None:
         self._module = module
-        self._names = names
+        self._tasks = list(product(names, devices))
         self._cases = [dict(zip(sizes, each, strict=True)) for each in product(*sizes.values())]
-        self._devices = [_device_name(each) for each in devices]
-        self._known = list(records)
+        self._known = known
         self._timeout = timeout
         self._report = report
-        self._total = len(names) * len(self._devices) * len(self._cases)
+        self._total = len(self._tasks) * len(self._cases)
         self._done = 0
-        self._end: float | None = None
+        self._end = inf
         self._is_complete = True
         self._times: list[VariantTimes] = []
         self._records: list[TuningRecord] = []
@@ -433,16 +368,16 @@ class Tuner:
         """Return the result."""
         if budget is not None:
             self._end = monotonic() + budget
+        is_interrupted = False
         with temporary_folder() as name:
             folder = Path(name)
             path = folder / "module.devmod"
             path.write_bytes(dumps(self._module))
             given = argument_texts(arguments, folder, count())
             settings = {**options, "module": str(path), "given": given}
-            is_interrupted = False
             try:
-                for function, device in product(self._names, self._devices):
-                    self._tune(function, {**settings, "function": function, "device": device})
+                for function, device in self._tasks:
+                    self._tune({**settings, "function": function, "device": _device_name(device)})
             except KeyboardInterrupt:
                 is_interrupted = True
         return TuningResult(
@@ -452,7 +387,7 @@ class Tuner:
             is_interrupted=is_interrupted,
         )
 
-    def _tune(self, function: str, settings: Mapping[str, Any]) -> None:
+    def _tune(self, settings: Mapping[str, Any]) -> None:
         """Measure a function on a device."""
         with Conversation(
             "devmod_runtime.tools.tune_launches",
@@ -461,34 +396,21 @@ class Tuner:
             self._timeout,
             is_here=is_local([self._module]),
         ) as conversation:
-            launches = _Launches(conversation)
-            about = launches.about()
-            if about["is_simulated"]:
-                raise DevmodError(
-                    f"tune: {about['device']} is a simulated device, whose times mean nothing: tune {function!r} on another one"
-                )
-            place = _Place(
-                function,
-                about["variants"],
-                tuple(about["sizes"]),
-                about["identity"],
-                about["device"],
-            )
+            launches = _Launches(conversation, settings["function"])
             measured: dict[Any, float | None] = {}
             wrong: set[Any] = set()
             try:
                 for case in self._cases:
-                    self._measure(place, launches, case, measured, wrong)
+                    self._measure(launches, case, measured, wrong)
             finally:  # also after Ctrl-C
                 for key, values in measured:
                     if values in wrong:
                         measured[key, values] = None
                 if measured:
-                    self._records.append(place.record(measured))
+                    self._records.append(launches.record(measured))
 
     def _measure(
         self,
-        place: _Place,
         launches: _Launches,
         case: dict[str, int],
         measured: dict[Any, float | None],
@@ -498,64 +420,46 @@ class Tuner:
         key = launches.open(case)
         if any(each == key for each, _ in measured):
             raise ArgumentError(
-                f"tune: {place.function!r} is tuned by {list_names(place.sizes) or 'no sizes'}, and two combinations of sizes are equal in "
-                "that; give one of them"
+                f"tune: {launches.function!r} is tuned by {list_names(launches.sizes) or 'no sizes'}, and two combinations of sizes are "
+                "equal in that; give one of them"
             )
-        known = self._known_times(place, key)
 
-        def report(progress: Progress) -> None:
-            text = f"{place.function} {pairs_text(case, case.values())}".rstrip()
-            if progress.best is not None:
-                label = constants_text(place.variants[progress.best])
-                text += f": best {label}, {duration_text(progress.seconds)}"
-            self._report(text, (self._done + progress.share) / self._total)
+        def report(share: float, best: int | None, seconds: float) -> None:
+            text = f"{launches.function} {pairs_text(case, case.values())}".rstrip()
+            if best is not None:
+                text += (
+                    f": best {constants_text(launches.variants[best])}, {duration_text(seconds)}"
+                )
+            self._report(text, (self._done + share) / self._total)
 
         search = Search(
-            launches, place.variants, known=known, seconds=self._seconds_left(), report=report
+            launches,
+            launches.variants,
+            known=launches.known(self._known, key),
+            seconds=max(self._end - monotonic(), 0.0) / (self._total - self._done),
+            report=report,
         )
         search.run()
         self._done += 1
         self._is_complete &= search.is_complete
-        times = search.seconds()
-        for variant, seconds in times.items():
-            measured[key, place.values(variant)] = seconds
-            self._times.append(_times_of(place, case, variant, search, seconds))
-            timing = search.timings.get(variant)
-            if timing is not None and timing.is_wrong:
-                wrong.add(place.values(variant))
-        self._check_usable(place, search)
+        for variant, seconds in search.seconds().items():
+            constants = launches.variants[variant]
+            values = tuple(constants.values())
+            measured[key, values] = seconds
+            timing = search.timings.get(variant, Timing((), "it failed in an earlier search"))
+            times = _times_of(timing, seconds, is_known=variant in search.known)
+            self._times.append(
+                VariantTimes(launches.function, launches.device, case, constants, *times)
+            )
+            if timing.is_wrong:
+                wrong.add(values)
+        if search.is_complete and all(each.problem for each in self._times):
+            raise DevmodError(
+                f"tune: no variant of {launches.function!r} can be used on {launches.device}: {self._times[0].problem}",
+                function=launches.function,
+            )
         if search.is_interrupted:
             raise KeyboardInterrupt
-
-    def _known_times(self, place: _Place, key: tuple[int, ...]) -> dict[int, float | None]:
-        """Return the known times of variants on the device of a place."""
-        expected = place.record({})
-        known: dict[int, float | None] = {}
-        for each in self._known:
-            record = each.arranged(expected.constants, expected.sizes)
-            if record is None or record.replace(measured={}) != expected:
-                continue
-            for variant, _ in enumerate(place.variants):
-                entry = (key, place.values(variant))
-                if entry in record.measured:
-                    known[variant] = record.measured[entry]
-        return known
-
-    def _seconds_left(self) -> float | None:
-        """Return what the next search may take: its share of the rest."""
-        if self._end is None:
-            return None
-        return max(self._end - monotonic(), 0.0) / (self._total - self._done)
-
-    def _check_usable(self, place: _Place, search: Search) -> None:
-        """Raise the first problem if no variant could be launched."""
-        if not search.is_complete or any(not each.problem for each in self._times):
-            return
-        problem = search.timings[min(search.timings)].problem
-        raise DevmodError(
-            f"tune: no variant of {place.function!r} can be used on {place.device}: {problem}",
-            function=place.function,
-        )
 
 
 def _device_name(device: Device | str | None) -> str | None:
@@ -565,74 +469,99 @@ def _device_name(device: Device | str | None) -> str | None:
 
 
 def _times_of(
-    place: _Place, case: dict[str, int], variant: int, search: Search, seconds: float | None
-) -> VariantTimes:
-    """Return the times of a variant, those of this search scaled as the median is."""
-    timing = search.timings.get(variant)
-    problem = ""
-    launches = 0
-    times = (float("nan"),) * 3
+    timing: Timing, seconds: float | None, *, is_known: bool
+) -> tuple[float, float, float, int, str]:
+    """Return the median and the quartiles of a variant, scaled as `Search.seconds` is, its launches
+    and its problem.
+    """
     if seconds is None:
-        problem = "it failed in an earlier search"
-        if timing is not None:
-            problem = timing.problem
-    elif timing is None or variant in search.known:
-        times = (seconds,) * 3
-    else:
-        low, high = timing.quartiles
-        scale = seconds / timing.median
-        times = (seconds, low * scale, high * scale)
-        launches = len(timing.times)
-    return VariantTimes(
-        place.function, place.device, case, place.variants[variant], *times, launches, problem
-    )
+        return nan, nan, nan, 0, timing.problem
+    if is_known:
+        return seconds, seconds, seconds, 0, ""
+    low, high = timing.quartiles
+    scale = seconds / timing.median
+    return seconds, low * scale, high * scale, len(timing.times), ""
 
 
 class _Launches:
-    """Asks the process of a function's launches."""
+    """Asks the process of a function's launches on a device.
 
-    def __init__(self, conversation: Conversation) -> None:
+    Attributes
+    ----------
+    function, device, variants, sizes
+        Its name, that of the device, the constants of its variants, and the names of the arguments
+        by which it is tuned.
+    """
+
+    def __init__(self, conversation: Conversation, function: str) -> None:
         self._conversation = conversation
-        self._sizes: dict[str, int] = {}
+        self.function = function
+        about = self._ask("opens the device", "describe")
+        self.device: str = about["device"]
+        self.variants: list[dict[str, Any]] = about["variants"]
+        self.sizes: list[str] = about["sizes"]
+        self._identity: dict[str, str] = about["identity"]
+        if about["is_simulated"]:
+            raise DevmodError(
+                f"tune: {self.device} is a simulated device, whose times mean nothing: tune {function!r} on another one"
+            )
+        self._case: dict[str, int] = {}
         #: The variant with which the others are compared: the first that could be launched.
         self._reference: int | None = None
 
-    def _ask(self, *item: Any) -> tuple[dict[str, Any], str]:
-        """Return the answer and "", or how the process ended."""
+    def _ask(self, work: str, *item: Any) -> dict[str, Any]:
+        """Return the answer to an item; without `work`, also the end of the process is one."""
         answer, end = self._conversation.ask([*item])
         if end is not None:
-            return {}, str(end)
+            if work:
+                raise DevmodError(f"tune: the process that {work} {end}")
+            return {"problem": f"its launch {end}", "is_wrong": False}
         if "refused" in answer:
             text, kind, function, argument = answer["refused"]
             raise ArgumentError(text, kind=kind, function=function, argument=argument)
-        return answer, ""
+        found: dict[str, Any] = answer
+        return found
 
-    def about(self) -> dict[str, Any]:
-        """Return the variants, the device and the names of the sizes."""
-        answer, problem = self._ask("describe")
-        if problem:
-            raise DevmodError(f"tune: the process that opens the device {problem}")
-        return answer
+    def record(self, measured: Mapping[Any, float | None]) -> TuningRecord:
+        """Return the record with times."""
+        return TuningRecord(
+            self.function,
+            **self._identity,
+            constants=tuple(self.variants[0]),
+            sizes=tuple(self.sizes),
+            measured=measured,
+        )
 
-    def open(self, sizes: dict[str, int]) -> tuple[int, ...]:
+    def known(
+        self, records: Iterable[TuningRecord], key: tuple[int, ...]
+    ) -> dict[int, float | None]:
+        """Return the times of variants that records have of the same device and driver."""
+        expected = self.record({})
+        known: dict[int, float | None] = {}
+        for each in records:
+            record = each.arranged(expected.constants, expected.sizes)
+            if record is None or record.replace(measured={}) != expected:
+                continue
+            for number, constants in enumerate(self.variants):
+                entry = (key, tuple(constants.values()))
+                if entry in record.measured:
+                    known[number] = record.measured[entry]
+        return known
+
+    def open(self, case: dict[str, int]) -> tuple[int, ...]:
         """Make the inputs for sizes. Return the values of the arguments by which the function is
         tuned.
         """
-        self._sizes = sizes
+        self._case = case
         self._reference = None
-        answer, problem = self._ask("open", sizes)
-        if problem:
-            raise DevmodError(f"tune: the process that makes the inputs {problem}")
-        return tuple(answer["key"])
+        return tuple(self._ask("makes the inputs", "open", case)["key"])
 
     def check(self, variant: int) -> Failure | None:
         """Launch a variant once, and compare its results with those of the reference."""
         reference = self._reference
         if reference is None:
             reference = variant
-        answer, problem = self._ask("check", self._sizes, variant, reference)
-        if problem:
-            return Failure(f"its launch {problem}")
+        answer = self._ask("", "check", self._case, variant, reference)
         if answer["problem"]:
             return Failure(answer["problem"], answer["is_wrong"])
         self._reference = reference
@@ -640,9 +569,7 @@ class _Launches:
 
     def times(self, variant: int, limit: float) -> Sequence[float] | Failure:
         """Return the seconds of a turn."""
-        answer, problem = self._ask("times", self._sizes, variant, min(limit, 1e9), self._reference)
-        if problem:
-            return Failure(f"its launch {problem}")
+        answer = self._ask("", "times", self._case, variant, self._reference, limit)
         if "problem" in answer:
             return Failure(answer["problem"])
         times: list[float] = answer["times"]

@@ -38,9 +38,10 @@ from devmod.commands import (
 from devmod.errors import DevmodError
 from devmod_runtime._tuning.overlay import read_own, write_own
 from devmod_runtime.tools.bench import plot_format
+from devmod_runtime.tools.bench_command import read_sizes
 from devmod_runtime.tools.tune import TIMEOUT, Tuner, TuningResult, names_to_tune
 from devmod_runtime.tools.tuning_results import read_results, record_on
-from devmod_runtime.tools.values import read_counts, split_assignments
+from devmod_runtime.tools.values import split_assignments
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 
@@ -170,10 +171,7 @@ def command(
         arguments = (function, *arguments)
         function = None
     given = split_assignments(arguments, "tune")
-    counts = {
-        name: read_counts(text, {}, f"--size {name}")
-        for name, text in split_assignments(sizes, "--size").items()
-    }
+    counts = read_sizes(sizes)
     module = open_file(file)[1]
     devices = options["devices"] or (None,)
     if options["imported"]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -15,6 +16,7 @@ from devmod._plugins.devices import device_label
 from devmod.backend import loads_own
 from devmod.errors import ArgumentError, DevmodError, list_names
 from devmod_runtime._tuning.choice import identity_of
+from devmod_runtime.tools.bench import read_shape
 from devmod_runtime.tools.difference import is_same, worst_difference
 from devmod_runtime.tools.inputs import (
     Arguments,
@@ -30,7 +32,6 @@ from devmod_runtime.tools.inputs import (
 from devmod_runtime.tools.program_steps import program_with, step_arguments
 from devmod_runtime.tools.search import LAUNCHES
 from devmod_runtime.tools.trials import text_of
-from devmod_runtime.tools.values import read_counts
 
 #: The seeds of the launches of the reference with inputs that are moved by one unit in the last
 #: place: what their results change by is no error of a variant.
@@ -65,7 +66,6 @@ class _Launches:
         else:
             self._device = find_device(settings["device"])
         self._tuned = function.on(self._device)
-        self._variants = self._tuned.variants
         self._case: Case | None = None
         #: The sizes of the case, and the values of the arguments by which the function is tuned.
         self._opened: Mapping[str, int] = {}
@@ -79,20 +79,17 @@ class _Launches:
         try:
             if action == "describe":
                 return self._describe()
-            sizes, *others = values
-            case = self._open(sizes)
-            if action == "check":
-                return self._check(case, *others)
-            if action == "times":
-                return self._times(case, *others)
-            return {"key": self._key}
+            case = self._open(values[0])
+            if action == "open":
+                return {"key": self._key}
+            return _launch(case, action, *values[1:])
         except ArgumentError as error:
             return {"refused": [str(error), error.kind, error.function, error.argument]}
 
     def _describe(self) -> dict[str, Any]:
         """Return the variants, the device and the names of the sizes."""
         return {
-            "variants": [dict(each) for each in self._variants],
+            "variants": self._tuned.variants,
             "sizes": list(self._tuned.tuning.sizes),
             "identity": identity_of(self._device)._asdict(),
             "device": device_label(self._device),
@@ -104,12 +101,14 @@ class _Launches:
         if self._case is None or self._opened != sizes:
             self._case = None
             self._opened = sizes
-            functions = Functions(self._tuned)
-            host = self._arguments(functions[0], sizes)
+            first = self._tuned.variant(**self._tuned.variants[0])
+            host = self._arguments(first, sizes)
             values = dict(host.items())
             self._key = [int(values[name]) for name in self._tuned.tuning.sizes]
+            given = {name: self._settings[name] for name in ("threads", "grid")}
+            shape = read_shape(given, sizes)
             tolerances = (self._settings["rtol"], self._settings["atol"])
-            self._case = Case(functions, self._device, host, self._shape(sizes), tolerances)
+            self._case = Case(self._tuned, self._device, host, shape, tolerances)
         return self._case
 
     def _arguments(self, function: Function, sizes: Mapping[str, int]) -> Arguments:
@@ -128,60 +127,28 @@ class _Launches:
         _check_given(function, given, sizes, self._tuned.tuning.sizes)
         return arguments_of(function, given, sizes, Invented())
 
-    def _shape(self, sizes: Mapping[str, int]) -> dict[str, Any]:
-        """Return the threads or the grid that were given."""
-        shape: dict[str, Any] = {}
-        for name in ("threads", "grid"):
-            value = self._settings[name]
-            if isinstance(value, str):
-                shape[name] = read_counts(value, sizes, name)
-            elif value is not None:
-                shape[name] = value
-        return shape
 
-    def _check(self, case: Case, variant: int, reference: int) -> dict[str, Any]:
-        """Launch a variant, and compare it with the reference."""
-        try:
-            if case.expected is None:
-                case.expect(reference)
-            problem = ""
-            if variant != reference:
-                problem = case.compare(variant)
-        except _IdleReferenceError as error:
-            raise ArgumentError(str(error)) from None
-        except Exception as error:  # noqa: BLE001 - also a driver's own, which is the result of this variant
-            return {"problem": text_of(error), "is_wrong": False}
-        return {"problem": problem, "is_wrong": bool(problem)}
-
-    def _times(self, case: Case, variant: int, limit: float, reference: int) -> dict[str, Any]:
-        """Return the seconds of a turn."""
-        times: list[float] = []
-        try:
-            if case.expected is None:  # the process before ended
-                case.expect(reference)
-            while len(times) < LAUNCHES:
-                times.append(case.time(variant))
-                if times[-1] > limit:
-                    break
-        except Exception as error:  # noqa: BLE001 - as in `_check`
-            return {"problem": text_of(error)}
-        return {"times": times, "clock": case.clock}
-
-
-class _IdleReferenceError(Exception):
-    """The first variant changes nothing, so that no variant can be compared with it."""
-
-
-class Functions(dict[int, Function]):
-    """The function of each variant of a tuned function, made when it is needed."""
-
-    def __init__(self, tuned: Any) -> None:
-        self._tuned = tuned
-
-    def __missing__(self, variant: int) -> Function:
-        function: Function = self._tuned.variant(**self._tuned.variants[variant])
-        self[variant] = function
-        return function
+def _launch(
+    case: Case, action: str, variant: int, reference: int, limit: float = 0.0
+) -> dict[str, Any]:
+    """Return the seconds of a turn, or how a variant differs from the reference."""
+    answer: dict[str, Any] = {"problem": "", "is_wrong": False}
+    try:
+        if case.expected is None:  # the first launch of a process
+            case.expect(reference)
+        if action == "times":
+            return {"times": case.times(variant, limit)}
+        if variant != reference:
+            answer["problem"] = case.compare(variant)
+            answer["is_wrong"] = bool(answer["problem"])
+    except Exception as error:  # noqa: BLE001 - also a driver's own, which is the result of this variant
+        answer["problem"] = text_of(error)
+    if case.is_idle:
+        raise ArgumentError(
+            "tune: the first variant changes no array with these inputs, so that the others cannot be compared; give others, such as "
+            "y=signed:float32[1024]"
+        )
+    return answer
 
 
 class Case:
@@ -189,8 +156,8 @@ class Case:
 
     Parameters
     ----------
-    functions
-        The variants.
+    tuned
+        The function.
     device
         The device.
     host
@@ -207,22 +174,25 @@ class Case:
         launch.
     clock
         "device" for its time stamps, "host" without them.
+    is_idle
+        Whether the first variant changes no array, so that no other can be compared with it.
     """
 
     def __init__(
         self,
-        functions: Functions,
+        tuned: Any,
         device: Device,
         host: Arguments,
         shape: Mapping[str, Any],
         tolerances: tuple[float | None, float | None] = (None, None),
     ) -> None:
-        self._functions = functions
+        variants = tuned.variants
+        self._function = cache(lambda number: tuned.variant(**variants[number]))
         self._device = device
         self._host = host
         self._shape = shape
         self._tolerances = tolerances
-        function = functions[0]
+        function = self._function(0)
         self._call = on_device(function, host, device)
         #: The arrays that a launch may write, and their copies from before.
         self._written = _written(function, self._call)
@@ -231,17 +201,14 @@ class Case:
         self._bound: dict[int, Launch] = {}
         self.expected: dict[str, list[np.ndarray[Any, Any]]] | None = None
         self.clock = "device"
+        self.is_idle = False
 
     def expect(self, variant: int) -> None:
         """Launch the variant with which the others are compared."""
-        function = self._functions[variant]
+        function = self._function(variant)
         results = self._results(variant, self._call)
         before = {name: value.numpy() for name, value in self._before.items()}
-        if all(is_same(array, before[name]) for name, array in results.items()):
-            raise _IdleReferenceError(
-                f"tune: {function.label} changes no array with these inputs, so that its variants cannot be compared; give others, such as "
-                "y=signed:float32[1024]"
-            )
+        self.is_idle = all(is_same(array, before[name]) for name, array in results.items())
         expected = {name: [array] for name, array in results.items()}
         for seed in _SEEDS:
             moved = on_device(function, moved_arguments(function, self._host, seed), self._device)
@@ -264,22 +231,28 @@ class Case:
                 return f"{name}{difference.subscript} is {difference.value!r}, and {difference.expected!r} with the first variant"
         return ""
 
-    def time(self, variant: int) -> float:
-        """Return the seconds of a launch with arrays as before the first."""
+    def times(self, variant: int, limit: float) -> list[float]:
+        """Return the seconds of a turn: of launches with arrays as before the first, up to one of
+        more than `limit`.
+        """
         launch = self._bind(variant)
-        self._reset()
-        if self.clock == "device":
-            return max(launch.time(), _LEAST_TIME)
-        self._device.synchronize()
-        begin = perf_counter()
-        launch()
-        launch.stream.synchronize()
-        return perf_counter() - begin
+        times: list[float] = []
+        while len(times) < LAUNCHES and max(times, default=0.0) <= limit:
+            self._reset()
+            if self.clock == "device":
+                times.append(max(launch.time(), _LEAST_TIME))
+                continue
+            self._device.synchronize()
+            begin = perf_counter()
+            launch()
+            launch.stream.synchronize()
+            times.append(perf_counter() - begin)
+        return times
 
     def _bind(self, variant: int) -> Launch:
         launch = self._bound.get(variant)
         if launch is None:
-            function = self._functions[variant]
+            function = self._function(variant)
             launch = function.bind(*self._call.positional, **self._call.named, **self._shape)
             self._bound[variant] = launch
         return launch
@@ -298,7 +271,7 @@ class Case:
         return self._launch(variant, call)
 
     def _launch(self, variant: int, call: Arguments) -> dict[str, np.ndarray[Any, Any]]:
-        function = self._functions[variant]
+        function = self._function(variant)
         call_once(function, call, self._device, **self._shape)
         results = results_of(function, call, self._written)
         return {name: results[name] for name in self._written}
