@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from devmod._modules.compile import build as build
     from devmod._modules.compile import compile as compile
     from devmod._modules.compile import program as program
+    from devmod._modules.compile import repeat as repeat
     from devmod._modules.compile import step as step
     from devmod._modules.const_loader import const_loader as const_loader
     from devmod._modules.create import create as create
