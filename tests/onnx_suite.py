@@ -198,6 +198,7 @@ def refused(arrays: dict[str, Any]) -> str:
         "is_checked": True,
         "is_tuned": False,
         "half": "",
+        "expected": {},
     }
     try:
         export(request, lambda *_: None)

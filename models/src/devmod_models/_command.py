@@ -208,13 +208,14 @@ def _make(
         "name": name,
         "dims": dict(each.rsplit("=", 1) for each in dims),
         "file": str(output),
+        "expected": {},
         "inputs": _paths_of(inputs),
         **options,
     }
     with noting_interrupts(output), temporary_folder() as folder:
         place = os.path.join(folder, "model.devmod")
         with progress("reading", quiet=quiet, has_end=True) as show:
-            answer = _ask({**request, "output": place}, str(file), show)
+            answer = ask({**request, "output": place}, str(file), show)
         devmod.save(devmod.load(place), output)
     if not quiet:
         for line in answer["lines"]:
@@ -247,7 +248,7 @@ def _paths_of(texts: tuple[str, ...]) -> dict[str, str]:
     return paths
 
 
-def _ask(request: dict[str, Any], path: str, show: Callable[..., None]) -> Any:
+def ask(request: dict[str, Any], path: str, show: Callable[..., None]) -> Any:
     """Return the answer of the other process. `show` gets its progress."""
     # The order of Python's sets is in no file. tinygrad's settings are in the environment, too:
     # `main` hides them from it alone.

@@ -3,10 +3,11 @@
 - ``devmod.interop.tvm``: Apache TVM;
 - ``devmod.interop.triton``: kernels of Triton;
 - ``devmod.interop.tinygrad``: functions of tinygrad's Tensors;
+- ``devmod.interop.torch``: models of PyTorch;
 - ``devmod.interop.offload``: fatbins, offload bundles and other containers of device code.
 
-tinygrad's is a module of devmod-models, and those of Triton and of containers are modules of
-devmod-targets, in `devmod_targets.interop`. docs/design/targets.md has the reasons.
+Those of tinygrad and PyTorch are modules of devmod-models, and those of Triton and of containers
+are modules of devmod-targets, in `devmod_targets.interop`. docs/design/targets.md has the reasons.
 """
 
 from __future__ import annotations
@@ -20,16 +21,17 @@ if TYPE_CHECKING:
     from typing import Any
 
     import devmod.interop.tvm as tvm
-    from devmod_models import tinygrad
+    from devmod_models import tinygrad, torch
     from devmod_targets.interop import offload, triton
 
-    __all__ = ["offload", "tinygrad", "triton", "tvm"]
+    __all__ = ["offload", "tinygrad", "torch", "triton", "tvm"]
 
-_NAMES = ("offload", "tinygrad", "triton", "tvm")
+_NAMES = ("offload", "tinygrad", "torch", "triton", "tvm")
 #: The packages that the modules of the other names need.
 _WHEELS = ("devmod_readers", "devmod_targets")
-#: The package with tinygrad's module, which needs those too.
+#: The package with the modules of models, which needs those too; and what installs it for each.
 _MODELS = "devmod_models"
+_EXTRAS = {"tinygrad": "devmod-core[tinygrad]", "torch": "devmod-core[onnx]"}
 
 
 def __getattr__(name: str) -> object:
@@ -39,8 +41,8 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'devmod.interop' has no attribute {name!r}")
     if name == "tvm":
         return import_module("devmod.interop.tvm")
-    if name == "tinygrad":
-        return _tinygrad()
+    if name in _EXTRAS:
+        return _of_models(name)
     return reader(f"devmod_targets.interop.{name}")
 
 
@@ -50,7 +52,7 @@ def __dir__() -> list[str]:
         return ["tvm"]
     names = list(_NAMES)
     if not _can_import(_MODELS):
-        names.remove("tinygrad")
+        names = [name for name in names if name not in _EXTRAS]
     return names
 
 
@@ -67,13 +69,13 @@ def reader(module: str) -> Any:
     )
 
 
-def _tinygrad() -> Any:
+def _of_models(name: str) -> Any:
     install = None
     if not _can_import(_MODELS):
-        install = ("devmod-models", "devmod-core[tinygrad]")
+        install = ("devmod-models", _EXTRAS[name])
     return _import_wheel(
-        f"{_MODELS}.tinygrad",
-        "devmod.interop.tinygrad cannot be used here",
+        f"{_MODELS}.{name}",
+        f"devmod.interop.{name} cannot be used here",
         *_WHEELS,
         _MODELS,
         install=install,
