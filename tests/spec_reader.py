@@ -955,7 +955,7 @@ def tuning_record(fields: dict[str, Any]) -> dict[str, Any]:
     times: dict[tuple[Any, ...], Any] = {}
     for each in map(mapping, array(fields.get("measured", []))):
         require("sizes" in each and "times" in each, "a measurement has sizes and times")
-        sizes = tuple(number(size, -FAR - 1, 2**64 - 1) for size in array(each["sizes"]))
+        sizes = tuple(number(size, -FAR - 1, FAR) for size in array(each["sizes"]))
         for pair in map(array, array(each["times"])):
             require(len(pair) == 2, "values and seconds")
             values = tuple(map(constant_value, array(pair[0])))
@@ -972,12 +972,13 @@ def tuning_record(fields: dict[str, Any]) -> dict[str, Any]:
 
 def constant_value(value: Any) -> Any:
     """Check the value of a constant."""
-    if type(value) is str:
-        return short_text(value)
     if type(value) is float:
         require(math.isfinite(value), "a finite constant")
-        return value
-    return value if type(value) is bool else number(value, -FAR - 1, 2**64 - 1)
+    elif type(value) is int:
+        number(value, -FAR - 1, FAR)
+    else:
+        require(type(value) in (bool, str), "a constant is a boolean, a number or a string")
+    return value
 
 
 def short_text(value: Any) -> str:

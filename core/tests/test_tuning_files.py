@@ -261,7 +261,7 @@ def test_records_survive_a_round_trip_through_a_file_of_json(tmp_path: Path) -> 
         ("[" * 200_000, "is not JSON: "),
         ("\xff", "is not JSON: 'utf-8' codec can't decode byte 0xff in position 0"),
         ("[]", "the value is a map with string keys, not list"),
-        (json.dumps(GOOD).replace("1e-05", "NaN"), "got [100000], ['x'] and nan"),
+        (json.dumps(GOOD).replace("1e-05", "NaN"), "got (100000,), ('x',) and nan"),
         (json.dumps(GOOD).replace("1e-05", "1" * 5000), "is not JSON: Exceeds the limit"),
     ],
 )
@@ -316,8 +316,6 @@ def test_a_signed_file_is_not_changed(tmp_path: Path) -> None:
         f"and sign the file again (devmod sign {path})"
     )
     assert path.read_bytes() == before
-    add_tuning_records(path, [ONE], tmp_path / "tuned.devmod")
-    assert devmod.load(tmp_path / "tuned.devmod").tuning_records == (ONE,)
 
 
 # -- devmod inspect

@@ -226,8 +226,8 @@ FORMS = (
             {"configs_timings": [[config({"BLOCK": 1}), -1.0]]},
             OF_TRITON,
             {"n": 1},
-            "the tuning record of 'vector_add' on 'NVIDIA H100': expected the sizes, the values of the constants and a time in seconds, "
-            "got [1], [1, 4, 3] and -0.001",
+            "the tuning record of 'vector_add' on 'NVIDIA H100': expected an integer for each size, a value for each constant, and a "
+            "time in seconds or None, got (1,), (1, 4, 3) and -0.001",
         ),
     ],
 )

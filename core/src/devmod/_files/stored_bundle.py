@@ -25,7 +25,7 @@ class StoredBundle(BundleModule):
         self.tree = tree
         self.find_agreement = tree.agreement
         # also without records: a look at the imports would read the whole index
-        self.__dict__["_devmod_tuning"] = tree.records
+        self.__dict__["_devmod_tuning"] = tree.index.tuning_records
 
     @property
     def imports(self) -> tuple[Module, ...]:

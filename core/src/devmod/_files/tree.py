@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from devmod._formats import LIBRARY
-from devmod._formats.index import BUNDLE
+from devmod._formats.index import BUNDLE, TUNING
 from devmod._modules.module import LibraryModule, Module
 from devmod._modules.stored import StoredModule
 from devmod._util.once import Once
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from devmod._formats.pages import Claim, Index, ReadParts
     from devmod._formats.trust import FileHead
     from devmod._modules.agreement import Agreement
-    from devmod._modules.module import TuningRecords
     from devmod._values.origin import Origin
 
 
@@ -30,10 +29,6 @@ class Tree:
         self._prefer = prefer
         self._made = Once()
         self._read = index.read  # the modules do not refer to the index
-        #: The value of `_devmod_tuning` of each module.
-        self.records: TuningRecords = ()
-        if index.has_tuning_records:
-            self.records = index.tuning_records
 
     def module(self, number: int) -> Module:
         """Return a module with its imports. All threads get the same one."""
@@ -91,8 +86,8 @@ class Tree:
         return module
 
     def _add_records(self, module: Module) -> None:
-        if self.records:
-            module.__dict__["_devmod_tuning"] = self.records
+        if TUNING in self.index.sections:
+            module.__dict__["_devmod_tuning"] = self.index.tuning_records
 
     def _checked(self, number: int) -> tuple[Entry, tuple[Module, ...]]:
         """Return the entry of a module and its imports, after a check of the tree below it."""

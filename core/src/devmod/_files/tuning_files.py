@@ -68,34 +68,19 @@ def write_tuning_file(path: str | os.PathLike[str], records: Iterable[TuningReco
         file.write(text.encode())
 
 
-def add_tuning_records(
-    path: str | os.PathLike[str],
-    records: Iterable[TuningRecord],
-    output: str | os.PathLike[str] | None = None,
-) -> None:
-    """Add records to those of a ``.devmod`` file. Its payloads do not change.
-
-    Parameters
-    ----------
-    path
-        The file.
-    records
-        The records. Their times replace those that the file has of the same variants.
-    output
-        The file to write; None: `path`.
+def add_tuning_records(path: str | os.PathLike[str], records: Iterable[TuningRecord]) -> None:
+    """Add records to those of a ``.devmod`` file. Its payloads do not change. Times of variants
+    that the file has are replaced.
 
     Raises
     ------
     FormatError
-        There are signatures of the file to write, which would be invalid; or it has too many
-        records.
+        There are signatures of the file, which would be invalid; or it has too many records.
     """
-    if output is None:
-        output = path
-    check_unsigned(output)
+    check_unsigned(path)
     module = load(path)
-    module.tuning_records = join_records([*module.tuning_records, *records])
-    save(module, output)
+    module.tuning_records = (*module.tuning_records, *records)
+    save(module, path)
 
 
 def check_unsigned(path: str | os.PathLike[str]) -> None:

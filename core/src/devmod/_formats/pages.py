@@ -180,11 +180,11 @@ class Index:
             )
         total = self.start + last.end
         #: The places of the sections by their names.
-        self._sections: dict[str, Place] = {}
+        self.sections: dict[str, Place] = {}
         for name, (length, digest) in fields.get("sections", {}).items():
             if length:
                 total = aligned(total) + length
-            self._sections[name] = (total - length, length, digest)
+            self.sections[name] = (total - length, length, digest)
         #: Reads pages and records.
         self.read = _checked(read, place, self.end, total)
         if 0 <= size != total:
@@ -316,12 +316,9 @@ class Index:
 
     def tuning_records(self) -> tuple[TuningRecord, ...]:
         """Return the tuning records of the file, which the first call reads."""
+        if TUNING not in self.sections:
+            return ()
         return self._once.get("tuning", self._read_tuning)
-
-    @property
-    def has_tuning_records(self) -> bool:
-        """Whether the file has tuning records. It reads none."""
-        return TUNING in self._sections
 
     # -- inside
 
@@ -329,7 +326,7 @@ class Index:
         # few files have tuning records, and opening one should cost little
         from devmod._formats.tuning import MAX_SIZE, unpack_records
 
-        place = self._sections[TUNING]
+        place = self.sections[TUNING]
         if place[1] > MAX_SIZE:
             raise FormatError(
                 f"the tuning records of {self.place} take {place[1]} bytes; the limit is {MAX_SIZE}"

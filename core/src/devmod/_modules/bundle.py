@@ -117,7 +117,7 @@ class BundleModule(Module):
             order,
             environment_text("DEVMOD_DEVICE"),
             len(self.__dict__.get("_devmod_imports", ())),
-            id(self.__dict__.get("_devmod_tuning")),
+            self.__dict__.get("_devmod_tuning"),
         )
         function = self._functions.get(key)
         if function is None:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from devmod._values.origin import Origin
     from devmod._values.records import TuningRecord
 
-    #: Records, or a function that reads them.
-    TuningRecords = Sequence[TuningRecord] | Callable[[], Sequence[TuningRecord]]
+    #: Returns the tuning records of a module; the value of its `_devmod_tuning`.
+    ReadRecords = Callable[[], Sequence[TuningRecord]]
     AnyModule = TypeVar("AnyModule", bound="Module")
 
 #: The bits of `Module.property_mask`, TVM's `ffi::Module::ModulePropertyMask`.
@@ -137,15 +137,13 @@ class Module(ProcessLocal, ABC):
         """What devices took for the variants of tuned functions: the records of the file, or else
         those of the imports together. Assign others for `save` to write.
         """
-        sources: dict[int, TuningRecords] = {}
+        readers: dict[ReadRecords, None] = {}  # the modules of a file have one
         for module in walk(self, enter=lambda each: "_devmod_tuning" not in each.__dict__):
-            own = module.__dict__.get("_devmod_tuning", ())
-            sources[id(own)] = own
+            if "_devmod_tuning" in module.__dict__:
+                readers[module.__dict__["_devmod_tuning"]] = None
         records: list[TuningRecord] = []
-        for own in sources.values():
-            if callable(own):
-                own = own()
-            records += own
+        for read in readers:
+            records += read()
         if not records:
             return ()
         from devmod._values.records import join_records
@@ -156,7 +154,8 @@ class Module(ProcessLocal, ABC):
     def tuning_records(self, records: Iterable[TuningRecord]) -> None:
         from devmod._values.records import join_records
 
-        self.__dict__["_devmod_tuning"] = join_records(records)
+        joined = join_records(records)
+        self.__dict__["_devmod_tuning"] = lambda: joined
 
     # -- the tree
 

@@ -2,37 +2,35 @@
 
 from __future__ import annotations
 
-from math import isfinite
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-from devmod._values.value import Value, read_list, read_map
+from devmod._values.tuning import MAX_NAMES, check_constant
+from devmod._values.value import read_list, read_map
 from devmod.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from typing import Any
+    from collections.abc import Iterable, Sequence
 
-    #: The sizes of a call, and the values of a variant's constants.
-    Case = tuple[tuple[int, ...], tuple[int | float | str, ...]]
+#: The sizes of a call, and the values of a variant's constants.
+Case = tuple[tuple[int, ...], tuple[Any, ...]]
 
-#: The limits on one file and on one record.
+#: The limits on one file, on one record, on the characters of a text, and on a time in seconds
+#: (about 30 years).
 MAX_RECORDS = 4096
 MAX_TIMES = 1 << 16
-#: The limit on the names of constants, on those of sizes, and on the characters of a text.
-MAX_NAMES = 16
 MAX_TEXT = 1024
-#: The limit on a time in seconds, about 30 years.
 MAX_SECONDS = 10**9
-_TEXTS = ("function", "kind", "platform", "device", "arch", "driver")
 
 
-class TuningRecord(Value):
+class TuningRecord(NamedTuple):
     """The times that one device took for the variants of a tuned function.
 
     A record names a variant by the values of its constants. It is valid for functions with other
-    variants, or with another order of constants.
+    variants, or with another order of constants. `devmod.save` and `from_dict` check the fields.
 
-    Parameters
+    Attributes
     ----------
     function, kind
         The function, and the kind of the payload that ran.
@@ -45,64 +43,17 @@ class TuningRecord(Value):
         The time in seconds of each pair of sizes and values of constants: ``{((100000,), (64, 2)):
         1.2e-5}``. None: the variant failed. Values that Python compares as equal are one variant,
         such as 1 and True.
-
-    Raises
-    ------
-    FormatError
-        A field is invalid.
     """
 
-    __slots__ = (
-        *("arch", "constants", "device", "driver", "function"),
-        *("kind", "measured", "platform", "sizes"),
-    )
     function: str
     kind: str
-    platform: str
-    device: str
-    arch: str
-    driver: str
-    constants: tuple[str, ...]
-    sizes: tuple[str, ...]
-    measured: Mapping[Case, float | None]
-
-    def __init__(
-        self,
-        function: str,
-        kind: str,
-        platform: str,
-        device: str,
-        arch: str = "",
-        driver: str = "",
-        constants: Sequence[str] = (),
-        sizes: Sequence[str] = (),
-        measured: Mapping[Case, float | None] | None = None,
-    ) -> None:
-        texts = (function, kind, platform, device, arch, driver)
-        for text in (*texts, *constants, *sizes):
-            if not isinstance(text, str) or len(text) > MAX_TEXT:
-                raise FormatError(
-                    f"a text of a tuning record is a str of at most {MAX_TEXT} characters, got {text!r:.80}"
-                )
-        subject = f"the tuning record of {function!r} on {device!r}"
-        for names in (constants, sizes):
-            if len(names) > MAX_NAMES or len({*names}) < len(names):
-                raise FormatError(
-                    f"{subject}: expected at most {MAX_NAMES} different names, got {list(names)!r:.80}"
-                )
-        measured = dict(measured or {})
-        if len(measured) > MAX_TIMES:
-            raise FormatError(f"{subject} has {len(measured)} times; the limit is {MAX_TIMES}")
-        lengths = (len(sizes), len(constants))
-        for (key, values), seconds in measured.items():
-            is_valid = (len(key), len(values)) == lengths and _is_time(seconds)
-            if not is_valid or not all(map(_is_size, key)) or not all(map(_is_value, values)):
-                raise FormatError(
-                    f"{subject}: expected the sizes, the values of the constants and a time in "
-                    f"seconds, got {list(key)}, {list(values)} and {seconds!r}"[:400]
-                )
-        self._set(**dict(zip(_TEXTS, texts, strict=True)))
-        self._set(constants=tuple(constants), sizes=tuple(sizes), measured=measured)
+    platform: str = ""
+    device: str = ""
+    arch: str = ""
+    driver: str = ""
+    constants: tuple[str, ...] = ()
+    sizes: tuple[str, ...] = ()
+    measured: Mapping[Case, float | None] = {}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the map that files have."""
@@ -110,25 +61,36 @@ class TuningRecord(Value):
         for (key, values), seconds in self.measured.items():
             by_sizes.setdefault(key, []).append([list(values), seconds])
         measured = [{"sizes": list(key), "times": times} for key, times in by_sizes.items()]
-        names = (*type(self).__annotations__,)
-        return self._written(names, names) | {"measured": measured}
+        names = {"constants": list(self.constants), "sizes": list(self.sizes)}
+        return self._asdict() | names | {"measured": measured}
 
     @classmethod
     def from_dict(cls, data: object) -> TuningRecord:
         """Return the record of a map from `to_dict`. Raise FormatError for other objects."""
         fields = read_map(data, "a tuning record", "function", "kind")
-        measured = {}
+        texts = [_check_text(fields.get(name, "")) for name in cls._fields[:6]]
         try:
-            names = [read_list(fields.get(each, []), each) for each in ("constants", "sizes")]
+            constants = _names(fields, "constants")
+            sizes = _names(fields, "sizes")
+            measured: dict[Case, float | None] = {}
             for entry in read_list(fields.get("measured", []), "the measurements"):
                 key = tuple(read_list(entry["sizes"], "sizes"))
                 for values, seconds in read_list(entry["times"], "times"):
-                    measured[key, tuple(read_list(values, "values"))] = seconds
+                    case = (key, tuple(read_list(values, "values")))
+                    _check_time(case, seconds, (len(sizes), len(constants)))
+                    measured[case] = seconds
+            if len(measured) > MAX_TIMES:
+                raise FormatError(f"{len(measured)} times; the limit is {MAX_TIMES}")
         except (TypeError, ValueError, LookupError, FormatError) as error:
-            raise FormatError(f"the tuning record of {fields['function']!r:.80}: {error}") from None
-        texts: list[Any] = [fields.get(name, "") for name in _TEXTS]
-        values = [*texts, *names, measured]
-        return cls(*values)
+            raise FormatError(
+                f"the tuning record of {texts[0]!r} on {texts[3]!r}: {error}"
+            ) from None
+        given: list[Any] = [*texts, constants, sizes, measured]
+        return cls(*given)
+
+    def replace(self, **fields: Any) -> TuningRecord:
+        """Return a copy with the given fields changed."""
+        return self._replace(**fields)
 
     def arranged(self, constants: Sequence[str], sizes: Sequence[str]) -> TuningRecord | None:
         """Return this record with its constants and sizes in another order, or None if it has
@@ -142,16 +104,16 @@ class TuningRecord(Value):
         for (key, values), seconds in self.measured.items():
             case = (tuple([key[at] for at in rows]), tuple([values[at] for at in columns]))
             measured[case] = seconds
-        return self.replace(constants=constants, sizes=sizes, measured=measured)
+        return self.replace(constants=tuple(constants), sizes=tuple(sizes), measured=measured)
 
 
 def join_records(records: Iterable[TuningRecord]) -> tuple[TuningRecord, ...]:
     """Join the records that differ in their times alone. Later times replace earlier ones."""
-    joined: dict[TuningRecord, TuningRecord] = {}
+    joined: dict[tuple[object, ...], TuningRecord] = {}
     for record in records:
-        key = record.replace(measured={})
-        measured = {**joined.get(key, key).measured, **record.measured}
-        joined[key] = record.replace(measured=measured)
+        key = (*record[:6], tuple(record.constants), tuple(record.sizes))
+        before = joined.get(key, record).measured
+        joined[key] = record.replace(measured={**before, **record.measured})
     return tuple(joined.values())
 
 
@@ -164,37 +126,44 @@ def read_records(data: object, subject: str) -> tuple[TuningRecord, ...]:
                 f"the version is {fields['devmod_tuning']!r}, and this devmod reads version 1"
             )
         records = read_list(fields["records"], "the records")
-        _check_count(len(records))
-        return tuple(map(TuningRecord.from_dict, records))
+        if len(records) > MAX_RECORDS:
+            raise FormatError(f"{len(records)} records; the limit is {MAX_RECORDS}")
+        return join_records(map(TuningRecord.from_dict, records))
     except FormatError as error:
         raise FormatError(f"{subject}: {error}") from None
 
 
-def write_records(records: Sequence[TuningRecord]) -> dict[str, Any]:
-    """Return the map that files have. FormatError if there are too many records."""
-    _check_count(len(records))
-    return {"devmod_tuning": 1, "records": [record.to_dict() for record in records]}
+def write_records(records: Iterable[TuningRecord]) -> dict[str, Any]:
+    """Return the map that files have. FormatError if it cannot be read."""
+    result = {"devmod_tuning": 1, "records": [record.to_dict() for record in records]}
+    read_records(result, "the tuning records cannot be written")
+    return result
 
 
-def _check_count(count: int) -> None:
-    if count > MAX_RECORDS:
-        raise FormatError(f"expected at most {MAX_RECORDS} tuning records, got {count}")
+def _check_text(value: Any) -> str:
+    if type(value) is str and len(value) <= MAX_TEXT:
+        return value
+    raise FormatError(
+        f"a text of a tuning record is a str of at most {MAX_TEXT} characters, got {value!r:.80}"
+    )
 
 
-def _is_size(value: object) -> bool:
-    return type(value) is int and -(2**63) <= value < 2**64
+def _names(fields: dict[str, Any], key: str) -> tuple[str, ...]:
+    names = tuple(map(_check_text, read_list(fields.get(key, []), key)))
+    if len({*names}) < len(names) or len(names) > MAX_NAMES:
+        raise FormatError(f"expected at most {MAX_NAMES} different {key}, got {names!r:.80}")
+    return names
 
 
-def _is_value(value: object) -> bool:
-    """Return whether a file can have a value of a constant."""
-    if isinstance(value, float):
-        return isfinite(value)
-    if isinstance(value, str):
-        return len(value) <= MAX_TEXT
-    return isinstance(value, bool) or _is_size(value)
-
-
-def _is_time(seconds: Any) -> bool:
-    if seconds is None:
-        return True
-    return type(seconds) in (int, float) and 0 < seconds <= MAX_SECONDS
+def _check_time(case: Case, seconds: Any, lengths: tuple[int, int]) -> None:
+    sizes, values = case
+    for value in (*sizes, *values):
+        check_constant(value)
+    is_valid = (len(sizes), len(values)) == lengths and {*map(type, sizes)} <= {int}
+    if seconds is not None and is_valid:
+        is_valid = type(seconds) in (int, float) and 0 < seconds <= MAX_SECONDS
+    if not is_valid:
+        raise FormatError(
+            "expected an integer for each size, a value for each constant, and a time in seconds "
+            f"or None, got {sizes!r:.80}, {values!r:.80} and {seconds!r:.80}"
+        )

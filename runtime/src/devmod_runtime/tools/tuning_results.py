@@ -95,7 +95,7 @@ def _record_of(value: Any, like: TuningRecord | None, sizes: Mapping[str, int]) 
         before = measured.get(case)
         if before is None or (seconds is not None and seconds < before):
             measured[case] = seconds
-    return like.replace(measured=measured)
+    return TuningRecord.from_dict(like.replace(measured=measured).to_dict())
 
 
 def _sizes_of(
