@@ -303,33 +303,6 @@ def test_the_command_writes_the_times_into_the_file(
 
 
 @pytest.mark.usefixtures("in_process")
-def test_times_of_kernel_tuner_are_imported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    device = first_device("opencl")
-    monkeypatch.chdir(tmp_path)
-    devmod.save(tuned((1, 0), (2, 0)), "k.devmod")
-    result = {
-        "configuration": {"TILE": 2, "MODE": 0},
-        "invalidity": "correct",
-        "correctness": 1,
-        "measurements": [{"name": "time", "value": 0.5, "unit": "ms"}],
-    }
-    Path("t4.json").write_text(json.dumps({"schema_version": "1.0.0", "results": [result]}))
-    command = ["tune", "k.devmod", "scale", "--import", "t4.json"]
-    assert call(capsys, *command, "--size", "n=1e5", "--device", "opencl:0") == (
-        0,
-        "k.devmod: 1 times written\n",
-        "",
-    )
-    (record,) = devmod.load("k.devmod").tuning_records
-    assert record.measured == {((100_000,), (2, 0)): 0.5e-3}
-    assert record.device == device.name
-    assert call(capsys, *command)[2] == (
-        "devmod: error: 't4.json': the file lacks the size 'n' of its times: give --size n=NUMBER\n"
-    )
-
-
 def test_times_are_exported_imported_and_kept_by_the_user(
     capsys: pytest.CaptureFixture[str], file: Path
 ) -> None:
