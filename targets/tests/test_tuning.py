@@ -322,7 +322,7 @@ def test_a_mistake_is_an_error() -> None:
     with pytest.raises(devmod.CompileError) as caught:
         devmod.compile(CL, "opencl", defines={"TILE": 1}, block="BLOCK")
     assert str(caught.value) == (
-        "block= of 'scale' is an expression of constants, which only a tuned function has: pass tune= too"
+        "block= of 'scale' is an expression of constants, which only a tuned function has: pass tune= too, or numbers"
     )
 
 
