@@ -379,6 +379,7 @@ class _Plan:
         self.trees = trees
         self.rendered: dict[str, dict[str, Any]] = {}
         self._arrays = {each.buffer: each for each in (*recording.inputs, *recording.outputs)}
+        self._turns = {each.variable: each.name for each in recording.repeats}
         self._declared: dict[str, Any] = {"temporaries": [], "constants": [], "states": []}
         self._data: dict[str, Any] = {}
         #: The names in the model of constants, by their names in the program.
@@ -448,7 +449,7 @@ class _Plan:
         """Return the module of the program. `module` has its kernels. Tuned ones have their own
         grids and blocks.
         """
-        from devmod_models._tinygrad.record import effects
+        from devmod_models._tinygrad.record import arranged, effects
 
         written = set[Any]()
         steps = []
@@ -467,11 +468,25 @@ class _Plan:
         return make_program(
             self.name,
             module,
-            steps,
+            self._repeated(arranged(steps, self.recording.repeats)),
             {**self._interface(written), **self._declared},
             originals=self._originals,
             folded=self._folded(),
         )
+
+    def _repeated(self, steps: Sequence[Any]) -> list[Any]:
+        """Return the steps, with a `devmod.repeat` for each pair of a repeat and its steps."""
+        from devmod_models._tinygrad.record import expression
+
+        result: list[Any] = []
+        for each in steps:
+            if type(each) is tuple:
+                repeat, inner = each
+                count = expression(repeat.turns)
+                result.append(devmod.repeat(count, repeat.name, self._repeated(inner)))
+            else:
+                result.append(each)
+        return result
 
     def _arguments(self, call: Any, rendered: Mapping[str, Any], info: Any) -> dict[str, str]:
         """Return the arguments of a step by the names of the kernel's parameters."""
@@ -492,7 +507,9 @@ class _Plan:
             number = numbers.get(variable, variable)
             if variable in self.recording.variables:  # a number of the call
                 number = variable
-            arguments[parameter] = number or self._argument(buffers[slot], types[parameter])
+            if number is False:  # no variable
+                number = self._argument(buffers[slot], types[parameter])
+            arguments[parameter] = self._turns.get(number, number)
         return arguments
 
     def _interface(self, written: Set[Any]) -> dict[str, list[str]]:

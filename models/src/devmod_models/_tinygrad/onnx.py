@@ -53,7 +53,7 @@ from devmod_models._tinygrad.check import (
 )
 from devmod_models._tinygrad.half import Precision, halved
 from devmod_models._tinygrad.operators import OPERATORS
-from devmod_models._tinygrad.record import settings
+from devmod_models._tinygrad.record import buffer_of, depends, settings
 from devmod_models._tinygrad.renderers import Renderers
 from devmod_models.onnx import Constant, Model, Node, Range, read_model
 from devmod_readers.programs import read_program
@@ -130,6 +130,7 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         """Return the outputs by name. `judge` gets each node, and the values by name after it."""
         self.graph_values = {**self._kept, **inputs}
         self._buffers = {each.uop.base for each in inputs.values()}
+        self._buffers.update(map(buffer_of, inputs.values()))
         for node in self._nodes:
             # The runner stores an output without a name, and an input without one would get it.
             self.graph_values[""] = None
@@ -173,7 +174,7 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         return self._precision.restored(name, value)
 
     def _depends(self, tensor: Tensor) -> bool:
-        return not self._buffers.isdisjoint(tensor.uop.toposort())
+        return depends(tensor, self._buffers)
 
     def _get_python_const(self, name: str, op: str, idx: int) -> Any:
         value = self.graph_values[name]

@@ -11,7 +11,7 @@ from tinygrad import Tensor, dtypes
 from tinygrad.nn.onnx import Domain, OnnxDataType, OpSetId, onnx_ops, required_input_python_consts
 
 from devmod.errors import CompileError
-from devmod_models._tinygrad import more_operators
+from devmod_models._tinygrad import more_operators, recurrent
 from devmod_models._tinygrad.attention import attention
 from devmod_models.onnx import TYPES
 
@@ -129,6 +129,7 @@ OPERATORS: dict[str, Any] = {
     },
     "Cast": _cast,
     "ConvInteger": _conv_integer,
+    **recurrent.OPERATORS,
     "DynamicQuantizeLinear": _dynamic_quantize_linear,
     "LpNormalization": _lp_normalization,
     "Mod": _mod,

@@ -10,13 +10,14 @@ from keyword import iskeyword
 from threading import RLock
 from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from tinygrad import Tensor, dtypes
 from tinygrad.device import Buffer
 from tinygrad.engine import realize
 from tinygrad.helpers import Context
 from tinygrad.runtime.support import compiler_cpu
-from tinygrad.uop.ops import Ops, UOp
+from tinygrad.uop.ops import Ops, UOp, sym_infer
 
 from devmod.backend import LAUNCH_KEYWORDS
 from devmod.errors import ArgumentError, CompileError, list_names
@@ -166,6 +167,8 @@ class Recording(NamedTuple):
         The names in use.
     fixed
         The buffers whose values other constants were computed from.
+    repeats
+        The calls that run several times.
     """
 
     calls: list[UOp]
@@ -176,6 +179,195 @@ class Recording(NamedTuple):
     variables: dict[str, UOp]
     names: Names
     fixed: set[UOp]
+    repeats: list[Repeat]
+
+
+class Repeat(NamedTuple):
+    """Calls that run several times, in turns.
+
+    Attributes
+    ----------
+    first, end
+        The number of the first call, and that of the call behind the last one.
+    turns
+        The number of turns: an int, or a symbolic length.
+    variable, name
+        The name of the variable that is the number of the turn, and that of the program.
+    """
+
+    first: int
+    end: int
+    turns: Any
+    variable: str
+    name: str
+
+
+def arranged(items: Sequence[Any], repeats: Sequence[Repeat]) -> list[Any]:
+    """Return the items of calls, and for each repeat the pair of it and its items in their
+    place. A repeat within another one is behind it.
+    """
+    following = list(repeats)
+
+    def within(number: int, end: int) -> list[Any]:
+        result: list[Any] = []
+        while number < end:
+            if following and following[0].first == number:
+                repeat = following.pop(0)
+                result.append((repeat, within(number, repeat.end)))
+                number = repeat.end
+            else:
+                result.append(items[number])
+                number += 1
+        return result
+
+    return within(0, len(items))
+
+
+#: The buffers on whose values that of a buffer depends which a `Tape` has computed: a realized
+#: tensor has no trace of them.
+_origins: WeakKeyDictionary[UOp, set[UOp]] = WeakKeyDictionary()
+
+
+def depends(tensor: Tensor, buffers: set[UOp]) -> bool:
+    """Return whether a tensor is computed from some buffers."""
+    nodes = tensor.uop.toposort()
+    if not buffers.isdisjoint(nodes):
+        return True
+    return any(not buffers.isdisjoint(_origins.get(each, ())) for each in nodes)
+
+
+class Tape:
+    """The calls that realizing tensors makes. They do not run.
+
+    Attributes
+    ----------
+    calls
+        The calls. One has the numbers of its bound variables among its sources.
+    repeats
+        Those that run several times, by their first call.
+    """
+
+    def __init__(self) -> None:
+        self.calls: list[UOp] = []
+        self.repeats: list[Repeat] = []
+        self._turns: list[str] = []
+        self._values: dict[str, int] = {}
+
+    @contextmanager
+    def capturing(self) -> Iterator[None]:
+        """Add the calls of the block. Arrays have no offsets there."""
+        view = UOp.contiguous_view
+        UOp.contiguous_view = lambda _: None
+        realize.capturing.append(self)
+        try:
+            yield
+        finally:
+            realize.capturing.clear()
+            UOp.contiguous_view = view
+
+    def add_linear(self, linear: UOp, values: dict[str, int]) -> None:
+        """Add calls: tinygrad calls this. `values` has the numbers of variables."""
+        self._values |= values
+        for call in linear.src:
+            numbers = []
+            for variable in call.src[0].variables():
+                name = variable.expr
+                if name in values and name not in self._turns:
+                    own = UOp.variable(name, variable.vmin, variable.vmax)
+                    numbers.append(own.bind(values[name]))
+            self.calls.append(call.replace(src=(*call.src, *numbers)))
+
+    @contextmanager
+    def repeat(self, turns: Any, most: int) -> Iterator[UOp | int]:
+        """Yield the number of the turn, a variable, or 0 of one turn. The calls of the block run in
+        each turn.
+
+        Parameters
+        ----------
+        turns
+            Their number: an int, or a symbolic length.
+        most
+            The largest number of them.
+        """
+        if most == 1:
+            yield 0
+            return
+        name = f"turn_{len(self.repeats)}"
+        place = len(self.repeats)
+        first = len(self.calls)
+        self.repeats.append(Repeat(first, first, turns, name, name))
+        self._turns.append(name)
+        try:
+            yield UOp.variable(name, 0, most - 1).bind(0)
+        finally:
+            self._turns.pop()
+        self.repeats[place] = Repeat(first, len(self.calls), turns, name, name)
+
+    def play(self) -> None:
+        """Run the calls."""
+        _run(_compiled(arranged(self.calls, self.repeats)), self._values)
+
+    def link(self) -> None:
+        """Record on which buffers the values of those depend that the calls write."""
+        # What a later turn reads is written behind it.
+        for call in (*self.calls, *self.calls):
+            written, used = effects(call)
+            found = set(used)
+            for each in used:
+                found |= _origins.get(each, set())
+            for each in written:
+                _origins[each] = found
+
+
+def _compiled(items: Sequence[Any]) -> list[Any]:
+    """Return what `_run` runs for calls and pairs of a repeat and its calls."""
+    result: list[Any] = []
+    calls: list[UOp] = []
+
+    def end() -> None:
+        if calls:
+            result.append(
+                realize.link_linear(realize.compile_linear(UOp(Ops.LINEAR, src=tuple(calls))))
+            )
+            calls.clear()
+
+    for each in items:
+        if isinstance(each, tuple):
+            end()
+            repeat, inner = each
+            result.append((repeat, _compiled(inner)))
+        else:
+            calls.append(each)
+    end()
+    return result
+
+
+def _run(compiled: Sequence[Any], values: dict[str, int]) -> None:
+    """Run what `_compiled` has returned, with the numbers of variables."""
+    for each in compiled:
+        if isinstance(each, tuple):
+            repeat, inner = each
+            for turn in range(int(sym_infer(repeat.turns, values))):
+                _run(inner, {**values, repeat.variable: turn})
+        else:
+            realize.run_linear(each, values, jit=True)
+
+
+@contextmanager
+def recording() -> Iterator[Tape]:
+    """Yield the tape that gets the calls of the block: the current one, or a new one, which runs at
+    the end of the block.
+    """
+    if realize.capturing:
+        tape = realize.capturing[0]
+        yield tape
+        tape.link()
+        return
+    tape = Tape()
+    with tape.capturing():
+        yield tape
+    tape.link()
+    tape.play()
 
     @property
     def most_buffers(self) -> int:
@@ -296,25 +488,33 @@ def record(
     if before:
         Tensor.realize(*before.values())
 
-    calls: list[UOp] = []
-    with _capturing(calls):
+    tape = Tape()
+    with tape.capturing():
         results = _results(fn(*fresh.values()), outputs)
         flat = {name: each.reshape(each.numel()).clone() for name, each in results.items()}
         held = {**constants, **_held_tensors(fn)}
         assigned = [each for each in held.values() if each.uop.base.op is Ops.AFTER]
         Tensor.realize(*flat.values(), *assigned)
+    calls = tape.calls
     _check_random(calls)
 
     names.exact.update(results, held)
     made = [_array(flat[name], names.take(name), each.shape) for name, each in results.items()]
     given = {each.buffer for each in own}
     named = _held_arrays(held, given, names)
-    once, kept, states = _split(calls, given, {each.buffer for each in made}, named)
+    once, kept, states, places = _split(calls, given, {each.buffer for each in made}, named)
     realize.run_linear(UOp(Ops.LINEAR, src=tuple(once)))
     fixed: set[UOp] = set()
     for call in once:
         fixed |= effects(call)[1]
-    return Recording(kept, own, made, named, states, variables, names, fixed)
+    repeats = []
+    for each in tape.repeats:
+        first = places[each.first]
+        end = places[each.end]
+        if end > first:
+            name = names.take(each.name)
+            repeats.append(each._replace(first=first, end=end, name=name))
+    return Recording(kept, own, made, named, states, variables, names, fixed, repeats)
 
 
 def _bound_variables(inputs: Mapping[str, Any]) -> dict[str, UOp]:
@@ -329,19 +529,6 @@ def _bound_variables(inputs: Mapping[str, Any]) -> dict[str, UOp]:
                 for variable in side.variables():
                     result[variable.expr] = variable
     return result
-
-
-@contextmanager
-def _capturing(calls: list[UOp]) -> Iterator[None]:
-    """Add the calls of the block to a list. They do not run, and arrays have no offsets."""
-    view = UOp.contiguous_view
-    UOp.contiguous_view = lambda _: None
-    realize.capturing.append(SimpleNamespace(add_linear=lambda linear, _: calls.extend(linear.src)))
-    try:
-        yield
-    finally:
-        realize.capturing.clear()
-        UOp.contiguous_view = view
 
 
 def _check_random(calls: Sequence[UOp]) -> None:
@@ -380,8 +567,9 @@ def _held_arrays(
 
 def _split(
     calls: Sequence[UOp], inputs: set[UOp], outputs: set[UOp], held: Mapping[UOp, Array]
-) -> tuple[list[UOp], list[UOp], set[UOp]]:
-    """Return the calls that depend on constants alone, the others, and the buffers that are state.
+) -> tuple[list[UOp], list[UOp], set[UOp], list[int]]:
+    """Return the calls that depend on constants alone, the others, the buffers that are state, and
+    for each call the number of the others before it.
 
     A buffer that the function has made and still holds at its end, such as a cache that its first
     call makes, is state. The calls that fill it before any other uses it are constant.
@@ -394,14 +582,17 @@ def _split(
     kept: list[UOp] = []
     begun: set[UOp] = set()
     filled: set[UOp] = set()
+    places: list[int] = []
     for call, written, used in everything:
+        places.append(len(kept))
         if call.src[0].variables() or not used.isdisjoint((dynamic - late) | begun):
             kept.append(call)
             begun |= used & late
         else:
             once.append(call)
             filled |= written
-    return once, kept, {each for each in own if each.is_realized or each in filled}
+    places.append(len(kept))
+    return once, kept, {each for each in own if each.is_realized or each in filled}, places
 
 
 def _dynamic(calls: Sequence[tuple[UOp, set[UOp], set[UOp]]], arrays: set[UOp]) -> set[UOp]:

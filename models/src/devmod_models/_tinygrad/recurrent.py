@@ -1,0 +1,454 @@
+"""Operators of ONNX that run a cell for each position of a sequence: LSTM, GRU, RNN and
+DynamicQuantizeLSTM.
+
+The cell is recorded once, as a repeat. Its state is in the array of the results, which has one
+position more: each turn reads a position and writes the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tinygrad import Tensor, UOp, dtypes
+
+from devmod.errors import CompileError
+from devmod_models._tinygrad.record import recording
+
+__all__ = ["OPERATORS"]
+
+#: A function of a tensor, its alpha and its beta.
+_Function = Callable[[Tensor, float, float], Tensor]
+#: ONNX's activations, each with its default alpha and beta.
+_ACTIVATIONS: dict[str, tuple[_Function, float, float]] = {
+    "affine": (lambda x, alpha, beta: x * alpha + beta, 1.0, 0.0),
+    "elu": (lambda x, alpha, beta: (x < 0).where((x.exp() - 1) * alpha, x), 1.0, 0.0),
+    "hardsigmoid": (lambda x, alpha, beta: (x * alpha + beta).clamp(0, 1), 0.2, 0.5),
+    "leakyrelu": (lambda x, alpha, beta: (x < 0).where(x * alpha, x), 0.01, 0.0),
+    "relu": (lambda x, alpha, beta: x.relu(), 0.0, 0.0),
+    "scaledtanh": (lambda x, alpha, beta: (x * beta).tanh() * alpha, 1.0, 1.0),
+    "sigmoid": (lambda x, alpha, beta: x.sigmoid(), 0.0, 0.0),
+    "softplus": (lambda x, alpha, beta: x.softplus(), 0.0, 0.0),
+    "softsign": (lambda x, alpha, beta: x / (x.abs() + 1), 0.0, 0.0),
+    "tanh": (lambda x, alpha, beta: x.tanh(), 0.0, 0.0),
+    "thresholdedrelu": (lambda x, alpha, beta: (x > alpha).where(x, 0), 1.0, 0.0),
+}
+_DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+
+
+_WITH_ALPHA = ("affine", "elu", "hardsigmoid", "leakyrelu", "scaledtanh", "thresholdedrelu")
+_WITH_BETA = ("affine", "hardsigmoid", "scaledtanh")
+#: Multiplies rows by the weights of a direction.
+_Product = Callable[[Tensor], Tensor]
+#: Returns the new value where a sequence has the position, and else the old one.
+_Keep = Callable[[Tensor, Tensor], Tensor]
+
+
+class _Layer:
+    """A node.
+
+    Parameters
+    ----------
+    x
+        The sequences: positions, batch, features; with `layout` 1, batch first.
+    lengths
+        The length of each sequence; None: all positions.
+    functions
+        The default activations of one direction.
+    options
+        The attributes.
+
+    Attributes
+    ----------
+    x
+        The sequences, positions first.
+    reversed
+        For each direction whether it begins at the end.
+    functions
+        The activations of each direction.
+    """
+
+    def __init__(
+        self,
+        x: Tensor,
+        lengths: Tensor | None,
+        functions: Sequence[str],
+        options: dict[str, Any],
+    ) -> None:
+        self.layout = options.get("layout", 0)
+        if self.layout:
+            x = x.transpose(0, 1)
+        self.x = x
+        direction = options.get("direction", "forward")
+        if direction not in _DIRECTIONS:
+            raise CompileError(f"the direction {direction!r} is unknown")
+        self.reversed = _DIRECTIONS[direction]
+        self.size = int(options["hidden_size"])
+        self.has_one_gate = bool(options.get("input_forget", 0))
+        self.clip = float(options.get("clip", 0.0))
+        self.functions = _functions(options, functions, len(self.reversed))
+        self.length = x.shape[0]
+        self._most = self.length
+        if isinstance(self.length, UOp):
+            self._most = int(self.length.vmax)
+        self._lengths = lengths
+
+    def clipped(self, x: Tensor) -> Tensor:
+        """Return what an activation gets."""
+        if not self.clip:
+            return x
+        return x.clamp(-self.clip, self.clip)
+
+    def first(self, initial: Tensor | None, number: int) -> Tensor:
+        """Return the first state of a direction."""
+        if initial is None:
+            return Tensor.zeros(self.x.shape[1], self.size, dtype=self.x.dtype)
+        if self.layout:
+            initial = initial.transpose(0, 1)
+        return initial[number]
+
+    def run(
+        self,
+        number: int,
+        inputs: Tensor,
+        first: Tensor,
+        cell: Callable[[Tensor, Tensor, _Keep], Tensor],
+    ) -> tuple[Tensor, Tensor]:
+        """Run the cell of a direction, and return its states behind all positions, and the last
+        one.
+
+        Parameters
+        ----------
+        number
+            The direction.
+        inputs
+            What the cell gets of each position.
+        first
+            The first state.
+        cell
+            Returns the next state for the inputs of a position and the state.
+        """
+        is_reversed = self.reversed[number]
+        length = self.length
+        batch, size = first.shape
+        states = buffer(self._most + 1, batch, size, dtype=first.dtype)
+        positions = Tensor.arange(self._most).reshape(-1, 1).contiguous()
+        with recording() as tape:
+            Tensor.realize(inputs := inputs.contiguous(), positions)
+            start = length if is_reversed else 0
+            write(states, start, first)
+            with tape.repeat(length, self._most) as turn:
+                place = turn
+                before = turn
+                after = turn + 1
+                if is_reversed:
+                    before = length - turn
+                    place = before - 1
+                    after = place
+
+                def keep(new: Tensor, old: Tensor) -> Tensor:
+                    if self._lengths is None:
+                        return new
+                    return (at(positions, place) < self._lengths.reshape(-1, 1)).where(new, old)
+
+                state = at(states, before)
+                write(states, after, cell(at(inputs, place), state, keep))
+
+        if is_reversed:
+            return self._masked(states.shrink(((0, length), None, None))), at(states, 0)
+        result = states.shrink(((1, length + 1), None, None))
+        return self._masked(result), at(states, length)
+
+    def _masked(self, states: Tensor) -> Tensor:
+        """Return zeros behind the end of each sequence."""
+        if self._lengths is None:
+            return states
+        positions = Tensor.arange(self._most).shrink(((0, self.length),)).reshape(-1, 1, 1)
+        return (positions < self._lengths.reshape(1, -1, 1)).where(states, 0)
+
+    def results(self, *parts: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """Return the results of the node: the states of its directions behind all positions, and
+        the last ones.
+        """
+        first, *last = parts
+        y = Tensor.stack(*first, dim=1)
+        ends = [Tensor.stack(*each) for each in last]
+        if self.layout:
+            y = y.permute(2, 0, 1, 3)
+            ends = [each.transpose(0, 1) for each in ends]
+        return (y, *ends)
+
+
+def _functions(
+    options: dict[str, Any], defaults: Sequence[str], directions: int
+) -> list[list[Callable[[Tensor], Tensor]]]:
+    """Return the activations of each direction."""
+    names = [*defaults] * directions
+    if options.get("activations"):
+        names = [each.lower() for each in options["activations"]]
+    if len(names) != len(defaults) * directions:
+        raise CompileError(
+            f"it has {len(names)} activations; expected {len(defaults) * directions}"
+        )
+    alphas = list(options.get("activation_alpha", ()))
+    betas = list(options.get("activation_beta", ()))
+    functions = []
+    for name in names:
+        if name not in _ACTIVATIONS:
+            raise CompileError(f"the activation {name!r} is unknown")
+        function, alpha, beta = _ACTIVATIONS[name]
+        # Each number of a list is that of the next function that has one.
+        if name in _WITH_ALPHA and alphas:
+            alpha = alphas.pop(0)
+        if name in _WITH_BETA and betas:
+            beta = betas.pop(0)
+        functions.append(_with_numbers(function, alpha, beta))
+    count = len(defaults)
+    return [functions[number * count :][:count] for number in range(directions)]
+
+
+def _with_numbers(function: _Function, alpha: float, beta: float) -> Callable[[Tensor], Tensor]:
+    return lambda x: function(x, alpha, beta)
+
+
+def buffer(*shape: int, dtype: Any) -> Tensor:
+    """Return a tensor whose elements have memory and no value yet."""
+    size = 1
+    for side in shape:
+        size *= side
+    return Tensor(UOp.new_buffer("CPU", size, dtype)).reshape(shape)
+
+
+def at(tensor: Tensor, place: Any) -> Tensor:
+    """Return the part of a tensor at a position of its first dimension."""
+    inner: list[Any] = [None] * (len(tensor.shape) - 1)
+    return tensor.shrink(((place, place + 1), *inner)).reshape(tensor.shape[1:])
+
+
+def write(tensor: Tensor, place: Any, value: Tensor) -> None:
+    """Write the part of a tensor at a position of its first dimension."""
+    inner: list[Any] = [None] * (len(tensor.shape) - 1)
+    target = tensor.shrink(((place, place + 1), *inner))
+    target.assign(value.reshape(1, *value.shape).cast(tensor.dtype))
+    tensor.realize()
+
+
+def _halves(bias: Tensor | None, number: int, count: int) -> tuple[Any, Any]:
+    """Return the biases of the inputs and of the states; zeros without one."""
+    if bias is None:
+        return 0, 0
+    return bias[number, :count], bias[number, count:]
+
+
+def _product(weights: Tensor) -> _Product:
+    return lambda rows: rows @ weights.transpose(0, 1)
+
+
+def _lstm(
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None = None,
+    sequence_lens: Tensor | None = None,
+    initial_h: Tensor | None = None,
+    initial_c: Tensor | None = None,
+    p: Tensor | None = None,
+    **options: Any,
+) -> tuple[Tensor, ...]:
+    options.setdefault("hidden_size", r.shape[2])
+    directions = range(w.shape[0])
+    products = [(_product(w[number]), _product(r[number])) for number in directions]
+    return _lstm_of(x, products, b, sequence_lens, initial_h, initial_c, p, options)
+
+
+def _lstm_of(
+    x: Tensor,
+    products: Sequence[tuple[_Product, _Product]],
+    bias: Tensor | None,
+    lengths: Tensor | None,
+    initial_h: Tensor | None,
+    initial_c: Tensor | None,
+    peepholes: Tensor | None,
+    options: dict[str, Any],
+) -> tuple[Tensor, ...]:
+    """Return the results of an LSTM, with the products of each direction by the weights of the
+    inputs and of the states.
+    """
+    layer = _Layer(x, lengths, ("sigmoid", "tanh", "tanh"), options)
+    size = layer.size
+    results: list[tuple[Tensor, Tensor, Tensor]] = []
+    for number, (of_inputs, of_states) in enumerate(products):
+        own, other = _halves(bias, number, 4 * size)
+        first_c = layer.first(initial_c, number)
+        c = buffer(*first_c.shape, dtype=first_c.dtype)
+        cell = _LstmCell(layer, number, of_states, peepholes, c)
+        with recording():
+            c.assign(first_c).realize()
+            y, last = layer.run(
+                number, of_inputs(layer.x) + own + other, layer.first(initial_h, number), cell
+            )
+        results.append((y, last, c))
+    return layer.results(*zip(*results, strict=True))
+
+
+class _LstmCell:
+    """The cell of a direction of an LSTM, which has its cell state in `c`."""
+
+    def __init__(
+        self,
+        layer: _Layer,
+        number: int,
+        of_states: _Product,
+        peepholes: Tensor | None,
+        c: Tensor,
+    ) -> None:
+        self._layer = layer
+        self._functions = layer.functions[number]
+        self._of_states = of_states
+        self._peepholes: list[Any] = [0, 0, 0]
+        if peepholes is not None:
+            self._peepholes = [*peepholes[number].reshape(3, layer.size)]
+        self._has_one_gate = layer.has_one_gate
+        self._c = c
+
+    def __call__(self, x: Tensor, h: Tensor, keep: _Keep) -> Tensor:
+        f, g, last = self._functions
+        clipped = self._layer.clipped
+        gates = (x + self._of_states(h)).contiguous().realize()
+        input_, output, forget, new = gates.chunk(4, dim=-1)
+        for_input, for_output, for_forget = self._peepholes
+        before = self._c
+        i = f(clipped(input_ + before * for_input))
+        if self._has_one_gate:
+            kept = 1 - i
+        else:
+            kept = f(clipped(forget + before * for_forget))
+        self._c.assign(keep(kept * before + i * g(clipped(new)), before)).realize()
+        o = f(clipped(output + self._c * for_output))
+        return keep(o * last(self._c), h)
+
+
+def _gru(
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None = None,
+    sequence_lens: Tensor | None = None,
+    initial_h: Tensor | None = None,
+    *,
+    linear_before_reset: int = 0,
+    **options: Any,
+) -> tuple[Tensor, ...]:
+    options.setdefault("hidden_size", r.shape[2])
+    layer = _Layer(x, sequence_lens, ("sigmoid", "tanh"), options)
+    size = layer.size
+    results: list[tuple[Tensor, Tensor]] = []
+    for number in range(w.shape[0]):
+        own, other = _halves(b, number, 3 * size)
+        weights = r[number].transpose(0, 1)
+        f, g = layer.functions[number]
+
+        def cell(
+            x: Tensor,
+            h: Tensor,
+            keep: _Keep,
+            weights: Any = weights,
+            other: Any = other,
+            f: Any = f,
+            g: Any = g,
+        ) -> Tensor:
+            if linear_before_reset:
+                sums = (h @ weights + other).contiguous().realize()
+                gates = f(layer.clipped(x[:, : 2 * size] + sums[:, : 2 * size]))
+                z, reset = gates.chunk(2, dim=-1)
+                new = x[:, 2 * size :] + reset * sums[:, 2 * size :]
+            else:
+                both = x[:, : 2 * size] + h @ weights[:, : 2 * size]
+                gates = f(layer.clipped(both)).contiguous().realize()
+                z, reset = gates.chunk(2, dim=-1)
+                new = x[:, 2 * size :] + (reset * h) @ weights[:, 2 * size :]
+            return keep((1 - z) * g(layer.clipped(new)) + z * h, h)
+
+        inputs = layer.x @ w[number].transpose(0, 1) + own
+        if not linear_before_reset:
+            inputs = inputs + other
+        results.append(layer.run(number, inputs, layer.first(initial_h, number), cell))
+    return layer.results(*zip(*results, strict=True))
+
+
+def _rnn(
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None = None,
+    sequence_lens: Tensor | None = None,
+    initial_h: Tensor | None = None,
+    **options: Any,
+) -> tuple[Tensor, ...]:
+    options.setdefault("hidden_size", r.shape[2])
+    layer = _Layer(x, sequence_lens, ("tanh",), options)
+    results: list[tuple[Tensor, Tensor]] = []
+    for number in range(w.shape[0]):
+        own, other = _halves(b, number, layer.size)
+        weights = r[number].transpose(0, 1)
+        (f,) = layer.functions[number]
+
+        def cell(x: Tensor, h: Tensor, keep: _Keep, weights: Any = weights, f: Any = f) -> Tensor:
+            return keep(f(layer.clipped(x + h @ weights)), h)
+
+        inputs = layer.x @ w[number].transpose(0, 1) + own + other
+        results.append(layer.run(number, inputs, layer.first(initial_h, number), cell))
+    return layer.results(*zip(*results, strict=True))
+
+
+def _quantized_product(weights: Tensor, scale: Tensor, zero: Tensor) -> _Product:
+    """Return the product by quantized weights of rows, which are quantized together by their least
+    and their largest number.
+    """
+    columns = weights.cast(dtypes.float32) - zero.cast(dtypes.float32)
+
+    def product(rows: Tensor) -> Tensor:
+        least = rows.min().minimum(0)
+        step = (rows.max().maximum(0) - least) / 255
+        step = (step == 0).where(1, step)
+        shift = (-least / step).round().clamp(0, 255)
+        numbers = ((rows / step).round() + shift).clamp(0, 255) - shift
+        return (numbers @ columns) * (step * scale)
+
+    return product
+
+
+def _dynamic_quantize_lstm(
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None,
+    sequence_lens: Tensor | None,
+    initial_h: Tensor | None,
+    initial_c: Tensor | None,
+    p: Tensor | None,
+    w_scale: Tensor,
+    w_zero: Tensor,
+    r_scale: Tensor,
+    r_zero: Tensor,
+    **options: Any,
+) -> tuple[Tensor, ...]:
+    """Microsoft's. Its weights are transposed, and have a scale for all or for each column."""
+    options.setdefault("hidden_size", r.shape[1])
+    products = []
+    for number in range(w.shape[0]):
+        products.append(
+            (
+                _quantized_product(w[number], w_scale[number], w_zero[number]),
+                _quantized_product(r[number], r_scale[number], r_zero[number]),
+            )
+        )
+    return _lstm_of(x, products, b, sequence_lens, initial_h, initial_c, p, options)
+
+
+OPERATORS: dict[str, Any] = {
+    "DynamicQuantizeLSTM": _dynamic_quantize_lstm,
+    "GRU": _gru,
+    "LSTM": _lstm,
+    "RNN": _rnn,
+}
