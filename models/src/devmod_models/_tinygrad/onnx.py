@@ -53,7 +53,7 @@ from devmod_models._tinygrad.check import (
 )
 from devmod_models._tinygrad.half import Precision, halved
 from devmod_models._tinygrad.operators import OPERATORS
-from devmod_models._tinygrad.record import buffer_of, depends, settings
+from devmod_models._tinygrad.record import buffer_of, depends, settings, unread
 from devmod_models._tinygrad.renderers import Renderers
 from devmod_models.onnx import Constant, Model, Node, Range, read_model
 from devmod_readers.programs import read_program
@@ -236,7 +236,8 @@ class Runner(OnnxRunner):  # type: ignore[misc]
 
         Tensor._buffer = checked
         try:
-            result = self.run(inputs)
+            with unread(set(map(buffer_of, inputs.values()))):
+                result = self.run(inputs)
         finally:
             Tensor._buffer = read
         for node in self._nodes:

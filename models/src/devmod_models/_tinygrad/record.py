@@ -181,6 +181,62 @@ class Recording(NamedTuple):
     fixed: set[UOp]
     repeats: list[Repeat]
 
+    @property
+    def most_buffers(self) -> int:
+        """The most buffers of a kernel."""
+        return max((len(realize.get_call_arg_uops(each)) for each in self.calls), default=0)
+
+    def _last_uses(self) -> dict[int, list[UOp]]:
+        """Return the temporaries that no later call uses, by the numbers of calls."""
+        kept = {each.buffer for each in (*self.inputs, *self.outputs)}
+        last: dict[UOp, int] = {}
+        for number, call in enumerate(self.calls):
+            used = set(realize.get_call_arg_uops(call))
+            last.update(dict.fromkeys(used - kept, number))
+        result: dict[int, list[UOp]] = {}
+        for buffer, number in last.items():
+            if not buffer.is_realized:
+                result.setdefault(number, []).append(buffer)
+        return result
+
+    def _groups(self) -> Iterator[tuple[range, list[Any]]]:
+        """Yield the numbers of a call, or of those of a repeat, with what `_compiled` takes."""
+        # One that is around others is before them.
+        ends = {each.first: each.end for each in reversed(self.repeats)}
+        number = 0
+        while number < len(self.calls):
+            end = ends.get(number, number + 1)
+            inner = []
+            for each in self.repeats:
+                if number <= each.first < end:
+                    inner.append(each._replace(first=each.first - number, end=each.end - number))
+            yield range(number, end), arranged(self.calls[number:end], inner)
+            number = end
+
+    def evaluate(self, inputs: Sequence[Any]) -> list[Tensor]:
+        """Run the kernels on tinygrad's CPU device, and return the outputs. Temporaries are freed
+        after their last use. Lengths are fixed, and there is no state.
+
+        The kernels are not optimized: to compile them takes longer than to run them once.
+
+        Parameters
+        ----------
+        inputs
+            The elements of each input, as an object with a buffer.
+        """
+        for array, elements in zip(self.inputs, inputs, strict=True):
+            target = array.buffer.buffer.ensure_allocated()
+            data = memoryview(bytearray(elements.tobytes()))
+            target.copy_from(Buffer("PYTHON", target.size, target.dtype, opaque=data))
+        last = self._last_uses()
+        with settings(NOOPT=1):
+            for numbers, calls in self._groups():
+                _run(_compiled(calls), {})
+                for number in numbers:
+                    for each in last.get(number, []):
+                        each.buffer.deallocate()
+        return [Tensor(each.buffer).reshape(each.shape) for each in self.outputs]
+
 
 class Repeat(NamedTuple):
     """Calls that run several times, in turns.
@@ -307,6 +363,14 @@ class Tape:
         """Run the calls."""
         _run(_compiled(arranged(self.calls, self.repeats)), self._values)
 
+    def uses(self, buffers: set[UOp]) -> bool:
+        """Return whether a call depends on some buffers."""
+        for call in self.calls:
+            for each in effects(call)[1]:
+                if each in buffers or not buffers.isdisjoint(_origins.get(each, ())):
+                    return True
+        return False
+
     def link(self) -> None:
         """Record on which buffers the values of those depend that the calls write."""
         # What a later turn reads is written behind it.
@@ -353,6 +417,20 @@ def _run(compiled: Sequence[Any], values: dict[str, int]) -> None:
             realize.run_linear(each, values, jit=True)
 
 
+#: The buffers on which values depend that nobody reads, for each trace that goes on.
+_unread: list[set[UOp]] = []
+
+
+@contextmanager
+def unread(buffers: set[UOp]) -> Iterator[None]:
+    """Run no tape whose results depend on some buffers."""
+    _unread.append(buffers)
+    try:
+        yield
+    finally:
+        _unread.pop()
+
+
 @contextmanager
 def recording() -> Iterator[Tape]:
     """Yield the tape that gets the calls of the block: the current one, or a new one, which runs at
@@ -367,48 +445,8 @@ def recording() -> Iterator[Tape]:
     with tape.capturing():
         yield tape
     tape.link()
-    tape.play()
-
-    @property
-    def most_buffers(self) -> int:
-        """The most buffers of a kernel."""
-        return max((len(realize.get_call_arg_uops(each)) for each in self.calls), default=0)
-
-    def _last_uses(self) -> dict[UOp, list[UOp]]:
-        """Return the temporaries that no later call uses, by calls."""
-        kept = {each.buffer for each in (*self.inputs, *self.outputs)}
-        last: dict[UOp, UOp] = {}
-        for call in self.calls:
-            used = set(realize.get_call_arg_uops(call))
-            last.update(dict.fromkeys(used - kept, call))
-        result: dict[UOp, list[UOp]] = {}
-        for buffer, call in last.items():
-            if not buffer.is_realized:
-                result.setdefault(call, []).append(buffer)
-        return result
-
-    def evaluate(self, inputs: Sequence[Any]) -> list[Tensor]:
-        """Run the kernels on tinygrad's CPU device, and return the outputs. Temporaries are freed
-        after their last use. Lengths are fixed, and there is no state.
-
-        The kernels are not optimized: to compile them takes longer than to run them once.
-
-        Parameters
-        ----------
-        inputs
-            The elements of each input, as an object with a buffer.
-        """
-        for array, elements in zip(self.inputs, inputs, strict=True):
-            target = array.buffer.buffer.ensure_allocated()
-            data = memoryview(bytearray(elements.tobytes()))
-            target.copy_from(Buffer("PYTHON", target.size, target.dtype, opaque=data))
-        last = self._last_uses()
-        with settings(NOOPT=1):
-            for call in self.calls:
-                realize.run_linear(UOp(Ops.LINEAR, src=(call,)))
-                for each in last.pop(call, []):
-                    each.buffer.deallocate()
-        return [Tensor(each.buffer).reshape(each.shape) for each in self.outputs]
+    if not _unread or not tape.uses(_unread[-1]):
+        tape.play()
 
 
 class Names(set[str]):
