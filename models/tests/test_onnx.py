@@ -281,23 +281,39 @@ def test_constants_take_no_more_than_their_file_has(tmp_path: Path) -> None:
         read(tmp_path, model_of(constants=tensors))
 
 
-BRANCH = onnx.helper.make_graph([node("Relu", ["x"], ["z"])], "t", [], [])
+RESULT = [onnx.helper.make_tensor_value_info("z", FLOAT, None)]
+BRANCH = onnx.helper.make_graph([node("Relu", ["x"], ["z"])], "t", [], RESULT)
+
+
+def deep(depth: int) -> Any:
+    """A branch with branches in it."""
+    branch = BRANCH
+    for _ in range(depth):
+        inner = node("If", ["x"], ["y"], then_branch=branch, else_branch=BRANCH)
+        result = [onnx.helper.make_tensor_value_info("y", FLOAT, None)]
+        branch = onnx.helper.make_graph([inner], "t", [], result)
+    return branch
+
+
+def test_the_values_of_graphs_in_nodes_have_names_of_their_own(tmp_path: Path) -> None:
+    model = model_of(node("If", ["x"], ["y"], then_branch=BRANCH, else_branch=BRANCH))
+    (found,) = read(tmp_path, model).nodes
+    then, other = found.attributes["then_branch"], found.attributes["else_branch"]
+    assert {then.outputs, other.outputs} == {("z",), ("z_2",)}
+    assert [each.outputs for each in other.nodes] == [other.outputs]
+    assert found.uses == {"x", "z", "z_2"}
 
 
 @pytest.mark.parametrize(
     ("model", "error"),
     [
         (
-            model_of(node("If", ["x"], ["y"], then_branch=BRANCH)),
-            "If (output 'y'): the attribute 'then_branch' is control flow",
+            model_of(node("Relu", ["x"], ["y"], body=BRANCH)),
+            "Relu (output 'y'): the attribute 'body' is control flow",
         ),
         (
-            model_of(node("Loop", ["x"], ["y"], body=BRANCH)),
-            "Loop (output 'y'): the attribute 'body' is control flow",
-        ),
-        (
-            model_of(node("Scan", ["x"], ["y"], body=BRANCH)),
-            "Scan (output 'y'): the attribute 'body' is control flow",
+            model_of(node("If", ["x"], ["y"], then_branch=deep(8), else_branch=BRANCH)),
+            "If (output 'y'): graphs are nested more than 8 deep",
         ),
         (
             model_of(node("SplitToSequence", ["x"], ["y"])),
@@ -339,6 +355,18 @@ def test_what_no_program_has(tmp_path: Path, model: Any, error: str) -> None:
         (
             model_of(constants=[onnx.numpy_helper.from_array(VALUES, "w")] * 2),
             "2 of the initializers have the name 'w'",
+        ),
+        (
+            model_of(node("If", ["x"], ["y"], then_branch=BRANCH)),
+            "If (output 'y'): expected the graph 'else_branch' with 0 inputs and 1 outputs",
+        ),
+        (
+            model_of(node("Loop", ["", "", "x"], ["y"], body=BRANCH)),
+            "Loop (output 'y'): expected the graph 'body' with 3 inputs and 2 outputs",
+        ),
+        (
+            model_of(node("Scan", ["x"], ["y"], body=BRANCH, num_scan_inputs=2)),
+            "Scan (output 'y'): expected the graph 'body' with 1 inputs and 1 outputs",
         ),
         (model_of(outputs=["z"]), "no node has the output 'z' of the graph"),
         (

@@ -24,11 +24,11 @@ from devmod.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import numpy as np
 
-__all__ = ["Constant", "Dim", "Model", "Node", "Range", "read_constants", "read_model"]
+__all__ = ["Constant", "Dim", "Graph", "Model", "Node", "Range", "read_constants", "read_model"]
 
 #: What protobuf takes, and the most nodes, initializers and inputs.
 MAX_BYTES = (1 << 31) - 1
@@ -52,6 +52,9 @@ TYPES = {
 #: The types of attributes by ONNX's numbers: numbers and texts, of which one or many; graphs.
 _PLAIN = (1, 2, 3, 6, 7, 8)
 _GRAPHS = (5, 10)
+#: The operators with graphs, and the most graphs around a node.
+_CONTROL = ("If", "Loop", "Scan")
+_MAX_GRAPHS = 8
 #: Operators on tensors whose names have the words of other values.
 _TENSOR_OPERATORS = ("OptionalGetElement", "OptionalHasElement", "ReverseSequence")
 _STORED = {"bool": "uint8", "bfloat16": "uint16"}
@@ -85,7 +88,7 @@ class Constant(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A node. A tensor among the attributes is a `Constant`."""
+    """A node. A tensor among the attributes is a `Constant`, and a graph is a `Graph`."""
 
     operator: str
     domain: str
@@ -93,6 +96,33 @@ class Node(NamedTuple):
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: dict[str, Any]
+
+    def walk(self) -> Iterator[Node]:
+        """Yield the node, and those of the graphs in it."""
+        yield self
+        for graph in self.attributes.values():
+            if isinstance(graph, Graph):
+                for node in graph.nodes:
+                    yield from node.walk()
+
+    @property
+    def uses(self) -> set[str]:
+        """The names of the values that it uses, also in its graphs."""
+        result: set[str] = set()
+        for node in self.walk():
+            result.update(node.inputs)
+            for graph in node.attributes.values():
+                if isinstance(graph, Graph):
+                    result.update(graph.outputs)
+        return result
+
+
+class Graph(NamedTuple):
+    """A graph within a node: the names of its inputs and of its results, and its nodes."""
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    nodes: tuple[Node, ...]
 
 
 class Model(NamedTuple):
@@ -300,24 +330,73 @@ class _Nodes:
         self.version = self._versions.get("", 0)
         self.known = {"", *constants, *inputs}
         self.result: list[Node] = []
+        #: For each graph around the next node, the names here of its own values.
+        self._scopes: list[dict[str, str]] = []
 
     def add(self, node: Any) -> None:
         """Add a node. Raise an error if no program has it, or it uses a name before its value."""
         what = _described(node)
         self._check(node, what)
-        attributes = {}
+        attributes: dict[str, Any] = {}
         for each in node.attribute:
             # Before version 6, a node could name inputs whose memory it may use.
-            if each.name != "consumed_inputs":
+            if each.name == "consumed_inputs":
+                continue
+            if each.type == 5 and node.op_type in _CONTROL:
+                attributes[each.name] = self._graph(each.g, what)
+            else:
                 attributes[each.name] = _attribute(each, what, self._files)
-        if node.op_type == "Constant" and "value" in attributes and node.output:
-            self._constants[node.output[0]] = attributes["value"]
-        else:
-            domain = _domain(node.domain)
-            names = tuple(node.input), tuple(node.output)
-            version = self._versions[domain]
-            self.result.append(Node(node.op_type, domain, version, *names, attributes))
-        self._bind(node, what)
+        inputs = tuple(map(self._known_name, node.input))
+        outputs = self._bind(node, what, inputs)
+        if node.op_type == "Constant" and "value" in attributes and outputs:
+            self._constants[outputs[0]] = attributes["value"]
+            return
+        if node.op_type in _CONTROL:
+            _check_graphs(node, attributes, what)
+        domain = _domain(node.domain)
+        version = self._versions[domain]
+        self.result.append(Node(node.op_type, domain, version, inputs, outputs, attributes))
+
+    def _graph(self, graph: Any, what: str) -> Graph:
+        """Return a graph within a node. A value of it whose name another one has gets a new one."""
+        if len(self._scopes) == _MAX_GRAPHS:
+            raise _UnsupportedError(f"{what}: graphs are nested more than {_MAX_GRAPHS} deep")
+        _check_names(graph)
+        before = self.result
+        self.result = []
+        self._scopes.append({})
+        try:
+            inputs = tuple(self._new_name(each.name) for each in graph.input)
+            for name, constant in _initializers(graph, self._files).items():
+                self._constants[self._new_name(name)] = constant
+            for each in graph.node:
+                self.add(each)
+            outputs = tuple(self._known_name(each.name) for each in graph.output)
+            for name in outputs:
+                if name not in self.known:
+                    raise ValueError(f"{what}: its graph has no value {quote_name(name)}")
+            return Graph(inputs, outputs, tuple(self.result))
+        finally:
+            self._scopes.pop()
+            self.result = before
+
+    def _known_name(self, name: str) -> str:
+        """Return the name here of a name in the file."""
+        for scope in reversed(self._scopes):
+            if name in scope:
+                return scope[name]
+        return name
+
+    def _new_name(self, name: str) -> str:
+        """Return a new name for a value of a graph within a node."""
+        result = name
+        number = 1
+        while result in self.known:
+            number += 1
+            result = f"{name}_{number}"
+        self._scopes[-1][name] = result
+        self.known.add(result)
+        return result
 
     def _check(self, node: Any, what: str) -> None:
         domain = _domain(node.domain)
@@ -336,19 +415,46 @@ class _Nodes:
         if any(word in node.op_type for word in ("Sequence", "Optional", "String")):
             raise _UnsupportedError(f"{what}: no program has sequences, optional values or strings")
 
-    def _bind(self, node: Any, what: str) -> None:
-        """Check the names of the inputs, and make those of the outputs known."""
-        for name in node.input:
+    def _bind(self, node: Any, what: str, inputs: tuple[str, ...]) -> tuple[str, ...]:
+        """Check the names of the inputs, make those of the outputs known, and return them."""
+        for name in inputs:
             if name not in self.known:
                 raise ValueError(
                     f"{what}: no input, initializer or earlier node has the name of its input {quote_name(name)}"
                 )
+        if self._scopes:
+            return tuple(self._new_name(name) if name else "" for name in node.output)
         for name in filter(None, node.output):
             if name in self.known:
                 raise ValueError(
                     f"{what}: another value has the name of its output {quote_name(name)}"
                 )
             self.known.add(name)
+        return tuple(node.output)
+
+
+def _check_graphs(node: Any, attributes: Mapping[str, Any], what: str) -> None:
+    """Raise an error unless the graphs of a node take and return what it gives and needs."""
+    if node.op_type == "If":
+        wanted = {"then_branch": (0, len(node.output)), "else_branch": (0, len(node.output))}
+    elif node.op_type == "Loop":
+        carried = max(len(node.input) - 2, 0)
+        wanted = {"body": (carried + 2, len(node.output) + 1)}
+    else:
+        wanted = {"body": (len(node.input), len(node.output))}
+    for name, counts in wanted.items():
+        graph = attributes.get(name)
+        if not isinstance(graph, Graph) or (len(graph.inputs), len(graph.outputs)) != counts:
+            raise ValueError(
+                f"{what}: expected the graph {name!r} with {counts[0]} inputs and {counts[1]} outputs"
+            )
+    if node.op_type != "Scan":
+        return
+    inputs = attributes.get("num_scan_inputs")
+    if not isinstance(inputs, int) or not 1 <= inputs <= len(node.input):
+        raise ValueError(
+            f"{what}: num_scan_inputs is {inputs}, and it has {len(node.input)} inputs"
+        )
 
 
 def _described(node: Any) -> str:

@@ -51,6 +51,7 @@ from devmod_models._tinygrad.check import (
     tolerance,
     typed,
 )
+from devmod_models._tinygrad.control import CONTROL, Decisions, run_control
 from devmod_models._tinygrad.half import Precision, halved
 from devmod_models._tinygrad.operators import OPERATORS
 from devmod_models._tinygrad.record import buffer_of, depends, settings, unread
@@ -59,7 +60,7 @@ from devmod_models.onnx import Constant, Model, Node, Range, read_model
 from devmod_readers.programs import read_program
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 #: The nodes from which processes that render kernels start with the export, and those for each.
 _MANY_NODES = 24
@@ -117,6 +118,12 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         self._names = model.outputs
         self._nodes = model.nodes
         self._kept: dict[str, Any] = {"": None, **self.constants}
+        self.decisions = Decisions()
+        self._is_trial = False
+        #: Which of the constants are True.
+        self._true: dict[str, bool] = {}
+        for name, constant in model.constants.items():
+            self._true[name] = constant.array.size == 1 and constant.array.item() is True
         self.const_names = set(self._kept)
         for each in model.nodes:
             if each.operator == "Constant":
@@ -131,34 +138,50 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         self.graph_values = {**self._kept, **inputs}
         self._buffers = {each.uop.base for each in inputs.values()}
         self._buffers.update(map(buffer_of, inputs.values()))
-        for node in self._nodes:
+        self.decisions.begin(is_trial=self._is_trial)
+        self._judge = judge
+        self._has_lengths = not all(isinstance(each.numel(), int) for each in inputs.values())
+        self.run_nodes(self._nodes)
+        return {name: self.restored(name) for name in self._names}
+
+    def run_nodes(self, nodes: Sequence[Node]) -> None:
+        """Run nodes, of the model or of a graph within it."""
+        for node in nodes:
             # The runner stores an output without a name, and an input without one would get it.
             self.graph_values[""] = None
-            options = {}
-            for key, each in node.attributes.items():
-                options[key] = _tensor(*each) if isinstance(each, Constant) else each
-            operators = OpSetId(Domain.from_onnx(node.domain), node.version)
-            names = self._enter(node)
-            self.graph_nodes = (OnnxNode(node.operator, operators, names, node.outputs, options),)
             try:
-                lengths = self._on_lengths(node)
-                if lengths is None:
-                    self({})
+                if node.operator in CONTROL:
+                    run_control(self, node)
                 else:
-                    self.graph_values[node.outputs[0]] = lengths
-                if self._precision is not None:
-                    self._precision.leave(node, names, self.graph_values)
+                    self._run_node(node)
             except DevmodError as error:
                 raise CompileError(f"{_called(node)}: {error}") from error
             except Exception as error:
                 advice = ""
-                if not all(isinstance(each.numel(), int) for each in inputs.values()):
+                if self._has_lengths:
                     advice = _ADVICE
                 raise CompileError(
                     f"{_called(node)}: tinygrad cannot trace it: {describe_error(error)}{advice}"
                 ) from error
-            judge(node, self.graph_values)
-        return {name: self.restored(name) for name in self._names}
+            self._judge(node, self.graph_values)
+
+    def _run_node(self, node: Node) -> None:
+        names = self._enter(node)
+        lengths = self._on_lengths(node)
+        if lengths is not None:
+            self.graph_values[node.outputs[0]] = lengths
+        else:
+            self._run_operator(node, names)
+        if self._precision is not None:
+            self._precision.leave(node, names, self.graph_values)
+
+    def _run_operator(self, node: Node, names: tuple[str, ...]) -> None:
+        options = {}
+        for key, each in node.attributes.items():
+            options[key] = _tensor(*each) if isinstance(each, Constant) else each
+        operators = OpSetId(Domain.from_onnx(node.domain), node.version)
+        self.graph_nodes = (OnnxNode(node.operator, operators, names, node.outputs, options),)
+        self({})
 
     def _enter(self, node: Node) -> tuple[str, ...]:
         """Return the names of a node's inputs, in its precision."""
@@ -172,6 +195,24 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         if self._precision is None:
             return value
         return self._precision.restored(name, value)
+
+    def tensor(self, name: str) -> Tensor:
+        """Return a value as a tensor."""
+        value: Tensor = self._get_python_const(name, "", 0)
+        return value
+
+    def is_true(self, name: str) -> bool:
+        """Return whether a value is the constant True."""
+        return self._true.get(name, False)
+
+    @property
+    def call_buffers(self) -> set[UOp]:
+        """The buffers of the inputs."""
+        return self._buffers
+
+    def depends_on_call(self, tensor: Tensor) -> bool:
+        """Return whether a value depends on an input, or on the number of a turn."""
+        return self._depends(tensor) or bool(tensor.uop.variables())
 
     def _depends(self, tensor: Tensor) -> bool:
         return depends(tensor, self._buffers)
@@ -236,12 +277,14 @@ class Runner(OnnxRunner):  # type: ignore[misc]
 
         Tensor._buffer = checked
         try:
+            self._is_trial = True
             with unread(set(map(buffer_of, inputs.values()))):
                 result = self.run(inputs)
         finally:
+            self._is_trial = False
             Tensor._buffer = read
         for node in self._nodes:
-            if node.operator not in ("Shape", "Size") and not dependent.isdisjoint(node.inputs):
+            if node.operator not in ("Shape", "Size") and not dependent.isdisjoint(node.uses):
                 dependent |= {*node.outputs} - {""}
                 continue
             for name in node.outputs:
@@ -255,7 +298,10 @@ def _check_nodes(model: Model) -> None:
     """Raise CompileError for a node that no program has, or that tinygrad does not have."""
     unknown = []
     names = set()
-    for each in model.nodes:
+    nodes = [inner for each in model.nodes for inner in each.walk()]
+    for each in nodes:
+        if each.operator in CONTROL and not each.domain:
+            continue
         if each.operator not in OPERATORS or each.domain not in _DOMAINS:
             unknown.append(each)
             names.add(f"{each.domain}.{each.operator}".lstrip("."))
@@ -263,7 +309,7 @@ def _check_nodes(model: Model) -> None:
         raise CompileError(
             f"{_called(unknown[0])}: tinygrad does not have this operator. It lacks {list_names(sorted(names))}"
         )
-    for each in model.nodes:
+    for each in nodes:
         if each.domain.endswith("training"):
             raise CompileError(f"{_called(each)}: a step of training, which no program has")
         if each.operator in _DIVISIONS:

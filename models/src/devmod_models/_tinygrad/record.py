@@ -431,6 +431,11 @@ def unread(buffers: set[UOp]) -> Iterator[None]:
         _unread.pop()
 
 
+def is_unread(buffers: set[UOp]) -> bool:
+    """Return whether no value is read that depends on buffers."""
+    return bool(_unread) and bool(_unread[-1] & buffers)
+
+
 @contextmanager
 def recording() -> Iterator[Tape]:
     """Yield the tape that gets the calls of the block: the current one, or a new one, which runs at

@@ -1,0 +1,340 @@
+"""ONNX's control flow where what it decides is known at the export: If, Loop and Scan.
+
+A loop is recorded once, as a repeat, or its turns stand one behind the other, where a turn has
+other shapes than the one before, or reads the number of the turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from tinygrad import Tensor, UOp, dtypes
+from tinygrad.engine import realize
+
+from devmod.errors import CompileError
+from devmod_models._tinygrad.record import is_unread, recording
+from devmod_models._tinygrad.recurrent import at, buffer, write
+from devmod_models.onnx import Graph, Node
+
+if TYPE_CHECKING:
+    from devmod_models._tinygrad.onnx import Runner
+
+__all__ = ["CONTROL", "run_control"]
+
+CONTROL = ("If", "Loop", "Scan")
+#: The most turns that stand one behind the other.
+_MOST_TURNS = 256
+#: Returns what a body gets in a turn, by name. The number is a variable, or an int.
+_Given = Callable[[Any], dict[str, Any]]
+
+
+def run_control(runner: Runner, node: Node) -> None:
+    """Set the outputs of a node among the values of a runner.
+
+    Raises
+    ------
+    CompileError
+        What it decides depends on the data of an input.
+    """
+    if node.operator == "If":
+        _run_if(runner, node)
+    elif node.operator == "Loop":
+        _run_loop(runner, node)
+    else:
+        _run_scan(runner, node)
+
+
+class Decisions:
+    """What a trial has decided, which later runs decide alike: they cannot read values."""
+
+    def __init__(self) -> None:
+        self._known: list[Any] = []
+        self._next = 0
+        self.is_trial = False
+
+    def begin(self, *, is_trial: bool) -> None:
+        """Begin a run."""
+        self.is_trial = is_trial
+        self._next = 0
+        if is_trial:
+            self._known.clear()
+
+    def take(self, decide: Callable[[], Any]) -> Any:
+        """Return the next decision."""
+        if realize.capturing and not self.is_trial:
+            result = self._known[self._next]
+            self._next += 1
+            return result
+        result = decide()
+        if self.is_trial:
+            self._known.append(result)
+        return result
+
+
+def _number(runner: Runner, name: str, what: str) -> Any:
+    """Return a number that is known: an int, a bool, or a length of a call."""
+    value = runner.graph_values[name]
+    if isinstance(value, np.ndarray):
+        return value.item()
+    if not isinstance(value, Tensor):
+        return value
+    if runner.depends_on_call(value):
+        raise CompileError(
+            f"{what} depends on the data of an input or on the turn, and no program has that"
+        )
+    captured = [*realize.capturing]
+    realize.capturing.clear()
+    try:
+        return value.reshape(()).item()
+    finally:
+        realize.capturing.extend(captured)
+
+
+def _run_if(runner: Runner, node: Node) -> None:
+    condition = runner.decisions.take(
+        lambda: bool(_number(runner, node.inputs[0], "its condition"))
+    )
+    branch: Graph = node.attributes["then_branch" if condition else "else_branch"]
+    runner.run_nodes(branch.nodes)
+    for name, own in zip(node.outputs, branch.outputs, strict=True):
+        runner.graph_values[name] = runner.graph_values[own]
+
+
+def _run_loop(runner: Runner, node: Node) -> None:
+    body: Graph = node.attributes["body"]
+    limit, condition, *firsts = (*node.inputs, "")[: max(len(node.inputs), 2)]
+    count: Any = _MOST_TURNS + 1
+    is_endless = not limit
+    if limit:
+        count = runner.decisions.take(lambda: _number(runner, limit, "its count"))
+    begins = True
+    if condition:
+        begins = runner.decisions.take(
+            lambda: bool(_number(runner, condition, "its first condition"))
+        )
+    if not begins:
+        count = 0
+    loop = _Loop(runner, node, body, firsts, body.inputs[2:], body.outputs[1:])
+    loop.condition = body.outputs[0]
+    # A body that hands its condition on runs in all turns.
+    last = _source(body, body.outputs[0])
+    loop.goes_on = last == body.inputs[1] or runner.is_true(last)
+    most = _largest(count)
+    numbers: list[Tensor] = []
+
+    def prepare() -> None:
+        numbers[:] = [Tensor.arange(most, dtype=dtypes.int64).contiguous().realize()]
+
+    def given(turn: Any) -> dict[str, Any]:
+        if isinstance(turn, int):
+            number = Tensor(turn, dtype=dtypes.int64)
+        else:
+            number = at(numbers[0], turn)
+        return {body.inputs[0]: number, body.inputs[1]: Tensor(True)}
+
+    loop.prepare = prepare
+    loop.run(count, most, given, is_endless=is_endless)
+
+
+def _source(body: Graph, name: str) -> str:
+    """Return the value of which another one is a copy."""
+    sources = {}
+    for node in body.nodes:
+        if node.operator in ("Identity", "Cast"):
+            sources[node.outputs[0]] = node.inputs[0]
+    while name in sources:
+        name = sources[name]
+    return name
+
+
+def _run_scan(runner: Runner, node: Node) -> None:
+    if node.version < 9:
+        raise CompileError("a Scan of operators before version 9, which has a batch")
+    body: Graph = node.attributes["body"]
+    inputs = node.attributes["num_scan_inputs"]
+    carried = len(node.inputs) - inputs
+    axes = node.attributes.get("scan_input_axes") or (0,) * inputs
+    reversed_ = node.attributes.get("scan_input_directions") or (0,) * inputs
+    sequences = []
+    for name, axis in zip(node.inputs[carried:], axes, strict=True):
+        value = runner.tensor(name)
+        sequences.append(_first(value, axis))
+    count = sequences[0].shape[0]
+
+    def given(turn: Any) -> dict[str, Any]:
+        result = {}
+        names = body.inputs[carried:]
+        for name, sequence, backward in zip(names, sequences, reversed_, strict=True):
+            place = count - 1 - turn if backward else turn
+            result[name] = at(sequence, place)
+        return result
+
+    loop = _Loop(runner, node, body, node.inputs[:carried], body.inputs[:carried], body.outputs)
+    outputs = len(body.outputs) - carried
+    loop.axes = node.attributes.get("scan_output_axes") or (0,) * outputs
+    loop.backward = node.attributes.get("scan_output_directions") or (0,) * outputs
+    loop.sequences = sequences
+    loop.run(count, _largest(count), given, is_endless=False)
+
+
+def _largest(count: Any) -> int:
+    if isinstance(count, UOp):
+        return int(count.vmax)
+    return max(int(count), 0)
+
+
+def _first(value: Tensor, axis: int) -> Tensor:
+    """Return a tensor with an axis as its first one."""
+    order = [*range(len(value.shape))]
+    order.insert(0, order.pop(axis))
+    return value.permute(order)
+
+
+def _moved(value: Tensor, axis: int) -> Tensor:
+    """Return a tensor with its first axis at another place."""
+    order = [*range(1, len(value.shape))]
+    order.insert(axis if axis >= 0 else axis + len(value.shape), 0)
+    return value.permute(order)
+
+
+class _OtherShapeError(Exception):
+    """A turn has a result of another shape or type than the one before."""
+
+
+class _Loop:
+    """The turns of a node.
+
+    Parameters
+    ----------
+    firsts
+        The names of the first values that are carried from turn to turn.
+    carried
+        The names that the body has for them.
+    results
+        The names of the results of the body: the carried values, then those that are stacked.
+    """
+
+    def __init__(
+        self,
+        runner: Runner,
+        node: Node,
+        body: Graph,
+        firsts: Any,
+        carried: Any,
+        results: Any,
+    ) -> None:
+        self._runner = runner
+        self._node = node
+        self._body = body
+        self._values = [runner.tensor(name) for name in firsts]
+        self._carried = carried
+        self._results = results[: len(carried)]
+        self._stacked = results[len(carried) :]
+        self.condition = ""
+        self.goes_on = True
+        self.axes: Any = (0,) * len(self._stacked)
+        self.backward: Any = (0,) * len(self._stacked)
+        self.sequences: list[Tensor] = []
+        #: Realizes what the turns read, before them.
+        self.prepare: Callable[[], object] | None = None
+
+    def run(self, count: Any, most: int, given: _Given, *, is_endless: bool) -> None:
+        """Run the turns, and set the outputs of the node."""
+        decisions = self._runner.decisions
+        kept = {**self._runner.graph_values}
+        is_repeat = decisions.take(lambda: self._can_repeat(count, most, given, is_endless))
+        self._runner.graph_values = kept
+        if is_repeat:
+            self._repeat(count, most, given)
+        else:
+            self._unroll(count, given, is_endless)
+
+    def _can_repeat(self, count: Any, most: int, given: _Given, is_endless: bool) -> bool:
+        """Return whether the turns can be a repeat, which only a trial tries: its values are not
+        read.
+        """
+        if not is_unread(self._runner.call_buffers) or is_endless or not self.goes_on or most < 2:
+            return False
+        try:
+            self._repeat(count, most, given)
+        except (CompileError, _OtherShapeError):
+            return False
+        return True
+
+    def _repeat(self, count: Any, most: int, given: _Given) -> None:
+        runner = self._runner
+        values = runner.graph_values
+        outputs: list[Tensor] = []
+        with recording() as tape:
+            states = []
+            for value in self._values:
+                state = buffer(*value.shape, dtype=value.dtype)
+                state.assign(value).realize()
+                states.append(state)
+            self.sequences[:] = [each.contiguous().realize() for each in self.sequences]
+            stacks: list[Tensor] = []
+            if self.prepare is not None:
+                self.prepare()
+            with tape.repeat(count, most) as turn:
+                values.update(given(turn))
+                values.update(zip(self._carried, states, strict=True))
+                runner.run_nodes(self._body.nodes)
+                results = []
+                for name, state in zip(self._results, states, strict=True):
+                    result = runner.tensor(name)
+                    if result.shape != state.shape or result.dtype != state.dtype:
+                        raise _OtherShapeError
+                    results.append(result.contiguous())
+                for name, backward in zip(self._stacked, self.backward, strict=True):
+                    result = runner.tensor(name)
+                    stack = buffer(most, *result.shape, dtype=result.dtype)
+                    write(stack, count - 1 - turn if backward else turn, result)
+                    stacks.append(stack)
+                if results:
+                    Tensor.realize(*results)
+                for state, result in zip(states, results, strict=True):
+                    state.assign(result).realize()
+        for stack, axis in zip(stacks, self.axes, strict=True):
+            inner = [None] * (len(stack.shape) - 1)
+            outputs.append(_moved(stack.shrink(((0, count), *inner)), axis))
+        values.update(zip(self._node.outputs, [*states, *outputs], strict=True))
+
+    def _unroll(self, count: Any, given: _Given, is_endless: bool) -> None:
+        runner = self._runner
+        values = runner.graph_values
+        if not isinstance(count, int):
+            raise CompileError("its turns differ, and their number is a length of the call")
+        states = self._values
+        stacks: list[list[Tensor]] = [[] for _ in self._stacked]
+        for turn in range(count):
+            if turn == _MOST_TURNS:
+                limit = f"{_MOST_TURNS} turns that differ, or whose condition decides"
+                raise CompileError(f"it has more than {limit}")
+            values.update(given(turn))
+            values.update(zip(self._carried, states, strict=True))
+            runner.run_nodes(self._body.nodes)
+            states = [runner.tensor(name) for name in self._results]
+            for name, stack in zip(self._stacked, stacks, strict=True):
+                stack.append(runner.tensor(name))
+            if self.condition and not self.goes_on and not self._goes_on():
+                break
+        outputs = []
+        for name, stack, axis, backward in zip(
+            self._stacked, stacks, self.axes, self.backward, strict=True
+        ):
+            if not stack:
+                raise CompileError(f"its result {name!r} is empty, as it has no turn")
+            if backward:
+                stack.reverse()
+            outputs.append(_moved(Tensor.stack(*stack), axis))
+        values.update(zip(self._node.outputs, [*states, *outputs], strict=True))
+
+    def _goes_on(self) -> bool:
+        runner = self._runner
+        return bool(
+            runner.decisions.take(
+                lambda: bool(_number(runner, self.condition, "the condition of its body"))
+            )
+        )

@@ -1,0 +1,179 @@
+"""ONNX's If, Loop and Scan, where what they decide is known at the export."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from backend_checks import first_device
+
+from devmod.errors import CompileError
+from devmod.interop import tinygrad as interop
+
+onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
+pytest.importorskip("tinygrad", reason="tinygrad is not installed")
+pytestmark = pytest.mark.row("R47")
+X = np.random.default_rng(0).standard_normal((5, 4)).astype("float32")
+CONSTANTS = {
+    "count": np.array(5, "int64"),
+    "two": np.array(2, "int64"),
+    "zero": np.array(0, "int64"),
+    "three": np.array(3, "int64"),
+    "true": np.array(True),
+    "half": np.array(0.5, "float32"),
+    "one": np.array(1, "float32"),
+    "first": np.ones(4, "float32"),
+}
+
+
+@pytest.fixture(autouse=True)
+def _cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    with interop.cpu():
+        yield
+
+
+def node(operator: str, inputs: str, outputs: str, **attributes: Any) -> Any:
+    """A node; "-" is an input that it does not have."""
+    names = ["" if name == "-" else name for name in inputs.split()]
+    return onnx.helper.make_node(operator, names, outputs.split(), **attributes)
+
+
+def graph(nodes: list[Any], inputs: dict[str, Any], outputs: list[str]) -> Any:
+    """A graph. The inputs have ONNX's number of their type, and their shape."""
+    info = onnx.helper.make_tensor_value_info
+    return onnx.helper.make_graph(
+        nodes,
+        "graph",
+        [info(name, *each) for name, each in inputs.items()],
+        [info(name, 1, None) for name in outputs],
+    )
+
+
+#: Halves what is carried, adds a row, and gives the sum of that and the number of the turn.
+ADD_ROW = [
+    node("Gather", "x i", "row", axis=0),
+    node("Mul", "v half", "halved"),
+    node("Add", "halved row", "next"),
+    node("Cast", "i", "number", to=1),
+    node("Add", "next number", "each"),
+    node("Identity", "go", "goes"),
+]
+TURN = {"i": (7, []), "go": (9, []), "v": (1, [4])}
+NUMBERED = graph(ADD_ROW, TURN, ["goes", "next", "each"])
+FIRST_TWO = graph([node("Less", "i two", "goes"), *ADD_ROW[:3]], TURN, ["goes", "next"])
+GROWING = graph(
+    [node("Concat", "v x", "next", axis=0), node("Identity", "go", "goes")],
+    {**TURN, "v": (1, None)},
+    ["goes", "next"],
+)
+SUMS = graph(
+    [node("Add", "v row", "next"), node("Mul", "next half", "each")],
+    {"v": (1, [4]), "row": (1, [4])},
+    ["next", "each"],
+)
+IS_LARGE = [
+    node("Shape", "x", "shape"),
+    node("Gather", "shape zero", "rows"),
+    node("Greater", "rows three", "large"),
+]
+PLUS, MINUS = (graph([node(name, "x one", "z")], {}, ["z"]) for name in ("Add", "Sub"))
+CASES: dict[str, tuple[list[Any], int]] = {
+    "a loop": ([node("Loop", "count - first", "y z", body=NUMBERED)], 1),
+    "a loop with a condition that goes on": (
+        [node("Loop", "count true first", "y z", body=NUMBERED)],
+        1,
+    ),
+    "a loop whose condition ends it": ([node("Loop", "count true first", "y", body=FIRST_TWO)], 0),
+    "a loop whose value grows": ([node("Loop", "two true x", "y", body=GROWING)], 0),
+    "a scan": (
+        [
+            node(
+                *("Scan", "first x", "y z"),
+                body=SUMS,
+                num_scan_inputs=1,
+                scan_input_directions=[1],
+                scan_output_directions=[1],
+            )
+        ],
+        1,
+    ),
+    "a branch": (
+        [*IS_LARGE, node("If", "large", "y", then_branch=PLUS, else_branch=MINUS)],
+        0,
+    ),
+}
+
+
+def write(nodes: list[Any]) -> list[str]:
+    """Write a model, and return the names of its results."""
+    outputs = [*nodes[-1].output]
+    made = graph(nodes, {"x": (1, [5, 4])}, outputs)
+    for name, each in CONSTANTS.items():
+        made.initializer.append(onnx.numpy_helper.from_array(each, name))
+    model = onnx.helper.make_model(made, opset_imports=[onnx.helper.make_opsetid("", 22)])
+    model.ir_version = 10
+    onnx.save(model, "case.onnx")
+    return outputs
+
+
+@pytest.mark.parametrize(("nodes", "repeats"), CASES.values(), ids=CASES)
+def test_control_flow_that_is_known(nodes: list[Any], repeats: int) -> None:
+    from devmod_models._tinygrad.onnx import Function, Runner, array_of, tensor_of
+    from devmod_models.onnx import read_model
+
+    first_device("opencl")
+    write(nodes)
+    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    session = runtime.InferenceSession("case.onnx", providers=["CPUExecutionProvider"])
+    wanted = session.run(None, {"x": X})
+    model = read_model("case.onnx", {})
+    x = tensor_of("float32", X).realize()
+    own = Runner(model).run({"x": x})
+    for one, two in zip(own.values(), wanted, strict=True):
+        np.testing.assert_allclose(array_of(one), two, atol=1e-6)
+
+    runner = Runner(model)
+    runner.trial({"x": x})
+    constants = {name: each for name, each in runner.constants.items() if each.shape}
+    function = Function(runner, ["x"])
+    module = interop.export(
+        function, x, targets="opencl", name="p", names=["x"], constants=constants
+    )
+    f: Any = module["p"]
+    assert len(f.program.repeats) == repeats
+    got = f(X)
+    if not isinstance(got, tuple):
+        got = (got,)
+    for one, two in zip(got, wanted, strict=True):
+        np.testing.assert_allclose(one, two, atol=1e-6)
+
+
+def test_what_depends_on_data_is_refused() -> None:
+    from devmod_models._tinygrad.onnx import Runner, tensor_of
+    from devmod_models.onnx import read_model
+
+    depends = "depends on the data of an input or on the turn, and no program has that"
+    sums = [
+        node("ReduceSum", "x", "sum", keepdims=0),
+        node("Greater", "sum half", "large"),
+        node("Cast", "sum", "turns", to=7),
+    ]
+    for last, text in (
+        (
+            node("If", "large", "y", then_branch=PLUS, else_branch=MINUS),
+            f"If (output 'y'): its condition {depends}",
+        ),
+        (
+            node("Loop", "turns - first", "y z", body=NUMBERED),
+            f"Loop (output 'y'): its count {depends}",
+        ),
+    ):
+        write([*sums, last])
+        x = tensor_of("float32", X).realize()
+        with pytest.raises(CompileError) as caught:
+            Runner(read_model("case.onnx", {})).trial({"x": x})
+        assert str(caught.value) == text
