@@ -49,7 +49,7 @@ def graph(nodes: list[Any], inputs: dict[str, Any], outputs: list[str]) -> Any:
         nodes,
         "graph",
         [info(name, *each) for name, each in inputs.items()],
-        [info(name, 1, None) for name in outputs],
+        [info(name, 9 if name == "goes" else 1, None) for name in outputs],
     )
 
 

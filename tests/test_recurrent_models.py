@@ -42,7 +42,14 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         {"linear_before_reset": 1, "direction": "bidirectional", "lengths": True},
     ),
     "GRU, batch first": ("GRU", {"layout": 1}),
-    "RNN": ("RNN", {"direction": "bidirectional", "activations": ["Relu", "ThresholdedRelu"]}),
+    "RNN": (
+        "RNN",
+        {
+            "direction": "bidirectional",
+            "activations": ["LeakyRelu", "ThresholdedRelu"],
+            "activation_alpha": [0.1, 0.2],
+        },
+    ),
     "RNN of lengths": ("RNN", {"lengths": True, "direction": "reverse"}),
 }
 

@@ -167,7 +167,9 @@ def _run_scan(runner: Runner, node: Node) -> None:
         result = {}
         names = body.inputs[carried:]
         for name, sequence, backward in zip(names, sequences, reversed_, strict=True):
-            place = count - 1 - turn if backward else turn
+            place = turn
+            if backward:
+                place = count - 1 - turn
             result[name] = at(sequence, place)
         return result
 
@@ -264,9 +266,7 @@ class _Loop:
         return True
 
     def _repeat(self, count: Any, most: int, given: _Given) -> None:
-        runner = self._runner
-        values = runner.graph_values
-        outputs: list[Tensor] = []
+        values = self._runner.graph_values
         with recording() as tape:
             states = []
             for value in self._values:
@@ -274,32 +274,42 @@ class _Loop:
                 state.assign(value).realize()
                 states.append(state)
             self.sequences[:] = [each.contiguous().realize() for each in self.sequences]
-            stacks: list[Tensor] = []
             if self.prepare is not None:
                 self.prepare()
             with tape.repeat(count, most) as turn:
                 values.update(given(turn))
-                values.update(zip(self._carried, states, strict=True))
-                runner.run_nodes(self._body.nodes)
-                results = []
-                for name, state in zip(self._results, states, strict=True):
-                    result = runner.tensor(name)
-                    if result.shape != state.shape or result.dtype != state.dtype:
-                        raise _OtherShapeError
-                    results.append(result.contiguous())
-                for name, backward in zip(self._stacked, self.backward, strict=True):
-                    result = runner.tensor(name)
-                    stack = buffer(most, *result.shape, dtype=result.dtype)
-                    write(stack, count - 1 - turn if backward else turn, result)
-                    stacks.append(stack)
-                if results:
-                    Tensor.realize(*results)
-                for state, result in zip(states, results, strict=True):
-                    state.assign(result).realize()
+                stacks = self._turn(states, count, most, turn)
+        outputs = []
         for stack, axis in zip(stacks, self.axes, strict=True):
             inner = [None] * (len(stack.shape) - 1)
             outputs.append(_moved(stack.shrink(((0, count), *inner)), axis))
         values.update(zip(self._node.outputs, [*states, *outputs], strict=True))
+
+    def _turn(self, states: list[Tensor], count: Any, most: int, turn: Any) -> list[Tensor]:
+        """Run a turn, which writes the states, and return what it writes at its place."""
+        runner = self._runner
+        runner.graph_values.update(zip(self._carried, states, strict=True))
+        runner.run_nodes(self._body.nodes)
+        results = []
+        for name, state in zip(self._results, states, strict=True):
+            result = runner.tensor(name)
+            if result.shape != state.shape or result.dtype != state.dtype:
+                raise _OtherShapeError
+            results.append(result.contiguous())
+        stacks = []
+        for name, backward in zip(self._stacked, self.backward, strict=True):
+            place = turn
+            if backward:
+                place = count - 1 - turn
+            result = runner.tensor(name)
+            stack = buffer(most, *result.shape, dtype=result.dtype)
+            write(stack, place, result)
+            stacks.append(stack)
+        if results:
+            Tensor.realize(*results)
+        for state, result in zip(states, results, strict=True):
+            state.assign(result).realize()
+        return stacks
 
     def _unroll(self, count: Any, given: _Given, is_endless: bool) -> None:
         runner = self._runner

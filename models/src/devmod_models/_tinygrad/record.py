@@ -550,14 +550,21 @@ def record(
     fixed: set[UOp] = set()
     for call in once:
         fixed |= effects(call)[1]
-    repeats = []
-    for each in tape.repeats:
+    repeats = _kept_repeats(tape.repeats, places, names)
+    return Recording(kept, own, made, named, states, variables, names, fixed, repeats)
+
+
+def _kept_repeats(repeats: Sequence[Repeat], places: Sequence[int], names: Names) -> list[Repeat]:
+    """Return the repeats of the calls of a program. `places` has for each call the number of those
+    before it that the program has.
+    """
+    result = []
+    for each in repeats:
         first = places[each.first]
         end = places[each.end]
         if end > first:
-            name = names.take(each.name)
-            repeats.append(each._replace(first=first, end=end, name=name))
-    return Recording(kept, own, made, named, states, variables, names, fixed, repeats)
+            result.append(each._replace(first=first, end=end, name=names.take(each.name)))
+    return result
 
 
 def _bound_variables(inputs: Mapping[str, Any]) -> dict[str, UOp]:
