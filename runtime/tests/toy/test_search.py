@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from devmod_runtime.tools.search import LAUNCHES, MOST_MEASURED, Failure, Search
+from devmod_runtime.tools.search import LAUNCHES, MOST_MEASURED, Search, Timing
 
 
 class Clock:
@@ -50,24 +50,24 @@ class Table:
         self.clock.now += time
         return time
 
-    def check(self, variant: int) -> Failure | None:
+    def check(self, variant: int) -> Timing:
         self.checked.append(variant)
         seconds = self.seconds[variant]
         if isinstance(seconds, str):
-            return Failure(seconds, is_wrong=seconds == "differs")
+            return Timing((), seconds, is_wrong=seconds == "differs")
         self._launch(variant)
-        return None
+        return Timing()
 
-    def times(self, variant: int, limit: float) -> Sequence[float] | Failure:
+    def times(self, variant: int, limit: float) -> Timing:
         if variant in self.fragile:
-            return Failure("its launch ends the process with signal 11")
+            return Timing((), "its launch ends the process with signal 11")
         self.order.append(variant)
         times = []
         for _ in range(LAUNCHES):
             times.append(self._launch(variant))
             if times[-1] > limit:
                 break
-        return times
+        return Timing(tuple(times))
 
 
 def jitter(width: float) -> Callable[[], float]:

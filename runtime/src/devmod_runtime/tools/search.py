@@ -82,20 +82,15 @@ class Timing(NamedTuple):
         return self.median - self.noise <= best.median + best.noise
 
 
-class Failure(NamedTuple):
-    """Why a variant cannot be used, and whether its results are wrong."""
-
-    problem: str
-    is_wrong: bool = False
-
-
 class Launcher(Protocol):
-    """What a search calls. A variant is a number in the order of the function's variants."""
+    """What a search calls. A variant is a number in the order of the function's variants. A
+    `Timing` with a problem is the last of its variant.
+    """
 
-    def check(self, variant: int) -> Failure | None:
+    def check(self, variant: int) -> Timing:
         """Launch a variant once, and compare its results with those of the first one."""
 
-    def times(self, variant: int, limit: float) -> Sequence[float] | Failure:
+    def times(self, variant: int, limit: float) -> Timing:
         """Return the seconds of some launches. After one of more than `limit` there is no
         other.
         """
@@ -247,11 +242,12 @@ class Search:
     def _begin(self, variant: int) -> None:
         """Check a variant, and give it its first turn."""
         self._look_at_clock()
-        failure = self._launcher.check(variant)
-        if failure is not None:
-            self._fail(variant, failure)
-        else:
+        timing = self._launcher.check(variant)
+        if not timing.problem:
             self._time(variant)
+            return
+        self.timings[variant] = timing
+        self._show()
 
     def _decide(self) -> None:
         """Give turns to the variants that may be the best, until one is left, or each had
@@ -285,16 +281,10 @@ class Search:
         limit = float("inf")
         if self.best is not None:
             limit = self.timings[self.best].far
-        result = self._launcher.times(variant, limit)
-        if isinstance(result, Failure):
-            self._fail(variant, result)
-            return
-        before = self.timings.get(variant, Timing())
-        self.timings[variant] = Timing((*before.times, *result))
-        self._show()
-
-    def _fail(self, variant: int, failure: Failure) -> None:
-        self.timings[variant] = Timing((), failure.problem, failure.is_wrong)
+        timing = self._launcher.times(variant, limit)
+        if not timing.problem and variant in self.timings:
+            timing = Timing((*self.timings[variant].times, *timing.times))
+        self.timings[variant] = timing
         self._show()
 
     def _show(self) -> None:

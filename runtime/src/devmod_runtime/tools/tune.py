@@ -20,7 +20,7 @@ from devmod_runtime._tuning.choice import constants_text, duration_text, pairs_t
 from devmod_runtime.tools.bench import Benchmark, Measurement, aligned
 from devmod_runtime.tools.launches import Conversation, is_local
 from devmod_runtime.tools.program_steps import kernels_of
-from devmod_runtime.tools.search import Failure, Search, Timing
+from devmod_runtime.tools.search import Search, Timing
 from devmod_runtime.tools.trials import argument_texts
 
 TYPE_CHECKING = False
@@ -515,7 +515,7 @@ class _Launches:
         if end is not None:
             if work:
                 raise DevmodError(f"tune: the process that {work} {end}")
-            return {"problem": f"its launch {end}", "is_wrong": False}
+            return {"problem": f"its launch {end}"}
         if "refused" in answer:
             text, kind, function, argument = answer["refused"]
             raise ArgumentError(text, kind=kind, function=function, argument=argument)
@@ -556,21 +556,16 @@ class _Launches:
         self._reference = None
         return tuple(self._ask("makes the inputs", "open", case)["key"])
 
-    def check(self, variant: int) -> Failure | None:
+    def check(self, variant: int) -> Timing:
         """Launch a variant once, and compare its results with those of the reference."""
         reference = self._reference
         if reference is None:
             reference = variant
-        answer = self._ask("", "check", self._case, variant, reference)
-        if answer["problem"]:
-            return Failure(answer["problem"], answer["is_wrong"])
-        self._reference = reference
-        return None
+        timing = Timing(**self._ask("", "check", self._case, variant, reference))
+        if not timing.problem:
+            self._reference = reference
+        return timing
 
-    def times(self, variant: int, limit: float) -> Sequence[float] | Failure:
+    def times(self, variant: int, limit: float) -> Timing:
         """Return the seconds of a turn."""
-        answer = self._ask("", "times", self._case, variant, self._reference, limit)
-        if "problem" in answer:
-            return Failure(answer["problem"])
-        times: list[float] = answer["times"]
-        return times
+        return Timing(**self._ask("", "times", self._case, variant, self._reference, limit))

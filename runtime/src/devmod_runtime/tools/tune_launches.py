@@ -131,8 +131,10 @@ class _Launches:
 def _launch(
     case: Case, action: str, variant: int, reference: int, limit: float = 0.0
 ) -> dict[str, Any]:
-    """Return the seconds of a turn, or how a variant differs from the reference."""
-    answer: dict[str, Any] = {"problem": "", "is_wrong": False}
+    """Return the fields of a `Timing`: the seconds of a turn, or how a variant differs from the
+    reference.
+    """
+    answer: dict[str, Any] = {}
     try:
         if case.expected is None:  # the first launch of a process
             case.expect(reference)
