@@ -132,6 +132,12 @@ INNOCENT = {
         f"{I} if (i < n) {{ float s = 0; for (uint j = 0; j < n; ++j) s += x[j] - x[i + j]; y[i] = s; }}",
         f"{I} if (i < n) {{ float s = 0, t = 0; for (uint j = 0; j < n; ++j) {{ s += x[j]; t += x[i + j]; }} y[i] = s - t; }}",
     ),
+    "padding": Pair(
+        "another number behind three",
+        "__global float3 *y, uint n",
+        f"{I} if (i < n) vstore3((float3)(i), 0, (__global float *)(y + i));",
+        f"{I} if (i < n) ((__global float4 *)y)[i] = (float4)(i, i, i, 5);",
+    ),
     "loop": Pair(
         "a loop over the grid",
         "__global float *y, uint n",

@@ -703,6 +703,8 @@ def _results(
     with replaced(methods, order=2):
         result, call = call_once(function, on_device(function, host, device), device, **launch)
         arrays = results_of(function, call, written)
+    if program is None:
+        _clear_padding(function, arrays)
     for each in dict.fromkeys(steps.deferred.values()):
         each.check()
     if result is not None:
@@ -715,6 +717,16 @@ def _results(
             (name, array, _is_image_of_floats(values.get(name))) for name, array in arrays.items()
         ]
     return entries, {name: array for name, array, _ in entries}
+
+
+def _clear_padding(function: Function, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
+    """Set what is behind vectors of three numbers to zero: a kernel may write anything there."""
+    for argument in function._signature.arguments:
+        array = arrays.get(argument.name)
+        if array is None or not argument.is_padded:
+            continue
+        if array.ndim > 1 and array.shape[-1] == 4:
+            array[..., 3] = 0
 
 
 def _is_image_of_floats(value: object) -> bool:
