@@ -91,8 +91,9 @@ class Precision:
 
     def leave(self, node: Node, inputs: tuple[str, ...], values: dict[str, Any]) -> None:
         """Record the precision of a node's outputs. `inputs` is what `enter` has returned."""
-        is_own = any(name in self._names for name in node.inputs) or inputs != node.inputs
-        is_bounded = self._computes and node.operator in _BOUNDED and is_own
+        if inputs == node.inputs and self._names.isdisjoint(inputs):
+            return
+        is_bounded = self._computes and node.operator in _BOUNDED
         for name in filter(None, node.outputs):
             value = values[name]
             if not isinstance(value, Tensor):
@@ -100,7 +101,7 @@ class Precision:
             if is_bounded and value.dtype == dtypes.float32:
                 value = value.cast(dtypes.float16)
                 values[name] = value
-            if is_own and value.dtype == dtypes.float16 and node.operator != "Cast":
+            if value.dtype == dtypes.float16 and node.operator != "Cast":
                 self._names.add(name)
 
     def restored(self, name: str, value: Any) -> Any:

@@ -131,6 +131,20 @@ def _waves(count: int, frequencies: int, length: int) -> tuple[Any, Any]:
     return np.cos(angles), np.sin(angles)
 
 
+def _complex_parts(x: Tensor, axis: int, count: int) -> tuple[Tensor, Tensor]:
+    """Return the real and the imaginary part of x, with so many elements of an axis, the last."""
+    order = [each for each in range(x.ndim) if each != axis]
+    moved = x.permute(*order, axis)
+    missing = count - moved.shape[-1]
+    if missing > 0:
+        moved = moved.pad((*[None] * (x.ndim - 1), (0, missing)))
+    moved = moved[..., :count]
+    real = moved[..., 0, :]
+    if moved.shape[-2] == 2:
+        return real, moved[..., 1, :]
+    return real, real.zeros_like()
+
+
 def _transform(x: Tensor, length: int | None, axis: int, inverse: int, onesided: int) -> Tensor:
     """Return the Fourier transform of x, whose last axis has the real and the imaginary part, or
     the real one alone.
@@ -142,18 +156,10 @@ def _transform(x: Tensor, length: int | None, axis: int, inverse: int, onesided:
         if is_real_result:
             length = 2 * (x.shape[axis] - 1)
     half = length // 2 + 1
-    needed = half if is_real_result else length
-    order = [each for each in range(x.ndim) if each != axis]
-    moved = x.permute(*order, axis)
-    if moved.shape[-1] < needed:
-        pads = [None] * (x.ndim - 1)
-        moved = moved.pad((*pads, (0, needed - moved.shape[-1])))
-    moved = moved[..., :needed]
-    real = moved[..., 0, :]
-    imaginary = real.zeros_like()
-    if moved.shape[-2] == 2:
-        imaginary = moved[..., 1, :]
-
+    needed = length
+    if is_real_result:
+        needed = half
+    real, imaginary = _complex_parts(x, axis, needed)
     if is_real_result:
         cosines, sines = _waves(half, length, length)
         weights = np.full((half, 1), 2.0)
@@ -162,7 +168,9 @@ def _transform(x: Tensor, length: int | None, axis: int, inverse: int, onesided:
             weights[-1] = 1
         parts = [_product(real, cosines * weights / length, imaginary, -sines * weights / length)]
     else:
-        frequencies = half if onesided else length
+        frequencies = length
+        if onesided:
+            frequencies = half
         cosines, sines = _waves(length, frequencies, length)
         if inverse:
             cosines = cosines / length
