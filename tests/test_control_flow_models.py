@@ -137,7 +137,7 @@ def test_control_flow_that_is_known(nodes: list[Any], repeats: int) -> None:
         np.testing.assert_allclose(array_of(one), two, atol=1e-6)
 
     runner = Runner(model)
-    runner.trial({"x": x})
+    runner.trial({"x": x}, is_read=False)
     constants = {name: each for name, each in runner.constants.items() if each.shape}
     function = Function(runner, ["x"])
     module = interop.export(

@@ -165,7 +165,7 @@ def program(targets: list[str], **dims: Any) -> Any:
     model = read_model("case.onnx", dims)
     runner = Runner(model)
     example = example_tensors(model, choose_inputs(model, {})[-1][1])
-    runner.trial(example)
+    runner.trial(example, is_read=False)
     constants = {name: each for name, each in runner.constants.items() if each.shape}
     module = interop.export(
         Function(runner, list(example)),
@@ -245,7 +245,7 @@ def test_the_steps_do_not_depend_on_the_number_of_positions() -> None:
         model = read_model("case.onnx", {})
         runner = Runner(model)
         example = example_tensors(model, choose_inputs(model, {})[-1][1])
-        runner.trial(example)
+        runner.trial(example, is_read=False)
         recording = record(Function(runner, list(example)), example, None, runner.constants)
         (repeat,) = recording.repeats
         assert repeat.turns == length

@@ -351,10 +351,14 @@ class _Nodes:
         if node.op_type == "Constant" and "value" in attributes and outputs:
             self._constants[outputs[0]] = attributes["value"]
             return
-        if node.op_type in _CONTROL:
-            _check_graphs(node, attributes, what)
         domain = _domain(node.domain)
         version = self._versions[domain]
+        if node.op_type in _CONTROL:
+            if node.op_type == "Scan" and version < 9:
+                raise _UnsupportedError(
+                    f"{what}: a Scan of version 8 has a batch, and no program has that control flow"
+                )
+            _check_graphs(node, attributes, what)
         self.result.append(Node(node.op_type, domain, version, inputs, outputs, attributes))
 
     def _graph(self, graph: Any, what: str) -> Graph:

@@ -150,8 +150,6 @@ def _source(body: Graph, name: str) -> str:
 
 
 def _run_scan(runner: Runner, node: Node) -> None:
-    if node.version < 9:
-        raise CompileError("a Scan of operators before version 9, which has a batch")
     body: Graph = node.attributes["body"]
     inputs = node.attributes["num_scan_inputs"]
     carried = len(node.inputs) - inputs
@@ -324,7 +322,8 @@ class _Loop:
                 raise CompileError(f"it has more than {limit}")
             values.update(given(turn))
             values.update(zip(self._carried, states, strict=True))
-            runner.run_nodes(self._body.nodes)
+            with runner.reading(self._body):
+                runner.run_nodes(self._body.nodes)
             states = [runner.tensor(name) for name in self._results]
             for name, stack in zip(self._stacked, stacks, strict=True):
                 stack.append(runner.tensor(name))

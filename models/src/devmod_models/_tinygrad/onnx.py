@@ -6,7 +6,7 @@ import json
 import operator
 import re
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -56,7 +56,7 @@ from devmod_models._tinygrad.half import Precision, halved
 from devmod_models._tinygrad.operators import OPERATORS
 from devmod_models._tinygrad.record import buffer_of, depends, settings, unread
 from devmod_models._tinygrad.renderers import Renderers
-from devmod_models.onnx import Constant, Model, Node, Range, read_model
+from devmod_models.onnx import Constant, Graph, Model, Node, Range, read_model
 from devmod_readers.programs import read_program
 
 if TYPE_CHECKING:
@@ -196,6 +196,23 @@ class Runner(OnnxRunner):  # type: ignore[misc]
             return value
         return self._precision.restored(name, value)
 
+    @contextmanager
+    def reading(self, body: Graph) -> Iterator[None]:
+        """Forget which numbers another turn of a body has read from its values. A later run gets
+        those of the same turn, as it cannot read them.
+        """
+        names = {*body.inputs}
+        for each in body.nodes:
+            for node in each.walk():
+                names.update(node.outputs)
+        known = self._python_const_cache
+        for name in names:
+            known.pop(name, None)
+        read: dict[str, Any] = self.decisions.take(dict)
+        known.update(read)
+        yield
+        read.update({name: known[name] for name in names if name in known})
+
     def tensor(self, name: str) -> Tensor:
         """Return a value as a tensor."""
         value: Tensor = self._get_python_const(name, "", 0)
@@ -253,7 +270,7 @@ class Runner(OnnxRunner):  # type: ignore[misc]
             arrays.append(each.numpy().astype(object) if isinstance(each, Tensor) else each)
         return _of_lengths(node.operator, arrays, options)
 
-    def trial(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def trial(self, inputs: Mapping[str, Tensor], *, is_read: bool = True) -> dict[str, Tensor]:
         """Run for the first time, and keep what does not depend on the inputs.
 
         A value on the host that depends on the data of an input is an error: another call would
@@ -278,7 +295,10 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         Tensor._buffer = checked
         try:
             self._is_trial = True
-            with unread(set(map(buffer_of, inputs.values()))):
+            skipped: set[UOp] = set()
+            if not is_read:
+                skipped.update(map(buffer_of, inputs.values()))
+            with unread(skipped):
                 result = self.run(inputs)
         finally:
             self._is_trial = False
@@ -489,7 +509,7 @@ def _export(
     report("tracing", _TRACES)
     runner = new_runner()
     example = example_tensors(model, arrays[-1][1])
-    runner.trial(example)
+    runner.trial(example, is_read=False)
     tune = None
     if request["is_tuned"]:
         tune = [*arrays[-1][1].values()]
