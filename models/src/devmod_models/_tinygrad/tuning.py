@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf
 from time import monotonic
 from typing import Any
 
@@ -26,7 +27,7 @@ _ROOM = 1
 #: The optimizations of a kernel that others of its form get.
 _SHARED = 3
 #: The seconds of the search on a device; half as much is for kernels of the same form as others.
-_SECONDS = 180.0
+_SECONDS = 240.0
 #: The constant of a tuned kernel: its variants are optimizations, as a text.
 _CONSTANT = "optimizations"
 
@@ -87,7 +88,7 @@ def tuned(
         return program
     report(f"{kind}: measuring the variants", 1.0)
     result = kernels.tuned_program(columns)
-    result.tuning_records = kernels.measure(result, usable)
+    result.tuning_records = kernels.measure(result, columns[0], usable)
     return result
 
 
@@ -208,22 +209,36 @@ class _Kernels:
         return {**self._rendered[kernel, text], "optimizations": text}
 
     def measure(
-        self, module: devmod.Module, devices: Sequence[str], seconds: float | None = None
+        self,
+        module: devmod.Module,
+        kernels: Iterable[str],
+        devices: Sequence[str],
+        seconds: float = inf,
     ) -> Sequence[TuningRecord]:
-        """Return what devices take for the variants of a program. Known ones are not measured
-        again.
+        """Return what devices take for the variants of kernels of a program, in order. Known ones
+        are not measured again. Each kernel gets half of the rest of the time at most.
         """
         names = [each.name for each in module.functions[self._plan.name].interface.params]  # type: ignore[union-attr]
-        result = devmod.tune(
-            module,
-            self._plan.name,
-            dict(zip(names, self._inputs, strict=False)),
-            devices=devices,
-            records=self._records,
-            budget=seconds,
-        )
-        self._records += result.records
-        return result.records
+        end = monotonic() + seconds
+        records: list[TuningRecord] = []
+        for kernel in kernels:
+            rest = end - monotonic()
+            if rest <= 0:
+                break
+            budget = None
+            if rest < inf:
+                budget = rest / 2
+            result = devmod.tune(
+                module,
+                kernel,
+                dict(zip(names, self._inputs, strict=False)),
+                devices=devices,
+                records=self._records,
+                budget=budget,
+            )
+            records += result.records
+        self._records += records
+        return records
 
     def tuned_program(self, columns: Columns) -> devmod.Module:
         """Return the program with variants. A kernel has one in each column that it is in."""
@@ -348,7 +363,7 @@ class _Search:
         number = len(columns) - 1
         self._report(f"{self._device}: measuring {number} variants of {len(wanted)} kernels", 1.0)
         module = self._kernels.tuned_program(columns)
-        for record in self._kernels.measure(module, [self._device], seconds):
+        for record in self._kernels.measure(module, wanted, [self._device], seconds):
             times = self._times.setdefault(record.function, {})
             for (_, values), each in record.measured.items():
                 if each is not None:
