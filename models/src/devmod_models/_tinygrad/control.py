@@ -7,7 +7,7 @@ other shapes than the one before, or reads the number of the turn.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from tinygrad import Tensor, UOp, dtypes
@@ -18,9 +18,6 @@ from devmod_models._tinygrad.record import is_unread, recording
 from devmod_models._tinygrad.recurrent import at, buffer, write
 from devmod_models.onnx import Graph, Node
 
-if TYPE_CHECKING:
-    from devmod_models._tinygrad.onnx import Runner
-
 __all__ = ["CONTROL", "run_control"]
 
 CONTROL = ("If", "Loop", "Scan")
@@ -30,7 +27,7 @@ _MOST_TURNS = 256
 _Given = Callable[[Any], dict[str, Any]]
 
 
-def run_control(runner: Runner, node: Node) -> None:
+def run_control(runner: Any, node: Node) -> None:
     """Set the outputs of a node among the values of a runner.
 
     Raises
@@ -73,7 +70,7 @@ class Decisions:
         return result
 
 
-def _number(runner: Runner, name: str, what: str) -> Any:
+def _number(runner: Any, name: str, what: str) -> Any:
     """Return a number that is known: an int, a bool, or a length of a call."""
     value = runner.graph_values[name]
     if isinstance(value, np.ndarray):
@@ -92,7 +89,7 @@ def _number(runner: Runner, name: str, what: str) -> Any:
         realize.capturing.extend(captured)
 
 
-def _run_if(runner: Runner, node: Node) -> None:
+def _run_if(runner: Any, node: Node) -> None:
     condition = runner.decisions.take(
         lambda: bool(_number(runner, node.inputs[0], "its condition"))
     )
@@ -102,7 +99,7 @@ def _run_if(runner: Runner, node: Node) -> None:
         runner.graph_values[name] = runner.graph_values[own]
 
 
-def _run_loop(runner: Runner, node: Node) -> None:
+def _run_loop(runner: Any, node: Node) -> None:
     body: Graph = node.attributes["body"]
     limit, condition, *firsts = (*node.inputs, "")[: max(len(node.inputs), 2)]
     count: Any = _MOST_TURNS + 1
@@ -149,7 +146,7 @@ def _source(body: Graph, name: str) -> str:
     return name
 
 
-def _run_scan(runner: Runner, node: Node) -> None:
+def _run_scan(runner: Any, node: Node) -> None:
     body: Graph = node.attributes["body"]
     inputs = node.attributes["num_scan_inputs"]
     carried = len(node.inputs) - inputs
@@ -218,7 +215,7 @@ class _Loop:
 
     def __init__(
         self,
-        runner: Runner,
+        runner: Any,
         node: Node,
         body: Graph,
         firsts: Any,
