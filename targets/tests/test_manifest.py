@@ -186,6 +186,10 @@ def test_a_job_has_the_arguments_of_compile(folder: Path) -> None:
         "shared_memory": None,
         "aliases": None,
         "subgroup": None,
+        "tune": None,
+        "constraints": (),
+        "sizes": (),
+        "grid": None,
     }
     module = devmod.compile(Path(job.path), job.target, **job.arguments())
     interface = module.functions["sum"].interface

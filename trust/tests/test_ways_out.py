@@ -60,6 +60,7 @@ WAYS: dict[str, Way | str] = {
         root, {"c": memoryview(b"4321")}, partial=True
     ),
     "devmod.save": lambda module, root: [devmod.save(root, "saved"), Path("saved").read_bytes()],  # type: ignore[func-returns-value]
+    "devmod.tune": "Module.get_function",
     "devmod.verify": lambda module, root: str(devmod.verify(root)),
     "backend.payload_of": lambda module, root: backend.payload_of(module),
     "backend.read_program": lambda module, root: backend.read_program("copy", module),
@@ -86,7 +87,7 @@ COMMANDS = (
     "verify",
     "view --no-open",
 )
-OTHERS = "demo simulate build cache compile conformance devices doctor init keygen new-backend onnx pack plugins profile unpack"
+OTHERS = "demo tune simulate build cache compile conformance devices doctor init keygen new-backend onnx pack plugins profile unpack"
 
 BYTES = "save dumps bundle save_to_bytes wire_parts verify get_global "
 PAYLOAD = f"{BYTES} code inspect_source payload_of dump_module_bytes dump_imports "

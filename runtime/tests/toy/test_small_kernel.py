@@ -14,7 +14,7 @@ from devmod_runtime.tools import doctor
 class Broken(SimpleNamespace):
     """A module whose functions cannot be built here."""
 
-    def get_function(self, name: str) -> Any:
+    def _function_on(self, name: str, device: Any) -> Any:
         raise ToolchainNotFoundError("a program is missing")
 
 

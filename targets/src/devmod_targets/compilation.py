@@ -152,7 +152,12 @@ def compile_source(
         for variant in variants(target):
             try:
                 own = request(variant)
-                for payload in _payloads(own, compile_one):
+                if _is_tuned(own.language, own.others):
+                    payloads = _payloads(own, compile_one)
+                else:
+                    # Not in a function: warnings name the caller of `devmod.compile` by frames.
+                    payloads = [compile_one(own)]
+                for payload in payloads:
                     modules.append(_module(spec, own, payload, name=name, runtime=runtime))
             except CompileError as error:
                 _explain(error, source)
@@ -196,9 +201,7 @@ def _explain(error: CompileError, source: object) -> None:
 def _payloads(
     request: CompileRequest, compile_one: Callable[[CompileRequest], Payload]
 ) -> list[Payload]:
-    """Return the payloads for one target: several if the function is tuned."""
-    if not _is_tuned(request.language, request.others):
-        return [compile_one(request)]
+    """Return the payloads of a tuned function for one target."""
     from devmod_targets.tuning import compile_variants
 
     configurations = None
