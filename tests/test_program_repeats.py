@@ -135,6 +135,23 @@ def test_steps_run_once_for_each_turn(kind: str, every_kind: Any) -> None:
         assert np.allclose(y.numpy(), expected(X, factor=0.75), atol=1e-5)
 
 
+def test_what_a_turn_reads_again_shares_no_memory_with_what_another_step_of_it_writes() -> None:
+    text = """
+kernel void twice(global const float *x, global float *y) { y[get_global_id(0)] = 2 * x[get_global_id(0)]; }
+kernel void add(global const float *x, global float *y) { y[get_global_id(0)] += x[get_global_id(0)]; }"""
+    turn = [f"{step}, threads=n)" for step in ("twice(x=a, y=b", "twice(x=b, y=c", "add(x=c, y=y")]
+    f = devmod.program(
+        "p",
+        devmod.compile(text, "opencl", block=1),
+        inputs=["x: float32[n]"],
+        outputs=["y: float32[n] = 0"],
+        temporaries=["a: float32[n]", "b: float32[n]", "c: float32[n]"],
+        steps=["twice(x=x, y=a, threads=n)", devmod.repeat(3, "t", turn)],
+    )["p"].on(first_device("opencl"))
+    x = np.arange(5, dtype="float32")
+    assert f(x).tolist() == (3 * 8 * x).tolist()
+
+
 @pytest.mark.parametrize("kind", ["opencl", "webgpu"])
 @pytest.mark.parametrize("guarded", [False, True])
 def test_repeats_within_repeats(kind: str, guarded: bool) -> None:
