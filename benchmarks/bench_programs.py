@@ -476,7 +476,7 @@ class Transformer:
             ]
             extent = {}
             if kind != "hexagon":
-                dims = step.dims(shapes.values)
+                dims = step.dims(shapes.values)[:3]
                 words = zip(("grid", "block", "threads"), dims, strict=True)
                 extent = {word: each for word, each in words if each is not None}
             self.launches.append((step.function, values, extent))
