@@ -69,6 +69,7 @@ VALID: dict[str, dict[str, Any]] = {
         "constants": [f"C{n}" for n in range(16)],
         "variants": [{"values": list(range(16))}],
     },
+    "1024 variants": GOOD | {"variants": [{"values": [n, 2**40]} for n in range(1, 1025)]},
     "the deepest expression": GOOD | {"grid": [DEEP[1]]},
 }
 #: Maps that are refused.
@@ -83,6 +84,7 @@ INVALID: dict[str, Any] = {
     "a constant twice": GOOD | {"constants": ["BLOCK", "BLOCK"]},
     "a constant that is a number": GOOD | {"constants": ["BLOCK", 1]},
     "no variants": GOOD | {"variants": []},
+    "1025 variants": GOOD | {"variants": [{"values": [n, 2**40]} for n in range(1, 1026)]},
     "4097 variants": GOOD | {"variants": [{"values": [n, 2**40]} for n in range(1, 4098)]},
     "variants that are a map": GOOD | {"variants": {}},
     "a variant that is a list": GOOD | {"variants": [[64, 2]]},

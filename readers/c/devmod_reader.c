@@ -1468,7 +1468,7 @@ int devmod_get_contents(devmod_file *file, uint32_t number, uint64_t most,
 
 /* -- variants of tuned functions */
 
-enum { MAX_CONSTANTS = 16, MAX_VARIANTS = 4096, MAX_OPERANDS = 16, MAX_EXPRESSION = 16 };
+enum { MAX_CONSTANTS = 16, MAX_VARIANTS = 1024, MAX_OPERANDS = 16, MAX_EXPRESSION = 16 };
 
 /* The integers by name with which expressions are evaluated. */
 typedef struct scope {
@@ -1630,7 +1630,7 @@ int devmod_get_variant(devmod_file *file, const devmod_function *function, size_
         bad(&tune, "expected variants");
     uint64_t variants = read_array(&r);
     if (!variants || variants > MAX_VARIANTS)
-        bad(&r, "expected 1 to 4096 variants");
+        bad(&r, "expected 1 to 1024 variants");
     if (position >= variants)
         fail(file, DEVMOD_NOT_FOUND, "the function has %u variants", (unsigned)variants);
     for (size_t at = 0; at < position; at++)

@@ -17,7 +17,7 @@ import { ConversionError } from "./scalars.js";
 /** @import { Triple } from "./shape.js" */
 /** @import { FunctionInfo } from "./wire.js" */
 
-const MAX_VARIANTS = 4096;
+const MAX_VARIANTS = 1024;
 const MAX_NAMES = 16;
 
 /**
