@@ -105,6 +105,7 @@ if TYPE_CHECKING:
     from devmod._values.tags import WRITE_ACCESS_TAG as WRITE_ACCESS_TAG
     from devmod._values.tags import tag_problem as tag_problem
     from devmod._values.tags import value_tags as value_tags
+    from devmod._values.tuning import MAX_VARIANTS as MAX_VARIANTS
     from devmod._values.tuning import Tuning as Tuning
     from devmod._values.tuning import Variant as Variant
     from devmod._values.tuning import integer_arguments as integer_arguments
@@ -163,7 +164,7 @@ _NAMES = {
     "_values.tags": (
         "COOPERATIVE_TAG DYNAMIC_SHARED_MEMORY GRID_TAGS PROGRAMMATIC_TAG REQUIRED_BLOCK_TAG WRITE_ACCESS_TAG tag_problem value_tags"
     ),
-    "_values.tuning": "Tuning Variant integer_arguments tuning_of variant_interface",
+    "_values.tuning": "MAX_VARIANTS Tuning Variant integer_arguments tuning_of variant_interface",
     "_values.value": "Value",
     "errors": "compile_error function_not_found",
 }

@@ -136,6 +136,7 @@ def compile_source(
             root=root,
             others=others,
         )
+        is_tuned = _is_tuned(own_language, others)
         change = partial(
             _with_arguments,
             spec.kind,
@@ -143,7 +144,7 @@ def compile_source(
             subgroup=_subgroup(others.get("subgroup")),
             block=others.get("block"),
             grid=others.get("grid"),
-            tuned=_is_tuned(own_language, others),
+            tuned=is_tuned,
             local=others.get("local"),
             shared_memory=others.get("shared_memory"),
         )
@@ -152,7 +153,7 @@ def compile_source(
         for variant in variants(target):
             try:
                 own = request(variant)
-                if _is_tuned(own.language, own.others):
+                if is_tuned:
                     payloads = _payloads(own, compile_one)
                 else:
                     # Not in a function: warnings name the caller of `devmod.compile` by frames.

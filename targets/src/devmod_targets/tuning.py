@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from devmod import FunctionInfo, Interface
 from devmod.backend import (
     COMPARISONS,
+    MAX_VARIANTS,
     TUNED,
     Expression,
     ExpressionError,
@@ -43,7 +44,6 @@ from devmod_targets.authoring import CompileRequest, Payload
 Constant = bool | int | float | str
 _Compile = Callable[[CompileRequest], Payload]
 _Configurations = Callable[[CompileRequest], tuple[list[dict[str, Any]], tuple[str, ...]]]
-_MAX_VARIANTS = 1024
 #: The most combinations of values that the constraints are for.
 _MAX_COMBINATIONS = 1_000_000
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -194,9 +194,9 @@ def _read_variants(tune: Any, constraints: Any) -> list[dict[str, Constant]]:
             if all(test(constants) for test in tests):
                 variants.append(constants)
         count = len(variants)
-    if not 0 < count <= _MAX_VARIANTS:
+    if not 0 < count <= MAX_VARIANTS:
         raise CompileError(
-            f"tune= has {count:,} variants that meet constraints=; expected 1 to {_MAX_VARIANTS:,}",
+            f"tune= has {count:,} variants that meet constraints=; expected 1 to {MAX_VARIANTS:,}",
             argument="tune",
         )
     return variants

@@ -417,7 +417,7 @@ def _run(compiled: Sequence[Any], values: dict[str, int]) -> None:
             realize.run_linear(each, values, jit=True)
 
 
-#: The buffers on which values depend that nobody reads, for each trace that goes on.
+#: For each trace that goes on, buffers: no value that depends on one of them is read.
 _unread: list[set[UOp]] = []
 
 

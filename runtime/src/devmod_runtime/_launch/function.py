@@ -663,7 +663,7 @@ class Function(ProcessLocal):
         """Let the next call ask `Opening` again."""
         # In this order: what the calls of another thread cache of the old ones is lost.
         self._host_calls = {}
-        self._callers = self._new_callers()
+        self._callers = Callers(len(self.key_arguments))
         self.__class__ = self._class
 
     def default_device(self) -> Device:
@@ -685,9 +685,6 @@ class Function(ProcessLocal):
             device = default_device(self._launcher.kind) or self._launcher.default_device()
             self._named_device = (text, device)
         return self._named_device[1]
-
-    def _new_callers(self) -> Callers:
-        return Callers()
 
     @property
     def launch_keywords(self) -> tuple[str, ...]:

@@ -125,7 +125,7 @@ class TunedFunction(Function):
         self._candidates: Sequence[Any] = modules
         #: The arguments whose values are part of the keys of calls, in the order of the call.
         self.key_arguments = self._find_key_arguments()
-        self._callers = self._new_callers()
+        self._callers = Callers(len(self.key_arguments))
         self._offers: dict[Device, dict[Values, Offer]] = {}
         self._choosers: dict[Device, VariantChooser] = {}
         #: By the device and the sizes.
@@ -389,9 +389,6 @@ class TunedFunction(Function):
         if self.tuning.sizes:
             return self._offers_on(device)
         return self.choice(device, {})
-
-    def _new_callers(self) -> Callers:
-        return Callers(len(self.key_arguments))
 
     def _find_key_arguments(self) -> list[Argument]:
         """Return the arguments that decide the variant or a grid."""

@@ -279,7 +279,7 @@ def tune(
     Returns
     -------
     TuningResult
-        The times, and `TuningResult.records` for ``module.replace_tuning_records``.
+        The times, and `TuningResult.records`, which ``module.tuning_records`` may get.
 
     Raises
     ------
