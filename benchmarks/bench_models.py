@@ -4,14 +4,14 @@ onnxruntime on the same processor.
     python benchmarks/bench_models.py [--rounds 200]
 
 The models have random weights: a perceptron, a small convolutional network, and two layers of a
-transformer. Each round runs the JIT, a call with device arrays and a prepared launch in turn, each
-with a wait for its end; figures are medians. Both sides run kernels of tinygrad's OpenCL renderer
-on Intel's runtime (`make test-setup`): tinygrad does not know the trick by which PoCL compiles for
-any processor. If the volume tests have fetched the wheels magika, rapidocr-onnxruntime and
-onnxruntime into build/onnx-models, their models run on each OpenCL device and by onnxruntime too: a
-table without bounds, since the kernels are not devmod's. Each model is tuned on these devices, and
-its calls are compared with those of the same file without its records. The exit code is 1 if a
-ratio is over its bound.
+transformer. ResNet-18 is tuned, too. Each round runs the JIT, a call with device arrays and a
+prepared launch in turn, each with a wait for its end; figures are medians. Both sides run kernels
+of tinygrad's OpenCL renderer on Intel's runtime (`make test-setup`): tinygrad does not know the
+trick by which PoCL compiles for any processor. If the volume tests have fetched the wheels magika,
+rapidocr-onnxruntime and onnxruntime into build/onnx-models, their models run on each OpenCL device
+and by onnxruntime too: a table without bounds, since the kernels are not devmod's. Each model is
+tuned on these devices, and its calls are compared with those of the same file without its records.
+The exit code is 1 if a ratio is over its bound.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BOUNDS = {"a call": 1.0, "a prepared launch": 0.9}
 #: The most time of a tuned call on Intel's runtime, of that with tinygrad's heuristic. No device
 #: takes more than `MOST`.
-TUNED = {"magika": 0.7, "boxes": 0.7}
+TUNED = {"magika": 0.7, "boxes": 0.7, "resnet": 0.7}
 MOST = 1.05
 ONNX = {
     "magika": ("magika/models/standard_v3_3/model.onnx", (1, 2048), np.int32),
@@ -112,6 +112,50 @@ def models(device: str) -> dict[str, tuple[Any, Any]]:
         "convolutions": (convolutions, numbers.standard_normal((2, 1, 28, 28)).astype(np.float32)),
         "transformer": (transformer, numbers.integers(0, 512, (1, 16)).astype(np.int32)),
     }
+
+
+def resnet(device: str) -> tuple[Any, Any]:
+    """Return ResNet-18, a function of a Tensor, with random weights and its normalizations folded
+    into its convolutions, and its input.
+    """
+    from tinygrad import Tensor
+
+    numbers = np.random.default_rng(0)
+
+    def weight(*shape: int) -> Any:
+        deviation = (2 / np.prod(shape[1:])) ** 0.5
+        return Tensor(
+            (numbers.standard_normal(shape) * deviation).astype(np.float32), device=device
+        ).realize()
+
+    first = weight(64, 3, 7, 7)
+    blocks: list[dict[str, Any]] = []
+    channels = 64
+    for width in (64, 128, 256, 512):
+        for stride in (1 if width == channels else 2, 1):
+            block = {
+                "stride": stride,
+                "one": weight(width, channels, 3, 3),
+                "two": weight(width, width, 3, 3),
+            }
+            if width != channels:
+                block["shortcut"] = weight(width, channels, 1, 1)
+            blocks.append(block)
+            channels = width
+    last = weight(1000, 512)
+
+    def classes(x: Any) -> Any:
+        x = x.conv2d(first, stride=2, padding=3).relu().max_pool2d(3, 2, padding=1)
+        for block in blocks:
+            stride = block["stride"]
+            inner = x.conv2d(block["one"], stride=stride, padding=1).relu()
+            inner = inner.conv2d(block["two"], padding=1)
+            if "shortcut" in block:
+                x = x.conv2d(block["shortcut"], stride=stride)
+            x = (x + inner).relu()
+        return x.mean((2, 3)) @ last.T
+
+    return classes, numbers.standard_normal((1, 3, 224, 224)).astype(np.float32)
 
 
 def beside_the_jit(rounds: int) -> bool:
@@ -218,14 +262,21 @@ def runtime_of(device: Any) -> str:
 
 def tuned_models(rounds: int) -> bool:
     """Tune the models with random weights, and return whether a ratio is over its bound."""
+    from tinygrad import Tensor
+
     from devmod.interop import tinygrad
 
     failed = False
-    for label in ("perceptron", "transformer"):
+    own = models("CPU")
+    for label, (fn, x) in {
+        "perceptron": own["perceptron"],
+        "transformer": own["transformer"],
+        "resnet": resnet("CPU"),
+    }.items():
+        began = time.perf_counter()
         with tinygrad.cpu():
-            fn, example = models_on_cpu(label)
-            x = models("CPU")[label][1]
-            module = tinygrad.export(fn, example, targets="opencl", name=label, tune=[x])
+            module = tinygrad.export(fn, Tensor(x), targets="opencl", name=label, tune=[x])
+        print(f"{label}: exported and tuned in {time.perf_counter() - began:.0f} s")
         failed |= beside_the_heuristic(label, devmod.dumps(module), x, rounds)
     return failed
 

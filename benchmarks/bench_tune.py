@@ -15,6 +15,7 @@ import os
 import random
 import tempfile
 from functools import partial
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ def tuned_module(kind: str) -> devmod.Module:
 
 
 def times_at(function: Any, size: int, rounds: int) -> dict[str, list[float]]:
-    """Return the milliseconds of the calls of each contender, in turns."""
+    """Return the milliseconds of a call of each contender, in turns."""
     device = function.default_device()
     a, b, c = (device.from_numpy(np.ones((size, size), "float32")) for _ in range(3))
     contenders = {"tuned": function}
@@ -60,18 +61,22 @@ def times_at(function: Any, size: int, rounds: int) -> dict[str, list[float]]:
         contenders[f"TILE={each['TILE']}"] = function.variant(**each)
     times: dict[str, list[float]] = {name: [] for name in contenders}
 
-    def call(contender: Any) -> None:
-        contender(a, b, c, size, size, size)
+    def call(contender: Any, count: int) -> None:
+        for _ in range(count):
+            contender(a, b, c, size, size, size)
         device.synchronize()
 
     for each in contenders.values():
-        call(each)
+        call(each, 1)
+    once = min(timed(partial(call, each, 1)) for each in contenders.values())
+    count = ceil(1 / once)
     names = [*contenders]
     for _ in range(rounds):
         random.Random(len(times["tuned"])).shuffle(names)
         for name in names:
             each = contenders[name]
-            times[name].append(timed(partial(call, each)))
+            call(each, 1)
+            times[name].append(timed(partial(call, each, count)) / count)
     return times
 
 
