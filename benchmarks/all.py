@@ -94,6 +94,14 @@ def add_run(run: dict[str, Any], earlier: dict[str, Any]) -> dict[str, Any]:
     return run
 
 
+def write(runs: dict[str, Any]) -> None:
+    """Write the runs of all benchmarks. Each benchmark's end writes them: a later one may be cut
+    off.
+    """
+    OUT.parent.mkdir(exist_ok=True)
+    OUT.write_text(json.dumps(runs, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
 def main(names: list[str]) -> int:
     """Run the benchmarks, print the table and write the file; return the exit code."""
     files = sorted(Path(__file__).parent.glob("bench_*.py"))
@@ -131,9 +139,8 @@ def main(names: list[str]) -> int:
                 "figures": found,
             }
             written[name] = add_run(run, written.get(name, {}))
+            write(written)
         rows += [row for row in found if "ratio" in row]
-    OUT.parent.mkdir(exist_ok=True)
-    OUT.write_text(json.dumps(written, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     print_table(rows)
     if failed:
         print(f"\nFailed: {', '.join(failed)}")

@@ -25,6 +25,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,8 @@ BOUNDS = {"a call": 1.0, "a prepared launch": 0.9}
 #: takes more than `MOST`.
 TUNED = {"magika": 0.7, "boxes": 0.7, "resnet": 0.7}
 MOST = 1.05
+#: For how long a model's kernels of the heuristic are measured, at most about.
+SECONDS = 10
 ONNX = {
     "magika": ("magika/models/standard_v3_3/model.onnx", (1, 2048), np.int32),
     "direction": (
@@ -232,8 +235,12 @@ def beside_the_heuristic(label: str, module: Any, x: Any, rounds: int) -> bool:
         os.environ["DEVMOD_TUNE"] = "off"
         plain(array)  # the first call chooses
         del os.environ["DEVMOD_TUNE"]
+        began = time.perf_counter()
+        plain(array)
+        device.synchronize()
+        once = time.perf_counter() - began
         times: dict[str, list[float]] = defaultdict(list)
-        for _ in range(rounds):
+        for _ in range(min(rounds, ceil(SECONDS / once))):
             for each, f in {"tuned": tuned, "plain": plain}.items():
                 f(array)
                 device.synchronize()
