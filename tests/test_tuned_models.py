@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 from backend_checks import first_device
+from each_case import error_of
 
 import devmod
-from devmod import ArgumentError
 from devmod.interop import tinygrad as interop
 
 pytest.importorskip("tinygrad", reason="tinygrad is not installed")
@@ -40,6 +40,14 @@ def array(*shape: int) -> Any:
     return RANDOM.standard_normal(shape).astype(np.float32)
 
 
+def product() -> Any:
+    """Return a function with a product by a matrix."""
+    from tinygrad import Tensor
+
+    weight = Tensor(array(48, 64)).realize()
+    return lambda x: x @ weight
+
+
 def export(function: Any, *values: Any, **keywords: Any) -> Any:
     from tinygrad import Tensor
 
@@ -59,36 +67,27 @@ def only(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
 
 
 def same_results(module: Any, *values: Any) -> None:
-    """Compare the results of all variants on all devices with those of the file without records."""
-    module = devmod.loads(devmod.dumps(module))
-    expected = None
+    """Compare the results on all devices with records and without."""
+    results = []
     for device in devmod.devices("opencl"):
-        tuned = np.asarray(module["f"].on(device)(*values))
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("DEVMOD_TUNE", "off")
-            plain = np.asarray(devmod.loads(devmod.dumps(module))["f"].on(device)(*values))
-        if expected is None:
-            expected = plain
-        for each in (plain, tuned):
-            np.testing.assert_allclose(each, expected, rtol=0, atol=1e-4 * abs(expected).max())
+        for value in ("off", "on"):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setenv("DEVMOD_TUNE", value)
+                results.append(devmod.loads(devmod.dumps(module))["f"].on(device)(*values))
+    for each in results:
+        np.testing.assert_allclose(each, results[0], rtol=0, atol=1e-4 * abs(results[0]).max())
 
 
 def times(module: Any) -> dict[str, float | None]:
     """Return the seconds of all variants by their optimizations, of the last device."""
-    return {
-        values[0]: seconds
-        for record in module.tuning_records
-        for (_, values), seconds in record.measured.items()
-    }
+    measured = module.tuning_records[-1].measured
+    return {values[0]: seconds for (_, values), seconds in measured.items()}
 
 
 @pytest.mark.row("R52")
 def test_kernels_have_variants_with_their_own_blocks() -> None:
-    from tinygrad import Tensor
-
-    weight = Tensor(array(48, 64)).realize()
     x = array(16, 48)
-    module = export(lambda x: x @ weight, x)
+    module = export(product(), x)
     records = module.tuning_records
     assert {each.device for each in records} == {each.name for each in devmod.devices("opencl")}
     kernel = devmod.loads(devmod.dumps(module))["f_opencl_k0"]
@@ -140,8 +139,6 @@ def test_a_maximum_over_an_awkward_length(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_variant_that_fails_is_not_in_the_file(
     monkeypatch: pytest.MonkeyPatch, wrong: str
 ) -> None:
-    from tinygrad import Tensor
-
     own = interop.results_of
 
     def damaged(items: Any, *others: Any) -> Iterator[Any]:
@@ -154,32 +151,22 @@ def test_a_variant_that_fails_is_not_in_the_file(
             yield results, end
 
     monkeypatch.setattr(interop, "results_of", damaged)
-    weight = Tensor(array(48, 64)).realize()
-    module = export(lambda x: x @ weight, array(16, 48))
+    module = export(product(), array(16, 48))
     assert [*times(module)] == ["GROUPTOP 0 16", "UPCAST 0 16, LOCAL 0 16"]
 
 
-def test_an_export_without_a_device_is_not_tuned() -> None:
-    from tinygrad import Tensor
-
-    weight = Tensor(array(48, 64)).realize()
-    lines: list[str] = []
-    x = array(16, 48)
-    module = export(lambda x: x @ weight, x, targets="metal", report=lines.append)
-    assert not module.tuning_records
-    assert "metal: not tuned, since no device of the kind is here" in lines
-    error = "tune has 2 values; expected 1, one for each input"
-    with pytest.raises(ArgumentError, match=f"^{error}$"):
-        export(lambda x: x @ weight, x, tune=[x, x])
-
-
-def test_a_kernel_of_a_length_that_a_call_chooses_has_one_variant() -> None:
+def test_an_export_without_a_device_or_with_a_length_of_a_call_is_not_tuned() -> None:
     from tinygrad import Tensor, Variable
 
-    weight = Tensor(array(48, 64)).realize()
+    lines = []
+    x = array(16, 48)
+    module = export(product(), x, targets="metal", report=lines.append)
+    assert not module.tuning_records
+    assert "metal: not tuned, since no device of the kind is here" in lines
+    error = error_of(export, product(), x, tune=[x, x])
+    assert str(error) == "tune has 2 values; expected 1, one for each input"
+
     rows = Variable("rows", 1, 32).bind(16)
-    x = Tensor.empty(32, 48)[:rows]
-    module = interop.export(
-        lambda x: x @ weight, x, targets="opencl", name="f", tune=[array(16, 48)]
-    )
+    example = Tensor.empty(32, 48)[:rows]
+    module = interop.export(product(), example, targets="opencl", name="f", tune=[x])
     assert not module.tuning_records

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 import pytest
+
+import devmod
 
 Case = TypeVar("Case")
 #: The most errors that are raised: a fault may have each case take long.
@@ -28,3 +30,30 @@ def check_each(cases: Iterable[Case], check: Callable[[Case], object]) -> None:
     assert number, "there is no case"
     if errors:
         raise BaseExceptionGroup(f"{len(errors)} of the first {number} cases", errors)
+
+
+def error_of(call: Callable[..., object], *args: Any, **named: Any) -> Any:
+    """Return the error that a call raises: one of devmod, or of a wrong value."""
+    with pytest.raises((devmod.DevmodError, ValueError)) as caught:
+        call(*args, **named)
+    return caught.value
+
+
+def check_errors(cases: Mapping[str, Any], act: Callable[[Any], object]) -> None:
+    """Check that `act` raises an error with each text, and its notes, for the value beside it."""
+
+    def check(case: tuple[str, Any]) -> None:
+        error = error_of(act, case[1])
+        text = "\n".join([str(error), *getattr(error, "__notes__", ())])
+        assert text == case[0], text
+
+    check_each(cases.items(), check)
+
+
+def refusal(
+    error: type[Exception], call: Callable[..., object], /, *args: Any, **named: Any
+) -> str:
+    """Return the text of the error of a type that a call raises."""
+    with pytest.raises(error) as caught:
+        call(*args, **named)
+    return str(caught.value)

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgpack
 from support import sample
 
 import devmod
@@ -93,3 +94,17 @@ def module_of(kind: str = "opencl", **changes: Any) -> devmod.Module:
     code, fmt, fmap = sample(kind)
     values = {"code": code, "fmt": fmt, "fmap": fmap} | changes
     return devmod.create_with_fallback(kind, values["code"], values["fmt"], values["fmap"])
+
+
+def tuning_file(section: bytes) -> bytes:
+    """A file with a module, and with the section `tuning`."""
+    code = b"\xa2cl\x80\xc4\x01x"
+    page = msgpack.packb({"modules": [entry(code, rank=0, functions=None)]})
+    head = {
+        "candidates": 1,
+        "pages": [row(page, 1, len(code))],
+        "sections": [["tuning", len(section), hashlib.sha256(section).digest()]],
+    }
+    if section:
+        code = code.ljust(64, b"\0")
+    return headed(head, page, code + section)

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from each_case import error_of
 from hatchling.builders.wheel import WheelBuilder
+from tuned_maps import variant_values
 
 import devmod
 from devmod._cli import main
@@ -499,55 +501,35 @@ def test_a_missing_triton_is_an_error(tmp_path: Path, monkeypatch: pytest.Monkey
 
 GRID = "ceildiv(n, BLOCK)"
 TUNED = ADD.replace("add", "tuned")
-
-
-def tunings(module: devmod.Module, name: str = "tuned") -> list[dict[str, Any]]:
-    """Return the key `tune` of each candidate."""
-    candidates = module.imports or (module,)
-    result = []
-    for each in candidates:
-        interface = each.functions[name].interface
-        assert interface is not None
-        assert "tuned" in interface.needs
-        result.append(dict(interface.extra["tune"]))
-    return result
+CONFIGURATIONS = [(256, 4, 3), (128, 4, 3), (1024, 8, 2)]
 
 
 @pytest.mark.parametrize("target", [CUDA, ROCM])
 def test_the_configurations_of_a_function_are_its_variants(folder: Path, target: str) -> None:
     module = compiled(folder, target, TUNED, defines=None, grid=GRID)
-    found = tunings(module)
-    values = [values for each in found for values in each["variants"]]
-    assert [each["values"] for each in values] == [[256, 4, 3], [128, 4, 3], [1024, 8, 2]]
-    for each in found:
-        assert each["constants"] == ["BLOCK", "num_warps", "num_stages"]
-        assert each["sizes"] == ["n"]
-        assert each["grid"] == [["ceildiv", "n", "BLOCK"]]
-        assert "specialized" not in each
-    blocks = [each.functions["tuned"].interface.block for each in module.imports]  # type: ignore[union-attr]
-    assert blocks[0] == (128, 1, 1)
-    assert blocks[-1] == (256, 1, 1)
+    assert variant_values(module, "tuned") == CONFIGURATIONS
+    blocks = []
+    for each in module.imports:
+        interface = each.functions["tuned"].interface
+        tune = interface.extra["tune"]
+        assert tune["constants"] == ["BLOCK", "num_warps", "num_stages"]
+        assert (tune["sizes"], tune["grid"]) == (["n"], [["ceildiv", "n", "BLOCK"]])
+        assert "specialized" not in tune
+        blocks.append(interface.block)
+    assert (blocks[0], blocks[-1]) == ((128, 1, 1), (256, 1, 1))
 
 
 def test_constants_of_the_caller_replace_the_configurations(folder: Path) -> None:
     module = compiled(folder, CUDA, TUNED, options=["num_warps=8"])
-    interface = module.functions["tuned"].interface
-    assert interface is not None
-    assert "tune" not in interface.extra
-    assert interface.block == (256, 1, 1)
+    assert variant_values(module, "tuned") == []
+    assert module.functions["tuned"].interface.block == (256, 1, 1)
 
     tune = {"BLOCK": [64, 128], "num_warps": [2, 4]}
+    constraints = ["BLOCK == 32 * num_warps"]
     module = compiled(
-        folder,
-        CUDA,
-        TUNED,
-        defines=None,
-        tune=tune,
-        constraints=["BLOCK == 32 * num_warps"],
-        grid=GRID,
+        folder, CUDA, TUNED, defines=None, tune=tune, constraints=constraints, grid=GRID
     )
-    values = [each["values"] for found in tunings(module) for each in found["variants"]]
-    assert values == [[64, 2], [128, 4]]
+    assert variant_values(module, "tuned") == [(64, 2), (128, 4)]
 
 
 @pytest.mark.filterwarnings("ignore")  # Triton's own
@@ -559,38 +541,29 @@ def test_one_call_for_a_function_with_configurations(
 
     module = triton.compile(kernels.tuned, TYPES, [CUDA, ROCM], grid=GRID, sizes=["n"])
     assert {each.kind for each in module.imports} == {"cuda", "rocm"}
-    values = [each["values"] for found in tunings(module) for each in found["variants"]]
-    assert values == 2 * [[256, 4, 3], [128, 4, 3], [1024, 8, 2]]
-    with pytest.raises(devmod.CompileError) as caught:
-        triton.compile(kernels.add, TYPES, CUDA, constants={"BLOCK": 256}, grid="n")
-    assert str(caught.value) == (
+    assert variant_values(module, "tuned") == CONFIGURATIONS * 2
+    constants = {"BLOCK": 256}
+    error = error_of(triton.compile, kernels.add, TYPES, CUDA, constants=constants, grid="n")
+    assert str(error) == (
         "grid= and sizes= are for a function with variants: those of @triton.autotune, whose constants the call does not give"
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "message"),
-    [
-        (
+def test_a_configuration_that_a_file_cannot_have_is_an_error(folder: Path) -> None:
+    cases: dict[str, tuple[str, dict[str, Any]]] = {
+        "the Triton function 'hooked' has the pre_hook 'zero', which a file of kernels cannot have. Remove it, or set the constants": (
             "hooked(x: *fp32)",
             {},
-            "the Triton function 'hooked' has the pre_hook 'zero', which a file of kernels cannot have. Remove it, or set the constants",
         ),
-        (
+        "the variants have different values of 'BLOCK', and no grid: pass grid=, such as grid='ceildiv(n, BLOCK)'": (
             TUNED,
             {},
-            "the variants have different values of 'BLOCK', and no grid: pass grid=, such as grid='ceildiv(n, BLOCK)'",
         ),
-        (
+        "grid= is for a tuned function: pass tune= too": (
             ADD,
             {"defines": {"BLOCK": 256}, "grid": "n"},
-            "grid= is for a tuned function: pass tune= too",
         ),
-    ],
-)
-def test_a_configuration_that_a_file_cannot_have_is_an_error(
-    folder: Path, name: str, arguments: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(devmod.CompileError) as caught:
-        compiled(folder, CUDA, name, **{"defines": None, **arguments})
-    assert str(caught.value).endswith(message)
+    }
+    for message, (name, arguments) in cases.items():
+        error = error_of(compiled, folder, CUDA, name, **{"defines": None, **arguments})
+        assert str(error).endswith(message)

@@ -192,8 +192,8 @@ class ToyLauncher(Launcher):
     def local(self, nbytes: int) -> tuple[str, int]:
         return ("local", nbytes)
 
-    def specialize(self, constants: Mapping[str, object]) -> Launcher:
-        return ToyLauncher(
+    def specialize(self, constants: Mapping[str, object]) -> ToyLauncher:
+        return type(self)(
             self.module, self.name, lambda shape, *values: self.run(shape, *values, **constants)
         )
 
