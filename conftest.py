@@ -10,8 +10,10 @@ import os
 import signal
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -81,6 +83,27 @@ SETTINGS = (
     "DEVMOD_PLUGINS_DENY",
     "DEVMOD_PREFER",
 )
+
+
+class Processor:
+    """The seconds, user and system, of this process and of those that it has waited for."""
+
+    def __init__(self) -> None:
+        self.seconds: Counter[str] = Counter()
+        self.total = 0.0
+
+    def lap(self, name: str) -> None:
+        """Add what was used since the last call."""
+        total = sum(os.times()[:4])
+        self.seconds[name] += total - self.total
+        self.total = total
+
+
+COLLECTION = "start and collection"
+SHARED = "the end of what tests share, such as the browser"
+processor = Processor()
+#: The seconds of each of pytest-xdist's workers that has ended.
+WORKERS: dict[str, dict[str, float]] = {}
 
 
 @pytest.fixture(autouse=True)
@@ -184,10 +207,75 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.enable()
         gc.freeze()
+        processor.lap(COLLECTION)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Count the processor's seconds of each file."""
+    result = yield
+    processor.lap(item.nodeid.partition("::")[0])
+    return result
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, object, object]:
+    """Count the end of the session's fixtures apart from the last test."""
+    if nextitem is not None:
+        return (yield)
+    processor.lap(item.nodeid.partition("::")[0])
+    try:
+        return (yield)
+    finally:
+        processor.lap(SHARED)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Give the seconds of this worker to the process that prints them."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["processor"] = dict(processor.seconds)
+
+
+@pytest.hookimpl(optionalhook=True)  # pytest-xdist has it
+def pytest_testnodedown(node: Any) -> None:
+    """Take the seconds of a worker that ended, unless it crashed."""
+    output = getattr(node, "workeroutput", {})
+    if "processor" in output:
+        WORKERS[node.gateway.id] = output["processor"]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """List the skipped tests by their reason."""
+    """List the skipped tests by their reason, and what the processor's seconds went to."""
+    _list_skipped(terminalreporter)
+    if WORKERS:
+        _list_processor(terminalreporter)
+
+
+def _list_processor(reporter: pytest.TerminalReporter) -> None:
+    files: Counter[str] = Counter()
+    folders: Counter[str] = Counter()
+    for worker in WORKERS.values():
+        files.update(worker)
+    collections = [f"{worker[COLLECTION]:.1f} s in {name}" for name, worker in WORKERS.items()]
+    collected = files.pop(COLLECTION)
+    shared = files.pop(SHARED, 0.0)
+    for name, seconds in files.items():
+        folders[os.path.dirname(name)] += seconds
+    total = collected + shared + folders.total()
+
+    reporter.section(f"processor: {total:.0f} s of user and system, with child processes")
+    reporter.write_line(f"{COLLECTION}: {', '.join(sorted(collections))}")
+    reporter.write_line(f"{shared:8.1f} s  {SHARED}")
+    for name, seconds in folders.most_common():
+        reporter.write_line(f"{seconds:8.1f} s  {name}")
+    reporter.write_line("the costliest files:")
+    for name, seconds in files.most_common(10):
+        reporter.write_line(f"{seconds:8.1f} s  {name}")
+
+
+def _list_skipped(terminalreporter: pytest.TerminalReporter) -> None:
     reasons: dict[str, list[str]] = {}
     for report in terminalreporter.stats.get("skipped", []):
         where = report.longrepr[0] if isinstance(report.longrepr, tuple) else ""

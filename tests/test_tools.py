@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -553,3 +554,33 @@ def test_each_question_for_a_gpu_has_a_function() -> None:
         [sys.executable, "-c", code], cwd=ROOT / "tools", capture_output=True, text=True, check=True
     )
     assert run.stdout == "True\n"
+
+
+#: Programs that use the processor for a time, in a process of a test and at the end of a fixture.
+BURN = "import os\nend = os.times().user + 0.3\nwhile os.times().user < end: pass\n"
+CHILD = f"import subprocess, sys\ndef test(): subprocess.run([sys.executable, '-c', {BURN!r}])\n"
+FIXTURE = f"""
+import pytest
+@pytest.fixture(scope='session')
+def shared():
+    yield
+    exec({BURN!r})
+def test(shared): pass
+"""
+
+
+def test_a_run_ends_with_the_processor_seconds_of_files(tmp_path: Path) -> None:
+    """Those of processes are the test's that has waited for them. The end of a session's fixture is
+    no test's.
+    """
+    shutil.copy(ROOT / "conftest.py", tmp_path)
+    (tmp_path / "test_child.py").write_text(CHILD)
+    (tmp_path / "test_fixture.py").write_text(FIXTURE)
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "1", "-p", "no:cacheprovider"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    lines = re.findall(r"^ +(\d+\.\d) s  (.+)$", done.stdout, re.MULTILINE)
+    seconds = {name: float(number) for number, name in lines}
+    assert re.search(r"^start and collection: \d+\.\d s in gw0$", done.stdout, re.MULTILINE)
+    assert seconds["the end of what tests share, such as the browser"] >= 0.3
+    assert seconds["test_child.py"] >= 0.3
+    assert list(seconds)[-2:] == ["test_child.py", "test_fixture.py"], done.stdout
