@@ -141,12 +141,9 @@ def test_the_reader_in_c_takes_the_first_variant_and_refuses_what_devmod_refuses
     functions["plain"] = devmod.FunctionInfo("plain", ["handle"])
     file = tmp_path / "k.devmod"
     devmod.save(devmod.create_with_fallback("opencl", b"// f", "cl", functions), file)
-    program = tmp_path / "first"
-    source = program.with_suffix(".c")
+    source = tmp_path / "first.c"
     source.write_text(IN_C)
-    options = [*c_reader.FLAGS, *c_reader.SANITIZERS, f"-I{c_reader.FOLDER}", "-o", program]
-    reader = c_reader.FOLDER / "devmod_reader.c"
-    subprocess.run([c_reader.compiler(), source, reader, *options], check=True)
+    program = c_reader.build([source, c_reader.READER], *c_reader.SANITIZERS)
     lines = subprocess.check_output([program, file], text=True).splitlines()
     found = [json.loads(line) for line in lines]
     expected = [in_python(changes) for changes in valid] + [1] * len(INVALID)

@@ -44,14 +44,11 @@ def test_one_constant(tmp_path: Path) -> None:
     """Other large constants are not read."""
     source = tmp_path / "one.c"
     source.write_text(ONE_CONSTANT)
-    program = str(tmp_path / "one")
-    files = [str(source), str(c_reader.FOLDER / "devmod_reader.c")]
-    options = [*c_reader.FLAGS, *c_reader.SANITIZERS, f"-I{c_reader.FOLDER}"]
-    subprocess.run([str(c_reader.compiler()), *options, *files, "-o", program], check=True)
+    program = c_reader.build([source, c_reader.READER], *c_reader.SANITIZERS)
     path = ROOT / "tests/golden/v1/constants.devmod"
 
     def run(constant: str) -> tuple[int, list[str]]:
-        command = [program, str(path), "2", constant]
+        command = [str(program), str(path), "2", constant]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         return done.returncode, done.stdout.split()
 
@@ -220,13 +217,10 @@ def test_the_example(folders: list[Path], tmp_path: Path) -> None:
     module = devmod.create_with_fallback("opencl", SOURCE, "cl", functions)
     other = devmod.create_with_fallback("cuda", b"cubin", "cubin", functions)
     devmod.save(devmod.bundle(other, module), tmp_path / "kernels.devmod")
-    program, made = str(c_reader.compiler()), str(tmp_path / "example")
-    sources = [str(c_reader.FOLDER / "example_opencl.c"), str(c_reader.FOLDER / "devmod_reader.c")]
-    for source in sources:
-        subprocess.run(
-            [program, *c_reader.FLAGS, "-c", source, "-o", str(tmp_path / "object.o")], check=True
-        )
+    sources = [c_reader.FOLDER / "example_opencl.c", c_reader.READER]
     if not folders:
+        for source in sources:
+            c_reader.build([source], "-c")
         pytest.skip("this driver of OpenCL is not in this environment")
     library = str(sorted(folders[0].glob("libOpenCL*.so.1*"))[0])
     options = [
@@ -234,9 +228,7 @@ def test_the_example(folders: list[Path], tmp_path: Path) -> None:
         f"-Wl,--allow-shlib-undefined,-rpath,{folders[0]}",
         *(["-shared", "-fPIC"] if folders is POCL else []),
     ]
-    subprocess.run(
-        [program, *c_reader.FLAGS, *sources, *options, "-o", made], check=True, capture_output=True
-    )
+    program = c_reader.build(sources, *options)
     intel = {
         "OCL_ICD_FILENAMES": str(folders[0] / "libintelocl.so"),
         "LD_LIBRARY_PATH": str(folders[0]),
@@ -254,7 +246,7 @@ def test_the_example(folders: list[Path], tmp_path: Path) -> None:
     ]:
         command = [
             *([sys.executable, "-c", RUN] if folders is POCL else []),
-            made,
+            str(program),
             str(tmp_path / "kernels.devmod"),
             name,
         ]

@@ -7,12 +7,14 @@ from __future__ import annotations
 import atexit
 import ctypes
 import ctypes.util
+import hashlib
+import os
 import shutil
 import struct
 import subprocess
 import sys
 import sysconfig
-import tempfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -28,6 +30,10 @@ COUNTED = ("-Dcalloc=counted_calloc", "-Dfree=counted_free")
 MEMORY = 100
 FREE_MEMORY = 1 << 14
 FOLDER = ROOT / "readers" / "c"
+READER = FOLDER / "devmod_reader.c"
+TESTS = ROOT / "readers" / "tests"
+#: What is built, by the digest of its sources: a sanitized program takes two seconds.
+CACHE = ROOT / "build" / "c-reader"
 
 
 def compiler() -> str | None:
@@ -35,6 +41,25 @@ def compiler() -> str | None:
     if sys.platform == "win32":
         return None
     return next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
+
+
+def build(sources: Sequence[Path], *options: str) -> Path:
+    """Return what the compiler makes of C files. It is built once for the same contents, also for
+    other processes.
+    """
+    program = str(compiler())
+    digest = hashlib.sha256("\n".join((os.path.realpath(program), *FLAGS, *options)).encode())
+    for path in (*sources, *sorted(FOLDER.iterdir()), *sorted(TESTS.glob("*.[ch]"))):
+        digest.update(path.read_bytes())
+    target = CACHE / digest.hexdigest()[:16]
+    if target.exists():
+        return target
+    CACHE.mkdir(parents=True, exist_ok=True)
+    part = CACHE / f"{target.name}.{os.getpid()}"
+    command = [program, *FLAGS, f"-I{FOLDER}", *map(str, sources), *options, "-o", str(part)]
+    subprocess.run(command, check=True)
+    part.replace(target)
+    return target
 
 
 def _unlimited() -> None:
@@ -60,7 +85,7 @@ def zstd() -> tuple[str, ...]:
         ][:1]
     # the tests' zstd.h has the part that the reader uses, where the system has none
     return (
-        ("-DDEVMOD_READER_ZSTD", f"-idirafter{ROOT / 'readers/tests'}", *library)
+        ("-DDEVMOD_READER_ZSTD", f"-idirafter{TESTS}", *library)
         if library and sys.platform == "linux"
         else ()
     )
@@ -68,16 +93,9 @@ def zstd() -> tuple[str, ...]:
 
 @cache
 def _process(*options: str) -> subprocess.Popen[bytes] | None:
-    program = compiler()
-    if program is None:
+    if compiler() is None:
         return None
-    folder = tempfile.TemporaryDirectory(prefix="devmod_c_reader_")
-    built = Path(folder.name, "verdict")
-    sources = [str(FOLDER / "devmod_reader.c"), str(ROOT / "readers/tests/verdict.c")]
-    subprocess.run(
-        [program, *FLAGS, *SANITIZERS, *COUNTED, f"-I{FOLDER}", *sources, *options, "-o", built],
-        check=True,
-    )
+    built = build([READER, TESTS / "verdict.c"], *SANITIZERS, *COUNTED, *options)
     process = subprocess.Popen(
         [str(built)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=_unlimited
     )
@@ -85,7 +103,6 @@ def _process(*options: str) -> subprocess.Popen[bytes] | None:
     def close() -> None:
         process.kill()
         process.communicate()
-        folder.cleanup()
 
     atexit.register(close)
     return process
@@ -130,12 +147,7 @@ class Slice(ctypes.Structure):
 @cache
 def library() -> ctypes.CDLL:
     """Return the reader as a library."""
-    with tempfile.TemporaryDirectory(prefix="devmod_c_reader_") as folder:
-        built = str(Path(folder, "reader.so"))
-        source = str(FOLDER / "devmod_reader.c")
-        command = [str(compiler()), *FLAGS, "-shared", "-fPIC", source, "-o", built]
-        subprocess.run(command, check=True)
-        loaded = ctypes.CDLL(built)
+    loaded = ctypes.CDLL(str(build([READER], "-shared", "-fPIC")))
     loaded.devmod_error.restype = ctypes.c_char_p
     return loaded
 

@@ -145,7 +145,8 @@ def compile_library(command: Sequence[str], target: Path, files: Mapping[str, st
     with tempfile.TemporaryDirectory() as folder:
         for name, text in files.items():
             Path(folder, name).write_text(text, encoding="utf-8")
-        words = [*command, f"-I{folder}", "-o", str(target)]
-        process = subprocess.run(words, capture_output=True, text=True, check=False)
+        # zig compiles once for the same command: the folder's name is no part of it.
+        words = [*command, "-I.", "-o", str(target)]
+        process = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
     if process.returncode:
         raise BuildError(f"the stand-in for {target.name} does not compile:\n{process.stderr}")
