@@ -4,15 +4,21 @@ refused. tools/onnx_counts.py writes the counts.
 
 from __future__ import annotations
 
+import json
+import pickle
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache
+from hashlib import sha256
 from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 
+import devmod_models
 from devmod.errors import CompileError, DevmodError
 from devmod.interop import tinygrad as interop
 
@@ -26,6 +32,11 @@ _MODULES = {
 REPEATED = ("DynamicQuantizeLSTM", "GRU", "If", "LSTM", "Loop", "RNN", "Scan")
 RIGHT = "right"
 WRONG = "wrong"
+#: The place of the results that tinygrad computes itself.
+CPU = "cpu"
+#: The start of the outcome of a case that ended otherwise.
+FAULT = "fault: "
+_DEPENDS = "depends on the data of an input"
 #: Why a case is refused: the class, and the texts of its errors.
 CLASSES = {
     "strings": r"element type 8,|has strings|sequences, optional values or strings|StringNormalizer|Regex|StringSplit|StringConcat|LabelEncoder",
@@ -124,11 +135,11 @@ def array_of(value: Any) -> Any:
     return np.asarray(value)
 
 
-def outcome(case: Any, kinds: Iterable[str] = ()) -> str:
-    """Return RIGHT, WRONG with a place, or the text of a refusal.
+def outcomes(case: Any, places: Sequence[str] = (CPU,)) -> dict[str, str]:
+    """Return the outcome of a case at each place, CPU or the kind of a device: RIGHT, WRONG, or the
+    text of a refusal.
 
-    Inputs that give a shape or an option get constants if they must be. A case that is right on
-    tinygrad's CPU is run on a device of each kind.
+    Inputs that give a shape or an option get constants if they must be.
     """
     (inputs, results), *_ = case.data_sets
     arrays = {}
@@ -136,28 +147,25 @@ def outcome(case: Any, kinds: Iterable[str] = ()) -> str:
         arrays[value.name] = array_of(given)
     wanted = [array_of(each) for each in results]
     if any(each is None for each in (*arrays.values(), *wanted)):
-        return "a sequence, or nothing: no program has sequences"
+        return dict.fromkeys(places, "a sequence, or nothing: no program has sequences")
     options = [name for name, each in arrays.items() if each.dtype.kind in "iub" and each.ndim < 2]
     small = [name for name, each in arrays.items() if each.ndim < 2]
     text = ""
     for constants in ([], options, small, [*arrays]):
         write(case.model, arrays, constants)
         try:
-            return run(arrays, constants, wanted, kinds)
+            return run(arrays, constants, wanted, places)
         except DevmodError as error:
             text = str(error)
-            if "depends on the data of an input" not in text:
-                return text
-    return text
+            if _DEPENDS not in text:
+                break
+    return dict.fromkeys(places, text)
 
 
 def run(
-    arrays: dict[str, Any], constants: Sequence[str], wanted: Sequence[Any], kinds: Iterable[str]
-) -> str:
-    """Return the outcome of the model in the file."""
-    from devmod_models._tinygrad import onnx as models
-    from devmod_models._tinygrad.check import run_program
-    from devmod_models._tinygrad.record import record, settings
+    arrays: dict[str, Any], constants: Sequence[str], wanted: Sequence[Any], places: Sequence[str]
+) -> dict[str, str]:
+    """Return the outcomes of the model in the file."""
     from devmod_models.onnx import read_model
 
     empty = {}
@@ -166,41 +174,83 @@ def run(
             empty[name] = list(each.shape)
     model = read_model("case.onnx", empty)
     given = {name: arrays[name] for name in model.inputs}
-    runner = models.Runner(model)
-    example = models.example_tensors(model, given)
-    traced = runner.trial(example)
-    if any(each.operator in REPEATED for each in model.nodes):
-        function = models.Function(runner, list(example))
-        constants_by_name = {name: each for name, each in runner.constants.items() if each.shape}
-        recording = record(function, example, None, constants_by_name)
-        got = [models.array_of(each) for each in recording.evaluate([*given.values()])]
-    else:
-        with settings(NOOPT=1):
-            got = [models.array_of(each) for each in traced.values()]
-    if any(map(differs, got, wanted)):
-        return refused(given)
-    if not given:
-        return RIGHT
-    for kind in kinds:
-        function = models.Function(runner, list(example))
-        module = interop.export(
-            function, *example.values(), targets=kind, name="f", names=list(example)
-        )
-        got = run_program(module, "f", kind, *given.values())
+    traced = Traced(model, given, [each for each in places if each != CPU])
+    result = {}
+    for place in places:
+        try:
+            got = traced.computed(place)
+        except DevmodError as error:
+            result[place] = str(error)
+            if _DEPENDS in result[place]:
+                raise
+            continue
+        result[place] = RIGHT
         if any(map(differs, got, wanted)):
-            return f"{WRONG} on {kind}"
-    return RIGHT
+            result[place] = refused(given, place)
+    return result
 
 
-def refused(arrays: dict[str, Any]) -> str:
-    """Return how the check refuses a wrong result; WRONG if it does not."""
+class Traced:
+    """A model that was traced once, for several places."""
+
+    def __init__(self, model: Any, given: dict[str, Any], kinds: Sequence[str]) -> None:
+        from devmod_models._tinygrad import onnx as models
+
+        self._models = models
+        self._kinds = kinds
+        self._module: Any = None
+        self._model = model
+        self._given = given
+        self._runner = models.Runner(model)
+        self._example = models.example_tensors(model, given)
+        self._results = self._runner.trial(self._example)
+
+    def computed(self, place: str) -> list[Any]:
+        """Return the results at a place. A model without inputs has constants alone."""
+        from devmod_models._tinygrad.check import run_program
+        from devmod_models._tinygrad.record import record, settings
+
+        if place != CPU and self._given:
+            if self._module is None:
+                try:
+                    self._module = self._exported(self._kinds)
+                except DevmodError:  # another kind may have it
+                    self._module = self._exported([place])
+                    self._kinds = [place]
+            if place not in self._kinds:
+                self._module = self._exported([place])
+            return run_program(self._module, "f", place, *self._given.values())
+        if any(each.operator in REPEATED for each in self._model.nodes):
+            constants = {name: each for name, each in self._runner.constants.items() if each.shape}
+            recording = record(self._function(), self._example, None, constants)
+            results: Iterable[Any] = recording.evaluate([*self._given.values()])
+        else:
+            results = self._results.values()
+        with settings(NOOPT=1):
+            return [self._models.array_of(each) for each in results]
+
+    def _exported(self, kinds: Sequence[str]) -> Any:
+        names = list(self._example)
+        return interop.export(
+            self._function(), *self._example.values(), targets=kinds, name="f", names=names
+        )
+
+    def _function(self) -> Any:
+        return self._models.Function(self._runner, list(self._example))
+
+
+def refused(arrays: dict[str, Any], place: str) -> str:
+    """Return how the check refuses a wrong result at a place; WRONG if it does not."""
     from devmod_models._tinygrad.onnx import export
 
     for name, each in arrays.items():
         np.save(f"{name}.npy", each)
+    target = place
+    if place == CPU:
+        target = "opencl"
     request = {
         "model": "case.onnx",
-        "targets": ["opencl"],
+        "targets": [target],
         "name": "f",
         "dims": {},
         "inputs": {name: f"{name}.npy" for name in arrays},
@@ -224,3 +274,69 @@ def class_of(name: str, text: str) -> str:
         if re.search(pattern, text):
             return label
     return OTHERS.get(name, "")
+
+
+class Table:
+    """The outcomes of cases in a file, so that a later run computes those alone that are new or
+    changed.
+
+    Each line is the JSON of one, and a later one replaces an earlier one: a run that ends early has
+    written what it has computed, and several may run at once.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._rows: dict[tuple[str, str], dict[str, str]] = {}
+        if path.exists():
+            for line in path.read_text(encoding="utf-8").splitlines():
+                row = json.loads(line)
+                self._rows[row["case"], row["place"]] = row
+
+    def outcome(self, case: Any, place: str) -> str:
+        """Return what was computed for a case at a place; "" if it is new or changed."""
+        row = self._rows.get((case.name, place), {})
+        if row.get("key") != key_of(case):
+            return ""
+        return row["outcome"]
+
+    def add(self, case: Any, place: str, outcome: str) -> None:
+        """Write an outcome."""
+        row = {"case": case.name, "place": place, "outcome": outcome, "key": key_of(case)}
+        self._rows[case.name, place] = row
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+
+
+def key_of(case: Any) -> str:
+    """Return a digest of a case, and of what computes it."""
+    digest = sha256(_code())
+    digest.update(case.model.SerializeToString())
+    digest.update(pickle.dumps(case.data_sets))
+    return digest.hexdigest()[:16]
+
+
+@cache
+def _code() -> bytes:
+    """Return a digest of the models' code and of the versions that it works with."""
+    digest = sha256()
+    for name in ("onnx", "tinygrad"):
+        digest.update(version(name).encode())
+    for path in sorted(Path(devmod_models.__file__).parent.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.digest()
+
+
+def is_fault(name: str, outcome: str) -> bool:
+    """Return whether an outcome is neither right nor a refusal of a class."""
+    if outcome == RIGHT:
+        return False
+    return outcome.startswith(FAULT) or not class_of(name, outcome)
+
+
+def outcomes_or_faults(case: Any, places: Sequence[str]) -> dict[str, str]:
+    """Return the outcome of a case at each place, also if an error is none of devmod's."""
+    try:
+        return outcomes(case, places)
+    except Exception as error:
+        return dict.fromkeys(places, f"{FAULT}{type(error).__name__}: {error}")
