@@ -52,6 +52,10 @@ TYPES = {
 #: The types of attributes by ONNX's numbers: numbers and texts, of which one or many; graphs.
 _PLAIN = (1, 2, 3, 6, 7, 8)
 _GRAPHS = (5, 10)
+#: The operators that tinygrad lacks or computes wrongly, and that ONNX itself writes by others.
+_WRITTEN_BY_OTHERS = (
+    *("Attention", "CausalConvWithState", "LinearAttention", "SpaceToDepth", "SwiGLU"),
+)
 #: The operators with graphs, and the most graphs around a node.
 _CONTROL = ("If", "Loop", "Scan")
 _MAX_GRAPHS = 8
@@ -254,7 +258,28 @@ def _constants(model: Any, files: _Files) -> dict[str, Constant]:
     return result
 
 
+def _written_by_others(model: Any) -> Any:
+    """Return a model with others in the place of some operators, by ONNX's definitions of these."""
+    from onnx.inliner import inline_selected_functions
+
+    names = {each.op_type for each in model.graph.node if not _domain(each.domain)}
+    own = {each.name for each in model.functions}
+    wanted = [("", name) for name in _WRITTEN_BY_OTHERS if name in names - own]
+    if not wanted:
+        return model
+    # onnx looks up the type of an input that a node leaves out, too.
+    model.graph.value_info.add().type.tensor_type.elem_type = 1
+    try:
+        result = inline_selected_functions(model, wanted, inline_schema_functions=True)
+    except Exception as error:  # noqa: BLE001 - onnx's C++ may raise anything
+        names_of = ", ".join(name for _, name in wanted)
+        raise ValueError(f"the definition of {names_of} does not fit the model: {error}") from None
+    _check_names(result.graph)
+    return result
+
+
 def _model(model: Any, files: _Files, dims: Mapping[str, Dim]) -> Model:
+    model = _written_by_others(model)
     graph = model.graph
     notes: list[str] = []
     constants = _initializers(graph, files)

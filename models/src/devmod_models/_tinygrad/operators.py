@@ -8,11 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from tinygrad import Tensor, dtypes
-from tinygrad.nn.onnx import Domain, OnnxDataType, OpSetId, onnx_ops, required_input_python_consts
+from tinygrad.nn.onnx import OnnxDataType, onnx_ops, required_input_python_consts
 
 from devmod.errors import CompileError
 from devmod_models._tinygrad import more_operators, recurrent
-from devmod_models._tinygrad.attention import attention
 from devmod_models.onnx import TYPES
 
 __all__ = ["OPERATORS"]
@@ -123,10 +122,6 @@ def _dynamic_quantize_linear(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 OPERATORS: dict[str, Any] = {
     **onnx_ops,
     **more_operators.OPERATORS,
-    "Attention": {
-        **onnx_ops["Attention"],
-        OpSetId(Domain.ONNX, 1): attention,
-    },
     "Cast": _cast,
     "ConvInteger": _conv_integer,
     **recurrent.OPERATORS,

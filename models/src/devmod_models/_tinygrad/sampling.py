@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from tinygrad import Tensor, dtypes
 from devmod.errors import CompileError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 __all__ = ["OPERATORS", "PYTHON_INPUTS"]
 
@@ -33,13 +34,14 @@ def _pick(x: Tensor, places: Sequence[Tensor], is_inside: Tensor) -> Tensor:
     return is_inside.unsqueeze(1).where(values, 0)
 
 
-def _interpolate(
+def _corners(
     x: Tensor,
     coordinates: Sequence[Tensor],
     neighbours: Callable[[Tensor], Neighbours],
     move: Callable[[Tensor, int], Tensor],
-) -> Tensor:
-    """Return x (N, C, lengths) at coordinates, one (N, Q) for each length, as (N, C, Q).
+) -> Iterator[Tensor]:
+    """Yield the elements of x (N, C, lengths) at each choice of the neighbours of coordinates, one
+    (N, Q) for each length, with their weights, as (N, C, Q).
 
     Parameters
     ----------
@@ -50,7 +52,6 @@ def _interpolate(
     """
     lengths = x.shape[2:]
     axes = [neighbours(each) for each in coordinates]
-    result: Any = 0
     for corner in product(*axes):
         weight: Any = 1
         is_inside: Any = True
@@ -60,8 +61,7 @@ def _interpolate(
             places.append(moved)
             is_inside = (moved >= 0) & (moved < lengths[axis]) & is_inside
             weight = weight * share
-        result = result + _pick(x, places, is_inside) * weight.unsqueeze(1)
-    return result.cast(x.dtype)
+        yield _pick(x, places, is_inside) * weight.unsqueeze(1)
 
 
 def _nearest(place: Tensor) -> Neighbours:
@@ -146,10 +146,8 @@ def _grid_sample(
             place = place.round()
         coordinates.append(move(place, axis))
     # A neighbour of a half pixel beyond the border has the number of that pixel.
-    result = _interpolate(
-        x, coordinates, _MODES[mode], lambda place, axis: move(place, axis).round()
-    )
-    return result.reshape(batch, x.shape[1], *grid.shape[1:-1])
+    corners = _corners(x, coordinates, _MODES[mode], lambda place, axis: move(place, axis).round())
+    return Tensor.usum(*corners).cast(x.dtype).reshape(batch, x.shape[1], *grid.shape[1:-1])
 
 
 def _deform_conv(
@@ -173,18 +171,14 @@ def _deform_conv(
     out = offset.shape[2:]
     size = prod(kernel)
     offset = offset.reshape(batch * offset_group, size, 2, *out).cast(dtypes.float32)
+    places = np.indices((*kernel, *out), np.float32)
     coordinates = []
     for axis in range(2):
-        own = np.arange(kernel[axis])[:, None] * dilations[axis] - pads[axis]
-        own = own + np.arange(out[axis]) * strides[axis]
-        shape = [1, 1, 1, 1]
-        shape[axis] = kernel[axis]
-        shape[axis + 2] = out[axis]
-        whole = np.broadcast_to(own.reshape(shape), (*kernel, *out)).astype(np.float32)
-        base = Tensor(whole.copy()).reshape(1, size, *out)
+        own = places[axis] * dilations[axis] - pads[axis] + places[axis + 2] * strides[axis]
+        base = Tensor(own.astype(np.float32)).reshape(1, size, *out)
         coordinates.append((base + offset[:, :, axis]).reshape(batch * offset_group, -1))
     parts = x.reshape(batch * offset_group, channels // offset_group, *x.shape[2:])
-    columns = _interpolate(parts, coordinates, _linear, _stay)
+    columns = Tensor.usum(*_corners(parts, coordinates, _linear, _stay)).cast(x.dtype)
     columns = columns.reshape(batch, offset_group, channels // offset_group, size, prod(out))
     if mask is not None:
         columns = columns * mask.reshape(batch, offset_group, 1, size, prod(out))
@@ -218,7 +212,9 @@ def _roi_align(
         shift = 0.5
     edges = rois * spatial_scale - shift
     outputs = (output_height, output_width)
-    axes = []
+    shape = (count, output_height * sampling_ratio, output_width * sampling_ratio)
+    coordinates = []
+    is_near: Any = True
     for axis, output in enumerate(outputs):
         low = edges[:, 1 - axis : 2 - axis]
         size = edges[:, 3 - axis : 4 - axis] - low
@@ -226,35 +222,17 @@ def _roi_align(
             size = size.maximum(1.0)
         steps = (np.arange(output * sampling_ratio) + 0.5) / (output * sampling_ratio)
         place = low + size * Tensor(steps.astype(np.float32)).reshape(1, -1)
-        axes.append(place)
-    shape = (count, axes[0].shape[1], axes[1].shape[1])
-    places = [axes[0].unsqueeze(2).expand(shape), axes[1].unsqueeze(1).expand(shape)]
+        place = place.unsqueeze(2 - axis).expand(shape).reshape(count, -1)
+        is_near = (place >= -1) & (place <= x.shape[axis + 2]) & is_near
+        coordinates.append(place.clamp(0, x.shape[axis + 2] - 1))
     images = x[batch_indices.cast(dtypes.int32)]
-    is_near: Any = True
-    corners = []
-    for axis, place in enumerate(places):
-        length = x.shape[axis + 2]
-        flat = place.reshape(count, -1)
-        is_near = (flat >= -1) & (flat <= length) & is_near
-        moved = flat.clamp(0, length - 1)
-        corners.append(_linear(moved))
-    values = []
-    for corner in product(*corners):
-        weight = corner[0][1] * corner[1][1] * is_near
-        places_of_corner = [each[0] for each in corner]
-        picked = _pick(images, places_of_corner, is_near)
-        values.append(picked * weight.unsqueeze(1))
+    corners = [*_corners(images, coordinates, _linear, _stay)]
+    sides = (count, x.shape[1], output_height, sampling_ratio, output_width, sampling_ratio)
     if mode == "max":
-        result = values[0]
-        for each in values[1:]:
-            result = result.maximum(each)
-    else:
-        result = values[0] + values[1] + values[2] + values[3]
-    ratio = sampling_ratio
-    result = result.reshape(count, x.shape[1], output_height, ratio, output_width, ratio)
-    if mode == "max":
-        return result.max((3, 5))
-    return result.mean((3, 5))
+        largest = reduce(Tensor.maximum, corners)
+        return is_near.unsqueeze(1).where(largest, 0).reshape(sides).max((3, 5))
+    total = Tensor.usum(*corners)
+    return is_near.unsqueeze(1).where(total, 0).reshape(sides).mean((3, 5))
 
 
 def _col2im(
@@ -266,52 +244,40 @@ def _col2im(
     pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
 ) -> Tensor:
+    """Each element of a block becomes an image, which has it at each step, and these are added."""
     dims = len(image_shape)
     dilations = dilations or [1] * dims
     pads = pads or [0] * (2 * dims)
     strides = strides or [1] * dims
-    block = prod(block_shape)
-    places = []
-    for axis, length in enumerate(image_shape):
+    lengths = []
+    steps = []
+    inner = []
+    for axis, side in enumerate(image_shape):
+        lengths.append(side + pads[axis] + pads[dims + axis])
         span = dilations[axis] * (block_shape[axis] - 1) + 1
-        steps = (length + pads[axis] + pads[dims + axis] - span) // strides[axis] + 1
-        own = np.arange(block_shape[axis])[:, None] * dilations[axis] - pads[axis]
-        own = own + np.arange(steps) * strides[axis]
-        places.append(own)  # (block, steps)
-    sources = _sources(places, image_shape)
-    batch = x.shape[0]
-    columns = x.reshape(batch, x.shape[1] // block, -1).pad((None, None, (0, 1)))
-    result: Any = 0
-    for row in sources:
-        index = Tensor(row.astype(np.int32)).reshape(1, 1, -1)
-        result = result + columns.gather(2, index.expand(*columns.shape[:2], len(row)))
-    return result.reshape(batch, x.shape[1] // block, *image_shape)
+        steps.append((lengths[axis] - span) // strides[axis] + 1)
+        inner.append((pads[axis], pads[axis] + side))
+    columns = x.reshape(x.shape[0], -1, prod(block_shape), *steps)
+    images = []
+    for number, places in enumerate(product(*map(range, block_shape))):
+        image = columns[:, :, number]
+        for axis, place in enumerate(places):
+            first = place * dilations[axis]
+            image = _spread(image, axis + 2, strides[axis], first, lengths[axis])
+        images.append(image)
+    return Tensor.usum(*images).shrink((None, None, *inner))
 
 
-def _sources(places: Sequence[Any], image_shape: Sequence[int]) -> list[Any]:
-    """Return for each element of an image the columns' elements whose sum it is: arrays of their
-    numbers, in which the number after the last is none.
+def _spread(x: Tensor, axis: int, stride: int, first: int, length: int) -> Tensor:
+    """Return x with its elements along an axis at each stride-th place, from the first on, among
+    zeros.
     """
-    dims = len(places)
-    sizes = [each.shape[0] for each in places] + [each.shape[1] for each in places]
-    target = np.zeros(sizes, np.int64)
-    is_inside = np.ones(sizes, bool)
-    for axis, own in enumerate(places):
-        shape = [1] * (2 * dims)
-        shape[axis] = own.shape[0]
-        shape[dims + axis] = own.shape[1]
-        own = own.reshape(shape)
-        target = target * image_shape[axis] + own
-        is_inside &= (own >= 0) & (own < image_shape[axis])
-    numbers = np.flatnonzero(is_inside)
-    targets = target.ravel()[numbers]
-    order = np.argsort(targets, kind="stable")
-    counts = np.bincount(targets, minlength=prod(image_shape))
-    starts = np.cumsum(counts) - counts
-    ranks = np.arange(len(numbers)) - starts[targets[order]]
-    rows = np.full((int(counts.max(initial=1)), prod(image_shape)), target.size)
-    rows[ranks, targets[order]] = numbers[order]
-    return [*rows]
+    span = (x.shape[axis] - 1) * stride + 1
+    before: list[Any] = [None] * axis
+    after: list[Any] = [None] * (x.ndim - axis - 1)
+    wide = x.unsqueeze(axis + 1).pad((*before, None, (0, stride - 1), *after))
+    flat = wide.flatten(axis, axis + 1).shrink((*before, (0, span), *after))
+    return flat.pad((*before, (first, length - first - span), *after))
 
 
 OPERATORS: dict[str, Any] = {
