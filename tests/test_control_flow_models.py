@@ -26,6 +26,7 @@ CONSTANTS = {
     "half": np.array(0.5, "float32"),
     "one": np.array(1, "float32"),
     "first": np.ones(4, "float32"),
+    "w": np.random.default_rng(1).standard_normal((4, 4)).astype("float32") / 2,
 }
 
 
@@ -108,6 +109,30 @@ CASES: dict[str, tuple[list[Any], int]] = {
 }
 
 
+#: The same after a product, which --half computes in float16.
+PRODUCT = node("MatMul", "x w", "p")
+OF_PRODUCT = graph([node("Add", "p one", "z")], {}, ["z"])
+TIMES = graph(
+    [node("MatMul", "v w", "next"), node("Identity", "go", "goes")],
+    {**TURN, "v": (1, [5, 4])},
+    ["goes", "next"],
+)
+LONGER = graph(
+    [node("Concat", "v p", "next", axis=0), node("Identity", "go", "goes")],
+    {**TURN, "v": (1, None)},
+    ["goes", "next"],
+)
+HALVES: dict[str, tuple[list[Any], int]] = {
+    "a loop": ([PRODUCT, node("Loop", "three - p", "y", body=TIMES)], 1),
+    "a loop whose value grows": ([PRODUCT, node("Loop", "two true x", "y", body=LONGER)], 0),
+    "a scan": ([PRODUCT, node("Scan", "first p", "y z", body=SUMS, num_scan_inputs=1)], 1),
+    "a branch": (
+        [PRODUCT, *IS_LARGE, node("If", "large", "y", then_branch=OF_PRODUCT, else_branch=MINUS)],
+        0,
+    ),
+}
+
+
 def write(nodes: list[Any]) -> list[str]:
     """Write a model, and return the names of its results."""
     outputs = [*nodes[-1].output]
@@ -150,6 +175,35 @@ def test_control_flow_that_is_known(nodes: list[Any], repeats: int) -> None:
         got = (got,)
     for one, two in zip(got, wanted, strict=True):
         np.testing.assert_allclose(one, two, atol=1e-6)
+
+
+@pytest.mark.parametrize("half", ["all", "weights"])
+@pytest.mark.parametrize(("nodes", "repeats"), HALVES.values(), ids=HALVES)
+def test_half_precision(nodes: list[Any], repeats: int, half: str) -> None:
+    from devmod_models._tinygrad.half import Precision, halved
+    from devmod_models._tinygrad.onnx import Function, Runner, tensor_of
+    from devmod_models.onnx import read_model
+
+    first_device("opencl")
+    write(nodes)
+    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    session = runtime.InferenceSession("case.onnx", providers=["CPUExecutionProvider"])
+    model, names = halved(read_model("case.onnx", {}))
+    runner = Runner(model, Precision(model.constants, names, computes=half == "all"))
+    x = tensor_of("float32", X).realize()
+    runner.trial({"x": x}, is_read=False)
+    constants = {name: each for name, each in runner.constants.items() if each.shape}
+    module = interop.export(
+        Function(runner, ["x"]), x, targets="opencl", name="p", names=["x"], constants=constants
+    )
+    f: Any = module["p"]
+    assert len(f.program.repeats) == repeats
+    got = f(X)
+    if not isinstance(got, tuple):
+        got = (got,)
+    for one, two in zip(got, session.run(None, {"x": X}), strict=True):
+        assert one.dtype == "float32"
+        assert 0 < abs(one - two).max() <= 1e-2 * abs(two).max()
 
 
 def test_what_depends_on_data_is_refused() -> None:

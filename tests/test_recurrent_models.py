@@ -147,14 +147,25 @@ def expected(inputs: dict[str, Any], *, batch_first: bool = False) -> list[Any]:
     return list(results)
 
 
-def computed(inputs: dict[str, Any]) -> list[Any]:
-    """What tinygrad computes."""
+def computed(inputs: dict[str, Any], half: str = "") -> list[Any]:
+    """What tinygrad computes; with `half` as by `devmod onnx --half`."""
+    from devmod_models._tinygrad.half import Precision, halved
     from devmod_models._tinygrad.onnx import Runner, tensor_of
     from devmod_models.onnx import read_model
 
     tensors = {name: tensor_of("float32", each) for name, each in inputs.items()}
     model = read_model("case.onnx", {})
-    return [each.numpy() for each in Runner(model).run(tensors).values()]
+    precision = None
+    if half:
+        model, names = halved(model)
+        precision = Precision(model.constants, names, computes=half == "all")
+    return [each.numpy() for each in Runner(model, precision).run(tensors).values()]
+
+
+def check_half(inputs: dict[str, Any], half: str) -> None:
+    for one, two in zip(computed(inputs, half), expected(inputs), strict=True):
+        assert one.dtype == "float32"
+        assert 0 < abs(one - two).max() <= 1e-2 * abs(two).max()
 
 
 def program(targets: list[str], **dims: Any) -> Any:
@@ -187,7 +198,29 @@ def test_the_results_are_those_of_onnx(case: tuple[str, dict[str, Any]]) -> None
         np.testing.assert_allclose(one, two, atol=1e-5)
 
 
+@pytest.mark.parametrize("half", ["all", "weights"])
+@pytest.mark.parametrize(
+    "case", ["LSTM of both directions", "GRU", "GRU with a late reset", "RNN of lengths"]
+)
+def test_half_precision(case: str, half: str) -> None:
+    operator, options = CASES[case]
+    check_half(write(operator, **options), half)
+
+
+@pytest.mark.parametrize("half", ["all", "weights"])
+@pytest.mark.parametrize("magnitude", [0.02, 1e-7])
+def test_a_quantized_lstm_of_half_precision(half: str, magnitude: float) -> None:
+    """Its integers stay. The scales of the states may be smaller than float16 has."""
+    check_half(write_quantized(magnitude), half)
+
+
 def test_a_quantized_lstm() -> None:
+    inputs = write_quantized(0.02)
+    for one, two in zip(computed(inputs), expected(inputs), strict=True):
+        np.testing.assert_allclose(one, two, atol=1e-4)
+
+
+def write_quantized(magnitude: float) -> dict[str, Any]:
     """Microsoft's: the weights are transposed, and have a scale for each column or for all."""
     integers = np.random.default_rng(0)
     constants: dict[str, Any] = {
@@ -196,7 +229,7 @@ def test_a_quantized_lstm() -> None:
         "b": random(1, 48),
         "ws": np.full((1,), 0.01, "float32"),
         "wz": np.zeros((1,), "int8"),
-        "rs": (abs(random(1, 24)) + 0.1) * np.float32(0.02),
+        "rs": (abs(random(1, 24)) + 0.1) * np.float32(magnitude),
         "rz": np.zeros((1, 24), "int8"),
     }
     names = ["x", "w", "r", "b", "", "", "", "", "ws", "wz", "rs", "rz"]
@@ -205,8 +238,7 @@ def test_a_quantized_lstm() -> None:
     )
     inputs = {"x": random(5, 3, 4)}
     save(node, inputs, constants, ["y", "last", "cell"], {})
-    for one, two in zip(computed(inputs), expected(inputs), strict=True):
-        np.testing.assert_allclose(one, two, atol=1e-4)
+    return inputs
 
 
 def test_a_program_of_both_directions() -> None:

@@ -7,7 +7,7 @@ other shapes than the one before, or reads the number of the turn.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from tinygrad import Tensor, UOp, dtypes
@@ -23,8 +23,6 @@ __all__ = ["CONTROL", "run_control"]
 CONTROL = ("If", "Loop", "Scan")
 #: The most turns that stand one behind the other.
 _MOST_TURNS = 256
-#: Returns what a body gets in a turn, by name. The number is a variable, or an int.
-_Given = Callable[[Any], dict[str, Any]]
 
 
 def run_control(runner: Any, node: Node) -> None:
@@ -96,7 +94,10 @@ def _run_if(runner: Any, node: Node) -> None:
     branch: Graph = node.attributes["then_branch" if condition else "else_branch"]
     runner.run_nodes(branch.nodes)
     for name, own in zip(node.outputs, branch.outputs, strict=True):
-        runner.graph_values[name] = runner.graph_values[own]
+        value = runner.graph_values[own]
+        if isinstance(value, Tensor):  # and no length of a call
+            value = runner.tensor(own)
+        runner.graph_values[name] = value
 
 
 def _run_loop(runner: Any, node: Node) -> None:
@@ -113,26 +114,15 @@ def _run_loop(runner: Any, node: Node) -> None:
         )
     if not begins:
         count = 0
+    most = _largest(count)
     loop = _Loop(runner, node, body, firsts, body.inputs[2:], body.outputs[1:])
     loop.condition = body.outputs[0]
     # A body that hands its condition on runs in all turns.
     last = _source(body, body.outputs[0])
     loop.goes_on = last == body.inputs[1] or runner.is_true(last)
-    most = _largest(count)
-    numbers: list[Tensor] = []
-
-    def prepare() -> None:
-        numbers[:] = [Tensor.arange(most, dtype=dtypes.int64).contiguous().realize()]
-
-    def given(turn: Any) -> dict[str, Any]:
-        if isinstance(turn, int):
-            number = Tensor(turn, dtype=dtypes.int64)
-        else:
-            number = at(numbers[0], turn)
-        return {body.inputs[0]: number, body.inputs[1]: Tensor(True)}
-
-    loop.prepare = prepare
-    loop.run(count, most, given, is_endless=is_endless)
+    runner.graph_values[body.inputs[1]] = Tensor(True)
+    loop.sequences.append(_Sequence(body.inputs[0], Tensor.arange(most, dtype=dtypes.int64)))
+    loop.run(count, most, is_endless=is_endless)
 
 
 def _source(body: Graph, name: str) -> str:
@@ -152,28 +142,16 @@ def _run_scan(runner: Any, node: Node) -> None:
     carried = len(node.inputs) - inputs
     axes = node.attributes.get("scan_input_axes") or (0,) * inputs
     reversed_ = node.attributes.get("scan_input_directions") or (0,) * inputs
-    sequences = []
-    for name, axis in zip(node.inputs[carried:], axes, strict=True):
-        value = runner.tensor(name)
-        sequences.append(_first(value, axis))
-    count = sequences[0].shape[0]
-
-    def given(turn: Any) -> dict[str, Any]:
-        result = {}
-        names = body.inputs[carried:]
-        for name, sequence, backward in zip(names, sequences, reversed_, strict=True):
-            place = turn
-            if backward:
-                place = count - 1 - turn
-            result[name] = at(sequence, place)
-        return result
-
     loop = _Loop(runner, node, body, node.inputs[:carried], body.inputs[:carried], body.outputs)
+    for name, own, axis, backward in zip(
+        node.inputs[carried:], body.inputs[carried:], axes, reversed_, strict=True
+    ):
+        loop.sequences.append(_Sequence(own, _first(runner.tensor(name), axis), bool(backward)))
+    count = loop.sequences[0].values.shape[0]
     outputs = len(body.outputs) - carried
     loop.axes = node.attributes.get("scan_output_axes") or (0,) * outputs
     loop.backward = node.attributes.get("scan_output_directions") or (0,) * outputs
-    loop.sequences = sequences
-    loop.run(count, _largest(count), given, is_endless=False)
+    loop.run(count, _largest(count), is_endless=False)
 
 
 def _largest(count: Any) -> int:
@@ -194,6 +172,21 @@ def _moved(value: Tensor, axis: int) -> Tensor:
     order = [*range(1, len(value.shape))]
     order.insert(axis if axis >= 0 else axis + len(value.shape), 0)
     return value.permute(order)
+
+
+class _Sequence(NamedTuple):
+    """A tensor of which each turn gets the next part by a name of the body."""
+
+    name: str
+    values: Tensor
+    is_backward: bool = False
+
+
+def _place(turn: Any, count: Any, is_backward: Any) -> Any:
+    """Return the place of a turn in a sequence."""
+    if is_backward:
+        return count - 1 - turn
+    return turn
 
 
 class _OtherShapeError(Exception):
@@ -233,34 +226,41 @@ class _Loop:
         self.goes_on = True
         self.axes: Any = (0,) * len(self._stacked)
         self.backward: Any = (0,) * len(self._stacked)
-        self.sequences: list[Tensor] = []
-        #: Realizes what the turns read, before them.
-        self.prepare: Callable[[], object] | None = None
+        self.sequences: list[_Sequence] = []
 
-    def run(self, count: Any, most: int, given: _Given, *, is_endless: bool) -> None:
+    def run(self, count: Any, most: int, *, is_endless: bool) -> None:
         """Run the turns, and set the outputs of the node."""
         decisions = self._runner.decisions
         kept = {**self._runner.graph_values}
-        is_repeat = decisions.take(lambda: self._can_repeat(count, most, given, is_endless))
+        is_repeat = decisions.take(lambda: self._can_repeat(count, most, is_endless))
         self._runner.graph_values = kept
         if is_repeat:
-            self._repeat(count, most, given)
+            self._repeat(count, most)
         else:
-            self._unroll(count, given, is_endless)
+            self._unroll(count)
 
-    def _can_repeat(self, count: Any, most: int, given: _Given, is_endless: bool) -> bool:
+    def _can_repeat(self, count: Any, most: int, is_endless: bool) -> bool:
         """Return whether the turns can be a repeat, which only a trial tries: its values are not
         read.
         """
         if not is_unread(self._runner.call_buffers) or is_endless or not self.goes_on or most < 2:
             return False
         try:
-            self._repeat(count, most, given)
+            self._repeat(count, most)
         except (CompileError, _OtherShapeError):
             return False
         return True
 
-    def _repeat(self, count: Any, most: int, given: _Given) -> None:
+    def _enter(
+        self, sequences: list[_Sequence], count: Any, turn: Any, states: list[Tensor]
+    ) -> None:
+        """Give the body the parts of a turn, whose number is a variable or an int."""
+        values = self._runner.graph_values
+        for name, sequence, is_backward in sequences:
+            values[name] = at(sequence, _place(turn, count, is_backward))
+        values.update(zip(self._carried, states, strict=True))
+
+    def _repeat(self, count: Any, most: int) -> None:
         values = self._runner.graph_values
         with recording() as tape:
             states = []
@@ -268,11 +268,11 @@ class _Loop:
                 state = buffer(*value.shape, dtype=value.dtype)
                 state.assign(value).realize()
                 states.append(state)
-            self.sequences[:] = [each.contiguous().realize() for each in self.sequences]
-            if self.prepare is not None:
-                self.prepare()
+            sequences = []
+            for each in self.sequences:
+                sequences.append(each._replace(values=each.values.contiguous().realize()))
             with tape.repeat(count, most) as turn:
-                values.update(given(turn))
+                self._enter(sequences, count, turn, states)
                 stacks = self._turn(states, count, most, turn)
         outputs = []
         for stack, axis in zip(stacks, self.axes, strict=True):
@@ -283,7 +283,6 @@ class _Loop:
     def _turn(self, states: list[Tensor], count: Any, most: int, turn: Any) -> list[Tensor]:
         """Run a turn, which writes the states, and return what it writes at its place."""
         runner = self._runner
-        runner.graph_values.update(zip(self._carried, states, strict=True))
         runner.run_nodes(self._body.nodes)
         results = []
         for name, state in zip(self._results, states, strict=True):
@@ -293,12 +292,9 @@ class _Loop:
             results.append(result.contiguous())
         stacks = []
         for name, backward in zip(self._stacked, self.backward, strict=True):
-            place = turn
-            if backward:
-                place = count - 1 - turn
             result = runner.tensor(name)
             stack = buffer(most, *result.shape, dtype=result.dtype)
-            write(stack, place, result)
+            write(stack, _place(turn, count, backward), result)
             stacks.append(stack)
         if results:
             Tensor.realize(*results)
@@ -306,9 +302,8 @@ class _Loop:
             state.assign(result).realize()
         return stacks
 
-    def _unroll(self, count: Any, given: _Given, is_endless: bool) -> None:
+    def _unroll(self, count: Any) -> None:
         runner = self._runner
-        values = runner.graph_values
         if not isinstance(count, int):
             raise CompileError("its turns differ, and their number is a length of the call")
         states = self._values
@@ -317,8 +312,7 @@ class _Loop:
             if turn == _MOST_TURNS:
                 limit = f"{_MOST_TURNS} turns that differ, or whose condition decides"
                 raise CompileError(f"it has more than {limit}")
-            values.update(given(turn))
-            values.update(zip(self._carried, states, strict=True))
+            self._enter(self.sequences, count, turn, states)
             with runner.reading(self._body):
                 runner.run_nodes(self._body.nodes)
             states = [runner.tensor(name) for name in self._results]
@@ -335,7 +329,7 @@ class _Loop:
             if backward:
                 stack.reverse()
             outputs.append(_moved(Tensor.stack(*stack), axis))
-        values.update(zip(self._node.outputs, [*states, *outputs], strict=True))
+        runner.graph_values.update(zip(self._node.outputs, [*states, *outputs], strict=True))
 
     def _goes_on(self) -> bool:
         runner = self._runner

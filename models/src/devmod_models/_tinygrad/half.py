@@ -34,7 +34,7 @@ _FOLLOWING = (
 )
 #: Operators that compute in float32, and whose results have bounds.
 _BOUNDED = (
-    *("Attention", "BatchNormalization", "Erf", "Gelu", "GroupNormalization"),
+    *("BatchNormalization", "Erf", "Gelu", "GroupNormalization"),
     *("InstanceNormalization", "LayerNormalization", "RMSNormalization", "Resize", "Softmax"),
 )
 
@@ -49,7 +49,8 @@ def halved(model: Model) -> tuple[Model, set[str]]:
         constants[name] = each
         if each.type != "float32" or each.array.size < 2:
             continue
-        if np.isfinite(each.array).all() and abs(each.array).max() <= _LARGEST:
+        # Numbers that are all small, such as those by which weights are scaled, lose digits.
+        if np.isfinite(each.array).all() and _LEAST <= abs(each.array).max() <= _LARGEST:
             constants[name] = Constant("float16", each.array.astype(np.float16))
             names.add(name)
     return model._replace(constants=constants), names

@@ -214,8 +214,8 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         read.update({name: known[name] for name in names if name in known})
 
     def tensor(self, name: str) -> Tensor:
-        """Return a value as a tensor."""
-        value: Tensor = self._get_python_const(name, "", 0)
+        """Return a value as a tensor, in the type that it has in the model."""
+        value: Tensor = self.restored(name)
         return value
 
     def is_true(self, name: str) -> bool:

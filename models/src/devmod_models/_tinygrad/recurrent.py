@@ -8,6 +8,7 @@ position more: each turn reads a position and writes the next one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 from tinygrad import Tensor, UOp, dtypes
@@ -17,27 +18,22 @@ from devmod_models._tinygrad.record import recording
 
 __all__ = ["OPERATORS"]
 
-#: A function of a tensor, its alpha and its beta.
-_Function = Callable[[Tensor, float, float], Tensor]
-#: ONNX's activations, each with its default alpha and beta.
-_ACTIVATIONS: dict[str, tuple[_Function, float, float]] = {
+#: ONNX's activations: functions of a tensor and of their numbers, whose defaults follow: of alpha,
+#: or of alpha and beta.
+_ACTIVATIONS: dict[str, tuple[Any, ...]] = {
     "affine": (lambda x, alpha, beta: x * alpha + beta, 1.0, 0.0),
-    "elu": (lambda x, alpha, beta: (x < 0).where((x.exp() - 1) * alpha, x), 1.0, 0.0),
+    "elu": (lambda x, alpha: (x < 0).where((x.exp() - 1) * alpha, x), 1.0),
     "hardsigmoid": (lambda x, alpha, beta: (x * alpha + beta).clamp(0, 1), 0.2, 0.5),
-    "leakyrelu": (lambda x, alpha, beta: (x < 0).where(x * alpha, x), 0.01, 0.0),
-    "relu": (lambda x, alpha, beta: x.relu(), 0.0, 0.0),
+    "leakyrelu": (lambda x, alpha: (x < 0).where(x * alpha, x), 0.01),
+    "relu": (Tensor.relu,),
     "scaledtanh": (lambda x, alpha, beta: (x * beta).tanh() * alpha, 1.0, 1.0),
-    "sigmoid": (lambda x, alpha, beta: x.sigmoid(), 0.0, 0.0),
-    "softplus": (lambda x, alpha, beta: x.softplus(), 0.0, 0.0),
-    "softsign": (lambda x, alpha, beta: x / (x.abs() + 1), 0.0, 0.0),
-    "tanh": (lambda x, alpha, beta: x.tanh(), 0.0, 0.0),
-    "thresholdedrelu": (lambda x, alpha, beta: (x > alpha).where(x, 0), 1.0, 0.0),
+    "sigmoid": (Tensor.sigmoid,),
+    "softplus": (Tensor.softplus,),
+    "softsign": (Tensor.softsign,),
+    "tanh": (Tensor.tanh,),
+    "thresholdedrelu": (lambda x, alpha: (x > alpha).where(x, 0), 1.0),
 }
 _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
-
-
-_WITH_ALPHA = ("affine", "elu", "hardsigmoid", "leakyrelu", "scaledtanh", "thresholdedrelu")
-_WITH_BETA = ("affine", "hardsigmoid", "scaledtanh")
 #: Multiplies rows by the weights of a direction.
 _Product = Callable[[Tensor], Tensor]
 #: Returns the new value where a sequence has the position, and else the old one.
@@ -84,7 +80,6 @@ class _Layer:
             raise CompileError(f"the direction {direction!r} is unknown")
         self.reversed = _DIRECTIONS[direction]
         self.size = int(options["hidden_size"])
-        self.has_one_gate = bool(options.get("input_forget", 0))
         self.clip = float(options.get("clip", 0.0))
         self.functions = _functions(options, functions, len(self.reversed))
         self.length = x.shape[0]
@@ -166,11 +161,11 @@ class _Layer:
         positions = Tensor.arange(self._most).shrink(((0, self.length),)).reshape(-1, 1, 1)
         return (positions < self._lengths.reshape(1, -1, 1)).where(states, 0)
 
-    def results(self, *parts: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    def results(self, direction: Callable[[int], tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
         """Return the results of the node: the states of its directions behind all positions, and
-        the last ones.
+        the last ones. `direction` returns those of a direction.
         """
-        first, *last = parts
+        first, *last = zip(*map(direction, range(len(self.reversed))), strict=True)
         y = Tensor.stack(*first, dim=1)
         ends = [Tensor.stack(*each) for each in last]
         if self.layout:
@@ -186,50 +181,46 @@ def _functions(
     names = [*defaults] * directions
     if options.get("activations"):
         names = [each.lower() for each in options["activations"]]
-    if len(names) != len(defaults) * directions:
-        raise CompileError(
-            f"it has {len(names)} activations; expected {len(defaults) * directions}"
-        )
-    alphas = list(options.get("activation_alpha", ()))
-    betas = list(options.get("activation_beta", ()))
+    count = len(defaults)
+    if len(names) != count * directions:
+        raise CompileError(f"it has {len(names)} activations; expected {count * directions}")
+    # Each number of a list is that of the next function that has one.
+    given = [list(options.get(f"activation_{each}", ())) for each in ("alpha", "beta")]
     functions = []
     for name in names:
         if name not in _ACTIVATIONS:
             raise CompileError(f"the activation {name!r} is unknown")
-        function, alpha, beta = _ACTIVATIONS[name]
-        # Each number of a list is that of the next function that has one.
-        if name in _WITH_ALPHA and alphas:
-            alpha = alphas.pop(0)
-        if name in _WITH_BETA and betas:
-            beta = betas.pop(0)
-        functions.append(_with_numbers(function, alpha, beta))
-    count = len(defaults)
+        function, *numbers = _ACTIVATIONS[name]
+        for place in range(len(numbers)):
+            if given[place]:
+                numbers[place] = given[place].pop(0)
+        functions.append(_with_numbers(function, numbers))
     return [functions[number * count :][:count] for number in range(directions)]
 
 
-def _with_numbers(function: _Function, alpha: float, beta: float) -> Callable[[Tensor], Tensor]:
-    return lambda x: function(x, alpha, beta)
+def _with_numbers(function: Any, numbers: Sequence[float]) -> Callable[[Tensor], Tensor]:
+    return lambda x: function(x, *numbers)
 
 
 def buffer(*shape: int, dtype: Any) -> Tensor:
     """Return a tensor whose elements have memory and no value yet."""
-    size = 1
-    for side in shape:
-        size *= side
-    return Tensor(UOp.new_buffer("CPU", size, dtype)).reshape(shape)
+    return Tensor(UOp.new_buffer("CPU", prod(shape), dtype)).reshape(shape)
+
+
+def _part(tensor: Tensor, place: Any) -> Tensor:
+    """Return one position of the first dimension of a tensor."""
+    inner: list[Any] = [None] * (len(tensor.shape) - 1)
+    return tensor.shrink(((place, place + 1), *inner))
 
 
 def at(tensor: Tensor, place: Any) -> Tensor:
     """Return the part of a tensor at a position of its first dimension."""
-    inner: list[Any] = [None] * (len(tensor.shape) - 1)
-    return tensor.shrink(((place, place + 1), *inner)).reshape(tensor.shape[1:])
+    return _part(tensor, place).reshape(tensor.shape[1:])
 
 
 def write(tensor: Tensor, place: Any, value: Tensor) -> None:
     """Write the part of a tensor at a position of its first dimension."""
-    inner: list[Any] = [None] * (len(tensor.shape) - 1)
-    target = tensor.shrink(((place, place + 1), *inner))
-    target.assign(value.reshape(1, *value.shape).cast(tensor.dtype))
+    _part(tensor, place).assign(value.reshape(1, *value.shape).cast(tensor.dtype))
     tensor.realize()
 
 
@@ -275,57 +266,37 @@ def _lstm_of(
     inputs and of the states.
     """
     layer = _Layer(x, lengths, ("sigmoid", "tanh", "tanh"), options)
-    size = layer.size
-    results: list[tuple[Tensor, Tensor, Tensor]] = []
-    for number, (of_inputs, of_states) in enumerate(products):
-        own, other = _halves(bias, number, 4 * size)
+    has_one_gate = options.get("input_forget")
+
+    def direction(number: int) -> tuple[Tensor, ...]:
+        of_inputs, of_states = products[number]
+        own, other = _halves(bias, number, 4 * layer.size)
+        f, g, last = layer.functions[number]
+        for_input: Any = 0
+        for_output: Any = 0
+        for_forget: Any = 0
+        if peepholes is not None:
+            for_input, for_output, for_forget = peepholes[number].reshape(3, layer.size)
         first_c = layer.first(initial_c, number)
         c = buffer(*first_c.shape, dtype=first_c.dtype)
-        cell = _LstmCell(layer, number, of_states, peepholes, c)
+
+        def cell(x: Tensor, h: Tensor, keep: _Keep) -> Tensor:
+            gates = (x + of_states(h)).contiguous().realize()
+            input_, output, forget, new = gates.chunk(4, dim=-1)
+            i = f(layer.clipped(input_ + c * for_input))
+            kept = 1 - i
+            if not has_one_gate:
+                kept = f(layer.clipped(forget + c * for_forget))
+            c.assign(keep(kept * c + i * g(layer.clipped(new)), c)).realize()
+            o = f(layer.clipped(output + c * for_output))
+            return keep(o * last(c), h)
+
         with recording():
             c.assign(first_c).realize()
-            y, last = layer.run(
-                number, of_inputs(layer.x) + own + other, layer.first(initial_h, number), cell
-            )
-        results.append((y, last, c))
-    return layer.results(*zip(*results, strict=True))
+            inputs = of_inputs(layer.x) + own + other
+            return *layer.run(number, inputs, layer.first(initial_h, number), cell), c
 
-
-class _LstmCell:
-    """The cell of a direction of an LSTM, which has its cell state in `c`."""
-
-    def __init__(
-        self,
-        layer: _Layer,
-        number: int,
-        of_states: _Product,
-        peepholes: Tensor | None,
-        c: Tensor,
-    ) -> None:
-        self._layer = layer
-        self._functions = layer.functions[number]
-        self._of_states = of_states
-        self._peepholes: list[Any] = [0, 0, 0]
-        if peepholes is not None:
-            self._peepholes = [*peepholes[number].reshape(3, layer.size)]
-        self._has_one_gate = layer.has_one_gate
-        self._c = c
-
-    def __call__(self, x: Tensor, h: Tensor, keep: _Keep) -> Tensor:
-        f, g, last = self._functions
-        clipped = self._layer.clipped
-        gates = (x + self._of_states(h)).contiguous().realize()
-        input_, output, forget, new = gates.chunk(4, dim=-1)
-        for_input, for_output, for_forget = self._peepholes
-        before = self._c
-        i = f(clipped(input_ + before * for_input))
-        if self._has_one_gate:
-            kept = 1 - i
-        else:
-            kept = f(clipped(forget + before * for_forget))
-        self._c.assign(keep(kept * before + i * g(clipped(new)), before)).realize()
-        o = f(clipped(output + self._c * for_output))
-        return keep(o * last(self._c), h)
+    return layer.results(direction)
 
 
 def _gru(
@@ -341,39 +312,31 @@ def _gru(
 ) -> tuple[Tensor, ...]:
     options.setdefault("hidden_size", r.shape[2])
     layer = _Layer(x, sequence_lens, ("sigmoid", "tanh"), options)
-    size = layer.size
-    results: list[tuple[Tensor, Tensor]] = []
-    for number in range(w.shape[0]):
-        own, other = _halves(b, number, 3 * size)
+    both = 2 * layer.size
+
+    def direction(number: int) -> tuple[Tensor, ...]:
+        own, other = _halves(b, number, 3 * layer.size)
         weights = r[number].transpose(0, 1)
         f, g = layer.functions[number]
 
-        def cell(
-            x: Tensor,
-            h: Tensor,
-            keep: _Keep,
-            weights: Any = weights,
-            other: Any = other,
-            f: Any = f,
-            g: Any = g,
-        ) -> Tensor:
+        def cell(x: Tensor, h: Tensor, keep: _Keep) -> Tensor:
             if linear_before_reset:
                 sums = (h @ weights + other).contiguous().realize()
-                gates = f(layer.clipped(x[:, : 2 * size] + sums[:, : 2 * size]))
+                gates = f(layer.clipped(x[:, :both] + sums[:, :both]))
                 z, reset = gates.chunk(2, dim=-1)
-                new = x[:, 2 * size :] + reset * sums[:, 2 * size :]
+                new = x[:, both:] + reset * sums[:, both:]
             else:
-                both = x[:, : 2 * size] + h @ weights[:, : 2 * size]
-                gates = f(layer.clipped(both)).contiguous().realize()
-                z, reset = gates.chunk(2, dim=-1)
-                new = x[:, 2 * size :] + (reset * h) @ weights[:, 2 * size :]
+                gates = f(layer.clipped(x[:, :both] + h @ weights[:, :both]))
+                z, reset = gates.contiguous().realize().chunk(2, dim=-1)
+                new = x[:, both:] + (reset * h) @ weights[:, both:]
             return keep((1 - z) * g(layer.clipped(new)) + z * h, h)
 
         inputs = layer.x @ w[number].transpose(0, 1) + own
         if not linear_before_reset:
             inputs = inputs + other
-        results.append(layer.run(number, inputs, layer.first(initial_h, number), cell))
-    return layer.results(*zip(*results, strict=True))
+        return layer.run(number, inputs, layer.first(initial_h, number), cell)
+
+    return layer.results(direction)
 
 
 def _rnn(
@@ -387,18 +350,19 @@ def _rnn(
 ) -> tuple[Tensor, ...]:
     options.setdefault("hidden_size", r.shape[2])
     layer = _Layer(x, sequence_lens, ("tanh",), options)
-    results: list[tuple[Tensor, Tensor]] = []
-    for number in range(w.shape[0]):
+
+    def direction(number: int) -> tuple[Tensor, ...]:
         own, other = _halves(b, number, layer.size)
-        weights = r[number].transpose(0, 1)
+        of_states = _product(r[number])
         (f,) = layer.functions[number]
 
-        def cell(x: Tensor, h: Tensor, keep: _Keep, weights: Any = weights, f: Any = f) -> Tensor:
-            return keep(f(layer.clipped(x + h @ weights)), h)
+        def cell(x: Tensor, h: Tensor, keep: _Keep) -> Tensor:
+            return keep(f(layer.clipped(x + of_states(h))), h)
 
         inputs = layer.x @ w[number].transpose(0, 1) + own + other
-        results.append(layer.run(number, inputs, layer.first(initial_h, number), cell))
-    return layer.results(*zip(*results, strict=True))
+        return layer.run(number, inputs, layer.first(initial_h, number), cell)
+
+    return layer.results(direction)
 
 
 def _quantized_product(weights: Tensor, scale: Tensor, zero: Tensor) -> _Product:
