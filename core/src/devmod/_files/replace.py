@@ -1,7 +1,8 @@
 """Replacing the constants of a module by name (R51). The kernels stay, so no compiler is needed.
 
 A program has the names of the model beside its declarations: `original` of a constant is its name
-there, "" if it was computed when the program was made. `folded` has the identities of the values
+there, "" if it was computed when the program was made. Several constants with one name are its
+parts: consecutive rows, in the order of the declarations. `folded` has the identities of the values
 that are in kernels or in computed constants.
 """
 
@@ -11,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from devmod._files.bundle_file import dumps, loads_own
 from devmod._modules.bundle import BundleModule
-from devmod._modules.const_loader import KIND, ConstLoaderModule, as_constant, items_of
+from devmod._modules.const_loader import (
+    KIND,
+    ConstantTensor,
+    ConstLoaderModule,
+    as_constant,
+    items_of,
+)
 from devmod._modules.module import LibraryModule, Module, copy_records, ordered, walk
 from devmod._modules.stored import StoredModule
 from devmod._values.info import Interface
@@ -21,11 +28,9 @@ from devmod.targets import PROGRAM
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from devmod._modules.const_loader import ConstantTensor
-
-    #: The constants of a name of the model, each as its own name and the constants beside it:
-    #: programs of several kinds may have one each.
-    Places = dict[str, list[tuple[str, dict[str, ConstantTensor]]]]
+    #: The constants of a name of the model, each as its own name, or those of its parts, and the
+    #: constants beside it: programs of several kinds may have one each.
+    Places = dict[str, list[tuple[list[str], dict[str, ConstantTensor]]]]
 
 #: The classes of which a tree has copies. Others are read from bytes first.
 _COPIED = (StoredModule, BundleModule, ConstLoaderModule, LibraryModule)
@@ -70,12 +75,30 @@ def replace_constants(
     places, folded = _names(module, tensors)
     _check(given, places, folded, partial)
     for name, value in given.items():
-        for own, constants in places.get(name, ()):
-            constants[own] = value
+        for names, constants in places.get(name, ()):
+            _set(constants, names, value)
     changed: dict[int, Module] = {
         key: ConstLoaderModule(tensors[key], each.by_symbol) for key, each in loaders.items()
     }
     return _rebuilt(module, changed)
+
+
+def _set(constants: dict[str, ConstantTensor], names: list[str], value: ConstantTensor) -> None:
+    """Give a constant, or its parts, another value."""
+    data = memoryview(value.data)
+    for name in names:
+        part = constants[name]
+        constants[name] = ConstantTensor(part.dtype, part.shape, data[: part.nbytes])
+        data = data[part.nbytes :]
+
+
+def _form(parts: list[ConstantTensor]) -> str:
+    """Return the type and the shape of a constant, which may be in parts."""
+    first = parts[0]
+    shape = first.shape
+    if len(parts) > 1:
+        shape = (sum(sum(each.shape[:1]) for each in parts), *shape[1:])
+    return ConstantTensor(first.dtype, shape, b"").form
 
 
 def _loaded(module: Any) -> Any:
@@ -88,7 +111,7 @@ def _names(
     """Return the places of the constants by the names of the model, and what is folded. `tensors`
     has the constants by the identities of their modules.
     """
-    originals: dict[tuple[int, str], str] = {}
+    originals: dict[int, dict[str, str]] = {}
     folded: dict[str, set[str]] = {}
     for module in walk(root):
         if module.kind != PROGRAM:
@@ -99,18 +122,38 @@ def _names(
                 name = param.extra.get("original")
                 if isinstance(name, str):
                     for each in module.imports:
-                        originals[id(each), param.name] = name
+                        originals.setdefault(id(each), {})[param.name] = name
             found = interface.extra.get("folded")
             if isinstance(found, dict):
                 for name, identity in found.items():
                     folded.setdefault(name, set()).add(str(identity))
     places: Places = {}
     for key, constants in tensors.items():
-        for own in constants:
-            name = originals.get((key, own), own)
-            if name:
-                places.setdefault(name, []).append((own, constants))
+        declared = originals.get(key, {})
+        for own in dict.fromkeys([*declared, *constants]):
+            name = declared.get(own, own)
+            if name and own in constants:
+                _add(places.setdefault(name, []), own, constants)
     return places, folded
+
+
+def _add(places: Any, own: str, constants: dict[str, ConstantTensor]) -> None:
+    """Add a constant to the places of a name. It is a part if one before has rows of its form."""
+    if places:
+        names, others = places[-1]
+        if others is constants and _row(constants[names[0]]) == _row(constants[own]):
+            names.append(own)
+            return
+    places.append(([own], constants))
+
+
+def _row(constant: ConstantTensor) -> tuple[Any, ...]:
+    """Return the form of the rows of a constant."""
+    return (constant.dtype, len(constant.shape), constant.shape[1:])
+
+
+def _identities(parts: list[ConstantTensor]) -> tuple[str, ...]:
+    return tuple([each.identity for each in parts])
 
 
 def _check(
@@ -128,14 +171,16 @@ def _check(
     example = ""
     advice = ""
     for name, value in sorted(given.items()):
-        known = [constants[own] for own, constants in places.get(name, ())]
+        known = []
+        for names, constants in places.get(name, ()):
+            known.append([constants[own] for own in names])
         if name in folded and folded[name] != {value.identity}:
             fixed.append(name)
-        if len(known) > 1 and len({each.identity for each in known}) > 1:
+        if len(known) > 1 and len(set(map(_identities, known))) > 1:
             ambiguous.append(name)
-        elif known and known[0].form != value.form:
+        elif known and _form(known[0]) != value.form:
             misfits.append(name)
-            example = f" ({name!r} is {known[0].form}, and its value is {value.form})"
+            example = f" ({name!r} is {_form(known[0])}, and its value is {value.form})"
     if unknown:
         advice = did_you_mean(unknown[0], [*places, *folded])
     problems = [
