@@ -253,6 +253,18 @@ def test_a_program_of_both_directions() -> None:
             np.testing.assert_allclose(one, two, atol=1e-5)
 
 
+def test_weights_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels become several where an array is in parts, before a repeat and in it."""
+    monkeypatch.setitem(interop._MOST_BYTES, "webgpu", 800)
+    inputs = write("GRU", direction="bidirectional", initial=True)
+    wanted = expected(inputs)
+    module: Any = program(["opencl", "webgpu"])
+    for kind in ("opencl", "webgpu"):
+        first_device(kind)
+        for one, two in zip(module["p"].on(kind)(*inputs.values()), wanted, strict=True):
+            np.testing.assert_allclose(one, two, atol=1e-5)
+
+
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_the_number_of_positions_may_be_a_length_of_the_call(direction: str) -> None:
     first_device("opencl")

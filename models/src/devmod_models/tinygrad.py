@@ -46,6 +46,12 @@ _VERSION = "0.14.0"
 _SEPARATE = ("metal", "webgpu")
 #: The buffers that a kernel may have, by kind.
 _MOST_BUFFERS = {"webgpu": 8}
+#: The least limit of buffers that tinygrad follows: those of a function of two arrays.
+_LEAST_BUFFERS = 3
+#: The bytes that an array of a kernel may have, by kind: what every device binds.
+_MOST_BYTES = {"webgpu": 128 << 20}
+#: No limit of bytes.
+_ANY = 1 << 63
 #: The element types that a kind does not have.
 _MISSING = {"webgpu": ("float64", "bfloat16"), "metal": ("float64",)}
 #: The number of kernels from which other processes render them. Each imports tinygrad first.
@@ -67,7 +73,7 @@ def export(
 ) -> devmod.Module:
     """Return a module with a program that computes what a function of Tensors computes.
 
-    The function is called once or twice, and its kernels do not run. Tensors that it uses are
+    The function is called up to four times, and its kernels do not run. Tensors that it uses are
     constants. Those that it assigns, such as a cache of keys and values, are state: ``program(x,
     state=program.state())``.
 
@@ -192,8 +198,9 @@ def make(
             argument="tune",
         )
     limits = set(map(_limit, parsed))
+    most = min(_MOST_BYTES.get(kind, _ANY) for kind in parsed)
     with settings():
-        recordings = _recordings(sorted(limits), fn, given, outputs, constants)
+        recordings = _recordings(sorted(limits), most, fn, given, outputs, constants)
         trees: dict[bytes, str] = {}
         plans = []
         for kind, target in parsed.items():
@@ -212,23 +219,32 @@ def _limit(kind: str) -> int:
 
 def _recordings(
     limits: Iterable[int],
+    most: int,
     fn: Any,
     inputs: Mapping[str, Any],
     outputs: Sequence[str] | None,
     constants: Mapping[str, Any],
 ) -> dict[int, Recording]:
     """Return a recording for each limit of a kernel's buffers; 0 is none, and comes first. Kinds
-    share one whose kernels have no more.
+    share one whose kernels have no more. In all, arrays of more than `most` bytes are in parts, so
+    that kinds share constants.
     """
+    from devmod_models._tinygrad.parts import in_parts
     from devmod_models._tinygrad.record import record, settings
+
+    def recorded(limit: int) -> Recording:
+        with settings(MAX_KERNEL_BUFFERS=limit):
+            return in_parts(record(fn, inputs, outputs, constants), most)
 
     result: dict[int, Recording] = {}
     for limit in limits:
         if 0 in result and result[0].most_buffers <= limit:
             result[limit] = result[0]
             continue
-        with settings(MAX_KERNEL_BUFFERS=limit):
-            result[limit] = record(fn, inputs, outputs, constants)
+        result[limit] = recorded(limit)
+        excess = result[limit].most_buffers - limit
+        if limit and excess > 0 and result[limit].parts:
+            result[limit] = recorded(max(limit - excess, _LEAST_BUFFERS))
     return result
 
 
@@ -392,6 +408,7 @@ class _Plan:
             if tree.key in self.kernels:
                 continue
             self._check_types(call, tree)
+            self._check_parts(call)
             kernel = f"{name}_{target.kind}_k{len(self.kernels)}"
             self.kernels[tree.key] = kernel
             if tree.key in trees:
@@ -432,6 +449,25 @@ class _Plan:
                     place = "an array"
                 others = ", ".join(kind for kind in KINDS if dtype not in _MISSING.get(kind, ()))
                 raise self.error(call, f"{dtype} in {place}. Kinds with {dtype}: {others}")
+
+    def _check_parts(self, call: Any) -> None:
+        """Raise an error for a kernel that has too many buffers because an array is in parts."""
+        from tinygrad.engine.realize import get_call_arg_uops
+
+        kind = self.target.kind
+        buffers = get_call_arg_uops(call)
+        parts = next(filter(None, map(self.recording.parts.get, buffers)), [])
+        if not parts or len(buffers) <= _MOST_BUFFERS.get(kind, len(buffers)):
+            return
+        label = "an array"
+        if parts[0] in self.recording.held:
+            label = repr(self.recording.held[parts[0]].original)
+        size = sum(each.max_numel() * each.dtype.itemsize for each in parts)
+        raise self.error(
+            call,
+            f"a kernel with {len(buffers)} arrays, of which it has at most {_MOST_BUFFERS[kind]}: {label} has {size} bytes, and is "
+            f"in {len(parts)} parts, since an array has at most {_MOST_BYTES[kind]}. Store it in float16, or leave out {kind}",
+        )
 
     def error(self, call: Any, what: str) -> ArgumentError:
         from devmod_models._tinygrad.record import effects
@@ -550,10 +586,11 @@ class _Plan:
 
     def _argument(self, buffer: Any, dtype: str) -> str:
         """Return a step's argument: an array, seen as the kernel's type of elements."""
-        array = self._arrays.get(buffer)
-        if array is None:
-            array = self._declare(buffer)
-            self._arrays[buffer] = array
+        if buffer not in self._arrays:
+            # The parts of an array are declared in their order.
+            for each in self.recording.parts.get(buffer, [buffer]):
+                self._arrays[each] = self._declare(each)
+        array = self._arrays[buffer]
         if dtype == array.dtype:
             return str(array.name)
         return f"{array.name}.view({dtype})"

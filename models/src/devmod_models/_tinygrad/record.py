@@ -169,6 +169,8 @@ class Recording(NamedTuple):
         The buffers whose values other constants were computed from.
     repeats
         The calls that run several times.
+    parts
+        The buffers of parts of arrays, each with those of all parts of the same array.
     """
 
     calls: list[UOp]
@@ -180,6 +182,7 @@ class Recording(NamedTuple):
     names: Names
     fixed: set[UOp]
     repeats: list[Repeat]
+    parts: dict[UOp, list[UOp]]
 
     @property
     def most_buffers(self) -> int:
@@ -551,7 +554,7 @@ def record(
     for call in once:
         fixed |= effects(call)[1]
     repeats = _kept_repeats(tape.repeats, places, names)
-    return Recording(kept, own, made, named, states, variables, names, fixed, repeats)
+    return Recording(kept, own, made, named, states, variables, names, fixed, repeats, {})
 
 
 def _kept_repeats(repeats: Sequence[Repeat], places: Sequence[int], names: Names) -> list[Repeat]:
