@@ -89,6 +89,7 @@ def build(
         *arguments(soname, folders, headers, needs),
     ]
     digest = hashlib.sha256("\n".join(command).encode())
+    digest.update(Path(__file__).with_name("generated.py").read_bytes())
     for path in (path for folder in folders for path in sorted(folder.iterdir()) if path.is_file()):
         digest.update(path.read_bytes())
     library = CACHE / digest.hexdigest()[:16] / soname

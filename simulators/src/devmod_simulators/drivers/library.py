@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from devmod_simulators.drivers.build import UnavailableError, arguments, build, compile_library
 from devmod_simulators.drivers.driver import PREFIX, StandinDriver
+from devmod_simulators.drivers.generated import driver_files, runtime_files
 
 _DRIVERS = Path(__file__).resolve().parent
 #: What the drivers of all vendors share.
@@ -174,13 +174,6 @@ def _runtime_headers(major: int) -> list[Path]:
     return [*_headers(distribution, "cuda_runtime_api.h", library), crt.parent]
 
 
-def _error_names(major: int) -> dict[str, str]:
-    """Return a file with the names of the errors of a CUDA runtime."""
-    header = _runtime_headers(major)[0] / "driver_types.h"
-    names = re.findall(r"\b(cudaSuccess|cudaError\w+) += +\d+", header.read_text("utf-8"))
-    return {"error_names.h": "\n".join(f"NAME({name})" for name in names)}
-
-
 def _runtime(major: int) -> StandinLibrary:
     folder = _DRIVERS / "libcudart"
     return StandinLibrary(
@@ -190,7 +183,7 @@ def _runtime(major: int) -> StandinLibrary:
         (),
         lambda: _runtime_headers(major),
         (libcuda,),
-        lambda: _error_names(major),
+        lambda: runtime_files(_runtime_headers(major)[0]),
     )
 
 
@@ -203,6 +196,7 @@ libcuda = DriverLibrary(
     "worker",
     (str(_PACKAGE / "ptx"),),
     _cuda_headers,
+    generate=lambda: driver_files(_cuda_headers()[0]),
 )
 #: CUDA's runtime, of two versions, over the functions of the driver.
 libcudart12 = _runtime(12)

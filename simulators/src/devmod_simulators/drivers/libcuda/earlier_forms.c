@@ -1,6 +1,10 @@
-/* The forms of CUDA 12 for functions that have more parameters in CUDA 13: edges have no data. */
+/* The earlier forms of functions: those of CUDA 12 whose edges have no data, and those of CUDA 10.
+ */
 #include "cuda_standin.h"
 
+#undef cuDeviceGetUuid
+#undef cuDevicePrimaryCtxRelease
+#undef cuDevicePrimaryCtxReset
 #undef cuGraphAddDependencies
 #undef cuGraphAddNode
 #undef cuGraphGetEdges
@@ -9,7 +13,7 @@
 #undef cuGraphRemoveDependencies
 #undef cuStreamUpdateCaptureDependencies
 
-/* A function without a lock: that of CUDA 13 takes it. */
+/* A function without a lock: the later one takes it. */
 #define EARLIER(name, call, ...)                                                                   \
     CUresult CUDAAPI name(__VA_ARGS__) {                                                           \
         return call;                                                                               \
@@ -35,3 +39,7 @@ EARLIER(cuStreamGetCaptureInfo_v2,
         cuStreamGetCaptureInfo_v3(stream, status, id, graph, nodes, NULL, count), CUstream stream,
         CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph, const CUgraphNode **nodes,
         size_t *count)
+
+EARLIER(cuDeviceGetUuid, cuDeviceGetUuid_v2(uuid, device), CUuuid *uuid, CUdevice device)
+EARLIER(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2(device), CUdevice device)
+EARLIER(cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset_v2(device), CUdevice device)

@@ -83,8 +83,7 @@ cudaError_t CUDARTAPI cudaMallocMipmappedArray(cudaMipmappedArray_t *mipmappedAr
 
 FORWARD(cudaGetMipmappedArrayLevel,
         cuMipmappedArrayGetLevel((CUarray *)levelArray, (CUmipmappedArray)(uintptr_t)mipmappedArray,
-                                 level),
-        cudaArray_t *levelArray, cudaMipmappedArray_const_t mipmappedArray, unsigned int level)
+                                 level))
 
 cudaError_t CUDARTAPI cudaFreeMipmappedArray(cudaMipmappedArray_t mipmappedArray) {
     ENTER();

@@ -27,11 +27,8 @@ static cudaError_t copy_plane(void *to, size_t to_pitch, const void *from, size_
     return submit_copy(&copy, at);
 }
 
-PAIR(cudaMemcpy, copy_plane(dst, count, src, count, count, 1, kind, at), void *dst, const void *src,
-     size_t count, enum cudaMemcpyKind kind)
-PAIR(cudaMemcpy2D, copy_plane(dst, dpitch, src, spitch, width, height, kind, at), void *dst,
-     size_t dpitch, const void *src, size_t spitch, size_t width, size_t height,
-     enum cudaMemcpyKind kind)
+PAIR(cudaMemcpy, copy_plane(dst, count, src, count, count, 1, kind, at))
+PAIR(cudaMemcpy2D, copy_plane(dst, dpitch, src, spitch, width, height, kind, at))
 
 static cudaError_t copy_space(const struct cudaMemcpy3DParms *params, At at) {
     CUDA_MEMCPY3D copy;
@@ -53,8 +50,37 @@ static cudaError_t copy_to_peer(const struct cudaMemcpy3DPeerParms *p, At at) {
     return copy_space(&params, at);
 }
 
-PAIR(cudaMemcpy3D, copy_space(p, at), const struct cudaMemcpy3DParms *p)
-PAIR(cudaMemcpy3DPeer, copy_to_peer(p, at), const struct cudaMemcpy3DPeerParms *p)
+PAIR(cudaMemcpy3D, copy_space(p, at))
+PAIR(cudaMemcpy3DPeer, copy_to_peer(p, at))
+
+/* ---- variables of the device
+ * ------------------------------------------------------------------------------------------------------------
+ */
+
+static cudaError_t check_kind(enum cudaMemcpyKind kind, enum cudaMemcpyKind host) {
+    CHECK(kind == host || kind == cudaMemcpyDeviceToDevice || kind == cudaMemcpyDefault,
+          cudaErrorInvalidMemcpyDirection);
+    return cudaSuccess;
+}
+
+static cudaError_t to_symbol(const void *symbol, const void *from, size_t count, size_t offset,
+                             enum cudaMemcpyKind kind, At at) {
+    void *to;
+    TRY(check_kind(kind, cudaMemcpyHostToDevice));
+    TRY(runtime_variable_bytes(symbol, offset, count, &to));
+    return copy_plane(to, count, from, count, count, 1, kind, at);
+}
+
+static cudaError_t from_symbol(void *to, const void *symbol, size_t count, size_t offset,
+                               enum cudaMemcpyKind kind, At at) {
+    void *from;
+    TRY(check_kind(kind, cudaMemcpyDeviceToHost));
+    TRY(runtime_variable_bytes(symbol, offset, count, &from));
+    return copy_plane(to, count, from, count, count, 1, kind, at);
+}
+
+PAIR(cudaMemcpyToSymbol, to_symbol(symbol, src, count, offset, kind, at))
+PAIR(cudaMemcpyFromSymbol, from_symbol(dst, symbol, count, offset, kind, at))
 
 /* ---- arrays
  * ----------------------------------------------------------------------------------------------------------------
@@ -144,18 +170,10 @@ static cudaError_t from_array(void *to, size_t pitch, cudaArray_const_t array, s
     return copy_rows(&copy, width, height, at);
 }
 
-PAIR(cudaMemcpy2DToArray, to_array(dst, wOffset, hOffset, src, spitch, width, height, kind, at),
-     cudaArray_t dst, size_t wOffset, size_t hOffset, const void *src, size_t spitch, size_t width,
-     size_t height, enum cudaMemcpyKind kind)
-PAIR(cudaMemcpy2DFromArray, from_array(dst, dpitch, src, wOffset, hOffset, width, height, kind, at),
-     void *dst, size_t dpitch, cudaArray_const_t src, size_t wOffset, size_t hOffset, size_t width,
-     size_t height, enum cudaMemcpyKind kind)
-PAIR(cudaMemcpyToArray, to_array(dst, wOffset, hOffset, src, count, count, 0, kind, at),
-     cudaArray_t dst, size_t wOffset, size_t hOffset, const void *src, size_t count,
-     enum cudaMemcpyKind kind)
-PAIR(cudaMemcpyFromArray, from_array(dst, count, src, wOffset, hOffset, count, 0, kind, at),
-     void *dst, cudaArray_const_t src, size_t wOffset, size_t hOffset, size_t count,
-     enum cudaMemcpyKind kind)
+PAIR(cudaMemcpy2DToArray, to_array(dst, wOffset, hOffset, src, spitch, width, height, kind, at))
+PAIR(cudaMemcpy2DFromArray, from_array(dst, dpitch, src, wOffset, hOffset, width, height, kind, at))
+PAIR(cudaMemcpyToArray, to_array(dst, wOffset, hOffset, src, count, count, 0, kind, at))
+PAIR(cudaMemcpyFromArray, from_array(dst, count, src, wOffset, hOffset, count, 0, kind, at))
 
 /* Copies between arrays have no form for a stream. */
 #define BETWEEN(name, width, height, ...)                                                          \

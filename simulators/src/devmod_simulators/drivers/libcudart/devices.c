@@ -66,7 +66,7 @@ cudaError_t CUDARTAPI cudaGetDeviceFlags(unsigned int *flags) {
     return cudaSuccess;
 }
 
-FORWARD(cudaDeviceSynchronize, cuCtxSynchronize(), void)
+FORWARD(cudaDeviceSynchronize, cuCtxSynchronize())
 
 /* As in NVIDIA's library the primary context goes, and the next call begins it again. */
 cudaError_t CUDARTAPI cudaDeviceReset(void) {
@@ -82,20 +82,10 @@ cudaError_t CUDARTAPI cudaDeviceReset(void) {
  * ----------------------------------------------------------------------------------------------------------------
  */
 
-cudaError_t CUDARTAPI cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int device) {
-    TRY(runtime_start());
-    FINISH(cuDeviceGetAttribute(value, (CUdevice_attribute)attr, device));
-}
-
-cudaError_t CUDARTAPI cudaDeviceGetPCIBusId(char *pciBusId, int len, int device) {
-    TRY(runtime_start());
-    FINISH(cuDeviceGetPCIBusId(pciBusId, len, device));
-}
-
-cudaError_t CUDARTAPI cudaDeviceGetByPCIBusId(int *device, const char *pciBusId) {
-    TRY(runtime_start());
-    FINISH(cuDeviceGetByPCIBusId(device, pciBusId));
-}
+FORWARD_STARTED(cudaDeviceGetAttribute,
+                cuDeviceGetAttribute(value, (CUdevice_attribute)attr, device))
+FORWARD_STARTED(cudaDeviceGetPCIBusId, cuDeviceGetPCIBusId(pciBusId, len, device))
+FORWARD_STARTED(cudaDeviceGetByPCIBusId, cuDeviceGetByPCIBusId(device, pciBusId))
 
 /* Return the first device that has what is asked for, else the first. */
 cudaError_t CUDARTAPI cudaChooseDevice(int *device, const struct cudaDeviceProp *prop) {
@@ -123,17 +113,13 @@ cudaError_t CUDARTAPI cudaChooseDevice(int *device, const struct cudaDeviceProp 
  * ------------------------------------------------------------------------------------------------------------------
  */
 
-FORWARD(cudaDeviceSetLimit, cuCtxSetLimit((CUlimit)limit, value), enum cudaLimit limit,
-        size_t value)
-FORWARD(cudaDeviceGetLimit, cuCtxGetLimit(pValue, (CUlimit)limit), size_t *pValue,
-        enum cudaLimit limit)
-FORWARD(cudaDeviceSetCacheConfig, cuCtxSetCacheConfig((CUfunc_cache)cacheConfig),
-        enum cudaFuncCache cacheConfig)
-FORWARD(cudaDeviceGetCacheConfig, cuCtxGetCacheConfig((CUfunc_cache *)pCacheConfig),
-        enum cudaFuncCache *pCacheConfig)
+FORWARD(cudaDeviceSetLimit, cuCtxSetLimit((CUlimit)limit, value))
+FORWARD(cudaDeviceGetLimit, cuCtxGetLimit(pValue, (CUlimit)limit))
+FORWARD(cudaDeviceSetCacheConfig, cuCtxSetCacheConfig((CUfunc_cache)cacheConfig))
+FORWARD(cudaDeviceGetCacheConfig, cuCtxGetCacheConfig((CUfunc_cache *)pCacheConfig))
 
 /* The banks of shared memory have four bytes since compute capability 5.0. */
-FORWARD(cudaDeviceSetSharedMemConfig, ((void)config, cudaSuccess), enum cudaSharedMemConfig config)
+FORWARD(cudaDeviceSetSharedMemConfig, ((void)config, cudaSuccess))
 
 cudaError_t CUDARTAPI cudaDeviceGetSharedMemConfig(enum cudaSharedMemConfig *pConfig) {
     ENTER();
@@ -142,22 +128,15 @@ cudaError_t CUDARTAPI cudaDeviceGetSharedMemConfig(enum cudaSharedMemConfig *pCo
     return cudaSuccess;
 }
 
-FORWARD(cudaCtxResetPersistingL2Cache, cudaSuccess, void)
+FORWARD(cudaCtxResetPersistingL2Cache, cudaSuccess)
 
 /* ---- peers
  * --------------------------------------------------------------------------------------------------------------------
  */
 
-cudaError_t CUDARTAPI cudaDeviceCanAccessPeer(int *canAccessPeer, int device, int peerDevice) {
-    TRY(runtime_start());
-    FINISH(cuDeviceCanAccessPeer(canAccessPeer, device, peerDevice));
-}
-
-cudaError_t CUDARTAPI cudaDeviceGetP2PAttribute(int *value, enum cudaDeviceP2PAttr attr,
-                                                int srcDevice, int dstDevice) {
-    TRY(runtime_start());
-    FINISH(cuDeviceGetP2PAttribute(value, (CUdevice_P2PAttribute)attr, srcDevice, dstDevice));
-}
+FORWARD_STARTED(cudaDeviceCanAccessPeer, cuDeviceCanAccessPeer(canAccessPeer, device, peerDevice))
+FORWARD_STARTED(cudaDeviceGetP2PAttribute,
+                cuDeviceGetP2PAttribute(value, (CUdevice_P2PAttribute)attr, srcDevice, dstDevice))
 
 cudaError_t CUDARTAPI cudaDeviceEnablePeerAccess(int peerDevice, unsigned int flags) {
     CUcontext peer;

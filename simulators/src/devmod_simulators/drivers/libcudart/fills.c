@@ -27,9 +27,6 @@ static cudaError_t fill_planes(struct cudaPitchedPtr to, int value, struct cudaE
     return cudaSuccess;
 }
 
-PAIR(cudaMemset, fill_rows(devPtr, count, value, count, 1, at), void *devPtr, int value,
-     size_t count)
-PAIR(cudaMemset2D, fill_rows(devPtr, pitch, value, width, height, at), void *devPtr, size_t pitch,
-     int value, size_t width, size_t height)
-PAIR(cudaMemset3D, fill_planes(pitchedDevPtr, value, extent, at),
-     struct cudaPitchedPtr pitchedDevPtr, int value, struct cudaExtent extent)
+PAIR(cudaMemset, fill_rows(devPtr, count, value, count, 1, at))
+PAIR(cudaMemset2D, fill_rows(devPtr, pitch, value, width, height, at))
+PAIR(cudaMemset3D, fill_planes(pitchedDevPtr, value, extent, at))

@@ -100,18 +100,11 @@ cudaError_t CUDARTAPI cudaGraphHostNodeGetParams(cudaGraphNode_t node,
 _Static_assert(sizeof(cudaLaunchAttributeValue) == sizeof(CUkernelNodeAttrValue), "one layout");
 
 FORWARD(cudaGraphKernelNodeGetAttribute,
-        cuGraphKernelNodeGetAttribute(hNode, (CUkernelNodeAttrID)attr, (void *)value_out),
-        cudaGraphNode_t hNode, cudaKernelNodeAttrID attr, cudaKernelNodeAttrValue *value_out)
+        cuGraphKernelNodeGetAttribute(hNode, (CUkernelNodeAttrID)attr, (void *)value_out))
 FORWARD(cudaGraphKernelNodeSetAttribute,
-        cuGraphKernelNodeSetAttribute(hNode, (CUkernelNodeAttrID)attr, (const void *)value),
-        cudaGraphNode_t hNode, cudaKernelNodeAttrID attr, const cudaKernelNodeAttrValue *value)
-#if RUNTIME_MAJOR >= 13
-FORWARD(cudaGraphKernelNodeCopyAttributes, cuGraphKernelNodeCopyAttributes(hDst, hSrc),
-        cudaGraphNode_t hDst, cudaGraphNode_t hSrc)
-#else
-FORWARD(cudaGraphKernelNodeCopyAttributes, cuGraphKernelNodeCopyAttributes(hDst, hSrc),
-        cudaGraphNode_t hSrc, cudaGraphNode_t hDst)
-#endif
+        cuGraphKernelNodeSetAttribute(hNode, (CUkernelNodeAttrID)attr, (const void *)value))
+/* CUDA 12 and 13 have these parameters in another order. */
+FORWARD(cudaGraphKernelNodeCopyAttributes, cuGraphKernelNodeCopyAttributes(hDst, hSrc))
 
 /* ---- copies and fills
  * ------------------------------------------------------------------------------------------------
@@ -171,19 +164,14 @@ COPIES(FromSymbol, take_from_symbol(&copy, dst, symbol, count, offset, kind), vo
 _Static_assert(sizeof(struct cudaMemsetParams) == sizeof(CUDA_MEMSET_NODE_PARAMS), "one layout");
 
 FORWARD(cudaGraphAddMemsetNode,
-        cuGraphAddMemsetNode(AT_WHERE, (const CUDA_MEMSET_NODE_PARAMS *)pMemsetParams, current()),
-        WHERE, const struct cudaMemsetParams *pMemsetParams)
+        cuGraphAddMemsetNode(AT_WHERE, (const CUDA_MEMSET_NODE_PARAMS *)pMemsetParams, current()))
 FORWARD(cudaGraphMemsetNodeGetParams,
-        cuGraphMemsetNodeGetParams(node, (CUDA_MEMSET_NODE_PARAMS *)pNodeParams),
-        cudaGraphNode_t node, struct cudaMemsetParams *pNodeParams)
+        cuGraphMemsetNodeGetParams(node, (CUDA_MEMSET_NODE_PARAMS *)pNodeParams))
 FORWARD(cudaGraphMemsetNodeSetParams,
-        cuGraphMemsetNodeSetParams(node, (const CUDA_MEMSET_NODE_PARAMS *)pNodeParams),
-        cudaGraphNode_t node, const struct cudaMemsetParams *pNodeParams)
+        cuGraphMemsetNodeSetParams(node, (const CUDA_MEMSET_NODE_PARAMS *)pNodeParams))
 FORWARD(cudaGraphExecMemsetNodeSetParams,
         cuGraphExecMemsetNodeSetParams(hGraphExec, node,
-                                       (const CUDA_MEMSET_NODE_PARAMS *)pNodeParams, current()),
-        cudaGraphExec_t hGraphExec, cudaGraphNode_t node,
-        const struct cudaMemsetParams *pNodeParams)
+                                       (const CUDA_MEMSET_NODE_PARAMS *)pNodeParams, current()))
 
 /* ---- memory, events and graphs
  * ------------------------------------------------------------------------------------------------
@@ -194,42 +182,30 @@ _Static_assert(sizeof(struct cudaMemAllocNodeParams) == sizeof(CUDA_MEM_ALLOC_NO
                "one layout");
 
 FORWARD(cudaGraphAddMemAllocNode,
-        cuGraphAddMemAllocNode(AT_WHERE, (CUDA_MEM_ALLOC_NODE_PARAMS *)nodeParams), WHERE,
-        struct cudaMemAllocNodeParams *nodeParams)
+        cuGraphAddMemAllocNode(AT_WHERE, (CUDA_MEM_ALLOC_NODE_PARAMS *)nodeParams))
 FORWARD(cudaGraphMemAllocNodeGetParams,
-        cuGraphMemAllocNodeGetParams(node, (CUDA_MEM_ALLOC_NODE_PARAMS *)params_out),
-        cudaGraphNode_t node, struct cudaMemAllocNodeParams *params_out)
-FORWARD(cudaGraphAddMemFreeNode, cuGraphAddMemFreeNode(AT_WHERE, POINTER(dptr)), WHERE, void *dptr)
-FORWARD(cudaGraphMemFreeNodeGetParams, cuGraphMemFreeNodeGetParams(node, dptr_out),
-        cudaGraphNode_t node, void *dptr_out)
-FORWARD(cudaGraphAddEmptyNode, cuGraphAddEmptyNode(AT_WHERE), WHERE)
-FORWARD(cudaGraphAddChildGraphNode, cuGraphAddChildGraphNode(AT_WHERE, childGraph), WHERE,
-        cudaGraph_t childGraph)
-FORWARD(cudaGraphChildGraphNodeGetGraph, cuGraphChildGraphNodeGetGraph(node, pGraph),
-        cudaGraphNode_t node, cudaGraph_t *pGraph)
+        cuGraphMemAllocNodeGetParams(node, (CUDA_MEM_ALLOC_NODE_PARAMS *)params_out))
+FORWARD(cudaGraphAddMemFreeNode, cuGraphAddMemFreeNode(AT_WHERE, POINTER(dptr)))
+FORWARD(cudaGraphMemFreeNodeGetParams, cuGraphMemFreeNodeGetParams(node, dptr_out))
+FORWARD(cudaGraphAddEmptyNode, cuGraphAddEmptyNode(AT_WHERE))
+FORWARD(cudaGraphAddChildGraphNode, cuGraphAddChildGraphNode(AT_WHERE, childGraph))
+FORWARD(cudaGraphChildGraphNodeGetGraph, cuGraphChildGraphNodeGetGraph(node, pGraph))
 FORWARD(cudaGraphExecChildGraphNodeSetParams,
-        cuGraphExecChildGraphNodeSetParams(hGraphExec, node, childGraph),
-        cudaGraphExec_t hGraphExec, cudaGraphNode_t node, cudaGraph_t childGraph)
+        cuGraphExecChildGraphNodeSetParams(hGraphExec, node, childGraph))
 
 #define EVENTS(kind)                                                                               \
-    FORWARD(cudaGraphAddEvent##kind##Node, cuGraphAddEvent##kind##Node(AT_WHERE, event), WHERE,    \
-            cudaEvent_t event)                                                                     \
-    FORWARD(cudaGraphEvent##kind##NodeGetEvent, cuGraphEvent##kind##NodeGetEvent(node, event_out), \
-            cudaGraphNode_t node, cudaEvent_t *event_out)                                          \
-    FORWARD(cudaGraphEvent##kind##NodeSetEvent, cuGraphEvent##kind##NodeSetEvent(node, event),     \
-            cudaGraphNode_t node, cudaEvent_t event)                                               \
+    FORWARD(cudaGraphAddEvent##kind##Node, cuGraphAddEvent##kind##Node(AT_WHERE, event))           \
+    FORWARD(cudaGraphEvent##kind##NodeGetEvent, cuGraphEvent##kind##NodeGetEvent(node, event_out)) \
+    FORWARD(cudaGraphEvent##kind##NodeSetEvent, cuGraphEvent##kind##NodeSetEvent(node, event))     \
     FORWARD(cudaGraphExecEvent##kind##NodeSetEvent,                                                \
-            cuGraphExecEvent##kind##NodeSetEvent(hGraphExec, hNode, event),                        \
-            cudaGraphExec_t hGraphExec, cudaGraphNode_t hNode, cudaEvent_t event)
+            cuGraphExecEvent##kind##NodeSetEvent(hGraphExec, hNode, event))
 
 EVENTS(Record)
 EVENTS(Wait)
 
 FORWARD(cudaGraphConditionalHandleCreate,
         cuGraphConditionalHandleCreate((CUgraphConditionalHandle *)pHandle_out, graph, current(),
-                                       defaultLaunchValue, flags),
-        cudaGraphConditionalHandle *pHandle_out, cudaGraph_t graph, unsigned int defaultLaunchValue,
-        unsigned int flags)
+                                       defaultLaunchValue, flags))
 
 /* ---- nodes of any kind: what the driver's structure has otherwise
  * ------------------------------------------------------------------------------------------------
@@ -275,14 +251,10 @@ static cudaError_t add_node(WHERE, const cudaGraphEdgeData *edges,
 #if RUNTIME_MAJOR >= 13
 #define cudaGraphAddNode_v2 cudaGraphAddNode
 #else
-FORWARD(cudaGraphAddNode, add_node(AT_WHERE, NULL, nodeParams), WHERE,
-        struct cudaGraphNodeParams *nodeParams)
+FORWARD(cudaGraphAddNode, add_node(AT_WHERE, NULL, nodeParams))
 #endif
 
-FORWARD(cudaGraphAddNode_v2, add_node(AT_WHERE, dependencyData, nodeParams),
-        cudaGraphNode_t *pGraphNode, cudaGraph_t graph, const cudaGraphNode_t *pDependencies,
-        const cudaGraphEdgeData *dependencyData, size_t numDependencies,
-        struct cudaGraphNodeParams *nodeParams)
+FORWARD(cudaGraphAddNode_v2, add_node(AT_WHERE, dependencyData, nodeParams))
 
 cudaError_t CUDARTAPI cudaGraphNodeSetParams(cudaGraphNode_t node,
                                              struct cudaGraphNodeParams *nodeParams) {

@@ -17,10 +17,8 @@ static cudaError_t get_handle(void *handle, const void *symbol) {
     return cudaSuccess;
 }
 
-FORWARD(cudaGetKernel, get_handle(kernelPtr, entryFuncAddr), cudaKernel_t *kernelPtr,
-        const void *entryFuncAddr)
-FORWARD(cudaGetFuncBySymbol, get_handle(functionPtr, symbolPtr), cudaFunction_t *functionPtr,
-        const void *symbolPtr)
+FORWARD(cudaGetKernel, get_handle(kernelPtr, entryFuncAddr))
+FORWARD(cudaGetFuncBySymbol, get_handle(functionPtr, symbolPtr))
 
 cudaError_t CUDARTAPI cudaFuncGetName(const char **name, const void *func) {
     CUfunction function;
@@ -37,7 +35,7 @@ cudaError_t CUDARTAPI cudaFuncGetName(const char **name, const void *func) {
  * --------------------------------------------------------------------------------------------------------------------------
  */
 
-static cudaError_t get_attributes(struct cudaFuncAttributes *attributes, const void *kernel) {
+static cudaError_t get_attributes(struct cudaFuncAttributes *attributes, CUfunction function) {
     static const CUfunction_attribute sizes[] = {CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES,
                                                  CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES,
                                                  CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES};
@@ -57,10 +55,8 @@ static cudaError_t get_attributes(struct cudaFuncAttributes *attributes, const v
         CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE,
         CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED,
     };
-    CUfunction function;
     int value;
     CHECK(attributes, cudaErrorInvalidValue);
-    TRY(runtime_function(kernel, &function));
     *attributes = (struct cudaFuncAttributes){0};
     size_t *size = &attributes->sharedSizeBytes;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -73,22 +69,15 @@ static cudaError_t get_attributes(struct cudaFuncAttributes *attributes, const v
     return cudaSuccess;
 }
 
-FORWARD(cudaFuncGetAttributes, get_attributes(attr, func), struct cudaFuncAttributes *attr,
-        const void *func)
+FORWARD_KERNEL(cudaFuncGetAttributes, func, get_attributes(attr, function))
 
 /* The runtime's attributes have the driver's numbers. */
 _Static_assert((int)cudaFuncAttributeMaxDynamicSharedMemorySize ==
                    (int)CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                "function attributes");
 
-static cudaError_t set_attribute(const void *kernel, enum cudaFuncAttribute attribute, int value) {
-    CUfunction function;
-    TRY(runtime_function(kernel, &function));
-    return (cudaError_t)cuFuncSetAttribute(function, (CUfunction_attribute)attribute, value);
-}
-
-FORWARD(cudaFuncSetAttribute, set_attribute(func, attr, value), const void *func,
-        enum cudaFuncAttribute attr, int value)
+FORWARD_KERNEL(cudaFuncSetAttribute, func,
+               cuFuncSetAttribute(function, (CUfunction_attribute)attr, value))
 
 cudaError_t CUDARTAPI cudaKernelSetAttributeForDevice(cudaKernel_t kernel,
                                                       enum cudaFuncAttribute attr, int value,
@@ -97,42 +86,27 @@ cudaError_t CUDARTAPI cudaKernelSetAttributeForDevice(cudaKernel_t kernel,
     ENTER();
     TRY(runtime_primary(device, &context));
     TRY(cuCtxPushCurrent(context));
-    cudaError_t result = set_attribute(kernel, attr, value);
+    cudaError_t result = cudaFuncSetAttribute(kernel, attr, value);
     TRY(cuCtxPopCurrent(&context));
     FINISH(result);
 }
 
 /* The simulated GPU has no caches: only the kernel is checked. */
-static cudaError_t check_kernel(const void *kernel) {
-    CUfunction function;
-    return runtime_function(kernel, &function);
-}
+FORWARD_KERNEL(cudaFuncSetCacheConfig, func, ((void)cacheConfig, cudaSuccess))
+FORWARD_KERNEL(cudaFuncSetSharedMemConfig, func, ((void)config, cudaSuccess))
 
-FORWARD(cudaFuncSetCacheConfig, ((void)cacheConfig, check_kernel(func)), const void *func,
-        enum cudaFuncCache cacheConfig)
-FORWARD(cudaFuncSetSharedMemConfig, ((void)config, check_kernel(func)), const void *func,
-        enum cudaSharedMemConfig config)
-
-static cudaError_t param_info(const void *kernel, size_t index, size_t *offset, size_t *size) {
-    CUfunction function;
-    TRY(runtime_function(kernel, &function));
-    return (cudaError_t)cuFuncGetParamInfo(function, index, offset, size);
-}
-
-FORWARD(cudaFuncGetParamInfo, param_info(func, paramIndex, paramOffset, paramSize),
-        const void *func, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
+FORWARD_KERNEL(cudaFuncGetParamInfo, func,
+               cuFuncGetParamInfo(function, paramIndex, paramOffset, paramSize))
 
 #if CUDART_VERSION >= 13050 /* earlier headers lack it */
-static cudaError_t param_count(const void *kernel, size_t *count) {
-    CUfunction function;
+static cudaError_t param_count(CUfunction function, size_t *count) {
     size_t offset;
     CHECK(count, cudaErrorInvalidValue);
-    TRY(runtime_function(kernel, &function));
     *count = 0;
     while (cuFuncGetParamInfo(function, *count, &offset, NULL) == CUDA_SUCCESS)
         ++*count;
     return cudaSuccess;
 }
 
-FORWARD(cudaFuncGetParamCount, param_count(func, paramCount), const void *func, size_t *paramCount)
+FORWARD_KERNEL(cudaFuncGetParamCount, func, param_count(function, paramCount))
 #endif

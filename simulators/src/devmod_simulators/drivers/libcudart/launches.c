@@ -66,10 +66,8 @@ cudaError_t CUDARTAPI __cudaLaunchKernel(cudaKernel_t kernel, dim3 gridDim, dim3
     return launch(kernel, &config, args);
 }
 
-FORWARD(cudaLaunchHostFunc, cuLaunchHostFunc(STREAM(stream), fn, userData), cudaStream_t stream,
-        cudaHostFn_t fn, void *userData)
+FORWARD(cudaLaunchHostFunc, cuLaunchHostFunc(STREAM(stream), fn, userData))
 
 #if CUDART_VERSION >= 13050 /* earlier headers lack it */
-FORWARD(cudaLaunchHostFunc_v2, ((void)syncMode, cuLaunchHostFunc(STREAM(stream), fn, userData)),
-        cudaStream_t stream, cudaHostFn_t fn, void *userData, unsigned int syncMode)
+FORWARD(cudaLaunchHostFunc_v2, ((void)syncMode, cuLaunchHostFunc(STREAM(stream), fn, userData)))
 #endif

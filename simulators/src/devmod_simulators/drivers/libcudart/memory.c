@@ -1,40 +1,24 @@
 /* Memory: device, pitched, managed, pinned and registered allocations, and what a pointer is. */
 #include "runtime.h"
 
-/* Zero bytes are no error of this function, unlike the driver's, and give no memory. */
-#define ALLOCATE(name, call, pointer, ...)                                                         \
-    cudaError_t CUDARTAPI name(__VA_ARGS__) {                                                      \
-        ENTER();                                                                                   \
-        CHECK(pointer, cudaErrorInvalidValue);                                                     \
-        *(pointer) = NULL;                                                                         \
-        if (!size)                                                                                 \
-            return cudaSuccess;                                                                    \
-        FINISH(call);                                                                              \
-    }
+ALLOCATE(cudaMalloc, cuMemAlloc((CUdeviceptr *)devPtr, size), devPtr)
+ALLOCATE(cudaMallocHost, cuMemHostAlloc(ptr, size, 0), ptr)
+ALLOCATE(cudaHostAlloc, cuMemHostAlloc(pHost, size, flags), pHost)
 
-ALLOCATE(cudaMalloc, cuMemAlloc((CUdeviceptr *)devPtr, size), devPtr, void **devPtr, size_t size)
-ALLOCATE(cudaMallocHost, cuMemHostAlloc(ptr, size, 0), ptr, void **ptr, size_t size)
-ALLOCATE(cudaHostAlloc, cuMemHostAlloc(pHost, size, flags), pHost, void **pHost, size_t size,
-         unsigned int flags)
-
-FORWARD(cudaMallocManaged, cuMemAllocManaged((CUdeviceptr *)devPtr, size, flags), void **devPtr,
-        size_t size, unsigned int flags)
-FORWARD(cudaFree, cuMemFree(POINTER(devPtr)), void *devPtr)
-FORWARD(cudaFreeHost, cuMemFreeHost(ptr), void *ptr)
-FORWARD(cudaHostRegister, cuMemHostRegister(ptr, size, flags), void *ptr, size_t size,
-        unsigned int flags)
-FORWARD(cudaHostUnregister, cuMemHostUnregister(ptr), void *ptr)
-FORWARD(cudaHostGetDevicePointer, cuMemHostGetDevicePointer((CUdeviceptr *)pDevice, pHost, flags),
-        void **pDevice, void *pHost, unsigned int flags)
-FORWARD(cudaHostGetFlags, cuMemHostGetFlags(pFlags, pHost), unsigned int *pFlags, void *pHost)
-FORWARD(cudaMemGetInfo, cuMemGetInfo(free, total), size_t *free, size_t *total)
+FORWARD(cudaMallocManaged, cuMemAllocManaged((CUdeviceptr *)devPtr, size, flags))
+FORWARD(cudaFree, cuMemFree(POINTER(devPtr)))
+FORWARD(cudaFreeHost, cuMemFreeHost(ptr))
+FORWARD(cudaHostRegister, cuMemHostRegister(ptr, size, flags))
+FORWARD(cudaHostUnregister, cuMemHostUnregister(ptr))
+FORWARD(cudaHostGetDevicePointer, cuMemHostGetDevicePointer((CUdeviceptr *)pDevice, pHost, flags))
+FORWARD(cudaHostGetFlags, cuMemHostGetFlags(pFlags, pHost))
+FORWARD(cudaMemGetInfo, cuMemGetInfo(free, total))
 
 enum {
     ELEMENT = 4
 }; /* of a pitched allocation, which the pitch is for: any row is aligned to it */
 
-FORWARD(cudaMallocPitch, cuMemAllocPitch((CUdeviceptr *)devPtr, pitch, width, height, ELEMENT),
-        void **devPtr, size_t *pitch, size_t width, size_t height)
+FORWARD(cudaMallocPitch, cuMemAllocPitch((CUdeviceptr *)devPtr, pitch, width, height, ELEMENT))
 
 cudaError_t CUDARTAPI cudaMalloc3D(struct cudaPitchedPtr *pitchedDevPtr, struct cudaExtent extent) {
     CHECK(pitchedDevPtr, cudaErrorInvalidValue);
@@ -112,9 +96,7 @@ CUmemLocation runtime_location(int device) {
 
 FORWARD(cudaMemRangeGetAttribute,
         cuMemRangeGetAttribute(data, dataSize, (CUmem_range_attribute)attribute, POINTER(devPtr),
-                               count),
-        void *data, size_t dataSize, enum cudaMemRangeAttribute attribute, const void *devPtr,
-        size_t count)
+                               count))
 
 cudaError_t CUDARTAPI cudaMemRangeGetAttributes(void **data, size_t *dataSizes,
                                                 enum cudaMemRangeAttribute *attributes,
@@ -130,13 +112,9 @@ cudaError_t CUDARTAPI cudaMemRangeGetAttributes(void **data, size_t *dataSizes,
 #define cudaMemAdvise_v2 cudaMemAdvise
 #else
 FORWARD(cudaMemAdvise,
-        cuMemAdvise_v2(POINTER(devPtr), count, (CUmem_advise)advice, runtime_location(device)),
-        const void *devPtr, size_t count, enum cudaMemoryAdvise advice, int device)
+        cuMemAdvise_v2(POINTER(devPtr), count, (CUmem_advise)advice, runtime_location(device)))
 #endif
 
-FORWARD(cudaMemAdvise_v2,
-        cuMemAdvise_v2(POINTER(devPtr), count, (CUmem_advise)advice,
-                       (CUmemLocation){.type = (CUmemLocationType)location.type,
-                                       .id = location.id}),
-        const void *devPtr, size_t count, enum cudaMemoryAdvise advice,
-        struct cudaMemLocation location)
+FORWARD(cudaMemAdvise_v2, cuMemAdvise_v2(POINTER(devPtr), count, (CUmem_advise)advice,
+                                         (CUmemLocation){.type = (CUmemLocationType)location.type,
+                                                         .id = location.id}))

@@ -19,30 +19,15 @@ CUlaunchConfig runtime_config(const cudaLaunchConfig_t *config, CUstream stream)
     };
 }
 
-static cudaError_t count_blocks(int *blocks, const void *kernel, int size, size_t shared,
-                                unsigned flags) {
-    CUfunction function;
-    TRY(runtime_function(kernel, &function));
-    FINISH(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, size, shared,
-                                                                flags));
-}
-
-FORWARD(cudaOccupancyMaxActiveBlocksPerMultiprocessor,
-        count_blocks(numBlocks, func, blockSize, dynamicSMemSize, 0), int *numBlocks,
-        const void *func, int blockSize, size_t dynamicSMemSize)
-FORWARD(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
-        count_blocks(numBlocks, func, blockSize, dynamicSMemSize, flags), int *numBlocks,
-        const void *func, int blockSize, size_t dynamicSMemSize, unsigned int flags)
-
-static cudaError_t shared_memory(size_t *size, const void *kernel, int blocks, int threads) {
-    CUfunction function;
-    TRY(runtime_function(kernel, &function));
-    FINISH(cuOccupancyAvailableDynamicSMemPerBlock(size, function, blocks, threads));
-}
-
-FORWARD(cudaOccupancyAvailableDynamicSMemPerBlock,
-        shared_memory(dynamicSmemSize, func, numBlocks, blockSize), size_t *dynamicSmemSize,
-        const void *func, int numBlocks, int blockSize)
+FORWARD_KERNEL(cudaOccupancyMaxActiveBlocksPerMultiprocessor, func,
+               cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, function, blockSize,
+                                                           dynamicSMemSize))
+FORWARD_KERNEL(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, func,
+               cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, function, blockSize,
+                                                                    dynamicSMemSize, flags))
+FORWARD_KERNEL(cudaOccupancyAvailableDynamicSMemPerBlock, func,
+               cuOccupancyAvailableDynamicSMemPerBlock(dynamicSmemSize, function, numBlocks,
+                                                       blockSize))
 
 /* A function of the driver about a kernel and the configuration of a launch. */
 typedef CUresult About(int *number, CUfunction function, const CUlaunchConfig *config);
@@ -57,8 +42,6 @@ static cudaError_t about_clusters(About *about, int *number, const void *kernel,
 }
 
 FORWARD(cudaOccupancyMaxActiveClusters,
-        about_clusters(cuOccupancyMaxActiveClusters, numClusters, func, launchConfig),
-        int *numClusters, const void *func, const cudaLaunchConfig_t *launchConfig)
+        about_clusters(cuOccupancyMaxActiveClusters, numClusters, func, launchConfig))
 FORWARD(cudaOccupancyMaxPotentialClusterSize,
-        about_clusters(cuOccupancyMaxPotentialClusterSize, clusterSize, func, launchConfig),
-        int *clusterSize, const void *func, const cudaLaunchConfig_t *launchConfig)
+        about_clusters(cuOccupancyMaxPotentialClusterSize, clusterSize, func, launchConfig))

@@ -9,4 +9,3 @@
 #include "fills.c"
 #include "launches.c"
 #include "stream_work.c"
-#include "symbol_copies.c"

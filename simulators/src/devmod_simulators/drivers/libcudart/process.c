@@ -13,8 +13,10 @@ cudaError_t CUDARTAPI cudaDriverGetVersion(int *driverVersion) {
 }
 
 /* The header cuda_profiler_api.h is in a wheel of its own. There is nothing to profile. */
+#define PARAMETERS_cudaProfilerStart void
+#define PARAMETERS_cudaProfilerStop void
 cudaError_t CUDARTAPI cudaProfilerStart(void);
 cudaError_t CUDARTAPI cudaProfilerStop(void);
 
-FORWARD(cudaProfilerStart, cudaSuccess, void)
-FORWARD(cudaProfilerStop, cudaSuccess, void)
+FORWARD(cudaProfilerStart, cudaSuccess)
+FORWARD(cudaProfilerStop, cudaSuccess)

@@ -107,11 +107,44 @@ void runtime_forget_managed(void);
 /* The last line: return the result of a call. */
 #define FINISH(call) return runtime_note((cudaError_t)(call))
 
-/* A function that needs a context and is a call of another one: its name, the call, and its
- * parameters. */
-#define FORWARD(name, call, ...)                                                                   \
-    cudaError_t CUDARTAPI name(__VA_ARGS__) {                                                      \
+/* PARAMETERS_name: the parameters of each function. A build writes it, from NVIDIA's headers. */
+#include "parameters.h"
+
+/* A function that needs a context and is a call of another one, with the parameters of NVIDIA's
+ * header. The second macro has the name of the symbol, if a header gives the name another form. */
+#define FORWARD(name, call) FORWARD_SYMBOL(name, call)
+#define FORWARD_SYMBOL(name, call)                                                                 \
+    cudaError_t CUDARTAPI name(PARAMETERS_##name) {                                                \
         ENTER();                                                                                   \
+        FINISH(call);                                                                              \
+    }
+
+/* The same without a context. */
+#define FORWARD_STARTED(name, call)                                                                \
+    cudaError_t CUDARTAPI name(PARAMETERS_##name) {                                                \
+        TRY(runtime_start());                                                                      \
+        FINISH(call);                                                                              \
+    }
+
+/* The same with a kernel. The call has `function`, the driver's of this kernel. */
+#define FORWARD_KERNEL(name, kernel, call)                                                         \
+    cudaError_t CUDARTAPI name(PARAMETERS_##name) {                                                \
+        CUfunction function;                                                                       \
+        ENTER();                                                                                   \
+        TRY(runtime_function(kernel, &function));                                                  \
+        FINISH(call);                                                                              \
+    }
+
+/* An allocation of `size` bytes, whose address goes to *result. Unlike the driver's, one of zero
+ * bytes is no error, and gives no memory. */
+#define ALLOCATE(name, call, result) ALLOCATE_SYMBOL(name, call, result)
+#define ALLOCATE_SYMBOL(name, call, result)                                                        \
+    cudaError_t CUDARTAPI name(PARAMETERS_##name) {                                                \
+        ENTER();                                                                                   \
+        CHECK(result, cudaErrorInvalidValue);                                                      \
+        *(result) = NULL;                                                                          \
+        if (!size)                                                                                 \
+            return cudaSuccess;                                                                    \
         FINISH(call);                                                                              \
     }
 
@@ -131,13 +164,13 @@ typedef struct {
     bool waits; /* for the host's side */
     CUstream stream;
 } At;
-#define PAIR(name, call, ...)                                                                      \
-    cudaError_t CUDARTAPI name(__VA_ARGS__) {                                                      \
+#define PAIR(name, call)                                                                           \
+    cudaError_t CUDARTAPI name(PARAMETERS_##name) {                                                \
         const At at = {true, DEFAULT_STREAM};                                                      \
         ENTER();                                                                                   \
         return call;                                                                               \
     }                                                                                              \
-    cudaError_t CUDARTAPI name##Async(__VA_ARGS__, cudaStream_t stream) {                          \
+    cudaError_t CUDARTAPI name##Async(PARAMETERS_##name##Async) {                                  \
         const At at = {false, STREAM(stream)};                                                     \
         ENTER();                                                                                   \
         return call;                                                                               \

@@ -3,35 +3,24 @@
 
 #include <stdlib.h>
 
-FORWARD(cudaStreamSynchronize, cuStreamSynchronize(STREAM(stream)), cudaStream_t stream)
-FORWARD(cudaStreamQuery, cuStreamQuery(STREAM(stream)), cudaStream_t stream)
-FORWARD(cudaStreamGetFlags, cuStreamGetFlags(STREAM(hStream), flags), cudaStream_t hStream,
-        unsigned int *flags)
-FORWARD(cudaStreamGetPriority, cuStreamGetPriority(STREAM(hStream), priority), cudaStream_t hStream,
-        int *priority)
-FORWARD(cudaStreamGetId, cuStreamGetId(STREAM(hStream), streamId), cudaStream_t hStream,
-        unsigned long long *streamId)
-FORWARD(cudaStreamGetDevice, cuStreamGetDevice(STREAM(hStream), device), cudaStream_t hStream,
-        int *device)
-FORWARD(cudaStreamWaitEvent, cuStreamWaitEvent(STREAM(stream), event, flags), cudaStream_t stream,
-        cudaEvent_t event, unsigned int flags)
-FORWARD(cudaEventRecord, cuEventRecord(event, STREAM(stream)), cudaEvent_t event,
-        cudaStream_t stream)
-FORWARD(cudaEventRecordWithFlags, cuEventRecordWithFlags(event, STREAM(stream), flags),
-        cudaEvent_t event, cudaStream_t stream, unsigned int flags)
+FORWARD(cudaStreamSynchronize, cuStreamSynchronize(STREAM(stream)))
+FORWARD(cudaStreamQuery, cuStreamQuery(STREAM(stream)))
+FORWARD(cudaStreamGetFlags, cuStreamGetFlags(STREAM(hStream), flags))
+FORWARD(cudaStreamGetPriority, cuStreamGetPriority(STREAM(hStream), priority))
+FORWARD(cudaStreamGetId, cuStreamGetId(STREAM(hStream), streamId))
+FORWARD(cudaStreamGetDevice, cuStreamGetDevice(STREAM(hStream), device))
+FORWARD(cudaStreamWaitEvent, cuStreamWaitEvent(STREAM(stream), event, flags))
+FORWARD(cudaEventRecord, cuEventRecord(event, STREAM(stream)))
+FORWARD(cudaEventRecordWithFlags, cuEventRecordWithFlags(event, STREAM(stream), flags))
 FORWARD(cudaStreamAttachMemAsync,
-        cuStreamAttachMemAsync(STREAM(stream), POINTER(devPtr), length, flags), cudaStream_t stream,
-        void *devPtr, size_t length, unsigned int flags)
+        cuStreamAttachMemAsync(STREAM(stream), POINTER(devPtr), length, flags))
 
 /* Attributes of a stream have the runtime's numbers and layouts. */
 FORWARD(cudaStreamSetAttribute,
-        cuStreamSetAttribute(STREAM(hStream), (CUstreamAttrID)attr, (const void *)value),
-        cudaStream_t hStream, cudaStreamAttrID attr, const cudaStreamAttrValue *value)
+        cuStreamSetAttribute(STREAM(hStream), (CUstreamAttrID)attr, (const void *)value))
 FORWARD(cudaStreamGetAttribute,
-        cuStreamGetAttribute(STREAM(hStream), (CUstreamAttrID)attr, (void *)value_out),
-        cudaStream_t hStream, cudaStreamAttrID attr, cudaStreamAttrValue *value_out)
-FORWARD(cudaStreamCopyAttributes, cuStreamCopyAttributes(STREAM(dst), STREAM(src)),
-        cudaStream_t dst, cudaStream_t src)
+        cuStreamGetAttribute(STREAM(hStream), (CUstreamAttrID)attr, (void *)value_out))
+FORWARD(cudaStreamCopyAttributes, cuStreamCopyAttributes(STREAM(dst), STREAM(src)))
 
 /* ---- callbacks
  * -------------------------------------------------------------------------------------------------------------
@@ -70,49 +59,32 @@ cudaError_t CUDARTAPI cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallb
  * ----------------------------------------------------------------------------------------------------------------
  */
 
-cudaError_t CUDARTAPI cudaMallocAsync(void **devPtr, size_t size, cudaStream_t hStream) {
-    ENTER();
-    CHECK(devPtr, cudaErrorInvalidValue);
-    *devPtr = NULL;
-    if (!size)
-        return cudaSuccess;
-    FINISH(cuMemAllocAsync((CUdeviceptr *)devPtr, size, STREAM(hStream)));
-}
-
+ALLOCATE(cudaMallocAsync, cuMemAllocAsync((CUdeviceptr *)devPtr, size, STREAM(hStream)), devPtr)
 FORWARD(cudaMallocFromPoolAsync,
-        cuMemAllocFromPoolAsync((CUdeviceptr *)ptr, size, memPool, STREAM(stream)), void **ptr,
-        size_t size, cudaMemPool_t memPool, cudaStream_t stream)
-FORWARD(cudaFreeAsync, cuMemFreeAsync(POINTER(devPtr), STREAM(hStream)), void *devPtr,
-        cudaStream_t hStream)
+        cuMemAllocFromPoolAsync((CUdeviceptr *)ptr, size, memPool, STREAM(stream)))
+FORWARD(cudaFreeAsync, cuMemFreeAsync(POINTER(devPtr), STREAM(hStream)))
 
 #if RUNTIME_MAJOR >= 13
 #define cudaMemPrefetchAsync_v2 cudaMemPrefetchAsync
 #else
-FORWARD(cudaMemPrefetchAsync,
-        cuMemPrefetchAsync_v2(POINTER(devPtr), count, runtime_location(dstDevice), 0,
-                              STREAM(stream)),
-        const void *devPtr, size_t count, int dstDevice, cudaStream_t stream)
+FORWARD(cudaMemPrefetchAsync, cuMemPrefetchAsync_v2(POINTER(devPtr), count,
+                                                    runtime_location(dstDevice), 0, STREAM(stream)))
 #endif
 
 FORWARD(cudaMemPrefetchAsync_v2,
         cuMemPrefetchAsync_v2(POINTER(devPtr), count,
                               (CUmemLocation){.type = (CUmemLocationType)location.type,
                                               .id = location.id},
-                              flags, STREAM(stream)),
-        const void *devPtr, size_t count, struct cudaMemLocation location, unsigned int flags,
-        cudaStream_t stream)
+                              flags, STREAM(stream)))
 
 /* ---- captures
  * --------------------------------------------------------------------------------------------------------------
  */
 
-FORWARD(cudaStreamBeginCapture, cuStreamBeginCapture(STREAM(stream), (CUstreamCaptureMode)mode),
-        cudaStream_t stream, enum cudaStreamCaptureMode mode)
-FORWARD(cudaStreamEndCapture, cuStreamEndCapture(STREAM(stream), pGraph), cudaStream_t stream,
-        cudaGraph_t *pGraph)
+FORWARD(cudaStreamBeginCapture, cuStreamBeginCapture(STREAM(stream), (CUstreamCaptureMode)mode))
+FORWARD(cudaStreamEndCapture, cuStreamEndCapture(STREAM(stream), pGraph))
 FORWARD(cudaStreamIsCapturing,
-        cuStreamIsCapturing(STREAM(stream), (CUstreamCaptureStatus *)pCaptureStatus),
-        cudaStream_t stream, enum cudaStreamCaptureStatus *pCaptureStatus)
+        cuStreamIsCapturing(STREAM(stream), (CUstreamCaptureStatus *)pCaptureStatus))
 
 #define CAPTURE_INFO(stream, edges)                                                                \
     cuStreamGetCaptureInfo_v3(STREAM(stream), (CUstreamCaptureStatus *)captureStatus_out,          \
@@ -122,53 +94,35 @@ FORWARD(cudaStreamIsCapturing,
 #if RUNTIME_MAJOR >= 13
 #define cudaStreamGetCaptureInfo_v3 cudaStreamGetCaptureInfo
 #else
-FORWARD(cudaStreamGetCaptureInfo, CAPTURE_INFO(stream, NULL), cudaStream_t stream,
-        enum cudaStreamCaptureStatus *captureStatus_out, unsigned long long *id_out,
-        cudaGraph_t *graph_out, const cudaGraphNode_t **dependencies_out,
-        size_t *numDependencies_out)
+FORWARD(cudaStreamGetCaptureInfo, CAPTURE_INFO(stream, NULL))
 #endif
 
-FORWARD(cudaStreamGetCaptureInfo_v3, CAPTURE_INFO(stream, (const CUgraphEdgeData **)edgeData_out),
-        cudaStream_t stream, enum cudaStreamCaptureStatus *captureStatus_out,
-        unsigned long long *id_out, cudaGraph_t *graph_out,
-        const cudaGraphNode_t **dependencies_out, const cudaGraphEdgeData **edgeData_out,
-        size_t *numDependencies_out)
+FORWARD(cudaStreamGetCaptureInfo_v3, CAPTURE_INFO(stream, (const CUgraphEdgeData **)edgeData_out))
 
 FORWARD(cudaStreamBeginCaptureToGraph,
         cuStreamBeginCaptureToGraph(STREAM(stream), graph, dependencies,
                                     (const CUgraphEdgeData *)dependencyData, numDependencies,
-                                    (CUstreamCaptureMode)mode),
-        cudaStream_t stream, cudaGraph_t graph, const cudaGraphNode_t *dependencies,
-        const cudaGraphEdgeData *dependencyData, size_t numDependencies,
-        enum cudaStreamCaptureMode mode)
+                                    (CUstreamCaptureMode)mode))
 
 #if RUNTIME_MAJOR >= 13
 #define cudaStreamUpdateCaptureDependencies_v2 cudaStreamUpdateCaptureDependencies
 #else
 FORWARD(cudaStreamUpdateCaptureDependencies,
         cuStreamUpdateCaptureDependencies_v2(STREAM(stream), dependencies, NULL, numDependencies,
-                                             flags),
-        cudaStream_t stream, cudaGraphNode_t *dependencies, size_t numDependencies,
-        unsigned int flags)
+                                             flags))
 #endif
 
 FORWARD(cudaStreamUpdateCaptureDependencies_v2,
         cuStreamUpdateCaptureDependencies_v2(STREAM(stream), dependencies,
                                              (const CUgraphEdgeData *)dependencyData,
-                                             numDependencies, flags),
-        cudaStream_t stream, cudaGraphNode_t *dependencies, const cudaGraphEdgeData *dependencyData,
-        size_t numDependencies, unsigned int flags)
+                                             numDependencies, flags))
 
 /* ---- graphs
  * ----------------------------------------------------------------------------------------------------------------
  */
 
-FORWARD(cudaGraphLaunch, cuGraphLaunch(graphExec, STREAM(stream)), cudaGraphExec_t graphExec,
-        cudaStream_t stream)
-FORWARD(cudaGraphUpload, cuGraphUpload(graphExec, STREAM(stream)), cudaGraphExec_t graphExec,
-        cudaStream_t stream)
+FORWARD(cudaGraphLaunch, cuGraphLaunch(graphExec, STREAM(stream)))
+FORWARD(cudaGraphUpload, cuGraphUpload(graphExec, STREAM(stream)))
 FORWARD(cudaGraphInstantiateWithParams,
         cuGraphInstantiateWithParams(pGraphExec, graph,
-                                     (CUDA_GRAPH_INSTANTIATE_PARAMS *)instantiateParams),
-        cudaGraphExec_t *pGraphExec, cudaGraph_t graph,
-        cudaGraphInstantiateParams *instantiateParams)
+                                     (CUDA_GRAPH_INSTANTIATE_PARAMS *)instantiateParams))

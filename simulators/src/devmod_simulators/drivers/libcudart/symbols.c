@@ -14,5 +14,5 @@ static cudaError_t get_size(size_t *size, const void *symbol) {
     return runtime_variable(symbol, NULL, size);
 }
 
-FORWARD(cudaGetSymbolAddress, get_address(devPtr, symbol), void **devPtr, const void *symbol)
-FORWARD(cudaGetSymbolSize, get_size(size, symbol), size_t *size, const void *symbol)
+FORWARD(cudaGetSymbolAddress, get_address(devPtr, symbol))
+FORWARD(cudaGetSymbolSize, get_size(size, symbol))

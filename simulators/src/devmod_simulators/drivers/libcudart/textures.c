@@ -99,5 +99,5 @@ cudaError_t CUDARTAPI cudaCreateSurfaceObject(cudaSurfaceObject_t *pSurfObject,
     FINISH(cuSurfObjectCreate(pSurfObject, &resource));
 }
 
-FORWARD(cudaDestroyTextureObject, cuTexObjectDestroy(texObject), cudaTextureObject_t texObject)
-FORWARD(cudaDestroySurfaceObject, cuSurfObjectDestroy(surfObject), cudaSurfaceObject_t surfObject)
+FORWARD(cudaDestroyTextureObject, cuTexObjectDestroy(texObject))
+FORWARD(cudaDestroySurfaceObject, cuSurfObjectDestroy(surfObject))

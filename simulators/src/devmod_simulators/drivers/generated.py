@@ -1,0 +1,70 @@
+"""Files of C that a build writes, from NVIDIA's headers: names of errors and functions, prototypes,
+and versions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from pathlib import Path
+
+_RUNTIME_HEADERS = (
+    "cuda_runtime_api.h",
+    "cuda_egl_interop.h",
+    "cuda_gl_interop.h",
+    "cuda_vdpau_interop.h",
+)
+_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+_PROTOTYPE = re.compile(r"\b(?:CUDARTAPI|cudaError_t) (\w+)\(([^;]*)\)\s*;")
+#: A default value, for C++.
+_DEFAULT = re.compile(r" (?:__dv\(\w+\)|= \w+)")
+#: A name that is that of another symbol, or of one for the default stream of a thread.
+_RENAMED = re.compile(r"#define (cuda\w+) +(?:__CUDART_API_(PTSZ|PTDS)\()?(cuda\w+)")
+#: A function of the driver, and the version of one of its forms.
+_FORM = re.compile(r"\*PFN_(\w+?)_v(\d+)\)")
+#: Of CUDA for Windows.
+_ABSENT = {"cudaWGLGetDevice"}
+
+
+def runtime_files(headers: Path) -> dict[str, str]:
+    """Return the files of a CUDA runtime."""
+    types = (headers / "driver_types.h").read_text("utf-8")
+    errors = re.findall(r"\b(cudaSuccess|cudaError\w+) += +\d+", types)
+    functions = _functions(headers)
+    parameters = [f"#define PARAMETERS_{name} {each}" for name, each in functions.items()]
+    return {
+        "error_names.h": "\n".join(f"NAME({name})" for name in errors),
+        "parameters.h": "\n".join(parameters),
+        "missing.h": "\n".join(f"MISSING({name})" for name in sorted(functions.keys() - _ABSENT)),
+    }
+
+
+def _functions(headers: Path) -> dict[str, str]:
+    """Return the parameters of the runtime's functions, by the names of their symbols."""
+    results: dict[str, str] = {}
+    for header in _RUNTIME_HEADERS:
+        text = _COMMENT.sub("", (headers / header).read_text("utf-8"))
+        for name, parameters in _PROTOTYPE.findall(text):
+            # The first prototype is the newest.
+            results.setdefault(name, _DEFAULT.sub("", " ".join(parameters.split())))
+        for name, form, symbol in _RENAMED.findall(text):
+            if name not in results:
+                continue
+            results[symbol] = results[name]
+            if form:
+                results[f"{symbol}_{form.lower()}"] = results[name]
+    return results
+
+
+def driver_files(headers: Path) -> dict[str, str]:
+    """Return the files of the CUDA driver."""
+    versions = defaultdict(set)
+    for name, version in _FORM.findall((headers / "cudaTypedefs.h").read_text("utf-8")):
+        versions[name].add(int(version))
+    lines = []
+    for name, numbers in versions.items():
+        for form, version in enumerate(sorted(numbers), 1):
+            symbol = f"{name}_v{form}" if form > 1 else name
+            if version >= 10020:
+                lines.append(f'{{"{symbol}", {version}}},')
+    return {"first_versions.h": "\n".join(lines)}
