@@ -53,10 +53,15 @@ for codes in (("ptx", "ptx"), ("ltoir", "ltoir"), ("ltoir", "ptx")):
         )
         objects.append(Program(text, code_type="c++", options=options).compile(code))
     kernel = (
-        Linker(*objects, options=LinkerOptions(arch=arch, link_time_optimization="ltoir" in codes))
+        Linker(
+            *objects,
+            options=LinkerOptions(
+                arch=arch, link_time_optimization="ltoir" in codes, max_register_count=9
+            ),
+        )
         .link("cubin")
         .get_kernel("k")
     )
     launch(stream, LaunchConfig(grid=1, block=8), kernel, host[2])
     stream.sync()
-    print(*codes, c[:8].view(np.int32).tolist())
+    print(*codes, c[:8].view(np.int32).tolist(), kernel.attributes.num_regs)

@@ -111,7 +111,9 @@ def test_a_module_is_described_and_its_kernel_runs(worker: Process) -> None:
         4,
         4,
         28,
-        *(0,) * 11,
+        *(0,) * 9,
+        17,  # registers
+        0,
     )
     assert worker.ask(2, struct.pack("<II", module, 0)) == (0, "", b"")
     floats = worker.memory.view(np.float32)

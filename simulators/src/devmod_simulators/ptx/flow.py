@@ -118,6 +118,20 @@ def loop_of(graph: Graph, component: list[int]) -> Graph:
     return sorted(component), inner, header
 
 
+def most_live(after: int, uses: Sequence[tuple[int, int]], wide: int) -> int:
+    """Return the most 32-bit registers that live at once in a block.
+
+    Its instructions read and write the registers of `uses`, and those of `after` live behind it.
+    Registers of `wide` count twice.
+    """
+    live = after
+    most = 0
+    for reads, writes in reversed(uses):
+        live = live & ~writes | reads
+        most = max(most, live.bit_count() + (live & wide).bit_count())
+    return most
+
+
 def live_registers(
     successors: Sequence[Iterable[int]], reads: Sequence[int], writes: Sequence[int]
 ) -> list[int]:

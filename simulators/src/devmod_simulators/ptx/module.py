@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,9 @@ from devmod_simulators.ptx.memory import CODE_WINDOW, Arena
 from devmod_simulators.ptx.parser import parse
 from devmod_simulators.ptx.program import Program
 from devmod_simulators.ptx.ptx_types import DTYPES, Function, Name, Register, Variable
+
+#: CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK.
+_BLOCK_REGISTERS = 65536
 
 
 class Module:
@@ -31,6 +35,8 @@ class Module:
             if variable.space in ("global", "const") and not variable.external
         ]
         self.addresses: dict[str, int] = {}
+        #: An estimate of each kernel's, once the text is checked.
+        self.registers: dict[str, int] = {}
         self.programs: dict[tuple[str, frozenset[str]], Program] = {}
         self.numbers = list(self.text.functions)
         for variable in self.text.variables.values():
@@ -52,8 +58,20 @@ class Module:
                 for function in self.reached(kernel):
                     if function.body:
                         _check(program, function)
+                limit = self.register_limit(kernel)
+                self.registers[kernel.name] = min(program.registers(), limit)
         finally:
             self.addresses = places
+
+    def register_limit(self, kernel: Function) -> int:
+        """Return the most registers that a thread of a kernel has."""
+        block = kernel.attributes.get("maxntid") or kernel.attributes.get("reqntid", ())
+        # A device has registers for one block at least, and 255 for a thread.
+        limits = [255, _BLOCK_REGISTERS // max(math.prod(block), 1)]
+        limits += kernel.attributes.get("maxnreg", ())
+        if self.text.most_registers:
+            limits.append(self.text.most_registers)
+        return min(limits)
 
     def function_number(self, name: str) -> int:
         """Return the number of a function, which makes its address."""

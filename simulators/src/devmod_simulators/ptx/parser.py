@@ -77,7 +77,12 @@ class Parser(OperandParser):
                 number = self.first_file + self.integer(self.tokens[self.at + 1])
                 self.result.files[number] = self.tokens[self.at + 2].strip('"')
                 self.skip_line()
-            elif token in (".loc", ".alias", ".pragma"):
+            elif self.accept(".pragma"):
+                name, _, value = self.next().strip('"').partition(" ")
+                if name == "maxrregcount":
+                    self.result.most_registers = self.integer(value)
+                self.skip_statement()
+            elif token in (".loc", ".alias"):
                 self.skip_line() if token == ".loc" else self.skip_statement()
             else:
                 self.declaration()

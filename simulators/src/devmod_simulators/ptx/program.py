@@ -16,7 +16,7 @@ from devmod_simulators.ptx import (  # noqa: F401  # these register decoders
 from devmod_simulators.ptx.decoder import Decoder, Step, decode, form_of
 from devmod_simulators.ptx.ends import Jump, Leave, Table, decode_end
 from devmod_simulators.ptx.errors import invalid_ptx
-from devmod_simulators.ptx.flow import live_registers, order
+from devmod_simulators.ptx.flow import live_registers, most_live, order
 from devmod_simulators.ptx.memory import FUNCTION_PARAMETERS
 from devmod_simulators.ptx.ops_fragments import MATRIX
 from devmod_simulators.ptx.ops_system import is_system_call
@@ -44,6 +44,9 @@ ENDS = {
     *MATRIX,
 }
 
+#: What ptxas takes for addresses and its calling convention, in kernels of some lines.
+_OWN_REGISTERS = 8
+
 #: What a loop that waits for other lanes has.
 _SPINNING = ("atom.", "ld.volatile", "ld.relaxed", "ld.acquire", "nanosleep", "ld.weak", "mbarrier")
 
@@ -59,6 +62,8 @@ class Block:
     reads: list[int] = field(default_factory=list)
     writes: int = 0
     live: int = 0
+    #: The most 32-bit registers that live at once.
+    pressure: int = 0
     spins: bool = False
     end: Any = None
     #: Of the end, with checks.
@@ -104,6 +109,11 @@ class Program:
     def name(self) -> str:
         """The name of the kernel."""
         return self.kernel.name
+
+    def registers(self) -> int:
+        """Return an estimate of the registers of a thread, from the functions that are decoded."""
+        counts = [block.pressure for code in self.codes.values() for block in code.blocks]
+        return _OWN_REGISTERS + max(counts, default=0)
 
     def shared_size(self, dynamic: int) -> int:
         """Return the bytes of shared memory of a block."""
@@ -254,13 +264,16 @@ class _Blocks:
         blocks: list[Block] = []
         successors: list[list[int]] = []
         reads_of: list[int] = []
+        uses: list[list[tuple[int, int]]] = []
         stops = [*self._starts[1:], len(self._code)]
         for number, (start, stop) in enumerate(zip(self._starts, stops, strict=True)):
             block = Block(number)
             reads: set[int] = set()
             writes: set[int] = set()
+            uses.append([])
             for position in range(start, stop):
                 decoder = self._add(block, position)
+                uses[-1].append((_bits(decoder.reads), _bits(decoder.writes)))
                 reads |= decoder.reads - writes
                 writes |= decoder.writes
             if block.end is None:
@@ -272,9 +285,19 @@ class _Blocks:
             reads_of.append(_bits(reads))
 
         lives = live_registers(successors, reads_of, [block.writes for block in blocks])
-        for block, live in zip(blocks, lives, strict=True):
+        wide = self._wide()
+        for block, live, own, following in zip(blocks, lives, uses, successors, strict=True):
             block.live = live
+            after = 0
+            for other in following:
+                after |= lives[other]
+            block.pressure = most_live(after, own, wide)
         return _renumber(blocks, successors)
+
+    def _wide(self) -> int:
+        """Return the registers of more than 32 bits, as bits."""
+        digits = [str(int(dtype.itemsize > 4)) for dtype in reversed(self._function.registers)]
+        return int("".join(digits) or "0", 2)
 
     def _add(self, block: Block, position: int) -> Decoder:
         """Decode an instruction as the next step of a block, or as its end."""

@@ -202,6 +202,8 @@ class Text:
     files: dict[int, str] = field(default_factory=dict)
     #: Where the function of a .loc is inlined.
     inlined: dict[tuple[int, ...], tuple[int, ...]] = field(default_factory=dict)
+    #: Of a pragma: what a linker was told (shims/cubins.c). 0: any number.
+    most_registers: int = 0
 
     def source(self, instruction: Instruction) -> tuple[int, int]:
         """Return the numbers of the file and of the line of an instruction; for a header of the

@@ -78,7 +78,8 @@ class Worker:
             math.prod(threads) if threads else 0,
             *three("reqnctapercluster"),
         )
-        return body + struct.pack("<11I", *numbers, module.shared_layout(function)[1], local, 0)
+        shared = module.shared_layout(function)[1]
+        return body + struct.pack("<11I", *numbers, shared, local, module.registers[name])
 
     def place(self, fields: Fields) -> bytes:
         """Place the globals of a module."""

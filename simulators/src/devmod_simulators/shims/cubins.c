@@ -20,7 +20,8 @@ typedef struct Link {
     struct Link *next;
     void *handle;
     char *text;
-    bool joins; /* whether the library has inputs, which are LTO-IR */
+    bool joins;         /* whether the library has inputs, which are LTO-IR */
+    unsigned registers; /* the most that a thread may have, or 0 */
 } Link;
 
 enum { JIT_LINK_INTERNAL = 6, JIT_LINK_PTX = 2, MOST_OPTIONS = 256 };
@@ -145,17 +146,19 @@ static Link *link_of(void *handle) {
 static int link_create(void **handle, unsigned count, const char **options) {
     const char *changed[MOST_OPTIONS] = {"-lto", "-ptx"};
     Link *link = calloc(1, sizeof *link);
-    unsigned total = 2;
-    for (unsigned i = 0; i < count && total < MOST_OPTIONS; i++)
+    unsigned total = 2, registers = 0;
+    for (unsigned i = 0; i < count && total < MOST_OPTIONS; i++) {
+        sscanf(options[i], "-maxrregcount=%u", &registers);
         if (strcmp(options[i], "-ptx") && strcmp(options[i], "-lto"))
             changed[total++] = options[i];
+    }
     int result =
         link ? REAL("nvJitLinkCreate", void **, unsigned, const char **)(handle, total, changed)
              : JIT_LINK_INTERNAL;
     if (!link)
         return result;
     pthread_mutex_lock(&lock);
-    *link = (Link){.next = links, .handle = *handle};
+    *link = (Link){.next = links, .handle = *handle, .registers = registers};
     links = link;
     pthread_mutex_unlock(&lock);
     return result;
@@ -186,7 +189,10 @@ static int link_add_data(void *handle, int type, const void *data, size_t size, 
     char *copy = strndup(data, size), *body = copy, *joined = NULL;
     if (copy && link->text && (body = strstr(copy, ".address_size"))) /* one head for all */
         body = strchr(body, '\n');
-    if (!body || asprintf(&joined, "%s%s\n", link->text ? link->text : "", body) < 0)
+    char limit[48] = ""; /* the driver's estimate of registers takes it */
+    if (link->registers && !link->text)
+        snprintf(limit, sizeof limit, ".pragma \"maxrregcount %u\";\n", link->registers);
+    if (!body || asprintf(&joined, "%s%s\n%s", link->text ? link->text : "", body, limit) < 0)
         joined = NULL;
     free(copy);
     if (!joined)

@@ -38,7 +38,8 @@ typedef struct {
     Param *params;
     uint32_t param_count, param_bytes;
     uint32_t block[3], max_threads, cluster[3];
-    uint32_t shared, local, registers;
+    uint32_t shared, local;
+    uint32_t registers;       /* an estimate, which refuses no launch; 0 of a cubin */
     bool blocks_are_clusters; /* .blocksareclusters: the grid of a launch counts clusters */
 } Kernel;
 
@@ -116,6 +117,9 @@ CUresult ptx_check(const char *text, int arch, char *log, size_t log_size);
  * the error log, which standard error gets too, unless the program reads it. */
 CUresult module_load(Context *context, const void *image, const Module *shares, char *log,
                      size_t log_size, bool reads_log, Module **module);
+/* Return the most registers that options of the compiler let a thread have, or 0 for any number. */
+unsigned jit_registers(unsigned count, CUjit_option *options, void **values);
+void module_limit_registers(Module *module, unsigned most);
 /* Load PTX into the worker and fill *module from its description. */
 CUresult load_ptx(Module *module, const char *text, char *log, size_t log_size);
 void module_drop(void *module);

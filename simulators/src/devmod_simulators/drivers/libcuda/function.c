@@ -9,6 +9,7 @@ typedef struct {
     CUlibrary handle;
     void *image;
     size_t size;
+    unsigned registers;           /* the most of its kernels, or 0 */
     Module *modules[DEVICES * 2]; /* one for each context that used it */
     int module_count;
 } Library;
@@ -31,8 +32,16 @@ static CUresult library_module(Library *library, Module **module) {
     CHECK(library->module_count < DEVICES * 2, CUDA_ERROR_OUT_OF_MEMORY);
     const Module *first = library->module_count ? library->modules[0] : NULL;
     TRY(module_load(context, library->image, first, log, sizeof log, false, module));
+    module_limit_registers(*module, library->registers);
     library->modules[library->module_count++] = *module;
     return CUDA_SUCCESS;
+}
+
+/* The same of a handle. */
+static CUresult handle_module(CUlibrary handle, Module **module) {
+    Library *library = handle_get(HANDLE_LIBRARY, handle);
+    CHECK(library, CUDA_ERROR_INVALID_HANDLE);
+    return library_module(library, module);
 }
 
 static const Context *ended;
@@ -204,7 +213,7 @@ FORWARD(cuKernelGetName, CURRENT, name_of((CUfunction)hfunc, name), const char *
  * ---------------------------------------------------------------------------------------------------------------
  */
 
-static CUresult library_load(CUlibrary *library, const void *code) {
+static CUresult library_load(CUlibrary *library, const void *code, unsigned registers) {
     Library *object = calloc(1, sizeof *object);
     CHECK(object, CUDA_ERROR_OUT_OF_MEMORY);
     object->image = image_copy(code, &object->size);
@@ -212,6 +221,7 @@ static CUresult library_load(CUlibrary *library, const void *code) {
         free(object);
         return CUDA_ERROR_INVALID_IMAGE;
     }
+    object->registers = registers;
     object->handle = handle_make(HANDLE_LIBRARY, object, object);
     *library = object->handle;
     return CUDA_SUCCESS;
@@ -222,12 +232,12 @@ CUresult CUDAAPI cuLibraryLoadFromFile(CUlibrary *library, const char *fileName,
                                        unsigned int numJitOptions, CUlibraryOption *libraryOptions,
                                        void **libraryOptionValues, unsigned int numLibraryOptions) {
     ENTER(READY);
-    (void)jitOptions, (void)jitOptionsValues, (void)numJitOptions, (void)libraryOptions,
-        (void)libraryOptionValues, (void)numLibraryOptions;
+    (void)libraryOptions, (void)libraryOptionValues, (void)numLibraryOptions;
     CHECK(library && fileName, CUDA_ERROR_INVALID_VALUE);
     char *image = file_contents(fileName);
     CHECK(image, CUDA_ERROR_FILE_NOT_FOUND);
-    CUresult code = library_load(library, image);
+    unsigned registers = jit_registers(numJitOptions, jitOptions, jitOptionsValues);
+    CUresult code = library_load(library, image, registers);
     free(image);
     return code;
 }
@@ -237,10 +247,9 @@ CUresult CUDAAPI cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_o
                                    CUlibraryOption *libraryOptions, void **libraryOptionValues,
                                    unsigned int numLibraryOptions) {
     ENTER(READY);
-    (void)jitOptions, (void)jitOptionsValues, (void)numJitOptions, (void)libraryOptions,
-        (void)libraryOptionValues, (void)numLibraryOptions;
+    (void)libraryOptions, (void)libraryOptionValues, (void)numLibraryOptions;
     CHECK(library && code, CUDA_ERROR_INVALID_VALUE);
-    return library_load(library, code);
+    return library_load(library, code, jit_registers(numJitOptions, jitOptions, jitOptionsValues));
 }
 
 CUresult CUDAAPI cuLibraryUnload(CUlibrary library) {
@@ -280,11 +289,9 @@ CUresult CUDAAPI cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const 
 
 CUresult CUDAAPI cuLibraryGetKernelCount(unsigned int *count, CUlibrary lib) {
     ENTER(CURRENT);
-    Library *object = handle_get(HANDLE_LIBRARY, lib);
     Module *module;
-    CHECK(object, CUDA_ERROR_INVALID_HANDLE);
+    TRY(handle_module(lib, &module));
     CHECK(count, CUDA_ERROR_INVALID_VALUE);
-    TRY(library_module(object, &module));
     *count = module->kernel_count;
     return CUDA_SUCCESS;
 }
@@ -318,21 +325,17 @@ CUresult CUDAAPI cuLibraryGetModule(CUmodule *pMod, CUlibrary library) {
 CUresult CUDAAPI cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
                                     const char *name) {
     ENTER(CURRENT);
-    Library *object = handle_get(HANDLE_LIBRARY, library);
     Module *module;
-    CHECK(object, CUDA_ERROR_INVALID_HANDLE);
-    TRY(library_module(object, &module));
+    TRY(handle_module(library, &module));
     return module_global(module, name, dptr, bytes);
 }
 
 CUresult CUDAAPI cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
                                      const char *name) {
     ENTER(CURRENT);
-    Library *object = handle_get(HANDLE_LIBRARY, library);
     Module *module;
     CUdeviceptr address;
-    CHECK(object, CUDA_ERROR_INVALID_HANDLE);
-    TRY(library_module(object, &module));
+    TRY(handle_module(library, &module));
     TRY(module_global(module, name, &address, bytes));
     CHECK(arena_block(address, 1)->kind == BLOCK_MANAGED, CUDA_ERROR_NOT_FOUND);
     if (dptr)

@@ -25,8 +25,6 @@ CUresult check_dimensions(const Launch *launch, int device) {
     CHECK(threads <= (uint64_t)device_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK),
           CUDA_ERROR_INVALID_VALUE);
     CHECK(!kernel->max_threads || threads <= kernel->max_threads, CUDA_ERROR_INVALID_VALUE);
-    CHECK(!kernel->registers || threads * kernel->registers <= 65536,
-          CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
     return CUDA_SUCCESS;
 }
 

@@ -168,6 +168,17 @@ static void **option_of(CUjit_option wanted, unsigned count, CUjit_option *optio
     return NULL;
 }
 
+unsigned jit_registers(unsigned count, CUjit_option *options, void **values) {
+    void **value = option_of(CU_JIT_MAX_REGISTERS, count, options, values);
+    return value ? (unsigned)(uintptr_t)*value : 0;
+}
+
+void module_limit_registers(Module *module, unsigned most) {
+    for (uint32_t i = 0; most && i < module->kernel_count; i++)
+        if (module->kernels[i].registers > most)
+            module->kernels[i].registers = most;
+}
+
 static void write_log(const char *log, CUjit_option buffer, CUjit_option size, unsigned count,
                       CUjit_option *options, void **values) {
     void **target = option_of(buffer, count, options, values),
@@ -194,6 +205,7 @@ static CUresult load(CUmodule *result, const void *image, unsigned count, CUjit_
               values);
     if (code)
         return code;
+    module_limit_registers(module, jit_registers(count, options, values));
     module->handle = handle_make(HANDLE_MODULE, module, module->context);
     *result = module->handle;
     return CUDA_SUCCESS;
