@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from each_case import refusal
 
 import devmod
 from devmod._cli import main
@@ -67,9 +68,7 @@ def test_each_use_is_an_error_that_names_the_feature(tmp_path: Path) -> None:
         lambda: devmod.interop.tvm.dump_module_bytes(later),
     )
     for use in uses:
-        with pytest.raises(devmod.FormatError) as caught:
-            use()
-        assert str(caught.value) == text
+        assert refusal(devmod.FormatError, use) == text
     assert not list(tmp_path.iterdir())
     assert root.imports[1].save_to_bytes() == golden_later.PLAIN
 

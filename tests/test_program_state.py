@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from backend_checks import first_device
+from each_case import refusal
 
 import devmod
 from devmod import ArgumentError, FormatError
@@ -223,9 +224,7 @@ DECLARED: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("case", DECLARED)
 def test_a_wrong_declaration_of_a_state_is_refused(case: str) -> None:
     declared, text = DECLARED[case]
-    with pytest.raises(FormatError) as caught:
-        counter("", "opencl", **declared)
-    assert str(caught.value) == f"the program 'p': {text}"
+    assert refusal(FormatError, counter, "", "opencl", **declared) == f"the program 'p': {text}"
 
 
 def test_a_program_gives_the_state_of_another_one_as_an_array() -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from each_case import refusal
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -293,9 +294,7 @@ def test_a_version_that_npm_cannot_have_is_not_written() -> None:
     import release
     from environments import InstallError
 
-    with pytest.raises(InstallError) as caught:
-        release.set_version("0.1.0", "0.1.0.post1")
-    assert str(caught.value) == (
+    assert refusal(InstallError, release.set_version, "0.1.0", "0.1.0.post1") == (
         "npm has no version 0.1.0.post1; expected one such as 0.2.0, 0.2.0rc1 or 0.2.0.dev1"
     )
 

@@ -19,6 +19,7 @@ import pytest
 from devmod_toy import _device, _entries
 from devmod_toy._conformance import ToyConformance
 from distributions import install
+from each_case import refusal
 from toy.backend import ALLOWED, conformance, environment, put, put_least, put_map, results
 from toy_faults import FAULTS, devices
 from toy_faults._fault import Fault
@@ -646,9 +647,7 @@ def test_the_error_for_broken_cases_names_their_distribution(
     ],
 )
 def test_a_missing_backend(kind: str, message: str) -> None:
-    with pytest.raises((devmod.NotRegisteredError, devmod.FormatError)) as caught:
-        kit.run(kind)
-    assert str(caught.value) == message
+    assert refusal((devmod.NotRegisteredError, devmod.FormatError), kit.run, kind) == message
 
 
 def test_a_backend_without_cases(tmp_path: Path) -> None:
@@ -683,9 +682,7 @@ def test_an_entry_that_is_not_a_conformance(
     register: Callable[[str, str, object], None], cases: object, actual: str
 ) -> None:
     register("devmod.conformance", "toy", cases)
-    with pytest.raises(devmod.PluginError) as caught:
-        kit.find("toy")
-    assert str(caught.value) == (
+    assert refusal(devmod.PluginError, kit.find, "toy") == (
         "devmod.conformance.toy is broken: the object that is registered in this process: expected a subclass of "
         f"devmod_conformance.Conformance with kind = 'toy', got {actual}"
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from each_case import error_of
+from each_case import error_of, refusal
 from stored import from_wire
 from support import sample
 from work import assert_linear, work
@@ -304,9 +304,7 @@ def test_the_error_has_all_functions_and_all_candidates_that_differ() -> None:
         module("vulkan", X, scalar("n", "int32"), name="g"),
         module("vulkan", X, name="h"),
     ]
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.bundle(*first, *second, *third)
-    assert str(caught.value) == (
+    assert refusal(devmod.FormatError, devmod.bundle, *first, *second, *third) == (
         "the candidates of the bundle take different arguments in the functions 'f', 'g'. Give them the same names and types, or use "
         "mixed=True and call each by its own signature:\n"
         "'f':\n"
@@ -384,9 +382,7 @@ def test_candidates_that_fit_an_unknown_type_or_format_are_compared_with_each_ot
 ) -> None:
     """As an image of OpenCL, which has no format, before those of Vulkan and WebGPU."""
     candidates = [module("opencl", unknown), module("vulkan", one), module("webgpu", other)]
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.bundle(*candidates)
-    assert str(caught.value) == (
+    assert refusal(devmod.FormatError, devmod.bundle, *candidates) == (
         "the candidates of the bundle take different arguments in the function 'f'. Give them the same names and types, or use mixed=True "
         f"and call each by its own signature:\n  {'vulkan/spv':<{max(len(texts[0]), 10)}}  webgpu/wgsl\n  {texts[0]:<10}  {texts[1]}  <- differs"
     )

@@ -20,6 +20,7 @@ from candidates import (
     missing,
     ptx,
 )
+from each_case import refusal
 
 import devmod
 
@@ -240,9 +241,7 @@ def test_a_global_comes_from_the_first_usable_candidate(register: Register) -> N
     bundle = loaded(made("metal"), made("cuda"), constants)
     assert bundle.get_global("table").numpy().tolist() == [0, 1, 2]
     Runtime(register, "cuda")
-    with pytest.raises(devmod.FunctionNotFoundError) as caught:
-        bundle.get_global("other")
-    assert str(caught.value) == (
+    assert refusal(devmod.FunctionNotFoundError, bundle.get_global, "other") == (
         "no candidate of the bundle that can run here has a global 'other'; the const_loader module has no constant 'other'; it has: 'table'"
     )
     with pytest.raises(devmod.NotRegisteredError) as nowhere:

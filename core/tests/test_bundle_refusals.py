@@ -7,6 +7,7 @@ from typing import Any
 
 import msgpack
 import pytest
+from each_case import refusal
 from stored import Raw, entry, file_of, head_of, headed, module_of, pages_of, row
 
 import devmod
@@ -79,10 +80,8 @@ def test_an_error_in_the_head_names_the_fault(data: bytes, message: str) -> None
 def test_a_file_is_named_in_what_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "k.devmod"
     path.write_bytes(b"")
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.load(path)
     assert (
-        str(caught.value)
+        refusal(devmod.FormatError, devmod.load, path)
         == f"{str(path)!r} is not a bundle: it does not begin with the magic bytes of a .devmod file"
     )
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from each_case import refusal
 from stored import file_of as handmade_file
 from stored import pages_of
 from work import work
@@ -205,9 +206,7 @@ def test_compressed_bytes_have_as_many_objects_as_the_file_explains() -> None:
     }
     loaded = devmod.loads(file_of([entry], frame))
     for act in (loaded.save_to_bytes, lambda: loaded.functions):
-        with pytest.raises(devmod.FormatError) as caught:
-            act()
-        assert str(caught.value) == (
+        assert refusal(devmod.FormatError, act) == (
             f"the bundle in memory: the cuda module with 'f' cannot be read: its {len(frame)} compressed bytes unpack to more than "
             f"{limit} objects"
         )

@@ -8,6 +8,7 @@ from typing import Any
 import msgpack
 import numpy as np
 import pytest
+from each_case import refusal
 from stored import from_wire
 
 import devmod
@@ -57,9 +58,7 @@ def test_create_takes_the_two_maps(forced: str, monkeypatch: pytest.MonkeyPatch)
     ],
 )
 def test_create_refuses_other_arguments(arguments: Any, message: str) -> None:
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.create("const_loader", *arguments)
-    assert str(caught.value) == message
+    assert refusal(devmod.FormatError, devmod.create, "const_loader", *arguments) == message
 
 
 def test_the_layout() -> None:
@@ -105,10 +104,8 @@ def test_constants_in_every_state(make: Any) -> None:
     assert str(caught.value).startswith(
         "the const_loader module has no function 'init'; it has: '__init__', 'later'"
     )
-    with pytest.raises(devmod.FunctionNotFoundError) as caught:
-        module.get_global("W")
     assert (
-        str(caught.value)
+        refusal(devmod.FunctionNotFoundError, module.get_global, "W")
         == "the const_loader module has no constant 'W'; it has: 'b', 'w'. Did you mean 'w'?"
     )
 
@@ -223,9 +220,7 @@ def test_a_read_only_array_is_not_copied() -> None:
     ],
 )
 def test_invalid_constants_are_refused(tensors: Any, by_symbol: Any, said: str) -> None:
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.const_loader(tensors, by_symbol)
-    assert str(caught.value) == said
+    assert refusal(devmod.FormatError, devmod.const_loader, tensors, by_symbol) == said
 
 
 def wire(constants: Any, symbols: Any) -> bytes:
@@ -274,9 +269,10 @@ F32 = [2, 32, 1]
     ],
 )
 def test_the_errors_of_invalid_bytes_have_the_place(data: bytes, said: str) -> None:
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.load_from_bytes("const_loader", data)
-    assert str(caught.value) == f"the bytes of the const_loader module: {said}"
+    assert (
+        refusal(devmod.FormatError, devmod.load_from_bytes, "const_loader", data)
+        == f"the bytes of the const_loader module: {said}"
+    )
 
 
 def test_bytes_with_a_missing_constant() -> None:
@@ -304,9 +300,7 @@ def test_an_index_that_gives_constants_other_functions_is_refused() -> None:
     """The error is raised when the functions are read, not when the file is opened."""
     data = devmod.const_loader({"w": b"1234"}, {"init": ["w"]}).save_to_bytes()
     module = from_wire("const_loader", data, ("other",))
-    with pytest.raises(devmod.FormatError) as caught:
-        dict(module.functions)
-    assert str(caught.value) == (
+    assert refusal(devmod.FormatError, getattr, module, "functions") == (
         "the bundle in memory: the index gives the const_loader module the functions 'other', and its bytes have 'init'"
     )
     assert list(from_wire("const_loader", data, ("init",)).functions) == ["init"]

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from each_case import refusal
 
 import devmod
 from devmod.backend import DiskCache
@@ -50,9 +51,10 @@ def test_an_entry_may_be_empty(cache: DiskCache) -> None:
 
 @pytest.mark.parametrize("kind", ["", "Npu", "../up", "discovery", "n" * 33])
 def test_an_invalid_kind_is_rejected(kind: str) -> None:
-    with pytest.raises(devmod.ArgumentError) as caught:
-        DiskCache(kind)
-    assert str(caught.value) == f"a cache's kind is a name such as 'opencl', not {kind!r}"
+    assert (
+        refusal(devmod.ArgumentError, DiskCache, kind)
+        == f"a cache's kind is a name such as 'opencl', not {kind!r}"
+    )
 
 
 @pytest.mark.parametrize(

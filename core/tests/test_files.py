@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from each_case import refusal
 from support import KINDS, MAP_KINDS, sample
 
 import devmod
@@ -201,10 +202,8 @@ def test_an_interface_is_part_of_what_the_metadata_describes(tmp_path: Path) -> 
     meta = tmp_path / "k.tvm_meta.json"
     before = meta.read_bytes()
     for other in (info(), info((0, 2))):
-        with pytest.raises(devmod.FormatError) as caught:
-            write(other, "clbin")
         assert (
-            str(caught.value)
+            refusal(devmod.FormatError, write, other, "clbin")
             == f"{str(meta)!r} already exists and describes other functions; different: 'f'. Choose another name"
         )
     assert meta.read_bytes() == before
@@ -281,9 +280,7 @@ def test_a_suffix_of_another_kind_or_of_a_bundle_is_refused(
 
 
 def test_a_path_in_the_place_of_the_metadata_is_named_as_one() -> None:
-    with pytest.raises(devmod.ArgumentError) as caught:
-        devmod.load_metadata_from_json("k.tvm_meta.json")
-    assert str(caught.value) == (
+    assert refusal(devmod.ArgumentError, devmod.load_metadata_from_json, "k.tvm_meta.json") == (
         "load_metadata_from_json(text): text is the content of the file, not its path; pass pathlib.Path('k.tvm_meta.json').read_text()"
     )
 

@@ -12,6 +12,7 @@ from typing import Any
 import pluggy
 import pytest
 from distributions import install, run
+from each_case import refusal
 from support import KINDS, sample
 
 import devmod
@@ -180,9 +181,7 @@ def test_set_compiler_checks_its_arguments() -> None:
     assert str(caught.value).startswith(
         "nothing can be compiled for the kind 'acme': devmod.targets.acme is not registered, and no known distribution provides it; "
     )
-    with pytest.raises(devmod.CompileError) as caught:
-        devmod.set_compiler("ptx", bytes)
-    assert str(caught.value) == (
+    assert refusal(devmod.CompileError, devmod.set_compiler, "ptx", bytes) == (
         "nothing can be compiled for the kind 'ptx': devmod.targets.ptx is not registered: ptx is a format of cuda, not a kind; "
         "devmod.create('cuda', code, 'ptx', fmap) takes a payload in memory, devmod.load_from_file(path) a payload file"
     )

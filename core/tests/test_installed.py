@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from distributions import install, run, wheel
+from each_case import refusal
 from stored import Raw
 
 import devmod
@@ -128,9 +129,7 @@ def test_a_miss_lists_the_names(folder: Path) -> None:
 
 
 def test_a_miss_without_any_bundle() -> None:
-    with pytest.raises(devmod.NotRegisteredError) as caught:
-        devmod.installed("blur")
-    assert str(caught.value) == (
+    assert refusal(devmod.NotRegisteredError, devmod.installed, "blur") == (
         "devmod.bundles.blur is not registered: no installed distribution provides this bundle. The bundles here: none"
     )
 
@@ -138,9 +137,7 @@ def test_a_miss_without_any_bundle() -> None:
 def test_an_excluded_distribution(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kernels(folder, "denied", "denied_kernels", k=FIRST)
     monkeypatch.setenv("DEVMOD_PLUGINS_DENY", "denied-kernels-dist")
-    with pytest.raises(devmod.NotRegisteredError) as caught:
-        devmod.installed("denied")
-    assert str(caught.value) == (
+    assert refusal(devmod.NotRegisteredError, devmod.installed, "denied") == (
         "devmod.bundles.denied is not registered: denied-kernels-dist 1.0 provides it, and the environment variable DEVMOD_PLUGINS_DENY "
         "excludes it. To use it, remove denied-kernels-dist from DEVMOD_PLUGINS_DENY"
     )
@@ -167,9 +164,7 @@ def test_a_broken_entry(folder: Path, value: str, reason: str) -> None:
     text.write_text(text.read_text().replace("= empty_package", f"= {value}"))
     for name in ("empty_package", "empty_package.module"):
         sys.modules.pop(name, None)
-    with pytest.raises(devmod.PluginError) as caught:
-        devmod.installed("broken")
-    assert str(caught.value) == (
+    assert refusal(devmod.PluginError, devmod.installed, "broken") == (
         f"devmod.bundles.broken is broken: empty-package-dist 1.0: {reason}. Install it again (pip install --force-reinstall "
         "empty-package-dist==1.0), or report it to its publisher"
     )
@@ -186,10 +181,8 @@ def test_two_distributions_with_one_name(folder: Path, monkeypatch: pytest.Monke
 
 
 def test_an_invalid_name() -> None:
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.installed("my-kernels")
     assert (
-        str(caught.value)
+        refusal(devmod.FormatError, devmod.installed, "my-kernels")
         == "a bundle's name is of the form [a-z][a-z0-9_]{0,31}; got U+002D at character 3"
     )
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from distributions import SOURCE
+from each_case import refusal
 from hypothesis import given
 from hypothesis import strategies as st
 from stored import Raw, blobs_of
@@ -249,9 +250,7 @@ def test_a_missing_resource_in_a_zip_file(tmp_path: Path) -> None:
 
 def test_a_url_without_devmod_remote(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "devmod_remote", None)
-    with pytest.raises(devmod.FetchError) as caught:
-        devmod.load("https://user:secret@host/k.devmod")
-    assert str(caught.value) == (
+    assert refusal(devmod.FetchError, devmod.load, "https://user:secret@host/k.devmod") == (
         'load(url): a URL with https:// cannot be read: devmod-remote is not installed. To add it: pip install "devmod-core[remote]"'
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from each_case import refusal
 
 import devmod
 
@@ -54,9 +55,10 @@ def test_the_defaults_are_empty() -> None:
     assert module["f"]() == "f"
     assert module.property_mask == 2
     assert repr(module) == "<Minimal toy: no functions>"
-    with pytest.raises(devmod.FunctionNotFoundError) as missing:
-        module.get_global("g")
-    assert str(missing.value) == "the toy module has no global 'g'; it has: none"
+    assert (
+        refusal(devmod.FunctionNotFoundError, module.get_global, "g")
+        == "the toy module has no global 'g'; it has: none"
+    )
 
 
 class WithNames(Minimal):
@@ -73,9 +75,10 @@ def test_a_function_is_no_attribute_and_the_error_shows_the_expression() -> None
         "_private": ". It has the function module['_private']",
     }.items():
         assert not hasattr(module, name)
-        with pytest.raises(AttributeError) as caught:
-            getattr(module, name)
-        assert str(caught.value) == f"'WithNames' object has no attribute {name!r}{hint}"
+        assert (
+            refusal(AttributeError, getattr, module, name)
+            == f"'WithNames' object has no attribute {name!r}{hint}"
+        )
     del module.names  # as in a constructor that has not set it
     with pytest.raises(AttributeError) as caught:
         _ = module.other
@@ -93,13 +96,10 @@ def test_a_function_is_no_attribute_and_the_error_shows_the_expression() -> None
 def test_the_error_for_a_module_that_cannot_be_saved() -> None:
     module = Minimal()
     for act in (module.save_to_bytes, module.wire_parts):
-        with pytest.raises(devmod.FormatError) as caught:
-            act()
-        assert str(caught.value) == "a module of kind 'toy' cannot be saved to bytes"
-    with pytest.raises(devmod.FormatError) as caught:
-        module.write_to_file("x.toy")
+        assert refusal(devmod.FormatError, act) == "a module of kind 'toy' cannot be saved to bytes"
     assert (
-        str(caught.value) == "a module of kind 'toy' has no raw payload to write; use devmod.save"
+        refusal(devmod.FormatError, module.write_to_file, "x.toy")
+        == "a module of kind 'toy' has no raw payload to write; use devmod.save"
     )
 
 
@@ -118,10 +118,8 @@ def test_imports_make_a_tree() -> None:
     root.import_module(leaf)
     assert root.imports == (middle, leaf)
     for module in (root, middle, leaf):
-        with pytest.raises(devmod.FormatError) as caught:
-            leaf.import_module(module)
         assert (
-            str(caught.value)
+            refusal(devmod.FormatError, leaf.import_module, module)
             == "toy: importing the toy module would make a cycle: it is this module or imports it"
         )
     with pytest.raises(devmod.FormatError) as caught:

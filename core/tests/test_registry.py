@@ -25,6 +25,7 @@ from distributions import (
     uninstall,
     wheel,
 )
+from each_case import refusal
 
 import devmod
 from devmod import targets
@@ -466,9 +467,7 @@ def test_an_invalid_kind_is_a_format_error_without_a_command(name: Any, text: st
         lambda: find_spec(name),
         lambda: devmod.device(name),
     ):
-        with pytest.raises(devmod.FormatError) as caught:
-            call()
-        assert str(caught.value) == text
+        assert refusal(devmod.FormatError, call) == text
 
 
 def test_an_unknown_group_is_a_format_error() -> None:
@@ -971,9 +970,10 @@ def test_registering_the_same_object_again_changes_nothing(register: Register) -
 def test_an_object_is_checked_before_it_is_registered(
     group: str, name: str, obj: object, reason: str
 ) -> None:
-    with pytest.raises(devmod.PluginError) as caught:
-        devmod.register(group, name, obj)
-    assert str(caught.value) == f"{group}.{name} cannot be registered: {reason}"
+    assert (
+        refusal(devmod.PluginError, devmod.register, group, name, obj)
+        == f"{group}.{name} cannot be registered: {reason}"
+    )
     assert name not in devmod.registered(group)
 
 
@@ -1124,10 +1124,9 @@ def test_a_plugin_of_another_protocol_is_rejected_before_its_import(
     groups = {"devmod.load_from_bytes": {kind: f"acme_{kind}:entry"}, "devmod.protocol": versions}
     install(site, f"acme-{kind}", "9.1", groups, {f"acme_{kind}": SOUND})
     text = text.format(core=f"devmod-core {devmod.__version__}", kind=kind)
-    with pytest.raises(devmod.PluginError) as caught:
-        devmod.load_from_bytes(kind, b"")
     assert (
-        str(caught.value) == f"devmod.load_from_bytes.{kind} cannot be used: acme-{kind} 9.1 {text}"
+        refusal(devmod.PluginError, devmod.load_from_bytes, kind, b"")
+        == f"devmod.load_from_bytes.{kind} cannot be used: acme-{kind} 9.1 {text}"
     )
     assert f"acme_{kind}" not in sys.modules
     assert devmod.registered("devmod.load_from_bytes")[kind].problem == f"acme-{kind} 9.1 {text}"

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from each_case import refusal
 from support import sample
 from test_program_modules import kernels
 
@@ -131,9 +132,10 @@ def many(prefix: str, count: int) -> dict[str, Any]:
 )
 def test_values_that_do_not_fit_are_listed(values: dict[str, Any], problem: str) -> None:
     for module in (model(), devmod.loads(devmod.dumps(model()))):
-        with pytest.raises(devmod.ArgumentError) as caught:
-            devmod.replace_constants(module, values)
-        assert str(caught.value) == f"replace_constants: {problem}"
+        assert (
+            refusal(devmod.ArgumentError, devmod.replace_constants, module, values)
+            == f"replace_constants: {problem}"
+        )
 
 
 def test_what_is_no_map_of_arrays_is_refused() -> None:
@@ -163,9 +165,9 @@ def test_a_name_of_several_values_is_ambiguous(form: str) -> None:
     module = devmod.bundle(model(), model(name="q", fc_w=LARGE + 1), mixed=True)
     if form == "loaded":
         module = devmod.loads(devmod.dumps(module))
-    with pytest.raises(devmod.ArgumentError) as caught:
-        devmod.replace_constants(module, {"fc.w": -LARGE, "b": SMALL})
-    assert str(caught.value) == (
+    assert refusal(
+        devmod.ArgumentError, devmod.replace_constants, module, {"fc.w": -LARGE, "b": SMALL}
+    ) == (
         "replace_constants: replace the constants of each program before the programs are bundled, since several with different "
         "values have the name 'fc.w'"
     )

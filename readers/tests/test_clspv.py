@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
+from each_case import refusal
 
 import devmod
 from devmod import Block, Interface, Param
@@ -211,9 +212,7 @@ def test_spirv_without_names_or_types_names_the_option() -> None:
     expected = "has no names of arguments: compile it by clspv with -cl-kernel-arg-info (the kernel 'modes', argument 1)"
     assert refused(nameless) == expected
     untyped = changed(MODES, 2, info_of(MODES)[:1])
-    with pytest.raises(devmod.CompileError) as caught:
-        devmod.compile(untyped, "vulkan")
-    assert str(caught.value) == (
+    assert refusal(devmod.CompileError, devmod.compile, untyped, "vulkan") == (
         "the SPIR-V of <bytes> has the kernel 'modes' of clspv without the types of its arguments, such as 'x'; compile it by clspv with "
         "-cl-kernel-arg-info, or compile the OpenCL C with devmod"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from each_case import refusal
 
 import devmod
 from devmod import Block, Member, Param
@@ -670,9 +671,7 @@ def test_plain_shaders_pass_the_depth_check(text: str) -> None:
 def test_deeply_nested_brackets_are_refused(text: str, where: str) -> None:
     from devmod_readers.wgsl import check_for_naga
 
-    with pytest.raises(devmod.CompileError) as caught:
-        check_for_naga(text, "deep.wgsl")
-    assert str(caught.value) == (
+    assert refusal(devmod.CompileError, check_for_naga, text, "deep.wgsl") == (
         f"the WGSL source is refused at deep.wgsl:{where}: brackets are nested more than 255 levels deep, on which compilers overflow their stack"
     )
 
@@ -731,9 +730,10 @@ def test_matrices_on_which_naga_ends_the_process(type_name: str) -> None:
         "the uniform 'u' contains a matrix of two rows in In, a member of Out. naga, the compiler of wgpu and "
         "Firefox, ends the process on it. Make it a storage variable, or replace the matrix by vectors"
     )
-    with pytest.raises(devmod.CompileError) as caught:
-        check_for_naga(text, "<text>")
-    assert str(caught.value) == f"the WGSL source is refused at <text>:2:36: {said}"
+    assert (
+        refusal(devmod.CompileError, check_for_naga, text, "<text>")
+        == f"the WGSL source is refused at <text>:2:36: {said}"
+    )
     with pytest.warns(UserWarning, match="naga") as warned:
         info_of(text)
     assert [str(each.message) for each in warned] == [f"<text>:2: {said}"]

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from each_case import refusal
 
 from devmod_simulators import (
     BuildError,
@@ -86,9 +87,7 @@ def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     monkeypatch.setenv("PATH", str(tmp_path))
     library = StandinLibrary("libmade-up.so", (tmp_path,), "worker", ())
     for function in (library.build, library.environment):
-        with pytest.raises(UnavailableError) as error:
-            function()
-        assert str(error.value) == (
+        assert refusal(UnavailableError, function) == (
             "no C compiler is installed (cc), which builds the stand-in for libmade-up.so; Debian and Ubuntu: apt-get install gcc libc6-dev"
         )
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from build_project import KERNEL, InProcess, write_kernels
+from each_case import refusal
 
 import devmod
 from devmod_targets.build.progress import Progress
@@ -42,19 +43,18 @@ def test_a_string_is_one_target(tmp_path: Path) -> None:
     assert [each.job.target for each in devmod.build(manifest, targets="opencl").results] == [
         "opencl"
     ]
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.build(manifest, targets="opncl")
     assert (
-        str(caught.value)
+        refusal(devmod.FormatError, devmod.build, manifest, targets="opncl")
         == f"{manifest} has no target 'opncl'; its targets are 'opencl'. Did you mean 'opencl'?"
     )
 
 
 def test_an_output_of_another_suffix_is_an_error(tmp_path: Path) -> None:
     manifest = write_kernels(tmp_path / "p", 1)
-    with pytest.raises(devmod.ArgumentError) as caught:
-        devmod.build(manifest, output="k.ptx")
-    assert str(caught.value) == "the output is a file that ends in .devmod, not 'k.ptx'"
+    assert (
+        refusal(devmod.ArgumentError, devmod.build, manifest, output="k.ptx")
+        == "the output is a file that ends in .devmod, not 'k.ptx'"
+    )
 
 
 def test_a_build_writes_one_file_with_the_modules_in_the_order_of_the_manifest(

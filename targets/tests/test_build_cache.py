@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from build_project import InProcess, write_kernels
+from each_case import refusal
 
 import devmod
 from devmod_targets.build.cache import CacheError, FolderEntries, open_entries
@@ -214,9 +215,7 @@ def test_a_url_of_a_folder_is_the_folder(tmp_path: Path, form: str) -> None:
 )
 def test_a_chain_that_ends_in_a_folder_is_an_error(tmp_path: Path, chain: str) -> None:
     place = chain.format(tmp_path)
-    with pytest.raises(CacheError) as caught:
-        open_entries(place)
-    assert str(caught.value) == (
+    assert refusal(CacheError, open_entries, place) == (
         f"the build cache {place!r} cannot be used: it is a folder of this machine; name it alone: {tmp_path}"
     )
 
@@ -333,9 +332,7 @@ def test_a_policy_excludes_a_cache_at_a_url(
     devmod.build(manifest, cache=url)
     (tmp_path / "trust.toml").touch()
     monkeypatch.setenv("DEVMOD_TRUST", str(tmp_path / "trust.toml"))
-    with pytest.raises(CacheError) as caught:
-        devmod.build(manifest, cache=url)
-    assert str(caught.value) == (
+    assert refusal(CacheError, devmod.build, manifest, cache=url) == (
         "the build cache at a URL cannot be used under a policy: its entries have no signatures. Use a folder of this machine, or unset "
         "DEVMOD_TRUST for the build"
     )
@@ -443,9 +440,7 @@ def test_a_missing_package_of_a_file_system_is_an_error_with_its_command(
 ) -> None:
     pytest.importorskip("devmod_remote", reason="devmod-remote is not installed")
     monkeypatch.setitem(sys.modules, "s3fs", None)
-    with pytest.raises(CacheError) as caught:
-        open_entries("s3://bucket/ci")
-    assert str(caught.value) == (
+    assert refusal(CacheError, open_entries, "s3://bucket/ci") == (
         "the build cache 's3://bucket/ci' cannot be reached: the package s3fs is not installed. To add it: pip install s3fs"
     )
 
@@ -600,9 +595,7 @@ def test_a_url_without_fsspec_names_the_command(
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
     monkeypatch.setattr("devmod_targets.build.cache.import_module", refuse)
-    with pytest.raises(CacheError) as caught:
-        open_entries("s3://bucket")
-    assert str(caught.value) == (
+    assert refusal(CacheError, open_entries, "s3://bucket") == (
         "the build cache 's3://bucket' cannot be used: fsspec, which reads URLs, is not installed. To add it: pip install "
         '"devmod-core[remote]"'
     )

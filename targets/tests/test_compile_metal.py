@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from each_case import refusal
 
 import devmod
 from devmod_targets.authoring import clang
@@ -244,9 +245,10 @@ def test_arguments_are_ordered_by_table_and_index() -> None:
     ],
 )
 def test_unsupported_arguments_are_refused(argument: str, said: str) -> None:
-    with pytest.raises(devmod.CompileError) as caught:
-        compiled(f"kernel void k({argument}) {{}}")
-    assert str(caught.value) == f"<text>:3: {said}"
+    assert (
+        refusal(devmod.CompileError, compiled, f"kernel void k({argument}) {{}}")
+        == f"<text>:3: {said}"
+    )
 
 
 def test_a_function_constant_selects_one_of_two_arguments_with_the_same_index() -> None:
@@ -436,10 +438,8 @@ def test_instances_that_are_asked_for() -> None:
         BEGIN + source + 'template [[host_name("a<half>")]] [[kernel]] decltype(a<half>) a<half>;\n'
     )
     for wrong in ("a", 'a<"x">', "a<int>; evil"):
-        with pytest.raises(devmod.CompileError) as caught:
-            compiled(source, name_expressions=[wrong])
         assert (
-            str(caught.value)
+            refusal(devmod.CompileError, compiled, source, name_expressions=[wrong])
             == f"name_expressions= contains {wrong!r}; expected a template instance such as 'scale<float>'"
         )
 
@@ -660,9 +660,7 @@ def test_an_unknown_type() -> None:
     "source", ["", "void f() {}", "template <class T> kernel void f(device T *x) {}"]
 )
 def test_a_source_without_a_kernel(source: str) -> None:
-    with pytest.raises(devmod.CompileError) as caught:
-        compiled(source)
-    assert str(caught.value) == (
+    assert refusal(devmod.CompileError, compiled, source) == (
         "the Metal source <text> has no kernel: mark a function with kernel, or instantiate a template that is marked with it"
     )
 
@@ -705,9 +703,10 @@ def test_a_source_without_a_kernel(source: str) -> None:
 def test_unsupported_targets_and_options_are_refused(
     target: str, keywords: dict[str, Any], said: str
 ) -> None:
-    with pytest.raises(devmod.CompileError) as caught:
-        devmod.compile("kernel void k() {}", target, **keywords)
-    assert str(caught.value) == said
+    assert (
+        refusal(devmod.CompileError, devmod.compile, "kernel void k() {}", target, **keywords)
+        == said
+    )
 
 
 def test_without_libclang_a_declared_fmap_is_enough(tmp_path: Path) -> None:
@@ -805,9 +804,12 @@ def test_errors_of_apples_compiler_are_compile_errors(xcrun: Any) -> None:
         == "<text>:2:9: error: use of undeclared identifier 'nonsense'\n1 error generated."
     )
     xcrun('xcrun: error: unable to find utility "metal"')
-    with pytest.raises(devmod.ToolchainNotFoundError) as missing:
-        devmod.compile("kernel void k() {}", "metal -format=metallib")
-    assert str(missing.value) == (
+    assert refusal(
+        devmod.ToolchainNotFoundError,
+        devmod.compile,
+        "kernel void k() {}",
+        "metal -format=metallib",
+    ) == (
         'cannot build a metallib: xcrun finds no Metal compiler (xcrun: error: unable to find utility "metal"). '
         "Install Xcode with its Metal toolchain, or compile for the target 'metal'"
     )
@@ -815,9 +817,12 @@ def test_errors_of_apples_compiler_are_compile_errors(xcrun: Any) -> None:
 
 @pytest.mark.skipif(shutil.which("xcrun") is not None, reason="there is an xcrun here")
 def test_a_metallib_without_a_mac_is_refused() -> None:
-    with pytest.raises(devmod.ToolchainNotFoundError) as caught:
-        devmod.compile("kernel void k() {}", "metal -format=metallib")
-    assert str(caught.value) == (
+    assert refusal(
+        devmod.ToolchainNotFoundError,
+        devmod.compile,
+        "kernel void k() {}",
+        "metal -format=metallib",
+    ) == (
         "cannot build a metallib: xcrun, a part of Xcode with Apple's Metal compiler, is not installed. Compile "
         "on a Mac with Xcode, or for the target 'metal', whose payload is the source that the receiver's Metal "
         "compiles"

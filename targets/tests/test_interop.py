@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from each_case import refusal
 from recorded_triton import recorded_kernel
 
 import devmod
@@ -39,8 +40,6 @@ def test_without_devmod_targets_the_error_names_it(
     for module in [each for each in sys.modules if each.split(".")[0] == "devmod_targets"]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setattr(sys, "meta_path", [Missing(), *sys.meta_path])
-    with pytest.raises(devmod.ToolchainNotFoundError) as caught:
-        getattr(devmod.interop, name)
-    assert str(caught.value) == (
+    assert refusal(devmod.ToolchainNotFoundError, getattr, devmod.interop, name) == (
         f"devmod.interop.{name} cannot be used here: devmod-targets is not installed. To add it: pip install devmod-targets"
     )

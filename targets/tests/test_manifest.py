@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from each_case import refusal
 
 import devmod
 from devmod_targets._cli.compile import assign
@@ -486,9 +487,7 @@ def test_a_shader_has_the_name_of_the_kernel_beside_other_kinds(folder: Path) ->
         build_manifest(workers=1, cache=False).raise_for_failures()
         assert list(devmod.load("kernels.devmod")) == names
     Path("devmod.toml").write_text(many)
-    with pytest.raises(devmod.FormatError) as caught:
-        build_manifest(workers=1, cache=False)
-    assert str(caught.value) == (
+    assert refusal(devmod.FormatError, build_manifest, workers=1, cache=False) == (
         "the kernel 'twice' has no function 'twice' for the target 'webgpu', which other targets have: the entry points 'main' of its files "
         "are 'k', 'other'. Name one: { path = \"k.wgsl\", name = \"twice\" }"
     )
@@ -500,9 +499,7 @@ def test_two_functions_of_one_name_for_one_target_are_an_error(folder: Path) -> 
     Path("kernels.devmod").write_bytes(b"old")
     text = 'targets = ["opencl"]\n[kernels.twice]\nsources = ["twice.cl"]\n[kernels.other]\nsources = ["k.inc"]\nlanguage = "cl"\n'
     Path("devmod.toml").write_text(text)
-    with pytest.raises(devmod.FormatError) as caught:
-        build_manifest(workers=1, cache=False)
-    assert str(caught.value) == (
+    assert refusal(devmod.FormatError, build_manifest, workers=1, cache=False) == (
         "twice.cl (kernel 'twice') and k.inc (kernel 'other') both have a function 'twice' for the target 'opencl'; rename one of them"
     )
     assert Path("kernels.devmod").read_bytes() == b"old"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from backend_checks import check_error
+from each_case import refusal
 
 import devmod
 from devmod._cli import main
@@ -743,10 +744,8 @@ def test_a_mistake_in_a_pyproject_has_the_line_of_that_file() -> None:
 def test_a_folder_with_two_manifests() -> None:
     Path("devmod.toml").write_text(KERNEL)
     Path("pyproject.toml").write_text('[tool.devmod]\ntargets = ["opencl"]\n')
-    with pytest.raises(ManifestError) as caught:
-        read_manifest()
     assert (
-        str(caught.value)
+        refusal(ManifestError, read_manifest)
         == "pyproject.toml:1: tool.devmod: devmod.toml is a manifest as well; keep one of them"
     )
 

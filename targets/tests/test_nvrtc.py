@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from each_case import refusal
 
 import devmod
 from devmod_targets.cuda import _wheels, nvrtc
@@ -49,17 +50,15 @@ def test_errors_have_the_line_of_the_program_and_the_compilers_words() -> None:
 
 
 def test_errors_of_the_assembler_and_of_options() -> None:
-    with pytest.raises(devmod.CompileError) as caught:
-        compile_sm90(
-            "__global__ void k(float *x) { __shared__ float s[99999]; s[threadIdx.x] = x[0]; __syncthreads(); x[1] = s[int(x[2])]; }\n"
-        )
-    assert str(caught.value) == (
+    assert refusal(
+        devmod.CompileError,
+        compile_sm90,
+        "__global__ void k(float *x) { __shared__ float s[99999]; s[threadIdx.x] = x[0]; __syncthreads(); x[1] = s[int(x[2])]; }\n",
+    ) == (
         "the CUDA C++ source does not compile: ptxas: error: Entry function '_Z1kPf' uses too much shared data (0x61a7c bytes, 0xc000 max)"
     )
-    with pytest.raises(devmod.CompileError) as caught:
-        compile_sm90(SAXPY, "--nonsense")
     assert (
-        str(caught.value)
+        refusal(devmod.CompileError, compile_sm90, SAXPY, "--nonsense")
         == "the CUDA C++ source does not compile: nvrtc: error: unrecognized option --nonsense found"
     )
 
@@ -101,9 +100,9 @@ def test_name_expressions_have_mangled_names() -> None:
         "scale<float>": "_Z5scaleIfEvPT_S0_",
         "scale<double>": "_Z5scaleIdEvPT_S0_",
     }
-    with pytest.raises(devmod.CompileError) as caught:
-        compile_sm90(text, name_expressions=["scale<float>", "absent<int>"])
-    assert str(caught.value) == (
+    assert refusal(
+        devmod.CompileError, compile_sm90, text, name_expressions=["scale<float>", "absent<int>"]
+    ) == (
         "name_expressions= ('scale<float>', 'absent<int>') does not compile: identifier \"absent\" is undefined"
     )
 
@@ -254,9 +253,7 @@ def test_an_old_nvrtc_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     number = ".".join(map(str, nvrtc.version()))
     monkeypatch.setattr(nvrtc, "_loaded", {})
     monkeypatch.setattr(nvrtc, "_OLDEST", (99, 0))
-    with pytest.raises(devmod.ToolchainNotFoundError) as caught:
-        nvrtc.version()
-    assert str(caught.value) == (
+    assert refusal(devmod.ToolchainNotFoundError, nvrtc.version) == (
         f"CUDA C++ cannot be compiled here: this process has loaded NVRTC {number}, and devmod needs 99.0 or newer. "
         'To upgrade it: pip install "devmod-core[build-cuda]" --upgrade'
     )
@@ -314,9 +311,7 @@ def test_a_missing_wheel_with_headers_names_its_install(
     monkeypatch.setattr(nvrtc, "_loaded", {})
     monkeypatch.setattr(_wheels, "include_folders", lambda major: ())
     monkeypatch.setattr(_wheels, "version", lambda name: "")
-    with pytest.raises(devmod.CompileError) as caught:
-        compile_sm90(f"#include <{header}>\n{SAXPY}")
-    assert str(caught.value) == (
+    assert refusal(devmod.CompileError, compile_sm90, f"#include <{header}>\n{SAXPY}") == (
         f'the CUDA C++ source does not compile: k.cu:1: error: could not open source file "{header}" (no directories in search list). '
         f'It is in the wheel {distribution}, which is not installed. To add it: pip install "devmod-core[build-cuda]"'
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from build_project import InProcess, write_kernels
+from each_case import refusal
 
 import devmod
 
@@ -31,9 +32,7 @@ def test_a_name_that_is_not_utf8_is_an_error_of_the_source(tmp_path: Path) -> No
         path.write_text(WGSL)
     except OSError:
         pytest.skip("the file system takes UTF-8 alone")
-    with pytest.raises(devmod.CompileError) as caught:
-        devmod.compile(path, "webgpu")
-    assert str(caught.value) == (
+    assert refusal(devmod.CompileError, devmod.compile, path, "webgpu") == (
         f"the name of the file {str(path)!r} is not UTF-8, and the payload's origin has that name: rename the file"
     )
 
@@ -82,9 +81,17 @@ def test_a_build_with_a_path_that_no_file_can_have(
 def test_a_lone_surrogate_in_an_argument_of_a_compile(
     target: str, language: str, argument: str
 ) -> None:
-    with pytest.raises(devmod.CompileError) as caught:
-        devmod.compile("void k() {}", target, language=language, **{argument: ["k\ud800"]})
-    assert str(caught.value) == f"{argument}= has 'k\\ud800', which UTF-8 cannot encode"
+    assert (
+        refusal(
+            devmod.CompileError,
+            devmod.compile,
+            "void k() {}",
+            target,
+            language=language,
+            **{argument: ["k\ud800"]},
+        )
+        == f"{argument}= has 'k\\ud800', which UTF-8 cannot encode"
+    )
 
 
 def test_the_command_in_a_folder_that_is_not_utf8(

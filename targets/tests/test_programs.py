@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from each_case import refusal
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -556,9 +557,7 @@ def test_the_arguments_of_repeat_are_checked() -> None:
         ),
         ((2, "i", 5), "devmod.repeat('i'): expected a list of texts, got int"),
     ):
-        with pytest.raises(FormatError) as raised:
-            devmod.repeat(*arguments)
-        assert str(raised.value) == text
+        assert refusal(FormatError, devmod.repeat, *arguments) == text
 
 
 def test_a_program_in_a_repeat_and_a_repeat_in_a_program() -> None:
@@ -811,9 +810,7 @@ WRONG_STEPS = {
 
 @pytest.mark.parametrize(("act", "text"), WRONG_STEPS.values(), ids=WRONG_STEPS)
 def test_a_wrong_step_is_refused(act: Any, text: str) -> None:
-    with pytest.raises(FormatError) as raised:
-        act()
-    assert str(raised.value) == text
+    assert refusal(FormatError, act) == text
 
 
 TREES = st.recursive(

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from build_project import built_failure
+from each_case import refusal
 from slang_kernels import BASICS, IMAGES, PARAMETERS
 
 import devmod
@@ -604,9 +605,7 @@ def test_the_process_of_slang_frees_the_memory_of_a_request() -> None:
 
 def test_the_wheel_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_library, "find_library", lambda *_: "")
-    with pytest.raises(ToolchainNotFoundError) as caught:
-        compiled(BASICS)
-    assert str(caught.value) == (
+    assert refusal(ToolchainNotFoundError, compiled, BASICS) == (
         'cannot compile the Slang source <text>: slangpy is not installed. To add it: pip install "devmod-core[build-slang]"'
     )
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from build_project import built_failure
+from each_case import refusal
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -308,9 +309,7 @@ def test_unsupported_includes_are_refused(head: str, message: str, tmp_path: Pat
         me_h='\n#include "me.h"\n',
     )
     (tmp_path / "bad.h").write_bytes(b"// ok\n\xe4\n")
-    with pytest.raises(devmod.CompileError) as caught:
-        build(source)
-    assert str(caught.value) == message.format(folder=tmp_path)
+    assert refusal(devmod.CompileError, build, source) == message.format(folder=tmp_path)
 
 
 # As hashcat's kernels have it: the folder is a define, and a macro makes a string of it.
@@ -370,9 +369,10 @@ def test_a_macro_with_another_value_at_the_receiver_names_no_file(
     source = write(
         tmp_path, k_cl=head + KERNEL, four_h="#define X 4\n", one_h="#define X 1\n", **{"120_h": ""}
     )
-    with pytest.raises(devmod.CompileError) as caught:
-        build(source)
-    assert str(caught.value) == f"k.cl:{head.count(chr(10))}: {UNSURE.format(macro)}"
+    assert (
+        refusal(devmod.CompileError, build, source)
+        == f"k.cl:{head.count(chr(10))}: {UNSURE.format(macro)}"
+    )
 
 
 @pytest.mark.filterwarnings("ignore:clang has warnings")
@@ -515,18 +515,14 @@ def test_an_include_of_text_needs_a_folder(tmp_path: Path) -> None:
         build(source, include=[tmp_path])
         == '#line 1 "x.h"\n#define X 1\n#line 2 "<text>"\n' + KERNEL
     )
-    with pytest.raises(devmod.CompileError) as caught:
-        build(source)
-    assert str(caught.value) == (
+    assert refusal(devmod.CompileError, build, source) == (
         f"<text>:1: the include 'x.h' is missing. No folder was searched: include= is empty. {ADD_FOLDER}"
     )
 
 
 def test_an_include_in_angles_that_is_not_found_names_the_folders(tmp_path: Path) -> None:
     source = write(tmp_path, k_cl="#include <no.h>\n" + KERNEL)
-    with pytest.raises(devmod.CompileError) as caught:
-        build(source, include=[tmp_path])
-    assert str(caught.value) == (
+    assert refusal(devmod.CompileError, build, source, include=[tmp_path]) == (
         f"the OpenCL C source does not compile: k.cl:1:10: error: 'no.h' file not found. Searched: '{tmp_path}'. {ADD_FOLDER}"
     )
 
@@ -752,10 +748,9 @@ def test_options_and_defines_that_cannot_travel(arguments: dict[str, object], me
 
 
 def test_a_receiver_refuses_options_that_name_a_path() -> None:
-    with pytest.raises(devmod.FormatError) as caught:
-        split_options("//devmod: -cl-mad-enable -I/etc\nkernel")
     assert (
-        str(caught.value) == "the source's first line has the option '-I/etc', which names a path"
+        refusal(devmod.FormatError, split_options, "//devmod: -cl-mad-enable -I/etc\nkernel")
+        == "the source's first line has the option '-I/etc', which names a path"
     )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from each_case import error_of
+from each_case import error_of, refusal
 from hatchling.builders.wheel import WheelBuilder
 from tuned_maps import variant_values
 
@@ -293,9 +293,7 @@ def test_a_build_executes_a_source_only_if_it_is_allowed(
     for options in ([], ["--no-cache"], ["-t", "cuda"]):
         assert main(["build", *options]) == 1
         assert capsys.readouterr() == ("", f"devmod: error: {message}\n")
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.build()
-    assert str(caught.value) == message
+    assert refusal(devmod.FormatError, devmod.build) == message
     assert main(["build", "-q", "--plan"]) == 0
     assert not executed.exists()
     assert main(["build", "-q", "--no-cache", "--allow-python"]) == 0
@@ -448,22 +446,17 @@ def test_equal_sources_give_equal_bytes_in_each_folder(folder: Path, tmp_path: P
     ],
 )
 def test_a_mistake_is_an_error(folder: Path, changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(devmod.CompileError) as caught:
-        compiled(folder, **changes)
-    assert str(caught.value) == message
+    assert refusal(devmod.CompileError, compiled, folder, **changes) == message
 
 
 def test_an_exception_of_the_file_has_its_place(folder: Path) -> None:
     (folder / "helpers.py").write_text("import triton\nimport no_such_package\n")
-    with pytest.raises(devmod.CompileError) as caught:
-        compiled(folder)
     assert (
-        str(caught.value) == "helpers.py:2: ModuleNotFoundError: No module named 'no_such_package'"
+        refusal(devmod.CompileError, compiled, folder)
+        == "helpers.py:2: ModuleNotFoundError: No module named 'no_such_package'"
     )
     (folder / "kernels.py").write_text("import sys\n\nsys.exit(3)\n")
-    with pytest.raises(devmod.CompileError) as caught:
-        compiled(folder)
-    assert str(caught.value) == "kernels.py:3: SystemExit: 3"
+    assert refusal(devmod.CompileError, compiled, folder) == "kernels.py:3: SystemExit: 3"
     (folder / "kernels.py").write_text("import triton\ndef f(:\n")
     with pytest.raises(devmod.CompileError, match=r"^kernels\.py:2: SyntaxError: "):
         compiled(folder)
@@ -475,23 +468,21 @@ def test_a_text_is_no_triton_source(folder: Path) -> None:
 
 
 def test_another_function_is_an_error(folder: Path) -> None:
-    with pytest.raises(devmod.CompileError) as caught:
-        triton.compile(len, {}, CUDA)
     assert (
-        str(caught.value) == "expected a function with @triton.jit, got builtin_function_or_method"
+        refusal(devmod.CompileError, triton.compile, len, {}, CUDA)
+        == "expected a function with @triton.jit, got builtin_function_or_method"
     )
-    with pytest.raises(devmod.CompileError) as caught:
-        triton.compile(len, {}, "opencl")
-    assert str(caught.value) == "Triton compiles for cuda and rocm, and not for the target 'opencl'"
+    assert (
+        refusal(devmod.CompileError, triton.compile, len, {}, "opencl")
+        == "Triton compiles for cuda and rocm, and not for the target 'opencl'"
+    )
 
 
 def test_a_missing_triton_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "triton", None)
     (tmp_path / "kernels.py").write_text(KERNELS)
-    with pytest.raises(devmod.ToolchainNotFoundError) as caught:
-        compiled(tmp_path)
     assert (
-        str(caught.value)
+        refusal(devmod.ToolchainNotFoundError, compiled, tmp_path)
         == "Triton functions cannot be compiled here: Triton is not installed. To add it: pip install triton"
     )
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 import pytest
+from each_case import refusal
 from signing import bundle, envelope, key, policy, rule, run, signed
 
 import devmod
@@ -253,10 +254,8 @@ def test_passphrases_are_asked_for(
         == "devmod: error: 'acme.pem' cannot be decrypted: the passphrase is wrong, or the file is damaged\n"
     )
     assert asked == ["Passphrase of acme.pem"] * 2
-    with pytest.raises(devmod.ArgumentError) as caught:
-        sign("f.devmod", "acme.pem", name="acme/f", version=3)
     assert (
-        str(caught.value)
+        refusal(devmod.ArgumentError, sign, "f.devmod", "acme.pem", name="acme/f", version=3)
         == "sign: 'acme.pem' is encrypted; expected is passphrase, which returns what decrypts it"
     )
     path = sign(
@@ -308,9 +307,10 @@ def test_what_cannot_be_signed(capsys: pytest.CaptureFixture[str]) -> None:
         )
     with pytest.raises(devmod.ArgumentError, match="sign: expected the path of a private key"):
         sign("f.devmod", name="acme/f", version=3)
-    with pytest.raises(devmod.ArgumentError) as caught:
-        sign("f.devmod", "acme.pem", name="Acme/f", version=3)
-    assert str(caught.value) == f"sign: name: {names} 'Acme/f'"
+    assert (
+        refusal(devmod.ArgumentError, sign, "f.devmod", "acme.pem", name="Acme/f", version=3)
+        == f"sign: name: {names} 'Acme/f'"
+    )
     assert run(capsys, *SIGN, "x")[0] == 2
     assert not Path("f.devmod.sig").exists()
 

@@ -14,6 +14,7 @@ import pytest
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization as forms
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from each_case import refusal
 from signing import limited_files
 
 import devmod
@@ -132,10 +133,8 @@ def test_other_algorithms_are_refused(key: rsa.RSAPrivateKey, tmp_path: Path) ->
         (private, lambda: read_private_key(private, never)),
         (public, lambda: read_public_key(public)),
     ):
-        with pytest.raises(devmod.FormatError) as caught:
-            read()
         assert (
-            str(caught.value)
+            refusal(devmod.FormatError, read)
             == f"the key in {path!r} is no Ed25519 key, and no ECDSA key of the curve P-256: {REMEDY}"
         )
 
@@ -157,16 +156,12 @@ def test_files_without_a_key(tmp_path: Path) -> None:
         b"ssh-dss AAAA x",
     ):
         Path(path).write_bytes(data)
-        with pytest.raises(devmod.FormatError) as caught:
-            read_public_key(path)
         assert (
-            str(caught.value)
+            refusal(devmod.FormatError, read_public_key, path)
             == f"{path!r} has no public key in PEM (BEGIN PUBLIC KEY) or in the form of OpenSSH: {REMEDY}"
         )
-        with pytest.raises(devmod.FormatError) as caught:
-            read_private_key(path, never)
         assert (
-            str(caught.value)
+            refusal(devmod.FormatError, read_private_key, path, never)
             == f"{path!r} has no private key in PEM (BEGIN PRIVATE KEY) or in the form of OpenSSH: {REMEDY}"
         )
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from backend_checks import run_python
+from each_case import refusal
 from ptx_sources import ptx_of
 from standin_cuda import child_environment
 
@@ -102,10 +103,8 @@ def test_a_tensor_map_keeps_its_array_and_is_for_one_process(device: Any, array:
     )
     assert (tensor_map.array, tensor_map.box) == (array, (16, 32))
     assert tensor_map != devmod_cuda.tensor_map(array, [16, 32])
-    with pytest.raises(TypeError) as caught:
-        pickle.dumps(tensor_map)
     assert (
-        str(caught.value)
+        refusal(TypeError, pickle.dumps, tensor_map)
         == "a TensorMap has an address of this process and cannot be pickled; make one there"
     )
     del array
@@ -298,10 +297,8 @@ def test_arrays_that_have_no_tensor_map(device: Any) -> None:
         "devmod_cuda.tensor_map takes an array of a cuda device, got array("
     )
     view = device.zeros(64, "float32")[1:33]
-    with pytest.raises(devmod.ArgumentError) as caught:
-        devmod_cuda.tensor_map(view, (32,))
     assert (
-        str(caught.value)
+        refusal(devmod.ArgumentError, devmod_cuda.tensor_map, view, (32,))
         == "devmod_cuda.tensor_map takes an array that begins at a multiple of 16 bytes; copy the view"
     )
 
@@ -309,10 +306,15 @@ def test_arrays_that_have_no_tensor_map(device: Any) -> None:
 def test_an_interleaved_array_begins_at_a_multiple_of_its_chunks(device: Any) -> None:
     view = device.zeros(4 * 2 * 8 * 8 + 8, "float32")[4:-4].reshape(4, 2, 8, 8)
     assert devmod_cuda.tensor_map(view, (4, 2, 8, 8), interleave="16B").array is view
-    with pytest.raises(devmod.ArgumentError) as caught:
-        devmod_cuda.tensor_map(view, (4, 2, 8, 8), interleave="32B", swizzle="32B")
     assert (
-        str(caught.value)
+        refusal(
+            devmod.ArgumentError,
+            devmod_cuda.tensor_map,
+            view,
+            (4, 2, 8, 8),
+            interleave="32B",
+            swizzle="32B",
+        )
         == "devmod_cuda.tensor_map takes an array that begins at a multiple of 32 bytes; copy the view"
     )
 
@@ -366,10 +368,8 @@ def test_an_array_on_another_device(cuda_driver: str, tmp_path: Path) -> None:
 
 def test_what_the_driver_refuses(device: Any, array: Any, standin: Any) -> None:
     standin.set("fail", "cuTensorMapEncodeTiled=1")
-    with pytest.raises(devmod.LaunchError) as caught:
-        devmod_cuda.tensor_map(array, (16, 32))
     assert (
-        str(caught.value)
+        refusal(devmod.LaunchError, devmod_cuda.tensor_map, array, (16, 32))
         == f"{device} cannot create a tensor map of {array!r} in boxes of [16, 32]: CUDA_ERROR_INVALID_VALUE (invalid argument)"
     )
 

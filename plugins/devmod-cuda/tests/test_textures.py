@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from backend_checks import sample_image
+from each_case import refusal
 from standin_cuda import library_class
 
 import devmod
@@ -524,9 +525,7 @@ def test_arrays_that_are_no_images(
         return None
 
     monkeypatch.setattr(type(device.driver), "call", call_or_describe)
-    with pytest.raises(ConversionError) as caught:
-        image_over(device, 1, None)
-    assert str(caught.value) == (
+    assert refusal(ConversionError, image_over, device, 1, None) == (
         f"is a CUDA array of the format {form[3]:#x} with {form[4]} channels and the flags {flags:#x}; expected 1, 2 or 4 channels of a "
         "number, and no flags but CUDA_ARRAY3D_LAYERED (0x1) and CUDA_ARRAY3D_SURFACE_LDST (0x2)"
     )

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from each_case import refusal
 
 import devmod
 from devmod_metal._interface import ConstantValue, DeviceProperties, MetalError
@@ -341,9 +342,7 @@ def test_errors_have_the_text_of_metal(framework: FrameworkDouble, driver: Any) 
         ),
         (("-O2",), "error: Metal's compiler does not support the option '-O2'"),
     ):
-        with pytest.raises(MetalError) as caught:
-            driver.compile(device, "text", options)
-        assert str(caught.value) == text
+        assert refusal(MetalError, driver.compile, device, "text", options) == text
     framework.function_error = "Function k was not found"
     with pytest.raises(MetalError, match=r"^Function k was not found$"):
         driver.pipeline(device, library, "k", ())
@@ -368,9 +367,7 @@ def test_errors_have_the_text_of_metal(framework: FrameworkDouble, driver: Any) 
         (lambda: driver.sampler(poor, "linear", "clamp", True), "no sampler"),
         (lambda: driver.signal(framework.queue(), None, 1, None), "no command buffer"),
     ):
-        with pytest.raises(MetalError) as caught:
-            ask()
-        assert str(caught.value) == text
+        assert refusal(MetalError, ask) == text
 
 
 @pytest.mark.row("R23")
@@ -378,8 +375,6 @@ def test_without_pyobjc_on_a_mac(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "Foundation", None)
     monkeypatch.delitem(sys.modules, "devmod_metal._driver", raising=False)
     monkeypatch.setattr(sys, "platform", "darwin")
-    with pytest.raises(devmod.DeviceNotFoundError) as caught:
-        importlib.import_module("devmod_metal._driver")
-    assert str(caught.value) == (
+    assert refusal(devmod.DeviceNotFoundError, importlib.import_module, "devmod_metal._driver") == (
         "no Metal device can be used: pyobjc is not installed. To add it: pip install pyobjc-framework-Metal pyobjc-framework-libdispatch"
     )

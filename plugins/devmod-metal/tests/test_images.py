@@ -9,6 +9,7 @@ from typing import Any
 import metal_double
 import numpy as np
 import pytest
+from each_case import refusal
 from metal_kernels import kernel
 
 import devmod
@@ -224,9 +225,9 @@ def test_indices_of_textures_and_samplers_are_bounded(double: Any) -> None:
         (Param("t", "image", "2d", "r", 128), 127),
         (Param("s", "sampler", at=16), 15),
     ):
-        with pytest.raises(devmod.FormatError) as caught:
-            kernel("kernel void takes(device float *x) {}", "takes", [param])
-        assert str(caught.value) == (
+        assert refusal(
+            devmod.FormatError, kernel, "kernel void takes(device float *x) {}", "takes", [param]
+        ) == (
             f"the metal function 'takes': argument 1 has the index {last + 1} in the payload's interface; expected a unique index from 0 "
             f"to {last}"
         )
@@ -246,9 +247,7 @@ def test_errors_of_metal_for_textures(double: Any) -> None:
         ("copy_texture", devmod.LaunchError, image.numpy, "failed: out of memory"),
     ):
         double.refuse = {name: "out of memory"}
-        with pytest.raises(error) as caught:
-            action()
-        assert text in str(caught.value)
+        assert text in refusal(error, action)
     double.refuse = {}
 
 

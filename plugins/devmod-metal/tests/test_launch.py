@@ -12,6 +12,7 @@ import metal_double
 import numpy as np
 import pytest
 from backend_checks import host_arrays, run_in_threads
+from each_case import refusal
 from metal_kernels import ADD, CONSTANTS, adder, kernel
 
 import devmod
@@ -342,9 +343,7 @@ def test_a_fault_is_raised_once_by_the_first_wait(double: Any) -> None:
     text = "metal device 0 (Double GPU) reports a fault of a launch: Caused GPU Address Fault Error"
     f(a, grid=1, block=1)
     adder()["twice"](a, grid=1, block=4)
-    with pytest.raises(devmod.LaunchError) as caught:
-        device.synchronize()
-    assert str(caught.value) == text
+    assert refusal(devmod.LaunchError, device.synchronize) == text
     device.synchronize()
     with pytest.raises(devmod.LaunchError) as caught:
         f(np.ones(4, "float32"), grid=1, block=1)
@@ -390,9 +389,7 @@ def test_errors_of_metal_are_launch_errors(double: Any) -> None:
         (device.stream, "metal device 0 (Double GPU) gives no command queue: no command queue"),
         (device.default_stream.record, "metal device 0 (Double GPU) gives no event: no event"),
     ):
-        with pytest.raises(devmod.LaunchError) as caught:
-            call()
-        assert str(caught.value) == text
+        assert refusal(devmod.LaunchError, call) == text
 
 
 # -- constants

@@ -16,6 +16,7 @@ from backend_checks import (
     host_arrays,
     run_python,
 )
+from each_case import refusal
 from opencl_kernels import adder, kernel
 
 import devmod
@@ -180,9 +181,7 @@ def test_local_memory_is_counted_without_an_interface(device: Any) -> None:
         devmod.Local(1 << 40),
         devmod.Local(per_thread=1 << 62),
     ):  # the second has 2⁶⁴ bytes, which no driver takes
-        with pytest.raises(devmod.LaunchError) as caught:
-            f(x, size, grid=1, block=4)
-        assert "its local_mem_size is" in str(caught.value)
+        assert "its local_mem_size is" in refusal(devmod.LaunchError, f, x, size, grid=1, block=4)
     assert x.tolist() == [1]
 
 
@@ -214,9 +213,10 @@ def test_local_and_global_pointers_without_an_interface(count: int, device: Any)
             "argument 2 is an array, and the kernel takes shared memory of a block: pass devmod.Local(nbytes)",
         ),
     ):
-        with pytest.raises(devmod.ArgumentError) as caught:
-            f(first, second, *numbers, grid=1, block=4)
-        assert str(caught.value) == f"the opencl function 'k': {text}"
+        assert (
+            refusal(devmod.ArgumentError, f, first, second, *numbers, grid=1, block=4)
+            == f"the opencl function 'k': {text}"
+        )
     with pytest.raises(devmod.ArgumentError, match="argument 2 is an array"):
         f.bind(y, y, *numbers, grid=1, block=4)
 
@@ -383,9 +383,10 @@ def test_values_of_pyopencl_that_are_refused(device: Any, add: Any) -> None:
         ),
         (image, b, "argument 1 'a' is an Image, and the kernel takes an array of float32"),
     ):
-        with pytest.raises(devmod.ArgumentError) as caught:
-            add(first, second, c, 64, grid=1, block=64)
-        assert str(caught.value) == f"the opencl function 'add': {text}"
+        assert (
+            refusal(devmod.ArgumentError, add, first, second, c, 64, grid=1, block=64)
+            == f"the opencl function 'add': {text}"
+        )
 
 
 @pytest.mark.row("R34")
@@ -420,9 +421,9 @@ def test_values_of_pyopencl_in_another_context(device: Any, add: Any) -> None:
         ),
         ((a, b, c), queue, f"stream= is a pyopencl CommandQueue {where}"),
     ):
-        with pytest.raises(devmod.ArgumentError) as caught:
-            add(*values, 64, grid=1, block=64, stream=stream)
-        assert str(caught.value) == text
+        assert (
+            refusal(devmod.ArgumentError, add, *values, 64, grid=1, block=64, stream=stream) == text
+        )
         with pytest.raises(devmod.ArgumentError) as caught:
             program(values[0], values[1], c=values[2], stream=stream)
         assert str(caught.value).endswith(where)
@@ -464,9 +465,7 @@ def test_a_queue_of_another_library_without_timestamps_has_no_times(device: Any,
         "properties=pyopencl.command_queue_properties.PROFILING_ENABLE), or use device.stream()"
     )
     for call, text in ((launch.time, "a launch"), (lambda: event.elapsed(event), "an event")):
-        with pytest.raises(devmod.LaunchError) as caught:
-            call()
-        assert str(caught.value) == f"{device} gives no time of {text}: {remedy}"
+        assert refusal(devmod.LaunchError, call) == f"{device} gives no time of {text}: {remedy}"
     queue = cl.CommandQueue(device.context, properties=cl.command_queue_properties.PROFILING_ENABLE)
     launch = add.bind(a, b, c, 64, grid=1, block=64, stream=queue)
     event = launch.stream.record()
@@ -514,13 +513,9 @@ def test_errors_of_the_driver_are_launch_errors(
     a, b, c = (device.from_numpy(each) for each in host_arrays())
     monkeypatch.setattr(_launch, "_enqueue", refuse)
     text = f"{device} refused a launch of the opencl function 'add': OUT_OF_RESOURCES"
-    with pytest.raises(devmod.LaunchError) as caught:
-        add(a, b, c, 64, grid=(1, 1), block=64)
-    assert str(caught.value) == text
+    assert refusal(devmod.LaunchError, add, a, b, c, 64, grid=(1, 1), block=64) == text
     launch = add.bind(a, b, c, 64, grid=1, block=64)
-    with pytest.raises(devmod.LaunchError) as caught:
-        launch.time()
-    assert str(caught.value) == text
+    assert refusal(devmod.LaunchError, launch.time) == text
 
     monkeypatch.setattr(cl, "enqueue_marker", refuse)
     with pytest.raises(devmod.LaunchError) as caught:
@@ -576,9 +571,7 @@ def test_a_read_only_buffer_is_not_written(device: Any, add: Any) -> None:
     array = cl_array.Array(queue, 64, "float32", data=buffer)
     for value, what in ((buffer, "a Buffer"), (array, "an array of shape (64,)")):
         add(value, b, np.zeros(64, "float32"), 64, grid=1, block=64)
-        with pytest.raises(devmod.ArgumentError) as caught:
-            add(a, b, value, 64, grid=1, block=64)
-        assert str(caught.value) == (
+        assert refusal(devmod.ArgumentError, add, a, b, value, 64, grid=1, block=64) == (
             f"the opencl function 'add': argument 3 'c' is {what} that is read-only, and the kernel may write to it; pass an array that "
             "kernels may write to"
         )

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from backend_checks import code_of
+from each_case import refusal
 from standin_rocm import Standin
 from vendor_runtime import VendorRuntime, run_program
 
@@ -122,9 +123,7 @@ def test_hiprtc_compiles_without_a_device(
 
 
 def test_an_architecture_that_ends_hiprtc_is_an_error(compile_source: Compile) -> None:
-    with pytest.raises(CompileError) as error:
-        compile_source(SOURCE, "gfx1100")
-    assert str(error.value) == (
+    assert refusal(CompileError, compile_source, SOURCE, "gfx1100") == (
         "the rocm source was not compiled for gfx1100: the process of hiprtc ends with signal 6. This hiprtc may not support gfx1100. Update "
         "ROCm, or compile on another machine: devmod.compile(source, 'rocm -arch=gfx1100')"
     )

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from each_case import refusal
 from vulkan_kernels import packed
 
 import devmod
@@ -130,9 +131,7 @@ def test_two_defaults_of_one_id_must_be_set(uses: str, target: str, device: Any)
         lambda: f.launch_config(threads=9),
     )
     for call in calls:
-        with pytest.raises(devmod.LaunchError) as refused:
-            call()
-        assert str(refused.value) == UNSET.format("N=…")
+        assert refusal(devmod.LaunchError, call) == UNSET.format("N=…")
     for constants in ({"N": 8}, {"0": 8}):
         check(f.specialize(**constants), (8, 2, 1), 64)
 
@@ -323,9 +322,7 @@ def test_constants_that_give_no_block(device: Any, tmp_path: Path) -> None:
         )
     )
     for value in (0, 1):
-        with pytest.raises(devmod.ArgumentError) as caught:
-            f.specialize(**{"0": value})
-        assert str(caught.value) == (
+        assert refusal(devmod.ArgumentError, f.specialize, **{"0": value}) == (
             "the vulkan function 'k' cannot be specialized: with these constants its block has no threads, or its size is an operation that "
             "devmod does not evaluate"
         )
@@ -341,9 +338,11 @@ def test_two_types_of_one_id_are_refused(tmp_path: Path) -> None:
     text = (
         "has the specialization constant 'm' with the types float32 and uint32; expected one type"
     )
-    with pytest.raises(devmod.FormatError) as caught:
-        wrapped(spirv)
-    assert str(caught.value) == f"the SPIR-V of the vulkan function 'k' {text}"
-    with pytest.raises(devmod.CompileError) as refused:
-        devmod.compile(spirv, "vulkan -arch=vulkan1.3", name="k")
-    assert str(refused.value) == f"the SPIR-V of <bytes> {text}"
+    assert (
+        refusal(devmod.FormatError, wrapped, spirv)
+        == f"the SPIR-V of the vulkan function 'k' {text}"
+    )
+    assert (
+        refusal(devmod.CompileError, devmod.compile, spirv, "vulkan -arch=vulkan1.3", name="k")
+        == f"the SPIR-V of <bytes> {text}"
+    )

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from backend_checks import check_memory_error, check_new_arrays, release_copies, run_in_threads
+from each_case import refusal
 from vendor import Vendor
 
 import devmod
@@ -372,8 +373,6 @@ def test_an_error_of_a_copy(
         "fill": (lambda: device.zeros(64, "float32"), f"{device} cannot fill 256 bytes"),
     }[operation]
     vendor.fail(operation, 1)
-    with pytest.raises(devmod.LaunchError) as caught:
-        work()
-    assert str(caught.value) == f"{what}: {vendor.error('invalid value')}"
+    assert refusal(devmod.LaunchError, work) == f"{what}: {vendor.error('invalid value')}"
     vendor.succeed()
     work()

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from each_case import refusal
 
 import devmod_runtime.driver_api
 from devmod_runtime.driver_api.api import Api, DriverError, DriverFunction
@@ -84,9 +85,7 @@ def test_a_function_that_the_library_lacks_has_its_own_error() -> None:
     )
     abstract = dict.fromkeys(Driver.__abstractmethods__)
     driver = type("AnyDriver", (Driver,), {**abstract, "api": api})(Library())
-    with pytest.raises(DriverError) as caught:
-        driver.call("allocate", 4)
     assert (
-        str(caught.value)
+        refusal(DriverError, driver.call, "allocate", 4)
         == "cuMemAlloc_v2: CUDA_ERROR_NOT_SUPPORTED (this driver has no such function)"
     )

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import toy_backend as toy
+from each_case import refusal
 
 import devmod
 from devmod import Block, FunctionInfo, Interface, Param
@@ -58,9 +59,7 @@ def test_a_backend_without_addresses(devices: list[toy.ToyDevice]) -> None:
     f = toy.module({"f": INFO}, {"f": lambda shape, *values: None})["f"]
     array = devices[0].zeros(4, "float32")
     for value in (array, 7):
-        with pytest.raises(devmod.LaunchError) as caught:
-            f(value, 3, grid=1, block=1)
-        assert str(caught.value) == (
+        assert refusal(devmod.LaunchError, f, value, 3, grid=1, block=1) == (
             "the toy function 'f' cannot be called: argument 1 'p' is an address, and the toy backend does not support such arguments"
         )
     with pytest.raises(devmod.ArgumentError) as refused:

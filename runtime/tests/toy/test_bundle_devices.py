@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import toy_backend as toy
+from each_case import refusal
 
 import devmod
 from devmod import FunctionInfo, Interface, Param
@@ -210,9 +211,7 @@ def test_a_bundle_uses_no_other_device_of_the_kind_than_devmod_device(
         == f"no candidate of the bundle can run 'f' here:\n  1. toy/toy for 1: {missing}"
     )
     for call in (lambda: devmod.device("toy"), lambda: module("1")["f"]):
-        with pytest.raises(devmod.DeviceNotFoundError) as caught:
-            call()
-        assert str(caught.value) == missing
+        assert refusal(devmod.DeviceNotFoundError, call) == missing
 
 
 @pytest.mark.parametrize(
@@ -238,10 +237,9 @@ def test_the_error_for_an_invalid_devmod_device(
         *((lambda m=m: m["f"]) for m in functions),
     ]  # type: ignore[misc]
     for call in calls:
-        with pytest.raises(devmod.FormatError) as caught:
-            call()
         assert (
-            str(caught.value) == f"the environment variable DEVMOD_DEVICE is {value!r}: {problem}"
+            refusal(devmod.FormatError, call)
+            == f"the environment variable DEVMOD_DEVICE is {value!r}: {problem}"
         )
     assert devmod.device("toy", 1) is devices[1]
     assert result(f, devices[1]) == 1

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import toy_backend as toy
+from each_case import refusal
 from support import NUMBERS, SHAPES, needs_dlpack_1
 
 import devmod
@@ -44,9 +45,7 @@ def test_the_default_batch_launches_one_by_one(devices: list[toy.ToyDevice]) -> 
 def test_dlpack_exports_a_device_array_as_a_copy_on_the_host(devices: list[toy.ToyDevice]) -> None:
     array = devices[0].from_numpy(np.arange(3, dtype="float32"))
     assert array.__dlpack_device__() == (12, 0)
-    with pytest.raises(BufferError) as caught:
-        array.__dlpack__()
-    assert str(caught.value) == (
+    assert refusal(BufferError, array.__dlpack__) == (
         "this array is in the memory of toy device 0 (toy number 0), which DLPack consumers cannot use; request a copy on the host "
         "(dl_device=(1, 0), as numpy.from_dlpack(array, device='cpu') does), or call .numpy()"
     )
@@ -108,9 +107,7 @@ def test_numpy_refuses_a_device_array(devices: list[toy.ToyDevice]) -> None:
     array = devices[0].from_numpy(np.ones(2, "float32"))
     text = f"this array is in the memory of {devices[0]}, and NumPy does not copy it to the host; call .numpy()"
     for use in (np.asarray, np.sum, lambda value: np.ones(2) + value):
-        with pytest.raises(TypeError) as caught:
-            use(array)
-        assert str(caught.value) == text
+        assert refusal(TypeError, use, array) == text
     with pytest.raises(devmod.ArgumentError) as refused:
         devices[1].from_numpy(array)  # type: ignore[arg-type]
     assert str(refused.value) == f"from_numpy takes an array of numbers: {text}"
@@ -191,10 +188,8 @@ def test_the_error_for_too_little_memory(
 def test_reading_an_array_raises_the_fault_of_a_kernel(devices: list[toy.ToyDevice]) -> None:
     array = devices[0].from_numpy(np.ones(2, "float32"))
     devices[0].default_stream.fault = "out of bounds"
-    with pytest.raises(devmod.LaunchError) as caught:
-        array.numpy()
     assert (
-        str(caught.value)
+        refusal(devmod.LaunchError, array.numpy)
         == "toy device 0 (toy number 0) reports a fault of a launch: out of bounds"
     )
     assert array.numpy().tolist() == [1, 1]
@@ -272,10 +267,9 @@ def test_a_kind_may_include_the_number_of_the_device(
 ) -> None:
     register("devmod.device", "toy", lambda: toy.DEVICES)
     assert (devmod.device("toy:0"), devmod.device("toy:1")) == (devices[0], devices[1])
-    with pytest.raises(devmod.DeviceNotFoundError) as missing:
-        devmod.device("toy:2")
     assert (
-        str(missing.value) == "there is no toy device 2; there are: 0 toy number 0; 1 toy number 1"
+        refusal(devmod.DeviceNotFoundError, devmod.device, "toy:2")
+        == "there is no toy device 2; there are: 0 toy number 0; 1 toy number 1"
     )
     for kind, index, text in (
         (
@@ -287,9 +281,7 @@ def test_a_kind_may_include_the_number_of_the_device(
         ("toy:0", 1, "device('toy:0', 1) gives two numbers; write device('toy', 1)"),
         ("toy:1", 0, "device('toy:1', 0) gives two numbers; write device('toy', 0)"),
     ):
-        with pytest.raises(devmod.ArgumentError) as caught:
-            devmod.device(kind, index)
-        assert str(caught.value) == text
+        assert refusal(devmod.ArgumentError, devmod.device, kind, index) == text
 
 
 @pytest.mark.row("R4")
@@ -315,9 +307,7 @@ def test_devices_of_other_kinds_are_found_beside_a_broken_one(
         assert devmod.devices() == devices
     text = "devmod.device.wood is broken: the function registered in this process returned int, not a sequence of devmod.Device"
     assert [str(each.message) for each in warned] == [text]
-    with pytest.raises(devmod.PluginError) as caught:
-        devmod.device("wood")
-    assert str(caught.value) == text
+    assert refusal(devmod.PluginError, devmod.device, "wood") == text
 
 
 # -- rounding, against every value of a type

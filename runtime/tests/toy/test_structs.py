@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import toy_backend as toy
+from each_case import refusal
 
 import devmod
 from devmod import FunctionInfo, Interface, Member, Param
@@ -377,9 +378,10 @@ def test_the_error_for_an_invalid_struct_has_the_member(change: dict[Any, Any], 
 )
 def test_the_error_for_a_value_that_is_no_struct(value: Any, why: str) -> None:
     f, _ = make(P)
-    with pytest.raises(devmod.ArgumentError) as caught:
-        f(0, value, grid=1, block=1)
-    assert str(caught.value) == f"the toy function 'f': argument 2 'p': {why}"
+    assert (
+        refusal(devmod.ArgumentError, f, 0, value, grid=1, block=1)
+        == f"the toy function 'f': argument 2 'p': {why}"
+    )
 
 
 def test_a_struct_whose_members_have_no_names_takes_a_tuple() -> None:
@@ -389,9 +391,7 @@ def test_a_struct_whose_members_have_no_names_takes_a_tuple() -> None:
     assert packed(param, (1, 1.0)) == b"\x01\0\0\0\0\0\x80?"
     assert packed(param, np.array((1, 1.0), param.dtype)) == b"\x01\0\0\0\0\0\x80?"
     f, _ = make(param)
-    with pytest.raises(devmod.ArgumentError) as caught:
-        f(0, {"": 1}, grid=1, block=1)
-    assert str(caught.value) == (
+    assert refusal(devmod.ArgumentError, f, 0, {"": 1}, grid=1, block=1) == (
         "the toy function 'f': argument 2: the struct has members without names; pass a tuple of its values, or bytes"
     )
 
@@ -454,9 +454,7 @@ def test_a_struct_of_one_byte_is_a_struct() -> None:
     ],
 )
 def test_a_layout_that_is_no_struct_is_an_error(members: list[Member], why: str) -> None:
-    with pytest.raises(devmod.FormatError) as caught:
-        Param("p", "scalar", "uint8x64", members=members)
-    assert str(caught.value) == why
+    assert refusal(devmod.FormatError, Param, "p", "scalar", "uint8x64", members=members) == why
 
 
 def test_a_file_with_such_a_layout_is_refused_at_the_first_use_of_the_function() -> None:
@@ -486,9 +484,10 @@ def test_structs_nested_too_deeply_are_an_error() -> None:
     member = Member("m", "int32")
     for _ in range(16):
         member = Member("m", members=[member], size=4)
-    with pytest.raises(devmod.FormatError) as caught:
-        Param("p", "scalar", "uint8x4", members=[member])
-    assert str(caught.value) == "more than 16 structs enclose a member"
+    assert (
+        refusal(devmod.FormatError, Param, "p", "scalar", "uint8x4", members=[member])
+        == "more than 16 structs enclose a member"
+    )
 
 
 @pytest.mark.parametrize("type_", ["", "float32x4"])
