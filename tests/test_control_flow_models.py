@@ -82,6 +82,17 @@ IS_LARGE = [
     node("Greater", "rows three", "large"),
 ]
 PLUS, MINUS = (graph([node(name, "x one", "z")], {}, ["z"]) for name in ("Add", "Sub"))
+#: A branch within a branch, by a length.
+INNER = graph(
+    [
+        node("Shape", "x", "own_shape"),
+        node("Gather", "own_shape zero", "own_rows"),
+        node("Equal", "own_rows count", "is_equal"),
+        node("If", "is_equal", "z", then_branch=PLUS, else_branch=MINUS),
+    ],
+    {},
+    ["z"],
+)
 CASES: dict[str, tuple[list[Any], int]] = {
     "a loop": ([node("Loop", "count - first", "y z", body=NUMBERED)], 1),
     "a loop with a condition that goes on": (
@@ -104,6 +115,10 @@ CASES: dict[str, tuple[list[Any], int]] = {
     ),
     "a branch": (
         [*IS_LARGE, node("If", "large", "y", then_branch=PLUS, else_branch=MINUS)],
+        0,
+    ),
+    "a branch of a branch": (
+        [*IS_LARGE, node("If", "large", "y", then_branch=INNER, else_branch=MINUS)],
         0,
     ),
 }

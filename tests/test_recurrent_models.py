@@ -105,12 +105,12 @@ def write(
     while not names[-1]:
         names.pop()
     node = onnx.helper.make_node(operator, names, outputs, hidden_size=size, **attributes)
-    save(node, inputs, constants, outputs, {"x": length} if isinstance(length, str) else {})
+    save([node], inputs, constants, outputs, {"x": length} if isinstance(length, str) else {})
     return inputs
 
 
 def save(
-    node: Any,
+    nodes: list[Any],
     inputs: dict[str, Any],
     constants: dict[str, Any],
     outputs: list[str],
@@ -121,7 +121,7 @@ def save(
     for name, each in inputs.items():
         given.append(info(name, 1, [first.get(name, each.shape[0]), *each.shape[1:]]))
     graph = onnx.helper.make_graph(
-        [node],
+        nodes,
         "graph",
         given,
         [info(name, 1, None) for name in outputs],
@@ -238,7 +238,7 @@ def write_quantized(magnitude: float) -> dict[str, Any]:
         "DynamicQuantizeLSTM", names, ["y", "last", "cell"], hidden_size=6, domain="com.microsoft"
     )
     inputs = {"x": random(5, 3, 4)}
-    save(node, inputs, constants, ["y", "last", "cell"], {})
+    save([node], inputs, constants, ["y", "last", "cell"], {})
     return inputs
 
 
@@ -277,6 +277,26 @@ def test_the_number_of_positions_may_be_a_length_of_the_call(direction: str) -> 
         inputs = {"x": random(count, 3, 4)}
         for one, two in zip(f(**inputs), expected(inputs), strict=True):
             np.testing.assert_allclose(one, two, atol=1e-5)
+
+
+def test_the_first_state_is_a_constant_of_a_node() -> None:
+    """PyTorch writes zeros so. The trial does not compute what depends on the input."""
+    first_device("opencl")
+    length = onnx.numpy_helper.from_array(np.array([0.5], "float32"))
+    nodes = [
+        onnx.helper.make_node("ConstantOfShape", ["shape"], ["h"], value=length),
+        onnx.helper.make_node("RNN", ["x", "w", "r", "", "", "h"], ["y", "last"], hidden_size=6),
+    ]
+    constants = {
+        "shape": np.array([1, 3, 6], "int64"),
+        "w": random(1, 6, 4),
+        "r": random(1, 6, 6),
+    }
+    inputs = {"x": random(5, 3, 4)}
+    save(nodes, inputs, constants, ["y", "last"], {})
+    f: Any = program(["opencl"])["p"]
+    for one, two in zip(f(*inputs.values()), expected(inputs), strict=True):
+        np.testing.assert_allclose(one, two, atol=1e-5)
 
 
 def test_the_steps_do_not_depend_on_the_number_of_positions() -> None:

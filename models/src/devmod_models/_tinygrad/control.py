@@ -14,7 +14,7 @@ from tinygrad import Tensor, UOp, dtypes
 from tinygrad.engine import realize
 
 from devmod.errors import CompileError
-from devmod_models._tinygrad.record import is_unread, recording
+from devmod_models._tinygrad.record import is_unread, reading, recording
 from devmod_models._tinygrad.recurrent import at, buffer, write
 from devmod_models.onnx import Graph, Node
 
@@ -79,12 +79,8 @@ def _number(runner: Any, name: str, what: str) -> Any:
         raise CompileError(
             f"{what} depends on the data of an input or on the turn, and no program has that"
         )
-    captured = [*realize.capturing]
-    realize.capturing.clear()
-    try:
+    with reading():
         return value.reshape(()).item()
-    finally:
-        realize.capturing.extend(captured)
 
 
 def _run_if(runner: Any, node: Node) -> None:

@@ -184,6 +184,8 @@ def _stft(
         size = signal.shape[1]
     hop = _number(step)
     assert hop is not None
+    if signal.ndim == 2:
+        signal = signal.unsqueeze(2)
     stacked = signal.unfold(1, size, hop).transpose(2, 3)
     if window is not None:
         stacked = stacked * window.reshape(1, 1, size, 1)

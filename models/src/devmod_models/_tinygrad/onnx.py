@@ -54,7 +54,7 @@ from devmod_models._tinygrad.check import (
 from devmod_models._tinygrad.control import CONTROL, Decisions, run_control
 from devmod_models._tinygrad.half import Precision, halved
 from devmod_models._tinygrad.operators import OPERATORS
-from devmod_models._tinygrad.record import buffer_of, depends, settings, unread
+from devmod_models._tinygrad.record import buffer_of, depends, reading, settings, unread
 from devmod_models._tinygrad.renderers import Renderers
 from devmod_models.onnx import Constant, Graph, Model, Node, Range, read_model
 from devmod_readers.programs import read_program
@@ -266,8 +266,9 @@ class Runner(OnnxRunner):  # type: ignore[misc]
             if isinstance(each, Tensor) and (dtypes.is_float(each.dtype) or self._depends(each)):
                 return None
         arrays = []
-        for each in values:
-            arrays.append(each.numpy().astype(object) if isinstance(each, Tensor) else each)
+        with reading():
+            for each in values:
+                arrays.append(each.numpy().astype(object) if isinstance(each, Tensor) else each)
         return _of_lengths(node.operator, arrays, options)
 
     def trial(self, inputs: Mapping[str, Tensor], *, is_read: bool = True) -> dict[str, Tensor]:

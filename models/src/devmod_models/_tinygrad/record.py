@@ -362,17 +362,22 @@ class Tape:
             self._turns.pop()
         self.repeats[place] = Repeat(first, len(self.calls), turns, name, name)
 
-    def play(self) -> None:
-        """Run the calls."""
-        _run(_compiled(arranged(self.calls, self.repeats)), self._values)
-
-    def uses(self, buffers: set[UOp]) -> bool:
-        """Return whether a call depends on some buffers."""
+    def play(self, skipped: set[UOp]) -> None:
+        """Run the calls: all, or where some depend on buffers that are skipped, the others outside
+        of repeats. A later run has what these give, such as copies of constants.
+        """
+        calls = []
         for call in self.calls:
-            for each in effects(call)[1]:
-                if each in buffers or not buffers.isdisjoint(_origins.get(each, ())):
-                    return True
-        return False
+            used = effects(call)[1]
+            origins = set(used)
+            for each in used:
+                origins |= _origins.get(each, set())
+            if skipped.isdisjoint(origins):
+                calls.append(call)
+        items = arranged(self.calls, self.repeats)
+        if len(calls) < len(self.calls):
+            items = [each for each in calls if not each.src[0].variables()]
+        _run(_compiled(items), self._values)
 
     def link(self) -> None:
         """Record on which buffers the values of those depend that the calls write."""
@@ -426,7 +431,7 @@ _unread: list[set[UOp]] = []
 
 @contextmanager
 def unread(buffers: set[UOp]) -> Iterator[None]:
-    """Run no tape whose results depend on some buffers."""
+    """Run no calls of tapes that depend on some buffers."""
     _unread.append(buffers)
     try:
         yield
@@ -453,8 +458,21 @@ def recording() -> Iterator[Tape]:
     with tape.capturing():
         yield tape
     tape.link()
-    if not _unread or not tape.uses(_unread[-1]):
-        tape.play()
+    skipped: set[UOp] = set()
+    if _unread:
+        skipped = _unread[-1]
+    tape.play(skipped)
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """Run what the block computes, and record none of it."""
+    captured = [*realize.capturing]
+    realize.capturing.clear()
+    try:
+        yield
+    finally:
+        realize.capturing.extend(captured)
 
 
 class Names(set[str]):
