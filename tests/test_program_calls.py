@@ -1414,6 +1414,12 @@ def test_a_step_without_threads_is_checked_like_the_others() -> None:
                 refusal(lambda f=f, x=x: f(x, 0))
                 == f"the opencl program 'p': step {number} ('put'): 6 // k divides by zero"
             )  # type: ignore[misc]
+    steps = ["put(y=y, v=2147483647 * k, threads=n)"]
+    f = made(source, inputs=["x: int32[n]", "k: int32"], outputs=["y: int32[n]"], steps=steps)
+    assert refusal(f, np.zeros(0, "int32"), 2) == (
+        "the opencl program 'p', step 1: the opencl function 'put': argument 2 'v': 4294967294 does not fit int32 (-2147483648 to "
+        "2147483647)"
+    )
 
 
 # -- launches that fail
