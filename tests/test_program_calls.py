@@ -1416,7 +1416,7 @@ def test_a_step_without_threads_is_checked_like_the_others() -> None:
             )  # type: ignore[misc]
     steps = ["put(y=y, v=2147483647 * k, threads=n)"]
     f = made(source, inputs=["x: int32[n]", "k: int32"], outputs=["y: int32[n]"], steps=steps)
-    assert refusal(f, np.zeros(0, "int32"), 2) == (
+    assert refusal(lambda: f(np.zeros(0, "int32"), 2)) == (
         "the opencl program 'p', step 1: the opencl function 'put': argument 2 'v': 4294967294 does not fit int32 (-2147483648 to "
         "2147483647)"
     )

@@ -15,6 +15,7 @@ from test_tuned import devices as devices
 import devmod
 from devmod import FunctionInfo, Interface
 from devmod._cli import main
+from devmod.backend import FallbackModule
 from devmod_runtime._tuning.overlay import write_own
 
 pytestmark = pytest.mark.row("R52")
@@ -233,3 +234,11 @@ def test_the_records_of_the_user_choose_before_those_of_the_file(tmp_path: Path)
         assert block() == 16
     assert main(["cache", "clear"]) == 0
     assert not entry.exists()
+
+
+def test_a_module_without_a_runtime_has_its_variants() -> None:
+    fallback = FallbackModule(SPEC, "toy", {"f": info()}, b"t1a")
+    with pytest.raises(devmod.RuntimeNotLinkedError):
+        fallback.get_function("f")
+    loaded = devmod.loads(devmod.dumps(devmod.bundle(module("t1a", FIRST, SECOND))))
+    assert launch(devmod.bundle(fallback, loaded)["f"]) == ("t1a", 8, 125)
