@@ -332,8 +332,9 @@ def test_a_step_with_a_cache_in_two_threads(is_called: bool) -> None:
 
 def test_constants_are_computed_once_and_equally_on_each_processor() -> None:
     """A processor that multiplies and adds at once rounds once."""
-    weights = tensor(4, 4)
     from tinygrad import Tensor
+
+    weights = Tensor(np.linspace(0.3, 2, 16, dtype="float32").reshape(4, 4)).realize()
 
     class Model:
         def __init__(self) -> None:
