@@ -18,27 +18,10 @@ from devmod_models._tinygrad.record import is_unread, reading, recording
 from devmod_models._tinygrad.recurrent import at, buffer, write
 from devmod_models.onnx import Graph, Node
 
-__all__ = ["CONTROL", "run_control"]
+__all__ = ["CONTROL"]
 
-CONTROL = ("If", "Loop", "Scan")
 #: The most turns that stand one behind the other.
 _MOST_TURNS = 256
-
-
-def run_control(runner: Any, node: Node) -> None:
-    """Set the outputs of a node among the values of a runner.
-
-    Raises
-    ------
-    CompileError
-        What it decides depends on the data of an input.
-    """
-    if node.operator == "If":
-        _run_if(runner, node)
-    elif node.operator == "Loop":
-        _run_loop(runner, node)
-    else:
-        _run_scan(runner, node)
 
 
 class Decisions:
@@ -334,3 +317,12 @@ class _Loop:
                 lambda: bool(_number(runner, self.condition, "the condition of its body"))
             )
         )
+
+
+#: The functions that set the outputs of a node among the values of a runner. They raise
+#: CompileError for what depends on the data of an input.
+CONTROL: dict[str, Callable[[Any, Node], None]] = {
+    "If": _run_if,
+    "Loop": _run_loop,
+    "Scan": _run_scan,
+}

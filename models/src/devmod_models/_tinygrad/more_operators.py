@@ -52,20 +52,16 @@ def _bit_shift(x: Tensor, amount: Tensor, *, direction: str) -> Tensor:
 
 
 def _cum_prod(x: Tensor, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Tensor:
-    at = int(np.ravel(axis)[0]) % x.ndim
+    at = int(np.ravel(axis)[0])
+    own = x.transpose(at, -1)
     if reverse:
-        x = x.flip(at)
+        own = own.flip(-1)
     if exclusive:
-        length = x.shape[at]
-        pads: list[Any] = [None] * x.ndim
-        pads[at] = (1, 0)
-        parts: list[Any] = [None] * x.ndim
-        parts[at] = (0, length)
-        x = x.pad(tuple(pads), value=1).shrink(tuple(parts))
-    result = x.cumprod(at)
+        own = own[..., :1].ones_like().cat(own[..., :-1], dim=-1)
+    result = own.cumprod(-1)
     if reverse:
-        return result.flip(at)
-    return result
+        result = result.flip(-1)
+    return result.transpose(at, -1)
 
 
 def _reverse_sequence(
@@ -134,14 +130,9 @@ def _transform(x: Tensor, length: int | None, axis: int, inverse: int, onesided:
     if x.dtype == dtypes.float64:
         numbers = "float64"
     matrix = _constant(results.reshape(count * parts, -1).astype(numbers)).cast(x.dtype)
-    others = [each for each in range(x.ndim - 1) if each != axis]
-    sides = [x.shape[each] for each in others]
-    rows = x.permute(*others, axis, x.ndim - 1).reshape(*sides, count * parts)
-    product = (rows @ matrix).reshape(*sides, *results.shape[1:])
-    # The axis, which is now the last but one, returns to its place.
-    back = [*range(x.ndim - 2)]
-    back.insert(axis, x.ndim - 2)
-    return product.permute(*back, x.ndim - 1)
+    last = x.ndim - 2
+    rows = x.transpose(axis, last).flatten(last)
+    return (rows @ matrix).unflatten(last, results.shape[1:]).transpose(axis, last)
 
 
 def _number(value: Any) -> int | None:
@@ -238,13 +229,11 @@ def _tf_idf(
             continue
         matrix = np.zeros((len(grams), width), np.float32)
         matrix[np.arange(len(grams)), columns] = 1
-        skips = max_skip_count + 1
-        if size == 1:  # it has no gaps
-            skips = 1
         wanted = _constant(grams.astype(np.int32))
-        for step in range(1, skips + 1):
+        for step in range(1, max_skip_count + 2):
             span = step * (size - 1) + 1
-            if span > rows.shape[1]:
+            # A gram of one element has no gaps.
+            if span > rows.shape[1] or step > span:
                 break
             windows = rows.unfold(1, span, 1)[:, :, ::step].unsqueeze(2)
             found = (windows == wanted).all(3).cast(dtypes.float32).sum(1)

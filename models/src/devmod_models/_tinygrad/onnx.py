@@ -51,7 +51,7 @@ from devmod_models._tinygrad.check import (
     tolerance,
     typed,
 )
-from devmod_models._tinygrad.control import CONTROL, Decisions, run_control
+from devmod_models._tinygrad.control import CONTROL, Decisions
 from devmod_models._tinygrad.half import Precision, halved
 from devmod_models._tinygrad.operators import OPERATORS
 from devmod_models._tinygrad.record import buffer_of, depends, reading, settings, unread
@@ -151,7 +151,7 @@ class Runner(OnnxRunner):  # type: ignore[misc]
             self.graph_values[""] = None
             try:
                 if node.operator in CONTROL:
-                    run_control(self, node)
+                    CONTROL[node.operator](self, node)
                 else:
                     self._run_node(node)
             except DevmodError as error:

@@ -51,6 +51,8 @@ class _Layer:
         The length of each sequence; None: all positions.
     functions
         The default activations of one direction.
+    size
+        The length of a state.
     options
         The attributes.
 
@@ -69,6 +71,7 @@ class _Layer:
         x: Tensor,
         lengths: Tensor | None,
         functions: Sequence[str],
+        size: int,
         options: dict[str, Any],
     ) -> None:
         self.layout = options.get("layout", 0)
@@ -79,7 +82,7 @@ class _Layer:
         if direction not in _DIRECTIONS:
             raise CompileError(f"the direction {direction!r} is unknown")
         self.reversed = _DIRECTIONS[direction]
-        self.size = int(options["hidden_size"])
+        self.size = size
         self.clip = float(options.get("clip", 0.0))
         self.functions = _functions(options, functions, len(self.reversed))
         self.length = x.shape[0]
@@ -246,10 +249,8 @@ def _lstm(
     p: Tensor | None = None,
     **options: Any,
 ) -> tuple[Tensor, ...]:
-    options.setdefault("hidden_size", r.shape[2])
-    directions = range(w.shape[0])
-    products = [(_product(w[number]), _product(r[number])) for number in directions]
-    return _lstm_of(x, products, b, sequence_lens, initial_h, initial_c, p, options)
+    products = [(_product(w[number]), _product(r[number])) for number in range(w.shape[0])]
+    return _lstm_of(x, products, b, sequence_lens, initial_h, initial_c, p, r.shape[2], options)
 
 
 def _lstm_of(
@@ -260,12 +261,13 @@ def _lstm_of(
     initial_h: Tensor | None,
     initial_c: Tensor | None,
     peepholes: Tensor | None,
+    size: int,
     options: dict[str, Any],
 ) -> tuple[Tensor, ...]:
     """Return the results of an LSTM, with the products of each direction by the weights of the
     inputs and of the states.
     """
-    layer = _Layer(x, lengths, ("sigmoid", "tanh", "tanh"), options)
+    layer = _Layer(x, lengths, ("sigmoid", "tanh", "tanh"), size, options)
     has_one_gate = options.get("input_forget")
 
     def direction(number: int) -> tuple[Tensor, ...]:
@@ -310,8 +312,7 @@ def _gru(
     linear_before_reset: int = 0,
     **options: Any,
 ) -> tuple[Tensor, ...]:
-    options.setdefault("hidden_size", r.shape[2])
-    layer = _Layer(x, sequence_lens, ("sigmoid", "tanh"), options)
+    layer = _Layer(x, sequence_lens, ("sigmoid", "tanh"), r.shape[2], options)
     both = 2 * layer.size
 
     def direction(number: int) -> tuple[Tensor, ...]:
@@ -348,8 +349,7 @@ def _rnn(
     initial_h: Tensor | None = None,
     **options: Any,
 ) -> tuple[Tensor, ...]:
-    options.setdefault("hidden_size", r.shape[2])
-    layer = _Layer(x, sequence_lens, ("tanh",), options)
+    layer = _Layer(x, sequence_lens, ("tanh",), r.shape[2], options)
 
     def direction(number: int) -> tuple[Tensor, ...]:
         own, other = _halves(b, number, layer.size)
@@ -398,7 +398,6 @@ def _dynamic_quantize_lstm(
     **options: Any,
 ) -> tuple[Tensor, ...]:
     """Microsoft's. Its weights are transposed, and have a scale for all or for each column."""
-    options.setdefault("hidden_size", r.shape[1])
     products = []
     for number in range(w.shape[0]):
         products.append(
@@ -407,7 +406,7 @@ def _dynamic_quantize_lstm(
                 _quantized_product(r[number], r_scale[number], r_zero[number]),
             )
         )
-    return _lstm_of(x, products, b, sequence_lens, initial_h, initial_c, p, options)
+    return _lstm_of(x, products, b, sequence_lens, initial_h, initial_c, p, r.shape[1], options)
 
 
 OPERATORS: dict[str, Any] = {

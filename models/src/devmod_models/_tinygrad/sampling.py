@@ -109,10 +109,8 @@ def _reflect(place: Tensor, low: float, high: float) -> Tensor:
     if not span:
         return place.const_like(low)
     distance = (place - low).abs()
-    turns = (distance / span).floor()
-    rest = distance - turns * span
-    is_even = (turns / 2).floor() * 2 == turns
-    return is_even.where(low + rest, high - rest)
+    rest = distance - (distance / (2 * span)).floor() * (2 * span)
+    return low + rest.minimum(2 * span - rest)
 
 
 def _grid_sample(
