@@ -950,7 +950,8 @@ def tuning_record(fields: dict[str, Any]) -> dict[str, Any]:
     texts = ("function", "kind", "platform", "device", "arch", "driver")
     result: dict[str, Any] = {key: short_text(fields.get(key, "")) for key in texts}
     for key in ("constants", "sizes"):
-        result[key] = tuple(short_text(each) for each in array(fields.get(key, [])))
+        result[key] = tuple(text(each) for each in array(fields.get(key, [])))
+        require(all(name.isidentifier() for name in result[key]), "a name is an identifier")
         require(len(set(result[key])) == len(result[key]) <= 16, "at most 16 different names")
     times: dict[tuple[Any, ...], Any] = {}
     for each in map(mapping, array(fields.get("measured", []))):

@@ -385,6 +385,7 @@ TAKEN = {
     "_plugins.registry",
     "_plugins.lookup.explain_import",
     "_plugins.registry.local_kinds",
+    "_util.atomic.changing",
     "_util.atomic.replacing",
     "_util.buffers.read_only_view",
     "_util.html.html_table",
@@ -395,7 +396,6 @@ TAKEN = {
     "_values.dtypes.NUMBERS",
     "_values.dtypes.describe_value",
     "_values.dtypes.is_packed",
-    "_values.fitting_variants.interface_with_block",
     "_values.param.check_members",
     "_values.param.element_bytes",
     "_values.param.is_value",
@@ -409,6 +409,7 @@ TAKEN = {
     "_values.param.declaration_text",
     "_values.records.read_records",
     "_values.records.write_records",
+    "_values.tuning.interface_with_block",
     "_values.tags.DIMENSIONS",
     "_values.tags.SCOPES",
 }

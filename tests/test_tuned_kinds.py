@@ -78,7 +78,7 @@ def with_record(root: devmod.Module, device: devmod.Device) -> Any:
     root.tuning_records = [
         devmod.TuningRecord(
             "scale",
-            **identity_of(device)._asdict(),
+            **identity_of(device),
             constants=constants,
             sizes=("n",),
             measured=times,

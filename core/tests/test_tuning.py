@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 import tuned_maps
 from each_case import check_errors, error_of
@@ -27,6 +29,9 @@ def test_a_tuned_function_has_variants() -> None:
     assert variant_interface(interface(), tuning.variants[0]) == plain
     assert variant_interface(interface(), tuning.variants[2]) == Interface(PARAMS, block=(32, 2, 1))
     assert tuning_of(None) is tuning_of(plain) is None
+    read = interface()
+    assert tuning_of(read) is tuning_of(read), "an interface keeps what is read"
+    assert read == pickle.loads(pickle.dumps(read)) == interface()
 
 
 def test_a_valid_map_survives_a_file_unchanged() -> None:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +23,7 @@ from support import sample
 import devmod
 from devmod import TuningRecord
 from devmod._cli import main
-from devmod.backend import read_tuning_file, walk, write_tuning_file
+from devmod.backend import add_tuning_records, read_tuning_file, walk, write_tuning_file
 
 TIMES = {((100_000,), ("x",)): 1e-5, ((100_000,), ("y",)): None}
 ONE = TuningRecord("add", "opencl", "", "AMD EPYC", constants=("B",), sizes=("n",), measured=TIMES)
@@ -180,6 +184,60 @@ def test_an_invalid_file_of_json_is_refused(tmp_path: Path) -> None:
     for message, text in texts.items():
         path.write_bytes(text.encode("latin-1"))
         assert str(error_of(read_tuning_file, path)).startswith(f"{str(path)!r}{message}")
+
+
+ADD = """
+import sys
+from devmod import TuningRecord
+from devmod.backend import add_tuning_records, write_tuning_file
+record = TuningRecord("add", "opencl", device="other", measured={((), ()): 1.0})
+print("begins", flush=True)
+if sys.argv[1].endswith(".json"):
+    write_tuning_file(sys.argv[1], [record], adds=True)
+else:
+    add_tuning_records(sys.argv[1], [record])
+"""
+
+
+@pytest.mark.parametrize("name", ["k.devmod", "new.json", "old.json"])
+def test_records_that_two_processes_add_at_once_are_both_in_the_file(
+    name: str, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    devmod.save(module(), tmp_path / "k.devmod")
+    write_tuning_file(tmp_path / "old.json", [])
+    others: list[subprocess.Popen[bytes]] = []
+
+    def records() -> Iterator[TuningRecord]:
+        """Yield a record. The file has been read then, and another process adds its own."""
+        other = subprocess.Popen([sys.executable, "-c", ADD, path], stdout=subprocess.PIPE)
+        others.append(other)
+        assert other.stdout is not None
+        other.stdout.readline()
+        with suppress(subprocess.TimeoutExpired):
+            other.wait(1)
+        yield ONE
+
+    if path.suffix == ".json":
+        write_tuning_file(path, records(), adds=True)
+    else:
+        add_tuning_records(path, records())
+    others[0].communicate()
+    assert others[0].returncode == 0
+    if path.suffix == ".json":
+        found = read_tuning_file(path)
+    else:
+        found = devmod.load(path).tuning_records
+    assert {each.device for each in found} == {ONE.device, "other"}
+
+
+def test_a_file_that_is_signed_behind_a_link_is_not_changed(tmp_path: Path) -> None:
+    path = tmp_path / "k.devmod"
+    devmod.save(module(), path)
+    (tmp_path / "k.devmod.sig").touch()
+    (tmp_path / "link.devmod").symlink_to(path)
+    error = error_of(add_tuning_records, tmp_path / "link.devmod", [ONE])
+    assert str(error).startswith(f"'{path}' is signed, ")
 
 
 # -- devmod inspect

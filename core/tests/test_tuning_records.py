@@ -39,6 +39,7 @@ def test_a_record_has_the_map_that_files_have() -> None:
 
 
 WHERE = "the tuning record of 'scale' on 'AMD EPYC': "
+NAMES = "expected at most 16 different identifiers"
 NO_TEXT = "a text of a tuning record is a str of at most 1024 characters, got"
 
 
@@ -46,8 +47,8 @@ def test_an_invalid_field_is_refused_in_a_file_and_before_it_is_written() -> Non
     """tests/test_tuning_section.py has each field with more values."""
     cases = {
         f"{NO_TEXT} {'d' * 1025!r:.80}": {"driver": "d" * 1025},
-        f"{WHERE}{NO_TEXT} 1": {"sizes": ("n", 1)},
-        f"{WHERE}expected at most 16 different sizes, got ('n', 'n')": {"sizes": ("n", "n")},
+        f"{WHERE}the sizes of a tuned function are ['n', 1]; {NAMES}": {"sizes": ("n", 1)},
+        f"{WHERE}the sizes of a tuned function are ['n', 'n']; {NAMES}": {"sizes": ("n", "n")},
         f"{WHERE}a constant has the value nan; expected a boolean, an int of 64 bits, a finite float or a string": {
             "measured": {((1,), (64, math.nan)): 1.0}
         },
@@ -70,7 +71,7 @@ def test_an_invalid_map_is_refused() -> None:
         "r.json: the version is 2, and this devmod reads version 1": good | {"devmod_tuning": 2},
         "r.json: a tuning record has no 'function'": good | {"records": [{}]},
         f"r.json: {WHERE}'times'": good | {"records": [record | {"measured": [{"sizes": [1]}]}]},
-        f"r.json: {WHERE}constants are a list, not str": good
+        f"r.json: {WHERE}the constants of a tuned function are 'AB'; {NAMES}": good
         | {"records": [record | {"constants": "AB"}]},
     }
     check_errors(cases, lambda data: read_records(data, "r.json"))

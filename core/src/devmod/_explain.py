@@ -323,10 +323,10 @@ def _variants(
         runtime = _import_wheel(
             "devmod_runtime._tuning.overlay", "nothing is chosen here", "devmod_runtime"
         )
-        found = list(runtime.explain_variants(name, module, owners, device, root.tuning_records))
+        found = runtime.explain_variants(name, module, owners, device, root.tuning_records)
+        return tuple([ChosenVariant(*each) for each in found])
     except (DevmodError, ValueError):
         return ()
-    return tuple([ChosenVariant(*each) for each in found])
 
 
 def _of_program(programs: Sequence[Module], name: str, device: Any) -> Iterator[Candidate]:

@@ -343,6 +343,29 @@ def test_a_repeated_call_has_no_frame_more_than_that_of_another_function() -> No
         assert len(counts) == 1
 
 
+def test_the_first_call_reads_the_variants_once() -> None:
+    count = 0
+
+    def each(frame: Any, event: str, argument: object) -> None:
+        nonlocal count
+        count += event == "call" and frame.f_code.co_name == "_read_tuning"
+
+    made, _ = module(records=[record({10: ALL})])
+    sys.setprofile(each)
+    try:
+        made["f"](toy.DEVICES[0].zeros(4, "float32"), 10, 1.0)
+    finally:
+        sys.setprofile(None)
+    assert count == 1
+
+
+def test_a_variant_without_a_block_is_an_error_of_the_file() -> None:
+    made = module(info(block=[["-", "BLOCK", 8]]))[0]
+    error = error_of(made.get_function, "f")
+    assert str(error) == "the tuned function is invalid: the block is 0; expected at least 1"
+    assert isinstance(error, devmod.FormatError)
+
+
 # -- variants and other functions of a function
 
 

@@ -186,6 +186,9 @@ def test_explain_says_that_the_driver_changed_and_whose_record_it_is() -> None:
         f"{second}{BY_FILE} at n=1000: 1 ms; the driver was 0, and is 1 now": [
             record(times, driver="0")
         ],
+        f"{second}{BY_FILE} at n=1000: 1 ms; the driver was unknown, and is 1 now": [
+            record(times, driver="")
+        ],
         f"{second}the fastest in the file's records of the architecture t1 at n=1000: 1 ms, on sister": [
             record(times, device="sister", arch="t1", driver="0")
         ],

@@ -837,7 +837,7 @@ def variants(case: Conformance) -> None:
         module = module_with(case, sample, call.function, info.replace(interface=interface))
         record = devmod.TuningRecord(
             call.function,
-            **identity_of(device)._asdict(),
+            **identity_of(device),
             constants=("variant",),
             measured={((), (1,)): 2.0, ((), (2,)): 1.0},
         )

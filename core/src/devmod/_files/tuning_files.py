@@ -8,7 +8,7 @@ import json
 import os
 
 from devmod._files.bundle_file import load, save
-from devmod._util.atomic import replacing
+from devmod._util.atomic import changing, replacing
 from devmod._util.regular_files import file_name, open_regular
 from devmod._values.records import join_records, read_records, write_records
 from devmod.errors import FormatError
@@ -58,14 +58,21 @@ def read_tuning_file(
     return read_records(value, name)
 
 
-def write_tuning_file(path: str | os.PathLike[str], records: Iterable[TuningRecord]) -> None:
-    """Write records into a JSON file, each in one line. The file is complete or unchanged."""
-    value = write_records(join_records(records))
-    lines = [json.dumps(each) for each in value.pop("records")]
-    head = json.dumps(value)[:-1]
-    text = f'{head}, "records": [\n' + ",\n".join(lines) + "\n]}\n"
-    with replacing(path) as file:
-        file.write(text.encode())
+def write_tuning_file(
+    path: str | os.PathLike[str], records: Iterable[TuningRecord], *, adds: bool = False
+) -> None:
+    """Write records into a JSON file, each in one line. With `adds`, those that it has stay. The
+    file is complete or unchanged.
+    """
+    with changing(path):
+        if adds and os.path.lexists(path):
+            records = (*read_tuning_file(path), *records)
+        value = write_records(join_records(records))
+        lines = [json.dumps(each) for each in value.pop("records")]
+        head = json.dumps(value)[:-1]
+        text = f'{head}, "records": [\n' + ",\n".join(lines) + "\n]}\n"
+        with replacing(path) as file:
+            file.write(text.encode())
 
 
 def add_tuning_records(path: str | os.PathLike[str], records: Iterable[TuningRecord]) -> None:
@@ -77,18 +84,19 @@ def add_tuning_records(path: str | os.PathLike[str], records: Iterable[TuningRec
     FormatError
         There are signatures of the file, which would be invalid; or it has too many records.
     """
-    check_unsigned(path)
-    module = load(path)
-    module.tuning_records = (*module.tuning_records, *records)
-    save(module, path)
+    with changing(path):
+        check_unsigned(path)
+        module = load(path)
+        module.tuning_records = (*module.tuning_records, *records)
+        save(module, path)
 
 
 def check_unsigned(path: str | os.PathLike[str]) -> None:
     """Raise FormatError if there are signatures of a file, which new records make invalid."""
-    name = file_name(path)
-    if os.path.lexists(f"{name}.sig"):
-        raise FormatError(
-            f"{name!r} is signed, and new tuning records make the signatures in '{name}.sig' invalid. Export the records "
-            f"(devmod tune --export r.json). Where the key is, remove '{name}.sig', import them (devmod tune {name} --import r.json), "
-            f"and sign the file again (devmod sign {name})"
-        )
+    for name in (file_name(path), os.path.realpath(file_name(path))):
+        if os.path.lexists(f"{name}.sig"):
+            raise FormatError(
+                f"{name!r} is signed, and new tuning records make the signatures in '{name}.sig' invalid. Export the records "
+                f"(devmod tune --export r.json). Where the key is, remove '{name}.sig', import them (devmod tune {name} --import r.json), "
+                f"and sign the file again (devmod sign {name})"
+            )

@@ -556,7 +556,7 @@ def _problem(interface: Interface | None, fmt: str, device: Any) -> str:
     """
     capabilities = getattr(device, "capabilities", None)
     if interface is not None and "tune" in interface.extra:
-        from devmod._values.fitting_variants import lacking
+        from devmod._values.tuning import lacking
 
         return lacking(interface, fmt, capabilities)
     return fits(requirements(interface, fmt), capabilities)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from devmod._modules.choice import _not_runnable, interface_of, kind_verdicts
-from devmod._values.fitting_variants import fitting_variants
-from devmod._values.tuning import tuning_of
+from devmod._values.tuning import tuning_of, variants_on
 from devmod.errors import DevmodError
 
 TYPE_CHECKING = False
@@ -26,14 +25,13 @@ class Offer(NamedTuple):
 
     Attributes
     ----------
-    module, tuning
-        The candidate that has it, and the variants there.
+    module
+        The candidate that has it.
     variant, interface
         The variant, and its interface, with its block.
     """
 
     module: Module
-    tuning: Tuning
     variant: Variant
     interface: Interface
 
@@ -55,40 +53,38 @@ def tuned_candidates(name: str, modules: Sequence[Module], tuning: Tuning) -> li
     return found
 
 
-def _form(interface: Interface) -> list[tuple[object, ...]]:
-    """Return what a call converts and copies by: variants of another form cannot share one."""
-    return [(each.name, each.kind, each.type, each.access == "r") for each in interface.params]
-
-
 def offers(
-    name: str,
-    modules: Sequence[Module],
-    constants: Sequence[str],
-    device: Device,
-    like: Interface,
+    name: str, modules: Sequence[Module], device: Device, like: Interface
 ) -> dict[Values, Offer]:
     """Return the variants of candidates of one kind that fit a device, by the values of the
     constants, in the order of the file. Of the same values, that of the best candidate.
 
-    They have the arguments of the interface `like`, in its order.
+    They have the constants and the arguments of the interface `like`, in its order.
     """
+    of_all = tuning_of(like)
+    assert of_all is not None
     capabilities = getattr(device, "capabilities", None)
-    ranks = {module: number for number, module in enumerate(_ranked(name, modules, device))}
+    ranked = _ranked(name, modules, device)
     found: dict[Values, Offer] = {}
+    ranks: dict[Values, int] = {}
     for module in modules:
         interface = interface_of(module, name)
-        tuning = tuning_of(interface)
-        if module not in ranks or interface is None or tuning is None:
+        if module not in ranked or interface is None:
             continue
-        for variant, own in fitting_variants(interface, module.format, capabilities, []):
-            if _form(own) != _form(like):
+        rank = ranked.index(module)
+        for variant, own, problem in variants_on(interface, module.format, capabilities):
+            if problem or _form(own) != _form(like):
                 continue
-            values = tuple(variant.constants[each] for each in constants)
-            offer = Offer(module, tuning, variant, own)
-            best = found.setdefault(values, offer)
-            if ranks[module] < ranks[best.module]:
-                found[values] = offer
+            values = tuple([variant.constants[each] for each in of_all.constants])
+            if rank <= ranks.get(values, rank):
+                ranks[values] = rank
+                found[values] = Offer(module, variant, own)
     return found
+
+
+def _form(interface: Interface) -> list[tuple[object, ...]]:
+    """Return what a call converts and copies by: variants of another form cannot share one."""
+    return [(each.name, each.kind, each.type, each.access == "r") for each in interface.params]
 
 
 def _ranked(name: str, modules: Sequence[Module], device: Device) -> list[Module]:

@@ -7,7 +7,7 @@ import errno
 import functools
 import os
 import stat
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from io import FileIO
 
 from devmod._util.regular_files import file_name, file_type
@@ -70,6 +70,23 @@ def locked(path: str, mode: int = os.O_RDONLY) -> Iterator[int]:
         yield lock
     finally:
         os.close(lock)
+
+
+@contextmanager
+def changing(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Let one process at a time read a file and replace it. The others wait.
+
+    The lock is that of the folder: `replacing` gives the name to another file. Without locks, such
+    as on Windows, the last process wins.
+    """
+    folder = os.path.dirname(os.path.realpath(file_name(path)))
+    with ExitStack() as stack:
+        if fcntl is not None:
+            with suppress(OSError):  # a folder that cannot be read, or a file system without locks
+                lock = os.open(folder, os.O_RDONLY)
+                stack.callback(os.close, lock)
+                fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 class replacing:

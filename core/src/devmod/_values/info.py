@@ -32,6 +32,12 @@ if TYPE_CHECKING:
 TUNED = "tuned"
 
 
+class _Tuned(Value):
+    """The place of what `devmod._values.tuning.tuning_of` has read. It is no field."""
+
+    __slots__ = ("tuning",)
+
+
 class Block(Value):
     """A block of memory with scalars: its place ("push", an index or (set, binding)) and its size
     in bytes.
@@ -74,7 +80,7 @@ class Block(Value):
         return cls(at, size, rest, name)
 
 
-class Interface(Value):
+class Interface(_Tuned):
     """The parameters of a function, from reflection when it was compiled.
 
     Parameters

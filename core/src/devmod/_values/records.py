@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from devmod._values.tuning import MAX_NAMES, check_constant
+from devmod._values.tuning import check_constant, read_names
 from devmod._values.value import read_list, read_map
 from devmod.errors import FormatError
 
@@ -58,9 +58,9 @@ class TuningRecord(NamedTuple):
     def to_dict(self) -> dict[str, Any]:
         """Return the map that files have."""
         by_sizes: dict[tuple[int, ...], list[Any]] = {}
-        for (key, values), seconds in self.measured.items():
-            by_sizes.setdefault(key, []).append([list(values), seconds])
-        measured = [{"sizes": list(key), "times": times} for key, times in by_sizes.items()]
+        for (sizes, values), seconds in self.measured.items():
+            by_sizes.setdefault(sizes, []).append([list(values), seconds])
+        measured = [{"sizes": list(sizes), "times": times} for sizes, times in by_sizes.items()]
         names = {"constants": list(self.constants), "sizes": list(self.sizes)}
         return self._asdict() | names | {"measured": measured}
 
@@ -69,15 +69,15 @@ class TuningRecord(NamedTuple):
         """Return the record of a map from `to_dict`. Raise FormatError for other objects."""
         fields = read_map(data, "a tuning record", "function", "kind")
         texts = [_check_text(fields.get(name, "")) for name in cls._fields[:6]]
+        measured: dict[Case, float | None] = {}
         try:
-            constants = _names(fields, "constants")
-            sizes = _names(fields, "sizes")
-            measured: dict[Case, float | None] = {}
+            constants = read_names(fields, "constants")
+            names = read_names(fields, "sizes")
             for entry in read_list(fields.get("measured", []), "the measurements"):
-                key = tuple(read_list(entry["sizes"], "sizes"))
+                sizes = tuple(read_list(entry["sizes"], "sizes"))
                 for values, seconds in read_list(entry["times"], "times"):
-                    case = (key, tuple(read_list(values, "values")))
-                    _check_time(case, seconds, (len(sizes), len(constants)))
+                    case = (sizes, tuple(read_list(values, "values")))
+                    _check_time(case, seconds, (len(names), len(constants)))
                     measured[case] = seconds
             if len(measured) > MAX_TIMES:
                 raise FormatError(f"{len(measured)} times; the limit is {MAX_TIMES}")
@@ -85,7 +85,7 @@ class TuningRecord(NamedTuple):
             raise FormatError(
                 f"the tuning record of {texts[0]!r} on {texts[3]!r}: {error}"
             ) from None
-        given: list[Any] = [*texts, constants, sizes, measured]
+        given: list[Any] = [*texts, constants, names, measured]
         return cls(*given)
 
     def replace(self, **fields: Any) -> TuningRecord:
@@ -146,13 +146,6 @@ def _check_text(value: Any) -> str:
     raise FormatError(
         f"a text of a tuning record is a str of at most {MAX_TEXT} characters, got {value!r:.80}"
     )
-
-
-def _names(fields: dict[str, Any], key: str) -> tuple[str, ...]:
-    names = tuple(map(_check_text, read_list(fields.get(key, []), key)))
-    if len({*names}) < len(names) or len(names) > MAX_NAMES:
-        raise FormatError(f"expected at most {MAX_NAMES} different {key}, got {names!r:.80}")
-    return names
 
 
 def _check_time(case: Case, seconds: Any, lengths: tuple[int, int]) -> None:

@@ -13,14 +13,16 @@ from typing import Any, NamedTuple
 from devmod._values.dtypes import parse_dtype
 from devmod._values.expressions import ExpressionError, evaluate, names_in, read_expression
 from devmod._values.info import TUNED, Interface
+from devmod._values.requirements import fits, requirements
 from devmod._values.value import read_list, read_map
 from devmod.errors import FormatError, list_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from devmod._values.expressions import Expression
+    from devmod._values.requirements import Capabilities
 
 #: The most variants: the limit on arrays and maps of a module's bytes is not far above.
 MAX_VARIANTS = 1024
@@ -63,7 +65,7 @@ class Variant(NamedTuple):
         ExpressionError
             A number is negative, or there is none.
         """
-        return self._numbers("grid", self.grid, arguments, 0)
+        return _numbers("grid", self.grid, {**arguments, **self.constants}, 0)
 
     def block_of(self) -> tuple[int, ...]:
         """Return the threads of a block; () if the interface has them, or the call.
@@ -73,21 +75,17 @@ class Variant(NamedTuple):
         ExpressionError
             A number is less than 1, or there is none.
         """
-        return self._numbers("block", self.block, {}, 1)
+        return _numbers("block", self.block, {**self.constants}, 1)
 
-    def _numbers(
-        self,
-        noun: str,
-        expressions: tuple[Expression, ...],
-        arguments: Mapping[str, int],
-        least: int,
-    ) -> tuple[int, ...]:
-        values: dict[Any, Any] = {**arguments, **self.constants}
-        numbers = tuple(evaluate(each, values) for each in expressions)
-        if numbers and min(numbers) < least:
-            text = " × ".join(map(str, numbers))
-            raise ExpressionError(f"the {noun} is {text}; expected at least {least}")
-        return numbers
+
+def _numbers(
+    noun: str, expressions: Iterable[Expression], values: dict[Any, Any], least: int
+) -> tuple[int, ...]:
+    numbers = tuple([evaluate(each, values) for each in expressions])
+    if min(numbers, default=least) < least:
+        text = " × ".join(map(str, numbers))
+        raise ExpressionError(f"the {noun} is {text}; expected at least {least}")
+    return numbers
 
 
 class Tuning(NamedTuple):
@@ -113,7 +111,7 @@ class Tuning(NamedTuple):
 
 
 def tuning_of(interface: Interface | None) -> Tuning | None:
-    """Return the variants of a tuned function; None if it is not tuned.
+    """Return the variants of a tuned function; None if it is not tuned. The interface keeps them.
 
     Raises
     ------
@@ -122,9 +120,17 @@ def tuning_of(interface: Interface | None) -> Tuning | None:
     """
     if interface is None or "tune" not in interface.extra:
         return None
+    tuning: Tuning | None = getattr(interface, "tuning", None)
+    if tuning is None:
+        tuning = _read_tuning(interface)
+        interface._set(tuning=tuning)
+    return tuning
+
+
+def _read_tuning(interface: Interface) -> Tuning:
     tune = read_map(interface.extra["tune"], "the key tune", "constants", "variants")
-    constants = _names(tune, "constants")
-    sizes = _names(tune, "sizes")
+    constants = read_names(tune, "constants")
+    sizes = read_names(tune, "sizes")
     integers = integer_arguments(interface)
     _check_known(sizes, integers, "sizes")
     maps = read_list(tune["variants"], "the variants of a function")
@@ -134,30 +140,36 @@ def tuning_of(interface: Interface | None) -> Tuning | None:
             f"{MAX_VARIANTS} variants"
         )
 
-    variants: dict[tuple[Any, ...], Variant] = {}
+    fields_of: dict[tuple[Any, ...], dict[str, Any]] = {}
+    #: The constants that are integers in each variant.
     numbers = dict.fromkeys(constants)
     for data in maps:
-        variant = _read_variant(data, constants)
-        values = tuple(variant.constants.values())
-        if values in variants:
-            raise FormatError(f"two variants have the values {values!r:.200}")
-        variants[values] = variant
-        for name, value in variant.constants.items():
+        fields = read_map(data, "a variant", "values")
+        values = tuple(read_list(fields["values"], "the values of a variant"))
+        if len(values) != len(constants):
+            raise FormatError(f"a variant has {len(values)} values for {len(constants)} constants")
+        for name, value in zip(constants, values, strict=True):
+            check_constant(value)
             if type(value) is not int:
                 numbers.pop(name, None)
+        if values in fields_of:
+            raise FormatError(f"two variants have the values {values!r:.200}")
+        fields_of[values] = fields
 
     # A variant without expressions has those of the function, which are read once.
     names = [*numbers]
     names += [each for each in integers if each not in constants]
     grid = _expressions(tune, "grid", names, ())
     block = _expressions(tune, "block", numbers, ())
-    for (values, variant), data in zip(list(variants.items()), maps, strict=True):
-        own_grid = _expressions(data, "grid", names, grid)
-        own_block = _expressions(data, "block", numbers, block)
-        variants[values] = variant._replace(grid=own_grid, block=own_block)
-    if len({bool(each.grid) for each in variants.values()}) > 1:
+    variants = []
+    for values, fields in fields_of.items():
+        own_grid = _expressions(fields, "grid", names, grid)
+        own_block = _expressions(fields, "block", numbers, block)
+        own = dict(zip(constants, values, strict=True))
+        variants.append(Variant(own, own_grid, own_block, fields.get("interface")))
+    if len({bool(each.grid) for each in variants}) > 1:
         raise FormatError("some variants have a grid, and others have none")
-    return Tuning(constants, tuple(variants.values()), sizes, tune.get("specialized") is True)
+    return Tuning(constants, tuple(variants), sizes, tune.get("specialized") is True)
 
 
 def variant_interface(interface: Interface, variant: Variant) -> Interface:
@@ -186,6 +198,49 @@ def variant_interface(interface: Interface, variant: Variant) -> Interface:
     return result.replace(extra=extra, needs=[each for each in result.needs if each != TUNED])
 
 
+def interface_with_block(interface: Interface, variant: Variant) -> Interface:
+    """Return the `variant_interface`, with the block of the variant's expressions."""
+    result = variant_interface(interface, variant)
+    try:
+        block = variant.block_of()
+    except ExpressionError as error:
+        raise FormatError(f"the tuned function is invalid: {error}") from None
+    if not block:
+        return result
+    return result.replace(block=(*block, 1, 1)[:3])
+
+
+def variants_on(
+    interface: Interface, fmt: str, capabilities: Capabilities | None
+) -> Iterator[tuple[Variant, Interface, str]]:
+    """Yield each variant of a tuned function, its interface, and what a device lacks for it as
+    `fits` returns it.
+
+    Raises
+    ------
+    FormatError
+        The key ``tune`` or a variant is invalid.
+    """
+    tuning = tuning_of(interface)
+    assert tuning is not None
+    for variant in tuning.variants:
+        own = interface_with_block(interface, variant)
+        yield variant, own, fits(requirements(own, fmt), capabilities)
+
+
+def lacking(interface: Interface, fmt: str, capabilities: Capabilities | None) -> str:
+    """Return why no variant of a tuned function fits a device, as `fits` does; "" if one does."""
+    first = ""
+    try:
+        for *_, problem in variants_on(interface, fmt, capabilities):
+            if not problem:
+                return ""
+            first = first or problem
+    except FormatError:  # the first use raises it
+        return ""
+    return first
+
+
 def integer_arguments(interface: Interface) -> list[str]:
     """Return the names of the arguments that are one integer each."""
     names = []
@@ -195,17 +250,6 @@ def integer_arguments(interface: Interface) -> list[str]:
             if code in (0, 1) and lanes == 1:
                 names.append(param.name)
     return names
-
-
-def _read_variant(data: object, constants: tuple[str, ...]) -> Variant:
-    """Return a variant without its expressions."""
-    fields = read_map(data, "a variant", "values")
-    values = read_list(fields["values"], "the values of a variant")
-    if len(values) != len(constants):
-        raise FormatError(f"a variant has {len(values)} values for {len(constants)} constants")
-    for value in values:
-        check_constant(value)
-    return Variant(dict(zip(constants, values, strict=True)), interface=fields.get("interface"))
 
 
 def check_constant(value: object) -> None:
@@ -247,8 +291,8 @@ def _check_known(names: Iterable[str], known: Iterable[str], key: str) -> None:
             )
 
 
-def _names(data: dict[str, Any], key: str) -> tuple[str, ...]:
-    """Return the identifiers in a list."""
+def read_names(data: dict[str, Any], key: str) -> tuple[str, ...]:
+    """Return the identifiers in a list of a map. Raise FormatError for other values."""
     names = data.get(key, [])
     if not isinstance(names, list) or not _are_identifiers(names):
         raise FormatError(
@@ -258,9 +302,7 @@ def _names(data: dict[str, Any], key: str) -> tuple[str, ...]:
 
 
 def _are_identifiers(names: list[Any]) -> bool:
-    if len(names) > MAX_NAMES:
-        return False
     for name in names:
         if not isinstance(name, str) or not name.isidentifier():
             return False
-    return len(set(names)) == len(names)
+    return len(set(names)) == len(names) <= MAX_NAMES

@@ -185,7 +185,7 @@ class Rules(NamedTuple):
     payload: tuple[str, Binary] | None = None
     own: Module | None = None
     joined: Sequence[Module] = ()
-    find_records: Callable[[], Sequence[TuningRecord]] | None = None
+    find_records: Callable[[], Sequence[TuningRecord]] = tuple
     constants: Mapping[str, object] = {}
     only: Mapping[str, Any] | None = None
 

@@ -18,8 +18,8 @@ from devmod.backend import Tuning, environment_text
 Constant = bool | int | float | str
 #: The values of a variant's constants.
 Values = tuple[Constant, ...]
-#: The seconds of each variant, inf if it failed, and the record that has them.
-Times = dict[Values, tuple[float, TuningRecord]]
+#: The seconds of each variant, inf if it failed.
+Times = dict[Values, float]
 #: The times for each tuple of sizes.
 Measurements = dict[tuple[int, ...], Times]
 
@@ -30,33 +30,29 @@ _OFF = ("off", "0", "false")
 #: one may take on each.
 _MIN_DEVICES = 3
 _MAX_RATIO = 1.05
+#: What a label of records of other devices has.
+_SISTERS = "the architecture"
 
 
-class Identity(NamedTuple):
-    """A device, by the fields of a `devmod.TuningRecord`.
-
-    Attributes
-    ----------
-    kind
-        Its kind.
-    platform, device, driver
-        The texts of its driver: the platform ("" for a kind without platforms), the device's name,
-        and the driver's version.
-    arch
-        The architecture of its hardware; "" if the kind has none.
+def identity_of(device: Any) -> dict[str, Any]:
+    """Return how records name a device: the fields of a `devmod.TuningRecord` for its kind, its
+    driver's names of the platform ("" for a kind without platforms) and of the device, the
+    architecture of its hardware ("" if the kind has none), and the driver's version.
     """
+    return {
+        "kind": device.kind,
+        "platform": getattr(device, "platform", ""),
+        "device": device.name,
+        "arch": device.hardware,
+        "driver": device.driver_version,
+    }
 
-    kind: str
-    platform: str = ""
-    device: str = ""
-    arch: str = ""
-    driver: str = ""
 
-
-def identity_of(device: Any) -> Identity:
-    """Return how records name a device."""
-    platform = getattr(device, "platform", "")
-    return Identity(device.kind, platform, device.name, device.hardware, device.driver_version)
+def record_of(function: str, tuning: Tuning, device: Any) -> TuningRecord:
+    """Return the record of a function on a device, without times."""
+    return TuningRecord(
+        function, **identity_of(device), constants=tuning.constants, sizes=tuning.sizes
+    )
 
 
 class VariantChoice(NamedTuple):
@@ -71,48 +67,52 @@ class VariantChooser:
 
     Parameters
     ----------
-    function, tuning
-        The function's name, and its variants.
+    like
+        The `record_of` the function on the device.
     variants
         The values of the variants that fit the device. The first is the default.
-    device
-        The device.
     own, records
         The user's records, and those of the file.
     """
 
     def __init__(
         self,
-        function: str,
-        tuning: Tuning,
+        like: TuningRecord,
         variants: Iterable[Values],
-        device: Identity,
         own: Iterable[TuningRecord],
         records: Iterable[TuningRecord],
     ) -> None:
-        self._sizes = tuning.sizes
+        self._like = like
         self._variants = tuple(variants)
-        self._device = device
-        groups: dict[str, list[TuningRecord]] = {"user": [], "file": []}
-        for owner, group in zip(groups, (own, records), strict=True):
+        every = []
+        groups: dict[str, list[TuningRecord]] = {}
+        for owner, group in (("user", own), ("file", records)):
             for record in group:
-                arranged = record.arranged(tuning.constants, tuning.sizes)
-                if arranged and (record.function, record.kind) == (function, device.kind):
-                    groups[owner].append(arranged)
-        #: The measurements that count on the device, in the order in which they decide, and where
-        #: they are from.
+                arranged = record.arranged(like.constants, like.sizes)
+                if arranged is None or arranged[:2] != like[:2] or not arranged.measured:
+                    continue
+                every.append(arranged)
+                groups.setdefault(self._label(owner, record), []).append(arranged)
+        groups.pop("", None)
+        #: The records that count on the device, in the order in which they decide, and their times.
+        #: Those of the device's driver replace others.
+        self._records = dict(sorted(groups.items(), key=lambda each: _SISTERS in each[0]))
         self._sources: dict[str, Measurements] = {}
-        for noun, test in (
-            ("this device", self._is_device),
-            (f"the architecture {device.arch}", self._is_sister),
-        ):
-            for owner, group in groups.items():
-                measurements = self._joined(filter(test, group))
-                if measurements:
-                    self._sources[f"the {owner}'s records of {noun}"] = measurements
-        self._common: Values | None = None
+        for label, group in self._records.items():
+            group.sort(key=lambda each: each.driver == like.driver)
+            self._sources[label] = _joined(group)
+        self._common: Values = ()
         if not self._sources:
-            self._common = self._find_common([*groups["user"], *groups["file"]])
+            self._common = self._find_common(every)
+
+    def _label(self, owner: str, record: TuningRecord) -> str:
+        """Return where times are from; "" if they do not count on the device."""
+        like = self._like
+        if (record.platform, record.device) == (like.platform, like.device):
+            return f"the {owner}'s records of this device"
+        if like.arch and record.arch == like.arch:
+            return f"the {owner}'s records of {_SISTERS} {like.arch}"
+        return ""
 
     @property
     def measured(self) -> list[tuple[int, ...]]:
@@ -138,87 +138,75 @@ class VariantChooser:
         for label, measurements in self._sources.items():
             nearest = sorted(measurements, key=lambda each: (_distance(each, sizes), each))
             at_nearest = measurements[nearest[0]]
-            working = [each for each in working if _seconds(at_nearest, each, 0) < inf]
+            working = [each for each in working if at_nearest.get(each, 0) < inf]
             for measured in nearest:
                 times = measurements[measured]
                 best = _fastest(working, times)
                 if best is not None:
                     return VariantChoice(best, self._reason(label, measured, times, best))
-        if self._common is not None and self._common in usable:
+        if self._common in usable:
             return VariantChoice(
                 self._common,
-                f"no record is of this device, and at least {_MIN_DEVICES} {self._device.kind} devices took at most {_MAX_RATIO} of their "
+                f"no record is of this device, and at least {_MIN_DEVICES} {self._like.kind} devices took at most {_MAX_RATIO} of their "
                 "best time with it",
             )
-        if len(working) == len(usable):
-            return VariantChoice(usable[0], "the first variant: no record is of this device")
         if not working:
             return VariantChoice(usable[0], "the first variant: each one failed on this device")
+        if working == usable:
+            return VariantChoice(usable[0], "the first variant: no record is of this device")
         return VariantChoice(working[0], "the first variant that did not fail on this device")
 
-    def _is_device(self, record: TuningRecord) -> bool:
-        device = self._device
-        return (record.platform, record.device) == (device.platform, device.device)
-
-    def _is_sister(self, record: TuningRecord) -> bool:
-        arch = self._device.arch
-        return bool(arch) and record.arch == arch and not self._is_device(record)
-
-    def _joined(self, records: Iterable[TuningRecord]) -> Measurements:
-        """Return the times of several records. Those of the device's driver replace others."""
-        result: Measurements = {}
-        for record in sorted(records, key=lambda each: each.driver == self._device.driver):
-            for (sizes, values), seconds in record.measured.items():
-                if seconds is None:
-                    seconds = inf
-                result.setdefault(sizes, {})[values] = (seconds, record)
-        return result
-
-    def _reason(self, label: str, sizes: Sequence[int], times: Times, best: Values) -> str:
+    def _reason(self, label: str, sizes: tuple[int, ...], times: Times, best: Values) -> str:
         """Return why a time chose a variant."""
         where = ""
         if sizes:
-            where = f" at {pairs_text(self._sizes, sizes)}"
-        seconds, record = times[best]
-        text = f"the fastest in {label}{where}: {duration_text(seconds)}"
-        first = _seconds(times, self._variants[0], inf)
-        if best != self._variants[0] and first < inf:
-            text += f", and the first variant {duration_text(first)}"
-        if record.device != self._device.device:
+            where = f" at {pairs_text(self._like.sizes, sizes)}"
+        text = f"the fastest in {label}{where}: {duration_text(times[best])}"
+        default = self._variants[0]
+        if best != default and times.get(default, inf) < inf:
+            text += f", and the first variant {duration_text(times[default])}"
+        *_, record = [each for each in self._records[label] if (sizes, best) in each.measured]
+        if record.device != self._like.device:
             text += f", on {record.device}"
-        elif record.driver != self._device.driver:
-            text += f"; the driver was {record.driver}, and is {self._device.driver} now"
+        elif record.driver != self._like.driver:
+            before = record.driver or "unknown"
+            text += f"; the driver was {before}, and is {self._like.driver} now"
         return text
 
-    def _find_common(self, records: Iterable[TuningRecord]) -> Values | None:
+    def _find_common(self, records: Iterable[TuningRecord]) -> Values:
         """Return the first variant that failed nowhere and was nowhere much slower than the best;
-        None if too few devices show one.
+        () if too few devices show one.
         """
         devices = set()
-        good = list(self._variants)
+        good = self._variants
         for record in records:
-            for times in self._joined([record]).values():
+            for times in _joined([record]).values():
                 best = _fastest(self._variants, times)
-                if best is not None:
-                    devices.add((record.platform, record.device))
-                    most = times[best][0] * _MAX_RATIO
-                    good = [each for each in good if _seconds(times, each, inf) <= most]
+                if best is None:
+                    continue
+                devices.add((record.platform, record.device))
+                most = times[best] * _MAX_RATIO
+                good = tuple([each for each in good if times.get(each, inf) <= most])
         if len(devices) < _MIN_DEVICES or not good:
-            return None
+            return ()
         return good[0]
 
 
-def _seconds(times: Times, variant: Values, missing: float) -> float:
-    """Return the time of a variant, inf if it failed; `missing` if it was not measured."""
-    if variant not in times:
-        return missing
-    return times[variant][0]
+def _joined(records: Iterable[TuningRecord]) -> Measurements:
+    """Return the times of several records. Later ones replace others."""
+    result: Measurements = {}
+    for record in records:
+        for (sizes, values), seconds in record.measured.items():
+            if seconds is None:
+                seconds = inf
+            result.setdefault(sizes, {})[values] = seconds
+    return result
 
 
 def _fastest(variants: Iterable[Values], times: Times) -> Values | None:
     """Return the variant with the shortest time, the first of equal ones; None without a time."""
-    timed = [each for each in variants if _seconds(times, each, inf) < inf]
-    return min(timed, key=lambda each: times[each][0], default=None)
+    timed = [each for each in variants if times.get(each, inf) < inf]
+    return min(timed, key=times.__getitem__, default=None)
 
 
 def _distance(one: Sequence[int], other: Sequence[int]) -> float:
@@ -243,6 +231,13 @@ def duration_text(seconds: float) -> str:
         if seconds * factor >= 1:
             return f"{seconds * factor:.3g} {unit}"
     return f"{seconds * 1e9:.0f} ns"
+
+
+def count_text(number: int, noun: str) -> str:
+    """Return a number of things: ``1 time``, ``2 times``."""
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number} {noun}s"
 
 
 def pairs_text(names: Iterable[str], values: Iterable[object]) -> str:

@@ -7,30 +7,15 @@ some arguments too. A variant is a function that is not tuned, with the constant
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, Self
 
-from devmod import FunctionInfo, Interface, TuningRecord
+from devmod import FunctionInfo, Interface
 from devmod._modules.choice import interface_of
-from devmod._modules.tuning import (
-    Offer,
-    offers,
-    tuned_candidates,
-)
-from devmod._values.fitting_variants import interface_with_block
-from devmod.backend import (
-    ExpressionError,
-    Variant,
-    debug,
-    names_in,
-    parse_dtype,
-    tuning_of,
-)
-from devmod.errors import (
-    DeviceMemoryError,
-    DeviceNotFoundError,
-    DevmodError,
-    list_names,
-)
+from devmod._modules.tuning import Offer, offers, tuned_candidates
+from devmod._values.tuning import interface_with_block
+from devmod.backend import ExpressionError, Variant, debug, names_in, parse_dtype, tuning_of
+from devmod.errors import DeviceMemoryError, DeviceNotFoundError, DevmodError, list_names
 from devmod_runtime._device.device import Device
 from devmod_runtime._launch.arguments import Argument
 from devmod_runtime._launch.config import Dims, LaunchConfigReader, LaunchRequest
@@ -38,12 +23,7 @@ from devmod_runtime._launch.function import Function, PerInstance, describe
 from devmod_runtime._launch.launcher import Kernel, LaunchConfig, Launcher
 from devmod_runtime._launch.opening import keep
 from devmod_runtime._launch.plain_call import Callers
-from devmod_runtime._tuning.choice import (
-    Values,
-    VariantChooser,
-    constants_text,
-    pairs_text,
-)
+from devmod_runtime._tuning.choice import Values, VariantChooser, constants_text, pairs_text
 from devmod_runtime._tuning.overlay import chooser_of
 
 #: The most variants in an error.
@@ -107,22 +87,22 @@ class TunedFunction(Function):
         interface: Interface | None = None,
         **rules: Any,
     ) -> None:
-        assert info.interface is not None
         tuning = tuning_of(info.interface)
         assert tuning is not None
+        assert info.interface is not None
         self.tuning = tuning
+        #: That of all variants.
+        self._whole = info.interface
         if interface is None:
             interface = interface_with_block(info.interface, tuning.variants[0])
         super().__init__(name, info, launcher, interface=interface, **rules)
         self._config_reader = TunedReader(launcher, self._signature, self._rules.find_block)
         if self._order.is_plain and type(self) is TunedFunction:
             self._unrolled = TunedFunction
-
-        modules = self._rules.joined
-        if modules:
-            modules = tuned_candidates(name, modules, tuning)
-        #: The candidates whose variants it has; () for those of the function's own payload.
-        self._candidates: Sequence[Any] = modules
+        #: The candidates whose variants it has, its own payload alone if it is of no bundle.
+        self._candidates: Sequence[Any] = [self._rules.own]
+        if self._rules.joined:
+            self._candidates = tuned_candidates(name, self._rules.joined, tuning)
         #: The arguments whose values are part of the keys of calls, in the order of the call.
         self.key_arguments = self._find_key_arguments()
         self._callers = Callers(len(self.key_arguments))
@@ -171,9 +151,8 @@ class TunedFunction(Function):
         """The block of each variant on the function's device; None if they differ, or if a call or
         the backend chooses it.
         """
-        blocks = set()
-        for each in self._offers_on(self.default_device()).values():
-            blocks.add(each.interface.block or each.interface.default_block)
+        interfaces = [each.interface for each in self._offers_on(self.default_device()).values()]
+        blocks = {each.block or each.default_block for each in interfaces}
         if len(blocks) > 1:
             return None
         return blocks.pop()
@@ -291,12 +270,9 @@ class TunedFunction(Function):
     def _chooser(self, device: Device) -> VariantChooser:
         chooser = self._choosers.get(device)
         if chooser is None:
-            records: Sequence[TuningRecord] = ()
-            if self._rules.find_records is not None:
-                records = self._rules.find_records()
-            assert self.info.interface is not None
             variants = self._offers_on(device)
-            chooser = chooser_of(self.name, self.info.interface, variants, device, records)
+            records = self._rules.find_records()
+            chooser = chooser_of(self.name, self._whole, variants, device, records)
             self._choosers[device] = chooser
         return chooser
 
@@ -325,7 +301,7 @@ class TunedFunction(Function):
     def plain(self, offer: Offer) -> VariantFunction:
         """Return the function of a variant that the function's own payload has."""
         constants = dict(self._rules.constants)
-        if offer.tuning.specialized:
+        if self.tuning.specialized:
             constants |= offer.variant.constants
         launcher = self._launcher
         if constants:
@@ -342,7 +318,7 @@ class TunedFunction(Function):
 
         def make() -> VariantFunction:
             owner = self
-            if self._candidates:
+            if self._rules.joined:
                 owner = offer.module._unopened(self.name)
                 if self._rules.constants:
                     owner = owner.specialize(**self._rules.constants)
@@ -356,15 +332,10 @@ class TunedFunction(Function):
         found = self._offers.get(device)
         if found is not None:
             return found
-        names = self.tuning.constants
-        modules = self._candidates or [self._rules.own]
-        assert self.info.interface is not None
-        found = offers(self.name, modules, names, device, self.info.interface)
-        only = self._rules.only
-        if only is not None:
-            found = self._only(found, only)
+        found = offers(self.name, self._candidates, device, self._whole)
+        if self._rules.only is not None:
+            found = self._only(found, self._rules.only)
         if not found:
-            assert self._rules.own is not None
             problem = f"has no variant that fits {device}"
             raise DeviceNotFoundError(f"{self.label} {problem}", kind=self.kind, function=self.name)
         self._offers[device] = found
@@ -376,11 +347,11 @@ class TunedFunction(Function):
         if values in found:
             return {values: found[values]}
         for offer in found.values():
-            if offer.tuning.specialized:
+            tuning = tuning_of(interface_of(offer.module, self.name))
+            if tuning is not None and tuning.specialized:
                 variant = offer.variant._replace(constants=dict(only))
-                assert self.info.interface is not None
-                interface = interface_with_block(self.info.interface, variant)
-                return {values: offer._replace(variant=variant, interface=interface)}
+                interface = interface_with_block(self._whole, variant)
+                return {values: Offer(offer.module, variant, interface)}
         return {}
 
     def open_early(self) -> object:
@@ -393,13 +364,10 @@ class TunedFunction(Function):
     def _find_key_arguments(self) -> list[Argument]:
         """Return the arguments that decide the variant or a grid."""
         names = set(self.tuning.sizes)
-        variants = [*self.tuning.variants]
         for module in self._candidates:
             tuning = tuning_of(interface_of(module, self.name))
             assert tuning is not None
-            variants += tuning.variants
-        for grid in {variant.grid for variant in variants}:
-            for expression in grid:
+            for expression in chain(*{variant.grid for variant in tuning.variants}):
                 names.update(names_in(expression))
         return [each for each in self._signature.arguments if each.name in names]
 

@@ -11,10 +11,11 @@ from typing import Any
 from devmod import Interface, Module, TuningRecord
 from devmod._modules.choice import interface_of
 from devmod._modules.tuning import offers, tuned_candidates
+from devmod._util.atomic import changing
 from devmod._values.records import read_records, write_records
 from devmod.backend import DiskCache, join_records, tuning_of
 from devmod.errors import DevmodError
-from devmod_runtime._tuning.choice import Values, VariantChooser, identity_of
+from devmod_runtime._tuning.choice import Values, VariantChooser, record_of
 
 _CACHE = DiskCache("tuning")
 
@@ -34,9 +35,14 @@ def read_own(name: str, kind: str, interface: Interface) -> tuple[TuningRecord, 
 
 def write_own(name: str, kind: str, interface: Interface, records: Iterable[TuningRecord]) -> bool:
     """Add records to those of the user. Return whether the cache folder has them."""
-    joined = join_records([*read_own(name, kind, interface), *records])
-    _CACHE.write(_key(name, kind, interface), json.dumps(write_records(joined)).encode())
-    return read_own(name, kind, interface) == joined
+    key = _key(name, kind, interface)
+    records = tuple(records)
+    for _ in range(2):  # the first time makes the folder, whose lock the second one has
+        with changing(_CACHE.path(key)):
+            joined = join_records([*read_own(name, kind, interface), *records])
+            _CACHE.write(key, json.dumps(write_records(joined)).encode())
+            is_written = read_own(name, kind, interface) == joined
+    return is_written
 
 
 def chooser_of(
@@ -62,7 +68,7 @@ def chooser_of(
     tuning = tuning_of(interface)
     assert tuning is not None
     own = read_own(name, device.kind, interface)
-    return VariantChooser(name, tuning, variants, identity_of(device), own, records)
+    return VariantChooser(record_of(name, tuning, device), variants, own, records)
 
 
 def explain_variants(
@@ -87,7 +93,7 @@ def explain_variants(
     assert interface is not None
     assert tuning is not None
     joined = tuned_candidates(name, owners, tuning)
-    found = offers(name, joined, tuning.constants, device, interface)
+    found = offers(name, joined, device, interface)
     chooser = chooser_of(name, interface, found, device, records)
     for sizes in chooser.measured or [()]:
         choice = chooser.choose(sizes)
