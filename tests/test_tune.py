@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from command_line import call
 from each_case import check_errors, error_of
 
 import devmod
+from devmod.backend import read_tuning_file, write_tuning_file
 from devmod_runtime.tools.launches import Conversation
 from devmod_runtime.tools.search import LAUNCHES
 from devmod_runtime.tools.tune import VariantTimes
@@ -88,7 +91,7 @@ def interrupt_at(monkeypatch: pytest.MonkeyPatch, variant: int, end: Any) -> Non
     ask = Conversation.ask
 
     def ask_until(self: Conversation, item: Any) -> Any:
-        if item[0] != "check" or item[2] != variant:
+        if item[0] != "check" or item[1] != variant:
             return ask(self, item)
         if isinstance(end, str):
             return None, end
@@ -190,6 +193,10 @@ REFUSED = {
     "tune: 'scale' is tuned by 'n', and two combinations of sizes are equal in that; give one of them": {
         "arguments": {**GIVEN, "n": "50"},
         "sizes": {"n": [100, 200]},
+    },
+    "tune: the opencl function 'scale': n: 4294967296 does not fit uint32 (0 to 4294967295)": {
+        "arguments": {"y": "random[9]", "x": "random[9]"},
+        "sizes": {"n": [9, 2**32]},
     },
     "tune: the first variant changes no array with these inputs, so that the others cannot be compared; give others, such as "
     "y=signed:float32[1024]": {"arguments": {"y": "zeros[n]", "x": "zeros[n]"}, "sizes": N},
@@ -323,8 +330,80 @@ def test_results_of_kernel_tuner_are_imported(command: Command) -> None:
     }
     Path("t4.json").write_text(json.dumps({"results": [result]}))
     words = (command.file, "scale", "--size", "n=500", "--import", "t4.json")
-    assert command.run(*words) == (0, "k.devmod: 1 times written\n", "")
+    assert command.run(*words) == (0, "k.devmod: 1 time written\n", "")
     assert command.records()[0].measured == {((500,), (10,)): 2e-3}
+
+
+@here
+def test_imported_times_go_where_the_options_say(command: Command) -> None:
+    record = devmod.TuningRecord(
+        "scale", "opencl", constants=("MODE",), sizes=("n",), measured={((500,), (10,)): 1.0}
+    )
+    write_tuning_file("r.json", [record])
+    before = command.file.read_bytes()
+    words = (command.file, "--import", "r.json")
+    assert command.run(*words, "--export", "all.json") == (0, "all.json: 1 time written\n", "")
+    assert read_tuning_file("all.json") == (record,)
+    own = "the records of this user: 1 time written\n"
+    assert command.run(*words, "--here") == (0, own, "")
+    assert command.file.read_bytes() == before
+
+    write_tuning_file("r.json", [record.replace(function="other")])
+    text = "devmod: error: the records are of 'other' for opencl, and the file has no such tuned function\n"
+    assert command.run(*words, "--here") == (1, "", text)
+    status, _, err = command.run(*words, "--size", "n=1,2")
+    assert status == 2
+    assert "--size n: expected one number with --import, got several" in err
+
+
+@here
+def test_a_file_that_cannot_be_written_is_an_error_before_a_launch(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupt_at(monkeypatch, 0, AssertionError("a launch"))
+    write_tuning_file("r.json", [])
+    may = os.access
+    monkeypatch.setattr(os, "access", lambda each, mode: mode != os.W_OK and may(each, mode))
+    for name, words in (("k.devmod", ()), ("r.json", ("--export", "r.json"))):
+        before = Path(name).read_bytes()
+        text = f"devmod: error: {name}: Permission denied\n"
+        assert command.run(*WORDS, *words) == (1, "", text)
+        assert Path(name).read_bytes() == before
+
+
+@here
+def test_times_that_cannot_be_written_are_printed(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "k.devmod")
+
+    monkeypatch.setattr("devmod_runtime.tools.tune_command.add_tuning_records", full)
+    status, out, err = command.run(*WORDS)
+    assert (status, err) == (1, "devmod: error: k.devmod: No space left on device\n")
+    assert out.startswith("scale on opencl:0: 4 variants\n")
+    assert "written" not in out
+
+
+@here
+def test_functions_have_their_own_arguments_and_an_error_of_one_keeps_the_times_of_another(
+    command: Command,
+) -> None:
+    other = "__kernel void other(__global float *z, uint n) { z[0] = MODE + n; }"
+    module = devmod.compile(
+        CL + other, "opencl", tune={"MODE": [0, 10]}, sizes=["n"], grid="ceildiv(n, 64)", block=64
+    )
+    devmod.save(module, command.file)
+    words = (command.file, "y=random[n]", "x=random[n]", "--size", "n=100")
+    status, out, err = command.run(*words)
+    assert status == 1
+    assert err.startswith("devmod: error: tune: the opencl function 'other' needs 'z', whose ")
+    assert out.startswith("scale on opencl:0: 2 variants\n")
+    assert out.endswith("\nk.devmod: 2 times written\n")
+
+    status, out, err = command.run(*words, "z=zeros[n]")
+    assert (status, err) == (0, "")
+    assert out.endswith("\nk.devmod: 4 times written\n")
 
 
 @here

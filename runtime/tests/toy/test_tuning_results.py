@@ -128,6 +128,20 @@ def test_other_files_are_refused(path: Path) -> None:
             n,
         ),
         "the file lacks the size 'n' of its times: give --size n=NUMBER": (T4, LIKE, {}),
+        "a time of the file has the unit 'min'; expected one of 's', 'ms', 'us', 'ns'": (
+            {
+                "results": [
+                    result(1, 1, 1, measurements=[{"name": "time", "value": 1, "unit": "min"}])
+                ]
+            },
+            LIKE,
+            n,
+        ),
+        "the file has no result of a configuration that was run": (
+            {"results": [result(1, 1, 1, invalidity="constraints")]},
+            LIKE,
+            n,
+        ),
         "the file lacks the size 'm' of its times: give --size m=NUMBER": (
             TRITON,
             OF_TRITON.replace(sizes=("n", "m")),

@@ -39,7 +39,13 @@ from devmod_runtime.tools.inputs import (
     parameters,
     program_of,
 )
-from devmod_runtime.tools.launches import describe_launch, launched, open_modules
+from devmod_runtime.tools.launches import (
+    argument_error,
+    describe_argument_error,
+    describe_launch,
+    launched,
+    open_modules,
+)
 from devmod_runtime.tools.values import read_counts
 
 TYPE_CHECKING = False
@@ -429,11 +435,10 @@ class Measure(NamedTuple):
     repeat: int
     warmup: int
 
-    def _own_arguments(self, function: Function) -> dict[str, Any]:
+    def own_arguments(self, function: Function) -> dict[str, Any]:
         """Return the arguments that the function has. A name that no function has is passed to all
         of them, which raise the error.
         """
-
         return {
             name: value
             for name, value in self.given.items()
@@ -461,7 +466,7 @@ class Measure(NamedTuple):
             function = self.modules[combination.label][combination.name]
             device = device or function.default_device()
             function = function.on(device)
-            given = self._own_arguments(function)
+            given = self.own_arguments(function)
             host = arguments_of(function, given, combination.sizes, Invented())
             call = on_device(function, host, device)
             is_sized = _gives_arrays(host, given)
@@ -570,9 +575,7 @@ def launcher(settings: Mapping[str, Any]) -> Callable[[Any], Any]:
 
     def answer(item: Sequence[Any]) -> list[Any]:
         measurement, error = measure(Combination(*item))
-        if error is None:
-            return [measurement, None]
-        return [measurement, [str(error), error.kind, error.function, error.argument]]
+        return [measurement, describe_argument_error(error)]
 
     return answer
 
@@ -603,8 +606,7 @@ def measure_elsewhere(
         row, refused = answer
         error = None
         if refused:
-            text, kind, function, argument = refused
-            error = ArgumentError(text, kind=kind, function=function, argument=argument)
+            error = argument_error(refused)
         measured.append((Measurement(*row), error))
     return benchmark_of(measured)
 

@@ -23,6 +23,7 @@ from devmod.commands import (
     quiet_drivers,
 )
 from devmod.errors import ArgumentError, list_names
+from devmod_runtime._tuning.choice import count_text
 from devmod_runtime.tools.bench import combinations, functions_of, measure_elsewhere, plot_format
 from devmod_runtime.tools.launches import file_settings, open_modules
 from devmod_runtime.tools.values import read_counts, split_assignments
@@ -177,7 +178,7 @@ def command(
     else:
         echo_lines(str(benchmark))
         if plot is not None:
-            echo(f"{plot}: a plot of {number} measurements")
+            echo(f"{plot}: a plot of {count_text(number, 'measurement')}")
     if number < len(benchmark.measurements):
         context.exit(1)
 

@@ -11,16 +11,17 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
+from math import inf
 from traceback import format_exception
-from typing import Any
+from typing import Any, Self
 
 from devmod import Module
 from devmod._cli._describe import open_file
 from devmod._plugins.registry import local_kinds
 from devmod.backend import walk
 from devmod.commands import STDIN, error_text, show_warning, standard_input
-from devmod.errors import CompileError
-from devmod.worker import End, Worker, answer_items, answers, can_start_python
+from devmod.errors import ArgumentError, CompileError, DevmodError
+from devmod.worker import End, Worker, answer_items, can_start_python
 
 #: What usually ends a process so, by the exit status; None: it takes too long.
 _CAUSES = {
@@ -53,8 +54,8 @@ def open_modules(settings: Mapping[str, Any]) -> dict[str, Module]:
 def launched(
     launcher: str, items: Sequence[Any], seconds: float | None, settings: Mapping[str, Any]
 ) -> Iterator[tuple[Any, End | None]]:
-    """Yield the result of each item as `devmod.worker.answers` does, or raise an error that has the
-    text of the other process's.
+    """Yield for each item its result and None, or None and how its process ended. Raise an error
+    that has the text of the other process's.
 
     Files with a kind that is registered in this process are used here.
 
@@ -69,15 +70,12 @@ def launched(
     settings
         Those of `file_settings`, and others, of JSON's types.
     """
-    settings = {**settings, "launcher": launcher}
+    if seconds is None:
+        seconds = inf
     is_here = is_local(open_modules(settings).values())
-    for answer, end in answers(
-        __name__, items, _launcher(settings), seconds, here=lambda _: is_here, settings=settings
-    ):
-        if end is not None:
-            yield None, end
-        else:
-            yield _value_of(answer), None
+    with Conversation(launcher, settings, seconds, is_here=is_here) as conversation:
+        for item in items:
+            yield conversation.ask(item)
 
 
 def is_local(modules: Iterable[Module]) -> bool:
@@ -85,19 +83,32 @@ def is_local(modules: Iterable[Module]) -> bool:
     registered = local_kinds()
     if not registered:
         return False
-    kinds: set[str] = set()
-    for module in modules:
-        kinds.update(each.kind for each in walk(module))
+    kinds = {each.kind for each in walk(*modules)}
     return not kinds.isdisjoint(registered)
 
 
 def _value_of(answer: Mapping[str, Any]) -> Any:
     """Return the result of an answer, or raise its error."""
-    if "error" in answer:
-        error = CompileError(answer["error"], log=answer["log"])
-        error.add_note(answer["traceback"])
-        raise error
-    return answer["value"]
+    if "error" not in answer:
+        return answer["value"]
+    error: DevmodError = CompileError(answer["error"], log=answer["log"])
+    if answer["argument"]:
+        error = argument_error(answer["argument"])
+    error.add_note(answer["traceback"])
+    raise error
+
+
+def describe_argument_error(error: BaseException | None) -> list[str] | None:
+    """Return what `argument_error` takes; None for another error."""
+    if isinstance(error, ArgumentError):
+        return [str(error), error.kind, error.function, error.argument]
+    return None
+
+
+def argument_error(fields: Sequence[str]) -> ArgumentError:
+    """Return the ArgumentError of another process."""
+    text, kind, function, argument = fields
+    return ArgumentError(text, kind=kind, function=function, argument=argument)
 
 
 class Conversation:
@@ -108,32 +119,39 @@ class Conversation:
     ----------
     launcher, settings
         As for `launched`.
-    first
-        The item with which each process begins, and which opens what the others need.
     seconds
-        The limit for another item.
+        The limit for an item.
     is_here
         Whether to launch in this process (`is_local`).
+    captures
+        Whether to print nothing of what the process prints.
+
+    Attributes
+    ----------
+    first
+        The item with which each process begins, and which opens what the others need; () without
+        one.
     """
 
     def __init__(
         self,
         launcher: str,
         settings: Mapping[str, Any],
-        first: Any,
         seconds: float,
         *,
         is_here: bool,
+        captures: bool = False,
     ) -> None:
+        self.first: Sequence[Any] = ()
         self._settings = {**settings, "launcher": launcher}
-        self._first = first
         self._seconds = seconds
+        self._captures = captures
         self._worker: Worker | None = None
         self._here: Callable[[Any], Any] | None = None
         if is_here or not can_start_python():
             self._here = _launcher(self._settings)
 
-    def __enter__(self) -> Conversation:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -141,7 +159,7 @@ class Conversation:
             self._worker.__exit__()
             self._worker = None
 
-    def ask(self, item: Any) -> tuple[Any, End | None]:
+    def ask(self, item: Sequence[Any]) -> tuple[Any, End | None]:
         """Return the result of an item and None, or None and how its process ended. The next item
         starts another process then.
         """
@@ -149,13 +167,13 @@ class Conversation:
             return self._here(item)["value"], None
         items = [item]
         if self._worker is None:
-            # A driver prints why it ends, which is a result here.
-            self._worker = Worker(__name__, self._settings, captures=True)
-            items = [self._first, item]
+            self._worker = Worker(__name__, self._settings, captures=self._captures)
+            if self.first and item != self.first:
+                items.insert(0, self.first)
         answer: Any = None
         for each in items:
             seconds = self._seconds
-            if each == self._first:
+            if each == self.first:
                 seconds = max(seconds, _START)
             answer = self._worker.ask(each, seconds)
             if answer is None:
@@ -167,10 +185,9 @@ class Conversation:
 
 def main(request: dict[str, Any]) -> None:
     """Answer in the new process with the result of each item, or with its error. Warnings are
-    printed. The items of a `Conversation` come one by one.
+    printed.
     """
-    if "items" not in request:
-        request["items"] = map(json.loads, sys.stdin)
+    request["items"] = map(json.loads, sys.stdin)
     warnings.simplefilter("always", UserWarning)
     warnings.showwarning = show_warning
     launch = _launcher(request)
@@ -183,6 +200,7 @@ def main(request: dict[str, Any]) -> None:
             return {
                 "error": text,
                 "log": log,
+                "argument": describe_argument_error(error),
                 "traceback": "".join(format_exception(error)).rstrip(),
             }
 

@@ -7,7 +7,7 @@ docs/design/runtime.md has the reasons.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from math import sqrt
+from math import inf, sqrt
 from random import Random
 from statistics import median, quantiles
 from time import monotonic
@@ -137,7 +137,7 @@ class Search:
         variants: Sequence[Constants],
         *,
         known: Mapping[int, float | None] | None = None,
-        seconds: float | None = None,
+        seconds: float = inf,
         report: Callable[[float, int | None, float], object] = lambda *_: None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
@@ -145,15 +145,10 @@ class Search:
         self._variants = variants
         self.known = dict(known or {})
         self._clock = clock
-        self._end = float("inf")
-        if seconds is not None:
-            self._end = clock() + seconds
+        self._end = clock() + seconds
         self._report = report
-        #: The best of the known variants, with which the others are compared; -1 without one.
-        self._anchor = -1
-        best = _fastest(self.known)
-        if best is not None:
-            self._anchor = best
+        #: The best of the known variants, with which the others are compared.
+        self._anchor = _fastest(self.known)
         self.timings: dict[int, Timing] = {}
         self.is_complete = False
         self.is_interrupted = False
@@ -185,7 +180,7 @@ class Search:
         """
         found = dict(self.known)
         scale = 1.0
-        if self._anchor in self._usable():
+        if self._anchor is not None and self._anchor in self._usable():
             scale = (self.known[self._anchor] or 0.0) / self.timings[self._anchor].median
         for variant, timing in self.timings.items():
             if timing.problem:
@@ -200,7 +195,7 @@ class Search:
         new = [each for each in range(len(self._variants)) if each not in self.known]
         if not new:
             return
-        if self._anchor >= 0:
+        if self._anchor is not None:
             yield [self._anchor]
         if len(self._variants) <= MOST_MEASURED:
             yield new
@@ -278,7 +273,7 @@ class Search:
 
     def _time(self, variant: int) -> None:
         self._look_at_clock()
-        limit = float("inf")
+        limit = inf
         if self.best is not None:
             limit = self.timings[self.best].far
         timing = self._launcher.times(variant, limit)

@@ -61,6 +61,7 @@ from devmod_runtime.tools.inputs import (
     results_of,
     threads_of_images,
 )
+from devmod_runtime.tools.launches import describe_argument_error
 from devmod_runtime.tools.lengths import known_lengths
 from devmod_runtime.tools.observed import replaced
 
@@ -579,8 +580,8 @@ def _outcome(request: Mapping[str, Any]) -> dict[str, Any]:
     except GuardError as error:
         return {"outcome": FAULTS[error.fault], "text": str(error), **about}
     except ArgumentError as error:
-        place = {"kind": error.kind, "function": error.function, "argument": error.argument}
-        return {"outcome": "error", "text": str(error), "about": place}
+        fields = describe_argument_error(error)
+        return {"outcome": "error", "text": str(error), "about": fields}
     except DeviceNotFoundError as error:
         return {"outcome": "left out", "text": f"{request['device']}: {error}"}
     except Exception as error:  # noqa: BLE001 - also a driver's own, which is the result of this candidate

@@ -16,7 +16,12 @@ from devmod._plugins.devices import device_label
 from devmod._util.text import escape_line
 from devmod.backend import temporary_folder, tuning_of
 from devmod.errors import ArgumentError, DevmodError, function_not_found, list_names
-from devmod_runtime._tuning.choice import constants_text, duration_text, pairs_text
+from devmod_runtime._tuning.choice import (
+    constants_text,
+    count_text,
+    duration_text,
+    pairs_text,
+)
 from devmod_runtime.tools.bench import Benchmark, Measurement, aligned
 from devmod_runtime.tools.launches import Conversation, is_local
 from devmod_runtime.tools.program_steps import kernels_of
@@ -94,8 +99,8 @@ class TuningResult:
 
     def __init__(
         self,
-        times: Sequence[VariantTimes],
-        records: Sequence[TuningRecord],
+        times: Iterable[VariantTimes],
+        records: Iterable[TuningRecord],
         *,
         is_complete: bool = True,
         is_interrupted: bool = False,
@@ -124,21 +129,22 @@ class TuningResult:
             title = ""
             if len(groups) > 1:
                 title = group.title
-            shown = {group.default, *group.ranking[:_MOST_LINES]}
+            shown = group.shown(_MOST_LINES)
             for each in group.times:
                 if each.label not in shown or each.problem:
                     continue
-                sizes = ",".join(f"{name}={value}" for name, value in each.sizes.items())
+                sizes = each.size_label.replace(" ", "")
                 seconds = (each.median, each.quartile1, each.quartile3)
                 row = Measurement(each.label, title, "", sizes, "", *seconds, None, "", "")
                 measurements.append(row)
         Benchmark(measurements).plot(path)
 
     def _groups(self) -> list[_Group]:
-        groups: dict[tuple[str, str], list[VariantTimes]] = {}
+        groups: dict[str, _Group] = {}
         for each in self.times:
-            groups.setdefault((each.function, each.device), []).append(each)
-        return [_Group(times) for times in groups.values()]
+            title = f"{each.function} on {each.device}"
+            groups.setdefault(title, _Group(title, [])).times.append(each)
+        return [*groups.values()]
 
     def __str__(self) -> str:
         lines: list[str] = []
@@ -151,86 +157,84 @@ class TuningResult:
     __repr__ = __str__
 
 
-class _Group:
-    """The times of one function on one device.
+class _Group(NamedTuple):
+    """The times of one function on one device, and its title."""
 
-    Attributes
-    ----------
-    title, times
-        The function with the device, and the times.
-    default
-        The label of the first variant.
-    ranking
-        The labels of the variants, the fastest over all sizes first and those that failed last.
-    """
+    title: str
+    times: list[VariantTimes]
 
-    def __init__(self, times: Sequence[VariantTimes]) -> None:
-        self.title = f"{times[0].function} on {times[0].device}"
-        self.times = times
-        self.default = times[0].label
-        #: The seconds by the variant and the size; inf if it failed. And the shortest by the size.
-        self._seconds: dict[str, dict[str, float]] = {}
-        self._best: dict[str, float] = {}
-        for each in times:
+    def seconds(self) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
+        """Return the seconds by the variant and the size, inf of one that failed, and the shortest
+        by the size. The fastest variant over all sizes comes first, and those that failed last.
+        """
+        found: dict[str, dict[str, float]] = {}
+        best: dict[str, float] = {}
+        for each in self.times:
             seconds = each.median
             if each.problem:
                 seconds = inf
             size = each.size_label
-            self._seconds.setdefault(each.label, {})[size] = seconds
-            self._best[size] = min(self._best.get(size, inf), seconds)
-        self.ranking = sorted(self._seconds, key=lambda each: self._ratio(each, self._best))
+            found.setdefault(each.label, {})[size] = seconds
+            best[size] = min(best.get(size, inf), seconds)
+        ranking = sorted(found, key=lambda label: _ratio(found[label], best))
+        return {label: found[label] for label in ranking}, best
 
-    def _ratio(self, label: str, others: Mapping[str, float]) -> float:
-        """Return the geometric mean of a variant's times by others of the same sizes; inf if it
-        failed, and if there are none.
-        """
-        ratios = []
-        for size, seconds in self._seconds[label].items():
-            if others.get(size, inf) < inf:
-                ratios.append(log(seconds / others[size]))
-        if not ratios:
-            return inf
-        return exp(fmean(ratios))
+    def shown(self, count: int) -> list[str]:
+        """Return the labels of the fastest variants, and of the first."""
+        labels = [*self.seconds()[0]][:count]
+        if self.times[0].label not in labels:
+            labels.append(self.times[0].label)
+        return labels
 
     def lines(self) -> Iterator[str]:
         """Yield a title, the table, and why variants failed."""
-        yield f"{self.title}: {len(self.ranking)} variants"
-        rows = [["variant", *(each or "time" for each in self._best), "to first", "wins"]]
-        shown = self.ranking[:_MOST_ROWS]
-        if self.default not in shown:
-            shown.append(self.default)
-        rows += map(self._row, shown)
+        seconds, best = self.seconds()
+        first = self.times[0].label
+        yield f"{self.title}: {count_text(len(seconds), 'variant')}"
+        rows = [["variant", *(each or "time" for each in best), "to first", "wins"]]
+        shown = self.shown(_MOST_ROWS)
+        for label in shown:
+            name = label
+            if label == first:
+                name += " (first)"
+            own = seconds[label]
+            ratio = f"{_ratio(own, seconds[first]):.2f}".replace("inf", "")
+            wins = sum(own.get(size) == time < inf for size, time in best.items())
+            rows.append([name, *(_cell(own.get(size)) for size in best), ratio, str(wins)])
         for line in aligned(rows):
             yield f"  {line}"
-        if len(shown) < len(self.ranking):
-            yield f"  and {len(self.ranking) - len(shown)} others"
+        if len(shown) < len(seconds):
+            yield f"  and {count_text(len(seconds) - len(shown), 'other')}"
+        yield from self._failures()
 
-        failed: dict[str, list[str]] = {}
+    def _failures(self) -> Iterator[str]:
+        failed: dict[str, dict[str, None]] = {}
         for each in self.times:
             if each.problem:
-                failed.setdefault(" ".join(each.problem.split()), []).append(each.label)
-        for problem, labels in failed.items():
-            names = list(dict.fromkeys(labels))
-            if len(names) > 1:
-                names[0] += f" and {len(names) - 1} more"
-            yield escape_line(f"  {names[0]} failed: {problem}")
+                failed.setdefault(" ".join(each.problem.split()), {})[each.label] = None
+        for problem, (name, *others) in failed.items():
+            if others:
+                name += f" and {len(others)} more"
+            yield escape_line(f"  {name} failed: {problem}")
 
-    def _row(self, label: str) -> list[str]:
-        row = [label]
-        if label == self.default:
-            row[0] += " (first)"
-        wins = 0
-        for size, shortest in self._best.items():
-            seconds = self._seconds[label].get(size)
-            text = ""
-            if seconds == inf:
-                text = "failed"
-            elif seconds is not None:
-                text = duration_text(seconds)
-                wins += seconds == shortest
-            row.append(text)
-        ratio = f"{self._ratio(label, self._seconds[self.default]):.2f}"
-        return [*row, ratio.replace("inf", ""), str(wins)]
+
+def _ratio(times: Mapping[str, float], others: Mapping[str, float]) -> float:
+    """Return the geometric mean of times by others of the same sizes; inf for a variant that
+    failed, and if there are none.
+    """
+    ratios = [inf]
+    for size, seconds in times.items():
+        if others.get(size, inf) < inf:
+            ratios.append(log(seconds / others[size]))
+    return exp(fmean(ratios[1:] or ratios))
+
+
+def _cell(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    if seconds == inf:
+        return "failed"
+    return duration_text(seconds)
 
 
 def tune(
@@ -316,14 +320,11 @@ def names_to_tune(module: Module, name: str | None) -> list[str]:
     for each, info in infos.items():
         if tuning_of(info.interface) is not None:
             tuned.append(each)
-    if name is None and tuned:
-        return tuned
+    wanted = tuned
     if name is not None:
-        kernels = [each for each in kernels_of(infos[name]) if each in tuned]
-        if kernels:
-            return kernels
-    if name in tuned:
-        return [name]
+        wanted = [each for each in (name, *kernels_of(infos[name])) if each in tuned]
+    if wanted:
+        return wanted
     if name is None:
         raise ArgumentError("tune: the module has no tuned function: build one with tune={…}")
     others = ""
@@ -355,217 +356,206 @@ class Tuner:
         self._known = known
         self._timeout = timeout
         self._report = report
-        self._total = len(self._tasks) * len(self._cases)
-        self._done = 0
         self._end = inf
-        self._is_complete = True
+        self._is_interrupted = False
+        #: The searches of each task by their keys, and all of them.
+        self._found: list[tuple[_Launches, dict[tuple[int, ...], Search]]] = []
+        self._searches: list[Search] = []
         self._times: list[VariantTimes] = []
-        self._records: list[TuningRecord] = []
 
     def run(
         self, arguments: Mapping[str, Any], options: Mapping[str, Any], budget: float | None
     ) -> TuningResult:
-        """Return the result."""
+        """Return the result. After an error, `result` has what was measured before."""
         if budget is not None:
             self._end = monotonic() + budget
-        is_interrupted = False
         with temporary_folder() as name:
             folder = Path(name)
             path = folder / "module.devmod"
             path.write_bytes(dumps(self._module))
-            given = argument_texts(arguments, folder, count())
-            settings = {**options, "module": str(path), "given": given}
+            settings = {
+                **options,
+                "module": str(path),
+                "given": argument_texts(arguments, folder, count()),
+                "functions": [name for name, _ in self._tasks],
+            }
             try:
                 for function, device in self._tasks:
-                    self._tune({**settings, "function": function, "device": _device_name(device)})
+                    if isinstance(device, Device):
+                        device = device_label(device)
+                    self._tune({**settings, "function": function, "device": device})
             except KeyboardInterrupt:
-                is_interrupted = True
+                self._is_interrupted = True
+        result = self.result()
+        if result.times and result.is_complete and not result.records:
+            first = result.times[0]
+            raise DevmodError(
+                f"tune: no variant of {first.function!r} can be used on {first.device}: {first.problem}",
+                function=first.function,
+            )
+        return result
+
+    def result(self) -> TuningResult:
+        """Return what was measured. Functions of which no variant can be used have no record."""
+        records = []
+        for launches, searches in self._found:
+            record = launches.record_of(searches)
+            if record is not None:
+                records.append(record)
         return TuningResult(
             self._times,
-            self._records,
-            is_complete=self._is_complete and not is_interrupted,
-            is_interrupted=is_interrupted,
+            records,
+            is_complete=not self._is_interrupted
+            and all(each.is_complete for each in self._searches),
+            is_interrupted=self._is_interrupted,
         )
 
     def _tune(self, settings: Mapping[str, Any]) -> None:
         """Measure a function on a device."""
-        with Conversation(
+        searches: dict[tuple[int, ...], Search] = {}
+        with _Launches(
             "devmod_runtime.tools.tune_launches",
             settings,
-            ["describe"],
             self._timeout,
             is_here=is_local([self._module]),
-        ) as conversation:
-            launches = _Launches(conversation, settings["function"])
-            measured: dict[Any, float | None] = {}
-            wrong: set[Any] = set()
-            try:
-                for case in self._cases:
-                    self._measure(launches, case, measured, wrong)
-            finally:  # also after Ctrl-C
-                for key, values in measured:
-                    if values in wrong:
-                        measured[key, values] = None
-                if measured:
-                    self._records.append(launches.record(measured))
+            captures=True,  # a driver prints why it ends, which is a result here
+        ) as launches:
+            self._found.append((launches, searches))
+            for case in self._cases:
+                launches.open(case)
+                if launches.key in searches:
+                    raise ArgumentError(
+                        f"tune: {launches.record.function!r} is tuned by {list_names(launches.record.sizes) or 'no sizes'}, and two "
+                        "combinations of sizes are equal in that; give one of them"
+                    )
+                search = self._search(launches)
+                searches[launches.key] = search
+                search.run()
+                self._searches.append(search)
+                for variant, seconds in search.seconds().items():
+                    self._times.append(launches.row(search, variant, seconds))
+                if search.is_interrupted:
+                    raise KeyboardInterrupt
 
-    def _measure(
-        self,
-        launches: _Launches,
-        case: dict[str, int],
-        measured: dict[Any, float | None],
-        wrong: set[Any],
-    ) -> None:
-        """Measure the variants with one combination of sizes, and add their times."""
-        key = launches.open(case)
-        if any(each == key for each, _ in measured):
-            raise ArgumentError(
-                f"tune: {launches.function!r} is tuned by {list_names(launches.sizes) or 'no sizes'}, and two combinations of sizes are "
-                "equal in that; give one of them"
-            )
+    def _search(self, launches: _Launches) -> Search:
+        """Return the search with the inputs that are open."""
+        done = len(self._searches)
+        total = len(self._tasks) * len(self._cases)
+        case = launches.case
 
         def report(share: float, best: int | None, seconds: float) -> None:
-            text = f"{launches.function} {pairs_text(case, case.values())}".rstrip()
+            text = f"{launches.record.function} {pairs_text(case, case.values())}".rstrip()
             if best is not None:
-                text += (
-                    f": best {constants_text(launches.variants[best])}, {duration_text(seconds)}"
-                )
-            self._report(text, (self._done + share) / self._total)
+                constants = constants_text(launches.variants[best])
+                text += f": best {constants}, {duration_text(seconds)}"
+            self._report(text, (done + share) / total)
 
-        search = Search(
+        return Search(
             launches,
             launches.variants,
-            known=launches.known(self._known, key),
-            seconds=max(self._end - monotonic(), 0.0) / (self._total - self._done),
+            known=launches.known(self._known),
+            seconds=max(self._end - monotonic(), 0.0) / (total - done),
             report=report,
         )
-        search.run()
-        self._done += 1
-        self._is_complete &= search.is_complete
-        for variant, seconds in search.seconds().items():
-            constants = launches.variants[variant]
-            values = tuple(constants.values())
-            measured[key, values] = seconds
-            timing = search.timings.get(variant, Timing((), "it failed in an earlier search"))
-            times = _times_of(timing, seconds, is_known=variant in search.known)
-            self._times.append(
-                VariantTimes(launches.function, launches.device, case, constants, *times)
-            )
-            if timing.is_wrong:
-                wrong.add(values)
-        if search.is_complete and all(each.problem for each in self._times):
-            raise DevmodError(
-                f"tune: no variant of {launches.function!r} can be used on {launches.device}: {self._times[0].problem}",
-                function=launches.function,
-            )
-        if search.is_interrupted:
-            raise KeyboardInterrupt
 
 
-def _device_name(device: Device | str | None) -> str | None:
-    if isinstance(device, Device):
-        return device_label(device)
-    return device
-
-
-def _times_of(
-    timing: Timing, seconds: float | None, *, is_known: bool
-) -> tuple[float, float, float, int, str]:
-    """Return the median and the quartiles of a variant, scaled as `Search.seconds` is, its launches
-    and its problem.
-    """
-    if seconds is None:
-        return nan, nan, nan, 0, timing.problem
-    if is_known:
-        return seconds, seconds, seconds, 0, ""
-    low, high = timing.quartiles
-    scale = seconds / timing.median
-    return seconds, low * scale, high * scale, len(timing.times), ""
-
-
-class _Launches:
+class _Launches(Conversation):
     """Asks the process of a function's launches on a device.
 
     Attributes
     ----------
-    function, device, variants, sizes
-        Its name, that of the device, the constants of its variants, and the names of the arguments
-        by which it is tuned.
+    case, key
+        The sizes by name of the inputs that are open, and the values of the arguments by which the
+        function is tuned.
+    device, variants, record
+        The name of the device, the constants of the variants, and a record without times.
     """
 
-    def __init__(self, conversation: Conversation, function: str) -> None:
-        self._conversation = conversation
-        self.function = function
-        about = self._ask("opens the device", "describe")
-        self.device: str = about["device"]
-        self.variants: list[dict[str, Any]] = about["variants"]
-        self.sizes: list[str] = about["sizes"]
-        self._identity: dict[str, str] = about["identity"]
-        if about["is_simulated"]:
-            raise DevmodError(
-                f"tune: {self.device} is a simulated device, whose times mean nothing: tune {function!r} on another one"
-            )
-        self._case: dict[str, int] = {}
-        #: The variant with which the others are compared: the first that could be launched.
-        self._reference: int | None = None
+    case: dict[str, int]
+    key: tuple[int, ...]
+    device: str
+    variants: list[dict[str, Any]]
+    record: TuningRecord
+    #: The variant with which the others are compared: the first that could be launched.
+    _reference: int | None
 
-    def _ask(self, work: str, *item: Any) -> dict[str, Any]:
-        """Return the answer to an item; without `work`, also the end of the process is one."""
-        answer, end = self._conversation.ask([*item])
+    def open(self, case: dict[str, int]) -> None:
+        """Make the inputs for sizes."""
+        self.first = ["open", case]
+        about, end = self.ask(self.first)
         if end is not None:
-            if work:
-                raise DevmodError(f"tune: the process that {work} {end}")
-            return {"problem": f"its launch {end}"}
-        if "refused" in answer:
-            text, kind, function, argument = answer["refused"]
-            raise ArgumentError(text, kind=kind, function=function, argument=argument)
-        found: dict[str, Any] = answer
-        return found
-
-    def record(self, measured: Mapping[Any, float | None]) -> TuningRecord:
-        """Return the record with times."""
-        return TuningRecord(
-            self.function,
-            **self._identity,
-            constants=tuple(self.variants[0]),
-            sizes=tuple(self.sizes),
-            measured=measured,
-        )
-
-    def known(
-        self, records: Iterable[TuningRecord], key: tuple[int, ...]
-    ) -> dict[int, float | None]:
-        """Return the times of variants that records have of the same device and driver."""
-        expected = self.record({})
-        known: dict[int, float | None] = {}
-        for each in records:
-            record = each.arranged(expected.constants, expected.sizes)
-            if record is None or record.replace(measured={}) != expected:
-                continue
-            for number, constants in enumerate(self.variants):
-                entry = (key, tuple(constants.values()))
-                if entry in record.measured:
-                    known[number] = record.measured[entry]
-        return known
-
-    def open(self, case: dict[str, int]) -> tuple[int, ...]:
-        """Make the inputs for sizes. Return the values of the arguments by which the function is
-        tuned.
-        """
-        self._case = case
+            raise DevmodError(f"tune: opening the device and making the inputs {end}")
+        self.case = case
+        self.key = tuple(about["key"])
+        self.device = about["device"]
+        self.variants = about["variants"]
+        self.record = TuningRecord.from_dict(about["record"])
         self._reference = None
-        return tuple(self._ask("makes the inputs", "open", case)["key"])
 
     def check(self, variant: int) -> Timing:
         """Launch a variant once, and compare its results with those of the reference."""
         reference = self._reference
         if reference is None:
             reference = variant
-        timing = Timing(**self._ask("", "check", self._case, variant, reference))
+        timing = self._launch("check", variant, reference)
         if not timing.problem:
             self._reference = reference
         return timing
 
     def times(self, variant: int, limit: float) -> Timing:
         """Return the seconds of a turn."""
-        return Timing(**self._ask("", "times", self._case, variant, self._reference, limit))
+        return self._launch("times", variant, self._reference, limit)
+
+    def _launch(self, *item: Any) -> Timing:
+        answer, end = self.ask(item)
+        if end is not None:
+            return Timing((), f"its launch {end}")
+        return Timing(*answer)
+
+    def known(self, records: Iterable[TuningRecord]) -> dict[int, float | None]:
+        """Return the times of variants that records have of the same device and driver."""
+        known: dict[int, float | None] = {}
+        for each in records:
+            record = each.arranged(self.record.constants, self.record.sizes)
+            if record is None or record.replace(measured={}) != self.record:
+                continue
+            for number, constants in enumerate(self.variants):
+                entry = (self.key, tuple(constants.values()))
+                if entry in record.measured:
+                    known[number] = record.measured[entry]
+        return known
+
+    def row(self, search: Search, variant: int, seconds: float | None) -> VariantTimes:
+        """Return what is known of a variant with the inputs that are open."""
+        timing = search.timings.get(variant, Timing((), "it failed in an earlier search"))
+        launches = 0
+        problem = ""
+        times = (nan, nan, nan)
+        if seconds is None:
+            problem = timing.problem
+        elif variant in search.known:
+            times = (seconds, seconds, seconds)
+        else:
+            low, high = timing.quartiles
+            scale = seconds / timing.median
+            times = (seconds, low * scale, high * scale)
+            launches = len(timing.times)
+        about = (self.record.function, self.device, self.case, self.variants[variant])
+        return VariantTimes(*about, *times, launches, problem)
+
+    def record_of(self, searches: Mapping[tuple[int, ...], Search]) -> TuningRecord | None:
+        """Return the record of searches; None if it has no time. A variant that is wrong with some
+        sizes failed with all.
+        """
+        wrong: set[int] = set()
+        for search in searches.values():
+            wrong.update(each for each, timing in search.timings.items() if timing.is_wrong)
+        measured: dict[Any, float | None] = {}
+        for key, search in searches.items():
+            for variant, seconds in search.seconds().items():
+                if variant in wrong:
+                    seconds = None
+                measured[key, tuple(self.variants[variant].values())] = seconds
+        if not any(measured.values()):
+            return None
+        return self.record.replace(measured=measured)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ import click
 
 from devmod import Interface, Module, TuningRecord
 from devmod._cli._describe import open_file
+from devmod._util.atomic import replacing
 from devmod.backend import (
     add_tuning_records,
     check_unsigned,
@@ -35,7 +37,8 @@ from devmod.commands import (
     progress,
     quiet_drivers,
 )
-from devmod.errors import DevmodError
+from devmod.errors import ArgumentError, DevmodError
+from devmod_runtime._tuning.choice import count_text
 from devmod_runtime._tuning.overlay import read_own, write_own
 from devmod_runtime.tools.bench import plot_format
 from devmod_runtime.tools.bench_command import read_sizes
@@ -174,64 +177,86 @@ def command(
     counts = read_sizes(sizes)
     module = open_file(file)[1]
     devices = options["devices"] or (None,)
+    target = _target(file, module, options)
     if options["imported"]:
-        _import(file, module, function, devices[0], counts, options["imported"])
+        like = None
+        if function is not None:
+            like = record_on(module[function], devices[0])
+        records = _imported(options["imported"], like, counts)
+        target.write(records)
+        _report(target, records)
         return
 
-    target = _target(file, module, options)
+    names = names_to_tune(module, function)
     known: Sequence[TuningRecord] = ()
     if not options["again"]:
         known = [*module.tuning_records, *target.records]
-    launch = {name: options[name] for name in ("threads", "grid", "rtol", "atol")}
-    names = names_to_tune(module, function)
+    failure: DevmodError | None = None
     with plugins_at_work(), progress("measuring", has_end=True) as report:
         tuner = Tuner(module, names, counts, devices, known, options["timeout"], report)
-        result = tuner.run(given, launch, options["budget"])
+        launch = {name: options[name] for name in ("threads", "grid", "rtol", "atol")}
+        try:
+            tuner.run(given, launch, options["budget"])
+        except DevmodError as error:
+            failure = error
+    _finish(context, tuner.result(), failure, target, options)
+
+
+def _finish(
+    context: click.Context,
+    result: TuningResult,
+    failure: DevmodError | None,
+    target: _Target,
+    options: Mapping[str, Any],
+) -> None:
+    """Write and print a result, and raise the error that ended the search."""
+    if failure is not None and not result.records:
+        raise failure
+    as_json = options["as_json"]
+    try:
         if result.records:
             target.write(result.records)
-        if plot is not None:
-            result.plot(plot)
-    _print(result, target.label, options)
+    finally:  # the times are printed too if they cannot be written
+        if as_json:
+            print_json(result.to_dict())
+        else:
+            echo_lines(str(result))
+    if result.records and not as_json:
+        _report(target, result.records)
+    _plot(result, options["plot"], quiet=as_json)
+    if failure is not None:  # of a function behind those with times
+        raise failure
     if result.is_interrupted:
         context.exit(130)
 
 
-def _print(result: TuningResult, label: str, options: Mapping[str, Any]) -> None:
-    if options["as_json"]:
-        print_json(result.to_dict())
+def _plot(result: TuningResult, path: Path | None, *, quiet: bool) -> None:
+    if path is None:
         return
-    echo_lines(str(result))
-    if result.records:
-        echo(f"{label}: {_count(result.records)} times written")
-    if options["plot"] is not None:
-        echo(f"{options['plot']}: a plot of {len(result.times)} times")
+    result.plot(path)
+    if not quiet:
+        echo(f"{path}: a plot of {count_text(len(result.times), 'time')}")
 
 
-def _import(
-    file: str,
-    module: Module,
-    name: str | None,
-    device: str | None,
-    counts: Mapping[str, Sequence[int]],
-    sources: Sequence[Path],
-) -> None:
-    """Write the records of files into a file."""
-    like = None
-    if name is not None:
-        function = module[name]
-        if device is not None:
-            function = function.on(device)
-        like = record_on(function)
-    sizes = {size: numbers[0] for size, numbers in counts.items()}
+def _imported(
+    sources: Sequence[Path], like: TuningRecord | None, counts: Mapping[str, Sequence[int]]
+) -> list[TuningRecord]:
+    """Return the records of files."""
+    sizes = {}
+    for size, (number, *others) in counts.items():
+        if others:
+            raise click.UsageError(f"--size {size}: expected one number with --import, got several")
+        sizes[size] = number
     records: list[TuningRecord] = []
     for each in sources:
         records.extend(read_results(each, like, sizes))
-    add_tuning_records(file, records)
-    echo(f"{file}: {_count(records)} times written")
+    return records
 
 
-def _count(records: Sequence[TuningRecord]) -> int:
-    return sum(len(each.measured) for each in records)
+def _report(target: _Target, records: Sequence[TuningRecord]) -> None:
+    """Print how many times were written."""
+    count = sum(len(each.measured) for each in records)
+    echo(f"{target.label}: {count_text(count, 'time')} written")
 
 
 class _Target(NamedTuple):
@@ -252,19 +277,28 @@ def _target(file: str, module: Module, options: Mapping[str, Any]) -> _Target:
             raise click.UsageError("expected --here or --export, got both")
         return _own_target(module)
     if path is not None:
-        path.parent.stat()
+        _check_writable(path)
         known: Sequence[TuningRecord] = ()
         if path.exists():
             known = read_tuning_file(path)
-        return _Target(
-            str(path), known, lambda records: write_tuning_file(path, [*known, *records])
-        )
+        return _Target(str(path), known, partial(write_tuning_file, path, adds=True))
     if file == STDIN or "://" in file:
         raise click.UsageError(
             f"{file} cannot be written: give --export FILE or --here, or a file of this machine"
         )
     check_unsigned(file)
+    _check_writable(file)
     return _Target(file, (), partial(add_tuning_records, file))
+
+
+class _NotWritten(Exception):
+    """Ends the write of a file that stays as it is."""
+
+
+def _check_writable(path: str | Path) -> None:
+    """Raise the error with which a file could not be replaced after a long search."""
+    with suppress(_NotWritten), replacing(path):
+        raise _NotWritten
 
 
 def _own_target(module: Module) -> _Target:
@@ -280,6 +314,10 @@ def _own_target(module: Module) -> _Target:
     def write(records: Sequence[TuningRecord]) -> None:
         for each in records:
             key = (each.function, each.kind)
+            if key not in interfaces:
+                raise ArgumentError(
+                    f"the records are of {each.function!r} for {each.kind}, and the file has no such tuned function"
+                )
             if not write_own(*key, interfaces[key], [each]):
                 raise DevmodError(
                     "the times cannot be written to the cache folder: set DEVMOD_CACHE_DIR to another folder, or give --export FILE"

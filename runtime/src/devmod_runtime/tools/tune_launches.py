@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from time import perf_counter
@@ -10,13 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from devmod import Device, Function, Image, Launch
-from devmod import device as find_device
+from devmod import Image, Launch
 from devmod._plugins.devices import device_label
-from devmod.backend import loads_own
+from devmod.backend import ConversionError, loads_own
 from devmod.errors import ArgumentError, DevmodError, list_names
-from devmod_runtime._tuning.choice import identity_of
-from devmod_runtime.tools.bench import read_shape
+from devmod_runtime.tools.bench import Measure, read_shape
 from devmod_runtime.tools.difference import is_same, worst_difference
 from devmod_runtime.tools.inputs import (
     Arguments,
@@ -30,8 +28,9 @@ from devmod_runtime.tools.inputs import (
     results_of,
 )
 from devmod_runtime.tools.program_steps import program_with, step_arguments
-from devmod_runtime.tools.search import LAUNCHES
+from devmod_runtime.tools.search import LAUNCHES, Timing
 from devmod_runtime.tools.trials import text_of
+from devmod_runtime.tools.tuning_results import record_on
 
 #: The seeds of the launches of the reference with inputs that are moved by one unit in the last
 #: place: what their results change by is no error of a variant.
@@ -39,217 +38,200 @@ _SEEDS = (1, 1 << 20)
 #: The least time of a launch: records have no zero.
 _LEAST_TIME = 1e-9
 
+Array = np.ndarray[Any, Any]
 
-def launcher(settings: Mapping[str, Any]) -> Any:
-    """Return the function that answers, for `devmod_runtime.tools.launches.Conversation`."""
-    return _Launches(settings).answer
+
+def launcher(settings: Mapping[str, Any]) -> Callable[[Sequence[Any]], Any]:
+    """Return the function that answers items, each a method of `_Launches` and its arguments, for
+    `devmod_runtime.tools.launches.Conversation`.
+    """
+    launches = _Launches(settings)
+    return lambda item: getattr(launches, item[0])(*item[1:])
 
 
 class _Launches:
-    """The launches of one function on one device.
+    """The launches of all variants of a function on a device, with one set of inputs.
 
     Parameters
     ----------
     settings
         "module": a file; "function", "device": its name, and a name or None; "given": the
-        arguments; "threads", "grid", "rtol", "atol": as for `devmod.tune`.
+        arguments; "functions": all that are measured, which have arguments of their own; "threads",
+        "grid", "rtol", "atol": as for `devmod.tune`.
     """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._settings = settings
-        module = loads_own(Path(settings["module"]).read_bytes())
-        self._module = module
-        function: Any = module[settings["function"]]
-        self._device: Device
-        if settings["device"] is None:
-            self._device = function.default_device()
-        else:
-            self._device = find_device(settings["device"])
-        self._tuned = function.on(self._device)
-        self._case: Case | None = None
-        #: The sizes of the case, and the values of the arguments by which the function is tuned.
-        self._opened: Mapping[str, int] = {}
-        self._key: list[int] = []
+        self._module = loads_own(Path(settings["module"]).read_bytes())
+        function: Any = self._module[settings["function"]]
+        device = settings["device"]
+        if device is None:
+            device = function.default_device()
+        self._tuned: Any = function.on(device)
+        self._device = self._tuned.default_device()
+        variants = self._tuned.variants
+        self._function = cache(lambda number: self._tuned.variant(**variants[number]))
+        #: The arguments on the host and on the device, the threads or the grid of a launch, the
+        #: arrays that a launch may write with their copies from before, and the prepared launches.
+        self._host = self._call = Arguments((), {})
+        self._shape: dict[str, Any] = {}
+        self._before: dict[str, Any] = {}
+        self._bound: dict[int, Launch] = {}
+        #: The results of the first variant, each with those for inputs that are moved; None before
+        #: its launch.
+        self._expected: dict[str, list[Array]] | None = None
+        #: Whether the device has time stamps, and whether the first variant changes no array, so
+        #: that no other can be compared with it.
+        self._has_clock = True
+        self._is_idle = False
 
-    def answer(self, item: Sequence[Any]) -> dict[str, Any]:
-        """Return the answer to an item: an action, and what it needs. An error in the arguments
-        is "refused".
+    # -- the items
+
+    def open(self, sizes: dict[str, int]) -> dict[str, Any]:
+        """Make the inputs for sizes, and return what is measured: the variants, the device, a
+        record without times, and the values of the arguments that decide.
         """
-        action, *values = item
-        try:
-            if action == "describe":
-                return self._describe()
-            case = self._open(values[0])
-            if action == "open":
-                return {"key": self._key}
-            return _launch(case, action, *values[1:])
-        except ArgumentError as error:
-            return {"refused": [str(error), error.kind, error.function, error.argument]}
-
-    def _describe(self) -> dict[str, Any]:
-        """Return the variants, the device and the names of the sizes."""
+        label = device_label(self._device)
+        name = self._tuned.name
+        if self._device.is_simulated:
+            raise ArgumentError(
+                f"tune: {label} is a simulated device, whose times mean nothing: tune {name!r} on another one",
+                argument="devices",
+            )
+        self._bound = {}  # frees the arrays of other sizes
+        self._call = Arguments((), {})
+        self._before = {}
+        self._expected = None
+        function = self._function(0)
+        self._host = self._arguments(function, sizes)
+        given = {name: self._settings[name] for name in ("threads", "grid")}
+        self._shape = read_shape(given, sizes)
+        values = dict(self._host.items())
+        self._check_sizes(values)
+        self._call = on_device(function, self._host, self._device)
+        params = parameters(function)
+        written = {}
+        for each, value in self._call.items():
+            param = params.get(each)
+            if hasattr(value, "numpy") and (param is None or param.access != "r"):
+                written[each] = values[each]
+        self._before = on_device(function, Arguments((), written), self._device).named
+        record = record_on(self._tuned)
+        assert record is not None
         return {
             "variants": self._tuned.variants,
-            "sizes": list(self._tuned.tuning.sizes),
-            "identity": identity_of(self._device)._asdict(),
-            "device": device_label(self._device),
-            "is_simulated": self._device.is_simulated,
+            "device": label,
+            "record": record.to_dict(),
+            "key": [int(values[size]) for size in record.sizes],
         }
 
-    def _open(self, sizes: dict[str, int]) -> Case:
-        """Return the inputs for sizes. Those before are freed."""
-        if self._case is None or self._opened != sizes:
-            self._case = None
-            self._opened = sizes
-            first = self._tuned.variant(**self._tuned.variants[0])
-            host = self._arguments(first, sizes)
-            values = dict(host.items())
-            self._key = [int(values[name]) for name in self._tuned.tuning.sizes]
-            given = {name: self._settings[name] for name in ("threads", "grid")}
-            shape = read_shape(given, sizes)
-            tolerances = (self._settings["rtol"], self._settings["atol"])
-            self._case = Case(self._tuned, self._device, host, shape, tolerances)
-        return self._case
+    def check(self, variant: int, reference: int) -> Timing:
+        """Launch a variant once, and compare its results with those of the reference."""
+        problem = ""
+        is_wrong = False
+        try:
+            self._expect(reference)
+            if variant != reference:
+                problem = self._difference(variant)
+                is_wrong = bool(problem)
+        except Exception as error:  # noqa: BLE001 - also a driver's own, which is the result of this variant
+            problem = text_of(error)
+        if self._is_idle:
+            raise ArgumentError(
+                "tune: the first variant changes no array with these inputs, so that the others cannot be compared; give others, such as "
+                "y=signed:float32[1024]"
+            )
+        return Timing((), problem, is_wrong)
 
-    def _arguments(self, function: Function, sizes: Mapping[str, int]) -> Arguments:
+    def times(self, variant: int, reference: int, limit: float) -> Timing:
+        """Return the seconds of a turn: of launches with arrays as before the first, up to one of
+        more than `limit`.
+        """
+        times: list[float] = []
+        try:
+            self._expect(reference)  # also the first launch of a process
+            launch = self._bind(variant)
+            while len(times) < LAUNCHES and max(times, default=0.0) <= limit:
+                self._reset()
+                times.append(self._seconds(launch))
+        except Exception as error:  # noqa: BLE001 - as above
+            return Timing((), text_of(error))
+        return Timing(tuple(times))
+
+    # -- the arguments
+
+    def _arguments(self, function: Any, sizes: Mapping[str, int]) -> Arguments:
         """Return the arguments on the host. An integer argument with the name of a size is that
         size. A kernel that a program launches has those of its first step.
         """
+        given = dict(self._settings["given"])
         name = program_with(self._module, self._tuned.name)
         if name:
             program: Any = self._module[name].on(self._device)
-            host = arguments_of(program, self._settings["given"], sizes, Invented())
+            host = arguments_of(program, given, sizes, Invented())
             return step_arguments(program, self._tuned.name, host, self._device)
-        given = dict(self._settings["given"])
-        for name, number in sizes.items():
-            if has_argument(function, name):
-                given.setdefault(name, str(number))
-        _check_given(function, given, sizes, self._tuned.tuning.sizes)
+        functions = [("", each) for each in self._settings["functions"]]
+        measure = Measure({"": self._module}, functions, given, None, None, 1, 0)
+        given = measure.own_arguments(function)
+        for size, number in sizes.items():
+            if has_argument(function, size):
+                given.setdefault(size, str(number))
+        _check_given(function, given, [*sizes], self._tuned.tuning.sizes)
         return arguments_of(function, given, sizes, Invented())
 
+    def _check_sizes(self, values: Mapping[str, Any]) -> None:
+        """Raise ArgumentError for a size that its argument cannot have: each variant would fail."""
+        for argument in self._tuned.key_arguments:
+            if argument.name not in values:  # it has a default
+                continue
+            try:
+                argument.pack(values[argument.name])
+            except ConversionError as error:
+                raise self._tuned._error(
+                    f"tune: {self._tuned.label}: {argument.name}: {error}", argument.name
+                ) from None
 
-def _launch(
-    case: Case, action: str, variant: int, reference: int, limit: float = 0.0
-) -> dict[str, Any]:
-    """Return the fields of a `Timing`: the seconds of a turn, or how a variant differs from the
-    reference.
-    """
-    answer: dict[str, Any] = {}
-    try:
-        if case.expected is None:  # the first launch of a process
-            case.expect(reference)
-        if action == "times":
-            return {"times": case.times(variant, limit)}
-        if variant != reference:
-            answer["problem"] = case.compare(variant)
-            answer["is_wrong"] = bool(answer["problem"])
-    except Exception as error:  # noqa: BLE001 - also a driver's own, which is the result of this variant
-        answer["problem"] = text_of(error)
-    if case.is_idle:
-        raise ArgumentError(
-            "tune: the first variant changes no array with these inputs, so that the others cannot be compared; give others, such as "
-            "y=signed:float32[1024]"
-        )
-    return answer
+    # -- the launches
 
-
-class Case:
-    """The launches of all variants with one set of inputs.
-
-    Parameters
-    ----------
-    tuned
-        The function.
-    device
-        The device.
-    host
-        The arguments on the host.
-    shape
-        The threads or the grid of a launch; empty for variants with a grid of their own.
-    tolerances
-        Relative and absolute, as for `devmod.verify`.
-
-    Attributes
-    ----------
-    expected
-        The results of the first variant, each with those for inputs that are moved; None before its
-        launch.
-    clock
-        "device" for its time stamps, "host" without them.
-    is_idle
-        Whether the first variant changes no array, so that no other can be compared with it.
-    """
-
-    def __init__(
-        self,
-        tuned: Any,
-        device: Device,
-        host: Arguments,
-        shape: Mapping[str, Any],
-        tolerances: tuple[float | None, float | None] = (None, None),
-    ) -> None:
-        variants = tuned.variants
-        self._function = cache(lambda number: tuned.variant(**variants[number]))
-        self._device = device
-        self._host = host
-        self._shape = shape
-        self._tolerances = tolerances
-        function = self._function(0)
-        self._call = on_device(function, host, device)
-        #: The arrays that a launch may write, and their copies from before.
-        self._written = _written(function, self._call)
-        before = {name: value for name, value in host.items() if name in self._written}
-        self._before = on_device(function, Arguments((), before), device).named
-        self._bound: dict[int, Launch] = {}
-        self.expected: dict[str, list[np.ndarray[Any, Any]]] | None = None
-        self.clock = "device"
-        self.is_idle = False
-
-    def expect(self, variant: int) -> None:
-        """Launch the variant with which the others are compared."""
+    def _expect(self, variant: int) -> None:
+        """Launch the variant with which the others are compared, once for the inputs."""
+        if self._expected is not None:
+            return
         function = self._function(variant)
         results = self._results(variant, self._call)
         before = {name: value.numpy() for name, value in self._before.items()}
-        self.is_idle = all(is_same(array, before[name]) for name, array in results.items())
+        self._is_idle = all(is_same(array, before[name]) for name, array in results.items())
         expected = {name: [array] for name, array in results.items()}
         for seed in _SEEDS:
             moved = on_device(function, moved_arguments(function, self._host, seed), self._device)
             for name, array in self._launch(variant, moved).items():
                 expected[name].append(array)
-        self.expected = expected
+        self._expected = expected
         try:
-            if self._bind(variant).time() <= 0:
-                self.clock = "host"
-        except DevmodError:  # a device without time stamps
-            self.clock = "host"
+            self._has_clock = self._bind(variant).time() > 0
+        except DevmodError:
+            self._has_clock = False
 
-    def compare(self, variant: int) -> str:
+    def _difference(self, variant: int) -> str:
         """Return how the results of a variant differ; "" if they agree."""
-        assert self.expected is not None
+        assert self._expected is not None
+        rtol = self._settings["rtol"]
+        atol = self._settings["atol"]
         for name, array in self._results(variant, self._call).items():
-            reference, *moved = self.expected[name]
-            difference = worst_difference(name, array, reference, *self._tolerances, moved)
+            reference, *moved = self._expected[name]
+            difference = worst_difference(name, array, reference, rtol, atol, moved)
             if difference.is_error:
                 return f"{name}{difference.subscript} is {difference.value!r}, and {difference.expected!r} with the first variant"
         return ""
 
-    def times(self, variant: int, limit: float) -> list[float]:
-        """Return the seconds of a turn: of launches with arrays as before the first, up to one of
-        more than `limit`.
-        """
-        launch = self._bind(variant)
-        times: list[float] = []
-        while len(times) < LAUNCHES and max(times, default=0.0) <= limit:
-            self._reset()
-            if self.clock == "device":
-                times.append(max(launch.time(), _LEAST_TIME))
-                continue
-            self._device.synchronize()
-            begin = perf_counter()
-            launch()
-            launch.stream.synchronize()
-            times.append(perf_counter() - begin)
-        return times
+    def _seconds(self, launch: Launch) -> float:
+        if self._has_clock:
+            return max(launch.time(), _LEAST_TIME)
+        self._device.synchronize()
+        begin = perf_counter()
+        launch()
+        launch.stream.synchronize()
+        return perf_counter() - begin
 
     def _bind(self, variant: int) -> Launch:
         launch = self._bound.get(variant)
@@ -264,54 +246,38 @@ class Case:
         values = dict(self._call.items())
         for name, before in self._before.items():
             if isinstance(before, Image):
-                values[name].copy_from(before.numpy())
-            else:
-                values[name].copy_from(before)
+                before = before.numpy()
+            values[name].copy_from(before)
 
-    def _results(self, variant: int, call: Arguments) -> dict[str, np.ndarray[Any, Any]]:
+    def _results(self, variant: int, call: Arguments) -> dict[str, Array]:
         self._reset()
         return self._launch(variant, call)
 
-    def _launch(self, variant: int, call: Arguments) -> dict[str, np.ndarray[Any, Any]]:
+    def _launch(self, variant: int, call: Arguments) -> dict[str, Array]:
         function = self._function(variant)
         call_once(function, call, self._device, **self._shape)
-        results = results_of(function, call, self._written)
-        return {name: results[name] for name in self._written}
+        results = results_of(function, call, self._before)
+        return {name: results[name] for name in self._before}
 
 
 def _check_given(
-    function: Function, given: Mapping[str, Any], sizes: Mapping[str, int], deciding: Sequence[str]
+    function: Any, given: Mapping[str, Any], sizes: Sequence[str], deciding: Sequence[str]
 ) -> None:
     """Raise ArgumentError for missing arguments that no tuning can invent."""
     for name in deciding:
         if name not in given:
-            raise ArgumentError(
+            raise function._error(
                 f"tune: {function.label} is tuned by {name}, which is missing; give some, as in --size {name}=1e5,1e6",
-                kind=function.kind,
-                function=function.name,
-                argument=name,
+                name,
             )
     missing = []
     for name, param in parameters(function).items():
         if param.kind == "buffer" and name not in given:
             missing.append(name)
-    if missing and (deciding or sizes):
-        size = next(iter([*sizes, *deciding]))
-        raise ArgumentError(
+    names = [*sizes, *deciding]
+    if missing and names:
+        raise function._error(
             f"tune: {function.label} needs {list_names(missing)}, whose lengths do not follow from the sizes; give them, as in "
-            f"{missing[0]}=random[{size}]",
-            kind=function.kind,
-            function=function.name,
-            argument=missing[0],
+            f"{missing[0]}=random[{names[0]}]",
+            missing[0],
         )
-
-
-def _written(function: Function, call: Arguments) -> list[str]:
-    """Return the names of the arrays and images that a launch may write."""
-    params = parameters(function)
-    names = []
-    for name, value in call.items():
-        param = params.get(name)
-        if hasattr(value, "numpy") and (param is None or param.access != "r"):
-            names.append(name)
-    return names

@@ -12,7 +12,7 @@ from typing import Any
 from devmod import TuningRecord
 from devmod.backend import read_tuning_file
 from devmod.errors import FormatError, list_names
-from devmod_runtime._tuning.choice import identity_of
+from devmod_runtime._tuning.choice import record_of
 from devmod_runtime._tuning.function import TunedFunction
 
 #: The seconds of a unit of T4's measurements.
@@ -23,13 +23,13 @@ _MILLISECONDS = 1e-3
 _OF_TRITON = ("num_warps", "num_stages", "num_ctas", "maxnreg", "ir_override")
 
 
-def record_on(function: Any) -> TuningRecord | None:
-    """Return the record of a function on its device without times; None if it is not tuned."""
+def record_on(function: Any, device: str | None = None) -> TuningRecord | None:
+    """Return the record of a function on a device without times; None if it is not tuned."""
+    if device is not None:
+        function = function.on(device)
     if not isinstance(function, TunedFunction):
         return None
-    device = identity_of(function.default_device())
-    tuning = function.tuning
-    return TuningRecord(function.name, *device, constants=tuning.constants, sizes=tuning.sizes)
+    return record_of(function.name, function.tuning, function.default_device())
 
 
 def read_results(
@@ -56,16 +56,13 @@ def read_results(
     def convert(value: Any) -> Sequence[TuningRecord]:
         try:
             return [_record_of(value, like, sizes)]
+        except FormatError as error:
+            problem = str(error)
         except (TypeError, ValueError, LookupError, AttributeError) as error:
-            raise FormatError(f"{str(path)!r}: {_reason(error)}") from None
+            problem = f"invalid results of a tuner: {type(error).__name__}: {error}"
+        raise FormatError(f"{str(path)!r}: {problem}")
 
     return read_tuning_file(path, convert)
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, FormatError):
-        return str(error)
-    return f"invalid results of a tuner: {type(error).__name__}: {error}"
 
 
 def _record_of(value: Any, like: TuningRecord | None, sizes: Mapping[str, int]) -> TuningRecord:
@@ -95,6 +92,8 @@ def _record_of(value: Any, like: TuningRecord | None, sizes: Mapping[str, int]) 
         before = measured.get(case)
         if before is None or (seconds is not None and seconds < before):
             measured[case] = seconds
+    if not measured:
+        raise FormatError("the file has no result of a configuration that was run")
     return TuningRecord.from_dict(like.replace(measured=measured).to_dict())
 
 
@@ -131,7 +130,12 @@ def _rows_of_kernel_tuner(
 def _seconds_of(measurements: Sequence[Any]) -> float:
     for each in measurements:
         if each["name"] == "time":
-            return float(each["value"]) * _UNITS.get(each.get("unit", ""), _MILLISECONDS)
+            unit = each.get("unit") or "ms"
+            if unit not in _UNITS:
+                raise FormatError(
+                    f"a time of the file has the unit {unit!r}; expected one of {list_names(_UNITS)}"
+                )
+            return float(each["value"]) * _UNITS[unit]
     raise FormatError("a result of the file has no measurement of the name 'time'")
 
 

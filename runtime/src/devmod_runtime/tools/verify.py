@@ -23,8 +23,10 @@ from devmod.backend import BINARY_SERIALIZABLE, payload_of, tag_problem, tempora
 from devmod.errors import ArgumentError, DevmodError, FormatError, function_not_found
 from devmod.targets import PROGRAM
 from devmod_runtime._module import shader_entry, source_text
+from devmod_runtime._tuning.choice import count_text
 from devmod_runtime.tools.difference import default_rtol, worst_difference
 from devmod_runtime.tools.draws import SCALES, random_array
+from devmod_runtime.tools.launches import argument_error
 from devmod_runtime.tools.trials import FAULTS, Draw, Planned, Trials, load_result, text_of
 
 TYPE_CHECKING = False
@@ -217,20 +219,14 @@ class Verification:
                 number = places[each.candidate, each.device]
                 counts[each.candidate] = max(counts.get(each.candidate, 0), number)
             candidates += sum(counts.values())
-        number_of_devices = _plural(len(devices_used), "device")
-        return f"{_plural(candidates, 'candidate')} compared on {number_of_devices}"
+        number_of_devices = count_text(len(devices_used), "device")
+        return f"{count_text(candidates, 'candidate')} compared on {number_of_devices}"
 
     __repr__ = __str__
 
 
 def _as_dicts(values: Iterable[NamedTuple]) -> list[dict[str, Any]]:
     return [each._asdict() for each in values]
-
-
-def _plural(number: int, noun: str) -> str:
-    if number == 1:
-        return f"1 {noun}"
-    return f"{number} {noun}s"
 
 
 def _describe_comparisons(checked: Sequence[Comparison], seen: set[str]) -> Iterator[str]:
@@ -261,7 +257,7 @@ def _describe_draws(draws: Sequence[Draw]) -> Iterator[str]:
         for name, number in each.numbers.items():
             numbers.setdefault(name, {})[number] = None
     if judged:
-        parts = [f"{_plural(len(values), 'draw')}: {', '.join(values)}"]
+        parts = [f"{count_text(len(values), 'draw')}: {', '.join(values)}"]
         parts += [f"{name} {', '.join(map(str, found))}" for name, found in numbers.items()]
         yield f"  {'; '.join(parts)}"
     for each in draws:
@@ -488,7 +484,7 @@ class _Compared:
                 continue
             last = each.outcomes[-1]
             if last["outcome"] == "error":
-                raise ArgumentError(last["text"], **last["about"])
+                raise argument_error(last["about"])
             if each in self._sound:
                 yield self._of_sound(each)
             else:
