@@ -121,7 +121,7 @@ def test_a_model_is_tuned_on_the_devices_here(
     assert (status, err) == (0, f"devmod: note: {NOTE}\n")
     _, tuned, *others = out.split("\n")
     if tuned.startswith("tuned"):
-        assert re.fullmatch(r"tuned on .* \(opencl\): 1 kernels take [01]\.\d\d of the time", tuned)
+        assert re.fullmatch(r"tuned on .* \(opencl\): 1 kernel takes [01]\.\d\d of the time", tuned)
     else:
         assert (
             tuned == "not tuned: no device here runs a slow kernel faster with other optimizations"

@@ -170,9 +170,10 @@ def describe_records(module: devmod.Module) -> list[str]:
     lines = []
     for label, pairs in times.items():
         before, after = map(sum, zip(*pairs, strict=True))
-        lines.append(
-            f"tuned on {label}: {len(pairs)} kernels take {after / before:.2f} of the time"
-        )
+        what = f"{len(pairs)} kernels take"
+        if len(pairs) == 1:
+            what = "1 kernel takes"
+        lines.append(f"tuned on {label}: {what} {after / before:.2f} of the time")
     return lines or ["not tuned: no device here runs a slow kernel faster with other optimizations"]
 
 

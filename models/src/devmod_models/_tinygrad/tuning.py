@@ -197,16 +197,23 @@ class _Kernels:
                     answer = {}
                 self._rendered[kernel, text] = answer
 
-        columns: Columns = [{}]
-        for kernel, texts in kernels.items():
-            columns[0][kernel] = self._variant(kernel, self.candidates(kernel).default)
-            for text in texts:
-                if self._rendered[kernel, text]:
-                    columns.append({kernel: self._variant(kernel, text)})
-        return columns
+        return self._columns(kernels)
 
-    def _variant(self, kernel: str, text: str) -> dict[str, Any]:
-        return {**self._rendered[kernel, text], "optimizations": text}
+    def _columns(self, kernels: Mapping[str, Iterable[str]]) -> Columns:
+        """Return the columns of kernels with the heuristic's and other optimizations. Those that
+        cannot be rendered are left out.
+        """
+        columns: Columns = []
+        for kernel, texts in kernels.items():
+            own = {}
+            for text in (self.candidates(kernel).default, *texts):
+                if self._rendered[kernel, text]:
+                    own[text] = {**self._rendered[kernel, text], "optimizations": text}
+            for place, each in enumerate(own.values()):
+                if place == len(columns):
+                    columns.append({})
+                columns[place][kernel] = each
+        return columns
 
     def measure(
         self,
@@ -257,7 +264,7 @@ class _Kernels:
         room = _ROOM * sum(len(each["text"]) for each in self._plan.rendered.values())
         chosen: dict[str, list[str]] = {}
         for _, kernel, faster in sorted(found, reverse=True):
-            texts = chosen.setdefault(kernel, [self.candidates(kernel).default])
+            texts = chosen.setdefault(kernel, [])
             for text in faster:
                 length = len(self._rendered[kernel, text]["text"])
                 if text in texts:
@@ -266,16 +273,7 @@ class _Kernels:
                     room -= length
                     texts.append(text)
                     break
-
-        columns: Columns = []
-        for kernel, texts in chosen.items():
-            if len(texts) < 2:
-                continue
-            for place, text in enumerate(texts):
-                if place == len(columns):
-                    columns.append({})
-                columns[place][kernel] = self._variant(kernel, text)
-        return columns
+        return self._columns({kernel: texts for kernel, texts in chosen.items() if texts})
 
 
 class _Search:
@@ -360,8 +358,7 @@ class _Search:
         if not wanted or seconds <= 0:
             return
         columns = self._kernels.render(wanted)
-        number = len(columns) - 1
-        self._report(f"{self._device}: measuring {number} variants of {len(wanted)} kernels", 1.0)
+        self._report(f"{self._device}: measuring variants, of kernels: {len(wanted)}", 1.0)
         module = self._kernels.tuned_program(columns)
         for record in self._kernels.measure(module, wanted, [self._device], seconds):
             times = self._times.setdefault(record.function, {})
