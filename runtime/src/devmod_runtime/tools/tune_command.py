@@ -137,7 +137,7 @@ Exit status:
     multiple=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write the times of such a file into FILE, and measure nothing; also of results of Kernel Tuner (T4) or Triton (*.autotune.json).",
+    help="Write the times of such a file, and measure nothing; also of results of Kernel Tuner (T4) or Triton (*.autotune.json).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(
