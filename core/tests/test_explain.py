@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from candidates import INFO, FakeDevice, Register, Runtime, chosen, loaded, made, missing, ptx
+from each_case import refusal
 
 import devmod
 from devmod._cli import main
@@ -226,16 +227,12 @@ def test_the_order_is_that_of_a_call(register: Register, monkeypatch: pytest.Mon
     ],
 )
 def test_a_wrong_description_is_an_error(device: str, message: str) -> None:
-    with pytest.raises(devmod.ArgumentError) as caught:
-        devmod.explain(made("cuda"), device=device)
-    assert str(caught.value) == message
+    assert refusal(devmod.ArgumentError, devmod.explain, made("cuda"), device=device) == message
 
 
 def test_unknown_functions_and_devices_are_errors(register: Register) -> None:
-    with pytest.raises(devmod.FunctionNotFoundError) as caught:
-        devmod.explain(made("cuda", "scale"), "scael")
     assert (
-        str(caught.value)
+        refusal(devmod.FunctionNotFoundError, devmod.explain, made("cuda", "scale"), "scael")
         == "the cuda module has no function 'scael'; it has: 'scale'. Did you mean 'scale'?"
     )
     Runtime(register, "opencl", "")

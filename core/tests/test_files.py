@@ -72,10 +72,10 @@ def test_the_older_name_of_the_launch_tags_is_read() -> None:
         )
         == expected
     )
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.load_metadata_from_json(fields % ', "launch_param_tags": []')
     assert (
-        str(caught.value)
+        refusal(
+            devmod.FormatError, devmod.load_metadata_from_json, fields % ', "launch_param_tags": []'
+        )
         == "the metadata of the function 'f' has launch_param_tags, and other thread_axis_tags"
     )
     with pytest.raises(devmod.FormatError, match="a field that is not a list"):
@@ -95,10 +95,8 @@ def test_an_interface_travels_in_the_metadata(tmp_path: Path) -> None:
 def test_a_file_contains_one_shader(kind: str, tmp_path: Path) -> None:
     code, fmt, _ = sample(kind)
     module = devmod.create_with_fallback(kind, {**code, "second": code["add"]}, fmt, {})
-    with pytest.raises(devmod.FormatError) as caught:
-        module.write_to_file(tmp_path / f"k.{fmt}")
     assert (
-        str(caught.value)
+        refusal(devmod.FormatError, module.write_to_file, tmp_path / f"k.{fmt}")
         == f"the {kind} module has 2 shaders, and a {fmt!r} file holds one; use devmod.save"
     )
     assert written(tmp_path) == []
@@ -131,24 +129,28 @@ def test_a_spv_file_contains_the_words_alone(tmp_path: Path) -> None:
     assert spec is not None
     assert read_payload(spec, str(path), "spv")[2] == {"f": value}
     flagged = b"\x01" + value[1:]
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.create_with_fallback("vulkan", {"f": flagged}, "spv", {}).write_to_file(
-            tmp_path / "other.spv"
-        )
-    assert str(caught.value) == "a .spv file cannot have the shader's flag 1; use devmod.save"
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.create_with_fallback("vulkan", {"f": value[:-1]}, "spv", {}).write_to_file(
-            tmp_path / "other.spv"
-        )
     assert (
-        str(caught.value)
+        refusal(
+            devmod.FormatError,
+            devmod.create_with_fallback("vulkan", {"f": flagged}, "spv", {}).write_to_file,
+            tmp_path / "other.spv",
+        )
+        == "a .spv file cannot have the shader's flag 1; use devmod.save"
+    )
+    assert (
+        refusal(
+            devmod.FormatError,
+            devmod.create_with_fallback("vulkan", {"f": value[:-1]}, "spv", {}).write_to_file,
+            tmp_path / "other.spv",
+        )
         == "the vulkan shader is not a flag, a number of words and that many words"
     )
     assert written(tmp_path) == ["k.spv", "k.tvm_meta.json"]
     path.write_bytes(b"abc")
-    with pytest.raises(devmod.FormatError) as caught:
-        read_payload(spec, str(path), "spv")
-    assert str(caught.value) == "the size of a .spv file is not a multiple of 4 bytes: got 3 bytes"
+    assert (
+        refusal(devmod.FormatError, read_payload, spec, str(path), "spv")
+        == "the size of a .spv file is not a multiple of 4 bytes: got 3 bytes"
+    )
 
 
 def test_other_functions_metadata_is_not_overwritten(tmp_path: Path) -> None:
@@ -251,10 +253,12 @@ def test_a_file_that_is_no_metadata_is_not_overwritten(tmp_path: Path) -> None:
 
 
 def test_a_suffix_of_another_format_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.create_with_fallback("cuda", b"one", "cubin", {}).write_to_file(tmp_path / "k.ptx")
     assert (
-        str(caught.value)
+        refusal(
+            devmod.FormatError,
+            devmod.create_with_fallback("cuda", b"one", "cubin", {}).write_to_file,
+            tmp_path / "k.ptx",
+        )
         == f"{str(tmp_path / 'k.ptx')!r} cannot contain 'cubin': its suffix is that of 'ptx'"
     )
 
@@ -271,9 +275,10 @@ def test_a_suffix_of_another_kind_or_of_a_bundle_is_refused(
     name: str, named: str, tmp_path: Path
 ) -> None:
     module = devmod.create_with_fallback("opencl", b"kernel", "cl", {})
-    with pytest.raises(devmod.FormatError) as caught:
-        module.write_to_file(tmp_path / name)
-    assert str(caught.value) == f"{str(tmp_path / name)!r} cannot contain 'cl': its suffix {named}"
+    assert (
+        refusal(devmod.FormatError, module.write_to_file, tmp_path / name)
+        == f"{str(tmp_path / name)!r} cannot contain 'cl': its suffix {named}"
+    )
     assert written(tmp_path) == []
     module.write_to_file(tmp_path / "k.txt")
     assert written(tmp_path) == ["k.tvm_meta.json", "k.txt"]
@@ -364,6 +369,4 @@ def test_a_path_that_no_file_can_have(call: str, name: str, tmp_path: Path) -> N
         "save": lambda: devmod.save(module, path),
         "write_to_file": lambda: module.write_to_file(path),
     }
-    with pytest.raises(devmod.ArgumentError) as caught:
-        calls[call]()
-    assert str(caught.value) == f"no file can have the path {path!r}"
+    assert refusal(devmod.ArgumentError, calls[call]) == f"no file can have the path {path!r}"

@@ -161,9 +161,7 @@ def test_an_invalid_result_of_a_compiler_is_rejected(
     kind: str, returned: Any, error: type[devmod.DevmodError], message: str
 ) -> None:
     devmod.set_compiler(kind, lambda code: returned)
-    with pytest.raises(error) as caught:
-        run_compiler(b"", devmod.Target(kind))
-    assert str(caught.value) == message
+    assert refusal(error, run_compiler, b"", devmod.Target(kind)) == message
 
 
 def test_the_exception_of_a_compiler_passes_through() -> None:
@@ -241,9 +239,7 @@ def test_a_plugin_without_the_hook_is_rejected(register: Register) -> None:
         "devmod_compile.opencl",
         SimpleNamespace(devmod_compile=lambda kind, code: b""),
     )
-    with pytest.raises(devmod.PluginError) as caught:
-        run_compiler(b"", devmod.Target("opencl"))
-    assert str(caught.value) == (
+    assert refusal(devmod.PluginError, run_compiler, b"", devmod.Target("opencl")) == (
         "devmod.hooks.devmod_compile.opencl is broken: the plugin registered in this process has no devmod_compile marked with "
         "pluggy.HookimplMarker('devmod')"
     )

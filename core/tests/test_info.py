@@ -518,9 +518,14 @@ def nested(depth: int) -> dict[str, Any]:
     ],
 )
 def test_an_invalid_member_or_default_is_an_error(data: dict[str, Any], message: str) -> None:
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.Param.from_dict({"name": "p", "kind": "scalar", "type": "uint8x64"} | data)
-    assert str(caught.value) == message
+    assert (
+        refusal(
+            devmod.FormatError,
+            devmod.Param.from_dict,
+            {"name": "p", "kind": "scalar", "type": "uint8x64"} | data,
+        )
+        == message
+    )
 
 
 @pytest.mark.parametrize(
@@ -555,9 +560,7 @@ def test_an_invalid_member_or_default_is_an_error(data: dict[str, Any], message:
     ],
 )
 def test_an_invalid_launch_of_an_interface_is_an_error(data: dict[str, Any], message: str) -> None:
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.Interface.from_dict({"params": []} | data)
-    assert str(caught.value) == message
+    assert refusal(devmod.FormatError, devmod.Interface.from_dict, {"params": []} | data) == message
 
 
 @pytest.mark.parametrize(

@@ -105,10 +105,14 @@ def test_a_registered_package(folder: Path, register: object) -> None:
 
     register("devmod.bundles", "mine", registered_package)  # type: ignore[operator]
     assert devmod.installed("mine").kind == "first"
-    with pytest.raises(devmod.PluginError) as caught:
-        devmod.register("devmod.bundles", "other", types.ModuleType("plain"))
     assert (
-        str(caught.value)
+        refusal(
+            devmod.PluginError,
+            devmod.register,
+            "devmod.bundles",
+            "other",
+            types.ModuleType("plain"),
+        )
         == "devmod.bundles.other cannot be registered: the object is not a package with *.devmod files"
     )
 

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from each_case import refusal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -114,10 +115,10 @@ def test_any_text_is_a_format_error_or_an_fmap(text: str | bytes) -> None:
 
 @pytest.mark.parametrize("wrong", [[], {}, [[]], None, 1, 1.5, True])
 def test_the_error_for_a_type_that_is_not_a_string(wrong: object) -> None:
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.load_metadata_from_json(
-            json.dumps({"func_info": {"f": {"name": "f", "arg_types": [wrong]}}})
-        )
-    assert str(caught.value) == (
+    assert refusal(
+        devmod.FormatError,
+        devmod.load_metadata_from_json,
+        json.dumps({"func_info": {"f": {"name": "f", "arg_types": [wrong]}}}),
+    ) == (
         f"the metadata of the function 'f': a type is a string such as 'float32' or 'handle', not {type(wrong).__name__}"
     )

@@ -484,10 +484,8 @@ def test_an_unknown_group_is_a_format_error() -> None:
     "name", ["", "a.b.c", "Verify", ".cuda", "devmod_verify.", "devmod_verify.Cuda"]
 )
 def test_an_invalid_hook_is_a_format_error(name: str) -> None:
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.register("devmod.hooks", name, object())
     assert (
-        str(caught.value)
+        refusal(devmod.FormatError, devmod.register, "devmod.hooks", name, object())
         == "a hook is of the form [a-z][a-z0-9_]{0,31}, optionally followed by .<kind>"
     )
 
@@ -893,9 +891,13 @@ def test_an_object_registered_in_the_process_precedes_entry_points_and_can_be_re
         assert devmod.registered("devmod.load_from_bytes")[kind].value == (
             f"{__name__}:test_an_object_registered_in_the_process_precedes_entry_points_and_can_be_removed.<locals>.<lambda>"
         )
-        with pytest.raises(devmod.ConflictError) as caught:
-            devmod.register("devmod.load_from_bytes", kind, lambda data: Other())
-        assert str(caught.value) == (
+        assert refusal(
+            devmod.ConflictError,
+            devmod.register,
+            "devmod.load_from_bytes",
+            kind,
+            lambda data: Other(),
+        ) == (
             f"devmod.load_from_bytes.{kind} is already registered in this process, as {__name__}:"
             "test_an_object_registered_in_the_process_precedes_entry_points_and_can_be_removed.<locals>.<lambda>. To replace it: "
             f"devmod.register('devmod.load_from_bytes', '{kind}', obj, replace=True)"
@@ -978,10 +980,8 @@ def test_an_object_is_checked_before_it_is_registered(
 
 
 def test_the_protocol_is_for_distributions_alone() -> None:
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.register("devmod.protocol", "1", object())
     assert (
-        str(caught.value)
+        refusal(devmod.FormatError, devmod.register, "devmod.protocol", "1", object())
         == "devmod.protocol has the entry points of distributions alone; no object can be looked up or registered in it"
     )
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from each_case import refusal
 from stored import module_of
 
 import devmod
@@ -211,9 +212,10 @@ def test_a_payload_that_cannot_be_moved_leaves_no_metadata_of_its_own(
         real(source, target)
 
     monkeypatch.setattr(os, "replace", replace)
-    with pytest.raises(PermissionError) as caught:
-        payload(b"new").write_to_file(path)
-    assert str(caught.value) == f"[Errno 13] Permission denied: {str(path)!r}"
+    assert (
+        refusal(PermissionError, payload(b"new").write_to_file, path)
+        == f"[Errno 13] Permission denied: {str(path)!r}"
+    )
     assert names_in(tmp_path) == []
 
 
@@ -344,10 +346,8 @@ def project(tmp_path: Path) -> Path:
     ],
 )
 def test_a_file_stays_in_its_folder(project: Path, path: str, problem: str) -> None:
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.save(module_of(), project / path, within=project)
     assert (
-        str(caught.value)
+        refusal(devmod.FormatError, devmod.save, module_of(), project / path, within=project)
         == f"{str(project / path)!r} is not written: {problem.format(project=str(project))}"
     )
     assert names_in(project.parent / "home") == ["k.devmod"]
@@ -386,9 +386,7 @@ def test_a_link_that_appears_while_the_file_is_written_is_not_followed(
 
 def test_the_metadata_of_a_payload_is_not_written_through_a_link(project: Path) -> None:
     (project / "k.tvm_meta.json").symlink_to("../home/new")
-    with pytest.raises(devmod.FormatError) as caught:
-        payload(b"code").write_to_file(project / "k.ptx")
-    assert str(caught.value) == (
+    assert refusal(devmod.FormatError, payload(b"code").write_to_file, project / "k.ptx") == (
         f"{str(project / 'k.tvm_meta.json')!r} is a symbolic link, and the metadata is written beside the payload; remove it"
     )
     assert names_in(project.parent / "home") == ["k.devmod"]

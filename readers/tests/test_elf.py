@@ -6,6 +6,7 @@ import struct
 from pathlib import Path
 
 import pytest
+from each_case import refusal
 from work import check_reader
 
 import devmod
@@ -121,10 +122,8 @@ def test_headers_that_overlap_are_refused(
     data[size_at : size_at + 2], data[count_at : count_at + 2] = b"\1\0", b"\xfe\xff"
     path = tmp_path / "k.so"
     path.write_bytes(data)
-    with pytest.raises(devmod.FormatError) as caught:
-        symbol_bytes(str(path), memoryview(path.read_bytes()), "blob")
     assert (
-        str(caught.value)
+        refusal(devmod.FormatError, symbol_bytes, str(path), memoryview(path.read_bytes()), "blob")
         == f"{str(path)!r} is a damaged ELF file: its table of {what} is outside of the file"
     )
 

@@ -196,10 +196,12 @@ def test_a_damaged_container_is_an_error(data: bytes, message: str) -> None:
 
 def test_zstd_without_its_checksum_is_an_error() -> None:
     data = zstd.compress(PLAIN, options={zstd.CompressionParameter.checksum_flag: 1})[:-2]
-    with pytest.raises(devmod.FormatError) as caught:
-        read_images(pack("<4sHHIIQ", b"CCOB", 2, 1, 24 + len(data), len(PLAIN), 7) + data)
     assert (
-        str(caught.value)
+        refusal(
+            devmod.FormatError,
+            read_images,
+            pack("<4sHHIIQ", b"CCOB", 2, 1, 24 + len(data), len(PLAIN), 7) + data,
+        )
         == "the compressed offload bundle at byte 0 is damaged: its compressed data has no end"
     )
 
@@ -271,9 +273,7 @@ def test_another_object_is_an_error() -> None:
 
 def test_without_a_decompressor_the_error_names_the_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, NAME, None)
-    with pytest.raises(devmod.ToolchainNotFoundError) as caught:
-        read_images(FOLDER / "zstd.bundle")
-    assert str(caught.value) == (
+    assert refusal(devmod.ToolchainNotFoundError, read_images, FOLDER / "zstd.bundle") == (
         "the compressed offload bundle at byte 0 is compressed with zstd, and cannot be read: backports.zstd is not installed. To add it: "
         'pip install "devmod-readers[zstd]"'
     )

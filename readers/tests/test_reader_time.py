@@ -6,6 +6,7 @@ import struct
 from collections.abc import Callable
 
 import pytest
+from each_case import refusal
 from work import assert_linear, work
 
 from devmod.errors import CompileError, FormatError
@@ -79,9 +80,7 @@ def shared(count: int) -> str:
 
 
 def test_entries_that_share_thousands_of_variables_are_refused() -> None:
-    with pytest.raises(CompileError) as caught:
-        read_wgsl(shared(1000), "k.wgsl")
-    assert str(caught.value) == (
+    assert refusal(CompileError, read_wgsl, shared(1000), "k.wgsl") == (
         "the WGSL source is refused at k.wgsl:1018:32: the compute entries up to 'main16' have more than 16384 "
         "arguments and constants together; split the source"
     )
@@ -201,10 +200,8 @@ def test_spirv_reads_a_shared_struct_once() -> None:
 
 def test_spirv_entries_that_share_thousands_of_variables_are_refused() -> None:
     data = shared_block(members=1, variables=5000, entries=1000)
-    with pytest.raises(FormatError) as caught:
-        reflect(read_module(data), "k.spv", include_unused=False)
     assert (
-        str(caught.value)
+        refusal(FormatError, reflect, read_module(data), "k.spv", include_unused=False)
         == "has entries with more than 16384 arguments and constants together; split it"
     )
 

@@ -98,13 +98,13 @@ def test_several_variables_at_one_binding_are_one_argument() -> None:
     assert interface(ReflectedShader("main", again))[1].params == (
         Param("words", "buffer", "uint32", "r", (0, 0)),
     )
-    with pytest.raises(devmod.CompileError) as caught:
-        interface(
-            ReflectedShader(
-                "main", [views[0], Resource((0, 0), "picture", "image")], location="k.comp"
-            )
-        )
-    assert str(caught.value) == (
+    assert refusal(
+        devmod.CompileError,
+        interface,
+        ReflectedShader(
+            "main", [views[0], Resource((0, 0), "picture", "image")], location="k.comp"
+        ),
+    ) == (
         "the vulkan function 'main' at k.comp has two variables at the binding (set 0, binding 0), 'words' and 'picture', which cannot be "
         "one argument; give one of them another binding"
     )
@@ -172,9 +172,9 @@ def test_a_block_that_exceeds_the_largest_argument_is_refused() -> None:
         align=16,
         members=[BlockMember("t", "", 0, 65536, 16)],
     )
-    with pytest.raises(devmod.CompileError) as caught:
-        interface(ReflectedShader("main", [large], location="k.comp"))
-    assert str(caught.value) == (
+    assert refusal(
+        devmod.CompileError, interface, ReflectedShader("main", [large], location="k.comp")
+    ) == (
         "the vulkan function 'main' at k.comp takes 'table' of 65536 bytes by value; expected 1 to 65535 bytes. Make it a buffer"
     )
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from bundles import bundle_of, noise
+from each_case import refusal
 from http_server import Answer, Handler, Server, http_server
 
 import devmod
@@ -397,9 +398,9 @@ def test_the_size_may_be_unknown(server: Server, total: str) -> None:
 )
 def test_another_size_than_the_index_describes(server: Server, total: int, text: str) -> None:
     server.answers = [partial(f"bytes 0-28671/{total}")]
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.load(server.url())
-    assert str(caught.value) == text.format(f"'{server.url()}'")
+    assert refusal(devmod.FormatError, devmod.load, server.url()) == text.format(
+        f"'{server.url()}'"
+    )
 
 
 def test_an_answer_that_is_shorter_than_its_range(server: Server) -> None:
@@ -429,10 +430,8 @@ def test_an_answer_that_is_longer_than_its_range(server: Server) -> None:
 
 def test_a_page_in_place_of_a_bundle(server: Server) -> None:
     server.files["k.devmod"] = b"<html>" + bytes(5000)
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.load(server.url())
     assert (
-        str(caught.value)
+        refusal(devmod.FormatError, devmod.load, server.url())
         == f"'{server.url()}' is not a bundle: it does not begin with the magic bytes of a .devmod file"
     )
 
@@ -444,9 +443,7 @@ def test_a_file_that_is_cut_short(server: Server, size: int, ranges: bool) -> No
     server.files["k.devmod"] = BUNDLE[:size]
     with pytest.raises(devmod.FormatError) as of_memory:
         devmod.loads(BUNDLE[:size])
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.load(server.url())
-    assert str(caught.value) == str(of_memory.value).replace(
+    assert refusal(devmod.FormatError, devmod.load, server.url()) == str(of_memory.value).replace(
         "the bundle in memory", f"'{server.url()}'"
     )
 
@@ -454,9 +451,7 @@ def test_a_file_that_is_cut_short(server: Server, size: int, ranges: bool) -> No
 @pytest.mark.row("R41")
 def test_a_damaged_index(server: Server) -> None:
     server.files["k.devmod"] = BUNDLE[:60] + b"\xff" + BUNDLE[61:]
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.load(server.url())
-    assert str(caught.value) == (
+    assert refusal(devmod.FormatError, devmod.load, server.url()) == (
         f"'{server.url()}' is damaged: the SHA-256 of its head is not the one in its header. Get the file again"
     )
 
@@ -502,9 +497,7 @@ def test_a_damaged_answer_is_read_again_and_not_cached(server: Server) -> None:
 def test_a_damaged_module_is_an_error_and_not_cached(server: Server) -> None:
     server.files["k.devmod"] = BUNDLE[:-1] + bytes([BUNDLE[-1] ^ 1])
     for _ in range(2):
-        with pytest.raises(devmod.FormatError) as caught:
-            devmod.load(server.url()).save_to_bytes()
-        assert str(caught.value) == (
+        assert refusal(devmod.FormatError, devmod.load(server.url()).save_to_bytes) == (
             f"'{server.url()}': the first module with 'f' is damaged: its SHA-256 is not the one in the index. Nothing of it was used. "
             "Get the file again from where it came"
         )

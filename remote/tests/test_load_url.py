@@ -250,9 +250,7 @@ def test_the_bytes_between_constants_that_are_read_together_are_zero(
     assert isinstance(data, bytes)
     place = data.index(weights[name]) + len(weights[name])
     server.files["k.devmod"] = data[:place] + b"\1" + data[place + 1 :]
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.load(server.url())["all"]()
-    assert str(caught.value) == (
+    assert refusal(devmod.FormatError, devmod.load(server.url())["all"]) == (
         f"{server.url()!r} is damaged: the bytes between two of its parts are not zero. "
         "Get the file again"
     )
@@ -326,9 +324,7 @@ def test_offline_uses_the_cache_alone(server: Server, register: Register) -> Non
     module = devmod.load(server.url(), offline=True)
     assert module.get_function("f")() == "f"
     assert loaded == [B, B]
-    with pytest.raises(devmod.FetchError) as caught:
-        module.imports[0].save_to_bytes()
-    assert str(caught.value) == (
+    assert refusal(devmod.FetchError, module.imports[0].save_to_bytes) == (
         f"'{server.url()}' cannot be read offline: a part of it (200000 bytes) is not in the cache. Load it once with offline=False, and get "
         "the functions that are needed"
     )
@@ -420,9 +416,9 @@ def test_an_entry_of_an_older_release_is_not_read(server: Server) -> None:
 def test_options_that_cannot_be_compared(server: Server, cache: Path) -> None:
     server.files["k.devmod"] = bundle_of(first=A)
     options = {"client_kwargs": {"middlewares": (runtime,)}}
-    with pytest.raises(devmod.FetchError) as caught:
-        devmod.load(server.url(), storage_options=options, offline=True)
-    assert str(caught.value) == (
+    assert refusal(
+        devmod.FetchError, devmod.load, server.url(), storage_options=options, offline=True
+    ) == (
         f"'{server.url()}' cannot be read offline: storage_options has a value of type function, which the cache cannot compare. "
         "Load it with strings, bytes, numbers, and lists and maps of them"
     )

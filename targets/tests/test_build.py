@@ -307,9 +307,10 @@ def test_a_current_file_in_a_folder_without_write_permission_is_up_to_date(
 
 
 def test_the_number_of_workers_is_checked(tmp_path: Path) -> None:
-    with pytest.raises(devmod.ArgumentError) as caught:
-        devmod.build(write_kernels(tmp_path / "p", 1), workers=0)
-    assert str(caught.value) == "workers= is a number of processes, 1 or more, not 0"
+    assert (
+        refusal(devmod.ArgumentError, devmod.build, write_kernels(tmp_path / "p", 1), workers=0)
+        == "workers= is a number of processes, 1 or more, not 0"
+    )
 
 
 def test_devmod_build_names_the_missing_wheel() -> None:

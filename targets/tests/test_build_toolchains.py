@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from each_case import refusal
 
 import devmod
 from devmod_targets._executables import clear_caches, file_digest, version_of
@@ -272,10 +273,8 @@ def test_a_broken_toolchain_stops_its_own_kind_alone(
     found = find_sources(str(tmp_path), ["opencl"])
     assert found == (["k.cl"], [])
     assert '# local = { s = "4/thread" }' in manifest_text(str(tmp_path), found[0], ["opencl"])
-    with pytest.raises(devmod.PluginError) as error:
-        find_sources(str(tmp_path), ["toy"])
     assert (
-        str(error.value)
+        refusal(devmod.PluginError, find_sources, str(tmp_path), ["toy"])
         == f"the toolchain of the target 'toy' (toy_compiler:TOOLCHAIN) is broken: {reason}"
     )
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from each_case import refusal
 
 import devmod
 from devmod import Local
@@ -99,9 +100,13 @@ def test_wrong_defaults(given: Any, text: str) -> None:
 
 def test_a_default_for_no_function_is_an_error() -> None:
     plain = CUDA[CUDA.index('extern "C" __global__ void plain') :]
-    with pytest.raises(devmod.CompileError) as caught:
-        devmod.compile(plain, "cuda -arch=compute_80", shared_memory=Local(per_thread=4))
-    assert str(caught.value) == (
+    assert refusal(
+        devmod.CompileError,
+        devmod.compile,
+        plain,
+        "cuda -arch=compute_80",
+        shared_memory=Local(per_thread=4),
+    ) == (
         "shared_memory= is given, and no function of the source shows that it uses dynamic shared memory. Give it by function, as in "
         "shared_memory={'plain': Local(per_thread=4)}"
     )

@@ -108,10 +108,8 @@ def test_without_bcrypt_an_encrypted_key_of_openssh_names_it(
     subprocess.run(
         ["ssh-keygen", "-q", "-t", "ed25519", "-N", "secret", "-f", tmp_path / "id"], check=True
     )
-    with pytest.raises(devmod.FormatError) as caught:
-        read_private_key(str(tmp_path / "id"), lambda _: "secret")
     assert (
-        str(caught.value)
+        refusal(devmod.FormatError, read_private_key, str(tmp_path / "id"), lambda _: "secret")
         == f"{str(tmp_path / 'id')!r} is encrypted by OpenSSH, which only bcrypt can read: pip install bcrypt"
     )
 
@@ -142,10 +140,8 @@ def test_other_algorithms_are_refused(key: rsa.RSAPrivateKey, tmp_path: Path) ->
 def test_files_without_a_key(tmp_path: Path) -> None:
     path = str(tmp_path / "k")
     write_new_key(path, "")
-    with pytest.raises(devmod.FormatError) as caught:
-        read_public_key(path)
     assert (
-        str(caught.value)
+        refusal(devmod.FormatError, read_public_key, path)
         == f"{path!r} is a private key, which belongs to its owner alone: name the file with its public key"
     )
     for data in (

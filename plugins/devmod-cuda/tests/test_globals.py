@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from each_case import refusal
 
 import devmod
 
@@ -70,9 +71,7 @@ def test_a_specialized_function_has_variables_of_its_own(device: Any) -> None:
 
 
 def test_an_unknown_variable_lists_those_of_the_binary(device: Any) -> None:
-    with pytest.raises(devmod.FunctionNotFoundError) as caught:
-        compiled().get_global("filters::weight")
-    assert str(caught.value) == (
+    assert refusal(devmod.FunctionNotFoundError, compiled().get_global, "filters::weight") == (
         "the cuda module has no global 'filters::weight': its binary has 'lights', 'count', 'filters::hidden', 'filters::weights'. "
         "Did you mean 'filters::weights'?"
     )

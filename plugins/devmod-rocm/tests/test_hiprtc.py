@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from backend_checks import check_error, run_in_threads
+from each_case import refusal
 from hip_modules import ADD, ADD_INFO, DIMENSIONS, code_object, create, error_of, loads
 
 import devmod
@@ -199,9 +200,14 @@ def test_an_architecture_with_which_hiprtc_ends_its_process(hiprtc: None, tmp_pa
 
 def test_a_receiver_without_hiprtc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
-    with pytest.raises(devmod.ToolchainNotFoundError) as caught:
-        _hiprtc.compile_source(SCALE, [], "gfx90a:xnack-", str(tmp_path / "libamdhip64.so.6"))
-    assert str(caught.value) == (
+    assert refusal(
+        devmod.ToolchainNotFoundError,
+        _hiprtc.compile_source,
+        SCALE,
+        [],
+        "gfx90a:xnack-",
+        str(tmp_path / "libamdhip64.so.6"),
+    ) == (
         "the rocm source cannot be compiled: libhiprtc.so.6: cannot open shared object file: No such file or directory. ROCm's compiler at "
         "run time, libhiprtc, is missing. AMD's package hip-runtime-amd contains it. A code object needs no compiler: "
         "devmod.compile(source, 'rocm -arch=gfx90a')"

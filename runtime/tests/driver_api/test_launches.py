@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from backend_checks import check_error
+from each_case import refusal
 from vendor import DIMENSIONS, Vendor, launch_error
 
 import devmod
@@ -225,9 +226,9 @@ def test_values_that_are_not_those_of_the_binary_are_refused(device: Any, vendor
             "takes 16 bytes as argument 1, and the payload's fmap has int32 and int32 and int32 and a buffer of 24 bytes",
         ),
     ):
-        with pytest.raises(devmod.FormatError) as caught:
-            vendor.kernel(PACKED, [SPAN.replace(pack=pack), MATRIX, COUNTED, A])
-        assert text in str(caught.value)
+        assert text in refusal(
+            devmod.FormatError, vendor.kernel, PACKED, [SPAN.replace(pack=pack), MATRIX, COUNTED, A]
+        )
 
 
 @pytest.mark.row("R34")
@@ -465,9 +466,9 @@ def test_dynamic_shared_memory_is_given_by_the_call_or_the_interface(
 ) -> None:
     tags = ["tirx.use_dyn_shared_memory"]
     x = np.arange(64, dtype="int32")
-    with pytest.raises(devmod.ArgumentError) as caught:
-        vendor.kernel(REVERSE, [X], tags)(x, grid=1, block=64)
-    assert str(caught.value) == (
+    assert refusal(
+        devmod.ArgumentError, vendor.kernel(REVERSE, [X], tags), x, grid=1, block=64
+    ) == (
         f"the {vendor.kind} function 'k' uses dynamic shared memory, and its interface has no default: give shared_memory=, the bytes for "
         "each block, or a default to devmod.compile(…, shared_memory=…)"
     )

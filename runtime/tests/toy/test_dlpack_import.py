@@ -325,9 +325,16 @@ ELSEWHERE = (
 def test_tensors_that_are_refused(
     make: Callable[[], Any], text: str, device: toy.ToyDevice
 ) -> None:
-    with pytest.raises(devmod.ArgumentError) as caught:
-        toy.module(MODULE, {"double": double})["double"](make(), grid=1, block=1)
-    assert str(caught.value) == f"the toy function 'double': argument 1 {text}"
+    assert (
+        refusal(
+            devmod.ArgumentError,
+            toy.module(MODULE, {"double": double})["double"],
+            make(),
+            grid=1,
+            block=1,
+        )
+        == f"the toy function 'double': argument 1 {text}"
+    )
     assert device.default_stream.queued == []
 
 

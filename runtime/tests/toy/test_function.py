@@ -147,9 +147,23 @@ def test_every_launch_tag_sets_its_part_of_the_configuration(devices: list[toy.T
         4096,
     )
     assert shape.preferred_cluster == (14, 8, 9)
-    with pytest.raises(devmod.ArgumentError) as caught:
-        f(devices[0].empty(1, "int8"), 2, 1, 3, 4, 2, 5, 7, 8, 9, 14, 4096, shared_memory=64)
-    assert str(caught.value) == (
+    assert refusal(
+        devmod.ArgumentError,
+        f,
+        devices[0].empty(1, "int8"),
+        2,
+        1,
+        3,
+        4,
+        2,
+        5,
+        7,
+        8,
+        9,
+        14,
+        4096,
+        shared_memory=64,
+    ) == (
         "the toy function 'f' is called with shared_memory= and with its launch value after the arguments; give one of them"
     )
 
@@ -243,9 +257,7 @@ def test_the_same_host_memory_is_one_device_buffer(devices: list[toy.ToyDevice])
 def test_partial_overlap_with_a_written_array_is_refused() -> None:
     f = make_axpy()
     y = np.arange(8, dtype="float32")
-    with pytest.raises(devmod.ArgumentError) as caught:
-        f(y[:-1], y[1:], 1.0, 7, grid=1, block=1)
-    assert str(caught.value) == (
+    assert refusal(devmod.ArgumentError, f, y[:-1], y[1:], 1.0, 7, grid=1, block=1) == (
         "the toy function 'axpy': argument 2 'y' overlaps argument 1 'x', and the kernel writes to one of them; pass a copy of it"
     )
     f(y[::2], y[1::2], 1.0, 4, grid=1, block=1)  # interleaved, and apart
@@ -482,10 +494,8 @@ def test_local_memory_is_an_argument() -> None:
         "the toy function 'f': argument 1 't' is 256, and the kernel takes memory that a block shares: pass devmod.Local(nbytes)"
     )
     g, _ = one(Param("a", "buffer", "float32"))
-    with pytest.raises(devmod.ArgumentError) as caught:
-        g(devmod.Local(256), grid=1, block=1)
     assert (
-        str(caught.value)
+        refusal(devmod.ArgumentError, g, devmod.Local(256), grid=1, block=1)
         == "the toy function 'f': argument 1 'a' is a Local, and the kernel takes an array of float32"
     )
 
@@ -629,9 +639,10 @@ def test_wrong_counts_and_shapes(
 def test_wrong_arrays(number: int, value: Any, text: str, devices: list[toy.ToyDevice]) -> None:
     args: list[Any] = [np.ones(8, "float32"), np.ones(8, "float32"), 1.0, 8]
     args[number] = value
-    with pytest.raises(devmod.ArgumentError) as caught:
-        make_axpy()(*args, grid=1, block=8)
-    assert str(caught.value) == f"the toy function 'axpy': {text}"
+    assert (
+        refusal(devmod.ArgumentError, make_axpy(), *args, grid=1, block=8)
+        == f"the toy function 'axpy': {text}"
+    )
     assert devices[0].default_stream.queued == []
     assert devices[0].allocated == []
 
@@ -874,9 +885,16 @@ def test_a_repeated_call_reads_the_grid_again(devices: list[toy.ToyDevice]) -> N
 
 
 def test_a_tensor_of_another_type_is_converted_as_its_library_does() -> None:
-    with pytest.raises(devmod.ArgumentError) as caught:
-        make_axpy()(OldTorch(np.ones(8)), np.ones(8, "float32"), 1.0, 8, grid=1, block=8)
-    assert str(caught.value) == (
+    assert refusal(
+        devmod.ArgumentError,
+        make_axpy(),
+        OldTorch(np.ones(8)),
+        np.ones(8, "float32"),
+        1.0,
+        8,
+        grid=1,
+        block=8,
+    ) == (
         "the toy function 'axpy': argument 1 'x' is an array of float64, and the kernel takes float32; convert it before the call: "
         "array = array.to(torch.float32)"
     )
@@ -1016,9 +1034,9 @@ def test_arrays_and_streams_of_two_devices(devices: list[toy.ToyDevice]) -> None
         "the toy function 'axpy': argument 2 'y' is on toy device 1 (toy number 1), and argument 1 'x' is on toy device 0 (toy number 0); "
         "a launch runs on one device: copy the array through the host"
     )
-    with pytest.raises(devmod.ArgumentError) as caught:
-        f(y, y, 1.0, 8, grid=1, block=8, stream=devices[0].stream())
-    assert str(caught.value) == (
+    assert refusal(
+        devmod.ArgumentError, f, y, y, 1.0, 8, grid=1, block=8, stream=devices[0].stream()
+    ) == (
         "the toy function 'axpy': argument 1 'x' is on toy device 1 (toy number 1), and the stream is on toy device 0 (toy number 0); "
         "a launch runs on one device: copy the array through the host"
     )
@@ -1072,16 +1090,12 @@ def test_accepted_element_types(type_: str, dtype: str, shape: tuple[int, ...], 
 @pytest.mark.row("R34")
 def test_the_error_for_a_padded_element_has_its_size() -> None:
     f, _ = one(Param("a", "buffer", "float32x3", "rw"))
-    with pytest.raises(devmod.ArgumentError) as caught:
-        f(np.zeros((2, 3), "float32"), grid=1, block=1)
-    assert str(caught.value) == (
+    assert refusal(devmod.ArgumentError, f, np.zeros((2, 3), "float32"), grid=1, block=1) == (
         "the toy function 'f': argument 1 'a' has vectors of 12 bytes, and each float32x3 of the kernel takes 16: pass an array of float32 of "
         "shape (2, 4), whose last column the kernel does not read"
     )
-    with pytest.raises(devmod.ArgumentError) as caught:
-        f(np.zeros(6, "float32"), grid=1, block=1)
     assert (
-        str(caught.value)
+        refusal(devmod.ArgumentError, f, np.zeros(6, "float32"), grid=1, block=1)
         == "the toy function 'f': argument 1 'a' has 24 bytes, which is not a whole number of float32x3 of 16 bytes"
     )
     reads, _ = one(Param("a", "buffer", "float32x3", "r"))
@@ -1164,9 +1178,10 @@ def test_limits_of_the_device_are_checked_once_before_anything_is_copied(
     devices: list[toy.ToyDevice],
 ) -> None:
     y = np.ones(8, "float32")
-    with pytest.raises(devmod.LaunchError) as caught:
-        make_axpy()(y, y, 1.0, 8, grid=1, block=65)
-    assert str(caught.value) == "max_block is 64, and block=(65, 1, 1) was asked for"
+    assert (
+        refusal(devmod.LaunchError, make_axpy(), y, y, 1.0, 8, grid=1, block=65)
+        == "max_block is 64, and block=(65, 1, 1) was asked for"
+    )
     assert devices[0].allocated == []
 
 
@@ -1228,9 +1243,9 @@ def test_the_error_for_a_foreign_array_names_the_argument(devices: list[toy.ToyD
 def test_an_array_of_another_kind_of_device_is_refused(devices: list[toy.ToyDevice]) -> None:
     other = toy.ToyDevice(0)
     other.kind = "tin"
-    with pytest.raises(devmod.ArgumentError) as caught:
-        make_axpy()(other.empty(8, "float32"), 1, 1.0, 8, grid=1, block=8)
-    assert str(caught.value) == (
+    assert refusal(
+        devmod.ArgumentError, make_axpy(), other.empty(8, "float32"), 1, 1.0, 8, grid=1, block=8
+    ) == (
         "the toy function 'axpy': argument 1 'x' is on tin device 0 (toy number 0); copy it through the host: pass array.numpy()"
     )
 
@@ -1262,9 +1277,9 @@ def test_a_prepared_launch_repeats_and_keeps_its_arrays_alive(devices: list[toy.
 
 def test_bind_refuses_host_arrays(devices: list[toy.ToyDevice]) -> None:
     y = devices[0].empty(8, "float32")
-    with pytest.raises(devmod.ArgumentError) as caught:
-        make_axpy().bind(np.ones(8, "float32"), y, 2.0, 8, grid=1, block=8)
-    assert str(caught.value) == (
+    assert refusal(
+        devmod.ArgumentError, make_axpy().bind, np.ones(8, "float32"), y, 2.0, 8, grid=1, block=8
+    ) == (
         "the toy function 'axpy': argument 1 'x' is in the host's memory, and bind takes device arrays: pass device.from_numpy(array)"
     )
 

@@ -359,9 +359,7 @@ def test_defaults_may_precede_the_arguments(devices: list[toy.ToyDevice]) -> Non
 def test_a_local_with_a_default_is_given_by_name_alone(devices: list[toy.ToyDevice]) -> None:
     f = scratch(Local(64))
     x = devices[0].empty(4, "float32")
-    with pytest.raises(devmod.ArgumentError) as caught:
-        f(x, Local(64), 1, grid=1, block=8)
-    assert str(caught.value) == (
+    assert refusal(devmod.ArgumentError, f, x, Local(64), 1, grid=1, block=8) == (
         "the toy function 'f' takes 2 arguments by position (x, n), and 'scratch' by name; 3 were given"
     )
     assert (
@@ -539,14 +537,20 @@ def test_the_error_for_shared_memory_that_the_device_lacks(devices: list[toy.Toy
         )
     for _ in range(2):
         f(x, 1, scratch=Local(4096), grid=1, block=16)
-        with pytest.raises(devmod.LaunchError) as caught:
-            f(x, 1, scratch=Local(4097), grid=1, block=16)
-        assert str(caught.value) == f"{what} 4097 bytes"
+        assert (
+            refusal(devmod.LaunchError, f, x, 1, scratch=Local(4097), grid=1, block=16)
+            == f"{what} 4097 bytes"
+        )
     assert sizes(devices[0]) == [("local", 4096)] * 3
-    with pytest.raises(devmod.LaunchError) as caught:
-        scratch(Local(8192), launcher=toy.LimitedLauncher)(x, 1, grid=1, block=16)
     assert (
-        str(caught.value)
+        refusal(
+            devmod.LaunchError,
+            scratch(Local(8192), launcher=toy.LimitedLauncher),
+            x,
+            1,
+            grid=1,
+            block=16,
+        )
         == f"{what} 8192 bytes; argument 2 'scratch' takes 8192 bytes by default, Local(8192): give it by name"
     )
     host = np.zeros(4, "float32")

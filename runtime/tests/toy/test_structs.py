@@ -492,10 +492,8 @@ def test_structs_nested_too_deeply_are_an_error() -> None:
 
 @pytest.mark.parametrize("type_", ["", "float32x4"])
 def test_only_a_struct_has_members(type_: str) -> None:
-    with pytest.raises(devmod.FormatError) as caught:
-        Param("p", "scalar", type_, members=[Member("a", "int8")])
     assert (
-        str(caught.value)
+        refusal(devmod.FormatError, Param, "p", "scalar", type_, members=[Member("a", "int8")])
         == f"the parameter 'p' has members and the type {type_!r}; the type of a struct of N bytes is 'uint8xN'"
     )
 
