@@ -221,7 +221,7 @@ def test_cuda_core(arch: str) -> None:
         "cubin True",
         *(
             f"{codes} [1, 3, 5, 7, 9, 11, 13, 15] 9"
-            for codes in ("ptx ptx", "ltoir ltoir", "ltoir ptx")
+            for codes in ("ptx ptx", "ltoir ltoir", "ltoir ptx", "ptx ltoir")
         ),
     ]
 

@@ -45,7 +45,7 @@ for code in ("ptx", "cubin"):
     device.sync()  # by the CUDA runtime, and not by the driver
     print(code, (c == a + b).all())
     c[:] = 0
-for codes in (("ptx", "ptx"), ("ltoir", "ltoir"), ("ltoir", "ptx")):
+for codes in (("ptx", "ptx"), ("ltoir", "ltoir"), ("ltoir", "ptx"), ("ptx", "ltoir")):
     objects = []
     for code, text in zip(codes, (CALLER, CALLED), strict=True):
         options = ProgramOptions(

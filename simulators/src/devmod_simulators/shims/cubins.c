@@ -22,9 +22,10 @@ typedef struct Link {
     char *text;
     bool joins;         /* whether the library has inputs, which are LTO-IR */
     unsigned registers; /* the most that a thread may have, or 0 */
+    char arch[8];       /* such as 90a */
 } Link;
 
-enum { JIT_LINK_INTERNAL = 6, JIT_LINK_PTX = 2, MOST_OPTIONS = 256 };
+enum { JIT_LINK_INTERNAL = 6, JIT_LINK_PTX = 2, JIT_LINK_LTOIR = 3, MOST_OPTIONS = 256 };
 
 static void *nvrtc, *nvjitlink; /* what dlopen has returned */
 static Link *links;
@@ -127,6 +128,7 @@ static int get_ptx(void *program, char *ptx) {
 
 /* Call the library's own function. */
 #define REAL(name, ...) ((int (*)(__VA_ARGS__))real_dlsym()(nvjitlink, name))
+#define NVRTC(name, ...) ((int (*)(__VA_ARGS__))real_dlsym()(nvrtc, name))
 
 /* Return the place of a link in the list; the caller has the lock. */
 static Link **place_of(void *handle) {
@@ -147,8 +149,10 @@ static int link_create(void **handle, unsigned count, const char **options) {
     const char *changed[MOST_OPTIONS] = {"-lto", "-ptx"};
     Link *link = calloc(1, sizeof *link);
     unsigned total = 2, registers = 0;
+    char arch[8] = "";
     for (unsigned i = 0; i < count && total < MOST_OPTIONS; i++) {
         sscanf(options[i], "-maxrregcount=%u", &registers);
+        sscanf(options[i], "-arch=sm_%7s", arch);
         if (strcmp(options[i], "-ptx") && strcmp(options[i], "-lto"))
             changed[total++] = options[i];
     }
@@ -159,6 +163,7 @@ static int link_create(void **handle, unsigned count, const char **options) {
         return result;
     pthread_mutex_lock(&lock);
     *link = (Link){.next = links, .handle = *handle, .registers = registers};
+    memcpy(link->arch, arch, sizeof arch);
     links = link;
     pthread_mutex_unlock(&lock);
     return result;
@@ -211,9 +216,86 @@ static int link_add_file(void *handle, int type, const char *path) {
     return REAL("nvJitLinkAddFile", void *, int, const char *)(handle, type, path);
 }
 
+/* PTX may call functions of LTO-IR, which the library drops unless its inputs use them. So it gets
+ * a kernel that has their addresses. */
+#define KEEPER "devmod_keeps"
+#define DECLARATION ".extern .func"
+
+/* Write each function that PTX declares and that is not the driver's, in a form of printf. */
+static void write_called(FILE *file, const char *ptx, const char *form) {
+    static const char *const own = " vprintf malloc free __assertfail ";
+    for (const char *at = strstr(ptx, DECLARATION); at; at = strstr(at, DECLARATION)) {
+        char name[256];
+        at += sizeof DECLARATION - 1;
+        at += strspn(at, " \t\r\n");
+        const char *end = strchr(at, ')');
+        if (*at == '(' && end) /* the result */
+            at = end + 1;
+        if (sscanf(at, " %253[A-Za-z0-9_]", name + 1) != 1)
+            continue;
+        name[0] = ' ';
+        strcat(name, " ");
+        if (!strstr(own, name))
+            fprintf(file, form, name);
+    }
+}
+
+/* Return LTO-IR of a source, which the caller frees, or NULL. */
+static void *compile_lto(const char *source, const char *const *options, int count, size_t *size) {
+    void *program;
+    void *image = NULL;
+    if (NVRTC("nvrtcCreateProgram", void **, const char *, const char *, int, void *,
+              void *)(&program, source, KEEPER, 0, NULL, NULL))
+        return NULL;
+    int result =
+        NVRTC("nvrtcCompileProgram", void *, int, const char *const *)(program, count, options);
+    if (!result)
+        result = NVRTC("nvrtcGetLTOIRSize", void *, size_t *)(program, size);
+    if (!result)
+        image = malloc(*size);
+    if (image)
+        NVRTC("nvrtcGetLTOIR", void *, void *)(program, image);
+    NVRTC("nvrtcDestroyProgram", void **)(&program);
+    return image;
+}
+
+static void keep_called(const Link *link) {
+    char *source;
+    char arch[32];
+    size_t size;
+    if (!real_dlsym()(nvrtc, "nvrtcGetLTOIR")) /* the program has not loaded it */
+        return;
+    FILE *file = open_memstream(&source, &size);
+    if (!file)
+        return;
+    write_called(file, link->text, "extern \"C\" __device__ void %s();\n");
+    fprintf(file, "extern \"C\" __global__ void " KEEPER "(void **p) {\n");
+    write_called(file, link->text, "*p++ = (void *)%s;\n");
+    fprintf(file, "}\n");
+    fclose(file);
+    snprintf(arch, sizeof arch, "-arch=compute_%s", link->arch);
+    const char *options[] = {arch, "-dlto", "-rdc=true"};
+    void *image = compile_lto(source, options, 3, &size);
+    if (image)
+        REAL("nvJitLinkAddData", void *, int, const void *, size_t,
+             const char *)(link->handle, JIT_LINK_LTOIR, image, size, KEEPER);
+    free(image);
+    free(source);
+}
+
+/* Remove the kernel from PTX. */
+static void remove_keeper(char *ptx) {
+    char *start = strstr(ptx, ".visible .entry " KEEPER);
+    char *end = start ? strstr(start, "\n}") : NULL;
+    if (end)
+        memset(start, ' ', (size_t)(end + 2 - start));
+}
+
 static int link_complete(void *handle) {
     Link *link = link_of(handle);
     size_t size = 0;
+    if (link && link->joins && link->text && strstr(link->text, DECLARATION))
+        keep_called(link);
     int result = !link || link->joins ? REAL("nvJitLinkComplete", void *)(handle) : 0;
     if (result || !link || !link->joins)
         return result;
@@ -221,6 +303,8 @@ static int link_complete(void *handle) {
     char *text = calloc(size + 1, 1);
     if (text && !result)
         result = REAL("nvJitLinkGetLinkedPtx", void *, char *)(handle, text);
+    if (text && !result)
+        remove_keeper(text);
     if (text && !result)
         result = link_add_data(handle, JIT_LINK_PTX, text, size, "");
     free(text);
