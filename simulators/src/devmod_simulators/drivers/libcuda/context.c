@@ -88,7 +88,7 @@ CUresult CUDAAPI cuCtxGetDevice(CUdevice *device) {
     return CUDA_SUCCESS;
 }
 
-FORWARD(cuCtxSynchronize, CURRENT, context_synchronize(), void)
+FORWARD(cuCtxSynchronize, CURRENT, context_synchronize())
 
 CUresult CUDAAPI cuCtxSetLimit(CUlimit limit, size_t value) {
     ENTER(CURRENT);
@@ -156,5 +156,5 @@ CUresult CUDAAPI cuCtxDisablePeerAccess(CUcontext peerContext) {
 /* No profiler is there to start. */
 CUresult CUDAAPI cuProfilerStart(void);
 CUresult CUDAAPI cuProfilerStop(void);
-FORWARD(cuProfilerStart, CURRENT, CUDA_SUCCESS, void)
-FORWARD(cuProfilerStop, CURRENT, CUDA_SUCCESS, void)
+FORWARD_AS(cuProfilerStart, CURRENT, CUDA_SUCCESS, void)
+FORWARD_AS(cuProfilerStop, CURRENT, CUDA_SUCCESS, void)

@@ -1,28 +1,20 @@
 /* Copies. */
 #include "cuda_standin.h"
 
-FORWARD(cuMemcpy, CURRENT, copy_linear(dst, src, ByteCount, NULL, false, 0), CUdeviceptr dst,
-        CUdeviceptr src, size_t ByteCount)
-FORWARD(cuMemcpyAsync, CURRENT, copy_linear(dst, src, ByteCount, hStream, true, 0), CUdeviceptr dst,
-        CUdeviceptr src, size_t ByteCount, CUstream hStream)
+FORWARD(cuMemcpy, CURRENT, copy_linear(dst, src, ByteCount, NULL, false, 0))
+FORWARD(cuMemcpyAsync, CURRENT, copy_linear(dst, src, ByteCount, hStream, true, 0))
 FORWARD(cuMemcpyHtoD, CURRENT,
-        copy_linear(dstDevice, (uintptr_t)srcHost, ByteCount, NULL, false, TO_DEVICE),
-        CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount)
+        copy_linear(dstDevice, (uintptr_t)srcHost, ByteCount, NULL, false, TO_DEVICE))
 FORWARD(cuMemcpyHtoDAsync, CURRENT,
-        copy_linear(dstDevice, (uintptr_t)srcHost, ByteCount, hStream, true, TO_DEVICE),
-        CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream)
+        copy_linear(dstDevice, (uintptr_t)srcHost, ByteCount, hStream, true, TO_DEVICE))
 FORWARD(cuMemcpyDtoH, CURRENT,
-        copy_linear((uintptr_t)dstHost, srcDevice, ByteCount, NULL, false, FROM_DEVICE),
-        void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)
+        copy_linear((uintptr_t)dstHost, srcDevice, ByteCount, NULL, false, FROM_DEVICE))
 FORWARD(cuMemcpyDtoHAsync, CURRENT,
-        copy_linear((uintptr_t)dstHost, srcDevice, ByteCount, hStream, true, FROM_DEVICE),
-        void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
+        copy_linear((uintptr_t)dstHost, srcDevice, ByteCount, hStream, true, FROM_DEVICE))
 FORWARD(cuMemcpyDtoD, CURRENT,
-        copy_linear(dstDevice, srcDevice, ByteCount, NULL, false, TO_DEVICE | FROM_DEVICE),
-        CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount)
+        copy_linear(dstDevice, srcDevice, ByteCount, NULL, false, TO_DEVICE | FROM_DEVICE))
 FORWARD(cuMemcpyDtoDAsync, CURRENT,
-        copy_linear(dstDevice, srcDevice, ByteCount, hStream, true, TO_DEVICE | FROM_DEVICE),
-        CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
+        copy_linear(dstDevice, srcDevice, ByteCount, hStream, true, TO_DEVICE | FROM_DEVICE))
 
 static CUresult peer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
                      size_t size, CUstream stream, bool async) {
@@ -33,13 +25,9 @@ static CUresult peer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUc
 }
 
 FORWARD(cuMemcpyPeer, CURRENT,
-        peer(dstDevice, dstContext, srcDevice, srcContext, ByteCount, NULL, false),
-        CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
-        size_t ByteCount)
+        peer(dstDevice, dstContext, srcDevice, srcContext, ByteCount, NULL, false))
 FORWARD(cuMemcpyPeerAsync, CURRENT,
-        peer(dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream, true),
-        CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
-        size_t ByteCount, CUstream hStream)
+        peer(dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream, true))
 
 /* Set a side of a copy in two or three dimensions. Arrays are sides of copies in three dimensions
  * alone. */
@@ -70,10 +58,9 @@ static CUresult copy_2d(const CUDA_MEMCPY2D *p, CUstream stream, bool async) {
     return submit_copy(copy, stream, async, kinds);
 }
 
-FORWARD(cuMemcpy2D, CURRENT, copy_2d(pCopy, NULL, false), const CUDA_MEMCPY2D *pCopy)
-FORWARD(cuMemcpy2DUnaligned, CURRENT, copy_2d(pCopy, NULL, false), const CUDA_MEMCPY2D *pCopy)
-FORWARD(cuMemcpy2DAsync, CURRENT, copy_2d(pCopy, hStream, true), const CUDA_MEMCPY2D *pCopy,
-        CUstream hStream)
+FORWARD(cuMemcpy2D, CURRENT, copy_2d(pCopy, NULL, false))
+FORWARD(cuMemcpy2DUnaligned, CURRENT, copy_2d(pCopy, NULL, false))
+FORWARD(cuMemcpy2DAsync, CURRENT, copy_2d(pCopy, hStream, true))
 
 /* The same in three dimensions. An array has a pitch of its own, and ignores the copy's. */
 static CUresult set_space(Side *side, CUmemorytype type, const void *host, CUdeviceptr device,
@@ -111,6 +98,5 @@ static CUresult copy_3d(const CUDA_MEMCPY3D *p, CUstream stream, bool async) {
     return submit_copy(copy, stream, async, kinds);
 }
 
-FORWARD(cuMemcpy3D, CURRENT, copy_3d(pCopy, NULL, false), const CUDA_MEMCPY3D *pCopy)
-FORWARD(cuMemcpy3DAsync, CURRENT, copy_3d(pCopy, hStream, true), const CUDA_MEMCPY3D *pCopy,
-        CUstream hStream)
+FORWARD(cuMemcpy3D, CURRENT, copy_3d(pCopy, NULL, false))
+FORWARD(cuMemcpy3DAsync, CURRENT, copy_3d(pCopy, hStream, true))

@@ -7,9 +7,13 @@
 
 #include "driver.h"
 
-/* A function of the API that is a call of another: its name, what it needs, the call, and its
- * parameters. */
-#define FORWARD(name, need, call, ...)                                                             \
+/* PARAMETERS_name: the parameters of each function. A build writes it, from cuda.h. */
+#include "driver_parameters.h"
+
+/* A function of the API that is a call of another: its name, what it needs, and the call. It has
+ * the parameters of cuda.h. */
+#define FORWARD(name, need, call) FORWARD_AS(name, need, call, PARAMETERS_##name)
+#define FORWARD_AS(name, need, call, ...)                                                          \
     CUresult CUDAAPI name(__VA_ARGS__) {                                                           \
         ENTER(need);                                                                               \
         return call;                                                                               \

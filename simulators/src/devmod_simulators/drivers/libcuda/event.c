@@ -15,8 +15,7 @@ CUresult CUDAAPI cuEventDestroy(CUevent hEvent) {
     return event_destroy(hEvent);
 }
 
-FORWARD(cuEventRecord, CURRENT, event_record(hEvent, hStream, false), CUevent hEvent,
-        CUstream hStream)
+FORWARD(cuEventRecord, CURRENT, event_record(hEvent, hStream, false))
 
 CUresult CUDAAPI cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags) {
     ENTER(CURRENT);

@@ -205,9 +205,8 @@ static CUresult name_of(CUfunction handle, const char **name) {
     return CUDA_SUCCESS;
 }
 
-FORWARD(cuFuncGetName, CURRENT, name_of(hfunc, name), const char **name, CUfunction hfunc)
-FORWARD(cuKernelGetName, CURRENT, name_of((CUfunction)hfunc, name), const char **name,
-        CUkernel hfunc)
+FORWARD(cuFuncGetName, CURRENT, name_of(hfunc, name))
+FORWARD(cuKernelGetName, CURRENT, name_of((CUfunction)hfunc, name))
 
 /* ---- libraries
  * ---------------------------------------------------------------------------------------------------------------

@@ -10,14 +10,11 @@ CUresult CUDAAPI cuGraphCreate(CUgraph *phGraph, unsigned int flags) {
     return graph_create((void **)phGraph);
 }
 
-FORWARD(cuGraphDestroy, READY, graph_destroy(hGraph), CUgraph hGraph)
-FORWARD(cuGraphClone, READY, graph_clone((void **)phGraphClone, originalGraph),
-        CUgraph *phGraphClone, CUgraph originalGraph)
-FORWARD(cuGraphGetNodes, READY, graph_nodes(hGraph, (void **)nodes, numNodes), CUgraph hGraph,
-        CUgraphNode *nodes, size_t *numNodes)
-FORWARD(cuGraphNodeGetType, READY, graph_node_kind(hNode, (NodeKind *)type), CUgraphNode hNode,
-        CUgraphNodeType *type)
-FORWARD(cuGraphDestroyNode, READY, node_destroy(hNode), CUgraphNode hNode)
+FORWARD(cuGraphDestroy, READY, graph_destroy(hGraph))
+FORWARD(cuGraphClone, READY, graph_clone((void **)phGraphClone, originalGraph))
+FORWARD(cuGraphGetNodes, READY, graph_nodes(hGraph, (void **)nodes, numNodes))
+FORWARD(cuGraphNodeGetType, READY, graph_node_kind(hNode, (NodeKind *)type))
+FORWARD(cuGraphDestroyNode, READY, node_destroy(hNode))
 
 CUresult CUDAAPI cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOriginalNode,
                                         CUgraph hClonedGraph) {
@@ -102,10 +99,8 @@ CUresult CUDAAPI cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph,
     return code;
 }
 
-FORWARD(cuGraphExecGetFlags, READY, executable_flags(hGraphExec, (unsigned long long *)flags),
-        CUgraphExec hGraphExec, cuuint64_t *flags)
-FORWARD(cuGraphNodeSetEnabled, READY, executable_enable(hGraphExec, hNode, isEnabled != 0),
-        CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled)
+FORWARD(cuGraphExecGetFlags, READY, executable_flags(hGraphExec, (unsigned long long *)flags))
+FORWARD(cuGraphNodeSetEnabled, READY, executable_enable(hGraphExec, hNode, isEnabled != 0))
 
 CUresult CUDAAPI cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode,
                                        unsigned int *isEnabled) {
@@ -117,9 +112,8 @@ CUresult CUDAAPI cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode
     return CUDA_SUCCESS;
 }
 
-FORWARD(cuGraphExecDestroy, READY, graph_destroy_executable(hGraphExec), CUgraphExec hGraphExec)
-FORWARD(cuGraphUpload, CURRENT, graph_upload(hGraphExec, hStream), CUgraphExec hGraphExec,
-        CUstream hStream)
+FORWARD(cuGraphExecDestroy, READY, graph_destroy_executable(hGraphExec))
+FORWARD(cuGraphUpload, CURRENT, graph_upload(hGraphExec, hStream))
 
 /* The executable graphs that a thread launches now. CUDA does not serialize the calls of several
  * threads with one graph. */
@@ -174,10 +168,8 @@ CUresult CUDAAPI cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhostF
     return user_object_create((void **)object_out, ptr, destroy, initialRefcount);
 }
 
-FORWARD(cuUserObjectRetain, READY, user_object_retain(object, count), CUuserObject object,
-        unsigned int count)
-FORWARD(cuUserObjectRelease, READY, user_object_release(object, count), CUuserObject object,
-        unsigned int count)
+FORWARD(cuUserObjectRetain, READY, user_object_retain(object, count))
+FORWARD(cuUserObjectRelease, READY, user_object_release(object, count))
 
 CUresult CUDAAPI cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned int count,
                                          unsigned int flags) {
@@ -186,8 +178,7 @@ CUresult CUDAAPI cuGraphRetainUserObject(CUgraph graph, CUuserObject object, uns
     return graph_retain_object(graph, object, count, flags & CU_GRAPH_USER_OBJECT_MOVE);
 }
 
-FORWARD(cuGraphReleaseUserObject, READY, graph_release_object(graph, object, count), CUgraph graph,
-        CUuserObject object, unsigned int count)
+FORWARD(cuGraphReleaseUserObject, READY, graph_release_object(graph, object, count))
 
 /* ---- memory
  * ---------------------------------------------------------------------------------------------------------------

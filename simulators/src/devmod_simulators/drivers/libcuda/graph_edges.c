@@ -101,9 +101,7 @@ CUresult CUDAAPI cuGraphNodeGetDependentNodes(CUgraphNode hNode, CUgraphNode *de
 
 FORWARD(cuGraphAddDependencies, READY,
         graph_add_edges(hGraph, (void *const *)from, (void *const *)to, (const EdgeData *)edgeData,
-                        numDependencies),
-        CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to,
-        const CUgraphEdgeData *edgeData, size_t numDependencies)
+                        numDependencies))
 
 CUresult CUDAAPI cuGraphRemoveDependencies(CUgraph hGraph, const CUgraphNode *from,
                                            const CUgraphNode *to, const CUgraphEdgeData *edgeData,

@@ -438,49 +438,41 @@ static CUresult read_as(CUgraphNode handle, CUgraphNodeType type, void *result, 
 #define NEW_NODE                                                                                   \
     CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,                     \
         size_t numDependencies
-#define NEW_NODE_WITH_DATA                                                                         \
-    CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,                     \
-        const CUgraphEdgeData *dependencyData, size_t numDependencies
 #define EXECUTABLE_NODE CUgraphExec hGraphExec, CUgraphNode hNode
 
-FORWARD(cuGraphAddNode, CURRENT, ADD_WITH_DATA, NEW_NODE_WITH_DATA, CUgraphNodeParams *nodeParams)
-FORWARD(cuGraphNodeSetParams, CURRENT, SET(nodeParams), CUgraphNode hNode,
-        CUgraphNodeParams *nodeParams)
-FORWARD(cuGraphExecNodeSetParams, CURRENT, SET_EXECUTABLE(nodeParams), EXECUTABLE_NODE,
-        CUgraphNodeParams *nodeParams)
+FORWARD(cuGraphAddNode, CURRENT, ADD_WITH_DATA)
+FORWARD(cuGraphNodeSetParams, CURRENT, SET(nodeParams))
+FORWARD(cuGraphExecNodeSetParams, CURRENT, SET_EXECUTABLE(nodeParams))
 #if CUDA_VERSION >= 13020 /* headers of CUDA 13.0 lack it */
-FORWARD(cuGraphNodeGetParams, READY, describe_node(hNode, nodeParams), CUgraphNode hNode,
-        CUgraphNodeParams *nodeParams)
+FORWARD(cuGraphNodeGetParams, READY, describe_node(hNode, nodeParams))
 #endif
 #if CUDA_VERSION >= 13040
-FORWARD(cuGraphAddNode_v3, CURRENT, ADD_WITH_DATA, NEW_NODE_WITH_DATA,
-        CUgraphNodeParams *nodeParams)
-FORWARD(cuGraphNodeSetParams_v2, CURRENT, SET(nodeParams), CUgraphNode hNode,
-        CUgraphNodeParams *nodeParams)
+FORWARD(cuGraphAddNode_v3, CURRENT, ADD_WITH_DATA)
+FORWARD(cuGraphNodeSetParams_v2, CURRENT, SET(nodeParams))
 #endif
 
 /* The functions of a kind of node: to add, to read, to replace, and in an executable graph. */
 #define FAMILY(add_name, get_name, set_name, set_executable_name, kind, Type)                      \
-    FORWARD(add_name, CURRENT, ADD(GIVEN(kind, params, NULL)), NEW_NODE, const Type *params)       \
-    FORWARD(get_name, READY, READ(kind, params), CUgraphNode hNode, Type *params)                  \
-    FORWARD(set_name, CURRENT, SET(GIVEN(kind, params, NULL)), CUgraphNode hNode,                  \
-            const Type *params)                                                                    \
-    FORWARD(set_executable_name, CURRENT, SET_EXECUTABLE(GIVEN(kind, params, NULL)),               \
-            EXECUTABLE_NODE, const Type *params)
+    FORWARD_AS(add_name, CURRENT, ADD(GIVEN(kind, params, NULL)), NEW_NODE, const Type *params)    \
+    FORWARD_AS(get_name, READY, READ(kind, params), CUgraphNode hNode, Type *params)               \
+    FORWARD_AS(set_name, CURRENT, SET(GIVEN(kind, params, NULL)), CUgraphNode hNode,               \
+               const Type *params)                                                                 \
+    FORWARD_AS(set_executable_name, CURRENT, SET_EXECUTABLE(GIVEN(kind, params, NULL)),            \
+               EXECUTABLE_NODE, const Type *params)
 #define FAMILY_IN_CONTEXT(add_name, get_name, set_name, set_executable_name, kind, Type)           \
-    FORWARD(add_name, CURRENT, ADD(GIVEN(kind, params, ctx)), NEW_NODE, const Type *params,        \
-            CUcontext ctx)                                                                         \
-    FORWARD(get_name, READY, READ(kind, params), CUgraphNode hNode, Type *params)                  \
-    FORWARD(set_name, CURRENT, SET(GIVEN(kind, params, NULL)), CUgraphNode hNode,                  \
-            const Type *params)                                                                    \
-    FORWARD(set_executable_name, CURRENT, SET_EXECUTABLE(GIVEN(kind, params, ctx)),                \
-            EXECUTABLE_NODE, const Type *params, CUcontext ctx)
+    FORWARD_AS(add_name, CURRENT, ADD(GIVEN(kind, params, ctx)), NEW_NODE, const Type *params,     \
+               CUcontext ctx)                                                                      \
+    FORWARD_AS(get_name, READY, READ(kind, params), CUgraphNode hNode, Type *params)               \
+    FORWARD_AS(set_name, CURRENT, SET(GIVEN(kind, params, NULL)), CUgraphNode hNode,               \
+               const Type *params)                                                                 \
+    FORWARD_AS(set_executable_name, CURRENT, SET_EXECUTABLE(GIVEN(kind, params, ctx)),             \
+               EXECUTABLE_NODE, const Type *params, CUcontext ctx)
 #define FAMILY_OF_EVENTS(add_name, get_name, set_name, set_executable_name, kind)                  \
-    FORWARD(add_name, READY, ADD(GIVEN(kind, &event, NULL)), NEW_NODE, CUevent event)              \
-    FORWARD(get_name, READY, READ(kind, event), CUgraphNode hNode, CUevent *event)                 \
-    FORWARD(set_name, READY, SET(GIVEN(kind, &event, NULL)), CUgraphNode hNode, CUevent event)     \
-    FORWARD(set_executable_name, READY, SET_EXECUTABLE(GIVEN(kind, &event, NULL)),                 \
-            EXECUTABLE_NODE, CUevent event)
+    FORWARD_AS(add_name, READY, ADD(GIVEN(kind, &event, NULL)), NEW_NODE, CUevent event)           \
+    FORWARD_AS(get_name, READY, READ(kind, event), CUgraphNode hNode, CUevent *event)              \
+    FORWARD_AS(set_name, READY, SET(GIVEN(kind, &event, NULL)), CUgraphNode hNode, CUevent event)  \
+    FORWARD_AS(set_executable_name, READY, SET_EXECUTABLE(GIVEN(kind, &event, NULL)),              \
+               EXECUTABLE_NODE, CUevent event)
 
 FAMILY(cuGraphAddKernelNode, cuGraphKernelNodeGetParams, cuGraphKernelNodeSetParams,
        cuGraphExecKernelNodeSetParams, KERNEL, CUDA_KERNEL_NODE_PARAMS)
@@ -494,19 +486,14 @@ FAMILY_OF_EVENTS(cuGraphAddEventRecordNode, cuGraphEventRecordNodeGetEvent,
                  cuGraphEventRecordNodeSetEvent, cuGraphExecEventRecordNodeSetEvent, EVENT_RECORD)
 FAMILY_OF_EVENTS(cuGraphAddEventWaitNode, cuGraphEventWaitNodeGetEvent,
                  cuGraphEventWaitNodeSetEvent, cuGraphExecEventWaitNodeSetEvent, WAIT_EVENT)
-FORWARD(cuGraphAddEmptyNode, READY, ADD(ONE(EMPTY)), NEW_NODE)
-FORWARD(cuGraphAddChildGraphNode, READY, ADD(ONE(GRAPH, .graph.graph = childGraph)), NEW_NODE,
-        CUgraph childGraph)
-FORWARD(cuGraphChildGraphNodeGetGraph, READY, READ(GRAPH, phGraph), CUgraphNode hNode,
-        CUgraph *phGraph)
+FORWARD(cuGraphAddEmptyNode, READY, ADD(ONE(EMPTY)))
+FORWARD(cuGraphAddChildGraphNode, READY, ADD(ONE(GRAPH, .graph.graph = childGraph)))
+FORWARD(cuGraphChildGraphNodeGetGraph, READY, READ(GRAPH, phGraph))
 FORWARD(cuGraphExecChildGraphNodeSetParams, READY,
-        executable_set_child(hGraphExec, hNode, childGraph), EXECUTABLE_NODE, CUgraph childGraph)
-FORWARD(cuGraphMemAllocNodeGetParams, READY, READ(MEM_ALLOC, params_out), CUgraphNode hNode,
-        CUDA_MEM_ALLOC_NODE_PARAMS *params_out)
-FORWARD(cuGraphAddMemFreeNode, READY, ADD(ONE(MEM_FREE, .free.dptr = dptr)), NEW_NODE,
-        CUdeviceptr dptr)
-FORWARD(cuGraphMemFreeNodeGetParams, READY, READ(MEM_FREE, dptr_out), CUgraphNode hNode,
-        CUdeviceptr *dptr_out)
+        executable_set_child(hGraphExec, hNode, childGraph))
+FORWARD(cuGraphMemAllocNodeGetParams, READY, READ(MEM_ALLOC, params_out))
+FORWARD(cuGraphAddMemFreeNode, READY, ADD(ONE(MEM_FREE, .free.dptr = dptr)))
+FORWARD(cuGraphMemFreeNodeGetParams, READY, READ(MEM_FREE, dptr_out))
 
 CUresult CUDAAPI cuGraphAddMemAllocNode(NEW_NODE, CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams) {
     ENTER(CURRENT);

@@ -62,8 +62,7 @@ static CUresult advise(CUdeviceptr address, size_t count, CUmem_advise advice,
     }
 }
 
-FORWARD(cuMemAdvise, CURRENT, advise(devPtr, count, advice, location), CUdeviceptr devPtr,
-        size_t count, CUmem_advise advice, CUmemLocation location)
+FORWARD(cuMemAdvise, CURRENT, advise(devPtr, count, advice, location))
 
 CUresult CUDAAPI cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUmemLocation location,
                                     unsigned int flags, CUstream hStream) {

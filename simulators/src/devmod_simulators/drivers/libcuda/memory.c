@@ -69,7 +69,7 @@ CUresult CUDAAPI cuMemHostRegister(void *p, size_t bytesize, unsigned int Flags)
     return memory_register(p, bytesize);
 }
 
-FORWARD(cuMemHostUnregister, CURRENT, memory_unregister(p), void *p)
+FORWARD(cuMemHostUnregister, CURRENT, memory_unregister(p))
 
 CUresult CUDAAPI cuMemHostGetDevicePointer(CUdeviceptr *pdptr, void *p, unsigned int Flags) {
     ENTER(CURRENT);
@@ -99,4 +99,4 @@ CUresult CUDAAPI cuMemGetAddressRange(CUdeviceptr *pbase, size_t *psize, CUdevic
     return CUDA_SUCCESS;
 }
 
-FORWARD(cuMemGetInfo, CURRENT, memory_info(free, total), size_t *free, size_t *total)
+FORWARD(cuMemGetInfo, CURRENT, memory_info(free, total))

@@ -211,11 +211,8 @@ static CUresult load(CUmodule *result, const void *image, unsigned count, CUjit_
     return CUDA_SUCCESS;
 }
 
-FORWARD(cuModuleLoadData, CURRENT, load(module, image, 0, NULL, NULL), CUmodule *module,
-        const void *image)
-FORWARD(cuModuleLoadDataEx, CURRENT, load(module, image, numOptions, options, optionValues),
-        CUmodule *module, const void *image, unsigned int numOptions, CUjit_option *options,
-        void **optionValues)
+FORWARD(cuModuleLoadData, CURRENT, load(module, image, 0, NULL, NULL))
+FORWARD(cuModuleLoadDataEx, CURRENT, load(module, image, numOptions, options, optionValues))
 
 CUresult CUDAAPI cuModuleLoad(CUmodule *module, const char *fname) {
     ENTER(CURRENT);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static CUresult attribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr) {
+static CUresult read_attribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr) {
     Block *block = arena_block(ptr, 1);
     bool host = !block && is_registered(ptr, 1);
     uint64_t address;
@@ -59,8 +59,7 @@ static CUresult attribute(void *data, CUpointer_attribute attribute, CUdeviceptr
     }
 }
 
-FORWARD(cuPointerGetAttribute, CURRENT, attribute(data, attribute_, ptr), void *data,
-        CUpointer_attribute attribute_, CUdeviceptr ptr)
+FORWARD(cuPointerGetAttribute, CURRENT, read_attribute(data, attribute, ptr))
 
 /* Unlike the function for one attribute, this one answers zeros for a pointer that CUDA does not
  * know. */
@@ -71,7 +70,7 @@ CUresult CUDAAPI cuPointerGetAttributes(unsigned int numAttributes, CUpointer_at
     bool known = arena_block(ptr, 1) || is_registered(ptr, 1);
     for (unsigned i = 0; i < numAttributes; i++) {
         if (known) {
-            TRY(attribute(data[i], attributes[i], ptr));
+            TRY(read_attribute(data[i], attributes[i], ptr));
             continue;
         }
         switch (attributes[i]) {

@@ -9,8 +9,7 @@ static CUresult allocate_async(Pool *pool, CUdeviceptr *dptr, size_t bytesize, C
     return CUDA_SUCCESS;
 }
 
-FORWARD(cuMemAllocAsync, CURRENT, allocate_async(NULL, dptr, bytesize, hStream), CUdeviceptr *dptr,
-        size_t bytesize, CUstream hStream)
+FORWARD(cuMemAllocAsync, CURRENT, allocate_async(NULL, dptr, bytesize, hStream))
 
 CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
                                          CUstream hStream) {
@@ -20,7 +19,7 @@ CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUm
     return allocate_async(from, dptr, bytesize, hStream);
 }
 
-FORWARD(cuMemFreeAsync, CURRENT, pool_free(dptr, hStream), CUdeviceptr dptr, CUstream hStream)
+FORWARD(cuMemFreeAsync, CURRENT, pool_free(dptr, hStream))
 
 /* ---- pools
  * -----------------------------------------------------------------------------------------------------------------

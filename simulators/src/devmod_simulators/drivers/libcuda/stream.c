@@ -1,10 +1,8 @@
 /* Streams and their captures. */
 #include "cuda_standin.h"
 
-FORWARD(cuStreamCreate, CURRENT, stream_create((void **)phStream, Flags, 0), CUstream *phStream,
-        unsigned int Flags)
-FORWARD(cuStreamCreateWithPriority, CURRENT, stream_create((void **)phStream, flags, priority),
-        CUstream *phStream, unsigned int flags, int priority)
+FORWARD(cuStreamCreate, CURRENT, stream_create((void **)phStream, Flags, 0))
+FORWARD(cuStreamCreateWithPriority, CURRENT, stream_create((void **)phStream, flags, priority))
 
 CUresult CUDAAPI cuStreamDestroy(CUstream hStream) {
     CHECK(hStream, CUDA_ERROR_INVALID_HANDLE); /* before all else, as in NVIDIA's library */
@@ -12,8 +10,8 @@ CUresult CUDAAPI cuStreamDestroy(CUstream hStream) {
     return stream_destroy(hStream);
 }
 
-FORWARD(cuStreamSynchronize, CURRENT, stream_synchronize(hStream), CUstream hStream)
-FORWARD(cuStreamQuery, CURRENT, stream_query(hStream), CUstream hStream)
+FORWARD(cuStreamSynchronize, CURRENT, stream_synchronize(hStream))
+FORWARD(cuStreamQuery, CURRENT, stream_query(hStream))
 
 CUresult CUDAAPI cuStreamGetFlags(CUstream hStream, unsigned int *flags) {
     ENTER(CURRENT);
@@ -45,8 +43,7 @@ CUresult CUDAAPI cuStreamGetCtx(CUstream hStream, CUcontext *pctx) {
     return CUDA_SUCCESS;
 }
 
-FORWARD(cuLaunchHostFunc, CURRENT, stream_call(hStream, fn, userData), CUstream hStream,
-        CUhostFn fn, void *userData)
+FORWARD(cuLaunchHostFunc, CURRENT, stream_call(hStream, fn, userData))
 
 /* ---- captures
  * --------------------------------------------------------------------------------------------------------------
@@ -58,12 +55,9 @@ CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
     return capture_exchange_mode((int *)mode);
 }
 
-FORWARD(cuStreamBeginCapture, CURRENT, capture_begin(hStream, (CaptureMode)mode), CUstream hStream,
-        CUstreamCaptureMode mode)
-FORWARD(cuStreamEndCapture, CURRENT, capture_end(hStream, (void **)phGraph), CUstream hStream,
-        CUgraph *phGraph)
-FORWARD(cuStreamIsCapturing, CURRENT, capture_status(hStream, (CaptureStatus *)captureStatus),
-        CUstream hStream, CUstreamCaptureStatus *captureStatus)
+FORWARD(cuStreamBeginCapture, CURRENT, capture_begin(hStream, (CaptureMode)mode))
+FORWARD(cuStreamEndCapture, CURRENT, capture_end(hStream, (void **)phGraph))
+FORWARD(cuStreamIsCapturing, CURRENT, capture_status(hStream, (CaptureStatus *)captureStatus))
 
 CUresult CUDAAPI cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph,
                                              const CUgraphNode *dependencies,

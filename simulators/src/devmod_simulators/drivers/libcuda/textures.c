@@ -84,8 +84,7 @@ CUresult array_make(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *form) {
     return CUDA_SUCCESS;
 }
 
-FORWARD(cuArray3DCreate, CURRENT, array_make(pHandle, form), CUarray *pHandle,
-        const CUDA_ARRAY3D_DESCRIPTOR *form)
+FORWARD(cuArray3DCreate, CURRENT, array_make(pHandle, pAllocateArray))
 
 CUresult array_drop(CUarray handle) {
     Array *array = handle_get(HANDLE_ARRAY, handle);
@@ -332,5 +331,5 @@ CUresult CUDAAPI cuSurfObjectCreate(CUsurfObject *pSurfObject, const CUDA_RESOUR
     return describe("surface", &descriptor, NULL, pSurfObject);
 }
 
-FORWARD(cuTexObjectDestroy, CURRENT, forget("texture", texObject), CUtexObject texObject)
-FORWARD(cuSurfObjectDestroy, CURRENT, forget("surface", surfObject), CUsurfObject surfObject)
+FORWARD(cuTexObjectDestroy, CURRENT, forget("texture", texObject))
+FORWARD(cuSurfObjectDestroy, CURRENT, forget("surface", surfObject))
