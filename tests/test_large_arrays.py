@@ -323,23 +323,22 @@ def test_a_decoder_of_124_million_weights_on_webgpu() -> None:
 
 @pytest.mark.volume
 def test_a_table_of_154_megabytes_in_a_model_of_onnx(capsys: pytest.CaptureFixture[str]) -> None:
-    onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
+    pytest.importorskip("onnx", reason="the package onnx is not installed")
+    import onnx.parser
+
     for kind in BOTH:
         first_device(kind)
+    model = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["": 14]>
+        g (int32[6] tokens) => (float[6, 50257] scores) {
+            rows = Gather(table, tokens)
+            turned = Transpose(table)
+            scores = MatMul(rows, turned)
+        }
+    """)
     table = RANDOM.standard_normal((50_257, 768), "float32")
-    node = onnx.helper.make_node
-    nodes = [
-        node("Gather", ["table", "tokens"], ["rows"]),
-        node("Transpose", ["table"], ["turned"]),
-        node("MatMul", ["rows", "turned"], ["scores"]),
-    ]
-    info = onnx.helper.make_tensor_value_info
-    inputs = [info("tokens", 6, [6])]
-    outputs = [info("scores", 1, [6, 50_257])]
-    constants = [onnx.numpy_helper.from_array(table, "table")]
-    graph = onnx.helper.make_graph(nodes, "g", inputs, outputs, constants)
-    versions = [onnx.helper.make_opsetid("", 14)]
-    onnx.save(onnx.helper.make_model(graph, opset_imports=versions, ir_version=8), "f.onnx")
+    model.graph.initializer.append(onnx.numpy_helper.from_array(table, "table"))
+    onnx.save(model, "f.onnx")
     np.save("tokens.npy", TOKENS * 50)
     words = ["-t", "opencl", "-t", "webgpu", "--inputs", "tokens.npy"]
     status, out, err = call(capsys, "onnx", "f.onnx", *words)
