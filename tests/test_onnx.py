@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
 import sys
+import warnings
 from importlib.util import find_spec
 from pathlib import Path
 from textwrap import indent
@@ -21,6 +23,8 @@ from command_line import call
 
 import devmod
 from devmod.backend import walk
+from devmod.worker import Worker
+from devmod_models import _command
 from devmod_readers.programs import read_program
 
 onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
@@ -28,6 +32,7 @@ pytest.importorskip("tinygrad", reason="tinygrad is not installed")
 FLOAT, INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
 node = onnx.helper.make_node
 RANDOM = np.random.default_rng(1)
+GETENV = os.getenv
 
 
 def constant(name: str, *shape: int) -> Any:
@@ -58,11 +63,37 @@ def classifier(folder: Path, shape: Any = ("batch", 8)) -> Path:
     return write(folder / "small.onnx", nodes, {"x.in": (FLOAT, list(shape))}, ["y"], [WEIGHT])
 
 
+class WorkerHere:
+    """A worker whose module runs in this process: another one imports tinygrad, onnx and a driver,
+    which takes longer than most models. `devmod_in_process` has real ones.
+    """
+
+    def __init__(self, name: str, request: Any, **_: Any) -> None:
+        self.answers: list[Any] = []
+        module: Any = sys.modules[name]
+        with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(action="ignore"):
+            patch.setattr(module, "answer_writer", lambda: self.answers.append)
+            patch.setattr(os, "getenv", GETENV)  # the module that traces replaces it
+            patch.setattr(resource, "setrlimit", lambda *_: None)
+            module.main(request)
+
+    def __enter__(self) -> WorkerHere:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def answer(self, seconds: float) -> Any:
+        return self.answers.pop(0)
+
+
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from devmod_models._tinygrad import check
 
     monkeypatch.chdir(tmp_path)
+    for module in (_command, check):
+        monkeypatch.setattr(module, "Worker", WorkerHere)
     # On a busy machine the import of onnx.reference alone may take its 30 seconds.
     monkeypatch.setitem(check.SECONDS, "onnx.reference", 300.0)
 
@@ -88,6 +119,7 @@ def test_a_model_is_checked_and_written(
             (tmp_path / "bin" / name).symlink_to(program)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setenv("DEV", "NONE")
+    monkeypatch.setattr(_command, "Worker", Worker)
     status, out, err = call(capsys, "onnx", "small.onnx", "-t", "opencl", "-t", "webgpu")
     assert (status, err) == (0, f"devmod: note: {NOTE}\n")
     first, checked, *devices, how, _ = out.split("\n")
