@@ -85,25 +85,17 @@ SETTINGS = (
 )
 
 
-class Processor:
-    """The seconds, user and system, of this process and of those that it has waited for."""
-
-    def __init__(self) -> None:
-        self.seconds: Counter[str] = Counter()
-        self.total = 0.0
-
-    def lap(self, name: str) -> None:
-        """Add what was used since the last call."""
-        total = sum(os.times()[:4])
-        self.seconds[name] += total - self.total
-        self.total = total
-
-
 COLLECTION = "start and collection"
 SHARED = "the end of what tests share, such as the browser"
-processor = Processor()
+#: The processor's seconds, user and system, of this process and of those that it has waited for.
+SECONDS: Counter[str] = Counter()
 #: The seconds of each of pytest-xdist's workers that has ended.
 WORKERS: dict[str, dict[str, float]] = {}
+
+
+def _lap(name: str) -> None:
+    """Count for `name` what was used since the last call."""
+    SECONDS[name] += sum(os.times()[:4]) - SECONDS.total()
 
 
 @pytest.fixture(autouse=True)
@@ -207,14 +199,14 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.enable()
         gc.freeze()
-        processor.lap(COLLECTION)
+        _lap(COLLECTION)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Count the processor's seconds of each file."""
     result = yield
-    processor.lap(item.nodeid.partition("::")[0])
+    _lap(item.nodeid.partition("::")[0])
     return result
 
 
@@ -225,17 +217,17 @@ def pytest_runtest_teardown(
     """Count the end of the session's fixtures apart from the last test."""
     if nextitem is not None:
         return (yield)
-    processor.lap(item.nodeid.partition("::")[0])
+    _lap(item.nodeid.partition("::")[0])
     try:
         return (yield)
     finally:
-        processor.lap(SHARED)
+        _lap(SHARED)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Give the seconds of this worker to the process that prints them."""
     if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["processor"] = dict(processor.seconds)
+        session.config.workeroutput["processor"] = dict(SECONDS)
 
 
 @pytest.hookimpl(optionalhook=True)  # pytest-xdist has it
@@ -256,19 +248,19 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def _list_processor(reporter: pytest.TerminalReporter) -> None:
     files: Counter[str] = Counter()
     folders: Counter[str] = Counter()
-    for worker in WORKERS.values():
+    collections = {}
+    for name, worker in WORKERS.items():
         files.update(worker)
-    collections = [f"{worker[COLLECTION]:.1f} s in {name}" for name, worker in WORKERS.items()]
-    collected = files.pop(COLLECTION)
-    shared = files.pop(SHARED, 0.0)
+        collections[f"{COLLECTION} in {name}"] = worker[COLLECTION]
     for name, seconds in files.items():
-        folders[os.path.dirname(name)] += seconds
-    total = collected + shared + folders.total()
+        folders[os.path.dirname(name) or name] += seconds
+    total = files.total()
+    rows = folders.most_common()
+    for name in (COLLECTION, SHARED):
+        del files[name]
 
     reporter.section(f"processor: {total:.0f} s of user and system, with child processes")
-    reporter.write_line(f"{COLLECTION}: {', '.join(sorted(collections))}")
-    reporter.write_line(f"{shared:8.1f} s  {SHARED}")
-    for name, seconds in folders.most_common():
+    for name, seconds in (*sorted(collections.items()), *rows):
         reporter.write_line(f"{seconds:8.1f} s  {name}")
     reporter.write_line("the costliest files:")
     for name, seconds in files.most_common(10):

@@ -557,7 +557,7 @@ def test_each_question_for_a_gpu_has_a_function() -> None:
 
 
 #: Programs that use the processor for a time, in a process of a test and at the end of a fixture.
-BURN = "import os\nend = os.times().user + 0.3\nwhile os.times().user < end: pass\n"
+BURN = "import os\nend = os.times().user + 0.1\nwhile os.times().user < end: pass\n"
 CHILD = f"import subprocess, sys\ndef test(): subprocess.run([sys.executable, '-c', {BURN!r}])\n"
 FIXTURE = f"""
 import pytest
@@ -580,7 +580,8 @@ def test_a_run_ends_with_the_processor_seconds_of_files(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     lines = re.findall(r"^ +(\d+\.\d) s  (.+)$", done.stdout, re.MULTILINE)
     seconds = {name: float(number) for number, name in lines}
-    assert re.search(r"^start and collection: \d+\.\d s in gw0$", done.stdout, re.MULTILINE)
-    assert seconds["the end of what tests share, such as the browser"] >= 0.3
-    assert seconds["test_child.py"] >= 0.3
-    assert list(seconds)[-2:] == ["test_child.py", "test_fixture.py"], done.stdout
+    assert seconds["start and collection in gw0"] == seconds["start and collection"]
+    assert seconds["the end of what tests share, such as the browser"] >= 0.1
+    assert seconds["test_child.py"] >= 0.1
+    files = done.stdout.partition("the costliest files:\n")[2]
+    assert re.findall(r"test_\w+\.py", files) == ["test_child.py", "test_fixture.py"]
