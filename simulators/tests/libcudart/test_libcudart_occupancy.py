@@ -7,6 +7,9 @@ from runtime_calls import Program, Runtime
 
 pytestmark = pytest.mark.row("R55")
 
+#: cudaFuncAttributeMaxDynamicSharedMemorySize.
+MAX_DYNAMIC_SHARED = 8
+
 
 @pytest.mark.parametrize(
     ("threads", "shared", "blocks"), [(256, 0, 8), (1024, 0, 2), (32, 0, 32), (32, 56 << 10, 4)]
@@ -19,5 +22,8 @@ def test_blocks_are_resident_by_their_threads_and_memory(
         found = calls.get(f"{name}{suffix}", ..., kernel, threads, shared, *flags)
         assert found == (blocks,)
     name = "cudaOccupancyAvailableDynamicSMemPerBlock"
-    (size,) = calls.get(name, ..., kernel, blocks, threads, form="Q")
-    assert size == min(227 << 10, (228 << 10) // blocks - 1024) >= shared
+    # What a block gets without the attribute, with it, and again without.
+    for most in (48 << 10, 200 << 10, 48 << 10):
+        program.check("cudaFuncSetAttribute", kernel, MAX_DYNAMIC_SHARED, most)
+        (size,) = calls.get(name, ..., kernel, blocks, threads, form="Q")
+        assert size == min(most, (228 << 10) // blocks - 1024)

@@ -113,9 +113,8 @@ CUresult CUDAAPI cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize
     int device = function->module->context->device;
     size_t of_all =
         (size_t)device_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR);
-    size_t most =
-        (size_t)device_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
     size_t own = function->kernel->shared;
+    size_t most = function->max_dynamic + own; /* as cuda_occupancy.h has it */
     size_t each = of_all / (unsigned)numBlocks;
     *dynamicSmemSize = 0;
     if (resident(function, (uint64_t)blockSize, 0, device) < (uint64_t)numBlocks)
