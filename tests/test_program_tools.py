@@ -288,6 +288,81 @@ def test_verify_accuses_no_program_that_writes_what_it_reads(case: str) -> None:
     ]
 
 
+#: Steps that write vectors of three numbers: `first` has the values and what is behind them, `last`
+#: is a statement.
+VECTORS = """
+kernel void spread(global const float *x, global float3 *t, uint n)
+{{ uint i = get_global_id(0); if (i < n) ((global float4 *)t)[i] = (float4)({first}); }}
+kernel void next(global const float3 *t, global float3 *y, uint n)
+{{ uint i = get_global_id(0); if (i < n) {last}; }}
+"""
+SPREAD = f"""{HEAD}layout(binding = 1) buffer T {{ vec3 t[]; }}; layout(push_constant) uniform P {{ uint n; }};
+void main() {{ uint i = gl_GlobalInvocationID.x; if (i < n) t[i] = vec3(x[i], 2 * x[i], 0); }}"""
+NEXT = """#version 450
+layout(local_size_x = 64) in; layout(binding = 0) readonly buffer T { vec3 t[]; }; layout(binding = 1) buffer Y { vec3 y[]; };
+layout(push_constant) uniform P { uint n; };
+void main() { uint i = gl_GlobalInvocationID.x; if (i < n) y[i] = t[i] + 1; }"""
+
+
+def vectors(*shaders: devmod.Module, first: str, last: str, shape: str) -> Any:
+    cl = devmod.compile(VECTORS.format(first=first, last=last), "opencl", block=64)
+    return devmod.program(
+        "p",
+        devmod.bundle(cl, *shaders),
+        inputs=["x: float32[n]"],
+        outputs=[f"y: {shape}"],
+        temporaries=[f"t: {shape}"],
+        steps=["spread(x=x, t=t, n=n, threads=n)", "next(t=t, y=y, n=n, threads=n)"],
+    )
+
+
+@pytest.mark.usefixtures("in_process")
+@pytest.mark.parametrize("shape", ["float32[n, 4]", "float32[4 * n]"])
+@pytest.mark.parametrize(
+    ("first", "last", "found"),
+    [
+        ("x[i], 2 * x[i], 0, 5", "((global float4 *)y)[i] = (float4)(t[i] + 1, 6)", ""),
+        ("x[i], 2 * x[i], 0, 5", "vstore3(t[i] + 1, 0, (global float *)(y + i))", ""),
+        (
+            "x[i], 2 * x[i], 1, 5",
+            "y[i] = t[i] + 1",
+            r"step 1 \(spread\): t\[(\d+, )?\d+\] is 0.0, and 1.0 with ",
+        ),
+        (
+            "x[i], 2 * x[i], 0, 5",
+            "y[i] = t[i] + 2",
+            r"step 2 \(next\): y\[(\d+, )?\d+\] is .*, and .* with ",
+        ),
+    ],
+    ids=["another number", "no number", "a number of the first step", "a number of the last step"],
+)
+def test_verify_compares_nothing_behind_three_numbers_of_a_step(
+    shape: str, first: str, last: str, found: str
+) -> None:
+    shaders = compiled(SPREAD, "spread"), compiled(NEXT, "next")
+    reference, other = verified(vectors(*shaders, first=first, last=last, shape=shape), "p")
+    assert reference == ("opencl", "reference", "")
+    if found:
+        assert other[:2] == ("vulkan", "differs")
+        assert re.match(found, other[2])
+    else:
+        assert other[:2] == ("vulkan", "agrees")
+
+
+@pytest.mark.usefixtures("in_process")
+@pytest.mark.parametrize(
+    ("last", "outcome"),
+    [
+        ("vstore3(t[i], 0, (global float *)(y + i))", "ran"),
+        ("vstore2(t[i].xy, 0, (global float *)(y + i))", "unwritten"),
+    ],
+)
+def test_verify_accuses_no_program_of_what_is_behind_three_numbers(last: str, outcome: str) -> None:
+    module = vectors(first="x[i], 1, 2, 3", last=last, shape="float32[n, 4]")
+    ((_, found, text),) = verified(module, "p")
+    assert (found, "y[0, 2]" in text) == (outcome, outcome == "unwritten")
+
+
 @pytest.mark.usefixtures("in_process")
 def test_verify_accuses_no_program_whose_results_differ_in_each_call(
     monkeypatch: pytest.MonkeyPatch,

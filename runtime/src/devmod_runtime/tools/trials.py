@@ -704,8 +704,9 @@ def _results(
     with replaced(methods, order=2):
         result, call = call_once(function, on_device(function, host, device), device, **launch)
         arrays = results_of(function, call, written)
-    if program is None:
-        _clear_padding(function, arrays)
+    for name, argument in _writers(function).items():
+        if name in arrays:
+            _padding_of(argument, arrays[name])[:] = 0
     for each in dict.fromkeys(steps.deferred.values()):
         each.check()
     if result is not None:
@@ -720,14 +721,29 @@ def _results(
     return entries, {name: array for name, array, _ in entries}
 
 
-def _clear_padding(function: Function, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
-    """Set what is behind vectors of three numbers to zero: a kernel may write anything there."""
-    for argument in function._signature.arguments:
-        array = arrays.get(argument.name)
-        if array is None or not argument.is_padded:
-            continue
-        if array.ndim > 1 and array.shape[-1] == 4:
-            array[..., 3] = 0
+def _writers(function: Any) -> dict[str, Argument]:
+    """Return the argument of a kernel by which each array is written; in a program, that of the
+    last step that writes it.
+    """
+    program = program_of(function)
+    if program is None:
+        return {each.name: each for each in function._signature.arguments}
+    writers: dict[str, Argument] = {}
+    for step in function.steps:
+        for argument, given in step.arguments:
+            if argument.written and isinstance(given, str):
+                writers |= {given: argument}
+    return writers
+
+
+def _padding_of(argument: Argument, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the bytes of an array behind its vectors of three numbers: a kernel may write anything
+    there.
+    """
+    if not argument.is_padded:
+        return np.empty(0, np.uint8)
+    vectors = array.reshape(-1).view(np.uint8).reshape(-1, argument.unit)
+    return vectors[:, argument.unit // 4 * 3 :]
 
 
 def _is_image_of_floats(value: object) -> bool:
@@ -807,10 +823,12 @@ class _Steps:
         if not self.is_complete:
             return
         name = f"step {self._number} ({call.function.name}): {argument.name}"
-        self.results.append((name, value.numpy(), _is_image_of_floats(value)))
+        array = value.numpy()
+        self.results.append((name, array, _is_image_of_floats(value)))
         if name not in self._reference:
             return
         expected = load_result(*self._reference[name])[0]
+        _padding_of(argument, array)[:] = _padding_of(argument, expected)
         if memory is None:
             value.copy_from(expected)
         else:
