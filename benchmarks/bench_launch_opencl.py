@@ -93,16 +93,18 @@ def call_loop(
     call: Callable[..., object], arguments: Sequence[Any], keywords: dict[str, Any]
 ) -> Callable[[int], None]:
     """Return a loop of calls with the arguments as variables, as a program writes them."""
-    # `call(*arguments)` would pass a tuple that exists already.
-    names = [f"a{number}" for number in range(len(arguments))]
-    given = ", ".join([*names, *(f"{name}=k[{name!r}]" for name in keywords)])
-    unpack = "pass"
-    if names:
-        unpack = f"{', '.join(names)}, = arguments"
+    # `call(*arguments)` would pass a tuple that exists already, and a look-up for each keyword has
+    # the time of what the call does for it.
+    values = [*arguments, *keywords.values()]
+    variables = [f"a{number}" for number in range(len(values))]
+    given = variables[: len(arguments)]
+    for name, variable in zip(keywords, variables[len(arguments) :], strict=True):
+        given.append(f"{name}={variable}")
     text = (
-        f"def loop(launches):\n    {unpack}\n    for _ in range(launches):\n        call({given})\n"
+        f"def loop(launches):\n    {', '.join(variables)}, = values\n"
+        f"    for _ in range(launches):\n        call({', '.join(given)})\n"
     )
-    space: dict[str, Any] = {"call": call, "arguments": arguments, "k": keywords}
+    space: dict[str, Any] = {"call": call, "values": values}
     exec(text, space)
     loop: Callable[[int], None] = space["loop"]
     return loop
