@@ -4,6 +4,7 @@ devices.
 
 from __future__ import annotations
 
+import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
@@ -98,6 +99,9 @@ def test_a_call_with_many_numbers_passes_each(device: Any, many: Any) -> None:
         middle | {"e": True},
         numpy_values,
         middle | {"s": Decimal("0.5")},
+        middle | {"s": math.inf},
+        middle | {"s": -math.inf},
+        middle | {"s": math.nan},
     ):
         many(out, *values.values(), x, grid=1, block=1)
         assert out.numpy().tolist() == wanted(values)

@@ -204,7 +204,7 @@ class OpenCLPrograms(Builds):
 
 
 #: The numbers from which on a call sets them together: packing them has a cost of its own.
-_MANY = 4
+_MANY = 2
 # pyopencl's stubs do not allow all arguments by position.
 _enqueue: Callable[..., Any] = cl.enqueue_nd_range_kernel
 
@@ -338,7 +338,7 @@ class OpenCLKernel(Kernel):
         return f"its local_mem_size is {limit}, got devmod.Local arguments of {sum(sizes)} bytes"
 
     def caller(self, stream: OpenCLStream, shape: Any) -> Callable[[Sequence[Any]], None]:
-        make_call = _call_maker(self._objects, self._scalars)
+        make_call = _call_maker(self._objects, self._scalars, has_numbers=False)
         call = make_call(
             stream.queue, *shape, self._free, self._new, _enqueue, _driver.Error, self._launch_error
         )
@@ -381,7 +381,7 @@ class OpenCLKernel(Kernel):
             pairs = zip(self._scalars, parts, strict=True)
             return self._new(), tuple(chain.from_iterable(pairs)), memory
 
-        make_call = _call_maker(self._objects, None)
+        make_call = _call_maker(self._objects, self._scalars, has_numbers=True)
         return make_call(
             stream.queue, *shape, [], new, _enqueue, _driver.Error, self._launch_error, pack_into
         )
@@ -562,8 +562,8 @@ def _is_compatible(kind: str, image_type: str, space: str, type_name: str, acces
 
 @lru_cache(256)
 def _call_maker(
-    objects: tuple[int, ...], scalars: tuple[int, ...] | None
-) -> Callable[..., Callable[[Sequence[Any]], Any]]:
+    objects: tuple[int, ...], scalars: tuple[int, ...], *, has_numbers: bool
+) -> Callable[..., Callable[..., Any]]:
     """Return the maker of the function that queues a launch, unrolled over the arguments: a loop
     takes three times as long.
 
@@ -573,30 +573,32 @@ def _call_maker(
         The arguments that are objects of the driver. One call of pyopencl sets them all. Bytes have
         their own, faster setter.
     scalars
-        Those that are bytes; None for the function of `plain_caller`, which packs numbers.
+        The others.
+    has_numbers
+        Whether these are numbers, which the function of `plain_caller` packs, or bytes.
     """
-    if scalars is None:
-        parameters = "values, numbers"
+    if has_numbers:
+        places = [f"v{number}" for number in range(len(objects) + len(scalars))]
+        parameters = ", ".join(places)
         taken = "handle, parts, memory = item"
         handle = "handle"
         # What the `__index__` of a value raises: `KernelCall` converts the value, or names it.
         packing = [
-            "    try: pack_into(memory, 0, *numbers)",
+            f"    try: pack_into(memory, 0, {', '.join([places[number] for number in scalars])})",
             "    except Exception:",
             "      give(item)",
-            "      return NotImplemented",
+            "      raise ConversionError from None",
         ]
-        # A plain call has the memory of the arrays alone.
-        pairs = [f"{number}, values[{place}], " for place, number in enumerate(objects)]
         setters = ["      handle._set_arg_buf_multi(parts)"]
     else:
+        places = [f"values[{number}]" for number in range(len(objects) + len(scalars))]
         parameters = "values"
         taken = "item"
         handle = "item"
         packing = []
-        pairs = [f"{number}, values[{number}], " for number in objects]
-        setters = [f"      item._set_arg_buf({each}, values[{each}])" for each in scalars]
+        setters = [f"      item._set_arg_buf({each}, {places[each]})" for each in scalars]
     if objects:
+        pairs = [f"{number}, {places[number]}, " for number in objects]
         setters.insert(0, f"      {handle}._set_arg_multi(({''.join(pairs)}))")
 
     lines = [
@@ -615,7 +617,7 @@ def _call_maker(
         "    give(item)",
         "  return call",
     ]
-    space: dict[str, Any] = {}
+    space: dict[str, Any] = {"ConversionError": ConversionError}
     exec("\n".join(lines), space)  # noqa: S102 - it has no text but the numbers of arguments
     return space["make"]  # type: ignore[no-any-return]
 

@@ -364,7 +364,7 @@ def _caller(
     packs: Sequence[tuple[int, Pack]],
     set_sizes: Callable[[list[Any]], None] | None,
 ) -> Callable[[Sequence[Any]], Any]:
-    """Return the function that queues a launch. It returns NotImplemented if an array that is
+    """Return the function that queues a launch. It raises ConversionError if an array that is
     several values is on another device.
     """
     enqueue = kernel.caller(stream, shape)
@@ -377,7 +377,7 @@ def _caller(
         if set_sizes is not None:
             set_sizes(values)
         if packs and not expand(packs, device, values):
-            return NotImplemented
+            raise ConversionError
         return enqueue(values)
 
     return call

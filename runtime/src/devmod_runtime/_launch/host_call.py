@@ -9,12 +9,12 @@ stream. For an array that the kernel reads, one that it writes, and an int, the 
         if type(a1) is not ndarray: a1 = plain_array(a1)
         try:
             flags0 = a0.flags
-            if a0.dtype is not D0 or not flags0.c_contiguous or ...: return NotImplemented
+            if a0.dtype is not D0 or not flags0.c_contiguous or ...: raise ConversionError
             flags1 = a1.flags
-            if a1.dtype is not D1 or not flags1.writeable or ...: return NotImplemented
+            if a1.dtype is not D1 or not flags1.writeable or ...: raise ConversionError
             (v2 is the bytes of a2)
-        except NOT_PLAIN: return NotImplemented
-        if (a0 is a1 or not (flags0.owndata and ...)) and share((a0, a1)): return NotImplemented
+        except NOT_PLAIN: raise ConversionError
+        if (a0 is a1 or not (flags0.owndata and ...)) and share((a0, a1)): raise ConversionError
         data0 = a0.data
         data1 = a1.data
         if a0.nbytes >= LEAST or a1.nbytes >= LEAST: return in_place([data0, data1, v2])
@@ -22,7 +22,7 @@ stream. For an array that the kernel reads, one that it writes, and an int, the 
         try:
             m0 = upload(data0)
             m1 = upload(data1)
-        except UPLOAD_ERRORS: return NotImplemented
+        except UPLOAD_ERRORS: raise ConversionError
         result = enqueue((m0, m1, v2))
         if is_long: synchronize()
         read(m1, data1)
@@ -84,8 +84,8 @@ def host_call(
     -------
     function or None
         It takes the arguments in the kernel's order, launches, and returns what the function
-        returns; NotImplemented if `KernelCall` must check them. None if no call like it can be
-        repeated.
+        returns. It raises ConversionError if `KernelCall` must check them. None if no call like it
+        can be repeated.
     """
     dtypes = _find_dtypes(arguments, args, copies)
     if not dtypes:
@@ -195,8 +195,8 @@ def _maker(kinds: str, has_in_place: bool) -> Callable[[Mapping[str, Any]], Call
         *(f"if type(a{each}) is not ndarray: a{each} = plain_array(a{each})" for each in arrays),
         "try:",
         *checks,
-        *conversions(kinds, "    "),
-        "except NOT_PLAIN: return NotImplemented",
+        *conversions(kinds),
+        "except NOT_PLAIN: raise ConversionError",
         *_sharing(arrays),
         *datas,
     ]
@@ -210,7 +210,7 @@ def _maker(kinds: str, has_in_place: bool) -> Callable[[Mapping[str, Any]], Call
         "start = perf_counter()",
         "try:",
         *(f"    m{each} = upload(data{each})" for each in arrays),
-        "except UPLOAD_ERRORS: return NotImplemented",
+        "except UPLOAD_ERRORS: raise ConversionError",
         f"result = enqueue({tuple_text(values)})",
         wait,
         *(f"read(m{each}, data{each})" for each in results),
@@ -232,7 +232,7 @@ def _checks(number: int, *, is_written: bool) -> list[str]:
         conditions.append(f"not flags{number}.writeable")
     return [
         f"    flags{number} = a{number}.flags",
-        f"    if {' or '.join(conditions)}: return NotImplemented",
+        f"    if {' or '.join(conditions)}: raise ConversionError",
     ]
 
 
@@ -245,7 +245,7 @@ def _sharing(arrays: Sequence[int]) -> list[str]:
     same = " or ".join(f"a{one} is a{other}" for one, other in combinations(arrays, 2))
     own = " and ".join(f"flags{each}.owndata" for each in arrays)
     every = tuple_text([f"a{each}" for each in arrays])
-    return [f"if ({same} or not ({own})) and share({every}): return NotImplemented"]
+    return [f"if ({same} or not ({own})) and share({every}): raise ConversionError"]
 
 
 def _compile(

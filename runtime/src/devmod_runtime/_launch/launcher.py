@@ -192,11 +192,11 @@ class Kernel(ABC):
     def plain_caller(
         self, stream: Any, shape: Any, arguments: Sequence[Argument]
     ) -> Callable[..., Any]:
-        """Return a function that does what that of `caller` does. It takes the memories of the
-        arrays, and the numbers unconverted.
+        """Return a function that does what that of `caller` does. It takes each value as an
+        argument of its own: the memory of an array, and a number unconverted.
 
         It is called for functions of which `Launcher.packs_numbers` returns True. The returned
-        function queues nothing and returns NotImplemented if a number does not fit. For a float it
+        function queues nothing and raises ConversionError if a number does not fit. For a float it
         gets a float or an int, for an int any object.
         """
         raise NotImplementedError

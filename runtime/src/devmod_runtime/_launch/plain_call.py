@@ -16,6 +16,7 @@ from typing import Any
 
 from devmod import Local
 from devmod._plugins.devices import VARIABLE
+from devmod.backend import ConversionError
 from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._device.stream import current_stream, entered, is_in_stream
 from devmod_runtime._launch.arguments import Argument, BlockBytes
@@ -30,11 +31,11 @@ if TYPE_CHECKING:
 
 #: The value of a parameter that a call omits. Compared by identity: arrays compare their elements.
 MISSING = object()
-#: The number of arguments too many that a call can have before they are taken for others.
+#: The number of arguments too many that a call can have before they are taken for those by name.
 _MORE = 4
 _LAUNCH = "grid, block, threads, stream"
 #: For each letter of `kind_of`, the value that the kernel takes.
-_VALUES = {"-": "a{}", "F": "a{}", "b": "a{}.memory", "B": "a{}.memory", "f": "v{}", "v": "v{}"}
+_VALUES = {"-": "a{}", "F": "a{}", "b": "m{}", "B": "m{}", "f": "v{}", "v": "v{}"}
 #: What `os.environ` reads, and the key of DEVMOD_DEVICE there. A look-up in `os.environ` itself
 #: takes 0.6 µs of each call with host arrays.
 variables: Any = os.environ._data  # type: ignore[attr-defined]
@@ -93,6 +94,7 @@ def _pack_other(pack: Callable[[Any], bytes], value: Any) -> bytes:
 #: What the conversions of numbers need.
 NUMBER_NAMES: dict[str, Any] = {
     "BlockBytes": BlockBytes,
+    "ConversionError": ConversionError,
     # A new configuration or another type: `KernelCall` converts it or raises the error.
     "NOT_PLAIN": (AttributeError, KeyError, struct_error, OverflowError, TypeError, ValueError),
     "pack_other": _pack_other,
@@ -124,8 +126,10 @@ def plain_call(function: Function) -> Callable[..., Any]:
     if function._packs_numbers:
         kinds = kinds.translate({ord("f"): "F", ord("v"): "-"})
     keys = tuple([each.number for each in function.key_arguments])
-    more = _MORE + len(function._signature.launch)
-    code, defaults = _code(kinds, function._first_buffer, sizes, bool(names), more, keys)
+    more = max(_MORE, len(function._signature.launch))
+    code, defaults = _code(
+        kinds, function._packs_numbers, function._first_buffer, sizes, bool(names), more, keys
+    )
     at = code.co_posonlyargcount
     code = code.replace(
         co_varnames=(*code.co_varnames[:at], *names, *code.co_varnames[at + len(names) :])
@@ -177,6 +181,7 @@ def _converter(argument: Argument) -> tuple[object, Callable[[Any], Any] | None]
 @lru_cache(256)
 def _code(
     kinds: str,
+    is_unpacked: bool,
     first: int,
     sizes: frozenset[int],
     has_names: bool,
@@ -187,7 +192,8 @@ def _code(
     parameters.
 
     Each argument has two parameters, by position and by name: one that is given twice is an error
-    of devmod's. Between them are `more`. The values of the arguments `keys` are part of the key.
+    of devmod's. Between them are `more`. The values of the arguments `keys` are part of the key. A
+    kernel takes the values in one tuple, unless `is_unpacked`.
     """
     count = len(kinds)
     positions = [f"a{number}" for number in range(count)]
@@ -223,29 +229,33 @@ def _code(
     if first >= 0:
         device = f"a{first}.device"
         lines += _lines_of_host_arrays(f"a{first}", ", ".join(positions), last, key, is_other)
-    checks = _checks(kinds, first, sizes)
-    values, passed = _values(kinds)
+    arrays = [number for number, kind in enumerate(kinds) if kind in "bB"]
+    checks = _checks(kinds, arrays, first, sizes)
+    values = [_VALUES[kind].format(number) for number, kind in enumerate(kinds)]
+    passed = tuple_text(values)
+    if is_unpacked:
+        passed = ", ".join(values)
+    if checks:
+        checks = [f"    if not ({' and '.join(checks)}): raise KeyError"]
     lines += [
-        "call = None",
         "try:",
         f"    device = {device}",
-        f"    if {' and '.join(checks) or 'True'}:",
-        *conversions(kinds, " " * 8),
+        *checks,
+        *conversions(kinds),
+        *(f"    m{each} = a{each}.memory" for each in arrays),
         # The current stream is part of the key. Nothing looks for it in a program that enters no
         # stream.
-        "        current = stream if stream is not None or not entered else current_stream(device or self.default_device())",
+        "    current = stream if stream is not None or not entered else current_stream(device or self.default_device())",
+        f"    call, d, g, b, t, c{last} = self._callers.last",
+        f"    if t is not threads or d is not device or g is not grid or b is not block or c is not current{is_other}:",
         "        callers = self._callers",
-        f"        call, d, g, b, t, c{last} = callers.last",
-        f"        if t is not threads or d is not device or g is not grid or b is not block or c is not current{is_other}:",
-        f"            call = callers[device, grid, block, threads, current{key}]",
-        f"            if {_PLAIN_DIMS}: callers.last = call, device, grid, block, threads, current{key}",
-        "            elif not are_counts(grid, block, threads): call = None",
-        f"        {passed} = {values}",
-        "except NOT_PLAIN:",
-        "    call = None",
-        "if call is not None:",
-        f"    result = call({passed})",
-        "    if result is not NotImplemented: return result",
+        f"        call = callers[device, grid, block, threads, current{key}]",
+        f"        if {_PLAIN_DIMS}: callers.last = call, device, grid, block, threads, current{key}",
+        "        elif not are_counts(grid, block, threads): raise KeyError",
+        "except NOT_PLAIN: pass",
+        "else:",
+        f"    try: return call({passed})",
+        "    except ConversionError: pass",
         checked,
     ]
 
@@ -266,17 +276,19 @@ def _lines_of_names(positions: Sequence[str], names: Sequence[str], other: str) 
     """Return the lines that take arguments by name in the place of those by position. `other` is
     the statement for a call with too many or too few.
     """
+    # Here x0 is M, and a local variable.
     pairs = list(zip(positions, names, strict=True))
-    missing = " or ".join(f"{each} is M" for each in names)
-    both_or_none = " or ".join(f"({place} is M) is ({name} is M)" for place, name in pairs)
+    missing = " or ".join(f"{each} is x0" for each in names)
+    both_or_none = " or ".join(f"({place} is x0) is ({name} is x0)" for place, name in pairs)
+    given_twice = " or ".join(f"{each} is not x0" for each in names)
     return [
-        "if a0 is M:",
+        "if a0 is x0:",
         f"    if {missing}: {other}",
-        f"    {tuple_text(positions)} = {tuple_text(names)}",
-        f"elif {positions[-1]} is M:",
+        *(f"    {place} = {name}" for place, name in pairs),
+        f"elif {positions[-1]} is x0:",
         f"    if {both_or_none}: {other}",
-        *(f"    if {place} is M: {place} = {name}" for place, name in pairs[1:]),
-        f"elif not {' is '.join(names)} is M: {other}",
+        *(f"    if {place} is x0: {place} = {name}" for place, name in pairs[1:]),
+        f"elif {given_twice}: {other}",
     ]
 
 
@@ -303,14 +315,13 @@ def _lines_of_host_arrays(first: str, arguments: str, last: str, key: str, other
         "        elif DEVICE_KEY not in variables:",
         f"            callers.last_host = call, grid, block, threads, stream{key}",
         "    if call is not None:",
-        f"        result = call({arguments})",
-        "        if result is not NotImplemented: return result",
+        f"        try: return call({arguments})",
+        "        except ConversionError: pass",
     ]
 
 
-def _checks(kinds: str, first: int, sizes: frozenset[int]) -> list[str]:
+def _checks(kinds: str, arrays: Sequence[int], first: int, sizes: frozenset[int]) -> list[str]:
     """Return the conditions on the arguments of a plain call."""
-    arrays = [number for number, kind in enumerate(kinds) if kind in "bB"]
     checks = [f"a{number}.device is device" for number in arrays if number != first]
     checks += [f"a{number}.dtype is T{number}" for number in arrays if kinds[number] == "b"]
     checks += [f"a{number}.nbytes >= S{number}" for number in sizes]
@@ -320,7 +331,7 @@ def _checks(kinds: str, first: int, sizes: frozenset[int]) -> list[str]:
     return checks
 
 
-def conversions(kinds: str, indent: str) -> list[str]:
+def conversions(kinds: str) -> list[str]:
     """Return the lines that convert the numbers, f and v of `kind_of`. They raise NOT_PLAIN."""
     lines = []
     for number, kind in enumerate(kinds):
@@ -330,27 +341,9 @@ def conversions(kinds: str, indent: str) -> list[str]:
         if kind == "f":
             condition += " or kind is int"
         lines += [
-            f"{indent}kind = type(a{number})",
-            f"{indent}if {condition}: v{number} = P{number}(a{number})",
-            f"{indent}elif kind is BlockBytes: v{number} = a{number}",
-            f"{indent}else: v{number} = pack_other(N{number}, a{number})",
+            f"    kind = type(a{number})",
+            f"    if {condition}: v{number} = P{number}(a{number})",
+            f"    elif kind is BlockBytes: v{number} = a{number}",
+            f"    else: v{number} = pack_other(N{number}, a{number})",
         ]
     return lines
-
-
-def _values(kinds: str) -> tuple[str, str]:
-    """Return the values that the kernel takes, and the variables that get them."""
-    memories = []
-    numbers = []
-    values = []
-    for number, kind in enumerate(kinds):
-        text = _VALUES[kind].format(number)
-        values.append(text)
-        if kind in "bB":
-            memories.append(text)
-        else:
-            numbers.append(text)
-    # A kernel that converts numbers itself takes them apart from the memories.
-    if "-" in kinds or "F" in kinds:
-        return f"{tuple_text(memories)}, {tuple_text(numbers)}", "values, numbers"
-    return tuple_text(values), "values"

@@ -454,8 +454,7 @@ class Profile:
             local.call[0] = device
             begin = perf_counter_ns()
             result = original(*args, **keywords)
-            if result is not NotImplemented:  # then the call takes another path
-                add(("launch", name, device, begin, perf_counter_ns(), call[1], get_ident()))
+            add(("launch", name, device, begin, perf_counter_ns(), call[1], get_ident()))
             return result
 
         with_events = self._queued("launch", name, stream, lambda: (own or local.call)[1], original)
@@ -472,7 +471,7 @@ class Profile:
 
         def passed_on(*args: Any, **keywords: Any) -> Any:
             result = record(*args, **keywords)
-            if result is not NotImplemented and not self._local.passing:
+            if not self._local.passing:
                 self._pass_on(kind, self._record(self._last_launch()))
             return result
 
@@ -532,8 +531,6 @@ class Profile:
                 first = event(stream)
                 begin = perf_counter_ns()
                 result = original(*args, **keywords)
-                if result is NotImplemented:
-                    return result
                 entry = (action, name, device, begin, perf_counter_ns(), nbytes_of(), get_ident())
                 last = event(stream)
             self._entries.append(entry)
