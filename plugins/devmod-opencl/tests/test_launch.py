@@ -22,6 +22,7 @@ from opencl_kernels import adder, kernel
 
 import devmod
 from devmod import Param
+from devmod_opencl import _driver
 
 
 @pytest.fixture
@@ -153,6 +154,27 @@ def test_a_call_with_many_numbers_checks_each(device: Any, many: Any) -> None:
             call(y=1)
         call()
         assert out.numpy().tolist() == wanted(values)
+
+
+@pytest.mark.row("R34")
+def test_calls_with_many_numbers_share_the_kernel_objects_of_all_grids(
+    device: Any, many: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, x = device.zeros(10, "int64"), device.from_numpy(np.full(1, 3, np.float32))
+    values = dict.fromkeys(NUMBERS, 1)
+    made: list[str] = []
+    create = _driver.create_kernel
+
+    def counted(program: Any, name: str) -> Any:
+        made.append(name)
+        return create(program, name)
+
+    many(out, *values.values(), x, grid=1, block=1)  # checks it
+    monkeypatch.setattr(_driver, "create_kernel", counted)
+    for grid in (1, 2, 3, 4) * 2:
+        many(out, *values.values(), x, grid=grid, block=1)
+    assert made == ["many"]
+    assert out.numpy().tolist() == wanted(values)
 
 
 @pytest.mark.row("R34")

@@ -51,6 +51,11 @@ if TYPE_CHECKING:
     from devmod_readers.spirv import SpirvKernel
     from devmod_runtime import Argument, Image, Sampler
 
+    #: A kernel object, the numbers and the bytes of its arguments, and the memory of the bytes.
+    _PackedKernel = tuple[Any, tuple[Any, ...], memoryview]
+    #: Those that no call is using, what makes one, and what packs numbers.
+    _Packing = tuple[list[_PackedKernel], Callable[[], _PackedKernel], Callable[..., None]]
+
 
 # -- Programs: the payload of one module, built for each device, and the cache of the binaries.
 
@@ -242,6 +247,7 @@ class OpenCLKernel(Kernel):
         # Kernel objects that no call is using. Only one thread sets the arguments of one; list.pop
         # and list.append are atomic.
         self._free = [handle]
+        self._packing: _Packing | None = None
         self._objects = tuple(number for number, kind in enumerate(kinds) if kind in _OBJECTS)
         self._scalars = tuple(number for number, kind in enumerate(kinds) if kind not in _OBJECTS)
         #: The arguments that are images or samplers.
@@ -368,23 +374,29 @@ class OpenCLKernel(Kernel):
     def plain_caller(
         self, stream: OpenCLStream, shape: Any, arguments: Sequence[Argument]
     ) -> Callable[..., Any]:
-        # The numbers are packed together into a block of memory, and one call of pyopencl sets them
-        # all.
+        if self._packing is None:
+            self._packing = self._new_packing(arguments)
+        free, new, pack_into = self._packing
+        make_call = _call_maker(self._objects, self._scalars, has_numbers=True)
+        return make_call(
+            stream.queue, *shape, free, new, _enqueue, _driver.Error, self._launch_error, pack_into
+        )
+
+    def _new_packing(self, arguments: Sequence[Argument]) -> _Packing:
+        """Return what all functions of `plain_caller` share. The numbers are packed together into a
+        block of memory, and one call of pyopencl sets them all.
+        """
         formats = [STRUCT_FORMATS[arguments[number].type] for number in self._scalars]
         ends = list(accumulate(calcsize(f"<{each}") for each in formats))
-        # For an int the struct module takes what `KernelCall` takes.
-        pack_into = Struct(f"<{''.join(formats)}").pack_into
 
-        def new() -> tuple[Any, tuple[Any, ...], memoryview]:
+        def new() -> _PackedKernel:
             memory = memoryview(bytearray(ends[-1]))
             parts = [memory[start:end] for start, end in zip([0, *ends], ends, strict=False)]
             pairs = zip(self._scalars, parts, strict=True)
             return self._new(), tuple(chain.from_iterable(pairs)), memory
 
-        make_call = _call_maker(self._objects, self._scalars, has_numbers=True)
-        return make_call(
-            stream.queue, *shape, [], new, _enqueue, _driver.Error, self._launch_error, pack_into
-        )
+        # For an int the struct module takes what `KernelCall` takes.
+        return [], new, Struct(f"<{''.join(formats)}").pack_into
 
     def prepare(
         self, stream: OpenCLStream, shape: Any, values: Sequence[Any]

@@ -229,20 +229,11 @@ def _code(
     if first >= 0:
         device = f"a{first}.device"
         lines += _lines_of_host_arrays(f"a{first}", ", ".join(positions), last, key, is_other)
-    arrays = [number for number, kind in enumerate(kinds) if kind in "bB"]
-    checks = _checks(kinds, arrays, first, sizes)
-    values = [_VALUES[kind].format(number) for number, kind in enumerate(kinds)]
-    passed = tuple_text(values)
-    if is_unpacked:
-        passed = ", ".join(values)
-    if checks:
-        checks = [f"    if not ({' and '.join(checks)}): raise KeyError"]
     lines += [
         "try:",
         f"    device = {device}",
-        *checks,
+        *_checks(kinds, first, sizes),
         *conversions(kinds),
-        *(f"    m{each} = a{each}.memory" for each in arrays),
         # The current stream is part of the key. Nothing looks for it in a program that enters no
         # stream.
         "    current = stream if stream is not None or not entered else current_stream(device or self.default_device())",
@@ -254,7 +245,7 @@ def _code(
         "        elif not are_counts(grid, block, threads): raise KeyError",
         "except NOT_PLAIN: pass",
         "else:",
-        f"    try: return call({passed})",
+        f"    try: return call({_passed(kinds, is_unpacked=is_unpacked)})",
         "    except ConversionError: pass",
         checked,
     ]
@@ -320,21 +311,36 @@ def _lines_of_host_arrays(first: str, arguments: str, last: str, key: str, other
     ]
 
 
-def _checks(kinds: str, arrays: Sequence[int], first: int, sizes: frozenset[int]) -> list[str]:
-    """Return the conditions on the arguments of a plain call."""
+def _passed(kinds: str, *, is_unpacked: bool) -> str:
+    """Return the text of what the function that queues a launch takes."""
+    values = [_VALUES[kind].format(number) for number, kind in enumerate(kinds)]
+    if is_unpacked:
+        return ", ".join(values)
+    return tuple_text(values)
+
+
+def _checks(kinds: str, first: int, sizes: frozenset[int]) -> list[str]:
+    """Return the line that checks the arguments of a plain call. It raises NOT_PLAIN."""
+    arrays = [number for number, kind in enumerate(kinds) if kind in "bB"]
     checks = [f"a{number}.device is device" for number in arrays if number != first]
     checks += [f"a{number}.dtype is T{number}" for number in arrays if kinds[number] == "b"]
     checks += [f"a{number}.nbytes >= S{number}" for number in sizes]
     for number, kind in enumerate(kinds):
         if kind == "F":
             checks.append(f"(type(a{number}) is float or type(a{number}) is int)")
-    return checks
+    if not checks:
+        return []
+    return [f"    if not ({' and '.join(checks)}): raise KeyError"]
 
 
 def conversions(kinds: str) -> list[str]:
-    """Return the lines that convert the numbers, f and v of `kind_of`. They raise NOT_PLAIN."""
+    """Return the lines that convert the arrays and the numbers, b, B, f and v of `kind_of`. They
+    raise NOT_PLAIN.
+    """
     lines = []
     for number, kind in enumerate(kinds):
+        if kind in "bB":
+            lines.append(f"    m{number} = a{number}.memory")
         if kind not in "fv":
             continue
         condition = f"kind is T{number}"
