@@ -409,8 +409,9 @@ def report_memory(
     """Report it for a program. Return whether it is over its bound."""
     from devmod_runtime._program.plan import Shapes
 
-    nbytes = Shapes(program.program, program.lifetimes, dict(lengths), program.error).nbytes
-    ratio = memory_ratio({name: nbytes[name] for name in program.lifetimes}, program.lifetimes)
+    shapes = Shapes(program.program, program.forms, program.lifetimes, dict(lengths), program.error)
+    sizes = {name: shapes.nbytes[name] for name in program.lifetimes}
+    ratio = memory_ratio(sizes, program.lifetimes)
     print(
         f"Temporaries of {what}: {ratio:.2f} of the largest set alive{f', at most {most}' if most else ''}"
     )
@@ -459,7 +460,9 @@ class Transformer:
         from devmod_runtime._program.plan import Shapes
 
         program = self.program
-        shapes = Shapes(program.program, program.lifetimes, dict(self.lengths), program.error)
+        shapes = Shapes(
+            program.program, program.forms, program.lifetimes, dict(self.lengths), program.error
+        )
         arrays: dict[str, Any] = {
             **program.constants,
             **self.text,

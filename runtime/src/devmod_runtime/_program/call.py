@@ -15,7 +15,7 @@ from devmod._arrays.empty import in_pages
 from devmod._values.param import numpy_dtype
 from devmod.backend import ConversionError, expression_text
 from devmod.errors import LaunchError
-from devmod_readers.programs import Array, ExpressionError, Sampler, bind_lengths, evaluate
+from devmod_readers.programs import Array, ExpressionError, bind_lengths, evaluate
 from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._device.host import HostView
 from devmod_runtime._device.image import Image
@@ -246,10 +246,7 @@ class CheckedProgramCall(CheckedCall):
         lengths |= {name: each.shape for name, each in function.constants.items()}
         values: dict[Any, int] = {name: self._scalars[name] for name in function.sizes}
         shapes_of = []
-        for array in (
-            *function.program.arrays("input", "update", "state"),
-            *function.program.arrays("constant"),
-        ):
+        for array in function.given:
             shape = lengths[array.name] or ()
             if len(shape) != len(array.shape):
                 raise function.error(
@@ -274,7 +271,12 @@ class CheckedProgramCall(CheckedCall):
                     f"the argument {array.name!r} {got}, and expected is {text}{value}", array.name
                 )
         shapes = Shapes(
-            function.program, function.lifetimes, values, function.error, self._device.length_unit
+            function.program,
+            function.forms,
+            function.lifetimes,
+            values,
+            function.error,
+            self._device.length_unit,
         )
         shapes.turns = count_turns(function.program, values, function.error)
         shapes.unwritten = unwritten(function, shapes)
@@ -464,25 +466,27 @@ class CheckedProgramCall(CheckedCall):
         function = self._function
         shapes = self._shapes
         result: dict[str, Any] = dict(zip(function.arrays, given, strict=True)) | function.constants
-        made: dict[Any, Any] = {}
-        for each in function.program.declared.values():
-            if isinstance(each, Sampler):
-                result[each.name] = self._device.sampler(filter=each.filter, address=each.address)
-            elif isinstance(each, Array) and each.role == "temporary":
-                number = None
+        for sampler in function.samplers:
+            result[sampler.name] = self._device.sampler(
+                filter=sampler.filter, address=sampler.address
+            )
+        for first, names in function.forms:
+            if first.role != "temporary":
+                continue
+            made: dict[int, Any] = {}
+            for name in names:
                 # Without buffers each has memory of its own.
-                if buffers:
-                    number = shapes.buffers.get(each.name)
-                form = number, each.type, each.shape
-                if number is None:
-                    made[form] = self._new(each)
-                elif form not in made:
-                    made[form] = buffers[number]
-                    if not each.format:
-                        made[form] = DeviceArray(
-                            self._device, buffers[number], shapes.lengths[each.name], each.type
+                if not buffers or name not in shapes.buffers:
+                    result[name] = self._new(first)
+                    continue
+                number = shapes.buffers[name]
+                if number not in made:
+                    made[number] = buffers[number]
+                    if not first.format:
+                        made[number] = DeviceArray(
+                            self._device, buffers[number], shapes.lengths[name], first.type
                         )
-                result[each.name] = made[form]
+                result[name] = made[number]
         return result
 
     def _new(self, declared: Any) -> Any:

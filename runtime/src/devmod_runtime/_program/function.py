@@ -16,14 +16,14 @@ from devmod._values.dtypes import describe_value
 from devmod._values.param import declaration_text
 from devmod.backend import STRUCT_FORMATS, ConversionError, escape, interface_text
 from devmod.errors import ArgumentError, LaunchError, did_you_mean, list_names
-from devmod_readers.programs import bind_lengths, names_in
+from devmod_readers.programs import Sampler, bind_lengths, names_in
 from devmod_runtime._fork import check_driver
 from devmod_runtime._launch.function import Launch, PerInstance
 from devmod_runtime._launch.function import _references as references
 from devmod_runtime._launch.opening import Opening
 from devmod_runtime._launch.scalars import packer, plain_packer
 from devmod_runtime._program.call import CheckedProgramCall, ProgramArgument, repeat
-from devmod_runtime._program.plan import measure, steps_of
+from devmod_runtime._program.plan import forms_of, measure, steps_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -163,6 +163,9 @@ class ProgramFunction(ProcessLocal):
         #: Whether one of them is cleared before its first step, whatever the shapes are.
         self.clears = any(each.cleared for each in self.new_arrays.values())
         self.lifetimes = program.lifetimes()
+        self.forms = forms_of(program)
+        #: The arrays whose shapes decide about those of `forms`.
+        self.given = [*program.arrays("input", "update", "state"), *program.arrays("constant")]
         self.steps = steps_of(self)
         #: A step of each grid, block, threads and sizes of a tuned kernel, which may have a grid of
         #: its own.
@@ -184,6 +187,9 @@ class ProgramFunction(ProcessLocal):
             (places.get(each.name), intern(each.type)) for each in self.arrays.values()
         ]
         self.scalar_places = [(places[each.name], each) for each in self.program.scalars]
+        self.samplers = [
+            each for each in self.program.declared.values() if isinstance(each, Sampler)
+        ]
         self.defaults_at = tuple([self.defaults.get(name) for name in self.names])
         #: The most arguments of a call that `repeat` takes. It takes none unless all arrays are
         #: read or returned, and none is an image.

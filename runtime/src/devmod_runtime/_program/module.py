@@ -41,7 +41,7 @@ from devmod_readers.programs import Program, check_kernels, constant_of, names_i
 from devmod_runtime._device.device import Device
 from devmod_runtime._fork import fork_safe
 from devmod_runtime._program.function import ProgramFunction
-from devmod_runtime._program.plan import Shapes
+from devmod_runtime._program.plan import Shapes, forms_of
 
 #: The constants of each const_loader on devices: several programs have them.
 _constants: WeakKeyDictionary[Module, Once] = WeakKeyDictionary()
@@ -150,7 +150,8 @@ class ProgramModule(PayloadModule):
             )
         if missing := sorted(_names_needed(program) - values.keys()):
             raise error(f"it also needs {list_names(missing)}", missing[0])
-        return sum(Shapes(program, program.lifetimes(), values, error).sizes)
+        shapes = Shapes(program, forms_of(program), program.lifetimes(), values, error)
+        return sum(shapes.sizes)
 
     def constants(self, program: Program, device: Device) -> dict[str, Any]:
         """Return the constants of a program on a device, where they are copied once, and again

@@ -36,6 +36,7 @@ from devmod_runtime._device.image import Image
 from devmod_runtime._device.stream import Stream
 from devmod_runtime._launch.arguments import Argument
 from devmod_runtime._launch.call import KernelCall
+from devmod_runtime._launch.launcher import Kernel
 from devmod_runtime._launch.opening import keep
 from devmod_runtime._program.temporaries import ImageForm, share
 
@@ -46,8 +47,19 @@ _MAX_OF_STEP = 8
 _MAX_LAYOUTS = 16
 Error = Callable[[str, str], ArgumentError]
 ProgramFunction = Any  # its module imports this one
+#: The first array of one role, type and shape, and the names of all.
+Form = tuple[Array, list[str]]
 #: What takes the values of a kernel from the slots of a call.
 Taker = Callable[[Any], Any]
+
+
+def forms_of(program: Program) -> list[Form]:
+    """Return the outputs and the temporaries of a program by role, type and shape."""
+    forms: dict[Any, Form] = {}
+    for array in program.arrays("output", "temporary"):
+        form = array.role, array.type, array.format, array.shape
+        forms.setdefault(form, (array, []))[1].append(array.name)
+    return list(forms.values())
 
 
 class Shapes:
@@ -55,8 +67,9 @@ class Shapes:
 
     Parameters
     ----------
-    program, lifetimes
-        The program, and the first and the last step of each temporary.
+    program, forms, lifetimes
+        The program, what `forms_of` returns for it, and the first and the last step of each
+        temporary.
     values
         The values of the bound names and of the integer scalars in expressions. It gets those of
         the expressions.
@@ -96,6 +109,7 @@ class Shapes:
     def __init__(
         self,
         program: Program,
+        forms: Sequence[Form],
         lifetimes: Mapping[str, tuple[int, int]],
         values: dict[Any, int],
         error: Error,
@@ -110,25 +124,21 @@ class Shapes:
         self.padded: set[str] = set()
         sizes: dict[str, int] = {}
         textures: dict[ImageForm, dict[str, int]] = {}
-        measured: dict[Any, tuple[tuple[int, ...], int]] = {}
-        for array in program.arrays("output", "temporary"):
-            form = array.type, array.format, array.shape
-            if form not in measured:
-                measured[form] = measure(array, values, error)
-            self.lengths[array.name], nbytes = measured[form]
-            self.nbytes[array.name] = nbytes
-            if array.role != "temporary":
-                continue
-            if array.format:
-                image = (array.format, self.lengths[array.name])
-                textures.setdefault(image, {})[array.name] = nbytes
-                continue
-            size = nbytes
-            if unit:
-                size = -(-max(nbytes, 1) // unit) * unit
-            self.nbytes[array.name] = sizes[array.name] = size
-            if size != nbytes:
-                self.padded.add(array.name)
+        for array, names in forms:
+            lengths, nbytes = measure(array, values, error)
+            self.lengths |= dict.fromkeys(names, lengths)
+            if array.role == "temporary" and array.format:
+                image = textures.setdefault((array.format, lengths), {})
+                image |= dict.fromkeys(names, nbytes)
+            elif array.role == "temporary":
+                size = nbytes
+                if unit:
+                    size = -(-max(nbytes, 1) // unit) * unit
+                if size != nbytes:
+                    self.padded.update(names)
+                nbytes = size
+                sizes |= dict.fromkeys(names, size)
+            self.nbytes |= dict.fromkeys(names, nbytes)
 
         self.buffers: dict[str, int] = {}
         numbers, self.sizes = share(sizes, lifetimes)
@@ -138,12 +148,12 @@ class Shapes:
         self.parts = tuple(places)
 
         self.images: dict[ImageForm, int] = {}
-        for image, each in textures.items():
+        for texture, each in textures.items():
             numbers, found = share(each, lifetimes)
             first = len(self.parts) + sum(self.images.values())
             for name, number in numbers.items():
                 self.buffers[name] = first + number
-            self.images[image] = len(found)
+            self.images[texture] = len(found)
 
     def parts_of(self, memory: Sequence[Any], device: Device) -> list[Any]:
         """Return the memory of the parts, and the images. A kernel that sees the length of an array
@@ -198,6 +208,8 @@ def count_turns(program: Program, values: dict[Any, int], error: Error) -> dict[
     for more launches than a call may have.
     """
     turns: dict[Repeat, int] = {}
+    if not program.repeats:
+        return turns
     for repeat in program.repeats:
         text = f"the repeat of {repeat.name!r}"
         try:
@@ -213,7 +225,7 @@ def count_turns(program: Program, values: dict[Any, int], error: Error) -> dict[
         for repeat in around:
             count *= turns[repeat]
         total += count
-    if turns and total > MAX_LAUNCHES:
+    if total > MAX_LAUNCHES:
         raise error(f"its repeats have {total} launches, and a call has at most {MAX_LAUNCHES}", "")
     return turns
 
@@ -886,13 +898,17 @@ class LaunchPlan:
                 call = step.call(stream, values | step.first_turn, arrays, scalars)
                 launch = ()  # without threads
                 if call.shape is not None:
-                    launch = (call.enqueue, call.kernel.check_buffers)
+                    check: Any = call.kernel.check_buffers
+                    if type(call.kernel).check_buffers is Kernel.check_buffers:
+                        check = None  # most kernels take any buffers
+                    launch = (call.enqueue, check)
                 keep(known, key, launch, _MAX_CALLS + _MAX_OF_STEP * len(function.steps))
             launches[step.form] = launch
 
             if launch:
                 queued.append((step, launch[0], take))
-                self._checks.append((step, launch[1], take))
+                if launch[1] is not None:
+                    self._checks.append((step, launch[1], take))
         return turns
 
     def run(self, slots: list[Any], scalars: Mapping[str, Any], *, is_checked: bool) -> None:
