@@ -126,10 +126,12 @@ def _keep_programs() -> None:
 @contextmanager
 def _own_temporary_folder() -> Iterator[None]:
     """Remove the temporary files of the emulator: it leaves an empty one in each process where
-    `clang` is not on PATH.
+    `clang` is not on PATH. A kernel may end the process.
     """
+    from devmod.backend import temporary_folder
+
     before = tempfile.tempdir
-    with tempfile.TemporaryDirectory(prefix="devmod-rdna3-") as tempfile.tempdir:
+    with temporary_folder() as tempfile.tempdir:
         try:
             yield
         finally:

@@ -10,13 +10,14 @@ import os
 import struct
 import subprocess
 import sys
-import tempfile
 import threading
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from devmod.backend import temporary_folder
 
 _PROGRAM = """
 import json, struct, sys
@@ -47,10 +48,11 @@ class _Process:
     """
 
     def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="devmod-rdna3-")
+        self._removal = ExitStack()
+        folder = self._removal.enter_context(temporary_folder())
         self._process = subprocess.Popen(
             [sys.executable, "-W", "ignore", "-c", _PROGRAM, str(Path(__file__).parents[2])],
-            env=os.environ | {"TMPDIR": self._folder.name},
+            env=os.environ | {"TMPDIR": folder},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -80,7 +82,7 @@ class _Process:
         """End the process."""
         self._process.kill()
         self._process.communicate()
-        self._folder.cleanup()
+        self._removal.close()
 
 
 _processes: list[_Process] = []
