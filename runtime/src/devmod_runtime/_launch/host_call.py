@@ -14,7 +14,7 @@ stream. For an array that the kernel reads, one that it writes, and an int, the 
             if a1.dtype is not D1 or not flags1.writeable or ...: raise ConversionError
             (v2 is the bytes of a2)
         except NOT_PLAIN: raise ConversionError
-        if (a0 is a1 or not (flags0.owndata and ...)) and share((a0, a1)): raise ConversionError
+        if (a0 is a1 or not (...)) and may_share_memory(a0, a1): raise ConversionError
         data0 = a0.data
         data1 = a1.data
         if a0.nbytes >= LEAST or a1.nbytes >= LEAST: return in_place([data0, data1, v2])
@@ -36,6 +36,7 @@ from functools import lru_cache, partial
 from itertools import combinations
 from math import inf
 from time import perf_counter
+from types import CodeType, FunctionType
 
 from devmod_runtime._device.host import plain_array
 from devmod_runtime._device.in_place import InPlace
@@ -94,6 +95,7 @@ def host_call(
     names: dict[str, Any] = {
         "LEAST": device.in_place_from,
         "UPLOAD_ERRORS": device.upload_errors,
+        "may_share_memory": np.may_share_memory,
         "ndarray": np.ndarray,
         "uint8": np.uint8,
         "upload": device.uploader(stream),
@@ -122,8 +124,7 @@ def host_call(
             f"U{number}": each.unit,
         }
     names["in_place"] = partial(_launch_in_place, stream, enqueue, written)
-    make = _maker(kinds, device.in_place_from < inf)
-    return make(names)
+    return FunctionType(_code(kinds, device.in_place_from < inf), _NAMES | names)
 
 
 def _find_dtypes(
@@ -159,8 +160,8 @@ def _is_plain_buffer(argument: Argument) -> bool:
 
 
 @lru_cache(256)
-def _maker(kinds: str, has_in_place: bool) -> Callable[[Mapping[str, Any]], Callable[..., Any]]:
-    """Return the maker of the functions for such arguments.
+def _code(kinds: str, has_in_place: bool) -> CodeType:
+    """Return the code of all functions for such arguments.
 
     Parameters
     ----------
@@ -217,7 +218,11 @@ def _maker(kinds: str, has_in_place: bool) -> Callable[[Mapping[str, Any]], Call
         "is_long = perf_counter() - start > LONG",
         "return result",
     ]
-    return _compile(places, lines)
+    text = "\n    ".join([f"def call({', '.join(places)}):", "global is_long", *lines])
+    space: dict[str, Any] = {}
+    exec(text, space)  # noqa: S102 - it has no text but the numbers of arguments
+    code: CodeType = space["call"].__code__
+    return code
 
 
 def _checks(number: int, *, is_written: bool) -> list[str]:
@@ -244,29 +249,8 @@ def _sharing(arrays: Sequence[int]) -> list[str]:
         return []
     same = " or ".join(f"a{one} is a{other}" for one, other in combinations(arrays, 2))
     own = " and ".join(f"flags{each}.owndata" for each in arrays)
-    every = tuple_text([f"a{each}" for each in arrays])
-    return [f"if ({same} or not ({own})) and share({every}): raise ConversionError"]
-
-
-def _compile(
-    parameters: Sequence[str], lines: Sequence[str]
-) -> Callable[[Mapping[str, Any]], Callable[..., Any]]:
-    """Return the maker of the functions with such lines, which takes the values of their names."""
-    text = "\n    ".join([f"def call({', '.join(parameters)}):", "global is_long", *lines])
-    code = compile(text, "<a call with host arrays>", "exec")
-
-    def make(names: Mapping[str, Any]) -> Callable[..., Any]:
-        space = {**_NAMES, **names}
-        exec(code, space)  # noqa: S102 - it has no text but the numbers of arguments
-        function: Callable[..., Any] = space["call"]
-        return function
-
-    return make
-
-
-def _share(arrays: Sequence[np.ndarray[Any, Any]]) -> bool:
-    """Whether two arrays may have memory in common."""
-    return any(np.may_share_memory(one, two) for one, two in combinations(arrays, 2))
+    pairs = [f"may_share_memory(a{one}, a{other})" for one, other in combinations(arrays, 2)]
+    return [f"if ({same} or not ({own})) and ({' or '.join(pairs)}): raise ConversionError"]
 
 
 #: What the code of all calls needs.
@@ -275,7 +259,6 @@ _NAMES: dict[str, Any] = {
     "LONG": LONG,
     "perf_counter": perf_counter,
     "plain_array": plain_array,
-    "share": _share,
     #: Whether the last call was long, or there was none.
     "is_long": True,
 }

@@ -73,11 +73,10 @@ class Callers(dict[Any, Any]):
 def are_counts(*dims: Dims) -> bool:
     """Return whether all are ints: a float may be an equal key."""
     for each in dims:
-        if type(each) is not int and each is not None:
-            counts = each if isinstance(each, tuple) else (each,)
-            for count in counts:
-                if type(count) is not int and not hasattr(count, "__index__"):
-                    return False
+        counts = each if isinstance(each, tuple) else (each,)
+        for count in counts:
+            if count is not None and not hasattr(count, "__index__"):
+                return False
     return True
 
 
@@ -232,7 +231,7 @@ def _code(
     lines += [
         "try:",
         f"    device = {device}",
-        *_checks(kinds, first, sizes),
+        _checks(kinds, first, sizes),
         *conversions(kinds),
         # The current stream is part of the key. Nothing looks for it in a program that enters no
         # stream.
@@ -245,7 +244,7 @@ def _code(
         "        elif not are_counts(grid, block, threads): raise KeyError",
         "except NOT_PLAIN: pass",
         "else:",
-        f"    try: return call({_passed(kinds, is_unpacked=is_unpacked)})",
+        f"    try: return call({_passed(kinds, is_unpacked)})",
         "    except ConversionError: pass",
         checked,
     ]
@@ -311,7 +310,7 @@ def _lines_of_host_arrays(first: str, arguments: str, last: str, key: str, other
     ]
 
 
-def _passed(kinds: str, *, is_unpacked: bool) -> str:
+def _passed(kinds: str, is_unpacked: bool) -> str:
     """Return the text of what the function that queues a launch takes."""
     values = [_VALUES[kind].format(number) for number, kind in enumerate(kinds)]
     if is_unpacked:
@@ -319,7 +318,7 @@ def _passed(kinds: str, *, is_unpacked: bool) -> str:
     return tuple_text(values)
 
 
-def _checks(kinds: str, first: int, sizes: frozenset[int]) -> list[str]:
+def _checks(kinds: str, first: int, sizes: frozenset[int]) -> str:
     """Return the line that checks the arguments of a plain call. It raises NOT_PLAIN."""
     arrays = [number for number, kind in enumerate(kinds) if kind in "bB"]
     checks = [f"a{number}.device is device" for number in arrays if number != first]
@@ -328,9 +327,7 @@ def _checks(kinds: str, first: int, sizes: frozenset[int]) -> list[str]:
     for number, kind in enumerate(kinds):
         if kind == "F":
             checks.append(f"(type(a{number}) is float or type(a{number}) is int)")
-    if not checks:
-        return []
-    return [f"    if not ({' and '.join(checks)}): raise KeyError"]
+    return f"    if not ({' and '.join(checks) or True}): raise KeyError"
 
 
 def conversions(kinds: str) -> list[str]:

@@ -36,7 +36,6 @@ from devmod_runtime._device.image import Image
 from devmod_runtime._device.stream import Stream
 from devmod_runtime._launch.arguments import Argument
 from devmod_runtime._launch.call import KernelCall
-from devmod_runtime._launch.launcher import Kernel
 from devmod_runtime._launch.opening import keep
 from devmod_runtime._program.temporaries import ImageForm, share
 
@@ -898,17 +897,13 @@ class LaunchPlan:
                 call = step.call(stream, values | step.first_turn, arrays, scalars)
                 launch = ()  # without threads
                 if call.shape is not None:
-                    check: Any = call.kernel.check_buffers
-                    if type(call.kernel).check_buffers is Kernel.check_buffers:
-                        check = None  # most kernels take any buffers
-                    launch = (call.enqueue, check)
+                    launch = (call.enqueue, call.kernel.check_buffers)
                 keep(known, key, launch, _MAX_CALLS + _MAX_OF_STEP * len(function.steps))
             launches[step.form] = launch
 
             if launch:
                 queued.append((step, launch[0], take))
-                if launch[1] is not None:
-                    self._checks.append((step, launch[1], take))
+                self._checks.append((step, launch[1], take))
         return turns
 
     def run(self, slots: list[Any], scalars: Mapping[str, Any], *, is_checked: bool) -> None:
