@@ -117,6 +117,16 @@ CASES: dict[str, tuple[list[Any], int]] = {
         [*IS_LARGE, node("If", "large", "y", then_branch=PLUS, else_branch=MINUS)],
         0,
     ),
+    "a result that no input decides": (
+        [
+            node("Shape", "x", "shape"),
+            node(
+                *("ConstantOfShape", "shape", "y"),
+                value=onnx.numpy_helper.from_array(np.array([0.5], "float32")),
+            ),
+        ],
+        0,
+    ),
     "a branch of a branch": (
         [*IS_LARGE, node("If", "large", "y", then_branch=INNER, else_branch=MINUS)],
         0,

@@ -178,7 +178,12 @@ class Runner(OnnxRunner):  # type: ignore[misc]
     def _run_operator(self, node: Node, names: tuple[str, ...]) -> None:
         options = {}
         for key, each in node.attributes.items():
-            options[key] = _tensor(*each) if isinstance(each, Constant) else each
+            options[key] = each
+            if isinstance(each, Constant):
+                options[key] = _tensor(*each)
+                if each.array.shape:
+                    with reading():  # its elements are not copied in each call
+                        options[key].realize()
         operators = OpSetId(Domain.from_onnx(node.domain), node.version)
         self.graph_nodes = (OnnxNode(node.operator, operators, names, node.outputs, options),)
         self({})
