@@ -19,6 +19,7 @@ pytestmark = pytest.mark.row("R47")
 X = np.random.default_rng(0).standard_normal((5, 4)).astype("float32")
 CONSTANTS = {
     "count": np.array(5, "int64"),
+    "single": np.array([1], "int64"),
     "two": np.array(2, "int64"),
     "zero": np.array(0, "int64"),
     "three": np.array(3, "int64"),
@@ -119,11 +120,10 @@ CASES: dict[str, tuple[list[Any], int]] = {
     ),
     "a result that no input decides": (
         [
-            node("Shape", "x", "shape"),
             node(
-                *("ConstantOfShape", "shape", "y"),
+                *("ConstantOfShape", "single", "y"),
                 value=onnx.numpy_helper.from_array(np.array([0.5], "float32")),
-            ),
+            )
         ],
         0,
     ),
