@@ -16,10 +16,10 @@ from typing import Any
 from tinygrad import codegen
 from tinygrad.codegen import do_to_program, gpudims
 from tinygrad.codegen.opt import Opt, OptOps, heuristic, tc
-from tinygrad.dtype import AddrSpace
+from tinygrad.dtype import AddrSpace, dtypes
 from tinygrad.helpers import Target
 from tinygrad.renderer import Renderer, cstyle, wgsl
-from tinygrad.uop.ops import Ops, UOp, ssimplify
+from tinygrad.uop.ops import Ops, PatternMatcher, UOp, UPat, ssimplify
 
 from devmod.errors import describe_error
 from devmod.worker import answer_writer
@@ -69,6 +69,18 @@ class _WGSL(wgsl.WGSLRenderer, _Own):  # type: ignore[misc]
     """
 
     infinity = "inf()"
+    # Not every compiler of WGSL has the bits of an f16.
+    extra_matcher = (
+        PatternMatcher(
+            [
+                (
+                    UPat.var("a", dtypes.half) != UPat.var("a"),
+                    lambda a: wgsl.is_nan(a.cast(dtypes.float32)),
+                )
+            ]
+        )
+        + wgsl.wgsl_matcher
+    )
 
     def buf_map(self, u: Any) -> str:
         if u.op is Ops.PARAM and u not in self.written and wgsl.is_packed(u):
@@ -95,10 +107,14 @@ class _WGSL(wgsl.WGSLRenderer, _Own):  # type: ignore[misc]
 
 
 def _renderer(base: type[Renderer], **limits: Any) -> Any:
-    """Return the class of a renderer whose constructor opens no compiler."""
-    return type(
-        base.__name__, (base, _Own), {"__init__": Renderer.__init__, "prefix": (), **limits}
-    )
+    """Return the class of a renderer whose constructor opens no compiler.
+
+    It writes divisions as tinygrad's for the CPU does: a product with the reciprocal is rounded
+    twice, and a number between two integers becomes another one.
+    """
+    operators = {**base.code_for_op, Ops.FDIV: lambda a, b, dtype: f"({a}/{b})"}
+    own = {"__init__": Renderer.__init__, "prefix": (), "code_for_op": operators}
+    return type(base.__name__, (base, _Own), {**own, **limits})
 
 
 #: For each kind: the renderer, and tinygrad's architecture for a target without one. tinygrad's HIP
