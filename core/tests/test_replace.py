@@ -175,6 +175,23 @@ def test_a_name_of_several_values_is_ambiguous(form: str) -> None:
     assert {each.get_global("b").numpy()[0] for each in constants_of(same)} == {1}
 
 
+def test_numbers_of_one_name_are_no_parts_of_an_array() -> None:
+    code = kernels("opencl", "k")
+    numbers = {"one": np.float32(2), "other": np.float32(2)}
+    module = make_program(
+        "p",
+        devmod.bundle(code, devmod.const_loader(numbers, {}), mixed=True),
+        ["k(y=y, threads=n)"],
+        {
+            "updates": ["y: float32[n]"],
+            "constants": [f"{name}: float32[()]" for name in numbers],
+        },
+        originals=dict.fromkeys(numbers, "scale"),
+    )
+    changed = devmod.replace_constants(module, {"scale": np.float32(3)})
+    assert [value(changed, name) for name in numbers] == [3, 3]
+
+
 def test_constants_without_a_program_have_their_own_names() -> None:
     loader = devmod.const_loader({"w": LARGE, "m": SMALL}, {"all": ["w", "m"]})
     code, fmt, fmap = sample("cuda")

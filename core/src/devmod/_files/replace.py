@@ -97,7 +97,7 @@ def _form(parts: list[ConstantTensor]) -> str:
     first = parts[0]
     shape = first.shape
     if len(parts) > 1:
-        shape = (sum(sum(each.shape[:1]) for each in parts), *shape[1:])
+        shape = (sum(each.shape[0] for each in parts), *shape[1:])
     return ConstantTensor(first.dtype, shape, b"").form
 
 
@@ -141,15 +141,18 @@ def _add(places: Any, own: str, constants: dict[str, ConstantTensor]) -> None:
     """Add a constant to the places of a name. It is a part if one before has rows of its form."""
     if places:
         names, others = places[-1]
-        if others is constants and _row(constants[names[0]]) == _row(constants[own]):
+        row = _row(constants[own])
+        if others is constants and row and _row(constants[names[0]]) == row:
             names.append(own)
             return
     places.append(([own], constants))
 
 
 def _row(constant: ConstantTensor) -> tuple[Any, ...]:
-    """Return the form of the rows of a constant."""
-    return (constant.dtype, len(constant.shape), constant.shape[1:])
+    """Return the form of the rows of a constant; () for one number, which has none."""
+    if not constant.shape:
+        return ()
+    return (constant.dtype, constant.shape[1:])
 
 
 def _identities(parts: list[ConstantTensor]) -> tuple[str, ...]:
