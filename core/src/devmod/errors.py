@@ -209,6 +209,13 @@ def list_names(names: Iterable[str]) -> str:
     return text or "none"
 
 
+def count_text(number: int, noun: str) -> str:
+    """Return a number of things for a message: ``1 time``, ``2 times``."""
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number} {noun}s"
+
+
 def quote_name(name: str) -> str:
     """Return the repr of a name for a message. A name of more than 120 characters is cut."""
     if len(name) > 120:

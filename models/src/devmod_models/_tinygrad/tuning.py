@@ -12,7 +12,7 @@ from typing import Any
 import devmod
 from devmod import TuningRecord
 from devmod.backend import TUNED, create_own, payload_of
-from devmod.errors import DevmodError
+from devmod.errors import DevmodError, count_text
 from devmod.plugins import registered
 from devmod_models._tinygrad.candidates import Amounts, Candidates
 from devmod_models._tinygrad.check import run_program
@@ -358,7 +358,9 @@ class _Search:
         if not wanted or seconds <= 0:
             return
         columns = self._kernels.render(wanted)
-        self._report(f"{self._device}: measuring variants, of kernels: {len(wanted)}", 1.0)
+        self._report(
+            f"{self._device}: measuring variants of {count_text(len(wanted), 'kernel')}", 1.0
+        )
         module = self._kernels.tuned_program(columns)
         for record in self._kernels.measure(module, wanted, [self._device], seconds):
             times = self._times.setdefault(record.function, {})

@@ -233,13 +233,6 @@ def duration_text(seconds: float) -> str:
     return f"{seconds * 1e9:.0f} ns"
 
 
-def count_text(number: int, noun: str) -> str:
-    """Return a number of things: ``1 time``, ``2 times``."""
-    if number == 1:
-        return f"1 {noun}"
-    return f"{number} {noun}s"
-
-
 def pairs_text(names: Iterable[str], values: Iterable[object]) -> str:
     """Return names and values as text: ``BLOCK=64, TILE=2``."""
     return ", ".join(f"{name}={value!r}" for name, value in zip(names, values, strict=True))

@@ -22,8 +22,7 @@ from devmod.commands import (
     progress,
     quiet_drivers,
 )
-from devmod.errors import ArgumentError, list_names
-from devmod_runtime._tuning.choice import count_text
+from devmod.errors import ArgumentError, count_text, list_names
 from devmod_runtime.tools.bench import combinations, functions_of, measure_elsewhere, plot_format
 from devmod_runtime.tools.launches import file_settings, open_modules
 from devmod_runtime.tools.values import read_counts, split_assignments

@@ -15,13 +15,14 @@ from devmod import Device, Module, TuningRecord, dumps
 from devmod._plugins.devices import device_label
 from devmod._util.text import escape_line
 from devmod.backend import temporary_folder, tuning_of
-from devmod.errors import ArgumentError, DevmodError, function_not_found, list_names
-from devmod_runtime._tuning.choice import (
-    constants_text,
+from devmod.errors import (
+    ArgumentError,
+    DevmodError,
     count_text,
-    duration_text,
-    pairs_text,
+    function_not_found,
+    list_names,
 )
+from devmod_runtime._tuning.choice import constants_text, duration_text, pairs_text
 from devmod_runtime.tools.bench import Benchmark, Measurement, aligned
 from devmod_runtime.tools.launches import Conversation, is_local
 from devmod_runtime.tools.program_steps import kernels_of

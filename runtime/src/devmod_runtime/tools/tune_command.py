@@ -37,8 +37,7 @@ from devmod.commands import (
     progress,
     quiet_drivers,
 )
-from devmod.errors import ArgumentError, DevmodError
-from devmod_runtime._tuning.choice import count_text
+from devmod.errors import ArgumentError, DevmodError, count_text
 from devmod_runtime._tuning.overlay import read_own, write_own
 from devmod_runtime.tools.bench import plot_format
 from devmod_runtime.tools.bench_command import read_sizes

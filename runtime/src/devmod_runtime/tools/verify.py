@@ -20,10 +20,15 @@ from devmod._modules.stored import StoredModule
 from devmod._util.text import escape_line, shorten_repeat
 from devmod._values.param import numpy_dtype
 from devmod.backend import BINARY_SERIALIZABLE, payload_of, tag_problem, temporary_folder, walk
-from devmod.errors import ArgumentError, DevmodError, FormatError, function_not_found
+from devmod.errors import (
+    ArgumentError,
+    DevmodError,
+    FormatError,
+    count_text,
+    function_not_found,
+)
 from devmod.targets import PROGRAM
 from devmod_runtime._module import shader_entry, source_text
-from devmod_runtime._tuning.choice import count_text
 from devmod_runtime.tools.difference import default_rtol, worst_difference
 from devmod_runtime.tools.draws import SCALES, random_array
 from devmod_runtime.tools.launches import argument_error

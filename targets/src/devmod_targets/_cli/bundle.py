@@ -11,7 +11,7 @@ import click
 import devmod
 from devmod.backend import join_records, requirements, tuning_of, walk
 from devmod.commands import debug_option, echo, size
-from devmod.errors import list_names
+from devmod.errors import count_text, list_names
 from devmod_targets._spelling import in_shell_of_others
 from devmod_targets.writable import noting_interrupts
 
@@ -95,7 +95,7 @@ def command(
         devmod.save(joined, output, compress=compress)
     if not quiet:
         kinds = dict.fromkeys(each.kind for each in modules)
-        amount = "1 candidate" if len(modules) == 1 else f"{len(modules)} candidates"
+        amount = count_text(len(modules), "candidate")
         echo(f"{output}: {size(output.stat().st_size)}, {amount} ({', '.join(kinds)})")
         for note in notes:
             echo(f"devmod: note: {note}", err=True)

@@ -15,7 +15,7 @@ import click
 
 from devmod.backend import find_spec, temporary_folder
 from devmod.commands import complete_kind, debug_option, echo
-from devmod.errors import FormatError, did_you_mean, list_names
+from devmod.errors import FormatError, count_text, did_you_mean, list_names
 from devmod.targets import KINDS
 from devmod_targets.writable import noting_interrupts
 
@@ -137,7 +137,7 @@ def _write_manifest(
         read(text)
     _write_all({path: text, folder / SCHEMA_NAME: schema_text()}, force=force)
     if not quiet:
-        count = "1 source" if len(sources) == 1 else f"{len(sources)} sources"
+        count = count_text(len(sources), "source")
         build = "devmod build" if str(folder) == "." else f"devmod build {folder}"
         echo(f"{path}: {count}. To build them: {build}")
 

@@ -10,7 +10,7 @@ from functools import partial as partial_call
 
 import devmod
 from devmod.backend import DiskCache, file_name, loads_own, path_problem, read_tuning_file
-from devmod.errors import FormatError
+from devmod.errors import FormatError, count_text
 from devmod.plugins import shared_scan
 from devmod.worker import processors
 from devmod_targets._executables import clear_caches, file_digest
@@ -392,7 +392,7 @@ class _Build:
         if entries is None:
             return
         if seconds is not None and entries.unwritten:
-            results = "1 result" if entries.unwritten == 1 else f"{entries.unwritten} results"
+            results = count_text(entries.unwritten, "result")
             self._progress.note(
                 f"writing {results} to the cache, for {seconds:g} seconds at most; Ctrl-C ends it"
             )
