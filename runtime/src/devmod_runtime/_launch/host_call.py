@@ -43,6 +43,7 @@ from devmod_runtime._device.in_place import InPlace
 from devmod_runtime._launch.checks import LONG
 from devmod_runtime._launch.plain_call import (
     NUMBER_NAMES,
+    compiled,
     conversions,
     kind_of,
     names_of,
@@ -218,11 +219,7 @@ def _code(kinds: str, has_in_place: bool) -> CodeType:
         "is_long = perf_counter() - start > LONG",
         "return result",
     ]
-    text = "\n    ".join([f"def call({', '.join(places)}):", "global is_long", *lines])
-    space: dict[str, Any] = {}
-    exec(text, space)  # noqa: S102 - it has no text but the numbers of arguments
-    code: CodeType = space["call"].__code__
-    return code
+    return compiled(f"def call({', '.join(places)}):", ["global is_long", *lines]).__code__
 
 
 def _checks(number: int, *, is_written: bool) -> list[str]:

@@ -253,9 +253,16 @@ def _code(
     by_names = "".join(f"{each}=M, " for each in names)
     launch = "grid=None, block=None, threads=None, stream=None, shared_memory=None"
     head = f"def call(self, {parameters}, /, {by_names}{launch}, *rest, **keywords):"
-    space: dict[str, Any] = dict(_NAMES)
+    call = compiled(head, lines)
+    return call.__code__, call.__defaults__ or ()
+
+
+def compiled(head: str, lines: Sequence[str]) -> FunctionType:
+    """Return the function `call` of a head and the lines of its body, for its code."""
+    space: dict[str, Any] = {"M": MISSING}  # the default of parameters
     exec("\n    ".join([head, *lines]), space)  # noqa: S102 - it has no text but the numbers of arguments
-    return space["call"].__code__, space["call"].__defaults__
+    call: FunctionType = space["call"]
+    return call
 
 
 def tuple_text(items: Sequence[str]) -> str:
