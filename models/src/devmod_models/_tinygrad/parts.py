@@ -141,8 +141,8 @@ def _part(buffer: UOp, first: int, count: int) -> UOp:
 
 
 def _loops_over_parts(call: UOp, found: Mapping[UOp, _Parts]) -> Iterator[dict[UOp, UOp]]:
-    """Yield for each part what stands in the place of a loop over the rows of an array; {} alone
-    if a kernel has no such loop.
+    """Yield for each part what replaces a loop over the rows of an array; {} alone if a kernel has
+    no such loop.
     """
     loops = _loops(call)
     for buffer, index in _accesses(call):
@@ -178,7 +178,7 @@ def _part_of_loop(loop: UOp, number: int, length: int) -> UOp:
 
 
 def _call(call: UOp, found: Mapping[UOp, _Parts], loop: dict[UOp, UOp]) -> UOp:
-    """Return a call whose kernel has parts of arrays, and another loop in the place of one."""
+    """Return a call whose kernel has parts of arrays, and a loop replaced by another one."""
     buffers = [*realize.get_call_arg_uops(call)]
     numbers = [each for each in call.src[1:] if each.is_bound_var]
     tree = graph_rewrite(call.src[0], _substitute + pm_flatten_range, loop, bottom_up=True)
@@ -192,7 +192,7 @@ def _call(call: UOp, found: Mapping[UOp, _Parts], loop: dict[UOp, UOp]) -> UOp:
 
 
 def _changes(tree: UOp, found: Mapping[UOp, _Parts], buffers: list[UOp]) -> dict[UOp, UOp]:
-    """Return what stands in the place of loads and stores. `buffers` gets the parts."""
+    """Return what replaces loads and stores. `buffers` gets the parts."""
     elements: dict[UOp, list[tuple[UOp, UOp]]] = {}
     changes: dict[UOp, UOp] = {}
     for node in tree.toposort():

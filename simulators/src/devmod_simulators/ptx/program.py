@@ -296,8 +296,11 @@ class _Blocks:
 
     def _wide(self) -> int:
         """Return the registers of more than 32 bits, as bits."""
-        digits = [str(int(dtype.itemsize > 4)) for dtype in reversed(self._function.registers)]
-        return int("".join(digits) or "0", 2)
+        wide = set()
+        for register, dtype in enumerate(self._function.registers):
+            if dtype.itemsize > 4:
+                wide.add(register)
+        return _bits(wide)
 
     def _add(self, block: Block, position: int) -> Decoder:
         """Decode an instruction as the next step of a block, or as its end."""

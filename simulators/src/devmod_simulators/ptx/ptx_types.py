@@ -202,7 +202,7 @@ class Text:
     files: dict[int, str] = field(default_factory=dict)
     #: Where the function of a .loc is inlined.
     inlined: dict[tuple[int, ...], tuple[int, ...]] = field(default_factory=dict)
-    #: Of a pragma: what a linker was told (shims/cubins.c). 0: any number.
+    #: The limit in a pragma, which shims/cubins.c writes for a linker's option. 0: any number.
     most_registers: int = 0
 
     def source(self, instruction: Instruction) -> tuple[int, int]:
