@@ -100,9 +100,12 @@ def test_a_call_with_many_numbers_passes_each(device: Any, many: Any) -> None:
         middle | {"e": True},
         numpy_values,
         middle | {"s": Decimal("0.5")},
+        middle | {"s": 0.0},
+        middle | {"s": -0.0},
         middle | {"s": math.inf},
         middle | {"s": -math.inf},
         middle | {"s": math.nan},
+        middle,  # once more
     ):
         many(out, *values.values(), x, grid=1, block=1)
         assert out.numpy().tolist() == wanted(values)
