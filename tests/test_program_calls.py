@@ -441,6 +441,22 @@ def test_a_candidate_that_cannot_be_built_gives_way(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.row("R30", "R47")
+def test_a_program_that_is_not_built_yet_is_named_like_others() -> None:
+    first_device("opencl")
+    f: Any = devmod.program("normalize", candidates("opencl")[0], **NORMALIZE)["normalize"]
+    names = []
+    for _ in range(2):
+        names.append((type(f).__name__, repr(f), f.__name__))
+        for name in ("__array__", "shape"):
+            text = f"'ProgramFunction' object has no attribute {name!r}"
+            with pytest.raises(AttributeError, match=f"^{text}$"):
+                getattr(f, name)
+        assert f.device is devmod.device("opencl")
+    assert names[0] == names[1]
+    assert equal(f(X, W), expected())
+
+
+@pytest.mark.row("R30", "R47")
 def test_a_program_on_one_device_is_built_for_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """A driver's compiler may end the process: the first device's does not run for the second."""
     first_device("opencl")
@@ -1170,6 +1186,31 @@ def test_temporaries_share_buffers_and_are_cleared_in_each_call() -> None:
         refusal(lambda: f.temporary_bytes(n="1"))
         == "the program 'p': the length 'n' is an integer, got '1'"
     )
+
+
+def test_a_buffer_that_is_too_small_is_freed_before_its_successor_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    f = chain(12)
+    device, stream = f.device, f.device.stream()
+    small, large = (device.from_numpy(np.arange(n, dtype="int32")) for n in (10, 1000))
+    allocate = type(device).allocate
+    made_buffers: list[Any] = []
+    users: list[int] = []
+
+    def note(self: Any, nbytes: int) -> Any:
+        if len(made_buffers) > 1:
+            users.append(sys.getrefcount(made_buffers[1]))
+        made_buffers.append(allocate(self, nbytes))
+        return made_buffers[-1]
+
+    monkeypatch.setattr(type(device), "allocate", note)
+    f(small, stream=stream)  # its output, and two temporaries
+    users.clear()
+    f(large, stream=stream)
+    of_nobody_else = [object()]
+    alone = sys.getrefcount(of_nobody_else[0])
+    assert users[1] == alone
 
 
 INC = """

@@ -159,6 +159,21 @@ def test_a_call_with_many_numbers_checks_each(device: Any, many: Any) -> None:
         assert out.numpy().tolist() == wanted(values)
 
 
+@pytest.mark.parametrize("numbers", [1, 3])
+@pytest.mark.row("R34")
+def test_each_call_has_numbers_of_its_own(device: Any, numbers: int) -> None:
+    params = ", ".join(f"int n{number}" for number in range(numbers))
+    sum_ = " + ".join(f"n{number}" for number in range(numbers))
+    put = devmod.compile(
+        f"kernel void put(global int *x, {params}) {{ x[0] = {sum_}; }}", "opencl"
+    )["put"].on(device)
+    on_host, array = np.zeros(1, np.int32), device.zeros(1, "int32")
+    for value in (1, 1, 2, 1, 1, 2, 2, 1):
+        for x in (on_host, array):
+            put(x, *[value] * numbers, grid=1, block=1)
+        assert on_host[0] == array.numpy()[0] == numbers * value
+
+
 @pytest.mark.row("R34")
 def test_calls_with_many_numbers_share_the_kernel_objects_of_all_grids(
     device: Any, many: Any, monkeypatch: pytest.MonkeyPatch

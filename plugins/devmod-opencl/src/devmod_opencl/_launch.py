@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from functools import cached_property, lru_cache
-from itertools import accumulate, chain, repeat, starmap
+from itertools import chain, repeat, starmap
 from math import prod
 from struct import Struct, calcsize
 
@@ -388,16 +388,20 @@ class OpenCLKernel(Kernel):
         one call of pyopencl sets them all if they are not those of the call before.
         """
         formats = [STRUCT_FORMATS[arguments[number].type] for number in self._scalars]
-        ends = list(accumulate(calcsize(f"<{each}") for each in formats))
+        # For an int the struct module takes what `KernelCall` takes.
+        packer = Struct(f"<{''.join(formats)}")
 
         def new() -> _PackedKernel:
-            memory = memoryview(bytearray(ends[-1]))
-            parts = [memory[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-            pairs = zip(self._scalars, parts, strict=True)
-            return [self._new(), b"", tuple(chain.from_iterable(pairs)), memory]
+            memory = memoryview(bytearray(packer.size))
+            pairs: list[Any] = []
+            start = 0
+            for number, each in zip(self._scalars, formats, strict=True):
+                end = start + calcsize(f"<{each}")
+                pairs += (number, memory[start:end])
+                start = end
+            return [self._new(), b"", tuple(pairs), memory]
 
-        # For an int the struct module takes what `KernelCall` takes.
-        return [], new, Struct(f"<{''.join(formats)}").pack
+        return [], new, packer.pack
 
     def prepare(
         self, stream: OpenCLStream, shape: Any, values: Sequence[Any]

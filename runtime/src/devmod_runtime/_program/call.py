@@ -51,7 +51,6 @@ else:
     from devmod._util.numpy import np
 
 
-_NO_BATCH = nullcontext()
 #: The number of shapes whose lengths and launches a program caches.
 _MAX_CACHED = 64
 
@@ -427,8 +426,8 @@ class CheckedProgramCall(CheckedCall):
 
     def bound(self) -> Launch:
         """Return the prepared launch, which owns its temporaries."""
-        buffers = StreamMemory().take(self._shapes.sizes, self._shapes.images, self._stream)
-        arrays = self._named(self._arrays, self._shapes.parts_of(buffers, self._device))
+        buffers = StreamMemory().take(self._shapes, self._stream)
+        arrays = self._named(self._arrays, buffers)
         make = partial(self._calls, arrays)
         return Launch(
             self._function,
@@ -544,11 +543,13 @@ def _queue(
             own_memory = memory
             if is_used:
                 own_memory = StreamMemory()
-            buffers = own_memory.take(shapes.sizes, shapes.images, stream)
-            buffers = shapes.parts_of(buffers, stream.device)
+            buffers = own_memory.take(shapes, stream)
             plan = find_plan(buffers)
             slots += buffers
-            with stream.batch() if stream.gathers else _NO_BATCH:
+            if not stream.gathers:
+                plan.run(slots, scalars, is_checked=is_checked)
+                return
+            with stream.batch():
                 plan.run(slots, scalars, is_checked=is_checked)
         finally:
             memory.is_used = is_used

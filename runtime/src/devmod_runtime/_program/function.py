@@ -113,9 +113,6 @@ class ProgramFunction(ProcessLocal):
         The arguments in their order: inputs without a default, updates, and scalars with one.
     """
 
-    #: What makes the program at its first use; None behind it.
-    _build: Callable[[], ProgramFunction] | None
-
     _pickle_advice = "pass devmod.dumps(module) or the path of a file, and load it there"
 
     __doc__ = PerInstance(__doc__, _describe)
@@ -197,17 +194,16 @@ class ProgramFunction(ProcessLocal):
         if {(each.role, each.format) for each in self.arrays.values()} == _PLAIN:
             self.plain_count = len(self.names)
 
-    @classmethod
+    @staticmethod
     def later(
-        cls,
         module: Any,
         program: Program,
         info: FunctionInfo,
         device: Device,
         build: Callable[[], ProgramFunction],
-    ) -> Self:
+    ) -> ProgramFunction:
         """Return a program that `build` makes when a call, or any attribute of it, needs it."""
-        result = object.__new__(cls)
+        result = object.__new__(_UnbuiltProgram)
         result._begin(module, program, info, device)
         result._build = build
         return result
@@ -224,16 +220,6 @@ class ProgramFunction(ProcessLocal):
         self._resolve: Callable[[Device], ProgramFunction] = partial(module._function_on, self.name)
         #: Returns the devices on which it runs; None: those of its module.
         self._find_devices: Callable[[], list[Device]] | None = None
-
-    def __getattr__(self, name: str) -> Any:
-        build = self.__dict__.get("_build")
-        if build is None or name.startswith("__"):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        made = build().__dict__
-        own = {"_resolve": self._resolve, "_find_devices": self._find_devices, "_build": None}
-        self.__dict__.update(made | own)
-        references.add(ref(self, references.discard))
-        return getattr(self, name)
 
     def __call__(self, /, *args: Any, stream: Stream | None = None, **keywords: Any) -> Any:
         """Run the program.
@@ -552,6 +538,28 @@ class ProgramFunction(ProcessLocal):
         return escape_line(
             f"<Program {self.kind} {self.name}{interface_text(self.interface, short=True)}>"
         )
+
+
+class _UnbuiltProgram(ProgramFunction):
+    """A program before its first use.
+
+    A class with `__getattr__` has slow look-ups of all attributes, so this is not that of a program
+    that is called.
+    """
+
+    _build: Callable[[], ProgramFunction]
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("__"):
+            # What it has, such as the rules of `replace`, stays.
+            self.__dict__.update(self._build().__dict__ | self.__dict__)
+            references.add(ref(self, references.discard))
+            self.__class__ = ProgramFunction  # type: ignore[assignment]
+        return object.__getattribute__(self, name)
+
+
+#: As messages and tools name it.
+_UnbuiltProgram.__name__ = ProgramFunction.__name__  # type: ignore[method-assign]
 
 
 def _tuned_names(program: Program, functions: Mapping[str, Function]) -> set[str]:

@@ -155,16 +155,12 @@ class Shapes:
             self.images[texture] = len(found)
 
     def parts_of(self, memory: Sequence[Any], device: Device) -> list[Any]:
-        """Return the memory of the parts, and the images. A kernel that sees the length of an array
-        sees that of the part.
+        """Return the memory of the parts, for that of the buffers. A kernel that sees the length of
+        an array sees that of the part.
         """
-        images = memory[len(self.sizes) :]
         if not device.length_unit:
-            return [*[memory[number] for number, _ in self.parts], *images]
-        return [
-            *[device.slice(memory[number], 0, nbytes) for number, nbytes in self.parts],
-            *images,
-        ]
+            return [memory[number] for number, _ in self.parts]
+        return [device.slice(memory[number], 0, nbytes) for number, nbytes in self.parts]
 
 
 def _check_requirements(program: Program, values: dict[Any, int], error: Error) -> None:

@@ -15,6 +15,8 @@ from devmod_runtime._device.image import Image
 from devmod_runtime._device.stream import Stream
 from devmod_runtime._fork import fork_safe
 
+Shapes = Any  # its module imports this one
+
 
 def share(
     sizes: Mapping[str, int], lifetimes: Mapping[str, tuple[int, int]]
@@ -79,34 +81,40 @@ class StreamMemory:
         self._generation: object = None
         self._buffers: list[tuple[int, Any]] = []  # the largest first
         self._images: dict[ImageForm, list[Image]] = {}
+        #: The last shapes, and what they took.
+        self._shapes: Shapes = None
+        self._taken: Sequence[Any] = ()
 
-    def take(
-        self, sizes: Sequence[int], images: Mapping[ImageForm, int], stream: Stream
-    ) -> list[Any]:
-        """Return a buffer for each size, in descending order, and the number of images of each
-        form.
+    def take(self, shapes: Shapes, stream: Stream) -> Sequence[Any]:
+        """Return the memory of the parts of the temporaries, and their images.
 
         Those of earlier calls are used again: the stream is in order.
         """
-        if self._generation is not (generation := stream.device.generation):
+        generation = stream.device.generation
+        if generation is not self._generation:
             self._generation = generation
             self._buffers.clear()
             self._images.clear()
-        for place, size in enumerate(sizes):
+        elif shapes is self._shapes:
+            return self._taken
+        self._shapes = None  # until all is there
+        self._taken = ()
+        for place, size in enumerate(shapes.sizes):
             if place == len(self._buffers):
                 self._buffers.append((size, stream.device.allocate(max(size, 1))))
             elif self._buffers[place][0] < size:
                 del self._buffers[place]  # first, so that both need not fit
                 self._buffers.insert(place, (size, stream.device.allocate(size)))
-        result = [memory for _, memory in self._buffers[: len(sizes)]]
-        if images:
-            if len(self._images.keys() | images.keys()) > _MAX_FORMS:
-                self._images.clear()
-            for form, count in images.items():
-                kept = self._images.setdefault(form, [])
-                while len(kept) < count:
-                    kept.append(stream.device.image(form[1][::-1], form[0]))
-                result += kept[:count]
+        result = shapes.parts_of([memory for _, memory in self._buffers], stream.device)
+        if len(self._images.keys() | shapes.images.keys()) > _MAX_FORMS:
+            self._images.clear()
+        for form, count in shapes.images.items():
+            kept = self._images.setdefault(form, [])
+            while len(kept) < count:
+                kept.append(stream.device.image(form[1][::-1], form[0]))
+            result += kept[:count]
+        self._taken = result
+        self._shapes = shapes
         return result
 
 
@@ -119,6 +127,9 @@ _lock = fork_safe(RLock())  # a signal's handler may call a program
 
 def memory_of(stream: Stream) -> StreamMemory:
     """Return the memory of a stream."""
+    result = _memories.get(stream)
+    if result is not None:
+        return result
     with _lock:
         result = _memories.get(stream)
         if result is None:
