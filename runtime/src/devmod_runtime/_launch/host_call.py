@@ -17,8 +17,11 @@ stream. For an array that the kernel reads, one that it writes, and an int, the 
         if (a0 is a1 or not (...)) and may_share_memory(a0, a1): raise ConversionError
         data0 = a0.data
         data1 = a1.data
-        if a0.nbytes >= LEAST or a1.nbytes >= LEAST: return in_place([data0, data1, v2])
         start = perf_counter()
+        if a0.nbytes >= LEAST or a1.nbytes >= LEAST:
+            result = in_place([data0, data1, v2], is_long)
+            is_long = perf_counter() - start > LONG
+            return result
         try:
             m0 = upload(data0)
             m1 = upload(data1)
@@ -201,15 +204,20 @@ def _code(kinds: str, has_in_place: bool) -> CodeType:
         "except NOT_PLAIN: raise ConversionError",
         *_sharing(arrays),
         *datas,
+        "start = perf_counter()",
     ]
     if has_in_place:
         are_large = " or ".join(f"a{each}.nbytes >= LEAST" for each in arrays)
-        lines.append(f"if {are_large}: return in_place([{', '.join(in_place)}])")
+        lines += [
+            f"if {are_large}:",
+            f"    result = in_place([{', '.join(in_place)}], is_long)",
+            "    is_long = perf_counter() - start > LONG",
+            "    return result",
+        ]
     wait = "synchronize()"
     if results:  # an interrupt ends this wait, and not that of a copy
         wait = "if is_long: synchronize()"
     lines += [
-        "start = perf_counter()",
         "try:",
         *(f"    m{each} = upload(data{each})" for each in arrays),
         "except UPLOAD_ERRORS: raise ConversionError",
@@ -266,6 +274,7 @@ def _launch_in_place(
     enqueue: Callable[[Sequence[Any]], Any],
     written: Mapping[int, bool],
     values: list[Any],
+    is_long: bool,
 ) -> Any:
     """Launch with large arrays, which the kernel uses where they are, if it can.
 
@@ -277,6 +286,8 @@ def _launch_in_place(
         The numbers of the arrays, and whether the kernel writes to each.
     values
         The bytes of the numbers, and the memory of each array, which the device's replaces.
+    is_long
+        Whether to wait for the kernel before the copies, which no interrupt ends.
     """
     device = stream.device
     in_place = InPlace(stream)
@@ -293,8 +304,9 @@ def _launch_in_place(
         values[number] = memory
     with in_place:
         result = enqueue(values)
-        stream.synchronize()  # an interrupt may not end the wait of a copy
-        if in_place:
+        if is_long:
+            stream.synchronize()
+        if in_place or not results:
             in_place.finish()
         for memory, data in results:
             device.read(memory, data, stream)

@@ -100,12 +100,13 @@ class StreamMemory:
         self._shapes = None  # until all is there
         self._taken = ()
         for place, size in enumerate(shapes.sizes):
-            if place == len(self._buffers):
-                self._buffers.append((size, stream.device.allocate(max(size, 1))))
-            elif self._buffers[place][0] < size:
+            if place < len(self._buffers):
+                if self._buffers[place][0] >= size:
+                    continue
                 del self._buffers[place]  # first, so that both need not fit
-                self._buffers.insert(place, (size, stream.device.allocate(size)))
-        result = shapes.parts_of([memory for _, memory in self._buffers], stream.device)
+            self._buffers.insert(place, (size, stream.device.allocate(max(size, 1))))
+        memories = [memory for _, memory in self._buffers]
+        result: list[Any] = shapes.parts_of(memories, stream.device)
         if len(self._images.keys() | shapes.images.keys()) > _MAX_FORMS:
             self._images.clear()
         for form, count in shapes.images.items():
