@@ -1,5 +1,6 @@
 """The host's time of an OpenCL launch: devmod's prepared launch, general call and call by keywords
-beside pyopencl's own.
+beside pyopencl's own. In "other numbers" each call has other numbers than the one before; in the
+other calls they are the same, and devmod does not set them again.
 
     python benchmarks/bench_launch_opencl.py [--rounds 101] [--launches 100]
 
@@ -43,15 +44,17 @@ ENQUEUE = "pyopencl, enqueue_nd_range_kernel"
 PREPARED = "devmod, prepared"
 GENERAL = "devmod, general call"
 KEYWORDS = "devmod, call by keywords"
+OTHERS = "devmod, call, other numbers"
 #: For each number of arguments: the buffers, 64-bit offsets, ints and floats, and the most that the
-#: general call and that by keywords take. On one machine the general call took 1.2 to 1.35 of
-#: pyopencl's and that by keywords 1.2 to 1.5; another one has a tenth more.
+#: general call, that by keywords and that with other numbers take. On one machine the general call
+#: took 0.85 to 1.28 of pyopencl's, that by keywords 1.1 to 1.3, and that with other numbers 1.15 to
+#: 1.36; another one has a tenth more.
 SHAPES = {
-    1: ((1, 0, 0, 0), 1.45, 1.45),
-    4: ((3, 0, 1, 0), 1.45, 1.55),
-    8: ((3, 0, 4, 1), 1.55, 1.75),
-    16: ((3, 3, 9, 1), 1.45, 1.75),
-    32: ((3, 3, 25, 1), 1.3, 1.75),
+    1: ((1, 0, 0, 0), 1.45, 1.45, None),
+    4: ((3, 0, 1, 0), 1.45, 1.55, 1.45),
+    8: ((3, 0, 4, 1), 1.4, 1.5, 1.55),
+    16: ((3, 3, 9, 1), 1.25, 1.4, 1.4),
+    32: ((3, 3, 25, 1), 1.1, 1.35, 1.3),
 }
 #: A prepared launch took 1.05 to 1.11 of pyopencl's. On Intel's runtime, 0.7 of the 0.9 µs are the
 #: driver's own.
@@ -90,19 +93,28 @@ def _numbered(type_name: str, name: str, count: int) -> list[tuple[str, str]]:
 
 
 def call_loop(
-    call: Callable[..., object], arguments: Sequence[Any], keywords: dict[str, Any]
+    call: Callable[..., object],
+    arguments: Sequence[Any],
+    keywords: dict[str, Any],
+    others: Sequence[Any] = (),
 ) -> Callable[[int], None]:
-    """Return a loop of calls with the arguments as variables, as a program writes them."""
+    """Return a loop of calls with the arguments as variables, as a program writes them. Each second
+    call has `others` in their place.
+    """
     # `call(*arguments)` would pass a tuple that exists already, and a look-up for each keyword has
     # the time of what the call does for it.
-    values = [*arguments, *keywords.values()]
+    values = [*arguments, *keywords.values(), *others]
     variables = [f"a{number}" for number in range(len(values))]
-    given = variables[: len(arguments)]
-    for name, variable in zip(keywords, variables[len(arguments) :], strict=True):
-        given.append(f"{name}={variable}")
+    count = len(arguments)
+    named = []
+    for name, variable in zip(keywords, variables[count:], strict=False):
+        named.append(f"{name}={variable}")
+    calls = [f"call({', '.join(variables[:count] + named)})"]
+    if others:
+        calls.append(f"call({', '.join(variables[-count:] + named)})")
     text = (
         f"def loop(launches):\n    {', '.join(variables)}, = values\n"
-        f"    for _ in range(launches):\n        call({', '.join(given)})\n"
+        f"    for _ in range(launches // {len(calls)}):\n        {'; '.join(calls)}\n"
     )
     space: dict[str, Any] = {"call": call, "values": values}
     exec(text, space)
@@ -156,6 +168,9 @@ def contenders(shape: tuple[int, int, int, int]) -> Contenders:
             ),
         ),
     }
+    if numbers:
+        others = [*ours[:buffers], *(each + 1 for each in numbers)]
+        loops[OTHERS] = (own_queue, call_loop(function, ours, launch, others))
     return Contenders(context, loops, function, ours, source)
 
 
@@ -185,7 +200,7 @@ def launches_of(arguments: int, rounds: int, launches: int) -> bool:
     """Measure a kernel with so many arguments and print its lines. Return whether a bound is
     exceeded.
     """
-    shape, general, keywords = SHAPES[arguments]
+    shape, general, keywords, others = SHAPES[arguments]
     measured = contenders(shape)
     durations: dict[str, list[float]] = defaultdict(list)
     for round_ in range(rounds + 2):
@@ -202,8 +217,11 @@ def launches_of(arguments: int, rounds: int, launches: int) -> bool:
         (PREPARED, MOST_PREPARED),
         (GENERAL, general),
         (KEYWORDS, keywords),
+        (OTHERS, others),
     )
     for name, most in rows:
+        if name not in medians:
+            continue
         peer = ENQUEUE if name == PREPARED else PYOPENCL
         ratio = medians[name] / medians[peer]
         over = most is not None and check(
