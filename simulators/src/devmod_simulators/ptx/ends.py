@@ -49,14 +49,15 @@ class Branch:
             return block.next if self.negated else block.taken
         if not number:
             return block.taken if self.negated else block.next
-        if self.negated:
-            holds = ~holds
         blocks = lanes.frame.code.blocks
-        taken, others = execution.split(
-            lanes, holds, blocks[block.taken].live | blocks[block.next].live
-        )
-        execution.add(taken, block.taken)
-        execution.add(others, block.next)
+        live = blocks[block.taken].live | blocks[block.next].live
+        holding, others = execution.split(lanes, holds, live)
+        if self.negated:
+            execution.add(others, block.taken)
+            execution.add(holding, block.next)
+        else:
+            execution.add(holding, block.taken)
+            execution.add(others, block.next)
         return None
 
 

@@ -198,7 +198,7 @@ class Execution:
             return next(iter(ready))
         if patience <= 0:
             return min(ready, key=self.waiting_since.__getitem__)
-        return min(ready, key=lambda key: (-key[0].depth, key[0].serial, key[1]))
+        return min(ready)
 
     def run(self) -> None:
         """Run until all lanes have left."""

@@ -46,6 +46,10 @@ class Frame:
         self.return_block = 0
         self.results: tuple[Any, ...] = ()
 
+    def __lt__(self, other: "Frame") -> bool:
+        """Return whether this call runs before another one: the deepest call first."""
+        return (-self.depth, self.serial) < (-other.depth, other.serial)
+
     def place(self, name: str) -> int:
         """Return where a parameter of a device function is in the local memory of a lane."""
         return self.base + (self.code.layout[name][1] & (FUNCTION_PARAMETERS - 1))

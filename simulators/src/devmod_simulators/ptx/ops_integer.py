@@ -61,7 +61,7 @@ def of_two(decoder: Decoder, dtype: DType, function: Callable[..., Any]) -> Step
     target, first, second = decoder.operands
     literal = None
     if not isinstance(second, Register):
-        literal = decoder.constant(second, dtype)
+        literal = decoder.constant(second, dtype).reshape(())
     out = target.number
     a = first.number
     b = getattr(second, "number", 0)
@@ -71,11 +71,12 @@ def of_two(decoder: Decoder, dtype: DType, function: Callable[..., Any]) -> Step
         x = r[a]
         if x.dtype is not dtype:
             x = x.view(dtype)
-        y = literal
-        if y is None:
-            y = r[b]
-            if y.dtype is not dtype:
-                y = y.view(dtype)
+        if literal is not None:
+            r[out] = function(x, literal)
+            return
+        y = r[b]
+        if y.dtype is not dtype:
+            y = y.view(dtype)
         # NumPy takes three times as long with an array of one element as with a scalar.
         if len(x) > len(y):
             y = y[..., 0]

@@ -13,7 +13,7 @@ from devmod_simulators.ptx.decoder import Decoder, Source, Target
 from devmod_simulators.ptx.lanes import Lanes
 from devmod_simulators.ptx.ops_fragments import MATRIX, decode_matrix
 from devmod_simulators.ptx.ops_warp import WARP_OPERATIONS, Run, alive_bits, warps_of
-from devmod_simulators.ptx.ptx_types import PRED, U32, Array
+from devmod_simulators.ptx.ptx_types import PRED, U32, Array, Integer
 
 if TYPE_CHECKING:
     from devmod_simulators.ptx.execution import Execution
@@ -91,7 +91,7 @@ def release_warps(execution: "Execution") -> bool:
 class BarrierOperation:
     """A barrier of blocks or clusters."""
 
-    number: Source | None
+    number: Source | int
     threads: Source | None
     arrive_only: bool
     reduction: str
@@ -101,9 +101,9 @@ class BarrierOperation:
 
     def run(self, execution: "Execution", block: "Block", lanes: Lanes) -> int | None:
         """Let the lanes arrive."""
-        numbers = np.zeros(1, U32)
-        if self.number is not None:
-            numbers = self.number(lanes)
+        if isinstance(self.number, int):
+            return self.arrive(execution, block, lanes, self.number)
+        numbers = self.number(lanes)
         if len(numbers) > 1 and not (numbers == numbers[0]).all():
             lanes.flush(block.live)
             for number in np.unique(numbers):
@@ -188,7 +188,14 @@ def _barrier(decoder: Decoder) -> Any:
     if reduction:
         out = decoder.target(operands.pop(0), U32 if reduction == "popc" else PRED)
         predicate = decoder.source(operands.pop(), PRED)
-    number, threads = (*(decoder.source(each, U32) for each in operands), None, None)[:2]
+    number: Source | int = 0
+    if operands and isinstance(operands[0], Integer):
+        number = operands[0].value
+    elif operands:
+        number = decoder.source(operands[0], U32)
+    threads = None
+    if len(operands) > 1:
+        threads = decoder.source(operands[1], U32)
     return BarrierOperation(
         number,
         threads,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -62,8 +63,9 @@ class Block:
     reads: list[int] = field(default_factory=list)
     writes: int = 0
     live: int = 0
-    #: The most 32-bit registers that live at once.
-    pressure: int = 0
+    #: The registers that live behind the block, and those that each instruction reads and writes.
+    after: int = 0
+    uses: list[tuple[set[int], set[int]]] = field(default_factory=list)
     spins: bool = False
     end: Any = None
     #: Of the end, with checks.
@@ -112,8 +114,14 @@ class Program:
 
     def registers(self) -> int:
         """Return an estimate of the registers of a thread, from the functions that are decoded."""
-        counts = [block.pressure for code in self.codes.values() for block in code.blocks]
-        return _OWN_REGISTERS + max(counts, default=0)
+        most = 0
+        for code in self.codes.values():
+            dtypes = enumerate(code.function.registers)
+            wide = _bits(register for register, dtype in dtypes if dtype.itemsize > 4)
+            for block in code.blocks:
+                uses = [(_bits(reads), _bits(writes)) for reads, writes in block.uses]
+                most = max(most, most_live(block.after, uses, wide))
+        return _OWN_REGISTERS + most
 
     def shared_size(self, dynamic: int) -> int:
         """Return the bytes of shared memory of a block."""
@@ -228,7 +236,7 @@ def blocks_of(program: Program, function: Function) -> list[Block]:
     return _Blocks(program, function).decoded()
 
 
-def _bits(registers: set[int]) -> int:
+def _bits(registers: Iterable[int]) -> int:
     return sum(1 << register for register in registers)
 
 
@@ -264,16 +272,14 @@ class _Blocks:
         blocks: list[Block] = []
         successors: list[list[int]] = []
         reads_of: list[int] = []
-        uses: list[list[tuple[int, int]]] = []
         stops = [*self._starts[1:], len(self._code)]
         for number, (start, stop) in enumerate(zip(self._starts, stops, strict=True)):
             block = Block(number)
             reads: set[int] = set()
             writes: set[int] = set()
-            uses.append([])
             for position in range(start, stop):
                 decoder = self._add(block, position)
-                uses[-1].append((_bits(decoder.reads), _bits(decoder.writes)))
+                block.uses.append((decoder.reads, decoder.writes))
                 reads |= decoder.reads - writes
                 writes |= decoder.writes
             if block.end is None:
@@ -285,22 +291,11 @@ class _Blocks:
             reads_of.append(_bits(reads))
 
         lives = live_registers(successors, reads_of, [block.writes for block in blocks])
-        wide = self._wide()
-        for block, live, own, following in zip(blocks, lives, uses, successors, strict=True):
+        for block, live, following in zip(blocks, lives, successors, strict=True):
             block.live = live
-            after = 0
             for other in following:
-                after |= lives[other]
-            block.pressure = most_live(after, own, wide)
+                block.after |= lives[other]
         return _renumber(blocks, successors)
-
-    def _wide(self) -> int:
-        """Return the registers of more than 32 bits, as bits."""
-        wide = set()
-        for register, dtype in enumerate(self._function.registers):
-            if dtype.itemsize > 4:
-                wide.add(register)
-        return _bits(wide)
 
     def _add(self, block: Block, position: int) -> Decoder:
         """Decode an instruction as the next step of a block, or as its end."""
