@@ -47,6 +47,7 @@ test: ready  ## lint, types and the tests, at most 10 minutes; ends with a list 
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not volume"
 
 test-all: ready  ## the same and the volume: more fuzzing, every pair of versions, every wrong backend, the simulators
+	@$(BIN)/python tools/vendor_runtimes.py --volume
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
 
 ready:  ## fetch what the tests need while lint and types run

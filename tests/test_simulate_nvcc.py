@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 from simulate_command import python, simulate
+from vendor_runtime import VendorRuntime
 
 from devmod_simulators import UnavailableError, libcuda
+from devmod_simulators.drivers.library import libcudart12
 
 PROGRAMS = Path(__file__).parent / "simulated"
 
@@ -196,6 +198,35 @@ last cudaSuccess
 def test_what_nvcc_makes_of_variables_and_launches(nvcc: str, tmp_path: Path, stream: str) -> None:
     script = f"{nvcc} --default-stream {stream} {PROGRAMS / 'tour.cu'} -o tour && ./tour"
     assert simulate("sh", "-c", f"cd {tmp_path} && {script}") == TOUR
+
+
+@pytest.fixture
+def nvcc_12() -> str:
+    """The folder of nvcc of CUDA 12."""
+    runtime = VendorRuntime("nvcc-12")
+    if runtime.reason:
+        pytest.skip(runtime.reason)
+    return str(runtime.path / "bin")
+
+
+@pytest.mark.row("R55")
+@pytest.mark.volume
+def test_programs_of_nvcc_12_run(nvcc_12: str, tmp_path: Path) -> None:
+    """With the simulated runtime of CUDA 12, by files, linked as device code, and to a cubin."""
+    for name, text in LINKED.items():
+        (tmp_path / name).write_text(text)
+    script = f"""
+cd {tmp_path}
+nvcc -c {PROGRAMS / "tour.cu"} -o tour.o && nvcc tour.o -o tour 2> /dev/null && ./tour
+ldd tour | grep -o '[^ ]*/libcudart.so.12'
+nvcc -rdc=true -gencode arch=compute_80,code=sm_80 main.cu twice.cu -o k 2> /dev/null
+./k
+nvcc -cubin -arch=sm_80 {PROGRAMS / "cmake" / "scale.cu"} -o scale.cubin && grep -c .target scale.cubin
+nvcc {PROGRAMS / "faults.cu"} -o faults 2> /dev/null && ./faults right
+"""
+    path = os.pathsep.join([nvcc_12, os.environ["PATH"]])
+    lines = simulate("sh", "-c", script, PATH=path).removeprefix(TOUR).splitlines()
+    assert lines == [str(libcudart12.build()), "cudaSuccess 69", "1", "no error"]
 
 
 def found_in(reports: str) -> list[tuple[int, str]]:

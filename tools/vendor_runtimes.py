@@ -1,9 +1,8 @@
 """Fetch vendors' libraries from Debian's packages for the tests: HIP's runtime and NVIDIA's driver.
-They are unpacked, and not installed.
+They are unpacked, and not installed. Intel's OpenCL runtime for the CPU is installed into `.venv`,
+from PyPI. With `--volume`, fetch what `make test-all` alone needs.
 
-Intel's OpenCL runtime for the CPU is installed into `.venv`, from PyPI.
-
-    .venv/bin/python tools/vendor_runtimes.py [--force]
+    .venv/bin/python tools/vendor_runtimes.py [--force] [--volume]
 
 On a machine without a card they report no device. They are in the user's cache folder, where the
 loader does not search, so other tests find none. `tests/vendors/vendor_runtime.py` finds them for a
@@ -19,6 +18,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
+from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,6 +31,7 @@ class Runtime(NamedTuple):
     """Packages of a suite of Debian, with the library that tests open.
 
     The suite is fixed, whatever this machine has: the tests compare what this version answers.
+    Wheels are unpacked into `site`.
     """
 
     name: str
@@ -38,9 +40,30 @@ class Runtime(NamedTuple):
     packages: tuple[str, ...]
     library: str
     megabytes: int
+    architecture: str = ""
+    wheels: tuple[str, ...] = ()
+
+
+def _version(name: str) -> str:
+    """Return the requirement of a distribution in the version of this environment, or of any."""
+    try:
+        return f"{name}=={metadata.version(name)}"
+    except metadata.PackageNotFoundError:
+        return name
 
 
 _DRIVER = ("libcuda1", "libnvidia-ptxjitcompiler1")
+_PYTHON = (
+    "python3.11-minimal",
+    "libpython3.11-minimal",
+    "libpython3.11-stdlib",
+    "libc6",
+    "libexpat1",
+    "libffi8",
+    "libgcc-s1",
+    "libstdc++6",
+    "zlib1g",
+)
 #: What to fetch. mesa-vulkan-drivers depends on the other libraries that HIP's runtime needs.
 RUNTIMES = (
     Runtime(
@@ -55,6 +78,38 @@ RUNTIMES = (
     Runtime("libcuda-535", "bookworm", "non-free", _DRIVER, "libcuda.so.1", 10),
     Runtime("libcuda-550", "trixie", "non-free", _DRIVER, "libcuda.so.1", 11),
 )
+#: A system for qemu-aarch64, and nvcc of CUDA 12, of which no wheel has the program.
+VOLUME = (
+    Runtime(
+        "aarch64",
+        "bookworm",
+        "main",
+        _PYTHON,
+        "python3.11",
+        29,
+        "arm64",
+        ("numpy<3", _version("nvidia-cuda-runtime"), _version("nvidia-cuda-runtime-cu12")),
+    ),
+    Runtime(
+        "nvcc-12",
+        "trixie",
+        "non-free",
+        ("nvidia-cuda-toolkit",),
+        "cicc",
+        110,
+        "amd64",
+        ("nvidia-cuda-runtime-cu12==12.4.127", "nvidia-cuda-nvcc-cu12==12.4.131"),
+    ),
+)
+#: Debian has these programs in another folder than nvcc.
+_PROGRAMS = ("cudafe++", "fatbinary", "nvlink", "ptxas")
+_PROFILE = """
+SITE = $(_HERE_)/../site/nvidia
+NVVMIR_LIBRARY_DIR = $(SITE)/cuda_nvcc/nvvm/libdevice
+PATH += $(_HERE_):
+INCLUDES += "-I$(SITE)/cuda_runtime/include" "-I$(SITE)/cuda_nvcc/include" $(_SPACE_)
+LIBRARIES =+ $(_SPACE_) "-L$(_HERE_)"
+"""
 #: The keys of Debian's archive, in the package debian-archive-keyring of every Debian.
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
@@ -64,9 +119,13 @@ def main() -> int:
     needs it.
     """
     if sys.platform.startswith("linux") and platform.machine() == "x86_64":
-        for runtime in RUNTIMES:
+        if "--volume" in sys.argv:
+            runtimes = list(VOLUME)
+        else:
+            runtimes = list(RUNTIMES)
+            install_intel()
+        for runtime in runtimes:
             provide(runtime, again="--force" in sys.argv)
-        install_intel()
     return 0
 
 
@@ -96,7 +155,7 @@ def provide(runtime: Runtime, *, again: bool = False) -> None:
         return
     folder = cache_folder() / runtime.name / inputs
     try:
-        if not (folder / runtime.library).exists():
+        if not folder.exists():
             report(
                 f"fetching Debian's {runtime.packages[0]} of {runtime.suite} for the tests ({runtime.megabytes} MB, once)"
             )
@@ -134,15 +193,52 @@ def fetch(runtime: Runtime, target: Path) -> None:
                 continue
             for package in Path(name).glob("*.deb"):
                 run(["dpkg-deb", "-x", str(package), f"{name}/files"])
-            library = next(Path(name, "files").rglob(runtime.library), None)
+            files = Path(name, "files")
+            library = next(files.rglob(runtime.library), None)
             if library is None:
                 raise InstallError(f"{runtime.packages[0]} has no {runtime.library}")
+            kept = library.parent
+            if runtime.name == "aarch64":
+                kept = files
+            if runtime.name == "nvcc-12":
+                kept = library.parent.parent
+                complete_toolkit(library.parent, files)
+            if runtime.wheels:
+                unpack_wheels(runtime, kept / "site")
             shutil.rmtree(target, ignore_errors=True)
-            library.parent.rename(target)
+            kept.rename(target)
             return
     raise failure or InstallError(
         "apt has no source with the component main, and so no address of Debian's archive"
     )
+
+
+def complete_toolkit(programs: Path, files: Path) -> None:
+    """Put what nvcc needs into the folder of its programs: the others, its settings, and an empty
+    library that it links.
+    """
+    for name in _PROGRAMS:
+        (files / "usr" / "bin" / name).rename(programs / name)
+    profile = programs / "nvcc.profile"
+    profile.unlink()  # a link
+    profile.write_text(_PROFILE)
+    (programs / "libcudadevrt.a").write_text("!<arch>\n")
+
+
+def unpack_wheels(runtime: Runtime, folder: Path) -> None:
+    """Download wheels for Python 3.11 on Linux, and unpack them into a folder."""
+    command = [getattr(sys, "_base_executable", sys.executable), "-m", "pip", "download"]
+    command += ["--quiet", "--no-deps", "--only-binary=:all:", "--python-version=3.11"]
+    machine = "x86_64"
+    if runtime.architecture == "arm64":
+        machine = "aarch64"
+    command += [f"--platform=manylinux_2_{minor}_{machine}" for minor in (5, 17, 27, 28)]
+    command.append(f"--platform=manylinux2014_{machine}")
+    run([*command, f"--dest={folder}", *runtime.wheels])
+    for wheel in folder.glob("*.whl"):
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(folder)
+        wheel.unlink()
 
 
 def find_archives() -> list[str]:
@@ -187,6 +283,8 @@ def download(runtime: Runtime, archive: str, folder: Path) -> None:
         "Signed-By": KEYRING,
         "Targets": "Packages",
     }
+    if runtime.architecture:
+        source["Architectures"] = runtime.architecture
     (folder / "parts" / "archive.sources").write_text(
         "".join(f"{name}: {value}\n" for name, value in source.items())
     )
@@ -198,6 +296,9 @@ def download(runtime: Runtime, archive: str, folder: Path) -> None:
         "APT::Sandbox::User": "root",  # the user _apt cannot write to a folder in root's cache
         "Acquire::Languages": "none",
     }
+    if runtime.architecture:
+        settings["APT::Architecture"] = runtime.architecture
+        settings["APT::Architectures"] = runtime.architecture
     command = ["apt-get", *(f"-o{name}={value}" for name, value in settings.items())]
     run([*command, "--error-on=any", "update"])
     run([*command, "download", *runtime.packages], folder)
@@ -205,8 +306,25 @@ def download(runtime: Runtime, archive: str, folder: Path) -> None:
 
 def check(runtime: Runtime, folder: Path) -> None:
     """Check that a process can open the library: the system may lack one that it needs."""
+    if runtime.name == "aarch64":
+        check_system(folder)
+        return
+    if runtime.name == "nvcc-12":
+        run([str(folder / "bin" / "nvcc"), "--version"])
+        return
     program = f"import ctypes; ctypes.CDLL({runtime.library!r})"
     run([sys.executable, "-c", program], environment={**os.environ, "LD_LIBRARY_PATH": str(folder)})
+
+
+def check_system(folder: Path) -> None:
+    """Check that qemu runs Debian's Python with NumPy."""
+    if shutil.which("qemu-aarch64") is None:
+        raise InstallError(
+            "qemu-aarch64 is not installed; Debian and Ubuntu: apt-get install qemu-user"
+        )
+    command = ["qemu-aarch64", "-L", str(folder), str(folder / "usr" / "bin" / "python3.11")]
+    environment = os.environ | {"PYTHONPATH": str(folder / "site")}
+    run([*command, "-c", "import numpy"], environment=environment)
 
 
 def run(

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 _INVALID_IMAGE = 200  # CUDA_ERROR_INVALID_IMAGE
 _NOT_SUPPORTED = 801  # CUDA_ERROR_NOT_SUPPORTED
+#: MAP_NORESERVE of Linux, which Python 3.13 has: qemu maps the arena, which is larger than memory,
+#: only with it.
+_NO_RESERVE = 0x4000
 
 
 class Worker:
@@ -173,6 +176,6 @@ def main(arguments: list[str]) -> int:
     """Answer requests until the pipe ends."""
     base, size = (int(argument) for argument in arguments)
     # The arena needs no fixed address: the interpreter computes offsets from `base`.
-    mapping = mmap.mmap(ARENA, size)
+    mapping = mmap.mmap(ARENA, size, flags=mmap.MAP_SHARED | _NO_RESERVE)
     serve(Worker(Arena(np.frombuffer(mapping, np.uint8), base)))
     return 0
