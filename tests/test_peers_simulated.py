@@ -80,6 +80,34 @@ causes = [["1 == 2", "sums"], ["crashed", "no result"], ["of_the_device", "a fau
     assert output.endswith(f"{HEAD}| A peer | {row} |\n")
 
 
+SPOILED = """
+import sys, pytest
+open("runs.txt", "a").write(".")
+def test_of_the_device(): assert sys.modules.setdefault("fault", None)
+@pytest.mark.parametrize("number", range(20))
+def test_after(number): assert "fault" not in sys.modules
+def test_wrong(): assert 1 == 2
+"""
+
+
+def test_tests_behind_a_fault_of_the_device_run_again_together(
+    run: Callable[..., str], tmp_path: Path
+) -> None:
+    (tmp_path / "sources").mkdir()
+    (tmp_path / "sources" / "test_it.py").write_text(SPOILED, encoding="utf-8")
+    output = run("""
+[peer]
+title = "A peer"
+source = "PEER"
+run = "$python -m pytest $pytest $source"
+seconds = 20
+causes = [["of_the_device", "a fault"], ["1 == 2", "sums"]]
+""")
+    assert output.endswith(f"{HEAD}| A peer | 20 | 2 | 0 | 1: a fault; 1: sums |\n")
+    # One for all, one for the fault, one up to the wrong sum, and one for that.
+    assert (tmp_path / "build" / "peer-work" / "runs.txt").read_text() == "...."
+
+
 PROGRAMS = """
 [peer]
 title = "Programs"

@@ -93,8 +93,8 @@ def environment(name: str, suite: Suite) -> Path:
 
 
 def run_tests(suite: Suite, words: dict[str, str]) -> Results:
-    """Run tests with pytest, whose options are in $pytest, and those that failed again, each alone:
-    an error of a device is that of each later call of its process.
+    """Run tests with pytest, whose options are in $pytest, and those that failed again: an error of
+    a device is that of each later call of its process.
     """
     work = Path(words["work"])
     # With a file of its own, pytest reads no settings of this repository.
@@ -103,11 +103,36 @@ def run_tests(suite: Suite, words: dict[str, str]) -> Results:
     results = run_pytest(suite, words, work)
     failed = work / "cache" / "v" / "cache" / "lastfailed"
     if failed.exists():
-        words["pytest"] += " --lf"
-        for test in json.loads(failed.read_text(encoding="utf-8")):
-            failed.write_text(json.dumps({test: True}), encoding="utf-8")
-            results |= run_pytest(suite, words, work)
+        words["pytest"] += " --lf --maxfail=1"
+        results |= run_again(suite, words, failed)
     return results
+
+
+def run_again(suite: Suite, words: dict[str, str], failed: Path) -> Results:
+    """Run tests in new processes, each up to its first failure: that test has failed if it was the
+    first of its process.
+    """
+    results: Results = {}
+    waiting = {case_name(test): test for test in json.loads(failed.read_text(encoding="utf-8"))}
+    while waiting:
+        failed.write_text(json.dumps(dict.fromkeys(waiting.values(), True)), encoding="utf-8")
+        ended = run_pytest(suite, words, Path(words["work"]))
+        first = next((name for name in ended if name in waiting), "")
+        if not first:
+            return results | ended
+        for name, result in ended.items():
+            if name == first or result[0] != "failed":
+                results[name] = result
+                waiting.pop(name, None)
+    return results
+
+
+def case_name(test: str) -> str:
+    """Return the name of a test in a file of results."""
+    path, bracket, parameters = test.partition("[")
+    file, *names = path.split("::")
+    module = file.removesuffix(".py").replace("/", ".")
+    return ".".join([module, *names]) + bracket + parameters
 
 
 def run_pytest(suite: Suite, words: dict[str, str], work: Path) -> Results:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 import ctypes
+import os
 import re
 import subprocess
 import sys
@@ -98,6 +99,56 @@ def test_files_that_do_not_compile(tmp_path: Path) -> None:
         BuildError, match=r"^the stand-in for libmade-up\.so does not compile:\n(.*\n)+.*missing"
     ):
         StandinLibrary("libmade-up.so", (tmp_path,), "worker", ()).build()
+
+
+#: A compiler that waits until another process has started it too.
+COMPILER = """#!/bin/sh
+cd {folder}
+touch started.$$
+for turn in $(seq 200); do
+    [ "$(ls started.* | wc -l)" -ge 2 ] && break
+    sleep 0.1
+done
+exec cc "$@"
+"""
+BUILD = """
+import sys
+from pathlib import Path
+from devmod_simulators import StandinLibrary
+from devmod_simulators.drivers import build
+folder = Path(sys.argv[1])
+build.CACHE = folder / "cache"
+print(StandinLibrary("libmade-up.so", (folder / "sources",), "worker", ()).build())
+"""
+
+
+def test_two_processes_build_a_library_at_once(tmp_path: Path) -> None:
+    """Both compile; the library has its name when it is complete, and one process gives it."""
+    (tmp_path / "sources").mkdir()
+    (tmp_path / "sources" / "made_up.c").write_text(
+        "int seven(void);\nint seven(void) { return 7; }\n"
+    )
+    compiler = tmp_path / "compiler"
+    compiler.write_text(COMPILER.format(folder=tmp_path))
+    compiler.chmod(0o755)
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", BUILD, str(tmp_path)],
+            env=os.environ | {"CC": str(compiler)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    outputs = [each.communicate() for each in processes]
+    assert len(list(tmp_path.glob("started.*"))) == 2
+    assert outputs[0] == outputs[1]
+    path, errors = outputs[0]
+    assert errors == ""
+    assert ctypes.CDLL(path.rstrip()).seven() == 7
+    (folder,) = (tmp_path / "cache").iterdir()
+    assert [each.name for each in folder.iterdir()] == ["libmade-up.so"]
 
 
 @pytest.mark.parametrize("library", [libcuda, libamdhip64], ids=lambda library: library.soname)
