@@ -76,6 +76,29 @@ def test_the_folder_of_a_killed_process_is_removed(
         assert list(above.iterdir()) == [Path(name)]
 
 
+FORK = """
+import os, sys
+from devmod.backend import temporary_folder
+with temporary_folder() as folder:
+    child = os.fork()
+    if child == 0:
+        sys.exit(3)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), os.path.isdir(folder))
+print(os.path.exists(folder))
+"""
+
+
+def test_a_fork_that_ends_leaves_the_folder_to_its_parent(above: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORK],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"TMPDIR": str(above)},
+    )
+    assert (done.stdout, done.stderr) == ("3 True\nFalse\n", "")
+    assert list(above.iterdir()) == []
+
+
 def test_the_folder_of_another_machine_stays(above: Path) -> None:
     """A network file system may keep the locks of each machine apart, so the folder of a running
     process there looks abandoned.

@@ -43,10 +43,13 @@ def temporary_folder() -> Iterator[str]:
             except OSError:  # this file system has no locks, so no process removes it
                 pass
             break
+        owner = os.getpid()
         try:
             yield folder
         finally:
-            remove_folder(folder)
+            # A fork that ends in the body leaves the folder to its parent.
+            if os.getpid() == owner:
+                remove_folder(folder)
 
 
 @cache
