@@ -193,19 +193,30 @@ def test_memory_of_a_graph_lives_until_something_frees_it(size: int, graph: Any)
     check(cuda.cuMemFree(params.dptr))
 
 
-def conditional(graph: Any, value: int, kind: str, size: int) -> tuple[Any, list[Any]]:
-    """Add a conditional node, and return the handle of its value and its bodies."""
+def condition(graph: Any, value: int) -> Any:
+    """Return the handle of a value."""
     current = check(cuda.cuCtxGetCurrent())
-    handle = check(cuda.cuGraphConditionalHandleCreate(graph, current, value, 1))
+    return check(cuda.cuGraphConditionalHandleCreate(graph, current, value, 1))
+
+
+def conditional_params(handle: Any, kind: str, size: int) -> Any:
+    """Return the parameters of a conditional node."""
     params = cuda.CUgraphNodeParams()
     params.type = cuda.CUgraphNodeType.CU_GRAPH_NODE_TYPE_CONDITIONAL
     fields = params.conditional
     fields.handle = handle
     fields.type = getattr(cuda.CUgraphConditionalNodeType, f"CU_GRAPH_COND_TYPE_{kind}")
     fields.size = size
-    fields.ctx = current
+    fields.ctx = check(cuda.cuCtxGetCurrent())
+    return params
+
+
+def conditional(graph: Any, value: int, kind: str, size: int) -> tuple[Any, list[Any]]:
+    """Add a conditional node, and return the handle of its value and its bodies."""
+    handle = condition(graph, value)
+    params = conditional_params(handle, kind, size)
     check(cuda.cuGraphAddNode(graph, [], None, 0, params))
-    return handle, list(fields.phGraph_out)
+    return handle, list(params.conditional.phGraph_out)
 
 
 @pytest.mark.parametrize(
@@ -224,6 +235,22 @@ def test_a_condition_chooses_a_body(
     for number, body in enumerate(conditional(graph, value, kind, size)[1]):
         add_fill(body, memory, number + 1)
     assert run(graph, memory) == expected
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_a_value_of_a_graph_is_read_within_its_bodies(depth: int, graph: Any, memory: Any) -> None:
+    """One node reads it, and another graph's value is none."""
+    inner = condition(graph, 1)
+    body = graph
+    for _ in range(depth):
+        _, (body,) = conditional(body, 1, "IF", 1)
+    params = conditional_params(inner, "IF", 1)
+    check(cuda.cuGraphAddNode(body, [], None, 0, params))
+    add_fill(params.conditional.phGraph_out[0], memory, 7)
+    assert run(graph, memory) == 7
+    assert code(cuda.cuGraphAddNode(body, [], None, 0, params)) == INVALID
+    foreign = conditional_params(condition(check(cuda.cuGraphCreate(0)), 1), "IF", 1)
+    assert code(cuda.cuGraphAddNode(body, [], None, 0, foreign)) == INVALID
 
 
 @pytest.mark.parametrize("times", [1, 5])

@@ -133,6 +133,20 @@ def test_a_pool_gives_memory_up_to_its_size(calls: Runtime) -> None:
     assert len({calls.make(name, 0) for name in names}) == 1
 
 
+def test_the_pools_of_a_location(calls: Runtime) -> None:
+    """CUDA 12 has those of devices alone."""
+    if calls.major == 12:
+        assert not hasattr(calls.library, "cudaMemGetMemPool")
+        return
+    for place in (struct.pack("2i", 1, 0), struct.pack("2i", 2, 0)):
+        default = calls.make("cudaMemGetDefaultMemPool", place, 1)
+        pool = calls.make("cudaMemPoolCreate", struct.pack("2i", 1, 0) + place + bytes(72))
+        calls.check("cudaMemSetMemPool", place, 1, pool)
+        assert calls.make("cudaMemGetMemPool", place, 1) == pool
+        calls.check("cudaMemPoolDestroy", pool)
+        assert calls.make("cudaMemGetMemPool", place, 1) == default
+
+
 def test_the_bytes_of_an_array_go_on_in_its_next_row(calls: Runtime) -> None:
     form = struct.pack("5i", 16, 16, 0, 0, 1)
     array, copy = (calls.make("cudaMallocArray", form, 3, 4, 0) for _ in range(2))

@@ -11,7 +11,9 @@ static struct {
     uint64_t copy; /* the start of its mirror, or 0 */
 } registered[REGISTRATIONS];
 
-static uint64_t pinned_limit(void) {
+uint64_t memory_limit(BlockKind kind) {
+    if (kind == BLOCK_DEVICE)
+        return device_memory();
     return setting_number("host_memory", UINT64_C(4) << 30);
 }
 
@@ -53,8 +55,7 @@ int memory_allocate(BlockKind kind, uint64_t size, unsigned flags, uint64_t *add
     Block *block;
     CHECK(size, CODE_INVALID_VALUE);
     TRY(refuse_in_capture());
-    uint64_t limit = kind == BLOCK_DEVICE ? device_memory() : pinned_limit();
-    TRY(arena_allocate(kind, context->device, size, limit, context, &block));
+    TRY(arena_allocate(kind, context->device, size, memory_limit(kind), context, &block));
     block->flags = flags;
     note_allocated(block);
     *address = block->start;
@@ -102,8 +103,8 @@ int memory_device_address(uint64_t address, uint64_t *result) {
     CHECK(number >= 0, CODE_INVALID_VALUE);
     Block *block = mirror_of(number);
     if (!block) {
-        TRY(arena_allocate(BLOCK_HOST, context->device, registered[number].size, pinned_limit(),
-                           context, &block));
+        TRY(arena_allocate(BLOCK_HOST, context->device, registered[number].size,
+                           memory_limit(BLOCK_HOST), context, &block));
         block->internal = true;
         block->mirror = (unsigned char *)(uintptr_t)registered[number].start;
         registered[number].copy = block->start;

@@ -26,7 +26,6 @@ typedef struct {
     bool exists;
     int failed; /* sticky for the process: a new context of this device fails at once */
     Context *primary;
-    struct Pool *default_pool, *pool; /* the current one, NULL: the default */
 } Device;
 
 extern Device devices[DEVICES];
@@ -265,8 +264,8 @@ struct Graph {
     Node **nodes;      /* sorted by number */
     int count, next_number;
     int *order;    /* the indexes of the nodes as they run, of what is instantiated */
-    bool owned;    /* it belongs to a node */
-    bool is_body;  /* to a conditional one */
+    Graph *holder; /* the graph of the node that it belongs to, or NULL */
+    bool is_body;  /* that node is a conditional one */
     int instances; /* the executable graphs */
     bool captures; /* a stream captures into it */
     Condition *conditions;
@@ -331,7 +330,7 @@ int graph_destroy(void *graph);
 /* Make a value of the device that one conditional node of a graph may read. */
 int graph_add_condition(uint64_t *address, void *graph, Context *context, unsigned initial,
                         bool assigned);
-/* Return a value of a graph, or NULL. */
+/* Return a value of a graph, or of one that contains it, or NULL. */
 Condition *graph_condition(const Graph *graph, uint64_t address);
 
 /* ---- executables.c
@@ -499,6 +498,8 @@ bool is_pinned(const void *address, size_t size);
 bool is_registered(uint64_t address, size_t size);
 /* Check that a device pointer and size lie in one allocation. */
 int check_range(uint64_t address, uint64_t size, const char *what);
+/* Return the most bytes that memory of a kind may take. */
+uint64_t memory_limit(BlockKind kind);
 int memory_allocate(BlockKind kind, uint64_t size, unsigned flags, uint64_t *address);
 /* Free memory, after the pending work of the context unless the setting "frees_wait" is 0 and the
  * vendor documents no wait. */
@@ -514,9 +515,13 @@ int memory_info(size_t *free, size_t *total);
 /* Return the memory behind an address, or NULL if its allocation is gone. */
 unsigned char *memory_at(uint64_t address, size_t size);
 
+/* Where the memory of a pool is: a device's number, or one of these. */
+enum { POOL_HOST = DEVICES, POOL_HOST_NODE, POOL_ANYWHERE, POOL_PLACES };
+
 typedef struct Pool {
     void *handle;
-    int device;
+    BlockKind kind;
+    int place;
     unsigned access;          /* bit i: device i may access its memory */
     uint64_t threshold, most; /* bytes that are kept, which is a hint, and that it may have, or 0 */
     uint64_t high;            /* the most bytes so far */
@@ -526,10 +531,12 @@ typedef struct Pool {
 /* Allocate from a pool, or from the current one of the stream's device for NULL. */
 int pool_allocate(Pool *pool, uint64_t *address, size_t size, void *stream);
 int pool_free(uint64_t address, void *stream);
-Pool *pool_make(int device);
+Pool *pool_make(BlockKind kind, int place);
 int pool_destroy(Pool *pool);
-Pool *pool_default(int device);
-Pool *pool_current(int device);
+Pool *pool_default(BlockKind kind, int place);
+Pool *pool_current(BlockKind kind, int place);
+/* Make a pool the current one of its place. */
+void pool_choose(Pool *pool);
 /* Return the bytes of a pool's allocations. */
 uint64_t pool_used(const Pool *pool);
 

@@ -73,7 +73,7 @@ static bool conditions_are_used(const Graph *graph) {
 
 int graph_instantiate(void **result, void *handle, unsigned long long flags, bool *cyclic) {
     Graph *graph = graph_of(handle);
-    CHECK(result && graph && !graph->owned && !graph->captures, CODE_INVALID_VALUE);
+    CHECK(result && graph && !graph->holder && !graph->captures, CODE_INVALID_VALUE);
     CHECK(!graph->instances || !graph_has_memory(graph), CODE_NOT_SUPPORTED);
     CHECK(conditions_are_used(graph), CODE_INVALID_VALUE);
     Graph *copy = graph_copy(graph, false);
@@ -243,7 +243,7 @@ static void take_operations(Graph *graph, const Graph *new) {
 int graph_update(void *handle, void *new, Change *change) {
     Executable *executable = executable_of(handle);
     const Graph *graph = graph_of(new);
-    CHECK(executable && graph && !graph->owned, CODE_INVALID_VALUE);
+    CHECK(executable && graph && !graph->holder, CODE_INVALID_VALUE);
     CHECK(same_graphs(executable->graph, graph, change), CODE_GRAPH_EXEC_UPDATE_FAILURE);
     take_operations(own_graph(executable), graph);
     return CODE_SUCCESS;

@@ -37,7 +37,7 @@ static void drop_allocation(Op *op) {
     if (!block || !block->of_graph)
         return;
     block->of_graph = false;
-    block->pool = pool_default(block->device);
+    block->pool = pool_default(BLOCK_DEVICE, block->device);
     if (!block->claimed)
         arena_free(address);
 }

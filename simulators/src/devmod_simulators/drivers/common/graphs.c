@@ -142,7 +142,7 @@ void node_adopt(Node *node, Graph **children, int count) {
     if (!node->child_handles)
         abort();
     for (int i = 0; i < count; i++) {
-        children[i]->owned = true;
+        children[i]->holder = node->graph;
         children[i]->is_body = node->kind == NODE_CONDITIONAL;
         node->child_handles[i] = children[i]->handle;
     }
@@ -309,7 +309,7 @@ int graph_clone(void **clone, void *handle) {
 
 int graph_destroy(void *handle) {
     Graph *graph = graph_of(handle);
-    CHECK(graph && !graph->owned && !graph->captures, CODE_INVALID_VALUE);
+    CHECK(graph && !graph->holder && !graph->captures, CODE_INVALID_VALUE);
     graph_release(graph);
     return CODE_SUCCESS;
 }
@@ -354,8 +354,9 @@ int graph_add_condition(uint64_t *address, void *handle, Context *context, unsig
 }
 
 Condition *graph_condition(const Graph *graph, uint64_t address) {
-    for (int i = 0; i < graph->condition_count; i++)
-        if (graph->conditions[i].address == address)
-            return &graph->conditions[i];
+    for (; graph; graph = graph->holder)
+        for (int i = 0; i < graph->condition_count; i++)
+            if (graph->conditions[i].address == address)
+                return &graph->conditions[i];
     return NULL;
 }

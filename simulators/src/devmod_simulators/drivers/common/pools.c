@@ -16,48 +16,67 @@ static int run_free(Op *op) {
     return 0;
 }
 
+/* Of each kind of memory, the default pools of places, and the current ones or NULL. */
+static Pool *defaults[BLOCK_MANAGED + 1][POOL_PLACES], *currents[BLOCK_MANAGED + 1][POOL_PLACES];
+
 uint64_t pool_used(const Pool *pool) {
     uint64_t used = 0;
-    for (size_t i = 0; i < arena_count(pool->device); i++)
-        if (arena_at(pool->device, i)->pool == pool)
-            used += arena_at(pool->device, i)->size;
+    int slice = pool->kind == BLOCK_DEVICE ? pool->place : ARENA_HOST;
+    for (size_t i = 0; i < arena_count(slice); i++)
+        if (arena_at(slice, i)->pool == pool)
+            used += arena_at(slice, i)->size;
     return used;
 }
 
-Pool *pool_make(int device) {
+Pool *pool_make(BlockKind kind, int place) {
     Pool *pool = calloc(1, sizeof *pool); /* never freed: a block may still name it */
     if (!pool)
         abort();
-    pool->device = device;
-    pool->access = 1u << device;
+    pool->kind = kind;
+    pool->place = place;
+    if (kind == BLOCK_DEVICE)
+        pool->access = 1u << place;
+    if (kind == BLOCK_MANAGED)
+        pool->access = ~0u;
     pool->handle = handle_make(HANDLE_POOL, pool, NULL);
     return pool;
 }
 
-Pool *pool_default(int device) {
-    if (!devices[device].default_pool)
-        devices[device].default_pool = pool_make(device);
-    return devices[device].default_pool;
+Pool *pool_default(BlockKind kind, int place) {
+    Pool **pool = &defaults[kind][place];
+    if (!*pool)
+        *pool = pool_make(kind, place);
+    return *pool;
 }
 
-Pool *pool_current(int device) {
-    return devices[device].pool ? devices[device].pool : pool_default(device);
+Pool *pool_current(BlockKind kind, int place) {
+    Pool *pool = currents[kind][place];
+    return pool ? pool : pool_default(kind, place);
+}
+
+void pool_choose(Pool *pool) {
+    currents[pool->kind][pool->place] = pool;
 }
 
 int pool_destroy(Pool *pool) {
-    CHECK(pool != devices[pool->device].default_pool, CODE_INVALID_VALUE);
-    if (devices[pool->device].pool == pool)
-        devices[pool->device].pool = NULL; /* the default one is current again */
+    CHECK(pool != defaults[pool->kind][pool->place], CODE_INVALID_VALUE);
+    if (currents[pool->kind][pool->place] == pool)
+        currents[pool->kind][pool->place] = NULL; /* the default one is current again */
     handle_drop(HANDLE_POOL, pool->handle);
     return CODE_SUCCESS;
 }
 
+/* Return the number of the device of a pool's memory, or of a context for memory of the host. */
+static int device_of(const Pool *pool, const Context *context) {
+    return pool->kind == BLOCK_DEVICE ? pool->place : context->device;
+}
+
 /* Record an allocation in a graph. */
-static int capture_allocation(uint64_t *address, size_t size, Stream *stream) {
+static int capture_allocation(const Pool *pool, uint64_t *address, size_t size, Stream *stream) {
     Node *node;
     Op *op;
     Context *context = context_of_stream(stream);
-    TRY(graph_allocation(BLOCK_DEVICE, context, context->device, size, 0, &op));
+    TRY(graph_allocation(pool->kind, context, device_of(pool, context), size, 0, &op));
     *address = ((GraphMemory *)op->data)->address;
     return capture_add_kind(stream, NODE_ALLOCATE, op, &node);
 }
@@ -73,17 +92,23 @@ static int capture_free(uint64_t address, Stream *stream) {
 int pool_allocate(Pool *pool, uint64_t *address, size_t size, void *handle) {
     Stream *stream;
     Block *block;
-    CHECK(address && size, CODE_INVALID_VALUE);
+    CHECK(address, CODE_INVALID_VALUE);
     TRY(stream_of(handle, &stream));
-    if (capture_active(stream))
-        return capture_allocation(address, size, stream);
-    Context *context = (Context *)stream->group;
+    /* NVIDIA documents nothing for no bytes; cuda.core's tests, and hipMallocAsync, expect this. */
+    *address = 0;
+    CHECK(size, CODE_SUCCESS);
+    Context *context = context_of_stream(stream);
     if (!pool)
-        pool = pool_current(context->device);
+        pool = pool_current(BLOCK_DEVICE, context->device);
+    if (capture_active(stream))
+        return capture_allocation(pool, address, size, stream);
     CHECK(!pool->most || size <= pool->most - pool_used(pool), CODE_OUT_OF_MEMORY);
-    TRY(arena_allocate(BLOCK_DEVICE, pool->device, size, device_memory(), context, &block));
+    TRY(arena_allocate(pool->kind, device_of(pool, context), size, memory_limit(pool->kind),
+                       context, &block));
     block->live = false;
     block->pool = pool;
+    if (pool->kind == BLOCK_MANAGED && pool->place < DEVICES)
+        block->preferred = pool->place;
     note_allocated(block);
     *address = block->start;
     if (pool_used(pool) > pool->high)
@@ -100,7 +125,8 @@ int pool_free(uint64_t address, void *handle) {
     TRY(stream_of(handle, &stream));
     if (capture_active(stream))
         return capture_free(address, stream);
-    if (!block || block->start != address || block->kind != BLOCK_DEVICE || block->internal ||
+    if (!block || block->start != address || block->internal ||
+        (block->kind != BLOCK_DEVICE && !block->pool && !block->of_graph) ||
         (block->of_graph && !block->claimed)) {
         violation("0x%llx is freed and is not the start of a device allocation",
                   (unsigned long long)address);

@@ -124,7 +124,7 @@ static CUresult check_child(const CUDA_CHILD_GRAPH_NODE_PARAMS *params, const Gr
     CHECK(child && child != graph, CUDA_ERROR_INVALID_VALUE);
     CHECK(!graph_has_kind(child, NODE_CONDITIONAL), CUDA_ERROR_NOT_SUPPORTED);
     if (params->ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE) {
-        CHECK(!child->owned && !child->captures, CUDA_ERROR_INVALID_VALUE);
+        CHECK(!child->holder && !child->captures, CUDA_ERROR_INVALID_VALUE);
         return CUDA_SUCCESS;
     }
     CHECK(params->ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE, CUDA_ERROR_INVALID_VALUE);
@@ -199,7 +199,7 @@ static bool permits(const Graph *graph, CUgraphNodeType type) {
     bool memory = type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || type == CU_GRAPH_NODE_TYPE_MEM_FREE;
     bool other = type == CU_GRAPH_NODE_TYPE_HOST || type == CU_GRAPH_NODE_TYPE_WAIT_EVENT ||
                  type == CU_GRAPH_NODE_TYPE_EVENT_RECORD;
-    return !(graph->owned && memory) && !(graph->is_body && other);
+    return !(graph->holder && memory) && !(graph->is_body && other);
 }
 
 static CUresult add(CUgraphNode *result, CUgraph handle, const CUgraphNode *before,

@@ -25,11 +25,75 @@ FORWARD(cuMemFreeAsync, CURRENT, pool_free(dptr, hStream))
  * -----------------------------------------------------------------------------------------------------------------
  */
 
+/* Read the kind and the place of the pools of a location. */
+static CUresult read_location(const CUmemLocation *location, CUmemAllocationType type,
+                              BlockKind *kind, int *place) {
+    bool is_managed = type == CU_MEM_ALLOCATION_TYPE_MANAGED;
+    CHECK(location && (is_managed || type == CU_MEM_ALLOCATION_TYPE_PINNED),
+          CUDA_ERROR_INVALID_VALUE);
+    *kind = is_managed ? BLOCK_MANAGED : BLOCK_HOST;
+    switch (location->type) {
+    case CU_MEM_LOCATION_TYPE_DEVICE:
+        CHECK(device_valid(location->id), CUDA_ERROR_INVALID_DEVICE);
+        *place = location->id;
+        if (!is_managed)
+            *kind = BLOCK_DEVICE;
+        return CUDA_SUCCESS;
+    case CU_MEM_LOCATION_TYPE_HOST:
+        *place = POOL_HOST;
+        return CUDA_SUCCESS;
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+        CHECK(!location->id, CUDA_ERROR_INVALID_VALUE); /* there is one node */
+        *place = POOL_HOST_NODE;
+        return CUDA_SUCCESS;
+    case CU_MEM_LOCATION_TYPE_NONE:
+        CHECK(is_managed, CUDA_ERROR_INVALID_VALUE);
+        *place = POOL_ANYWHERE;
+        return CUDA_SUCCESS;
+    default:
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+}
+
+CUresult CUDAAPI cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location,
+                                        CUmemAllocationType type) {
+    ENTER(READY);
+    BlockKind kind;
+    int place;
+    CHECK(pool_out, CUDA_ERROR_INVALID_VALUE);
+    TRY(read_location(location, type, &kind, &place));
+    *pool_out = pool_default(kind, place)->handle;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location,
+                                 CUmemAllocationType type) {
+    ENTER(READY);
+    BlockKind kind;
+    int place;
+    CHECK(pool, CUDA_ERROR_INVALID_VALUE);
+    TRY(read_location(location, type, &kind, &place));
+    *pool = pool_current(kind, place)->handle;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type,
+                                 CUmemoryPool pool) {
+    ENTER(READY);
+    BlockKind kind;
+    int place;
+    Pool *next = handle_get(HANDLE_POOL, pool);
+    TRY(read_location(location, type, &kind, &place));
+    CHECK(next && next->kind == kind && next->place == place, CUDA_ERROR_INVALID_VALUE);
+    pool_choose(next);
+    return CUDA_SUCCESS;
+}
+
 CUresult CUDAAPI cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev) {
     ENTER(READY);
     CHECK(pool_out, CUDA_ERROR_INVALID_VALUE);
     CHECK(device_valid(dev), CUDA_ERROR_INVALID_DEVICE);
-    *pool_out = pool_default(dev)->handle;
+    *pool_out = pool_default(BLOCK_DEVICE, dev)->handle;
     return CUDA_SUCCESS;
 }
 
@@ -37,7 +101,7 @@ CUresult CUDAAPI cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev) {
     ENTER(READY);
     CHECK(pool, CUDA_ERROR_INVALID_VALUE);
     CHECK(device_valid(dev), CUDA_ERROR_INVALID_DEVICE);
-    *pool = pool_current(dev)->handle;
+    *pool = pool_current(BLOCK_DEVICE, dev)->handle;
     return CUDA_SUCCESS;
 }
 
@@ -45,20 +109,24 @@ CUresult CUDAAPI cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
     ENTER(READY);
     Pool *next = handle_get(HANDLE_POOL, pool);
     CHECK(device_valid(dev), CUDA_ERROR_INVALID_DEVICE);
-    CHECK(next && next->device == dev, CUDA_ERROR_INVALID_VALUE);
-    devices[dev].pool = next;
+    CHECK(next && next->kind == BLOCK_DEVICE && next->place == dev, CUDA_ERROR_INVALID_VALUE);
+    pool_choose(next);
     return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps) {
     ENTER(READY);
-    CHECK(pool && poolProps && poolProps->allocType == CU_MEM_ALLOCATION_TYPE_PINNED,
+    BlockKind kind;
+    int place;
+    CHECK(pool && poolProps, CUDA_ERROR_INVALID_VALUE);
+    TRY(read_location(&poolProps->location, poolProps->allocType, &kind, &place));
+    if (poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE) {
+        bool may_share = kind == BLOCK_DEVICE || (kind == BLOCK_HOST && place == POOL_HOST_NODE);
+        return may_share ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+    }
+    CHECK(kind != BLOCK_MANAGED || (!poolProps->maxSize && !poolProps->usage),
           CUDA_ERROR_INVALID_VALUE);
-    CHECK(poolProps->handleTypes == CU_MEM_HANDLE_TYPE_NONE &&
-              poolProps->location.type == CU_MEM_LOCATION_TYPE_DEVICE,
-          CUDA_ERROR_NOT_SUPPORTED);
-    CHECK(device_valid(poolProps->location.id), CUDA_ERROR_INVALID_DEVICE);
-    Pool *made = pool_make(poolProps->location.id);
+    Pool *made = pool_make(kind, place);
     made->most = poolProps->maxSize;
     *pool = made->handle;
     return CUDA_SUCCESS;
@@ -139,7 +207,7 @@ CUresult CUDAAPI cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *ma
               CUDA_ERROR_INVALID_DEVICE);
         CHECK(may_access || map[i].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE,
               CUDA_ERROR_INVALID_VALUE);
-        CHECK(may_access || device != own->device, CUDA_ERROR_INVALID_VALUE);
+        CHECK(may_access || device != own->place, CUDA_ERROR_INVALID_VALUE);
         own->access &= ~(1u << device);
         if (may_access)
             own->access |= 1u << device;
@@ -152,10 +220,12 @@ CUresult CUDAAPI cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPo
     ENTER(READY);
     const Pool *own = handle_get(HANDLE_POOL, memPool);
     CHECK(own && flags && location, CUDA_ERROR_INVALID_VALUE);
-    CHECK(location->type == CU_MEM_LOCATION_TYPE_DEVICE && device_valid(location->id),
+    bool is_host = location->type == CU_MEM_LOCATION_TYPE_HOST;
+    CHECK(is_host || (location->type == CU_MEM_LOCATION_TYPE_DEVICE && device_valid(location->id)),
           CUDA_ERROR_INVALID_DEVICE);
+    bool may_access = is_host ? own->kind != BLOCK_DEVICE : own->access >> location->id & 1;
     *flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
-    if (own->access >> location->id & 1)
+    if (may_access)
         *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
     return CUDA_SUCCESS;
 }

@@ -31,6 +31,14 @@ _Static_assert(sizeof(struct cudaMemLocation) == sizeof(CUmemLocation), "one lay
 FORWARD(cudaDeviceGetDefaultMemPool, cuDeviceGetDefaultMemPool(memPool, device))
 FORWARD(cudaDeviceGetMemPool, cuDeviceGetMemPool(memPool, device))
 FORWARD(cudaDeviceSetMemPool, cuDeviceSetMemPool(device, memPool))
+#if RUNTIME_MAJOR >= 13
+FORWARD(cudaMemGetDefaultMemPool,
+        cuMemGetDefaultMemPool(memPool, (CUmemLocation *)location, (CUmemAllocationType)type))
+FORWARD(cudaMemGetMemPool,
+        cuMemGetMemPool(memPool, (CUmemLocation *)location, (CUmemAllocationType)type))
+FORWARD(cudaMemSetMemPool,
+        cuMemSetMemPool((CUmemLocation *)location, (CUmemAllocationType)type, memPool))
+#endif
 FORWARD(cudaMemPoolCreate, cuMemPoolCreate(memPool, (const CUmemPoolProps *)poolProps))
 FORWARD(cudaMemPoolDestroy, cuMemPoolDestroy(memPool))
 FORWARD(cudaMemPoolTrimTo, cuMemPoolTrimTo(memPool, minBytesToKeep))
