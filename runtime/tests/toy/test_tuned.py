@@ -180,6 +180,26 @@ def test_the_nearest_sizes_decide() -> None:
         assert [chosen([record(times)], n) for n in sizes] == [variant] * len(sizes)
 
 
+def test_times_count_by_the_blocks_of_the_call(
+    capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEVMOD_LOG", "debug")
+    times = {FIRST: 4e-6, SECOND: 2e-6, THIRD: 1.5e-6}  # in 16 blocks, in 4 and in 1
+    f = module(records=[record({128: times})])[0]["f"]
+    expected = {128: THIRD, 127: THIRD, 129: SECOND, 160: SECOND, 193: THIRD, 0: THIRD}
+    for n, variant in expected.items():
+        assert f.launch_config(n=n).block[0] == variant[0]
+    small = module(records=[record({10: ALL})])[0]["f"]
+    assert small.launch_config(n=159).block[0] == 16, "few threads of its block had work"
+    text = "the fastest in the file's records of this device at n=128"
+    lines = capsys.readouterr().err
+    assert f"takes BLOCK=32, TILE=4: {text}: 1.5 us, and the first variant 4 us\n" in lines
+    assert (
+        f"{text}: 2 us for 4 blocks, 5 here, and the first variant 4 us for 16 blocks, 17 here\n"
+        in lines
+    )
+
+
 def others(count: int, times: Times, **fields: Any) -> list[TuningRecord]:
     return [record(times, device=f"other {number}", **fields) for number in range(count)]
 
@@ -210,6 +230,20 @@ def test_a_switch_takes_the_first_variant(monkeypatch: pytest.MonkeyPatch) -> No
     for value, variant in expected.items():
         monkeypatch.setenv("DEVMOD_TUNE", value)
         assert chosen([OWN]) == variant
+
+
+@pytest.mark.parametrize("sizes", [["n"], []])
+def test_the_switch_is_read_when_a_function_is_looked_up(
+    sizes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = {((1000,) * len(sizes), FIRST): 2e-6, ((1000,) * len(sizes), SECOND): 1e-6}
+    own = LIKE.replace(sizes=tuple(sizes), measured=measured)
+    made, launched = module(info(sizes=sizes), records=[own])
+    f = made["f"]
+    monkeypatch.setenv("DEVMOD_TUNE", "off")
+    f(array(), 1000, 1.0)
+    f.on(toy.DEVICES[0])(array(), 1000, 1.0)
+    assert [launch[2:] for launch in launched] == [SECOND, FIRST]
 
 
 class LimitedDevice(toy.ToyDevice):

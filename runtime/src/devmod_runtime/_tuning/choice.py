@@ -2,26 +2,29 @@
 
 Records choose in this order: those of the user for the device, those of the file for it, then the
 user's and the file's for its architecture. Among them, the sizes nearest to those of the call
-decide, and of these the shortest time. A device without records takes the first variant, unless
-`_MIN_DEVICES` devices of its kind show one that is always good.
+decide, and of these the shortest time, by the number of blocks. A device
+without records takes the first variant, unless `_MIN_DEVICES` devices of its kind show one that is
+always good.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from math import inf, log
+from itertools import chain
+from math import inf, log, prod
 from typing import Any, NamedTuple
 
 from devmod import TuningRecord
-from devmod.backend import Tuning, environment_text
+from devmod.backend import ExpressionError, Tuning, Variant, environment_text
+from devmod.errors import count_text
 
 Constant = bool | int | float | str
 #: The values of a variant's constants.
 Values = tuple[Constant, ...]
 #: The seconds of each variant, inf if it failed.
 Times = dict[Values, float]
-#: The times for each tuple of sizes.
-Measurements = dict[tuple[int, ...], Times]
+Sizes = tuple[int, ...]
+Measurements = dict[Sizes, Times]
 
 #: The environment variable that turns records off, and its values that do.
 VARIABLE = "DEVMOD_TUNE"
@@ -70,7 +73,7 @@ class VariantChooser:
     like
         The `record_of` the function on the device.
     variants
-        The values of the variants that fit the device. The first is the default.
+        The variants that fit the device by their values. The first is the default.
     own, records
         The user's records, and those of the file.
     """
@@ -78,12 +81,17 @@ class VariantChooser:
     def __init__(
         self,
         like: TuningRecord,
-        variants: Iterable[Values],
+        variants: Mapping[Values, Variant],
         own: Iterable[TuningRecord],
         records: Iterable[TuningRecord],
     ) -> None:
         self._like = like
-        self._variants = tuple(variants)
+        self._variants = variants
+        #: Why there is no record that chooses.
+        self._without = ": no record is of this device"
+        if environment_text(VARIABLE).lower() in _OFF:
+            self._without = f", by {VARIABLE}"
+            own = records = ()
         every = []
         groups: dict[str, list[TuningRecord]] = {}
         for owner, group in (("user", own), ("file", records)):
@@ -115,13 +123,13 @@ class VariantChooser:
         return ""
 
     @property
-    def measured(self) -> list[tuple[int, ...]]:
+    def measured(self) -> list[Sizes]:
         """The sizes in the first of the records that count on the device, in ascending order."""
         for measurements in self._sources.values():
             return sorted(measurements)
         return []
 
-    def choose(self, sizes: tuple[int, ...], unusable: Collection[Values] = ()) -> VariantChoice:
+    def choose(self, sizes: Sizes, unusable: Collection[Values] = ()) -> VariantChoice:
         """Return the variant for a call.
 
         Parameters
@@ -132,8 +140,6 @@ class VariantChooser:
             The variants that cannot be built here, not all.
         """
         usable = [each for each in self._variants if each not in unusable]
-        if environment_text(VARIABLE).lower() in _OFF:
-            return VariantChoice(usable[0], f"the first variant, by {VARIABLE}")
         working = usable
         for label, measurements in self._sources.items():
             nearest = sorted(measurements, key=lambda each: (_distance(each, sizes), each))
@@ -141,9 +147,9 @@ class VariantChooser:
             working = [each for each in working if at_nearest.get(each, 0) < inf]
             for measured in nearest:
                 times = measurements[measured]
-                best = _fastest(working, times)
+                best = _fastest(working, self._expected(times, measured, sizes))
                 if best is not None:
-                    return VariantChoice(best, self._reason(label, measured, times, best))
+                    return VariantChoice(best, self._reason(label, measured, times, best, sizes))
         if self._common in usable:
             return VariantChoice(
                 self._common,
@@ -153,19 +159,57 @@ class VariantChooser:
         if not working:
             return VariantChoice(usable[0], "the first variant: each one failed on this device")
         if working == usable:
-            return VariantChoice(usable[0], "the first variant: no record is of this device")
+            return VariantChoice(usable[0], f"the first variant{self._without}")
         return VariantChoice(working[0], "the first variant that did not fail on this device")
 
-    def _reason(self, label: str, sizes: tuple[int, ...], times: Times, best: Values) -> str:
+    def _expected(self, times: Times, measured: Sizes, sizes: Sizes) -> Times:
+        """Return the times of variants with other sizes than the measured ones: as long as there
+        for each block, so that one that is partly beyond the sizes counts as a whole one.
+
+        A block that was partly beyond the measured sizes may have been faster than a whole one: no
+        time grows by less than that of the variant with the most blocks.
+        """
+        counts = {}
+        for values in self._variants.keys() & times.keys():
+            counts[values] = (self._blocks(values, measured), self._blocks(values, sizes))
+        if not all(chain(*counts.values())):
+            return times
+        before, now = max(counts.values(), default=(1, 1))
+        least = now / before
+        expected = {}
+        for values, (before, now) in counts.items():
+            expected[values] = times[values] * max(now / before, least)
+        return expected
+
+    def _blocks(self, values: Values, sizes: Sizes) -> int:
+        """Return the number of blocks of a variant; 1 if the call gives them, and 0 if the sizes
+        are not enough to tell.
+        """
+        named = dict(zip(self._like.sizes, sizes, strict=True))
+        try:
+            return prod(self._variants[values].grid_of(named))
+        except (ExpressionError, LookupError):
+            return 0
+
+    def _reason(self, label: str, measured: Sizes, times: Times, best: Values, sizes: Sizes) -> str:
         """Return why a time chose a variant."""
+
+        def time_text(values: Values) -> str:
+            text = duration_text(times[values])
+            blocks = self._blocks(values, measured)
+            here = self._blocks(values, sizes)
+            if blocks and here and blocks != here:
+                text += f" for {count_text(blocks, 'block')}, {here} here"
+            return text
+
         where = ""
-        if sizes:
-            where = f" at {pairs_text(self._like.sizes, sizes)}"
-        text = f"the fastest in {label}{where}: {duration_text(times[best])}"
-        default = self._variants[0]
+        if measured:
+            where = f" at {pairs_text(self._like.sizes, measured)}"
+        text = f"the fastest in {label}{where}: {time_text(best)}"
+        default = next(iter(self._variants))
         if best != default and times.get(default, inf) < inf:
-            text += f", and the first variant {duration_text(times[default])}"
-        *_, record = [each for each in self._records[label] if (sizes, best) in each.measured]
+            text += f", and the first variant {time_text(default)}"
+        *_, record = [each for each in self._records[label] if (measured, best) in each.measured]
         if record.device != self._like.device:
             text += f", on {record.device}"
         elif record.driver != self._like.driver:
@@ -178,7 +222,7 @@ class VariantChooser:
         () if too few devices show one.
         """
         devices = set()
-        good = self._variants
+        good = tuple(self._variants)
         for record in records:
             for times in _joined([record]).values():
                 best = _fastest(self._variants, times)

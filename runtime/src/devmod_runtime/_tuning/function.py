@@ -355,10 +355,13 @@ class TunedFunction(Function):
         return {}
 
     def open_early(self) -> object:
-        """Choose and build the variant, if it depends on no sizes."""
+        """Read what chooses on the function's device, and build the variant if it depends on no
+        sizes.
+        """
         device = self.default_device()
+        chooser = self._chooser(device)
         if self.tuning.sizes:
-            return self._offers_on(device)
+            return chooser
         return self.choice(device, {})
 
     def _find_key_arguments(self) -> list[Argument]:

@@ -5,12 +5,12 @@ them.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from devmod import Interface, Module, TuningRecord
 from devmod._modules.choice import interface_of
-from devmod._modules.tuning import offers, tuned_candidates
+from devmod._modules.tuning import Offer, offers, tuned_candidates
 from devmod._util.atomic import changing
 from devmod._values.records import read_records, write_records
 from devmod.backend import DiskCache, join_records, tuning_of
@@ -48,7 +48,7 @@ def write_own(name: str, kind: str, interface: Interface, records: Iterable[Tuni
 def chooser_of(
     name: str,
     interface: Interface,
-    variants: Iterable[Values],
+    found: Mapping[Values, Offer],
     device: Any,
     records: Iterable[TuningRecord],
 ) -> VariantChooser:
@@ -58,8 +58,8 @@ def chooser_of(
     ----------
     name, interface
         The function.
-    variants
-        The values of the variants.
+    found
+        The variants by their values.
     device
         The device, or the description of one.
     records
@@ -68,6 +68,7 @@ def chooser_of(
     tuning = tuning_of(interface)
     assert tuning is not None
     own = read_own(name, device.kind, interface)
+    variants = {values: offer.variant for values, offer in found.items()}
     return VariantChooser(record_of(name, tuning, device), variants, own, records)
 
 
