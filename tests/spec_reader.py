@@ -18,6 +18,7 @@ import math
 import re
 import struct
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -928,10 +929,12 @@ def read_sections(rows: list[Any]) -> list[tuple[str, int, bytes]]:
 
 def read_tuning(data: bytes, digest: bytes) -> list[dict[str, Any]]:
     """Return the tuning records in a section, checked."""
-    require(len(data) <= 2**24, "at most 16 MiB of tuning records")
+    require(len(data) <= 2**22, "at most 4 MiB of tuning records")
     require(hashlib.sha256(data).digest() == digest, "the digest of a section")
-    (value,) = objects(data, 1)
-    require(nesting(value) <= 32, "a value is in more than 32 arrays and maps")
+    try:
+        value = json.loads(data.decode())
+    except ValueError as error:
+        raise SpecError("the tuning records are not JSON") from error
     return tuning_records(value)
 
 
@@ -942,6 +945,10 @@ def tuning_records(value: Any) -> list[dict[str, Any]]:
     require("records" in fields, "tuning records")
     records = [tuning_record(mapping(each)) for each in array(fields["records"])]
     require(len(records) <= 4096, "at most 4096 tuning records")
+    counts: Counter[str] = Counter()
+    for each in records:
+        counts[each["function"]] += len(each["measured"])
+    require(max(counts.values(), default=0) <= 2**16, "at most 65536 times of a function")
     return records
 
 
@@ -966,8 +973,8 @@ def tuning_record(fields: dict[str, Any]) -> dict[str, Any]:
             )
             lengths = (len(result["sizes"]), len(result["constants"]))
             require((len(sizes), len(values)) == lengths, "a value of each size and constant")
+            require((sizes, values) not in times, "the variants of one record differ")
             times[sizes, values] = pair[1]
-    require(len(times) <= 2**16, "at most 65536 times")
     return result | {"measured": times}
 
 

@@ -11,7 +11,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import msgpack
 import numpy as np
 import pytest
 from checker import checker as checker
@@ -134,25 +133,30 @@ def records_in(section: bytes) -> tuple[TuningRecord, ...]:
 
 
 def test_an_invalid_section_is_refused_and_one_of_a_later_devmod_is_read() -> None:
-    good = msgpack.packb(GOOD)
-    assert records_in(msgpack.packb(GOOD | {"of tomorrow": {}})) == (ONE,)
-    sections = {
-        "the bytes end where an object should begin, at byte 0": b"",
-        f"1 more byte follows the last field, at byte {len(good)}": good + b"\0",
-        "arrays and maps are nested more than 32 deep, at byte 33": b"\x91" * 40 + b"\x90",
-        "a count of 4294967295, and 0 bytes are left, at byte 5": b"\xdd\xff\xff\xff\xff",
-        "the key 'a' is repeated, at byte 4": b"\x82" + b"\xa1a\x01" * 2,
-    }
+    assert records_in(json.dumps(GOOD | {"of tomorrow": {}}).encode()) == (ONE,)
     where = "the tuning records of the bundle in memory"
-    cases = {f"{where}: {text}": sections[text] for text in sections}
-    cases[f"{where} take 16777217 bytes; the limit is 16777216"] = bytes(2**24 + 1)
+    cases = {
+        "the section tuning of the bundle in memory is not JSON: Expecting value: line 1 column 1 (char 0)": b"",
+        f"{where} take 4194305 bytes; the limit is 4194304": bytes(2**22 + 1),
+        f"{where}: the value is a map with string keys, not list": b"[]",
+    }
     check_errors(cases, records_in)
 
 
 def test_the_limits_of_a_section() -> None:
+    """The records of a function are read alone, so that a first call reads few of many."""
     most = ONE.replace(measured={((n,), ("x",)): 1.0 for n in range(2**16)})
     assert reloaded(module("opencl", most)).tuning_records == (most,)
-    large = ONE.replace(measured={((n,), ("x" * 1000,)): 1.0 for n in range(17_000)})
+    more = [most, TWO.replace(function="other")]
+    assert reloaded(module("opencl", *more))._records_of("other") == (more[1],)
+    where = "the tuning records of the bundle in memory"
+    many = {"devmod_tuning": 1, "records": [most.to_dict(), TWO.to_dict(), {"function": "other"}]}
+    loaded = devmod.loads(tuning_file(json.dumps(many).encode()))
+    assert str(error_of(loaded._records_of, "add")) == (
+        f"{where}: 'add' has more than 65536 times, the limit for a function"
+    )
+    assert str(error_of(loaded._records_of, "other")) == f"{where}: a tuning record has no 'kind'"
+    large = ONE.replace(measured={((n,), ("x" * 1000,)): 1.0 for n in range(5000)})
     error = error_of(devmod.dumps, module("opencl", large))
     assert str(error).startswith("the tuning records take ")
 

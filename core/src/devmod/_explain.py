@@ -323,7 +323,7 @@ def _variants(
         runtime = _import_wheel(
             "devmod_runtime._tuning.overlay", "nothing is chosen here", "devmod_runtime"
         )
-        found = runtime.explain_variants(name, module, owners, device, root.tuning_records)
+        found = runtime.explain_variants(name, module, owners, device, root._records_of(name))
         return tuple([ChosenVariant(*each) for each in found])
     except (DevmodError, ValueError):
         return ()

@@ -247,13 +247,12 @@ class RuntimeModule(PayloadModule):
             from devmod_runtime._tuning.function import TunedFunction
 
             rules["own"] = payload()
-            rules["find_records"] = records
-            if not callable(records):
-                rules["find_records"] = lambda: records
+            if records is not None:
+                rules["find_records"] = records
             return TunedFunction(name, info, self.launcher(name, info), **rules)
 
         # Not the property: the function has no reference to the module.
-        records = self.__dict__.get("_devmod_tuning", ())
+        records = self.__dict__.get("_devmod_tuning")
         return self._results.get(("function", name, id(records)), make)
 
     def _explain(self, error: ImportError) -> None:

@@ -170,9 +170,13 @@ class Plan:
         self._tuning = b""
         records = module.tuning_records
         if records:
-            from devmod._formats.tuning import pack_records
+            from devmod._formats.tuning import MAX_SIZE, pack_records
 
             self._tuning = pack_records(records)
+            if len(self._tuning) > MAX_SIZE:
+                raise FormatError(
+                    f"the tuning records take {len(self._tuning)} bytes; the limit is {MAX_SIZE}"
+                )
         self._writer = IndexWriter(
             order, self._records, self._first_part, self._claims, calls, self._tuning
         )

@@ -4,13 +4,13 @@ which get records without a change of their payloads.
 
 from __future__ import annotations
 
-import json
 import os
 
 from devmod._files.bundle_file import load, save
+from devmod._formats.tuning import pack_records, parse_json
 from devmod._util.atomic import changing, replacing
 from devmod._util.regular_files import file_name, open_regular
-from devmod._values.records import join_records, read_records, write_records
+from devmod._values.records import join_records, read_records
 from devmod.errors import FormatError
 
 TYPE_CHECKING = False
@@ -49,10 +49,7 @@ def read_tuning_file(
         data = file.read(MAX_JSON + 1)
     if len(data) > MAX_JSON:
         raise FormatError(f"{name} has more than {MAX_JSON} bytes, the limit of tuning records")
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"{name} is not JSON: {error}") from None
+    value = parse_json(data, name)
     if convert is not None and not (isinstance(value, dict) and "devmod_tuning" in value):
         return join_records(convert(value))
     return read_records(value, name)
@@ -67,12 +64,9 @@ def write_tuning_file(
     with changing(path):
         if adds and os.path.lexists(path):
             records = (*read_tuning_file(path), *records)
-        value = write_records(join_records(records))
-        lines = [json.dumps(each) for each in value.pop("records")]
-        head = json.dumps(value)[:-1]
-        text = f'{head}, "records": [\n' + ",\n".join(lines) + "\n]}\n"
+        data = pack_records(records)
         with replacing(path) as file:
-            file.write(text.encode())
+            file.write(data)
 
 
 def add_tuning_records(path: str | os.PathLike[str], records: Iterable[TuningRecord]) -> None:

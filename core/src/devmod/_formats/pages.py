@@ -314,29 +314,34 @@ class Index:
             return self._in_order(entries)
         return self._roots
 
-    def tuning_records(self) -> tuple[TuningRecord, ...]:
-        """Return the tuning records of the file, which the first call reads."""
+    def tuning_records(self, function: str = "") -> tuple[TuningRecord, ...]:
+        """Return the tuning records of the file, or those of one function. The first call reads the
+        section.
+        """
         if TUNING not in self.sections:
             return ()
-        return self._once.get("tuning", self._read_tuning)
+        from devmod._values.records import read_records
+
+        value = self._once.get("tuning", self._read_tuning)
+        return read_records(value, f"the tuning records of {self.place}", function)
 
     # -- inside
 
-    def _read_tuning(self) -> tuple[TuningRecord, ...]:
+    def _read_tuning(self) -> Any:
         # few files have tuning records, and opening one should cost little
-        from devmod._formats.tuning import MAX_SIZE, unpack_records
+        from devmod._formats.tuning import MAX_SIZE, parse_json
 
         place = self.sections[TUNING]
         if place[1] > MAX_SIZE:
             raise FormatError(
                 f"the tuning records of {self.place} take {place[1]} bytes; the limit is {MAX_SIZE}"
             )
-        data = bytes(self.read([place])[0])
+        data = self.read([place])[0]
         if sha256_of(data) != place[2]:
             raise FormatError(
                 f"{self.place} is damaged: the SHA-256 of its tuning records is not the one in its head. Get the file again"
             )
-        return unpack_records(data, self.place)
+        return parse_json(data, f"the section tuning of {self.place}")
 
     def _read_head(self, head: memoryview) -> dict[str, Any]:
         reader = Reader(bytes(head), self._subject)

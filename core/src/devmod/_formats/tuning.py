@@ -1,35 +1,38 @@
-"""The section ``tuning`` of a ``.devmod`` file: tuning records, as one msgpack map."""
+"""Tuning records as JSON: the section ``tuning`` of a ``.devmod`` file, files that people exchange,
+and the records of a user.
+"""
 
 from __future__ import annotations
 
-from devmod._formats.msgpack import BYTES_A_CONTAINER, Reader
-from devmod._formats.wire import pack
-from devmod._values.records import read_records, write_records
+import json
+
+from devmod._values.records import join_records, write_records
 from devmod.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
+    from typing import Any
 
+    from devmod._values.code import Binary
     from devmod._values.records import TuningRecord
 
 #: The limit on the size of the section in bytes.
-MAX_SIZE = 16 << 20
+MAX_SIZE = 4 << 20
 
 
-def unpack_records(data: bytes, place: str) -> tuple[TuningRecord, ...]:
-    """Return the records of a section. `place` is the name of the file in messages."""
-    subject = f"the tuning records of {place}"
-    # An array may take one byte: the limits on a section and on a record bound them.
-    reader = Reader(data, subject, size=len(data) * BYTES_A_CONTAINER)
-    value = reader.read_value()
-    reader.finish()
-    return read_records(value, subject)
+def parse_json(data: Binary, subject: str) -> Any:
+    """Return the value of JSON, for `read_records`. FormatError names `subject`."""
+    try:
+        return json.loads(str(data, "utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{subject} is not JSON: {error}") from None
 
 
-def pack_records(records: Sequence[TuningRecord]) -> bytes:
-    """Return the section of records. FormatError if it would be too large."""
-    data = pack(write_records(records), "the tuning records")
-    if len(data) > MAX_SIZE:
-        raise FormatError(f"the tuning records take {len(data)} bytes; the limit is {MAX_SIZE}")
-    return data
+def pack_records(records: Iterable[TuningRecord]) -> bytes:
+    """Return records as JSON, each in one line. FormatError if they cannot be read."""
+    value = write_records(join_records(records))
+    lines = [json.dumps(each) for each in value.pop("records")]
+    head = json.dumps(value)[:-1]
+    text = f'{head}, "records": [\n' + ",\n".join(lines) + "\n]}\n"
+    return text.encode()

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from devmod._values.origin import Origin
     from devmod._values.records import TuningRecord
 
-    #: Returns the tuning records of a module; the value of its `_devmod_tuning`.
-    ReadRecords = Callable[[], Sequence[TuningRecord]]
+    #: Returns the tuning records of a module, or those of one function; the value of its
+    #: `_devmod_tuning`.
+    ReadRecords = Callable[..., Sequence[TuningRecord]]
     AnyModule = TypeVar("AnyModule", bound="Module")
 
 #: The bits of `Module.property_mask`, TVM's `ffi::Module::ModulePropertyMask`.
@@ -137,13 +138,17 @@ class Module(ProcessLocal, ABC):
         """What devices took for the variants of tuned functions: the records of the file, or else
         those of the imports together. Assign others for `save` to write.
         """
+        return self._records_of()
+
+    def _records_of(self, *function: str) -> tuple[TuningRecord, ...]:
+        """Return the tuning records, or those of one function: a file may have many."""
         readers: dict[ReadRecords, None] = {}  # the modules of a file have one
         for module in walk(self, enter=lambda each: "_devmod_tuning" not in each.__dict__):
             if "_devmod_tuning" in module.__dict__:
                 readers[module.__dict__["_devmod_tuning"]] = None
         records: list[TuningRecord] = []
         for read in readers:
-            records += read()
+            records += read(*function)
         if not records:
             return ()
         from devmod._values.records import join_records
@@ -155,7 +160,7 @@ class Module(ProcessLocal, ABC):
         from devmod._values.records import join_records
 
         joined = join_records(records)
-        self.__dict__["_devmod_tuning"] = lambda: joined
+        self.__dict__["_devmod_tuning"] = lambda *_: joined
 
     # -- the tree
 

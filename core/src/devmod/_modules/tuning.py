@@ -117,8 +117,6 @@ def join(
     """
     function = module._unopened(name)
     of_kind = [each for each in owners if each.kind == module.kind]
-    function = function.replace(
-        joined=of_kind, find_records=lambda: root.tuning_records, device=device
-    )
+    function = function.replace(joined=of_kind, find_records=root._records_of, device=device)
     function.open_early()
     return function

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 #: The sizes of a call, and the values of a variant's constants.
 Case = tuple[tuple[int, ...], tuple[Any, ...]]
 
-#: The limits on one file, on one record, on the characters of a text, and on a time in seconds
-#: (about 30 years).
+#: The limits on the records of a file, on the times of a function, on the characters of a text, and
+#: on a time in seconds (about 30 years).
 MAX_RECORDS = 4096
 MAX_TIMES = 1 << 16
 MAX_TEXT = 1024
@@ -78,9 +78,9 @@ class TuningRecord(NamedTuple):
                 for values, seconds in read_list(entry["times"], "times"):
                     case = (sizes, tuple(read_list(values, "values")))
                     _check_time(case, seconds, (len(names), len(constants)))
+                    if case in measured:
+                        raise FormatError(f"two times of {case!r:.80}")
                     measured[case] = seconds
-            if len(measured) > MAX_TIMES:
-                raise FormatError(f"{len(measured)} times; the limit is {MAX_TIMES}")
         except (TypeError, ValueError, LookupError, FormatError) as error:
             raise FormatError(
                 f"the tuning record of {texts[0]!r} on {texts[3]!r}: {error}"
@@ -117,8 +117,10 @@ def join_records(records: Iterable[TuningRecord]) -> tuple[TuningRecord, ...]:
     return tuple(joined.values())
 
 
-def read_records(data: object, subject: str) -> tuple[TuningRecord, ...]:
-    """Return the records of a map from `write_records`. FormatError names `subject`."""
+def read_records(data: object, subject: str, function: str = "") -> tuple[TuningRecord, ...]:
+    """Return the records of a map from `write_records`, or those of one function. FormatError names
+    `subject`.
+    """
     try:
         fields = read_map(data, "the value", "devmod_tuning", "records")
         if fields["devmod_tuning"] != 1:
@@ -128,7 +130,20 @@ def read_records(data: object, subject: str) -> tuple[TuningRecord, ...]:
         records = read_list(fields["records"], "the records")
         if len(records) > MAX_RECORDS:
             raise FormatError(f"{len(records)} records; the limit is {MAX_RECORDS}")
-        return join_records(map(TuningRecord.from_dict, records))
+        found = []
+        counts: dict[str, int] = {}
+        for each in records:
+            if function and read_map(each, "a tuning record").get("function") != function:
+                continue
+            record = TuningRecord.from_dict(each)
+            count = counts.get(record.function, 0) + len(record.measured)
+            if count > MAX_TIMES:
+                raise FormatError(
+                    f"{record.function!r} has more than {MAX_TIMES} times, the limit for a function"
+                )
+            counts[record.function] = count
+            found.append(record)
+        return join_records(found)
     except FormatError as error:
         raise FormatError(f"{subject}: {error}") from None
 

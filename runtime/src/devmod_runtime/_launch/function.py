@@ -168,7 +168,7 @@ class Rules(NamedTuple):
         The payload of a tuned function as a module, and the candidates of a bundle whose variants
         it has; () for those of its payload.
     find_records
-        Returns the records of the file, for a tuned function.
+        Returns the records of the file, for the name of a tuned function.
     constants, only
         The constants that `specialize` sets in each variant, and those of the only variant; None
         for all variants.
@@ -185,7 +185,7 @@ class Rules(NamedTuple):
     payload: tuple[str, Binary] | None = None
     own: Module | None = None
     joined: Sequence[Module] = ()
-    find_records: Callable[[], Sequence[TuningRecord]] = tuple
+    find_records: Callable[[str], Sequence[TuningRecord]] = lambda _: ()
     constants: Mapping[str, object] = {}
     only: Mapping[str, Any] | None = None
 

@@ -271,7 +271,7 @@ class TunedFunction(Function):
         chooser = self._choosers.get(device)
         if chooser is None:
             variants = self._offers_on(device)
-            records = self._rules.find_records()
+            records = self._rules.find_records(self.name)
             chooser = chooser_of(self.name, self._whole, variants, device, records)
             self._choosers[device] = chooser
         return chooser

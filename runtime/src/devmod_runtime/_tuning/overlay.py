@@ -5,16 +5,19 @@ them.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from devmod import Interface, Module, TuningRecord
+from devmod._formats.tuning import pack_records, parse_json
 from devmod._modules.choice import interface_of
 from devmod._modules.tuning import Offer, offers, tuned_candidates
 from devmod._util.atomic import changing
-from devmod._values.records import read_records, write_records
+from devmod._values.records import read_records
 from devmod.backend import DiskCache, join_records, tuning_of
-from devmod.errors import DevmodError
+from devmod.errors import FormatError
 from devmod_runtime._tuning.choice import Values, VariantChooser, record_of
 
 _CACHE = DiskCache("tuning")
@@ -27,22 +30,23 @@ def read_own(name: str, kind: str, interface: Interface) -> tuple[TuningRecord, 
     data = _CACHE.read(_key(name, kind, interface))
     if data is None:
         return ()
+    subject = "the user's records"
     try:
-        return read_records(json.loads(data), "the user's records")
-    except (DevmodError, ValueError):
+        return read_records(parse_json(data, subject), subject)
+    except FormatError:
         return ()
 
 
 def write_own(name: str, kind: str, interface: Interface, records: Iterable[TuningRecord]) -> bool:
     """Add records to those of the user. Return whether the cache folder has them."""
     key = _key(name, kind, interface)
-    records = tuple(records)
-    for _ in range(2):  # the first time makes the folder, whose lock the second one has
-        with changing(_CACHE.path(key)):
-            joined = join_records([*read_own(name, kind, interface), *records])
-            _CACHE.write(key, json.dumps(write_records(joined)).encode())
-            is_written = read_own(name, kind, interface) == joined
-    return is_written
+    path = _CACHE.path(key)
+    with suppress(OSError):  # there may be no folder; if it is missing, it has no lock
+        os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+    with changing(path):
+        joined = join_records([*read_own(name, kind, interface), *records])
+        _CACHE.write(key, pack_records(joined))
+        return read_own(name, kind, interface) == joined
 
 
 def chooser_of(
