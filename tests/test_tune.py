@@ -87,11 +87,11 @@ def failed(result: devmod.TuningResult) -> list[bool]:
 
 
 def interrupt_at(monkeypatch: pytest.MonkeyPatch, variant: int, end: Any) -> None:
-    """Let the check of a variant raise an exception, or end its process as `end` says."""
+    """Let the launches of a variant raise an exception, or end its process as `end` says."""
     ask = Conversation.ask
 
     def ask_until(self: Conversation, item: Any) -> Any:
-        if item[0] != "check" or item[1] != variant:
+        if item[0] != "times" or item[1] != variant:
             return ask(self, item)
         if isinstance(end, str):
             return None, end

@@ -140,6 +140,13 @@ class Module(ProcessLocal, ABC):
         """
         return self._records_of()
 
+    @tuning_records.setter
+    def tuning_records(self, records: Iterable[TuningRecord]) -> None:
+        from devmod._values.records import join_records
+
+        joined = join_records(records)
+        self.__dict__["_devmod_tuning"] = lambda *_: joined
+
     def _records_of(self, *function: str) -> tuple[TuningRecord, ...]:
         """Return the tuning records, or those of one function: a file may have many."""
         readers: dict[ReadRecords, None] = {}  # the modules of a file have one
@@ -154,13 +161,6 @@ class Module(ProcessLocal, ABC):
         from devmod._values.records import join_records
 
         return join_records(records)
-
-    @tuning_records.setter
-    def tuning_records(self, records: Iterable[TuningRecord]) -> None:
-        from devmod._values.records import join_records
-
-        joined = join_records(records)
-        self.__dict__["_devmod_tuning"] = lambda *_: joined
 
     # -- the tree
 

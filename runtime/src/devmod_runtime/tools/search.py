@@ -87,12 +87,9 @@ class Launcher(Protocol):
     `Timing` with a problem is the last of its variant.
     """
 
-    def check(self, variant: int) -> Timing:
-        """Launch a variant once, and compare its results with those of the first one."""
-
     def times(self, variant: int, limit: float) -> Timing:
-        """Return the seconds of some launches. After one of more than `limit` there is no
-        other.
+        """Return the seconds of some launches. After one of more than `limit` there is no other.
+        The results of a variant are compared with those of the first one before.
         """
 
 
@@ -158,7 +155,7 @@ class Search:
         try:
             for batch in self._batches():
                 for variant in batch:
-                    self._begin(variant)
+                    self._time(variant)
                 self._decide()
             self.is_complete = True
         except KeyboardInterrupt:
@@ -234,16 +231,6 @@ class Search:
     def _usable(self) -> list[int]:
         return [each for each, timing in self.timings.items() if not timing.problem]
 
-    def _begin(self, variant: int) -> None:
-        """Check a variant, and give it its first turn."""
-        self._look_at_clock()
-        timing = self._launcher.check(variant)
-        if not timing.problem:
-            self._time(variant)
-            return
-        self.timings[variant] = timing
-        self._show()
-
     def _decide(self) -> None:
         """Give turns to the variants that may be the best, until one is left, or each had
         enough.
@@ -272,6 +259,7 @@ class Search:
         return rivals
 
     def _time(self, variant: int) -> None:
+        """Give a variant a turn."""
         self._look_at_clock()
         limit = inf
         if self.best is not None:

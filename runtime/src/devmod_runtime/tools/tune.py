@@ -277,7 +277,7 @@ def tune(
     budget
         How long the search may take, in seconds. Default: no limit.
     timeout
-        The limit in seconds for three launches of a variant, the first with its build.
+        The limit in seconds for four launches of a variant, the first with its build.
     rtol, atol
         The tolerance, as for `devmod.verify`.
 
@@ -297,8 +297,8 @@ def tune(
 
     Notes
     -----
-    The launches are in another process. Each variant is launched once, and its results are compared
-    with those of the first variant. A variant that differs, ends the process or takes longer than
+    The launches are in another process. The results of each variant are compared with those of the
+    first one. A variant that differs, ends the process or takes longer than
     `timeout` has failed, and the search goes on. The others are timed in turns with the same
     inputs, by the device's clock if it has one, until the best two differ by more than their noise.
     Of more than 200 variants, a sample is measured, and then those that differ from the best in one
@@ -493,25 +493,20 @@ class _Launches(Conversation):
         self.record = TuningRecord.from_dict(about["record"])
         self._reference = None
 
-    def check(self, variant: int) -> Timing:
-        """Launch a variant once, and compare its results with those of the reference."""
+    def times(self, variant: int, limit: float) -> Timing:
+        """Return the seconds of a turn, unless the variant's results differ from the
+        reference's.
+        """
         reference = self._reference
         if reference is None:
             reference = variant
-        timing = self._launch("check", variant, reference)
+        answer, end = self.ask(["times", variant, reference, limit])
+        if end is not None:
+            return Timing((), f"its launch {end}")
+        timing = Timing(*answer)
         if not timing.problem:
             self._reference = reference
         return timing
-
-    def times(self, variant: int, limit: float) -> Timing:
-        """Return the seconds of a turn."""
-        return self._launch("times", variant, self._reference, limit)
-
-    def _launch(self, *item: Any) -> Timing:
-        answer, end = self.ask(item)
-        if end is not None:
-            return Timing((), f"its launch {end}")
-        return Timing(*answer)
 
     def known(self, records: Iterable[TuningRecord]) -> dict[int, float | None]:
         """Return the times of variants that records have of the same device and driver."""

@@ -112,7 +112,7 @@ Exit status:
     default=TIMEOUT,
     show_default=True,
     metavar="SECONDS",
-    help="The limit for three launches of a variant, the first with its build.",
+    help="The limit for four launches of a variant, the first with its build.",
 )
 @click.option(
     "--rtol",

@@ -80,6 +80,8 @@ class _Launches:
         #: The results of the first variant, each with those for inputs that are moved; None before
         #: its launch.
         self._expected: dict[str, list[Array]] | None = None
+        #: The variants whose results are those of the first.
+        self._equal: set[int] = set()
         #: Whether the device has time stamps, and whether the first variant changes no array, so
         #: that no other can be compared with it.
         self._has_clock = True
@@ -125,15 +127,22 @@ class _Launches:
             "key": [int(values[size]) for size in record.sizes],
         }
 
-    def check(self, variant: int, reference: int) -> Timing:
-        """Launch a variant once, and compare its results with those of the reference."""
+    def times(self, variant: int, reference: int, limit: float) -> Timing:
+        """Return the seconds of a turn: of launches with arrays as before the first, up to one of
+        more than `limit`. None if the results of the variant differ from those of the reference.
+        """
+        times: list[float] = []
         problem = ""
         is_wrong = False
         try:
             self._expect(reference)
-            if variant != reference:
-                problem = self._difference(variant)
-                is_wrong = bool(problem)
+            problem = self._difference(variant)
+            is_wrong = bool(problem)
+            if not is_wrong:
+                launch = self._bind(variant)
+                while len(times) < LAUNCHES and max(times, default=0.0) <= limit:
+                    self._reset()
+                    times.append(self._seconds(launch))
         except Exception as error:  # noqa: BLE001 - also a driver's own, which is the result of this variant
             problem = text_of(error)
         if self._is_idle:
@@ -141,22 +150,9 @@ class _Launches:
                 "tune: the first variant changes no array with these inputs, so that the others cannot be compared; give others, such as "
                 "y=signed:float32[1024]"
             )
-        return Timing((), problem, is_wrong)
-
-    def times(self, variant: int, reference: int, limit: float) -> Timing:
-        """Return the seconds of a turn: of launches with arrays as before the first, up to one of
-        more than `limit`.
-        """
-        times: list[float] = []
-        try:
-            self._expect(reference)  # also the first launch of a process
-            launch = self._bind(variant)
-            while len(times) < LAUNCHES and max(times, default=0.0) <= limit:
-                self._reset()
-                times.append(self._seconds(launch))
-        except Exception as error:  # noqa: BLE001 - as above
-            return Timing((), text_of(error))
-        return Timing(tuple(times))
+        if problem:
+            times = []
+        return Timing(tuple(times), problem, is_wrong)
 
     # -- the arguments
 
@@ -207,6 +203,7 @@ class _Launches:
             for name, array in self._launch(variant, moved).items():
                 expected[name].append(array)
         self._expected = expected
+        self._equal = {variant}
         try:
             self._has_clock = self._bind(variant).time() > 0
         except DevmodError:
@@ -215,6 +212,8 @@ class _Launches:
     def _difference(self, variant: int) -> str:
         """Return how the results of a variant differ; "" if they agree."""
         assert self._expected is not None
+        if variant in self._equal:
+            return ""
         rtol = self._settings["rtol"]
         atol = self._settings["atol"]
         for name, array in self._results(variant, self._call).items():
@@ -222,6 +221,7 @@ class _Launches:
             difference = worst_difference(name, array, reference, rtol, atol, moved)
             if difference.is_error:
                 return f"{name}{difference.subscript} is {difference.value!r}, and {difference.expected!r} with the first variant"
+        self._equal.add(variant)
         return ""
 
     def _seconds(self, launch: Launch) -> float:
