@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import subprocess
 import sys
@@ -84,33 +83,6 @@ def test_a_module_with_other_constants_has_the_records() -> None:
     root.import_module(devmod.const_loader({"w": np.zeros(2)}, {}))
     replaced = devmod.replace_constants(reloaded(root), {"w": np.ones(2)})
     assert replaced.tuning_records == (ONE,)
-
-
-class Counting(io.BytesIO):
-    """A file that counts the bytes that are read."""
-
-    count = 0
-
-    def readinto(self, buffer: Any) -> int:
-        self.count += len(buffer)
-        return super().readinto(buffer)
-
-    def read(self, size: int | None = -1) -> bytes:
-        data = super().read(size)
-        self.count += len(data)
-        return data
-
-
-def test_records_are_read_at_their_first_use() -> None:
-    many = ONE.replace(measured={((n,), ("x",)): 1.0 for n in range(20_000)})
-    file = Counting(devmod.dumps(module("opencl", many)))
-    loaded = devmod.load(file)
-    assert loaded.functions["add"].name == "add_kernel"
-    assert file.count < 100_000 < len(file.getvalue())
-    assert loaded.tuning_records == (many,)
-    before = file.count
-    assert loaded.tuning_records
-    assert file.count == before
 
 
 @pytest.mark.usefixtures("checker")

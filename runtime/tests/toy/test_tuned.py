@@ -418,10 +418,8 @@ def test_a_function_lists_its_variants_and_gives_each() -> None:
 
     for text, wrong in {"BLOCK=8": {"BLOCK": 8}, "without constants": {}}.items():
         assert str(error_of(f.variant, **wrong)) == (
-            f"the toy function 'f' has no variant {text}; its variants: BLOCK=8, TILE=1; BLOCK=16, TILE=2; BLOCK=32, TILE=4"
+            f"the toy function 'f' has no variant {text}; expected one of its 3 in variants, such as BLOCK=8, TILE=1"
         )
-    many = module(info(*[(each, 1) for each in range(1, 12)]))[0]["f"]
-    assert str(error_of(many.variant)).endswith("; BLOCK=8, TILE=1; 3 more")
 
 
 def test_constants_that_are_set_leave_no_choice() -> None:

@@ -10,7 +10,7 @@ from devmod._files.bundle_file import load, save
 from devmod._formats.tuning import pack_records, parse_json
 from devmod._util.atomic import changing, replacing
 from devmod._util.regular_files import file_name, open_regular
-from devmod._values.records import join_records, read_records
+from devmod._values.records import read_records
 from devmod.errors import FormatError
 
 TYPE_CHECKING = False
@@ -51,7 +51,7 @@ def read_tuning_file(
         raise FormatError(f"{name} has more than {MAX_JSON} bytes, the limit of tuning records")
     value = parse_json(data, name)
     if convert is not None and not (isinstance(value, dict) and "devmod_tuning" in value):
-        return join_records(convert(value))
+        return tuple(convert(value))
     return read_records(value, name)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 
-from devmod._values.records import join_records, write_records
+from devmod._values.records import join_records, read_records
 from devmod.errors import FormatError
 
 TYPE_CHECKING = False
@@ -31,8 +31,7 @@ def parse_json(data: Binary, subject: str) -> Any:
 
 def pack_records(records: Iterable[TuningRecord]) -> bytes:
     """Return records as JSON, each in one line. FormatError if they cannot be read."""
-    value = write_records(join_records(records))
-    lines = [json.dumps(each) for each in value.pop("records")]
-    head = json.dumps(value)[:-1]
-    text = f'{head}, "records": [\n' + ",\n".join(lines) + "\n]}\n"
-    return text.encode()
+    maps = [record.to_dict() for record in join_records(records)]
+    read_records({"devmod_tuning": 1, "records": maps}, "the tuning records cannot be written")
+    lines = ",\n".join(map(json.dumps, maps))
+    return f'{{"devmod_tuning": 1, "records": [\n{lines}\n]}}\n'.encode()

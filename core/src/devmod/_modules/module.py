@@ -142,10 +142,8 @@ class Module(ProcessLocal, ABC):
 
     @tuning_records.setter
     def tuning_records(self, records: Iterable[TuningRecord]) -> None:
-        from devmod._values.records import join_records
-
-        joined = join_records(records)
-        self.__dict__["_devmod_tuning"] = lambda *_: joined
+        own = tuple(records)
+        self.__dict__["_devmod_tuning"] = lambda *_: own
 
     def _records_of(self, *function: str) -> tuple[TuningRecord, ...]:
         """Return the tuning records, or those of one function: a file may have many."""

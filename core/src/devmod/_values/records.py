@@ -118,7 +118,7 @@ def join_records(records: Iterable[TuningRecord]) -> tuple[TuningRecord, ...]:
 
 
 def read_records(data: object, subject: str, function: str = "") -> tuple[TuningRecord, ...]:
-    """Return the records of a map from `write_records`, or those of one function. FormatError names
+    """Return the records of the map that files have, or those of one function. FormatError names
     `subject`.
     """
     try:
@@ -146,13 +146,6 @@ def read_records(data: object, subject: str, function: str = "") -> tuple[Tuning
         return join_records(found)
     except FormatError as error:
         raise FormatError(f"{subject}: {error}") from None
-
-
-def write_records(records: Iterable[TuningRecord]) -> dict[str, Any]:
-    """Return the map that files have. FormatError if it cannot be read."""
-    result = {"devmod_tuning": 1, "records": [record.to_dict() for record in records]}
-    read_records(result, "the tuning records cannot be written")
-    return result
 
 
 def _check_text(value: Any) -> str:

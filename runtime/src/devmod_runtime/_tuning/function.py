@@ -26,9 +26,6 @@ from devmod_runtime._launch.plain_call import Callers
 from devmod_runtime._tuning.choice import Values, VariantChooser, constants_text, pairs_text
 from devmod_runtime._tuning.overlay import chooser_of
 
-#: The most variants in an error.
-_MAX_LISTED = 8
-
 
 class VariantFunction(Function):
     """A variant: a function that is not tuned.
@@ -137,12 +134,9 @@ class TunedFunction(Function):
             if resolve is not None:
                 rules["resolve"] = lambda device: resolve(device).variant(**constants)
             return self.replace(**rules)
-        listed = [constants_text(each) for each in known[:_MAX_LISTED]]
-        if len(known) > _MAX_LISTED:
-            listed.append(f"{len(known) - _MAX_LISTED} more")
-        given = pairs_text(constants, constants.values())
+        given = constants_text(constants) or "without constants"
         raise self._error(
-            f"{self.label} has no variant {given or 'without constants'}; its variants: {'; '.join(listed)}",
+            f"{self.label} has no variant {given}; expected one of its {len(known)} in variants, such as {constants_text(known[0])}",
             next(iter(constants), ""),
         )
 

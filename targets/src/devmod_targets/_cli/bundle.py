@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 import devmod
-from devmod.backend import join_records, requirements, tuning_of, walk
+from devmod.backend import requirements, tuning_of, walk
 from devmod.commands import debug_option, echo, size
 from devmod.errors import count_text, list_names
 from devmod_targets._spelling import in_shell_of_others
@@ -91,7 +91,7 @@ def command(
         joined = modules[0]
         if len(modules) > 1:
             joined = devmod.bundle(*modules, mixed=mixed)
-        joined.tuning_records = join_records(records)
+        joined.tuning_records = records
         devmod.save(joined, output, compress=compress)
     if not quiet:
         kinds = dict.fromkeys(each.kind for each in modules)
