@@ -321,20 +321,6 @@ def test_times_are_exported_imported_and_kept_by_the_user(command: Command) -> N
 
 
 @here
-def test_results_of_kernel_tuner_are_imported(command: Command) -> None:
-    result = {
-        "configuration": {"MODE": 10},
-        "invalidity": "correct",
-        "correctness": 1,
-        "measurements": [{"name": "time", "value": 2.0, "unit": "ms"}],
-    }
-    Path("t4.json").write_text(json.dumps({"results": [result]}))
-    words = (command.file, "scale", "--size", "n=500", "--import", "t4.json")
-    assert command.run(*words) == (0, "k.devmod: 1 time written\n", "")
-    assert command.records()[0].measured == {((500,), (10,)): 2e-3}
-
-
-@here
 def test_imported_times_go_where_the_options_say(command: Command) -> None:
     record = devmod.TuningRecord(
         "scale", "opencl", constants=("MODE",), sizes=("n",), measured={((500,), (10,)): 1.0}
@@ -348,7 +334,16 @@ def test_imported_times_go_where_the_options_say(command: Command) -> None:
     assert command.run(*words, "--here") == (0, own, "")
     assert command.file.read_bytes() == before
 
+    row = {"configuration": {"MODE": 20}, "invalidity": "correct", "correctness": 1}
+    row["measurements"] = [{"name": "time", "value": 2.0}]
+    Path("t4.json").write_text(json.dumps({"results": [row]}))  # of Kernel Tuner
+    words = (command.file, "scale", "--size", "n=500", "--import", "t4.json", "--import", "r.json")
+    assert command.run(*words) == (0, "k.devmod: 2 times written\n", "")
+    times = [each.measured for each in command.records()]
+    assert times == [{((500,), (20,)): 2e-3}, record.measured]
+
     write_tuning_file("r.json", [record.replace(function="other")])
+    words = (command.file, "--import", "r.json")
     text = "devmod: error: the records are of 'other' for opencl, and the file has no such tuned function\n"
     assert command.run(*words, "--here") == (1, "", text)
     status, _, err = command.run(*words, "--size", "n=1,2")

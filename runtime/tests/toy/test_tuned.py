@@ -225,25 +225,22 @@ def test_three_devices_decide_for_one_that_nobody_measured() -> None:
     )
 
 
-def test_a_switch_takes_the_first_variant(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("sizes", [("n",), ()])
+def test_a_switch_takes_the_first_variant_of_functions_that_are_looked_up(
+    sizes: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = (1000,) * len(sizes)
+    own = LIKE.replace(sizes=sizes, measured={(key, FIRST): 2e-6, (key, SECOND): 1e-6})
+    made, launched = module(info(sizes=[*sizes]), records=[own])
+    f = made["f"]
     expected = {"off": FIRST, "OFF": FIRST, "0": FIRST, "on": SECOND, "": SECOND}
     for value, variant in expected.items():
         monkeypatch.setenv("DEVMOD_TUNE", value)
-        assert chosen([OWN]) == variant
-
-
-@pytest.mark.parametrize("sizes", [["n"], []])
-def test_the_switch_is_read_when_a_function_is_looked_up(
-    sizes: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    measured = {((1000,) * len(sizes), FIRST): 2e-6, ((1000,) * len(sizes), SECOND): 1e-6}
-    own = LIKE.replace(sizes=tuple(sizes), measured=measured)
-    made, launched = module(info(sizes=sizes), records=[own])
-    f = made["f"]
+        f.on(toy.DEVICES[0])(array(), 1000, 1.0)
+        assert launched.take()[2:] == variant
     monkeypatch.setenv("DEVMOD_TUNE", "off")
     f(array(), 1000, 1.0)
-    f.on(toy.DEVICES[0])(array(), 1000, 1.0)
-    assert [launch[2:] for launch in launched] == [SECOND, FIRST]
+    assert launched.take()[2:] == SECOND, "it was looked up before"
 
 
 class LimitedDevice(toy.ToyDevice):
@@ -375,22 +372,6 @@ def test_a_repeated_call_has_no_frame_more_than_that_of_another_function() -> No
             for n in (10, 20):
                 counts.add(frames(partial(f, x, n, 1.0, **launch)))
         assert len(counts) == 1
-
-
-def test_the_first_call_reads_the_variants_once() -> None:
-    count = 0
-
-    def each(frame: Any, event: str, argument: object) -> None:
-        nonlocal count
-        count += event == "call" and frame.f_code.co_name == "_read_tuning"
-
-    made, _ = module(records=[record({10: ALL})])
-    sys.setprofile(each)
-    try:
-        made["f"](toy.DEVICES[0].zeros(4, "float32"), 10, 1.0)
-    finally:
-        sys.setprofile(None)
-    assert count == 1
 
 
 def test_a_variant_without_a_block_is_an_error_of_the_file() -> None:
