@@ -133,6 +133,32 @@ def test_a_variant_that_ends_the_process_or_hangs_has_failed() -> None:
 
 
 @here
+@pytest.mark.parametrize("second", [10, 1])
+def test_a_variant_that_damages_its_process_is_no_fault_of_another(
+    second: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = Conversation.ask
+    close = Conversation.__exit__
+    damaged = []
+
+    def ask_damaged(self: Conversation, item: Any) -> Any:
+        if damaged:
+            self.__exit__()
+            return None, "ends the process with signal 11"
+        if item[:2] == ["times", 1]:
+            damaged.append(item)
+        return ask(self, item)
+
+    def new_process(self: Conversation, *_: object) -> None:
+        damaged.clear()
+        close(self)
+
+    monkeypatch.setattr(Conversation, "ask", ask_damaged)
+    monkeypatch.setattr(Conversation, "__exit__", new_process)
+    assert failed(tune(0, second, 20)) == [False, second == 1, False]
+
+
+@here
 def test_a_variant_that_is_wrong_with_one_size_is_used_with_none() -> None:
     """MODE 1 is wrong from the sixth element on."""
     result = tune(0, 1, sizes=(5, 6))

@@ -479,6 +479,8 @@ class _Launches(Conversation):
     record: TuningRecord
     #: The variant with which the others are compared: the first that could be launched.
     _reference: int | None
+    #: Whether the process has launched variants.
+    _is_used = False
 
     def open(self, case: dict[str, int]) -> None:
         """Make the inputs for sizes."""
@@ -496,7 +498,20 @@ class _Launches(Conversation):
     def times(self, variant: int, limit: float) -> Timing:
         """Return the seconds of a turn, unless the variant's results differ from the
         reference's.
+
+        A variant that fails may have damaged its process, or was in one that another variant has
+        damaged. So it is launched again in a new process, and the next variant is in another one.
         """
+        timing = self._turn(variant, limit)
+        if timing.problem and self._is_used:
+            self.__exit__()
+            timing = self._turn(variant, limit)
+        self._is_used = not timing.problem
+        if timing.problem:
+            self.__exit__()
+        return timing
+
+    def _turn(self, variant: int, limit: float) -> Timing:
         reference = self._reference
         if reference is None:
             reference = variant
