@@ -390,6 +390,12 @@ def test_a_file_that_cannot_be_written_is_an_error_before_a_launch(
         text = f"devmod: error: {name}: Permission denied\n"
         assert command.run(*WORDS, *words) == (1, "", text)
         assert Path(name).read_bytes() == before
+    monkeypatch.setenv("DEVMOD_CACHE_SIZE", "0")
+    text = (
+        "devmod: error: the times cannot be written to the cache folder: set DEVMOD_CACHE_DIR to another folder, or give "
+        "--export FILE\n"
+    )
+    assert command.run(*WORDS, "--here") == (1, "", text)
 
 
 @here

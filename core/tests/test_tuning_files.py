@@ -143,6 +143,9 @@ def test_records_survive_a_round_trip_through_a_file_of_json(tmp_path: Path) -> 
     text = path.read_text()
     assert json.loads(text) == {"devmod_tuning": 1, "records": [ONE.to_dict(), TWO.to_dict()]}
     assert text.count("\n") == 4
+    for encoding in ("utf-8-sig", "utf-16"):  # as editors and shells of Windows write it
+        path.write_text(text, encoding)
+        assert read_tuning_file(path) == (ONE, TWO)
 
 
 def test_an_invalid_file_of_json_is_refused(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ which get records without a change of their payloads.
 
 from __future__ import annotations
 
+import json
 import os
 
 from devmod._files.bundle_file import load, save
@@ -49,7 +50,7 @@ def read_tuning_file(
         data = file.read(MAX_JSON + 1)
     if len(data) > MAX_JSON:
         raise FormatError(f"{name} has more than {MAX_JSON} bytes, the limit of tuning records")
-    value = parse_json(data, name)
+    value = parse_json(data, name, json.detect_encoding(data))
     if convert is not None and not (isinstance(value, dict) and "devmod_tuning" in value):
         return tuple(convert(value))
     return read_records(value, name)

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 MAX_SIZE = 4 << 20
 
 
-def parse_json(data: Binary, subject: str) -> Any:
+def parse_json(data: Binary, subject: str, encoding: str = "utf-8") -> Any:
     """Return the value of JSON, for `read_records`. FormatError names `subject`."""
     try:
-        return json.loads(str(data, "utf-8"))
+        return json.loads(str(data, encoding))
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{subject} is not JSON: {error}") from None
 

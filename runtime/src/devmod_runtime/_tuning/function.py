@@ -134,7 +134,7 @@ class TunedFunction(Function):
             if resolve is not None:
                 rules["resolve"] = lambda device: resolve(device).variant(**constants)
             return self.replace(**rules)
-        given = constants_text(constants) or "without constants"
+        given = pairs_text(constants, constants.values()) or "without constants"
         raise self._error(
             f"{self.label} has no variant {given}; expected one of its {len(known)} in variants, such as {constants_text(known[0])}",
             next(iter(constants), ""),

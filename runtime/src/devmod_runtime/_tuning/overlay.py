@@ -17,7 +17,7 @@ from devmod._modules.tuning import Offer, offers, tuned_candidates
 from devmod._util.atomic import changing
 from devmod._values.records import read_records
 from devmod.backend import DiskCache, join_records, tuning_of
-from devmod.errors import FormatError
+from devmod.errors import DevmodError, FormatError
 from devmod_runtime._tuning.choice import Values, VariantChooser, record_of
 
 _CACHE = DiskCache("tuning")
@@ -37,8 +37,10 @@ def read_own(name: str, kind: str, interface: Interface) -> tuple[TuningRecord, 
         return ()
 
 
-def write_own(name: str, kind: str, interface: Interface, records: Iterable[TuningRecord]) -> bool:
-    """Add records to those of the user. Return whether the cache folder has them."""
+def write_own(name: str, kind: str, interface: Interface, records: Iterable[TuningRecord]) -> None:
+    """Add records to those of the user. Raise DevmodError if the cache folder does not take
+    them.
+    """
     key = _key(name, kind, interface)
     path = _CACHE.path(key)
     with suppress(OSError):  # there may be no folder; if it is missing, it has no lock
@@ -46,7 +48,10 @@ def write_own(name: str, kind: str, interface: Interface, records: Iterable[Tuni
     with changing(path):
         joined = join_records([*read_own(name, kind, interface), *records])
         _CACHE.write(key, pack_records(joined))
-        return read_own(name, kind, interface) == joined
+        if _CACHE.read(key) is None or read_own(name, kind, interface) != joined:
+            raise DevmodError(
+                "the times cannot be written to the cache folder: set DEVMOD_CACHE_DIR to another folder, or give --export FILE"
+            )
 
 
 def chooser_of(

@@ -308,6 +308,7 @@ def _own_target(module: Module) -> _Target:
         for name, info in leaf.functions.items():
             if info.interface is not None and tuning_of(info.interface) is not None:
                 interfaces[name, leaf.kind] = info.interface
+                write_own(name, leaf.kind, info.interface, ())  # an error before the launches
                 known.extend(read_own(name, leaf.kind, info.interface))
 
     def write(records: Sequence[TuningRecord]) -> None:
@@ -317,9 +318,6 @@ def _own_target(module: Module) -> _Target:
                 raise ArgumentError(
                     f"the records are of {each.function!r} for {each.kind}, and the file has no such tuned function"
                 )
-            if not write_own(*key, interfaces[key], [each]):
-                raise DevmodError(
-                    "the times cannot be written to the cache folder: set DEVMOD_CACHE_DIR to another folder, or give --export FILE"
-                )
+            write_own(*key, interfaces[key], [each])
 
     return _Target("the records of this user", known, write)
