@@ -10,7 +10,6 @@ always good.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import chain
 from math import inf, log, prod
 from typing import Any, NamedTuple
 
@@ -25,6 +24,8 @@ Values = tuple[Constant, ...]
 Times = dict[Values, float]
 Sizes = tuple[int, ...]
 Measurements = dict[Sizes, Times]
+#: The numbers of blocks of variants, at measured sizes and at others.
+Blocks = dict[Values, tuple[int, int]]
 
 #: The environment variable that turns records off, and its values that do.
 VARIABLE = "DEVMOD_TUNE"
@@ -147,9 +148,10 @@ class VariantChooser:
             working = [each for each in working if at_nearest.get(each, 0) < inf]
             for measured in nearest:
                 times = measurements[measured]
-                best = _fastest(working, self._expected(times, measured, sizes))
+                blocks = self._blocks(times, measured, sizes)
+                best = _fastest(working, _expected(times, blocks))
                 if best is not None:
-                    return VariantChoice(best, self._reason(label, measured, times, best, sizes))
+                    return VariantChoice(best, self._reason(label, measured, times, best, blocks))
         if self._common in usable:
             return VariantChoice(
                 self._common,
@@ -162,44 +164,32 @@ class VariantChooser:
             return VariantChoice(usable[0], f"the first variant{self._without}")
         return VariantChoice(working[0], "the first variant that did not fail on this device")
 
-    def _expected(self, times: Times, measured: Sizes, sizes: Sizes) -> Times:
-        """Return the times of variants with other sizes than the measured ones: as long as there
-        for each block, so that one that is partly beyond the sizes counts as a whole one.
-
-        A block that was partly beyond the measured sizes may have been faster than a whole one: no
-        time grows by less than that of the variant with the most blocks.
+    def _blocks(self, times: Times, measured: Sizes, sizes: Sizes) -> Blocks:
+        """Return the numbers of blocks that variants have at measured sizes and at those of a call;
+        {} if the sizes are not enough to tell.
         """
-        counts = {}
-        for values in self._variants.keys() & times.keys():
-            counts[values] = (self._blocks(values, measured), self._blocks(values, sizes))
-        if not all(chain(*counts.values())):
-            return times
-        before, now = max(counts.values(), default=(1, 1))
-        least = now / before
-        expected = {}
-        for values, (before, now) in counts.items():
-            expected[values] = times[values] * max(now / before, least)
-        return expected
-
-    def _blocks(self, values: Values, sizes: Sizes) -> int:
-        """Return the number of blocks of a variant; 1 if the call gives them, and 0 if the sizes
-        are not enough to tell.
-        """
-        named = dict(zip(self._like.sizes, sizes, strict=True))
+        found: Blocks = {}
         try:
-            return prod(self._variants[values].grid_of(named))
+            for values in self._variants.keys() & times.keys():
+                counts = []
+                for each in (measured, sizes):
+                    named = dict(zip(self._like.sizes, each, strict=True))
+                    counts.append(max(prod(self._variants[values].grid_of(named)), 1))
+                found[values] = (counts[0], counts[1])
         except (ExpressionError, LookupError):
-            return 0
+            return {}
+        return found
 
-    def _reason(self, label: str, measured: Sizes, times: Times, best: Values, sizes: Sizes) -> str:
+    def _reason(
+        self, label: str, measured: Sizes, times: Times, best: Values, blocks: Blocks
+    ) -> str:
         """Return why a time chose a variant."""
 
         def time_text(values: Values) -> str:
             text = duration_text(times[values])
-            blocks = self._blocks(values, measured)
-            here = self._blocks(values, sizes)
-            if blocks and here and blocks != here:
-                text += f" for {count_text(blocks, 'block')}, {here} here"
+            before, now = blocks.get(values, (1, 1))
+            if before != now:
+                text += f" for {count_text(before, 'block')}, {now} here"
             return text
 
         where = ""
@@ -245,6 +235,21 @@ def _joined(records: Iterable[TuningRecord]) -> Measurements:
                 seconds = inf
             result.setdefault(sizes, {})[values] = seconds
     return result
+
+
+def _expected(times: Times, blocks: Blocks) -> Times:
+    """Return the times of variants with other sizes than the measured ones: as long as there for
+    each block, so that one that is partly beyond the sizes counts as a whole one.
+
+    A block that was partly beyond the measured sizes may have been faster than a whole one: no time
+    grows by less than that of the variant with the most blocks.
+    """
+    before, now = max(blocks.values(), default=(1, 1))
+    least = now / before
+    expected = dict(times)
+    for values, (before, now) in blocks.items():
+        expected[values] *= max(now / before, least)
+    return expected
 
 
 def _fastest(variants: Iterable[Values], times: Times) -> Values | None:
