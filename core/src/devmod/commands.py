@@ -13,6 +13,7 @@ from devmod._cli._options import (
     complete_function,
     complete_kind,
     debug_option,
+    json_option,
     quiet_drivers,
 )
 from devmod._cli._output import (
@@ -41,6 +42,7 @@ __all__ = [
     "echo",
     "echo_lines",
     "error_text",
+    "json_option",
     "plugins_at_work",
     "print_json",
     "print_table",

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from devmod.backend import absolute, policies
-from devmod.commands import debug_option, echo, print_json
+from devmod.commands import debug_option, echo, json_option, print_json
 from devmod.errors import TrustError
 from devmod_trust._envelope import MAX_VERSION, head_of, read_envelope, read_statement
 from devmod_trust._sign import read_bundle, sign_file
@@ -162,7 +162,7 @@ Exit status:
     type=click.Path(exists=True),
     help="Build this manifest, or a folder's, and compare each payload of FILE with it. No policy is asked.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @debug_option
 @click.pass_context
 def check(

@@ -17,6 +17,9 @@ from click.shell_completion import CompletionItem
 from devmod.errors import did_you_mean
 from devmod.targets import PROGRAM
 
+#: The option --json of a command, for its parameter `as_json`.
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
 
 def debug_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the option --debug to a command."""

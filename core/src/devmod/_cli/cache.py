@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from devmod._cli._known import KNOWN
-from devmod._cli._options import SuggestingGroup, debug_option
+from devmod._cli._options import SuggestingGroup, debug_option, json_option
 from devmod._cli._output import echo, print_json, print_table, size
 from devmod._util.cache_files import CacheFile, files, kinds, remove
 from devmod._util.cache_folder import cache_dir, folder_problem
@@ -29,7 +29,7 @@ Examples:
   devmod cache clear          # everything
 """,
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @debug_option
 @click.pass_context
 def command(context: click.Context, as_json: bool) -> None:
@@ -64,7 +64,7 @@ def command(context: click.Context, as_json: bool) -> None:
 
 @command.command("clear", short_help="Remove the entries of one kind, or of all.")
 @click.argument("kind", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @debug_option
 def clear(kind: str | None, as_json: bool) -> None:
     """Remove the cache entries of KIND, or of all kinds. Other files are not removed."""

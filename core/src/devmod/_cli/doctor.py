@@ -7,7 +7,13 @@ from __future__ import annotations
 import click
 
 from devmod._cli._known import KNOWN
-from devmod._cli._options import FiniteRange, complete_kind, debug_option, quiet_drivers
+from devmod._cli._options import (
+    FiniteRange,
+    complete_kind,
+    debug_option,
+    json_option,
+    quiet_drivers,
+)
 from devmod._cli._output import echo_all, plugins_at_work, print_json
 
 
@@ -29,7 +35,7 @@ Exit status:
 @click.argument(
     "kinds", nargs=-1, metavar="[KIND]...", shell_complete=complete_kind("devmod.targets")
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.option(
     "--timeout",
     type=FiniteRange(0, min_open=True),

@@ -14,7 +14,13 @@ import click
 
 from devmod._cli._describe import describe, open_file
 from devmod._cli._known import KNOWN
-from devmod._cli._options import complete_function, complete_kind, debug_option, quiet_drivers
+from devmod._cli._options import (
+    complete_function,
+    complete_kind,
+    debug_option,
+    json_option,
+    quiet_drivers,
+)
 from devmod._cli._output import echo, echo_all, plugins_at_work, print_json, size
 from devmod._formats.index import COMPRESSION, newer_features
 from devmod._modules.module import walk
@@ -74,7 +80,7 @@ Exit status:
     shell_complete=complete_kind("devmod.targets"),
     help="The same for a device of this machine, or for another one's kind and architecture. It may be repeated.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.option(
     "--verify",
     is_flag=True,

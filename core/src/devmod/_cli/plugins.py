@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from devmod._cli._known import KNOWN
-from devmod._cli._options import FiniteRange, debug_option, quiet_drivers
+from devmod._cli._options import FiniteRange, debug_option, json_option, quiet_drivers
 from devmod._cli._output import echo, echo_lines, plugins_at_work, print_json, print_table
 from devmod._plugins import hooks, registry
 from devmod._plugins.claim import CORE, GROUPS, SHARED_GROUPS, Claim
@@ -39,7 +39,7 @@ Examples:
   devmod plugins --debug      # the same as text
 """,
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.option(
     "--no-import", is_flag=True, help="Import no plugin. Errors inside plugins are not found."
 )

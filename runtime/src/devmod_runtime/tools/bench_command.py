@@ -13,10 +13,10 @@ from devmod.commands import (
     STDIN,
     FiniteRange,
     complete_function,
-    complete_kind,
     debug_option,
     echo,
     echo_lines,
+    json_option,
     plugins_at_work,
     print_json,
     progress,
@@ -25,6 +25,14 @@ from devmod.commands import (
 from devmod.errors import ArgumentError, count_text, list_names
 from devmod_runtime.tools.bench import combinations, functions_of, measure_elsewhere, plot_format
 from devmod_runtime.tools.launches import file_settings, open_modules
+from devmod_runtime.tools.options import (
+    DIMS,
+    devices_option,
+    grid_option,
+    plot_option,
+    sizes_option,
+    threads_option,
+)
 from devmod_runtime.tools.values import read_counts, split_assignments
 
 
@@ -53,36 +61,17 @@ Exit status:
     metavar="FILE... [FUNCTION]... [NAME=VALUE]...",
     shell_complete=complete_function,
 )
-@click.option(
-    "--threads",
-    metavar="X[,Y[,Z]]",
-    help="The threads in each dimension; names of sizes stand for numbers, as in N,N*2.",
-)
-@click.option(
-    "--grid", metavar="X[,Y[,Z]]", help="The blocks in each dimension, in place of --threads."
-)
+@threads_option
+@grid_option
 @click.option(
     "--block",
     "blocks",
     multiple=True,
-    metavar="X[,Y[,Z]]",
+    metavar=DIMS,
     help="The threads of a block. Several are compared.",
 )
-@click.option(
-    "--device",
-    "devices",
-    multiple=True,
-    metavar="KIND[:NUMBER]",
-    shell_complete=complete_kind("devmod.device"),
-    help="The device. Several are compared.",
-)
-@click.option(
-    "--size",
-    "sizes",
-    multiple=True,
-    metavar="NAME=NUMBER[,NUMBER...]",
-    help="What NAME stands for. Several are compared.",
-)
+@devices_option
+@sizes_option
 @click.option(
     "--repeat",
     type=click.IntRange(1),
@@ -103,14 +92,9 @@ Exit status:
     metavar="SECONDS",
     help="The time limit for a row with its build. Default: none.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
-@click.option(
-    "--plot",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write a plot: .svg, .png or .pdf.",
-)
+@plot_option
 @debug_option
 @click.pass_context
 def command(

@@ -12,6 +12,7 @@ from devmod.commands import (
     FiniteRange,
     debug_option,
     echo,
+    json_option,
     plugins_at_work,
     print_json,
     print_table,
@@ -36,7 +37,7 @@ Examples:
   devmod devices --json
 """,
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.option(
     "--timeout",
     type=FiniteRange(0, min_open=True),

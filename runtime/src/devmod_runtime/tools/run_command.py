@@ -25,6 +25,7 @@ from devmod.commands import (
     debug_option,
     echo,
     echo_lines,
+    json_option,
     plugins_at_work,
     print_json,
     quiet_drivers,
@@ -33,6 +34,7 @@ from devmod.errors import DevmodError, not_installed
 from devmod.targets import SIMULATED
 from devmod.worker import End
 from devmod_runtime.tools.launches import describe_launch, file_settings, launched
+from devmod_runtime.tools.options import grid_option
 from devmod_runtime.tools.values import check_output, read_launch, split_assignments
 
 #: The architecture of the simulated GPU, for which --sanitize compiles.
@@ -77,9 +79,7 @@ Exit status:
 @click.argument("function", required=False, shell_complete=complete_function)
 @click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]...")
 @click.option("--threads", metavar="X[,Y[,Z]]", help="The threads in each dimension.")
-@click.option(
-    "--grid", metavar="X[,Y[,Z]]", help="The blocks in each dimension, in place of --threads."
-)
+@grid_option
 @click.option("--block", metavar="X[,Y[,Z]]", help="The threads of a block.")
 @click.option(
     "--shared-memory",
@@ -150,7 +150,7 @@ Exit status:
     metavar="[=CHECKS]",
     help="Launch the cuda candidate on the simulated GPU with all checks of `devmod simulate`, or some.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @debug_option
 @click.pass_context
 def command(

@@ -28,10 +28,10 @@ from devmod.commands import (
     STDIN,
     FiniteRange,
     complete_function,
-    complete_kind,
     debug_option,
     echo,
     echo_lines,
+    json_option,
     plugins_at_work,
     print_json,
     progress,
@@ -41,6 +41,15 @@ from devmod.errors import ArgumentError, DevmodError, count_text
 from devmod_runtime._tuning.overlay import read_own, write_own
 from devmod_runtime.tools.bench import plot_format
 from devmod_runtime.tools.bench_command import read_sizes
+from devmod_runtime.tools.options import (
+    atol_option,
+    devices_option,
+    grid_option,
+    plot_option,
+    rtol_option,
+    sizes_option,
+    threads_option,
+)
 from devmod_runtime.tools.tune import TIMEOUT, Tuner, TuningResult, names_to_tune
 from devmod_runtime.tools.tuning_results import read_results, record_on
 from devmod_runtime.tools.values import split_assignments
@@ -77,29 +86,10 @@ Exit status:
 @click.argument("file", type=click.Path(allow_dash=True))
 @click.argument("function", required=False, shell_complete=complete_function)
 @click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]...")
-@click.option(
-    "--size",
-    "sizes",
-    multiple=True,
-    metavar="NAME=NUMBER[,NUMBER...]",
-    help="What NAME stands for. Each is measured. An integer argument of this name gets it.",
-)
-@click.option(
-    "--threads",
-    metavar="X[,Y[,Z]]",
-    help="The threads in each dimension, for a function without a grid of its own.",
-)
-@click.option(
-    "--grid", metavar="X[,Y[,Z]]", help="The blocks in each dimension, in place of --threads."
-)
-@click.option(
-    "--device",
-    "devices",
-    multiple=True,
-    metavar="KIND[:NUMBER]",
-    shell_complete=complete_kind("devmod.device"),
-    help="The device. Several are measured.",
-)
+@sizes_option
+@threads_option
+@grid_option
+@devices_option
 @click.option(
     "--budget",
     type=_seconds,
@@ -114,12 +104,8 @@ Exit status:
     metavar="SECONDS",
     help="The limit for four launches of a variant, the first with its build.",
 )
-@click.option(
-    "--rtol",
-    type=FiniteRange(0),
-    help="The tolerance of the comparison with the first variant. Default: by the type.",
-)
-@click.option("--atol", type=FiniteRange(0), help="The absolute tolerance. Default: by the type.")
+@rtol_option
+@atol_option
 @click.option("--again", is_flag=True, help="Measure known variants too.")
 @click.option(
     "--here", is_flag=True, help="Write the times to the cache folder of this user, not to FILE."
@@ -138,13 +124,8 @@ Exit status:
     metavar="FILE",
     help="Write the times of such a file, and measure nothing; also of results of Kernel Tuner (T4) or Triton (*.autotune.json).",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option(
-    "--plot",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write a plot of the times by variant and size: .svg, .png or .pdf.",
-)
+@json_option
+@plot_option
 @debug_option
 @click.pass_context
 def command(
@@ -159,7 +140,8 @@ def command(
     """Measure each variant of FUNCTION, or of all tuned functions of FILE, on a device of this
     machine, and write the times into FILE. A call then chooses the variant by them.
 
-    NAME=VALUE is an argument as for `devmod run`; the names of --size stand for numbers in it.
+    NAME=VALUE is an argument as for `devmod run`; the names of --size stand for numbers in it. An
+    integer argument gets the size of its name.
     Each variant is compared with the first one, and launched in another process: one that differs,
     ends the process or takes too long has failed. The others are timed in turns, until the best two
     differ by more than their noise. A second run measures only what is new.

@@ -12,12 +12,14 @@ from devmod.commands import (
     complete_function,
     debug_option,
     echo_lines,
+    json_option,
     plugins_at_work,
     print_json,
     progress,
     quiet_drivers,
 )
 from devmod.errors import list_names
+from devmod_runtime.tools.options import atol_option, rtol_option
 from devmod_runtime.tools.values import read_launch, split_assignments
 from devmod_runtime.tools.verify import verify
 
@@ -54,16 +56,8 @@ Exit status:
 @click.option(
     "--block", metavar="X[,Y[,Z]]", help="The block of a candidate that has none of its own."
 )
-@click.option(
-    "--rtol",
-    type=FiniteRange(0),
-    help="The tolerance for floats, relative to the expected value. Default: by their type.",
-)
-@click.option(
-    "--atol",
-    type=FiniteRange(0),
-    help="The absolute tolerance. Default: by the type; 0 for integers.",
-)
+@rtol_option
+@atol_option
 @click.option(
     "--timeout",
     type=FiniteRange(0, min_open=True),
@@ -77,7 +71,7 @@ Exit status:
     is_flag=True,
     help="Fail if nothing was compared for a function, such as one with one candidate.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @debug_option
 @click.pass_context
 def command(

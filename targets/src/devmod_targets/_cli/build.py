@@ -7,7 +7,15 @@ from typing import Any
 
 import click
 
-from devmod.commands import complete_kind, debug_option, echo, print_json, print_table, size
+from devmod.commands import (
+    complete_kind,
+    debug_option,
+    echo,
+    json_option,
+    print_json,
+    print_table,
+    size,
+)
 from devmod.errors import DevmodError
 
 TYPE_CHECKING = False
@@ -99,7 +107,7 @@ Examples:
 @click.option(
     "--dry-run", is_flag=True, help="Compile everything and check the file, but do not write it."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing if there is no failure.")
 @debug_option
 def command(

@@ -1,0 +1,51 @@
+"""Options of several commands that launch functions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from devmod.commands import FiniteRange, complete_kind
+
+DIMS = "X[,Y[,Z]]"
+
+threads_option = click.option(
+    "--threads",
+    metavar=DIMS,
+    help="The threads in each dimension; names of sizes stand for numbers, as in N,N*2.",
+)
+grid_option = click.option(
+    "--grid", metavar=DIMS, help="The blocks in each dimension, in place of --threads."
+)
+devices_option = click.option(
+    "--device",
+    "devices",
+    multiple=True,
+    metavar="KIND[:NUMBER]",
+    shell_complete=complete_kind("devmod.device"),
+    help="The device. Several are compared.",
+)
+sizes_option = click.option(
+    "--size",
+    "sizes",
+    multiple=True,
+    metavar="NAME=NUMBER[,NUMBER...]",
+    help="What NAME stands for. Several are compared.",
+)
+plot_option = click.option(
+    "--plot",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write a plot: .svg, .png or .pdf.",
+)
+rtol_option = click.option(
+    "--rtol",
+    type=FiniteRange(0),
+    help="The tolerance for floats, relative to the expected value. Default: by their type.",
+)
+atol_option = click.option(
+    "--atol",
+    type=FiniteRange(0),
+    help="The absolute tolerance. Default: by the type; 0 for integers.",
+)
