@@ -7,6 +7,7 @@ import csv
 import hashlib
 import lzma
 import shlex
+import sys
 import zipfile
 from collections.abc import Mapping
 from email.parser import Parser
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 from devmod.targets import KINDS
+from devmod_simulators import StandinLibrary
 
 ROOT = Path(__file__).resolve().parent.parent
 #: The modules of a wheel beside its package: the pytest plugins import nothing of devmod until they
@@ -212,6 +214,20 @@ def test_a_wheel_is_the_same_each_time(wheels: dict[str, Path], tmp_path: Path) 
 
     again = {wheel.name: wheel.read_bytes() for wheel in build(tmp_path / "again")}
     assert again == {wheel.name: wheel.read_bytes() for wheel in wheels.values()}
+
+
+def test_a_compiler_reads_generated_files_in_one_folder_that_stays(tmp_path: Path) -> None:
+    """zig compiles anew where a file that it has read is gone."""
+    library = StandinLibrary(
+        "libmade-up.so", (tmp_path,), "worker", (), generate=lambda: {"made.h": "int made;\n"}
+    )
+    program = "import os, sys; open(sys.argv[-1], 'w').write(os.getcwd())"
+    folders = set()
+    for name in ("first", "second"):
+        library.build_with([sys.executable, "-c", program], tmp_path / name)
+        folders.add((tmp_path / name).read_text())
+    (folder,) = folders
+    assert Path(folder, "made.h").read_text() == "int made;\n"
 
 
 def test_the_command_that_make_wheels_prints_installs_these_wheels(

@@ -9,7 +9,8 @@ import os
 import platform
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 #: The libraries in a wheel, by machine.
@@ -94,17 +95,24 @@ def build(
         digest.update(path.read_bytes())
     library = CACHE / digest.hexdigest()[:16] / soname
     if not library.exists():
-        library.parent.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=library.parent.parent) as temporary:
-            target = Path(temporary) / "library" / soname
-            target.parent.mkdir()
-            compile_library(command, target, generate())
-            try:
-                target.parent.rename(library.parent)
-            except OSError:  # another process was first
-                if not library.exists():
-                    raise
+        with new_folder(library.parent) as folder:
+            compile_library(command, folder / soname, generate())
     return library
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """Yield a folder to fill. It gets the path afterwards, unless another process was first."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent) as temporary:
+        folder = Path(temporary, path.name)
+        folder.mkdir()
+        yield folder
+        try:
+            folder.rename(path)
+        except OSError:
+            if not path.exists():
+                raise
 
 
 def arguments(
@@ -143,11 +151,15 @@ def compile_library(command: Sequence[str], target: Path, files: Mapping[str, st
     BuildError
         The files do not compile.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        for name, text in files.items():
-            Path(folder, name).write_text(text, encoding="utf-8")
-        # zig compiles once for the same command: the folder's name is no part of it.
-        words = [*command, "-I.", "-o", str(target)]
-        process = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+    # zig compiles once for the same command, if the files that it has read are still there.
+    digest = hashlib.sha256("\0".join([*files, *files.values()]).encode())
+    included = CACHE / "included" / digest.hexdigest()[:16]
+    if not included.exists():
+        with new_folder(included) as folder:
+            for name, text in files.items():
+                (folder / name).write_text(text, encoding="utf-8")
+
+    words = [*command, "-I.", "-o", str(target)]
+    process = subprocess.run(words, cwd=included, capture_output=True, text=True, check=False)
     if process.returncode:
         raise BuildError(f"the stand-in for {target.name} does not compile:\n{process.stderr}")

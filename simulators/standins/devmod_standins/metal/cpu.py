@@ -9,15 +9,13 @@ import hashlib
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from devmod.backend import temporary_folder
-from devmod_simulators.drivers.build import CACHE
+from devmod_simulators.drivers.build import CACHE, new_folder
 
 HEADER = Path(__file__).with_name("msl_on_cpu.h")
 #: Numbers without a suffix are floats in MSL.
@@ -204,10 +202,7 @@ def _header() -> Path:
     )
     folder = CACHE / digest.hexdigest()[:16]
     if not folder.exists():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=CACHE) as temporary:
-            made = Path(temporary) / "metal"
-            made.mkdir()
+        with new_folder(folder) as made:
             for each in headers:
                 shutil.copy(each, made)
             command = [
@@ -220,8 +215,6 @@ def _header() -> Path:
                 str(made / f"{HEADER.name}.gch"),
             ]
             subprocess.run(command, check=True, timeout=300)
-            with suppress(OSError):  # another process was first
-                made.rename(folder)
     return folder / HEADER.name
 
 
