@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -141,6 +142,24 @@ def test_run_takes_the_words_of_draws(
         if word != "random":
             assert 0 in y
             assert (parameters == INTS) or -0.5 in y
+
+
+@pytest.mark.usefixtures("in_process")
+def test_candidates_and_functions_share_the_array_of_a_draw(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seeds = []
+    generator = np.random.default_rng
+
+    def counted(seed: int) -> np.random.Generator:
+        seeds.append(seed)
+        return generator(seed)
+
+    monkeypatch.setattr(np.random, "default_rng", counted)
+    draws = verified(dict.fromkeys("ab", Pair(FLOATS, IDENTITY, IDENTITY))).draws["k0"]
+    assert len(draws) == 5
+    # The first two have arrays of one length.
+    assert seeds.count(crc32(b"x")) == 4
 
 
 #: A write behind the end, whatever the length of the array is.

@@ -156,14 +156,14 @@ def moved(array: np.ndarray[Any, Any], seed: int) -> np.ndarray[Any, Any]:
 
     Small multiples of 0.5 stay: most of them are exact, and a kernel that rounds changes there.
     """
-    result = array.copy()
+    is_float = array.dtype.kind == "f" or array.dtype.name == "bfloat16"
     if array.dtype.names:
+        result = array.copy()
         for member in array.dtype.names:
             result[member] = moved(array[member], seed)
         return result
-    is_float = array.dtype.kind == "f" or array.dtype.name == "bfloat16"
     if not seed or not is_float or array.dtype.itemsize == 1:
-        return result
+        return array.copy()
     generator = np.random.default_rng(seed + array.size)
     limits = np.array([-np.inf, np.inf], array.dtype)
     with np.errstate(all="ignore"):

@@ -98,12 +98,15 @@ class Invented(NamedTuple):
         What the parameters of other candidates declare, by their names (`declared_params`).
     word
         The draw of arrays (`devmod_runtime.tools.draws`).
+    draw
+        The function that returns an array: `random_array`, or one that stores its results.
     """
 
     numbers: Mapping[str, float] = {}
     length: int = _LENGTH
     declared: Mapping[str, Param] = {}
     word: str = "random"
+    draw: Callable[..., np.ndarray[Any, Any]] = random_array
 
     def completed(self, param: Param) -> Param:
         """Return a parameter with the type of a buffer or the format of an image that another
@@ -384,7 +387,7 @@ def _default_array(param: Param, dtype: np.dtype[Any], invented: Invented) -> np
             f"the kernel declares {elements * size} bytes for it, more than {_MOST_BYTES}"
         )
     word = invented.word_of(param.name, dtype.base)
-    array = random_array(param.name, (elements * lanes,), dtype.base, word)
+    array = invented.draw(param.name, (elements * lanes,), dtype.base, word)
     return array.reshape(elements, *dtype.shape)
 
 
@@ -697,7 +700,7 @@ def _declared_array(
     if array.format:
         return RandomImage(shape[::-1], array.format, 0, invented.word)
     dtype = numpy_dtype(array.type)
-    return random_array(array.name, shape, dtype, invented.word_of(array.name, dtype))
+    return invented.draw(array.name, shape, dtype, invented.word_of(array.name, dtype))
 
 
 def moved_arguments(function: Function, arguments: Arguments, seed: int) -> Arguments:

@@ -10,7 +10,7 @@ import warnings
 from contextlib import suppress
 from functools import cache, lru_cache, partial
 from itertools import chain, count
-from math import lcm
+from math import lcm, prod
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,6 +39,7 @@ from devmod_runtime.tools.draws import (
     NotFromInterfaceError,
     has_integers,
     is_size,
+    random_array,
 )
 from devmod_runtime.tools.guard import GuardedCall, GuardedMemory, guarded_twice
 from devmod_runtime.tools.inputs import (
@@ -90,6 +91,8 @@ _SEEDS = (1, 1 << 20)
 #: are compared one by one.
 _MOST_RECORDED = 1 << 26
 _MOST_STEPS = 1024
+#: The most bytes of a random array that is stored for further launches.
+_MOST_STORED = 1 << 23
 
 
 class Draw(NamedTuple):
@@ -371,6 +374,7 @@ class Trials:
                     path.unlink()
         next(results, None)  # the end of the process
         _open.cache_clear()
+        _stored_draw.cache_clear()
 
     def _leave_out(self, launched: Sequence[Planned]) -> None:
         """Leave out candidates that failed on a device that runs no small kernel either."""
@@ -568,6 +572,26 @@ def _open(path: str, name: str, place: str) -> tuple[Function, Device]:
     return loads_own(Path(path).read_bytes())._function_on(name, device), device
 
 
+def _draw(
+    name: str, shape: tuple[int, ...], dtype: np.dtype[Any], word: str
+) -> np.ndarray[Any, Any]:
+    """Return a random array. Other candidates, and functions whose arguments have these names, get
+    the same one: drawing it takes longer than a launch.
+    """
+    if prod(shape) * dtype.itemsize > _MOST_STORED:
+        return random_array(name, shape, dtype, word)
+    return _stored_draw(name, shape, dtype, word)
+
+
+@lru_cache(maxsize=16)
+def _stored_draw(
+    name: str, shape: tuple[int, ...], dtype: np.dtype[Any], word: str
+) -> np.ndarray[Any, Any]:
+    array = random_array(name, shape, dtype, word)
+    array.flags.writeable = False
+    return array
+
+
 def _outcome(request: Mapping[str, Any]) -> dict[str, Any]:
     """Return the outcome of a launch, "launched" or one of a `Comparison`, and the text."""
     about: dict[str, Any] = {"is_invented": False, "numbers": {}}
@@ -605,7 +629,7 @@ def _launched(request: Mapping[str, Any], about: dict[str, Any]) -> dict[str, An
     is_reference = not peers or peers[0] == request["results"]
 
     declared = {each.name: each for each in map(Param.from_dict, request["declared"])}
-    invented = Invented(inputs["numbers"], inputs["length"], declared, inputs["word"])
+    invented = Invented(inputs["numbers"], inputs["length"], declared, inputs["word"], _draw)
     host = arguments_of(function, given, {}, invented)
     launch = _launch_shape(function, interface, request)
     made = {name: value for name, value in host.items() if name not in given}
