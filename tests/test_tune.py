@@ -168,6 +168,21 @@ def test_a_variant_that_is_wrong_with_one_size_is_used_with_none() -> None:
 
 
 @here
+@pytest.mark.parametrize(("before", "after"), [(5, 6), (6, 5)])
+def test_a_variant_that_is_wrong_in_one_search_is_used_with_no_size_of_another(
+    before: int, after: int
+) -> None:
+    module = tuned(0, 1)
+    for size in (before, after):
+        result = devmod.tune(module, "scale", GIVEN, sizes={"n": [size]})
+        module.tuning_records = [*module.tuning_records, *result.records]
+    assert failed(result) == [False, True]
+    (record,) = module.tuning_records
+    assert record.measured[(5,), (1,)] is record.measured[(6,), (1,)] is None
+    assert record.measured[(5,), (0,)]
+
+
+@here
 def test_the_first_variant_that_can_be_launched_is_the_reference(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -194,6 +209,7 @@ def test_a_second_search_measures_what_is_new() -> None:
     assert [each.launches >= LAUNCHES for each in second.times] == [False, False, True]
     assert second.times[1].median == first.times[0].median
     assert second.records[0].measured.keys() > first.records[0].measured.keys()
+    assert "MODE=20 (first)" in str(tune(20, 0, records=first.records))
     third = tune(0, 1, 10, records=[first.records[0].replace(driver="another")])
     assert [each.launches >= LAUNCHES for each in third.times] == [True, False, True]
 

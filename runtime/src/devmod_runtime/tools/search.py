@@ -169,8 +169,8 @@ class Search:
         return _fastest({each: self.timings[each].median for each in self._usable()})
 
     def seconds(self) -> dict[int, float | None]:
-        """Return the median of each variant, with those that were known before. None is one that
-        failed.
+        """Return the median of each variant, with those that were known before, in the order of the
+        variants. None is one that failed.
 
         The machine may be slower today than when the others were measured: the best of those is
         measured again, and the new times are scaled by its change.
@@ -184,7 +184,7 @@ class Search:
                 found[variant] = None
             elif variant not in self.known:
                 found[variant] = timing.median * scale
-        return found
+        return dict(sorted(found.items()))
 
     # -- Which variants.
 

@@ -338,7 +338,7 @@ def names_to_tune(module: Module, name: str | None) -> list[str]:
 
 class Tuner:
     """Tunes functions of a module. The parameters are as for `tune`; `report` is called with a text
-    about what is measured, and how much of all was.
+    about what is measured, and how much of all was. With `again`, known times are measured too.
     """
 
     def __init__(
@@ -350,6 +350,8 @@ class Tuner:
         known: Sequence[TuningRecord],
         timeout: float,
         report: Report = lambda *_: None,
+        *,
+        again: bool = False,
     ) -> None:
         self._module = module
         self._tasks = list(product(names, devices))
@@ -357,6 +359,7 @@ class Tuner:
         self._known = known
         self._timeout = timeout
         self._report = report
+        self._again = again
         self._end = inf
         self._is_interrupted = False
         #: The searches of each task by their keys, and all of them.
@@ -400,7 +403,7 @@ class Tuner:
         """Return what was measured. Functions of which no variant can be used have no record."""
         records = []
         for launches, searches in self._found:
-            record = launches.record_of(searches)
+            record = launches.record_of(searches, self._known)
             if record is not None:
                 records.append(record)
         return TuningResult(
@@ -451,10 +454,13 @@ class Tuner:
                 text += f": best {constants}, {duration_text(seconds)}"
             self._report(text, (done + share) / total)
 
+        known = None
+        if not self._again:
+            known = launches.known(self._known)
         return Search(
             launches,
             launches.variants,
-            known=launches.known(self._known),
+            known=known,
             seconds=max(self._end - monotonic(), 0.0) / (total - done),
             report=report,
         )
@@ -524,21 +530,32 @@ class _Launches(Conversation):
         return timing
 
     def known(self, records: Iterable[TuningRecord]) -> dict[int, float | None]:
-        """Return the times of variants that records have of the same device and driver."""
+        """Return the times of variants that records have of the same device and driver. A variant
+        that failed with all sizes of a record may be wrong: it counts as failed with others too.
+        """
         known: dict[int, float | None] = {}
+        for record in self._of_device(records):
+            working = {values for (_, values), time in record.measured.items() if time is not None}
+            failed = {values for _, values in record.measured} - working
+            for number, constants in enumerate(self.variants):
+                values = tuple(constants.values())
+                if (self.key, values) in record.measured:
+                    known[number] = record.measured[self.key, values]
+                elif values in failed:
+                    known.setdefault(number, None)
+        return known
+
+    def _of_device(self, records: Iterable[TuningRecord]) -> Iterator[TuningRecord]:
+        """Yield the records of the same device and driver."""
         for each in records:
             record = each.arranged(self.record.constants, self.record.sizes)
-            if record is None or record.replace(measured={}) != self.record:
-                continue
-            for number, constants in enumerate(self.variants):
-                entry = (self.key, tuple(constants.values()))
-                if entry in record.measured:
-                    known[number] = record.measured[entry]
-        return known
+            if record is not None and record.replace(measured={}) == self.record:
+                yield record
 
     def row(self, search: Search, variant: int, seconds: float | None) -> VariantTimes:
         """Return what is known of a variant with the inputs that are open."""
-        timing = search.timings.get(variant, Timing((), "it failed in an earlier search"))
+        earlier = "it failed in an earlier search; --again launches it"
+        timing = search.timings.get(variant, Timing((), earlier))
         launches = 0
         problem = ""
         times = (nan, nan, nan)
@@ -554,9 +571,11 @@ class _Launches(Conversation):
         about = (self.record.function, self.device, self.case, self.variants[variant])
         return VariantTimes(*about, *times, launches, problem)
 
-    def record_of(self, searches: Mapping[tuple[int, ...], Search]) -> TuningRecord | None:
+    def record_of(
+        self, searches: Mapping[tuple[int, ...], Search], known: Iterable[TuningRecord]
+    ) -> TuningRecord | None:
         """Return the record of searches; None if it has no time. A variant that is wrong with some
-        sizes failed with all.
+        sizes failed with all, also with those of records from before.
         """
         wrong: set[int] = set()
         for search in searches.values():
@@ -569,4 +588,9 @@ class _Launches(Conversation):
                 measured[key, tuple(self.variants[variant].values())] = seconds
         if not any(measured.values()):
             return None
+        values_of_wrong = {tuple(self.variants[each].values()) for each in wrong}
+        for record in self._of_device(known):
+            for key, values in record.measured:
+                if values in values_of_wrong:
+                    measured[key, values] = None
         return self.record.replace(measured=measured)

@@ -169,12 +169,12 @@ def command(
         return
 
     names = names_to_tune(module, function)
-    known: Sequence[TuningRecord] = ()
-    if not options["again"]:
-        known = [*module.tuning_records, *target.records]
+    known = [*module.tuning_records, *target.records]
+    again = options["again"]
     failure: DevmodError | None = None
     with plugins_at_work(), progress("measuring", has_end=True) as report:
-        tuner = Tuner(module, names, counts, devices, known, options["timeout"], report)
+        timeout = options["timeout"]
+        tuner = Tuner(module, names, counts, devices, known, timeout, report, again=again)
         launch = {name: options[name] for name in ("threads", "grid", "rtol", "atol")}
         try:
             tuner.run(given, launch, options["budget"])
