@@ -267,16 +267,18 @@ EXCLUDED = "--weights gives a .devmod file other constants: it takes no --target
         (["--dim", "n=1"], EXCLUDED),
         (["--inputs", "x.npy"], EXCLUDED),
         (["-o", "m.devmod"], "m.devmod is the model; writing to it would overwrite it"),
+        (["-o", "a.onnx"], "a.onnx is the file of the weights; writing to it would overwrite it"),
     ],
 )
 def test_options_that_weights_exclude(
     capsys: pytest.CaptureFixture[str], words: list[str], text: str
 ) -> None:
     Path("m.devmod").write_bytes(b"old")
+    Path("a.onnx").write_bytes(b"old")
     status, out, err = call(capsys, "onnx", "--weights", "a.onnx", "m.devmod", *words)
     assert (status, out) == (2, "")
     assert err.splitlines()[-1] == f"devmod: error: {text}"
-    assert Path("m.devmod").read_bytes() == b"old"
+    assert Path("m.devmod").read_bytes() == Path("a.onnx").read_bytes() == b"old"
 
 
 def test_a_model_needs_a_target(capsys: pytest.CaptureFixture[str]) -> None:

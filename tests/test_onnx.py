@@ -549,6 +549,21 @@ def test_indices_are_within_their_table(tmp_path: Path, capsys: pytest.CaptureFi
         ),
         (
             [node("Relu", ["x"], ["y"])],
+            ["--inputs", "x=bad.npz"],
+            "--inputs bad.npz: expected a file .npy with one array, got an archive .npz\n",
+        ),
+        (
+            [node("Relu", ["x"], ["y"])],
+            ["--inputs", "x=m.onnx"],
+            "--inputs m.onnx: expected a file .npy with one array of numbers, got another file\n",
+        ),
+        (
+            [node("Relu", ["x"], ["y"])],
+            ["--inputs", "x=none.npy"],
+            "--inputs none.npy: No such file or directory\n",
+        ),
+        (
+            [node("Relu", ["x"], ["y"])],
             ["-t", "hexagon"],
             "tinygrad.export: expected one target of each kind, of 'opencl', 'webgpu', 'cuda', 'rocm', 'metal'; got 'opencl', 'hexagon'",
         ),
@@ -559,6 +574,7 @@ def test_what_is_no_program_is_an_error(
 ) -> None:
     write(tmp_path / "m.onnx", nodes, {"x": (FLOAT, [2, 6]), "s": (INT64, [2])}, ["y"])
     np.save("bad.npy", np.ones((2, 6)))
+    np.savez("bad.npz", x=np.ones((2, 6), np.float32))
     Path("m.devmod").write_bytes(b"old")
     status, out, err = call(capsys, "onnx", "m.onnx", "-t", "opencl", *words)
     assert (status, out) == (1, "")
@@ -810,6 +826,18 @@ def test_an_interrupt_ends_both_processes(tmp_path: Path) -> None:
             "the name of the program is 'a b', which is no identifier; choose another: --name NAME",
         ),
         (["-o", "small.onnx"], "small.onnx is the model; writing to it would overwrite it"),
+        (
+            ["--dim", "batch=1", "--dim", "batch=1..4"],
+            "--dim batch=1..4: 'batch' is given twice, before as 1",
+        ),
+        (
+            ["--inputs", "x=1.npy", "--inputs", "x=2.npy"],
+            "--inputs x=2.npy: 'x' is given twice, before as 1.npy",
+        ),
+        (
+            ["--inputs", "1.npy", "--inputs", "2.npy"],
+            "--inputs 2.npy: expected NAME=FILE, since there are several; --inputs 1.npy has no name either",
+        ),
     ],
 )
 def test_wrong_usage(
@@ -915,6 +943,23 @@ def test_what_half_precision_does_not_have_stays(
     words = ("onnx", "norm.onnx", "-t", "opencl", "--half", "--inputs", "x.npy")
     assert call(capsys, *words)[::2] == (0, "")
     assert sorted(types_of("norm.devmod")["constant"]) == ["float16", "float32"]
+
+
+@pytest.mark.row("R47")
+def test_a_device_without_float16_is_not_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The reason, which is that of a call, is one line here."""
+    if all("fp16" in each.features for each in devmod.devices("opencl")):
+        pytest.skip("no OpenCL device without float16 is here")
+    classifier(tmp_path, (3, 8))
+    out = call(capsys, "onnx", "--half", "small.onnx", "-t", "opencl")[1]
+    assert re.search(
+        r"^not checked on (opencl:\d+): the program 'small' cannot run on opencl device .*\): "
+        r"1\. opencl: its kernel 'small_opencl_k0': needs fp16, which opencl device .* does not have$",
+        out,
+        re.M,
+    )
 
 
 # -- Models from the package index.

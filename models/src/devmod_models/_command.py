@@ -27,7 +27,7 @@ from devmod_readers.programs import RESERVED
 from devmod_targets.writable import check_writable, noting_interrupts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 #: The seconds in which the process must report its next progress.
 TIMEOUT = 600
@@ -159,7 +159,7 @@ def command(
 
 def _replace(file: str, weights: Path, output: Path, quiet: bool) -> None:
     """Write a file with the constants of another one."""
-    _check_output(output, file)
+    _check_output(output, {file: "the model", str(weights): "the file of the weights"})
     values = read_weights(weights)
     with noting_interrupts(output):
         module = devmod.load(file)
@@ -174,10 +174,13 @@ def _replace(file: str, weights: Path, output: Path, quiet: bool) -> None:
         echo(f"{output}: {written}, with the constants of {weights}; its results were not compared")
 
 
-def _check_output(output: Path, source: str) -> None:
-    """Raise an error if a file cannot be written, or is the one that is read."""
-    if output.exists() and os.path.exists(source) and output.samefile(source):
-        raise click.UsageError(f"{output} is the model; writing to it would overwrite it")
+def _check_output(output: Path, sources: Mapping[str, str]) -> None:
+    """Raise an error if a file cannot be written, or is one that is read: `sources` has their
+    paths with what they are.
+    """
+    for source, what in sources.items():
+        if output.exists() and os.path.exists(source) and output.samefile(source):
+            raise click.UsageError(f"{output} is {what}; writing to it would overwrite it")
     check_writable(output)
 
 
@@ -201,12 +204,12 @@ def _make(
                 f"--dim {each}: expected a length, such as batch=1, rows=1..64 or x=1,3,48,192"
             )
     open_regular(file).close()
-    _check_output(output, str(file))
+    _check_output(output, {str(file): "the model"})
     request = {
         "model": str(file),
         "targets": targets,
         "name": name,
-        "dims": dict(each.rsplit("=", 1) for each in dims),
+        "dims": _unique("--dim", [tuple(each.rsplit("=", 1)) for each in dims]),
         "file": str(output),
         "expected": {},
         "inputs": _paths_of(inputs),
@@ -238,14 +241,30 @@ def _program_name(name: str, notes: list[str]) -> str:
 
 def _paths_of(texts: tuple[str, ...]) -> dict[str, str]:
     """Return the paths of the arrays of --inputs by the names of inputs; "" is the only one."""
-    paths = {}
+    pairs = []
     for text in texts:
         name, separator, path = text.partition("=")
         if separator:
-            paths[name] = path
+            pairs.append((name, path))
         else:
-            paths[""] = text
-    return paths
+            pairs.append(("", text))
+    return _unique("--inputs", pairs)
+
+
+def _unique(option: str, pairs: list[Any]) -> dict[str, str]:
+    """Return the values of an option by name. Raise UsageError for a name with two."""
+    found: dict[str, str] = {}
+    for name, value in pairs:
+        if name in found and not name:
+            raise click.UsageError(
+                f"{option} {value}: expected NAME=FILE, since there are several; {option} {found['']} has no name either"
+            )
+        if name in found:
+            raise click.UsageError(
+                f"{option} {name}={value}: {name!r} is given twice, before as {found[name]}"
+            )
+        found[name] = value
+    return found
 
 
 def ask(request: dict[str, Any], path: str, show: Callable[..., None]) -> Any:

@@ -114,7 +114,7 @@ def check_devices(
     allowed = tolerance(module)
     for label, problem, got in results:
         if problem:
-            lines.append(f"not checked on {label}: {problem}")
+            lines.append(f"not checked on {label}: {' '.join(problem.split())}")
             continue
         compare_all(f"{name!r} on {label}", got, expected, _OWN, allowed)
         differences += map(measure, got, expected)

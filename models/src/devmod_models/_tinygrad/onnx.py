@@ -757,12 +757,19 @@ def _dim(text: str) -> Any:
 
 
 def _read_array(path: str) -> Any:
+    why = "expected a file .npy with one array of numbers, got another file"
     try:
-        return typed(np.load(path, allow_pickle=False))
-    except (OSError, ValueError, EOFError) as error:
-        raise ArgumentError(
-            f"--inputs {path}: this is no readable file .npy of NumPy: {error}", argument="inputs"
-        ) from None
+        array = np.load(path, allow_pickle=False)
+        if isinstance(array, np.ndarray):
+            return typed(array)
+        array.close()
+        why = "expected a file .npy with one array, got an archive .npz"
+    except OSError as error:
+        why = error.strerror or str(error)
+    except (ValueError, EOFError) as error:
+        if "allow_pickle" not in str(error):  # NumPy's advice for all that is no array
+            why = f"this is no file .npy of NumPy: {error}"
+    raise ArgumentError(f"--inputs {path}: {why}", argument="inputs")
 
 
 def choose_inputs(
