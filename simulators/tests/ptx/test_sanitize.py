@@ -281,6 +281,7 @@ def test_the_names_of_numba(
         ("@/other.cu", "@/other.cu"),
         ("@/gone/k.cu", "k.cu"),
         ("/k.cu", "k.cu"),
+        (r"sp\303\244t.cu", "sp\N{LATIN SMALL LETTER A WITH DIAERESIS}t.cu"),
     ],
 )
 def test_a_source_has_the_name_that_was_given(
@@ -297,3 +298,22 @@ def test_a_source_has_the_name_that_was_given(
     assert caught.value.text == (
         f"the kernel executed a trap instruction, kernel k, block (0, 0, 0), {place}"
     )
+
+
+def test_files_of_one_name_have_lines_of_their_own(tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "k.cuh").write_text(f"in {folder}\n")
+    machine = Machine(1 << 24)
+    module = machine.load(
+        f""".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p) {{
+        .reg .b64 %x;\n ld.param.u64 %x, [p];\n .loc 1 1 0\n st.global.u64 [%x+800], 1;
+        .loc 2 1 0\n st.global.u64 [%x+800], 1;\n ret;\n}}
+        .file 1 "{tmp_path}/one/k.cuh"\n.file 2 "{tmp_path}/two/k.cuh"\n"""
+    )
+    sanitizer = Sanitizer(machine.arena)
+    place = machine.allocate(8)
+    sanitizer.allocated(place, 8, "", True)
+    launch = Launch((1, 1, 1), (1, 1, 1), parameter_block(module.program("k"), [place]))
+    reports = launch_with_checks(sanitizer, module, "k", launch, CHECKS, machine.ranges)
+    assert [each.source.split("  ")[1] for each in reports] == ["in one", "in two"]

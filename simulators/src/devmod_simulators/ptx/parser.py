@@ -26,6 +26,14 @@ _DEVICE_FUNCTIONS = re.compile(
 #: The numbers of files of a text, among several that are linked.
 _MOST_FILES = 1 << 20
 _LINKS = {".visible", ".extern", ".weak", ".common"}
+#: nvcc writes the bytes of a file's name beyond ASCII in octal.
+_OCTAL = re.compile(rb"\\([0-3][0-7]{2})")
+
+
+def _file_name(token: str) -> str:
+    """Return the name of a file in a directive."""
+    name = _OCTAL.sub(lambda found: bytes([int(found[1], 8)]), token.strip('"').encode())
+    return name.decode(errors="replace")
 
 
 class Parser(OperandParser):
@@ -75,7 +83,7 @@ class Parser(OperandParser):
                 self.skip_group("{", "}")
             elif token == ".file":
                 number = self.first_file + self.integer(self.tokens[self.at + 1])
-                self.result.files[number] = self.tokens[self.at + 2].strip('"')
+                self.result.files[number] = _file_name(self.tokens[self.at + 2])
                 self.skip_line()
             elif self.accept(".pragma"):
                 name, _, value = self.next().strip('"').partition(" ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -97,9 +98,12 @@ def lines_of(module: Module, path: str) -> list[str]:
     if not module.sources:
         module.sources |= carried_sources(module.raw)
     name = Path(path).name
-    if name not in module.sources:
-        module.sources[name] = lines_of_file(path) or lines_of_file(name)
-    return module.sources[name]
+    if name in module.sources:
+        return module.sources[name]
+    key = os.path.abspath(path)  # files of several folders may have one name
+    if key not in module.sources:
+        module.sources[key] = lines_of_file(path) or lines_of_file(name)
+    return module.sources[key]
 
 
 def carried_sources(text: str) -> dict[str, list[str]]:
