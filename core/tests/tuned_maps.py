@@ -45,6 +45,7 @@ VALID = [
     {"grid": [0]},
     {"grid": [DEEP[1]]},
     CALL_DECIDES,
+    {"constants": ["n", "m"], "variants": [{"values": [7, 2]}], "grid": ["n", "m"], "block": ["n"]},
     {"variants": [{"values": [64, 2], "grid": [7, 8], "block": [4, "MODE"]}]},
     {"variants": [{"values": [64, -2]}], "grid": [["-", 3, "MODE"]]},
     {"variants": [{"values": [True, 0.5]}], "grid": [1], "block": None},
@@ -102,6 +103,10 @@ INVALID = {
     "the grid of a tuned function: unknown name 'toString'; expected one of 'BLOCK', 'MODE', 'n', 'm'": one(
         1, 2, grid=["toString"]
     ),
+    "the grid of a tuned function: unknown name 'n'; expected one of 'MODE', 'm'": {
+        "constants": ["n", "MODE"],
+        **one("x", 1, grid=["n"]),
+    },
     "the block of a tuned function: unknown name 'n'; expected one of 'BLOCK'": {
         "block": [["+", "n", 1]]
     },
@@ -137,10 +142,6 @@ INVALID_FOR_DEVMOD = {
     f"the grid of a tuned function {_DIMS}": {"grid": ["n"] * 4},
     "an interface is a map with string keys, not int": one(64, 2, interface=7),
     "some variants have a grid, and others have none": {"grid": None},
-    "the grid of a tuned function: unknown name 'n'; expected one of 'MODE', 'm'": {
-        "constants": ["n", "MODE"],
-        **one("x", 1, grid=["n"]),
-    },
 }
 
 

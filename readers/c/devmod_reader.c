@@ -1563,9 +1563,13 @@ static char read_operator(reader *r) {
 }
 
 static int64_t look_up(reader *r, const scope *names, devmod_slice name) {
-    for (size_t at = 0; at < names->constant_count; at++)
-        if (!compare(names->constants[at].name, name) && names->constants[at].type == 'i')
-            return names->constants[at].integer;
+    for (size_t at = 0; at < names->constant_count; at++) {
+        if (compare(names->constants[at].name, name))
+            continue;
+        if (names->constants[at].type != 'i')
+            bad(r, "a constant in an expression that is no integer");
+        return names->constants[at].integer;
+    }
     for (size_t at = 0; at < names->argument_count; at++)
         if (!compare(names->arguments[at].name, name))
             return names->arguments[at].integer;

@@ -87,7 +87,8 @@ function readVariant(info, tune, names, each, refuse) {
     throw refuse("the interface of a variant has other parameters than the function");
   const integers = plain.params
     .filter(({ kind, type }) => kind === "scalar" && ["int32", "uint32"].includes(type))
-    .map(({ name }) => name);
+    .map(({ name }) => name)
+    .filter((name) => !names.includes(name));
   const grid = expressionsOf(
     "grid",
     map.grid ?? tune.grid,
@@ -184,8 +185,11 @@ export function ownGrid(plan, variant, options, valueOf) {
     throw callError(plan, `has a grid of its own, and was given ${word}; omit ${word}`, word);
   const names = new Set(variant.grid.flatMap(namesIn));
   const values = new Map(variant.numbers);
-  for (const argument of plan.args)
-    if (names.has(argument.name)) values.set(argument.name, integerOf(plan, argument, valueOf));
+  for (const argument of plan.args) {
+    const { name } = argument;
+    // A constant hides an argument of its name.
+    if (names.has(name) && !values.has(name)) values.set(name, integerOf(plan, argument, valueOf));
+  }
   return tripleOf("grid", variant.grid, values, 0, (problem) => callError(plan, `: ${problem}`));
 }
 
