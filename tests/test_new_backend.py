@@ -250,10 +250,11 @@ def test_no_two_names_of_the_template_are_equal(
 def test_the_command_prints_the_next_steps(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    folder = tmp_path / "new" / "devmod-acme"
-    assert run_command(capsys, "acme", "--output", tmp_path / "new") == (
+    folder = tmp_path / "a new one" / "devmod-acme"
+    assert run_command(capsys, "acme", "--output", tmp_path / "a new one") == (
         0,
-        f'Created {folder}, a working backend. Next:\n  cd {folder}\n  pip install -e ".[dev]"\n  pytest\n  devmod conformance acme\n'
+        f"Created {folder}, a working backend. Next:\n  cd '{folder}'\n"
+        '  pip install -e ".[dev]"\n  pytest\n  devmod conformance acme\n'
         "README.md lists the files, and what to change in each.\n",
     )
     assert {path.name for path in folder.iterdir()} == {

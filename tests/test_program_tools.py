@@ -590,10 +590,13 @@ def test_run_makes_the_declared_shapes_and_returns_the_outputs(
             "the opencl program 'normalize' has no argument 'row'. Did you mean 'rows'?; its arguments: 'x', 'weight', 'epsilon', 'y'; "
             "its lengths: 'rows', 'columns'",
         ),
-        (["rows=x"], "rows: expected numbers, got 'x'"),
+        (
+            ["rows=x"],
+            "rows: expected whole numbers of up to 18 digits, such as 1024 or 1e6, got 'x'",
+        ),
         (
             ["x=random", "rows=9223372036854775807"],
-            "rows: expected numbers, got '9223372036854775807'",
+            "rows: expected whole numbers of up to 18 digits, such as 1024 or 1e6, got '9223372036854775807'",
         ),
         (
             ["x=random", "weight=random[4]", "--save", "z=z.npy"],

@@ -386,7 +386,10 @@ FORMS = "a number, random, zeros, fill:NUMBER, a file (.npy, .npz:KEY, a picture
         ),
         (["y=zeros"], "y=zeros: it has no shape; give one, as in y=zeros[1024]"),
         (["y=zeros:flot[3]"], "y: 'flot' is not a type: expected a name such as "),
-        (["y=zeros[3,k]"], "y: expected numbers, got 'k'"),
+        (
+            ["y=zeros[3,k]"],
+            "y: expected whole numbers of up to 18 digits, such as 1024 or 1e6, got 'k'",
+        ),
         (["y=fill:1e99:int32[3]"], "y=fill:1e99:int32[3]: "),
         (["x=rondom[3]"], f"x=rondom[3]: expected {FORMS}"),
         (["x=no.npy"], "x: no.npy cannot be read: No such file or directory"),

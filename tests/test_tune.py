@@ -467,7 +467,10 @@ def test_ctrl_c_keeps_and_writes_what_is_measured(
     [
         (["--budget", "10x"], "expected a time such as 90s, 10m or 1h, got '10x'"),
         (["--here", "--export", "r.json"], "expected --here or --export, got both"),
-        (["--size", "n=1e99"], "--size n: expected numbers, got '1e99'"),
+        (
+            ["--size", "n=1e99"],
+            "--size n: expected whole numbers of up to 18 digits, such as 1024 or 1e6, got '1e99'",
+        ),
         (["--plot", "a.txt"], "plot('a.txt'): expected a file .svg, .png, .pdf"),
         (["--export", "no/r.json"], "No such file or directory"),
     ],

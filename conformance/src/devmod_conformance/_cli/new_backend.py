@@ -5,6 +5,7 @@ backend.
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator
@@ -103,7 +104,7 @@ def command(
         target_only=target_only,
     )
     echo(f"Created {folder}, a working {'target' if target_only else 'backend'}. Next:")
-    echo_lines(f'  cd {folder}\n  pip install -e ".[dev]"\n  pytest')
+    echo_lines(f'  cd {shlex.quote(str(folder))}\n  pip install -e ".[dev]"\n  pytest')
     if not target_only:
         echo(f"  devmod conformance {kind}")
     echo("README.md lists the files, and what to change in each.")

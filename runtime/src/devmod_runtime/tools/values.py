@@ -90,7 +90,9 @@ def read_count(text: str, sizes: Mapping[str, int], argument: str) -> int:
         elif number:
             factors.append(int(number[1]) * 10 ** int(number[2] or 0))
         else:
-            what = "numbers or names of sizes" if sizes else "numbers"
+            what = "whole numbers of up to 18 digits, such as 1024 or 1e6"
+            if sizes:
+                what = "whole numbers or names of sizes"
             raise ArgumentError(
                 f"{argument}: expected {what}, got {text!r}{did_you_mean(part, sizes)}",
                 argument=argument,
