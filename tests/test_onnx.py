@@ -828,15 +828,15 @@ def test_an_interrupt_ends_both_processes(tmp_path: Path) -> None:
         (["-o", "small.onnx"], "small.onnx is the model; writing to it would overwrite it"),
         (
             ["--dim", "batch=1", "--dim", "batch=1..4"],
-            "--dim batch=1..4: 'batch' is given twice, before as 1",
+            "--dim: expected a NAME= of its own for each, got 1 and 1..4",
         ),
         (
             ["--inputs", "x=1.npy", "--inputs", "x=2.npy"],
-            "--inputs x=2.npy: 'x' is given twice, before as 1.npy",
+            "--inputs: expected a NAME= of its own for each, got 1.npy and 2.npy",
         ),
         (
             ["--inputs", "1.npy", "--inputs", "2.npy"],
-            "--inputs 2.npy: expected NAME=FILE, since there are several; --inputs 1.npy has no name either",
+            "--inputs: expected a NAME= of its own for each, got 1.npy and 2.npy",
         ),
     ],
 )

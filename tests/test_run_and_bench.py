@@ -1355,6 +1355,7 @@ def test_bench_in_a_program_and_on_hexagon() -> None:
         {"a": saxpy("hexagon"), "b": saxpy("hexagon")},
         "saxpy",
         {"x": x, "y": x, "a": 1, "n": 256},
+        devices="hexagon:0",
         repeat=2,
     )
     assert [(each.label, each.clock, each.problem) for each in benchmark.measurements] == [
@@ -1365,3 +1366,5 @@ def test_bench_in_a_program_and_on_hexagon() -> None:
         devmod.ArgumentError, match=r"^bench\(repeat\): expected an int of 1 or more, got 0$"
     ):
         devmod.bench(saxpy("hexagon"), repeat=0)
+    with pytest.raises(devmod.ArgumentError, match=r"^sizes: expected lists .*, got \['n'\]$"):
+        devmod.bench(saxpy("hexagon"), sizes=["n"])  # type: ignore[arg-type]

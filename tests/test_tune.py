@@ -105,7 +105,7 @@ def interrupt_at(monkeypatch: pytest.MonkeyPatch, variant: int, end: Any) -> Non
 def test_each_kind_is_measured_and_variants_that_are_wrong_or_do_nothing_fail(kind: str) -> None:
     device = f"{kind}:0"
     module = tuned(0, 1, 2, 10, kind=kind)
-    result = devmod.tune(module, "scale", GIVEN, sizes={"n": [1000, 3000]}, devices=[device])
+    result = devmod.tune(module, "scale", GIVEN, sizes={"n": [1000, 3000]}, devices=device)
     assert result.is_complete
     assert failed(result) == [False, True, True, False] * 2
     first, wrong, *_ = result.times
@@ -235,6 +235,12 @@ REFUSED = {
     "tune: 'scale' is tuned by 'n', and two combinations of sizes are equal in that; give one of them": {
         "arguments": {**GIVEN, "n": "50"},
         "sizes": {"n": [100, 200]},
+    },
+    "sizes: expected lists of whole numbers by name, such as {'n': [1000]}, got {'n': 5}": {
+        "sizes": {"n": 5}
+    },
+    "sizes: expected lists of whole numbers by name, such as {'n': [1000]}, got {'n': []}": {
+        "sizes": {"n": []}
     },
     "tune: the opencl function 'scale': n: 4294967296 does not fit uint32 (0 to 4294967295)": {
         "arguments": {"y": "random[9]", "x": "random[9]"},

@@ -255,13 +255,9 @@ def _unique(option: str, pairs: list[Any]) -> dict[str, str]:
     """Return the values of an option by name. Raise UsageError for a name with two."""
     found: dict[str, str] = {}
     for name, value in pairs:
-        if name in found and not name:
-            raise click.UsageError(
-                f"{option} {value}: expected NAME=FILE, since there are several; {option} {found['']} has no name either"
-            )
         if name in found:
             raise click.UsageError(
-                f"{option} {name}={value}: {name!r} is given twice, before as {found[name]}"
+                f"{option}: expected a NAME= of its own for each, got {found[name]} and {value}"
             )
         found[name] = value
     return found

@@ -9,6 +9,7 @@ import os
 from contextlib import suppress
 from io import BytesIO, StringIO
 from itertools import product
+from operator import index
 from pathlib import Path
 from shlex import quote
 from time import perf_counter
@@ -279,7 +280,7 @@ def bench(
     threads: Dims = None,
     grid: Dims = None,
     blocks: Sequence[Dims] = (None,),
-    devices: Sequence[Device | str | None] = (None,),
+    devices: str | Sequence[Device | str | None] = (None,),
     sizes: Mapping[str, Sequence[int]] | None = None,
     repeat: int = 20,
     warmup: int = 3,
@@ -337,6 +338,8 @@ def bench(
         labelled = dict(modules)
     if isinstance(names, str):
         names = [names]
+    if isinstance(devices, str):
+        devices = [devices]
     targets = [_device(each) for each in devices]
     functions = functions_of(labelled, names)
     measure = Measure(labelled, functions, arguments or {}, threads, grid, repeat, warmup)
@@ -409,11 +412,25 @@ def combinations(
     blocks: Sequence[Dims],
 ) -> list[Combination]:
     """Return the combinations in the order of the rows."""
-    each_size = [dict(zip(sizes, values, strict=True)) for values in product(*sizes.values())]
+    cases = size_cases(sizes)
     found = []
-    for (label, name), device, values, block in product(functions, devices, each_size, blocks):
+    for (label, name), device, values, block in product(functions, devices, cases, blocks):
         found.append(Combination(label, name, device, values, block))
     return found
+
+
+def size_cases(sizes: Mapping[str, Sequence[int]]) -> list[dict[str, int]]:
+    """Return the combinations of sizes. Raise ArgumentError for values that are no lists."""
+    try:
+        values = [[*map(index, each)] for each in sizes.values()]
+    except (AttributeError, TypeError):
+        values = [[]]
+    if not all(values):
+        raise ArgumentError(
+            f"sizes: expected lists of whole numbers by name, such as {{'n': [1000]}}, got {sizes!r:.200}",
+            argument="sizes",
+        )
+    return [dict(zip(sizes, each, strict=True)) for each in product(*values)]
 
 
 def benchmark_of(measured: Sequence[tuple[Measurement, ArgumentError | None]]) -> Benchmark:

@@ -23,7 +23,7 @@ from devmod.errors import (
     list_names,
 )
 from devmod_runtime._tuning.choice import constants_text, duration_text, pairs_text
-from devmod_runtime.tools.bench import Benchmark, Measurement, aligned
+from devmod_runtime.tools.bench import Benchmark, Measurement, aligned, size_cases
 from devmod_runtime.tools.launches import Conversation, is_local
 from devmod_runtime.tools.program_steps import kernels_of
 from devmod_runtime.tools.search import Search, Timing
@@ -246,7 +246,7 @@ def tune(
     threads: Dims = None,
     grid: Dims = None,
     sizes: Mapping[str, Sequence[int]] | None = None,
-    devices: Sequence[Device | str | None] = (None,),
+    devices: str | Sequence[Device | str | None] = (None,),
     records: Iterable[TuningRecord] | None = None,
     budget: float | None = None,
     timeout: float = TIMEOUT,
@@ -306,6 +306,8 @@ def tune(
     """
     if records is None:
         records = module.tuning_records
+    if isinstance(devices, str):
+        devices = [devices]
     options = {"threads": threads, "grid": grid, "rtol": rtol, "atol": atol}
     names = names_to_tune(module, name)
     tuner = Tuner(module, names, sizes or {}, devices, tuple(records), timeout)
@@ -355,7 +357,7 @@ class Tuner:
     ) -> None:
         self._module = module
         self._tasks = list(product(names, devices))
-        self._cases = [dict(zip(sizes, each, strict=True)) for each in product(*sizes.values())]
+        self._cases = size_cases(sizes)
         self._known = known
         self._timeout = timeout
         self._report = report
