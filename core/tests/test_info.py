@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
+import numpy as np
 import pytest
 from each_case import refusal
 from hypothesis import given
@@ -574,6 +575,12 @@ def test_an_invalid_launch_of_an_interface_is_an_error(data: dict[str, Any], mes
 )
 def test_an_invalid_local_is_an_error(arguments: dict[str, Any], message: str) -> None:
     assert refusal(devmod.ArgumentError, devmod.Local, **arguments) == message
+
+
+@pytest.mark.parametrize("base", ["uint8", "int8", "float32"])
+def test_the_dtype_of_three_vectors_in_memory_has_four_lanes(base: str) -> None:
+    assert Param("x", "buffer", f"{base}x3").dtype == np.dtype((base, (4,)))
+    assert Param("x", "scalar", f"{base}x3").dtype == np.dtype((base, (3,)))
 
 
 def test_the_dtype_of_a_struct_that_ends_inside_the_padding_of_an_array() -> None:

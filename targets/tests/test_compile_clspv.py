@@ -156,7 +156,7 @@ def test_the_program_gets_the_options_and_pyclspv_the_text(program: Path) -> Non
     options = ["-cl-std=CL2.0", "--pod-ubo", "-w"]
     module = devmod.compile(FOLDER / "kernels.cl", "vulkan", options=options, defines={"N": 4})
     assert Path(f"{program}.log").read_text() == (
-        "-cl-std=CL2.0 --pod-ubo --spv-version=1.4 -cl-kernel-arg-info -long-vector source.cl -o compiled.spv\n"
+        "-cl-std=CL2.0 --pod-ubo --spv-version=1.4 -cl-kernel-arg-info -long-vector -inline-entry-points source.cl -o compiled.spv\n"
     )
     assert module.origin is not None
     assert module.origin.toolchain.startswith("clspv 16.0.1, libclang ")
@@ -173,7 +173,7 @@ def test_pyclspv_takes_defines_and_the_same_options() -> None:
     module = devmod.compile(source, "vulkan", language="OpenCL C", defines={"N": 4})
     assert list(module.functions) == ["k"]
     newer = "float g(float *p) { return *p; }\nkernel void k(global float *x) { x[1] = g(x); }"
-    options = ["-cl-std=CL2.0", "-inline-entry-points", "-w"]
+    options = ["-cl-std=CL2.0", "-w"]
     module = devmod.compile(newer, "vulkan", language="OpenCL C", options=options)
     assert module.origin is not None
     assert module.origin.options == tuple(options)
@@ -273,6 +273,10 @@ REFUSED = {
         "x[0] = pow((double2)(n), 2.0).x;",
         f"k.cl:4:9: error: clspv compiles pow() of double to wrong code. {USE_FLOAT}",
     ),
+    "a conversion to double": (
+        "x[0] = convert_double2_rte((int2)(n)).x;",
+        "k.cl:4:9: error: clspv crashes on convert_double2_rte(). Write a cast to double",
+    ),
     "recursion": (
         "x[0] = f(n);",
         "k.cl:1: error: the function 'f' calls itself, and OpenCL C has no recursion: use a loop",
@@ -297,6 +301,69 @@ def test_what_clspv_cannot_compile_is_refused_with_the_line(
     file = tmp_path / "k.cl"
     file.write_text(BEGIN.replace("RECURSE", recurse) + f" {statement}\n}}\n")
     assert refused(file) == expected
+
+
+def test_a_variable_of_the_program_is_refused_with_the_line(program: Path) -> None:
+    source = (
+        "constant int c = 1;\nglobal int count = 5;\nkernel void k(global int *x) { x[c] = count; }"
+    )
+    assert refused(source, options=["-cl-std=CL2.0"]) == (
+        "<text>:2:12: error: Vulkan has no variables of the program, which keep their values. Make 'count' an argument"
+    )
+
+
+@needs_wheel
+def test_what_clspv_may_fail_on_without_a_reason_is_named() -> None:
+    pointers = "kernel void k(global int *x, global int *y) {\n global int *p[2] = {x, y};\n p[x[0]][1] = 2;\n}"
+    text = refused(pointers)
+    assert text.startswith(f"pyclspv {version()} cannot compile <text>: its process ends with ")
+    assert text.endswith(". Possible causes: <text>:2:14: p, an array of pointers; use branches")
+    cast = """kernel void k(global float *x) {
+ float old;
+ do
+  old = x[0];
+ while (atomic_cmpxchg((volatile global uint *)x, as_uint(old), as_uint(old + 1.0f)) != as_uint(old));
+}"""
+    assert refused(cast).endswith(
+        ". Possible causes: <text>:5:9: atomic_cmpxchg() with a pointer that is cast; declare the array as integers, and use as_float()"
+    )
+
+
+@needs_wheel
+def test_size_t_in_memory_has_the_size_that_clspv_gives_it() -> None:
+    source = """typedef struct { size_t n; float f; } S;
+kernel void k(global size_t *x, global const S *s, global ptrdiff_t *d) { x[0] = s[0].n + d[0]; }"""
+    modules = [devmod.compile(source, kind, language="OpenCL C") for kind in ("opencl", "vulkan")]
+    types = [[each.type for each in m.functions["k"].interface.params] for m in modules]  # type: ignore[union-attr]
+    assert types == [["uint64", "uint8x16", "int64"], ["uint32", "uint8x8", "int32"]]
+    with pytest.raises(devmod.FormatError, match=r"(?s)different arguments .*<- differs"):
+        devmod.bundle(*modules)
+
+
+def orders(code: bytes) -> set[int]:
+    """Return the orders of memory of the atomic instructions of a module, as numbers."""
+    words = memoryview(code[code.index(b"\x03\x02\x23\x07") :]).cast("I")
+    numbers: dict[int, int] = {}
+    ids = set()
+    at = 5
+    while at < len(words):
+        opcode = words[at] & 0xFFFF
+        if opcode == 43:
+            numbers[words[at + 2]] = words[at + 3]
+        elif opcode == 230:
+            ids |= {words[at + 5], words[at + 6]}
+        elif 229 <= opcode <= 242:
+            ids.add(words[at + 5])
+        at += words[at] >> 16
+    return {numbers[each] for each in ids}
+
+
+@needs_wheel
+def test_atomic_functions_have_an_order_of_memory_from_opencl_2_on() -> None:
+    source = "kernel void k(global int *x) { x[1] = atomic_cmpxchg(x, 0, atomic_inc(x + 2)); }"
+    for options, ordered in (([], False), (["-cl-std=CL1.2"], False), (["-cl-std=CL2.0"], True)):
+        module = devmod.compile(source, "vulkan", language="OpenCL C", options=options)
+        assert (orders(module.code["k"]) != {0}) == ordered  # type: ignore[attr-defined]
 
 
 def test_a_line_of_an_include_has_the_name_of_its_file(program: Path, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,10 @@ from devmod import FunctionInfo, Local
 
 FOLDER = Path(__file__).parent / "clspv"
 KERNELS = FOLDER / "kernels.spv"
+needs_wheel = pytest.mark.skipif(
+    find_spec("clang") is None or find_spec("pyclspv") is None,
+    reason="libclang or pyclspv is not installed",
+)
 OPTIONS = np.dtype(
     {
         "names": ["scale", "shift", "steps"],
@@ -159,6 +164,38 @@ def test_a_struct_that_is_too_large_for_push_constants() -> None:
     table = np.arange(40, dtype=np.float32)
     kernel("table")(x, table.tobytes(), 39, grid=1, block=1)
     assert x[0] == 39
+
+
+@needs_wheel
+def test_threads_of_several_subgroups_add_floats_by_compare_and_exchange() -> None:
+    source = """kernel void add(global float *sum, global const float *x) {
+    volatile global int *bits = (volatile global int *)sum;
+    int old;
+    do {
+        old = *bits;
+    } while (atomic_cmpxchg(bits, old, as_int(as_float(old) + x[get_global_id(0)])) != old);
+}"""
+    add = devmod.compile(source, "vulkan", language="OpenCL C")["add"]
+    total = np.zeros(1, np.float32)
+    add(total, np.arange(64, dtype=np.float32), grid=2, block=32)
+    assert total[0] == 2016
+
+
+@needs_wheel
+def test_vectors_of_three_bytes_take_four() -> None:
+    source = "kernel void k(global const uchar3 *x, global uchar4 *y) { int i = get_global_id(0); y[i] = (uchar4)(x[i], i); }"
+    try:
+        k = devmod.compile(source, "vulkan", language="OpenCL C")["k"]
+    except devmod.DeviceNotFoundError as error:  # SwiftShader has no numbers of 8 bits
+        pytest.skip(str(error))
+    x = np.arange(32, dtype=np.uint8).reshape(8, 4)
+    y = np.zeros((8, 4), np.uint8)
+    k(x, y, grid=2, block=4)
+    assert y.tolist() == [[4 * i, 4 * i + 1, 4 * i + 2, i] for i in range(8)]
+    assert refused(k, x[:, :3].copy(), y, grid=2, block=4) == (
+        "the vulkan function 'k': argument 1 'x' has vectors of 3 bytes, and each uint8x3 of the kernel takes 4: pass an array of uint8 of "
+        "shape (8, 4), whose last column the kernel does not read"
+    )
 
 
 def test_an_unused_argument_is_not_passed() -> None:

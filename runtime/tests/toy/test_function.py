@@ -1063,6 +1063,8 @@ def test_a_function_is_built_once_for_each_device(devices: list[toy.ToyDevice]) 
         ("float32x4", "float32", (3,), False),
         ("float32x3", "float32", (2, 4), True),
         ("float32x3", "float32", (2, 3), False),
+        ("uint8x3", "uint8", (2, 4), True),
+        ("uint8x3", "uint8", (4, 3), False),
         ("float32x4", "V16", (8,), True),
         ("uint8x12", "i4,f4,f4", (8,), True),
         ("uint8x12", "uint8", (24,), True),

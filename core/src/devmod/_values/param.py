@@ -393,8 +393,7 @@ class Param(Value):
             return np.dtype(f"V{lanes}")
         base = numpy_dtype(dtype_name((code, bits, 1)))
         # Three lanes of a buffer take the memory of four.
-        padded = lanes == 3 and self.kind in ("buffer", "local") and (code, bits) != (1, 8)
-        if padded:
+        if lanes == 3 and self.kind in ("buffer", "local"):
             lanes = 4
         if lanes == 1:
             return base

@@ -8,7 +8,7 @@ sentence that begins with the module, such as "the SPIR-V of k.spv".
 
 from __future__ import annotations
 
-from devmod_readers.spirv._clspv import ClspvKernel, LaunchConstants
+from devmod_readers.spirv._clspv import ClspvKernel, LaunchConstants, with_relaxed_atomics
 from devmod_readers.spirv._constants import SpirvConstants
 from devmod_readers.spirv._kernels import (
     KERNEL,
@@ -38,4 +38,5 @@ __all__ = [
     "read_module",
     "read_samplings",
     "reflect",
+    "with_relaxed_atomics",
 ]

@@ -7,12 +7,13 @@ constants, some push constants, samplers and constant data, which OpenCL C has n
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from devmod import Block, Param
 from devmod_readers.c_numbers import C_NUMBERS
-from devmod_readers.spirv._module import SpirvModule, error
+from devmod_readers.spirv._module import SpirvModule, error, read_module, read_words
 
 Ids = tuple[int, ...]
 Place = tuple[int, int]
@@ -64,6 +65,8 @@ _UNSUPPORTED = (
         "reads a 3-D image with a sampler that is an argument, which devmod does not support; declare the sampler in the source",
     ),
 )
+#: The words of atomic instructions that have an order of memory, by opcode.
+_ORDERS = {**dict.fromkeys((227, 229, *range(232, 243)), (5,)), 228: (3,), 230: (5, 6)}
 _CONST = 1
 _LANES = ("", "2", "3", "4", "8", "16")
 _NUMBERS = {**C_NUMBERS, "half": "float16", "double": "float64"}
@@ -156,6 +159,36 @@ def read_clspv(module: SpirvModule) -> dict[str, ClspvKernel]:
     for number, code, operands in module.reflection:
         reader.add(number, code, operands)
     return {name: reader.kernel(number) for number, name in reader.kernels.items()}
+
+
+def with_relaxed_atomics(data: bytes) -> bytes:
+    """Return a module whose atomic instructions order no other memory, as those of OpenCL C 1.2.
+
+    clspv gives them an order. Mesa's CPU device waits for the block there, and loses threads of a
+    loop.
+
+    Raises
+    ------
+    FormatError
+        The module is damaged.
+    """
+    module = read_module(data)
+    zeros = []
+    for id_, (opcode, operands) in module.constants.items():
+        is_zero = opcode == 46 or (opcode == 43 and operands[1:] == (0,))
+        if is_zero and module.types[operands[0]] == (21, (32, 0)):
+            zeros.append(id_)
+    if not zeros:
+        return data
+    words = read_words(data)
+    at = 5
+    while at < len(words):
+        for index in _ORDERS.get(words[at] & 0xFFFF, ()):
+            words[at + index] = zeros[0]
+        at += words[at] >> 16
+    if sys.byteorder == "big":
+        words.byteswap()
+    return words.tobytes()
 
 
 class _Reader:

@@ -135,7 +135,7 @@ class Argument:
         self._base = dtype_name((code, bits, 1))
         if param.align:
             self.type_text = f"structs of {lanes} bytes"
-        self.is_padded = lanes == 3 and (code, bits) != (1, 8)
+        self.is_padded = lanes == 3 and not param.align
         padded_type = (code, bits, lanes + self.is_padded)
         # Packed elements may end within a byte, and a type of no bits has no elements: any number
         # of bytes is valid.

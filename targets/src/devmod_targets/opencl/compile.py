@@ -71,7 +71,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         raise request.error(
             "name_expressions= is not supported for OpenCL C, which has no templates"
         )
-    source = complete_source(request, dialect=("-x", "cl", "-target", "spir64"))
+    source = complete_source(request, dialect=("-x", "cl", "-target", triple_of(request)))
     for option in source.options:
         if not is_supported(option):
             raise request.error(
@@ -396,7 +396,7 @@ def _arguments(
         "-x",
         "cl",
         "-target",
-        "spir64",
+        triple_of(request),
         "-nostdinc",
         "-ferror-limit=0",
         *_COMMON_WARNINGS,
@@ -565,6 +565,13 @@ def _kernels(library: Libclang, unit: Any, text: str) -> dict[str, ReflectedFunc
         )
         for name, kernel in kernels.items()
     }
+
+
+def triple_of(request: CompileRequest) -> str:
+    """Return clang's target. clspv compiles for one whose size_t has 32 bits."""
+    if request.target.kind == "vulkan":
+        return "spir"
+    return "spir64"
 
 
 def function_definitions(library: Libclang, unit: Any) -> Iterator[Any]:

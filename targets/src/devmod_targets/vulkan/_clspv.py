@@ -31,6 +31,8 @@ _ADVICE = (
 )
 #: What each source is compiled with: the types of arguments, and vectors of 8 and 16.
 _OWN = ("-cl-kernel-arg-info", "-long-vector")
+_INLINE = "-inline-entry-points"
+_GENERIC = ("-cl-std=CL2", "-cl-std=CLC++")
 #: The option for constants that are arrays, whose other form may be invalid.
 CONSTANTS = "-module-constants-in-storage-buffer"
 #: The options about warnings, which devmod does not show.
@@ -93,6 +95,9 @@ class Clspv(NamedTuple):
         """
         used = [each for each in options if each not in _WITHOUT_EFFECT]
         used += [f"--spv-version={spirv}", *_OWN]
+        # clspv requires it where a pointer without an address space is generic.
+        if _INLINE not in used and any(each.startswith(_GENERIC) for each in used):
+            used.append(_INLINE)
         if self.path:
             code, log, failed = self._run(name, text, used, folder)
         else:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from devmod.errors import CompileError, ToolchainNotFoundError, not_installed
 from devmod_targets.authoring import CompileRequest, SelfContainedSource, complete_source
 from devmod_targets.opencl.clang import check_calls
-from devmod_targets.opencl.compile import function_definitions, read
+from devmod_targets.opencl.compile import function_definitions, read, triple_of
 from devmod_targets.vulkan._clspv import DISTRIBUTION
 
 if TYPE_CHECKING:
@@ -37,13 +37,18 @@ _NO_OUTPUT = (
 )
 _USE_FLOAT = "Use float (-cl-single-precision-constant for constants), or a function of your own"
 _POINTERS = "clspv cannot compare or subtract pointers. Compare the indices"
+_CONVERSION = "clspv crashes on {}(). Write a cast to double"
+_VARIABLE = "Vulkan has no variables of the program, which keep their values. Make {!r} an argument"
+#: The address space of variables of the program in clang.
+_GLOBAL = 1
 
 
 def read_source(
-    request: CompileRequest, messages: list[str]
+    request: CompileRequest, messages: list[str], suspects: list[str]
 ) -> tuple[SelfContainedSource, Mapping[str, ReflectedFunction], str]:
     """Return the self-contained source of a request, its kernels by name, and the program that read
-    them. Add the warnings to `messages`.
+    them. Add the warnings to `messages`, and to `suspects` the statements on which clspv may fail
+    without a reason.
 
     Raises
     ------
@@ -52,9 +57,9 @@ def read_source(
     CompileError
         The source has errors, no kernel, or something that clspv does not support.
     """
-    source = complete_source(request, dialect=("-x", "cl", "-target", "spir64"))
+    source = complete_source(request, dialect=("-x", "cl", "-target", triple_of(request)))
     as_for_clspv = source._replace(defines={**_MACRO, **source.defines})
-    check = partial(_check, request, source)
+    check = partial(_check, request, source, suspects)
     try:
         kernels, reader, _ = read(request, as_for_clspv, messages, check)
     except ToolchainNotFoundError as error:
@@ -106,33 +111,76 @@ def with_places(
 
 
 def _check(
-    request: CompileRequest, source: SelfContainedSource, library: Libclang, unit: Any
+    request: CompileRequest,
+    source: SelfContainedSource,
+    suspects: list[str],
+    library: Libclang,
+    unit: Any,
 ) -> None:
     """Raise CompileError for a program that clspv does not support, with the line."""
     kinds = library.cindex.CursorKind
+    for cursor in unit.cursor.get_children():
+        if cursor.kind == kinds.VAR_DECL and cursor.type.get_address_space() == _GLOBAL:
+            problem = _VARIABLE.format(str(cursor.spelling))
+            raise _unsupported(request, library, cursor, problem)
     calls = {}
     for function in function_definitions(library, unit):
         callees = set()
         for call in library.descendants(function, (kinds.CALL_EXPR,)):
             name = str(call.spelling)
             callees.add(name)
-            if name == "printf":
-                raise _unsupported(request, library, call, _NO_OUTPUT)
-            if name in _WRONG_DOUBLES and "double" in _type_of_argument(call):
-                problem = f"clspv compiles {name}() of double to wrong code. {_USE_FLOAT}"
+            problem = _problem_of_call(name, call)
+            if problem:
                 raise _unsupported(request, library, call, problem)
+            if name.startswith("atom") and _casts_address(library, call):
+                text = f"{name}() with a pointer that is cast; declare the array as integers, and use as_float()"
+                suspects.append(f"{_place(library, call)}: {text}")
         calls[str(function.spelling)] = sorted(callees)
         for operation in library.descendants(function, (kinds.BINARY_OPERATOR,)):
             if _relates_pointers(operation, kinds):
                 raise _unsupported(request, library, operation, _POINTERS)
+        for variable in library.descendants(function, (kinds.VAR_DECL,)):
+            if _has_pointers(variable.type):
+                text = f"{variable.spelling}, an array of pointers; use branches"
+                suspects.append(f"{_place(library, variable)}: {text}")
     check_calls(request, source, calls)
+
+
+def _problem_of_call(name: str, call: Any) -> str:
+    """Return why clspv does not support the call of a function; "" if it may do so."""
+    if name == "printf":
+        return _NO_OUTPUT
+    if name.startswith("convert_double"):
+        return _CONVERSION.format(name)
+    if name in _WRONG_DOUBLES and "double" in _type_of_argument(call):
+        return f"clspv compiles {name}() of double to wrong code. {_USE_FLOAT}"
+    return ""
+
+
+def _casts_address(library: Libclang, call: Any) -> bool:
+    """Whether the first argument of a call has a cast."""
+    address = next(call.get_arguments(), None)
+    if address is None:
+        return False
+    cast = library.cindex.CursorKind.CSTYLE_CAST_EXPR
+    return address.kind == cast or bool(library.descendants(address, (cast,)))
+
+
+def _has_pointers(type_: Any) -> bool:
+    """Whether a type is an array of pointers."""
+    kind: str = type_.get_canonical().kind.name
+    return kind.endswith("ARRAY") and _is_pointer(type_.get_canonical().element_type)
 
 
 def _unsupported(
     request: CompileRequest, library: Libclang, cursor: Any, problem: str
 ) -> CompileError:
+    return request.error(f"{_place(library, cursor)}: error: {problem}")
+
+
+def _place(library: Libclang, cursor: Any) -> str:
     file, line, column = library.location(cursor.location)
-    return request.error(f"{os.path.basename(file)}:{line}:{column}: error: {problem}")
+    return f"{os.path.basename(file)}:{line}:{column}"
 
 
 def _type_of_argument(call: Any) -> str:

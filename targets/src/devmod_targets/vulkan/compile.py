@@ -62,6 +62,8 @@ _DEFAULT = "vulkan1.1"
 #: The version for OpenCL C by default: pointers can be null from then on. Each device of
 #: devmod-vulkan takes it.
 _SPIRV_OF_KERNELS = "1.4"
+#: The versions of OpenCL C whose atomic functions have an order of memory.
+_ATOMICS_WITH_ORDER = ("-cl-std=CL2", "-cl-std=CL3", "-cl-std=CLC++")
 _OPTIMIZE = ("-O", "-Os", "-O0")
 #: Compiler options that devmod sets itself, or that change the output format.
 _RESERVED_OPTIONS = (
@@ -569,13 +571,20 @@ class Build:
 
         request = self.request.replace(options=options, defines=defines)
         compiler = find_clspv(compiler_name, request.name)
-        source, kernels, reader = read_source(request, self.doubts)
+        suspects: list[str] = []
+        source, kernels, reader = read_source(request, self.doubts, suspects)
         compiler.check_options(source.options)
         self.sources |= source.sources
         self.files |= source.files
         self.toolchain += [compiler.toolchain, reader]
         self._library = find_library("", request.name)
-        functions, code = self._by_clspv(compiler, source, source.options)
+        try:
+            functions, code = self._by_clspv(compiler, source, source.options)
+        except CompileError as error:
+            if not suspects or " error: " in str(error):
+                raise
+            text = f"{error}. Possible causes: {'. '.join(suspects)}"
+            raise request.error(text, log=error.log) from None
         if self.level in ("-O", "-Os"):
             code = self._optimized(code)
         self._disassemble(code)
@@ -588,6 +597,7 @@ class Build:
         """Return the functions and the SPIR-V of a source. If it is invalid, clspv puts the
         constants into a buffer.
         """
+        from devmod_readers.spirv import with_relaxed_atomics
         from devmod_targets.vulkan._clspv import CONSTANTS
 
         name = self.request.name
@@ -597,6 +607,8 @@ class Build:
         code, errors, log = compiler.compile(name, source.text, options, spirv, self._folder)
         if errors:
             raise compile_error("vulkan", "OpenCL C", errors, log)
+        if not any(each.startswith(_ATOMICS_WITH_ORDER) for each in options):
+            code = with_relaxed_atomics(code)
         functions = self._functions(code, include_unused=False)
         try:
             self._validate(code)
