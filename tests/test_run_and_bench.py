@@ -912,7 +912,10 @@ def test_verify_lists_what_it_cannot_call(
     )
     functions = devmod.verify(module).functions
     assert {name: (each.outcome, each.text) for name, (each,) in functions.items()} == {
-        "shared": ("not compared", "s: the size of this local memory is unknown"),
+        "shared": (
+            "not compared",
+            "s: the size of this local memory is unknown; give its bytes, such as local:256",
+        ),
         "fine": ("ran", "nothing to compare with"),
     }
     given = {"s": "local:4096"}
@@ -972,7 +975,8 @@ def test_verify_goes_on_after_a_candidate_that_ends_its_process(
         name: (each["outcome"], each["text"])
         for name, (each,) in json.loads(out)["functions"].items()
     }
-    crash = "failed", "its launch ends the process with signal 11"
+    next_step = "Give arguments whose sizes the kernel requires to fit each other, such as n=64"
+    crash = "failed", f"its launch ends the process with signal 11. {OUTSIDE} {next_step}"
     assert (status, functions) == (1, {"crash": crash, "fine": ("ran", "nothing to compare with")})
 
 

@@ -15,6 +15,7 @@ from checker import checker, policy
 from command_line import call
 
 import devmod
+from devmod.worker import End
 
 __all__ = ["checker", "policy"]
 
@@ -453,10 +454,10 @@ def test_a_finding_outlives_its_process(monkeypatch: pytest.MonkeyPatch) -> None
 
     def answers(
         _: str, items: list[dict[str, object]], *__: object, **___: object
-    ) -> Iterator[tuple[None, str]]:
+    ) -> Iterator[tuple[None, End]]:
         for item in items:
             trials._launch(item)
-            yield None, "ends the process with signal 6"
+            yield None, End(-6, "ends the process with signal 6")
 
     monkeypatch.setattr(trials, "answers", answers)
     monkeypatch.setattr(trials, "device_problems", lambda _: {})
@@ -470,4 +471,8 @@ def test_a_finding_outlives_its_process(monkeypatch: pytest.MonkeyPatch) -> None
         devmod.compile(OUTSIDE % "0", "opencl"), arguments=given, threads=64
     )
     (found,) = verification.functions["f"]
-    assert (found.outcome, found.text) == ("failed", "its launch ends the process with signal 6")
+    assert (found.outcome, found.text) == (
+        "failed",
+        "its launch ends the process with signal 6. The driver ended it after an error, or the kernel wrote over the driver's memory. Give "
+        "arguments whose sizes the kernel requires to fit each other, such as n=64",
+    )

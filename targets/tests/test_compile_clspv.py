@@ -204,16 +204,113 @@ def test_each_end_of_the_program_is_an_error_with_the_name(
         file.write_text(f"// {word}\nkernel void k(global int *x) {{ x[0] = 1; }}\n")
         return refused(file)
 
-    assert of("CRASH") == f"clspv cannot compile k.cl: it was ended by the signal 11. {ADVICE}"
+    assert of("CRASH") == f"{program} cannot compile k.cl: it was ended by the signal 11. {ADVICE}"
     assert of("REFUSE") == (
         "the OpenCL C source does not compile: k.cl:2:5: error: pointers to pointers are not supported"
     )
     assert of("SILENT") == (
-        "the OpenCL C source does not compile: clspv 16.0.1 cannot compile k.cl: it printed no reason"
+        "the OpenCL C source does not compile: clspv 16.0.1 cannot compile k.cl: it printed no reason (exit status 3)"
     )
     assert of("") == "k.cl:2: clspv returned no kernel 'k'"
     monkeypatch.setattr(_process, "TIMEOUT", 2)
-    assert of("HANG") == "clspv was stopped: it exceeded the time limit of 2 seconds"
+    assert of("HANG") == f"{program} was stopped: it exceeded the time limit of 2 seconds"
+
+
+#: The end of a program that is not clspv, and the error.
+WRONG = {
+    "it ends at once": ("sys.exit()", "{not_compiled}it printed no reason (exit status 0)"),
+    "it fails with a file": (
+        "open('compiled.spv', 'wb').write(spirv); sys.exit(2)",
+        "{not_compiled}it printed no reason (exit status 2)",
+    ),
+    "it makes a folder": (
+        "import os; os.mkdir('compiled.spv')",
+        "{not_compiled}it printed no reason (exit status 0)",
+    ),
+    "it writes nothing": (
+        "open('compiled.spv', 'wb')",
+        "{not_compiled}it printed no reason (exit status 0)",
+    ),
+    "it prints a page without an end": (
+        "print('usage', 'x' * 1_000_000)",
+        f"{{not_compiled}}usage {'x' * 494}",
+    ),
+    "it prints bytes": (
+        "sys.stdout.buffer.write(bytes([255, 254, 65]))",
+        "{not_compiled}\ufffd\ufffdA",
+    ),
+    "it writes a text": (
+        "open('compiled.spv', 'w').write('hello world!')",
+        "the SPIR-V of <text> begins with 0x6c6c6568; expected SPIR-V's magic number 0x07230203",
+    ),
+    "it writes a part": (
+        "open('compiled.spv', 'wb').write(spirv[:700])",
+        "the SPIR-V of <text> is truncated or damaged: the instruction at word 173 has a length of 4 words, but only 2 words remain",
+    ),
+    "it writes a part of a word": (
+        "open('compiled.spv', 'wb').write(spirv[:701])",
+        "the SPIR-V of <text> is truncated: it has 701 bytes; expected a multiple of 4",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_program_that_is_not_clspv_is_an_error(case: str, program: Path) -> None:
+    end, expected = WRONG[case]
+    spirv = (FOLDER / "kernels.spv").read_bytes()
+    program.write_text(
+        f"#!{sys.executable}\nimport sys\nspirv = {spirv!r}\nif len(sys.argv) > 2: {end}\n"
+    )
+    not_compiled = "the OpenCL C source does not compile: clspv cannot compile <text>: "
+    assert refused("kernel void k() {}") == expected.format(not_compiled=not_compiled)
+
+
+@needs_wheel
+def test_a_named_file_that_is_no_program_is_an_error(program: Path, tmp_path: Path) -> None:
+    program.write_bytes(b"no program")
+    assert refused("kernel void k() {}") == f"{program} cannot be run: Exec format error"
+    program.chmod(0o644)
+    expected = f"cannot compile the OpenCL C source <text>: DEVMOD_CLSPV={program} is not a program"
+    assert refused("kernel void k() {}", error=devmod.ToolchainNotFoundError) == expected
+    options = ["--compiler=pyclspv"]
+    assert devmod.compile("kernel void k() {}", "vulkan", language="OpenCL C", options=options)
+
+
+#: A program with the code and the options of clspv: it calls the library of pyclspv.
+WRAPPER = f"""#!{sys.executable}
+import sys
+sys.path[:] = {sys.path!r}
+from devmod_targets.vulkan._clspv_process import load
+if "--version" in sys.argv:
+    sys.exit("clspv version 16.0.1")
+*options, source, _, out = sys.argv[1:]
+status, code, log = load({{}})({{"options": " ".join(options)}}, open(source, "rb").read())
+sys.stderr.buffer.write(log)
+if status:
+    sys.exit(status)
+open(out, "wb").write(code)
+"""
+
+
+@needs_wheel
+def test_a_program_that_is_clspv_compiles_the_same(program: Path) -> None:
+    program.write_text(WRAPPER)
+    for name in ("softmax", "reduction"):
+        of_program = devmod.compile(EXAMPLES / f"{name}.cl", "vulkan")
+        of_wheel = devmod.compile(EXAMPLES / f"{name}.cl", "vulkan", options=["--compiler=pyclspv"])
+        assert of_program.code == of_wheel.code  # type: ignore[attr-defined]
+        assert of_program.origin is not None
+        assert of_program.origin.toolchain.startswith("clspv 16.0.1, libclang ")
+    assert refused("kernel void k(global int *x) { for (;;); }") == (
+        f"{program} cannot compile <text>: it was ended by the signal 11. {ADVICE}"
+    )
+    helper = "float g(constant float *c) { return c[1]; }\nkernel void k(global float *x, constant float *c) { x[0] = g(c); }"
+    assert refused(helper, options=["-constant-args-ubo"], defines={"N": 1}) == (
+        "the OpenCL C source does not compile: <text>:2:32: error: clspv restriction: to satisfy UBO ArrayStride restrictions, element size "
+        "must be a multiple of array alignment"
+    )
+    pointer = "float g(float *p) { return *p; }\nkernel void k(global float *x, local float *l) { x[1] = g(l); }"
+    assert "<text>:2:59: error: passing '__local float *__private' to parameter" in refused(pointer)
 
 
 @needs_wheel

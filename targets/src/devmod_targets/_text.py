@@ -151,16 +151,23 @@ def find_code(pattern: str, text: str, name: str) -> tuple[str, str]:
     found = re.search(pattern, _NO_CODE.sub(lambda each: re.sub(r"[^\n]", " ", each[0]), text))
     if not found:
         return name, ""
+    return place_of(found.start(), text, name), found[0]
+
+
+def place_of(position: int, text: str, name: str) -> str:
+    """Return the file and the line of a position by the ``#line`` directives. The text starts in
+    the file `name`.
+    """
     start = 0
     line = 1
-    for each in _NO_CODE.finditer(text, 0, found.start()):
+    for each in _NO_CODE.finditer(text, 0, position):
         directive = _LINE.fullmatch(each[0])
         if directive:
             start = each.end() + 1
             line = int(directive[1])
             name = directive[2]
-    line += text.count("\n", start, found.start())
-    return f"{name}:{line}", found[0]
+    line += text.count("\n", start, position)
+    return f"{name}:{line}"
 
 
 def print_place(name: str, text: str) -> tuple[str, str]:

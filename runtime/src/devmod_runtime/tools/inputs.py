@@ -346,7 +346,9 @@ def default_value(param: Param, invented: Invented) -> Any:
     if param.kind == "image":
         return _default_image(param, invented)
     if param.kind == "local":
-        raise NotFromInterfaceError("the size of this local memory is unknown")
+        raise NotFromInterfaceError(
+            "the size of this local memory is unknown; give its bytes, such as local:256"
+        )
     if param.type == "handle":
         raise NotFromInterfaceError("it is the address of an array")
     try:

@@ -62,7 +62,7 @@ from devmod_runtime.tools.inputs import (
     results_of,
     threads_of_images,
 )
-from devmod_runtime.tools.launches import describe_argument_error
+from devmod_runtime.tools.launches import describe_argument_error, describe_launch
 from devmod_runtime.tools.lengths import known_lengths
 from devmod_runtime.tools.observed import replaced
 
@@ -76,6 +76,8 @@ if TYPE_CHECKING:
     from devmod_runtime.tools.inputs import Arguments
     from devmod_runtime.tools.observed import Methods
 
+#: The next step after a launch that ends its process.
+_GIVE = "Give arguments whose sizes the kernel requires to fit each other, such as n=64"
 #: The outcomes by the faults that a guard finds.
 FAULTS = {"write": "writes outside", "read": "reads outside", "unwritten": "unwritten"}
 #: The block of a kernel with an open one, if no other candidate has a block; and the most threads
@@ -521,7 +523,7 @@ def _note_end(request: Mapping[str, Any], end: End) -> None:
     """Write that a launch has failed whose process has ended, unless it has written a finding."""
     outcome = _read_outcome(request["results"], request["launch"])
     if outcome is None or outcome["outcome"] in ("begun", "launched"):
-        _write_outcome(request, {"outcome": "failed", "text": f"its launch {end}"})
+        _write_outcome(request, {"outcome": "failed", "text": describe_launch(end, _GIVE)})
 
 
 def _has_results(results: str, launch: int) -> bool:

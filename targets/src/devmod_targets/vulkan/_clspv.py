@@ -13,6 +13,7 @@ from devmod.backend import environment_text, find_program
 from devmod.errors import CompileError, ToolchainNotFoundError, not_installed
 from devmod.worker import can_start_python
 from devmod_readers.options.opencl import is_supported
+from devmod_targets._text import place_of
 from devmod_targets.authoring._library import ask_library, wheel_version
 from devmod_targets.authoring._process import run_program
 
@@ -44,7 +45,12 @@ _SUPPORTED = re.compile(
     r"|pod-(?:pushconstant|ubo)|relaxed-ubo-layout|rewrite-packed-structs|scalar-block-layout|std430-ubo-layout"
     r"|uniform-workgroup-size|use-native-builtins=[\w,]+|vec3-to-vec4|work-dim=[01])"
 )
-_ERROR = re.compile(r"^(?P<place>[^\n:]+:\d+:\d+: |)(?:fatal )?error: (?P<text>.*)$", re.MULTILINE)
+_ERROR = re.compile(
+    r"^(?P<place>source(?:\.cl)?:(?P<line>\d+)(?P<column>:\d+: )|[^\n:]+:\d+:\d+: |)(?:fatal )?error: (?P<text>.*)$",
+    re.MULTILINE,
+)
+#: The characters of a line that clspv printed, in an error.
+_MOST_TEXT = 500
 _FILE = "source.cl"
 _OUT = "compiled.spv"
 
@@ -99,7 +105,7 @@ class Clspv(NamedTuple):
         if _INLINE not in used and any(each.startswith(_GENERIC) for each in used):
             used.append(_INLINE)
         if self.path:
-            code, log, failed = self._run(name, text, used, folder)
+            status, code, log = self._run(name, text, used, folder)
         else:
             status, (code,), log = ask_library(
                 "vulkan",
@@ -109,37 +115,41 @@ class Clspv(NamedTuple):
                 {"options": " ".join(used)},
                 text.encode(),
             )
-            failed = status != 0
-        if not failed:
+        if code and not status:
             return code, [], log
         errors = []
         for match in _ERROR.finditer(log):
-            place = re.sub(r"^source(?:\.cl)?:", lambda _: f"{name}:", match["place"])
+            place = match["place"]
+            if match["line"]:
+                # clspv's own checks ignore the #line directives.
+                rest = text.split("\n", int(match["line"]) - 1)[-1]
+                place = place_of(len(text) - len(rest), text, name) + match["column"]
             errors.append(f"{place}error: {match['text']}")
         if not errors:
-            last = log.strip().rpartition("\n")[2] or "it printed no reason"
-            errors.append(f"{self.toolchain} cannot compile {name}: {last}")
+            last = log.strip().rpartition("\n")[2][:_MOST_TEXT]
+            reason = last or f"it printed no reason (exit status {status})"
+            errors.append(f"{self.toolchain} cannot compile {name}: {reason}")
         return b"", errors, log
 
     def _run(
         self, name: str, text: str, options: Sequence[str], folder: str
-    ) -> tuple[bytes, str, bool]:
-        """Run the program. Return the SPIR-V, what it printed, and whether it failed."""
+    ) -> tuple[int, bytes, str]:
+        """Run the program. Return its exit status, the SPIR-V, and what it printed."""
         with open(os.path.join(folder, _FILE), "w", encoding="utf-8", newline="") as file:
             file.write(text)
         command = [self.path, *options, _FILE, "-o", _OUT]
-        status, log = run_program(command, folder, name=PROGRAM, kind="vulkan")
+        status, log = run_program(command, folder, name=self.path, kind="vulkan")
         if status < 0:
             raise CompileError(
-                f"clspv cannot compile {name}: it was ended by the signal {-status}. {_ADVICE}",
+                f"{self.path} cannot compile {name}: it was ended by the signal {-status}. {_ADVICE}",
                 kind="vulkan",
                 log=log,
             )
         path = os.path.join(folder, _OUT)
-        if status or not os.path.isfile(path):
-            return b"", log, True
+        if not os.path.isfile(path):
+            return status, b"", log
         with open(path, "rb") as file:
-            return file.read(), log, False
+            return status, file.read(), log
 
 
 def find_clspv(wanted: str, source: str) -> Clspv:
@@ -168,18 +178,18 @@ def find_clspv(wanted: str, source: str) -> Clspv:
         path = _program()
         if path:
             return Clspv(path, f"clspv {_version(path)}".strip())
+        named = environment_text(VARIABLE)
+        if named:
+            raise ToolchainNotFoundError(
+                f"cannot compile the OpenCL C source {source}: {VARIABLE}={named} is not a program",
+                kind="vulkan",
+            )
     if wanted != PROGRAM and can_start_python():
         found = find_spec(WHEEL)
         if found is not None:
             # `wheel_version` takes a file of a package; pyclspv is one file without a package.
             file = os.path.join(os.path.dirname(found.origin or ""), WHEEL, WHEEL)
             return Clspv("", wheel_version(WHEEL, file))
-    named = environment_text(VARIABLE)
-    if named and wanted != WHEEL:
-        raise ToolchainNotFoundError(
-            f"cannot compile the OpenCL C source {source}: {VARIABLE}={named} is not a program",
-            kind="vulkan",
-        )
     missing = not_installed("clspv", DISTRIBUTION, WHEEL)
     raise ToolchainNotFoundError(
         f"cannot compile the OpenCL C source {source} for vulkan: {missing}. {WHEEL} has a wheel for CPython 3.11 on x86-64 Linux alone; "
@@ -203,7 +213,7 @@ def clspv_files(_options: Sequence[str]) -> list[str]:
 
 def _version(path: str) -> str:
     """Return the version of the program; "" if it prints none."""
-    _, log = run_program([path, "--version"], os.sep, name=PROGRAM, kind="vulkan")
+    _, log = run_program([path, "--version"], os.sep, name=path, kind="vulkan")
     found = re.search(r"\d+(?:\.\d+)+", log)
     if found is None:
         return ""

@@ -607,9 +607,9 @@ class Build:
         code, errors, log = compiler.compile(name, source.text, options, spirv, self._folder)
         if errors:
             raise compile_error("vulkan", "OpenCL C", errors, log)
+        functions = self._functions(code, include_unused=False)
         if not any(each.startswith(_ATOMICS_WITH_ORDER) for each in options):
             code = with_relaxed_atomics(code)
-        functions = self._functions(code, include_unused=False)
         try:
             self._validate(code)
         except CompileError as error:
