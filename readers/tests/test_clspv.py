@@ -21,6 +21,7 @@ KERNELS = (FOLDER / "kernels.spv").read_bytes()
 VALUES = (FOLDER / "values.spv").read_bytes()
 MODES = (FOLDER / "modes.spv").read_bytes()
 NEEDS = ("launch_constants",)
+BLOCK = [("block", axis) for axis in range(3)]
 #: OpExtInst.
 EXTENDED = 12
 
@@ -97,15 +98,15 @@ def test_arguments_have_the_order_the_names_and_the_types_of_the_source() -> Non
         needs=NEEDS,
     )
     assert launch_of(KERNELS, "dot_parts") == LaunchConstants(
-        (0, 1, 2),
-        (),
-        launch_of(KERNELS, "launch").work_dim,
+        launch_of(KERNELS, "launch").constants,
         {"scratch": launch_of(KERNELS, "dot_parts").local["scratch"]},
         [],
         launch_of(KERNELS, "texels").samplers,
         {},
     )
     assert launch_of(KERNELS, "dot_parts").local["scratch"][1] == 4
+    constants = launch_of(KERNELS, "dot_parts").constants
+    assert [*constants.values()] == [*BLOCK, ("work_dim", 0)]
 
 
 def test_values_of_all_kinds_lie_in_one_block() -> None:
@@ -155,9 +156,7 @@ def test_numbers_and_constants_in_buffers_and_numbers_of_the_launch() -> None:
         needs=NEEDS,
     )
     assert launch_of(MODES, "modes") == LaunchConstants(
-        (0, 1, 2),
-        (3, 4, 5),
-        (),
+        dict(enumerate([*BLOCK, ("offset", 0), ("offset", 1), ("offset", 2)])),
         {},
         [(0, 12, "grid"), (16, 12, "block"), (32, 12, "threads")],
         {},
@@ -204,7 +203,7 @@ def test_what_devmod_does_not_pass_of_the_module(number: int, problem: str) -> N
 
 def test_what_a_newer_clspv_adds_is_ignored() -> None:
     data = changed(MODES, 13, [], 4242)
-    assert launch_of(data, "modes").offset == ()
+    assert [*launch_of(data, "modes").constants.values()] == BLOCK
 
 
 def test_spirv_without_names_or_types_names_the_option() -> None:

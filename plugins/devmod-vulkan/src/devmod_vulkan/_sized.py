@@ -51,7 +51,8 @@ class SizedKernel(VulkanKernel):
         self._kernels = Once()
         self._sizes: list[object] = []
         block = shader.interface.block
-        if block is not None and not self._local and not self._launch.work_dim:
+        has_dimensions = ("work_dim", 0) in self._launch.constants.values()
+        if block is not None and not self._local and not has_dimensions:
             # There is one size, so the driver may refuse the shader now.
             self._kernel(((1, 1, 1), block), ())
 
@@ -114,9 +115,10 @@ class SizedKernel(VulkanKernel):
     def _kernel(self, shape: Shape, lengths: tuple[int, ...]) -> VulkanKernel:
         """Return the kernel of one size."""
         grid, block = shape
-        constants = dict(zip(self._launch.block, block, strict=False))
-        constants |= dict.fromkeys(self._launch.offset, 0)
-        constants |= dict.fromkeys(self._launch.work_dim, _dimensions(grid, block))
+        numbers = {"block": block, "offset": (0, 0, 0), "work_dim": (_dimensions(grid, block),)}
+        constants = {}
+        for id_, (name, axis) in self._launch.constants.items():
+            constants[id_] = numbers[name][axis]
         for (_, id_, _), length in zip(self._local, lengths, strict=True):
             constants[id_] = length
         data = tuple(sorted((id_, each.to_bytes(4, "little")) for id_, each in constants.items()))

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from devmod import Block, Param
 from devmod_readers.c_numbers import C_NUMBERS
-from devmod_readers.spirv._module import SpirvModule, error, read_module, read_words
+from devmod_readers.spirv._module import SpirvModule, error, read_words
 
 Ids = tuple[int, ...]
 Place = tuple[int, int]
@@ -27,7 +27,7 @@ _REQUIRED_SIZE = 24
 _LOCAL = 11
 #: The constants that a launch sets: the block's size, the global offset, and the number of
 #: dimensions. Each instruction has as many ids.
-_IDS = {12: 3, 13: 3, 14: 1}
+_IDS = {12: ("block", 3), 13: ("offset", 3), 14: ("work_dim", 1)}
 #: Arguments with a binding of their own, and those that are numbers in a block.
 _BOUND = {3: "buffer", 8: "image", 9: "image", 10: "sampler"}
 _IN_BUFFER = (5, 6)
@@ -43,28 +43,30 @@ _PUSHED = {
 }
 #: What devmod does not support: the instructions, and the end of a sentence that begins with the
 #: kernel.
-_UNSUPPORTED = (
-    ((4,), "has an array of constants in a uniform buffer; compile it without -constant-args-ubo"),
-    ((25,), "uses the size of subgroups (get_max_sub_group_size), which devmod does not pass"),
-    ((26, 27, 36, 37), "takes addresses; compile it without -physical-storage-buffers"),
-    (
+_UNSUPPORTED = {
+    4: "has an array of constants in a uniform buffer; compile it without -constant-args-ubo",
+    25: "uses the size of subgroups (get_max_sub_group_size), which devmod does not pass",
+    41: "reads a 3-D image with a sampler that is an argument, which devmod does not support; declare the sampler in the source",
+    **dict.fromkeys(
+        (26, 27, 36, 37), "takes addresses; compile it without -physical-storage-buffers"
+    ),
+    **dict.fromkeys(
         (28, 29),
         "uses variables of the program, which devmod does not allocate; make them arguments",
     ),
-    (
-        (30, 31, 32, 33),
+    **dict.fromkeys(
+        range(30, 34),
         "asks for the channels of an image (get_image_channel_order, get_image_channel_data_type), which devmod does not pass",
     ),
-    (
+    **dict.fromkeys(
         (34, 35),
         "takes an image over a buffer (image1d_buffer_t), which devmod does not support; use a buffer",
     ),
-    ((38, 39, 40), "calls printf, which has no output on Vulkan; write the values to an array"),
-    (
-        (41,),
-        "reads a 3-D image with a sampler that is an argument, which devmod does not support; declare the sampler in the source",
+    **dict.fromkeys(
+        (38, 39, 40),
+        "calls printf, which has no output on Vulkan; write the values to an array",
     ),
-)
+}
 #: The words of atomic instructions that have an order of memory, by opcode.
 _ORDERS = {**dict.fromkeys((227, 229, *range(232, 243)), (5,)), 228: (3,), 230: (5, 6)}
 _CONST = 1
@@ -77,9 +79,9 @@ class LaunchConstants(NamedTuple):
 
     Attributes
     ----------
-    block, offset, work_dim
-        The ids of the specialization constants of the block's size and of the global offset in x, y
-        and z, and of the number of dimensions. () if there are none.
+    constants
+        What each specialization constant is by its id: "block" or "offset" and the axis,
+        "work_dim" and 0.
     local
         For each argument of local memory by name: the id of its length, and the bytes of an
         element.
@@ -93,18 +95,16 @@ class LaunchConstants(NamedTuple):
         a "uniform".
     """
 
-    block: Ids
-    offset: Ids
-    work_dim: Ids
+    constants: dict[int, tuple[str, int]]
     local: Mapping[str, tuple[int, int]]
-    pushed: Sequence[tuple[int, int, str]]
-    samplers: Mapping[Place, int]
-    data: Mapping[Place, tuple[str, bytes]]
+    pushed: list[tuple[int, int, str]]
+    samplers: dict[Place, int]
+    data: dict[Place, tuple[str, bytes]]
 
     @property
     def ids(self) -> set[int]:
         """The ids of the specialization constants that a launch sets."""
-        return {*self.block, *self.offset, *self.work_dim, *(id_ for id_, _ in self.local.values())}
+        return {*self.constants, *(id_ for id_, _ in self.local.values())}
 
 
 class ClspvKernel(NamedTuple):
@@ -167,24 +167,23 @@ def with_relaxed_atomics(data: bytes) -> bytes:
     clspv gives them an order. Mesa's CPU device waits for the block there, and loses threads of a
     loop.
 
-    Raises
-    ------
-    FormatError
-        The module is damaged.
+    Parameters
+    ----------
+    data
+        A module that was read.
     """
-    module = read_module(data)
-    zeros = []
-    for id_, (opcode, operands) in module.constants.items():
-        is_zero = opcode == 46 or (opcode == 43 and operands[1:] == (0,))
-        if is_zero and module.types[operands[0]] == (21, (32, 0)):
-            zeros.append(id_)
-    if not zeros:
-        return data
     words = read_words(data)
+    number = zero = 0
     at = 5
     while at < len(words):
-        for index in _ORDERS.get(words[at] & 0xFFFF, ()):
-            words[at + index] = zeros[0]
+        opcode = words[at] & 0xFFFF
+        if opcode == 21 and words[at + 2 : at + 4].tolist() == [32, 0]:
+            number = words[at + 1]
+        elif opcode == 43 and words[at + 1] == number and not words[at + 3]:
+            zero = words[at + 2]
+        elif zero:
+            for index in _ORDERS.get(opcode, ()):
+                words[at + index] = zero
         at += words[at] >> 16
     if sys.byteorder == "big":
         words.byteswap()
@@ -201,11 +200,8 @@ class _Reader:
         self._required: dict[int, tuple[int, int, int]] = {}
         #: The instructions of each kernel's arguments: (order, code, numbers, description).
         self._arguments: dict[int, list[tuple[int, int, Ids, _Info]]] = {}
-        #: The constants of the module by instruction, what it pushes, its samplers and its data.
-        self._ids: dict[int, Ids] = {}
-        self._pushed: dict[int, tuple[int, int, str]] = {}
-        self._samplers: dict[Place, int] = {}
-        self._data: dict[Place, tuple[str, bytes]] = {}
+        #: What the launches of all kernels set.
+        self._launch = LaunchConstants({}, {}, [], {}, {})
 
     def add(self, number: int, code: int, operands: Ids) -> None:
         """Add an instruction by its number and its operands."""
@@ -224,12 +220,12 @@ class _Reader:
             self._add_to_launch(code, operands)
 
     def _check_supported(self, code: int, operands: Ids) -> None:
-        for codes, problem in _UNSUPPORTED:
-            if code in codes:
-                subject = "a kernel"
-                if operands and operands[0] in self.kernels:
-                    subject = f"the kernel {self.kernels[operands[0]]!r}"
-                raise error(f"has {subject}, which {problem}")
+        if code not in _UNSUPPORTED:
+            return
+        subject = "a kernel"
+        if operands and operands[0] in self.kernels:
+            subject = f"the kernel {self.kernels[operands[0]]!r}"
+        raise error(f"has {subject}, which {_UNSUPPORTED[code]}")
 
     def _add_info(self, number: int, operands: Ids) -> None:
         info = _Info(self._text(operands, 0))
@@ -259,26 +255,29 @@ class _Reader:
         self._arguments[kernel].append((order, code, tuple(numbers), info))
 
     def _add_to_launch(self, code: int, operands: Ids) -> None:
+        launch = self._launch
         if code in _IDS:
-            self._ids[code] = self._numbers(operands, _IDS[code])
+            name, count = _IDS[code]
+            for axis, id_ in enumerate(self._numbers(operands, count)):
+                launch.constants[id_] = name, axis
         elif code in _PUSHED:
             offset, size = self._numbers(operands, 2)
-            self._pushed[code] = offset, size, _PUSHED[code]
+            launch.pushed.append((offset, size, _PUSHED[code]))
         elif code == _LITERAL_SAMPLER:
             set_, binding, mask = self._numbers(operands, 3)
-            self._samplers[set_, binding] = mask
+            launch.samplers[set_, binding] = mask
         elif code in _CONSTANT_DATA:
             set_, binding = self._numbers(operands, 2)
             data = _bytes(self._text(operands, 2))
-            self._data[set_, binding] = _CONSTANT_DATA[code], data
+            launch.data[set_, binding] = _CONSTANT_DATA[code], data
 
     # -- one kernel
 
     def kernel(self, number: int) -> ClspvKernel:
         """Return a kernel by the number of its instruction."""
         params: list[Param] = []
-        indices: dict[Any, int] = {}
-        ends: dict[Any, int] = {}
+        #: The bytes of each block.
+        sizes: dict[Any, int] = {}
         local: dict[str, tuple[int, int]] = {}
         untyped = ""
         arguments = sorted(self._arguments[number], key=lambda each: each[0])
@@ -293,22 +292,12 @@ class _Reader:
             else:
                 *place, offset, size = numbers
                 at = tuple(place) or "push"
-                index = indices.setdefault(at, len(indices))
-                ends[at] = max(ends.get(at, 0), offset + size)
-                params.append(_scalar(info, size, (index, offset)))
-        for offset, size, _ in self._pushed.values():
-            ends["push"] = max(ends.get("push", 0), offset + size)
-        blocks = [Block(at, -(-end // 4) * 4) for at, end in ends.items()]
-        block, global_offset, work_dim = (self._ids.get(code, ()) for code in _IDS)
-        launch = LaunchConstants(
-            block,
-            global_offset,
-            work_dim,
-            local,
-            [*self._pushed.values()],
-            self._samplers,
-            self._data,
-        )
+                sizes[at] = max(sizes.get(at, 0), offset + size)
+                params.append(_scalar(info, size, ([*sizes].index(at), offset)))
+        for offset, size, _ in self._launch.pushed:
+            sizes["push"] = max(sizes.get("push", 0), offset + size)
+        blocks = [Block(at, -(-size // 4) * 4) for at, size in sizes.items()]
+        launch = self._launch._replace(local=local)
         return ClspvKernel(params, blocks, self._required.get(number), launch, untyped)
 
     # -- operands

@@ -137,7 +137,7 @@ def _of_kernel(
     sizes["push"] = shader.push_size
     blocks = [each.replace(size=max(each.size, sizes.get(each.at, 0))) for each in kernel.blocks]
     block = kernel.block
-    if block is None and not kernel.launch.block:
+    if block is None and ("block", 0) not in kernel.launch.constants.values():
         block = shader.block
     return shader._replace(
         constants=tuple(each for each in shader.constants if each.id not in launch_ids),

@@ -132,7 +132,7 @@ def _check(
             problem = _problem_of_call(name, call)
             if problem:
                 raise _unsupported(request, library, call, problem)
-            if name.startswith("atom") and _casts_address(library, call):
+            if name.startswith("atom") and library.descendants(call, (kinds.CSTYLE_CAST_EXPR,)):
                 text = f"{name}() with a pointer that is cast; declare the array as integers, and use as_float()"
                 suspects.append(f"{_place(library, call)}: {text}")
         calls[str(function.spelling)] = sorted(callees)
@@ -155,15 +155,6 @@ def _problem_of_call(name: str, call: Any) -> str:
     if name in _WRONG_DOUBLES and "double" in _type_of_argument(call):
         return f"clspv compiles {name}() of double to wrong code. {_USE_FLOAT}"
     return ""
-
-
-def _casts_address(library: Libclang, call: Any) -> bool:
-    """Whether the first argument of a call has a cast."""
-    address = next(call.get_arguments(), None)
-    if address is None:
-        return False
-    cast = library.cindex.CursorKind.CSTYLE_CAST_EXPR
-    return address.kind == cast or bool(library.descendants(address, (cast,)))
 
 
 def _has_pointers(type_: Any) -> bool:
