@@ -24,6 +24,7 @@ from interruptible import HANGS, interruptible_python
 from PIL import Image
 
 import devmod
+from devmod import Local
 from devmod._cli import main
 
 CL = """
@@ -914,7 +915,7 @@ def test_verify_lists_what_it_cannot_call(
     assert {name: (each.outcome, each.text) for name, (each,) in functions.items()} == {
         "shared": (
             "not compared",
-            "s: the size of this local memory is unknown; give its bytes, such as local:256",
+            "s: the size of this local memory is unknown; give its bytes, such as local:256 or local:4/thread",
         ),
         "fine": ("ran", "nothing to compare with"),
     }
@@ -928,8 +929,9 @@ def test_verify_lists_what_it_cannot_call(
         "not compared",
         "its interface has no block of threads; give one: --block, or block=",
     )
-    (shared,) = devmod.verify(module, "shared", given, block=64).functions["shared"]
-    assert shared.outcome == "ran"
+    for local in ("local:4096", "local:4/thread", Local(256), Local(per_thread=4)):
+        (shared,) = devmod.verify(module, "shared", {"s": local}, block=64).functions["shared"]
+        assert shared.outcome == "ran"
     devmod.save(module, tmp_path / "k.devmod")
     status, out, _ = call(
         capsys,

@@ -120,7 +120,8 @@ layout(binding = 0) buffer Y { int y[]; };
 layout(push_constant) uniform P { int n; };
 void main() { y[gl_GlobalInvocationID.x] = int16_t(n); }"""
 module = devmod.bundle(*[devmod.compile(source, "vulkan", name="f") for _ in range(2)])
-print([each.outcome for each in devmod.verify(module).functions["f"]])
+verification = devmod.verify(module, arguments={"n": 7})
+print([each.outcome for each in verification.functions["f"]])
 '''
 
 

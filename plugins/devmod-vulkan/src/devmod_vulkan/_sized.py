@@ -115,7 +115,8 @@ class SizedKernel(VulkanKernel):
     def _kernel(self, shape: Shape, lengths: tuple[int, ...]) -> VulkanKernel:
         """Return the kernel of one size."""
         grid, block = shape
-        numbers = {"block": block, "offset": (0, 0, 0), "work_dim": (_dimensions(grid, block),)}
+        numbers = {"block": block, "offset": (0, 0, 0), "local": (1,)}
+        numbers["work_dim"] = (_dimensions(grid, block),)
         constants = {}
         for id_, (name, axis) in self._launch.constants.items():
             constants[id_] = numbers[name][axis]

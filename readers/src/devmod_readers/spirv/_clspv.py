@@ -80,8 +80,8 @@ class LaunchConstants(NamedTuple):
     Attributes
     ----------
     constants
-        What each specialization constant is by its id: "block" or "offset" and the axis,
-        "work_dim" and 0.
+        What each specialization constant of the module is by its id: "block" or "offset" and the
+        axis, "work_dim" and 0, "local" and 0 for a length.
     local
         For each argument of local memory by name: the id of its length, and the bytes of an
         element.
@@ -100,11 +100,6 @@ class LaunchConstants(NamedTuple):
     pushed: list[tuple[int, int, str]]
     samplers: dict[Place, int]
     data: dict[Place, tuple[str, bytes]]
-
-    @property
-    def ids(self) -> set[int]:
-        """The ids of the specialization constants that a launch sets."""
-        return {*self.constants, *(id_ for id_, _ in self.local.values())}
 
 
 class ClspvKernel(NamedTuple):
@@ -251,6 +246,8 @@ class _Reader:
                 f"has no names of arguments: compile it by clspv with -cl-kernel-arg-info (the kernel {self.kernels.get(operands[0])!r}, "
                 f"argument {order + 1})"
             )
+        if code == _LOCAL:
+            self._launch.constants[numbers[0]] = "local", 0
         kernel = self._kernel_of(operands)
         self._arguments[kernel].append((order, code, tuple(numbers), info))
 

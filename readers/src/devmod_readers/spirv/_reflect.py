@@ -115,9 +115,7 @@ def _no_entry(module: SpirvModule) -> str:
     return f"has no compute shader: its entry {first.name!r} is {model}; expected a compute shader (GLCompute)"
 
 
-def _of_kernel(
-    shader: ReflectedShader, kernel: ClspvKernel, launch_ids: Collection[int]
-) -> ReflectedShader:
+def _of_kernel(shader: ReflectedShader, kernel: ClspvKernel) -> ReflectedShader:
     """Return the shader of a kernel that clspv has compiled: with its arguments, and without the
     constants that a launch sets.
     """
@@ -137,10 +135,11 @@ def _of_kernel(
     sizes["push"] = shader.push_size
     blocks = [each.replace(size=max(each.size, sizes.get(each.at, 0))) for each in kernel.blocks]
     block = kernel.block
-    if block is None and ("block", 0) not in kernel.launch.constants.values():
+    launched = kernel.launch.constants
+    if block is None and ("block", 0) not in launched.values():
         block = shader.block
     return shader._replace(
-        constants=tuple(each for each in shader.constants if each.id not in launch_ids),
+        constants=tuple(each for each in shader.constants if each.id not in launched),
         block=block,
         block_constants=(),
         kernel=kernel._replace(params=params, blocks=blocks),
@@ -179,10 +178,6 @@ class _Reader:
         self._marks = cache(self._read_marks)
         self._described: dict[Layout, tuple[Member, ...]] = {}
         self._kernels = read_clspv(module)
-        #: The ids of the constants that launches set. A module has those of all its kernels.
-        self._launch_ids: set[int] = set()
-        for kernel in self._kernels.values():
-            self._launch_ids |= kernel.launch.ids
 
     def shader(self, entry: EntryPoint, *, include_unused: bool) -> ReflectedShader:
         """Return an entry point with the variables that it uses, or with all."""
@@ -231,7 +226,7 @@ class _Reader:
         kernel = self._kernels.get(entry.name)
         if kernel is None:
             return shader
-        return _of_kernel(shader, kernel, self._launch_ids)
+        return _of_kernel(shader, kernel)
 
     def _block(
         self, entry: EntryPoint

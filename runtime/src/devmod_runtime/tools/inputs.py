@@ -347,7 +347,7 @@ def default_value(param: Param, invented: Invented) -> Any:
         return _default_image(param, invented)
     if param.kind == "local":
         raise NotFromInterfaceError(
-            "the size of this local memory is unknown; give its bytes, such as local:256"
+            "the size of this local memory is unknown; give its bytes, such as local:256 or local:4/thread"
         )
     if param.type == "handle":
         raise NotFromInterfaceError("it is the address of an array")

@@ -49,7 +49,7 @@ A VALUE is one of:
   fill:1.5:float32[1024]
   x.npy, x.npz:KEY                  an array of a file
   x.png                             a picture, height × width × channels (needs Pillow)
-  local:BYTES                       memory that the threads of a block share
+  local:BYTES, local:BYTES/thread   memory that the threads of a block share
 Without TYPE, an array has the type of the parameter; without [SHAPE], the
 size that the kernel declares, or the shape that a program declares for the
 lengths NAME=NUMBER and those of its other arrays. Some shells need quotes around [ and ].

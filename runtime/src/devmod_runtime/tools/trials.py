@@ -219,6 +219,8 @@ def argument_texts(
 def _argument_text(value: Any, folder: Path, numbers: Iterator[int]) -> str:
     if isinstance(value, str):
         return value
+    if isinstance(value, Local) and value.per_thread:
+        return f"local:{value.per_thread}/thread"
     if isinstance(value, Local):
         return f"local:{value.nbytes}"
     if hasattr(value, "numpy"):  # an array or an image of devmod
@@ -335,7 +337,7 @@ class Trials:
 
         arguments = {}
         with suppress(DevmodError):  # its process has the error
-            function = module.get_function(name)
+            function = module._unopened(name)
             arguments = {
                 each: text for each, text in self._given.items() if has_argument(function, each)
             }

@@ -42,6 +42,7 @@ GENERATED_ARRAY = re.compile(
 #: ``1024``, ``1e6``: less than 10**28.
 _NUMBER = re.compile(r"([0-9]{1,18})(?:e([0-9]))?")
 PICTURES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+_PER_THREAD = "/thread"
 _FORMS = "a number, random, zeros, fill:NUMBER, a file (.npy, .npz:KEY, a picture), local:BYTES, or a tuple or dict as in Python"
 #: What NumPy, zipfile and zlib raise for a file that is damaged or of another form, or too large.
 _UNREADABLE = (
@@ -140,7 +141,10 @@ def read_value(name: str, text: str, param: Param | None, sizes: Mapping[str, in
     if match:
         return _generated(name, match, param, sizes)
     if text.startswith("local:"):
-        return Local(read_count(text[6:], sizes, name))
+        nbytes = read_count(text[6:].removesuffix(_PER_THREAD), sizes, name)
+        if text.endswith(_PER_THREAD):
+            return Local(per_thread=nbytes)
+        return Local(nbytes)
     is_key = text.rpartition(":")[0].endswith(".npz")
     if is_key or Path(text).suffix.lower() in (".npy", ".npz", *PICTURES):
         return read_array(name, text, param)

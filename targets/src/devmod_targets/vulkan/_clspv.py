@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import re
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from devmod.backend import environment_text, find_program
@@ -135,8 +136,7 @@ class Clspv(NamedTuple):
         self, name: str, text: str, options: Sequence[str], folder: str
     ) -> tuple[int, bytes, str]:
         """Run the program. Return its exit status, the SPIR-V, and what it printed."""
-        with open(os.path.join(folder, _FILE), "w", encoding="utf-8", newline="") as file:
-            file.write(text)
+        Path(folder, _FILE).write_text(text, encoding="utf-8", newline="")
         command = [self.path, *options, _FILE, "-o", _OUT]
         status, log = run_program(command, folder, name=self.path, kind="vulkan")
         if status < 0:
@@ -145,11 +145,10 @@ class Clspv(NamedTuple):
                 kind="vulkan",
                 log=log,
             )
-        path = os.path.join(folder, _OUT)
-        if not os.path.isfile(path):
+        path = Path(folder, _OUT)
+        if not path.is_file():
             return status, b"", log
-        with open(path, "rb") as file:
-            return status, file.read(), log
+        return status, path.read_bytes(), log
 
 
 def find_clspv(wanted: str, source: str) -> Clspv:

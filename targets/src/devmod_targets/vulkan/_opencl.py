@@ -123,37 +123,47 @@ def _check(
         if cursor.kind == kinds.VAR_DECL and cursor.type.get_address_space() == _GLOBAL:
             problem = _VARIABLE.format(str(cursor.spelling))
             raise _unsupported(request, library, cursor, problem)
+    checked = (kinds.CALL_EXPR, kinds.BINARY_OPERATOR, kinds.VAR_DECL)
     calls = {}
     for function in function_definitions(library, unit):
         callees = set()
-        for call in library.descendants(function, (kinds.CALL_EXPR,)):
-            name = str(call.spelling)
-            callees.add(name)
-            problem = _problem_of_call(name, call)
+        for cursor in library.descendants(function, checked):
+            if cursor.kind == kinds.CALL_EXPR:
+                callees.add(str(cursor.spelling))
+            problem = _problem(cursor, kinds)
             if problem:
-                raise _unsupported(request, library, call, problem)
-            if name.startswith("atom") and library.descendants(call, (kinds.CSTYLE_CAST_EXPR,)):
-                text = f"{name}() with a pointer that is cast; declare the array as integers, and use as_float()"
-                suspects.append(f"{_place(library, call)}: {text}")
+                raise _unsupported(request, library, cursor, problem)
+            suspect = _suspect(library, cursor, kinds)
+            if suspect:
+                suspects.append(f"{_place(library, cursor)}: {suspect}")
         calls[str(function.spelling)] = sorted(callees)
-        for operation in library.descendants(function, (kinds.BINARY_OPERATOR,)):
-            if _relates_pointers(operation, kinds):
-                raise _unsupported(request, library, operation, _POINTERS)
-        for variable in library.descendants(function, (kinds.VAR_DECL,)):
-            if _has_pointers(variable.type):
-                text = f"{variable.spelling}, an array of pointers; use branches"
-                suspects.append(f"{_place(library, variable)}: {text}")
     check_calls(request, source, calls)
 
 
-def _problem_of_call(name: str, call: Any) -> str:
-    """Return why clspv does not support the call of a function; "" if it may do so."""
+def _problem(cursor: Any, kinds: Any) -> str:
+    """Return why clspv does not support a call or an operation; "" if it may do so."""
+    if cursor.kind == kinds.BINARY_OPERATOR and _relates_pointers(cursor, kinds):
+        return _POINTERS
+    if cursor.kind != kinds.CALL_EXPR:
+        return ""
+    name = str(cursor.spelling)
     if name == "printf":
         return _NO_OUTPUT
     if name.startswith("convert_double"):
         return _CONVERSION.format(name)
-    if name in _WRONG_DOUBLES and "double" in _type_of_argument(call):
+    if name in _WRONG_DOUBLES and "double" in _type_of_argument(cursor):
         return f"clspv compiles {name}() of double to wrong code. {_USE_FLOAT}"
+    return ""
+
+
+def _suspect(library: Libclang, cursor: Any, kinds: Any) -> str:
+    """Return what clspv may fail on without a reason, and what to write; "" for other code."""
+    name = str(cursor.spelling)
+    if cursor.kind == kinds.VAR_DECL and _has_pointers(cursor.type):
+        return f"{name}, an array of pointers; use branches"
+    is_atomic = cursor.kind == kinds.CALL_EXPR and name.startswith("atom")
+    if is_atomic and library.descendants(cursor, (kinds.CSTYLE_CAST_EXPR,)):
+        return f"{name}() with a pointer that is cast; declare the array as integers, and use as_float()"
     return ""
 
 
