@@ -23,7 +23,7 @@ import devmod
 from devmod import Local
 
 #: The files of each program, those of silx with its name, and its macros.
-PROGRAMS: dict[str, tuple[str, dict[str, object]]] = {
+PROGRAMS: dict[str, tuple[str, dict[str, str | int]]] = {
     "azim_CSR": (
         "silx/doubleword preprocess memset ocl_azim_CSR collective/reduction collective/scan collective/comb_sort medfilt",
         {"NBINS": 20, "NIMAGE": 1000},
@@ -135,7 +135,7 @@ CALLS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "shared_int": Local(per_thread=4),
             "shared_float": Local(per_thread=64),
         },
-        _CSR_GRID,
+        {"grid": (1, 20), "block": (32, 1)},
     ),
     "simple_spot_finder": (
         {
@@ -268,10 +268,12 @@ def source_of(files: str) -> str:
 def compare(module: devmod.Module, name: str) -> None:
     """Print what each candidate of a kernel gives."""
     arguments, launch = CALLS.get(name, ({}, {}))
-    parameters = set()
-    for each in module.functions[name].interface.params:
-        parameters.add(each.name)
-    given = {key: value for key, value in arguments.items() if key in parameters}
+    interface = module.functions[name].interface
+    assert interface is not None
+    given = {}
+    for param in interface.params:
+        if param.name in arguments:
+            given[param.name] = arguments[param.name]
     print(devmod.verify(module, name, given, **launch, timeout=60), flush=True)
 
 
