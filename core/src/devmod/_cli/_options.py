@@ -17,8 +17,10 @@ from click.shell_completion import CompletionItem
 from devmod.errors import did_you_mean
 from devmod.targets import PROGRAM
 
-#: The option --json of a command, for its parameter `as_json`.
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+def json_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the option --json to a command, for its parameter `as_json`."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
 
 
 def debug_option(function: Callable[..., Any]) -> Callable[..., Any]:
