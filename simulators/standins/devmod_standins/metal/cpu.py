@@ -14,7 +14,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from devmod.backend import temporary_folder
 from devmod_simulators.drivers.build import CACHE, new_folder
 
 HEADER = Path(__file__).with_name("msl_on_cpu.h")
@@ -220,25 +219,25 @@ def _header() -> Path:
 
 @cache
 def _compile(text: str) -> tuple[ctypes.CDLL, dict[str, _Kernel]]:
-    """Compile a source, once."""
+    """Compile a source, once for the same contents."""
     kernels = _kernels(text)
     source = (
         f'#line 1 "source"\n{_in_cpp(text)}\n{"".join(each.runner for each in kernels.values())}'
     )
-    with temporary_folder() as folder:
-        for name in ("metal_stdlib", "metal_math", "metal_texture"):
-            (Path(folder) / name).write_text("")
-        (Path(folder) / "k.cpp").write_text(source)
-        command = [str(_compiler()), *_FLAGS, "-include", str(_header()), "-shared", f"-I{folder}"]
-        process = subprocess.run(
-            [*command, "-o", f"{folder}/k.so", f"{folder}/k.cpp"],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=300,
-        )
-        assert process.returncode == 0, process.stderr
-        return ctypes.CDLL(f"{folder}/k.so"), kernels
+    command = [str(_compiler()), *_FLAGS, "-include", str(_header()), "-shared"]
+    digest = hashlib.sha256("\n".join([*command, source]).encode())
+    library = CACHE / digest.hexdigest()[:16] / "k.so"
+    if not library.exists():
+        with new_folder(library.parent) as folder:
+            for name in ("metal_stdlib", "metal_math", "metal_texture"):
+                (folder / name).write_text("")
+            (folder / "k.cpp").write_text(source)
+            command += [f"-I{folder}", "-o", str(folder / library.name), str(folder / "k.cpp")]
+            process = subprocess.run(
+                command, capture_output=True, text=True, check=False, timeout=300
+            )
+            assert process.returncode == 0, process.stderr
+    return ctypes.CDLL(str(library)), kernels
 
 
 def compile_kernel(
