@@ -12,6 +12,7 @@ fault is noticed if one of its tests in `make test` fails with it and passes wit
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import re
 import shutil
@@ -21,7 +22,6 @@ import sys
 import time
 import tomllib
 from contextlib import suppress
-from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -103,14 +103,14 @@ def _sources(root: Path) -> dict[Path, str]:
 
 
 @cache
-def _test_paths(root: Path) -> list[Path]:
+def _test_paths(root: Path) -> list[str]:
     folders: list[Path] = []
     for pattern in ("*/tests", "plugins/*/tests", "tests"):
         folders += root.glob(pattern)
     files: list[Path] = []
     for folder in folders:
         files += folder.rglob("test_*.py")
-    return folders + files
+    return [path.as_posix() for path in folders + files]
 
 
 def place_of(breakage: Breakage, root: Path) -> Path | str:
@@ -135,12 +135,12 @@ def place_of(breakage: Breakage, root: Path) -> Path | str:
 
 def expected_tests(breakage: Breakage, root: Path) -> list[Path] | str:
     """Return the test files or folders that must notice a fault; if one is missing, the problem."""
-    results = []
+    results: list[Path] = []
     for end in breakage.tests:
-        found = [path for path in _test_paths(root) if fnmatch(path.as_posix(), f"*/{end}")]
+        found = fnmatch.filter(_test_paths(root), f"*/{end}")
         if not found:
             return f"no test {end}"
-        results += found
+        results += map(Path, found)
     return list(dict.fromkeys(results))
 
 
