@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import operator
 import re
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from math import prod
@@ -54,7 +54,8 @@ from devmod_models._tinygrad.check import (
 from devmod_models._tinygrad.control import CONTROL, Decisions
 from devmod_models._tinygrad.half import Precision, halved
 from devmod_models._tinygrad.operators import OPERATORS
-from devmod_models._tinygrad.record import buffer_of, depends, reading, settings, unread
+from devmod_models._tinygrad.record import buffer_of, depends, fill, reading, settings, unread
+from devmod_models._tinygrad.recurrent import buffer
 from devmod_models._tinygrad.renderers import Renderers
 from devmod_models.onnx import Constant, Graph, Model, Node, Range, read_model
 from devmod_readers.programs import read_program
@@ -444,9 +445,18 @@ def _tensor(dtype: str, array: Any) -> Tensor:
 def tensor_of(dtype: str, array: Any) -> Tensor:
     """Return a tensor of an array. Elements of bfloat16 are of that type or uint16."""
     if dtype != "bfloat16":
-        return Tensor(array)
+        return _realized(array)
     bits = np.asarray(array.view(np.uint16).astype(np.uint32) << 16)
     return Tensor(np.asarray(bits.view(np.float32))).cast(dtypes.bfloat16)
+
+
+def _realized(array: Any) -> Tensor:
+    """Return a tensor of an array. tinygrad's own would schedule and run a copy."""
+    if not array.size:
+        return Tensor(array)
+    flat = buffer(array.size, dtype=getattr(dtypes, array.dtype.name))
+    fill(flat.uop, array)
+    return flat.reshape(array.shape)
 
 
 def array_of(tensor: Tensor) -> Any:
@@ -659,6 +669,8 @@ class _Check:
             self._step("computing on tinygrad:CPU")
             types = self._model.inputs
             tensors = {key: tensor_of(types[key][0], each) for key, each in inputs.items()}
+            if len(running) >= processors():  # the compilers of devices take longer
+                wait(running, return_when=FIRST_COMPLETED)
             own = self._own_results(made, lengths, inputs, tensors)
             own_lines = [self._compare_own(number, inputs, tensors, own)]
             results = self._device_results(labels, running)

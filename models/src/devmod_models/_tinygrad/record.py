@@ -228,9 +228,7 @@ class Recording(NamedTuple):
             The elements of each input, as an object with a buffer.
         """
         for array, elements in zip(self.inputs, inputs, strict=True):
-            target = array.buffer.buffer.ensure_allocated()
-            data = memoryview(bytearray(elements.tobytes()))
-            target.copy_from(Buffer("PYTHON", target.size, target.dtype, opaque=data))
+            fill(array.buffer, elements)
         last = self._last_uses()
         with settings(NOOPT=1):
             for numbers, calls in self._groups():
@@ -758,6 +756,13 @@ def _array(tensor: Tensor, name: str, shape: Sequence[Any]) -> Array:
             argument=name,
         )
     return Array(buffer_of(tensor), name, dtype_of(tensor.dtype), tuple(map(expression, shape)))
+
+
+def fill(buffer: UOp, elements: Any) -> None:
+    """Give a buffer its elements: an object with a buffer."""
+    target = buffer.buffer.ensure_allocated()
+    data = memoryview(bytearray(elements.tobytes()))
+    target.copy_from(Buffer("PYTHON", target.size, target.dtype, opaque=data))
 
 
 def buffer_of(tensor: Tensor) -> UOp:

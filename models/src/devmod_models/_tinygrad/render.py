@@ -19,7 +19,8 @@ from tinygrad.codegen.opt import Opt, OptOps, heuristic, tc
 from tinygrad.dtype import AddrSpace, dtypes
 from tinygrad.helpers import Target
 from tinygrad.renderer import Renderer, cstyle, wgsl
-from tinygrad.uop.ops import Ops, PatternMatcher, UOp, UPat, ssimplify
+from tinygrad.uop import ops
+from tinygrad.uop.ops import Ops, PatternMatcher, RewriteContext, UOp, UPat, ssimplify
 
 from devmod.errors import describe_error
 from devmod.worker import answer_writer
@@ -181,12 +182,15 @@ def render(item: list[Any]) -> list[dict[str, Any]]:
     tree, kinds = item
     sink = pickle.loads(b64decode(tree))  # noqa: S301 - this program pickled it
     own = codegen.graph_rewrite
-    codegen.graph_rewrite = _Rewriter(own)
+    rewriter = _Rewriter(own)
+    codegen.graph_rewrite = rewriter
+    ops.graph_rewrite = rewriter.simplify
     gpudims.get_grouped_dims = _grouped_dims
     try:
         return [_render_kind(sink, *each) for each in kinds]
     finally:
         codegen.graph_rewrite = own
+        ops.graph_rewrite = own
         gpudims.get_grouped_dims = _own_grouped_dims
 
 
@@ -252,6 +256,7 @@ class _Rewriter:
     def __init__(self, rewrite: Any) -> None:
         self._rewrite = rewrite
         self._results: dict[tuple[Any, Any, Any], Any] = {}
+        self._contexts: dict[Any, list[RewriteContext]] = {}
 
     def __call__(self, sink: UOp, rules: Any, *, ctx: Any = None, **options: Any) -> Any:
         """Return what the rules make of a tree."""
@@ -265,6 +270,21 @@ class _Rewriter:
         if key not in self._results:
             self._results[key] = self._rewrite(sink, rules, ctx=ctx, **options)
         return self._results[key]
+
+    def simplify(self, tree: UOp, rules: Any, ctx: Any = None, **options: Any) -> Any:
+        """Return what the rules make of a part of a tree. Rules alone make the same of a node each
+        time: tinygrad simplifies the indices of unrolled loops again and again.
+        """
+        if ctx is not None:
+            return self._rewrite(tree, rules, ctx, **options)
+        # A rule may simplify in turn, so those that are in use are not in the list.
+        contexts = self._contexts.setdefault(rules, [])
+        context = RewriteContext(rules, None)
+        if contexts:
+            context = contexts.pop()
+        result = context.unified_rewrite(tree)
+        contexts.append(context)
+        return result
 
 
 @cache
