@@ -443,6 +443,82 @@ def test_a_node_leaves_its_input_as_it_was(
         np.testing.assert_array_equal(two, -x)
 
 
+def cast_of(operator: str, *names: str) -> list[Any]:
+    """The nodes of an operator and of its result as float32, which one kernel computes."""
+    nodes = [node(operator, names, [f"{operator} {names[0]}"])]
+    if operator == "BitShift":
+        nodes = [node(operator, names, [f"{operator} {names[0]}"], direction="LEFT")]
+    return [*nodes, node("Cast", nodes[0].output, [f"y {operator} {names[0]}"], to=FLOAT)]
+
+
+@pytest.mark.row("R47")
+@pytest.mark.parametrize("kind", ["opencl", "webgpu"])
+def test_small_integers_wrap(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The sum of a kernel in C is an int. The check compares with another program."""
+    inputs = {}
+    nodes = []
+    for dtype in ("INT8", "UINT8", "INT16", "UINT16"):
+        inputs[dtype] = (getattr(onnx.TensorProto, dtype), [32])
+        for operator in ("Add", "Mul", "Sub"):
+            nodes += cast_of(operator, dtype, dtype)
+        if dtype == "UINT8":
+            nodes += cast_of("BitShift", dtype, dtype)
+        if not dtype.startswith("U"):
+            nodes += cast_of("Neg", dtype)
+            nodes += cast_of("Abs", dtype)
+    # -128, whose opposite int8 does not have, is among so many.
+    inputs["INT8"] = (inputs["INT8"][0], [4096])
+    results = [each.output[0] for each in nodes if each.op_type == "Cast"]
+    write(tmp_path / "s.onnx", nodes, inputs, results)
+    status, out, err = call(capsys, "onnx", "s.onnx", "-t", kind)
+    assert (status, err) == (0, "")
+    assert "checked on tinygrad:CPU against onnx" in out
+
+
+@pytest.mark.row("R47")
+@pytest.mark.usefixtures("_no_devices")
+@pytest.mark.parametrize("order", [0, 1])
+@pytest.mark.parametrize("batch", ["2", "1..4"])
+def test_the_indices_of_maxima_are_those_of_the_whole_array(
+    order: int, batch: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options: dict[str, Any] = {"kernel_shape": [2, 2], "strides": [2, 2]}
+    nodes = [node("MaxPool", ["x"], ["y", "i"], storage_order=order, ceil_mode=1, **options)]
+    results = ["y", "i"]
+    if not order:
+        nodes.append(node("MaxUnpool", ["y", "i"], ["z"], **options))
+        results.append("z")
+    write(tmp_path / "p.onnx", nodes, {"x": (FLOAT, ["n", 3, 4, 6])}, results)
+    onnx_model = onnx.load("p.onnx")
+    onnx_model.graph.output[1].type.tensor_type.elem_type = INT64
+    onnx.save(onnx_model, "p.onnx")
+    status, out, err = call(capsys, "onnx", "p.onnx", "-t", "opencl", "--dim", f"n={batch}")
+    assert (status, err) == (0, "")
+    assert "checked on tinygrad:CPU against onnxruntime" in out
+
+
+@pytest.mark.row("R47")
+@pytest.mark.usefixtures("_no_devices")
+def test_constants_of_each_form_are_outputs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of several numbers had to be copied in each call, which no program does."""
+    forms = {"value_float": 2.5, "value_floats": [1.0, 2.0], "value_int": -1, "value_ints": [3, -4]}
+    nodes = [node("Relu", ["x"], ["y"])]
+    for name, value in forms.items():
+        nodes.append(node("Constant", [], [name], **{name: value}))
+    write(tmp_path / "c.onnx", nodes, {"x": (FLOAT, [2])}, ["y", *forms])
+    model = onnx.load("c.onnx")
+    for each in model.graph.output[3:]:
+        each.type.tensor_type.elem_type = INT64
+    onnx.save(model, "c.onnx")
+    assert call(capsys, "onnx", "c.onnx", "-t", "opencl")[::2] == (0, "")
+    for device in devmod.devices("opencl")[:1]:
+        program: Any = devmod.load("c.devmod")["c"].on(device)
+        results = program(np.zeros(2, np.float32))
+        assert [each.tolist() for each in map(np.asarray, results[1:])] == [*forms.values()]
+
+
 @pytest.mark.usefixtures("_no_devices")
 def test_inputs_that_are_alike_have_different_numbers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -52,6 +52,13 @@ TYPES = {
 #: The types of attributes by ONNX's numbers: numbers and texts, of which one or many; graphs.
 _PLAIN = (1, 2, 3, 6, 7, 8)
 _GRAPHS = (5, 10)
+#: The attributes of a node `Constant` that are numbers, with their element types.
+_NUMBERS = {
+    "value_float": "float32",
+    "value_floats": "float32",
+    "value_int": "int64",
+    "value_ints": "int64",
+}
 #: The operators that tinygrad lacks or computes wrongly, and that ONNX itself writes by others.
 _WRITTEN_BY_OTHERS = (
     *("Attention", "CausalConvWithState", "LinearAttention", "SpaceToDepth", "SwiGLU"),
@@ -252,9 +259,8 @@ def _constants(model: Any, files: _Files) -> dict[str, Constant]:
     for each in model.graph.node:
         if each.op_type == "Constant" and each.output:
             what = _described(each)
-            for one in each.attribute:
-                if one.name == "value":
-                    result[each.output[0]] = _attribute(one, what, files)
+            attributes = {one.name: _attribute(one, what, files) for one in each.attribute}
+            result[each.output[0]] = _value(attributes, what)
     return result
 
 
@@ -373,8 +379,8 @@ class _Nodes:
                 attributes[each.name] = _attribute(each, what, self._files)
         inputs = tuple(map(self._known_name, node.input))
         outputs = self._bind(node, what, inputs)
-        if node.op_type == "Constant" and "value" in attributes and outputs:
-            self._constants[outputs[0]] = attributes["value"]
+        if node.op_type == "Constant" and outputs:
+            self._constants[outputs[0]] = _value(attributes, what)
             return
         domain = _domain(node.domain)
         version = self._versions[domain]
@@ -511,6 +517,19 @@ def _attribute(attribute: Any, what: str, files: _Files) -> Any:
     if attribute.type > 5:
         return tuple(map(_plain, value))
     return _plain(value)
+
+
+def _value(attributes: Mapping[str, Any], what: str) -> Constant:
+    """Return the value of a node `Constant`."""
+    import numpy as np
+
+    for name, value in attributes.items():
+        if isinstance(value, Constant):
+            return value
+        dtype = _NUMBERS.get(name)
+        if dtype is not None:
+            return Constant(dtype, np.array(value, dtype))
+    raise _UnsupportedError(f"{what} has strings, or no value")
 
 
 def _plain(value: Any) -> Any:

@@ -42,7 +42,12 @@ def _bit_shift(x: Tensor, amount: Tensor, *, direction: str) -> Tensor:
     is_valid = (amount >= 0) & (amount < width)
     places = is_valid.where(amount, width - 1)
     if direction == "LEFT":
-        return is_valid.where(x.bitcast(unsigned) << places.cast(unsigned), 0).bitcast(x.dtype)
+        # C shifts small numbers as int, so a kernel that uses the result at once has its high bits.
+        wide = unsigned
+        if width < 32:
+            wide = dtypes.uint32
+        shifted = x.bitcast(unsigned).cast(wide) << places.cast(wide)
+        return is_valid.where(shifted.cast(unsigned), 0).bitcast(x.dtype)
     if dtypes.is_unsigned(x.dtype):
         return is_valid.where(x >> places, 0)
     return x >> places

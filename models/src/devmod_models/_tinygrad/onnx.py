@@ -126,9 +126,6 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         for name, constant in model.constants.items():
             self._true[name] = constant.array.size == 1 and constant.array.item() is True
         self.const_names = set(self._kept)
-        for each in model.nodes:
-            if each.operator == "Constant":
-                self.const_names.update(each.outputs)
 
     def run(
         self,

@@ -5,9 +5,10 @@ Inputs are positional, and attributes have their names.
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
-from tinygrad import Tensor, dtypes
+from tinygrad import Tensor, UOp, dtypes
 from tinygrad.nn.onnx import OnnxDataType, onnx_ops, required_input_python_consts
 
 from devmod.errors import CompileError
@@ -35,6 +36,45 @@ def _of_copy(name: str) -> Any:
         return onnx_ops[name](data.clone(), *inputs, **options)
 
     return operator
+
+
+def _narrow(name: str) -> Any:
+    """Return an operator of tinygrad whose small integers wrap. tinygrad's kernels compute them in
+    C's int, and a result that is used at once is not reduced to its type.
+    """
+
+    def operator(*inputs: Tensor, **options: Any) -> Tensor:
+        dtype = inputs[0].dtype
+        if not dtypes.is_int(dtype) or dtype.itemsize >= 4:
+            return onnx_ops[name](*inputs, **options)
+        wide = [each.cast(dtypes.int32) for each in inputs]
+        return onnx_ops[name](*wide, **options).cast(dtype)
+
+    return operator
+
+
+def _max_pool(x: Tensor, *, storage_order: int = 0, **options: Any) -> tuple[Tensor, Tensor]:
+    """tinygrad's indices are those within a channel."""
+    values, index = onnx_ops["MaxPool"](x, **options)
+    batch, channels, *lengths = x.shape
+    if storage_order:
+        rest = index
+        index = 0
+        for axis in reversed(range(len(lengths))):
+            index = index + rest % lengths[axis] * prod(lengths[:axis])
+            rest = rest // lengths[axis]
+    most = batch
+    if isinstance(batch, UOp):
+        most = int(batch.vmax)
+    first = Tensor.arange(most * channels).reshape(most, channels, *[1] * len(lengths))
+    first = first.shrink(((0, batch), *[None] * (x.ndim - 1)))
+    return values, index + first.cast(dtypes.int64) * prod(lengths)
+
+
+def _max_unpool(x: Tensor, index: Tensor, *shape: Any, **options: Any) -> Tensor:
+    """tinygrad's takes the indices within a channel."""
+    result = onnx_ops["MaxUnpool"](x, index, *shape, **options)
+    return onnx_ops["MaxUnpool"](x, index % prod(result.shape[2:]), *shape, **options)
 
 
 def _lp_normalization(x: Tensor, **options: int) -> Tensor:
@@ -122,11 +162,14 @@ def _dynamic_quantize_linear(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 OPERATORS: dict[str, Any] = {
     **onnx_ops,
     **more_operators.OPERATORS,
+    **{name: _narrow(name) for name in ("Abs", "Add", "Mul", "Neg", "Sub")},
     "Cast": _cast,
     "ConvInteger": _conv_integer,
     **recurrent.OPERATORS,
     "DynamicQuantizeLinear": _dynamic_quantize_linear,
     "LpNormalization": _lp_normalization,
+    "MaxPool": _max_pool,
+    "MaxUnpool": _max_unpool,
     "Mod": _mod,
     "QuantizeLinear": _quantize_linear,
     "Range": _range,

@@ -12,6 +12,7 @@ from math import prod
 from typing import Any
 
 from tinygrad import Tensor, UOp, dtypes
+from tinygrad.nn.onnx import onnx_ops
 
 from devmod.errors import CompileError
 from devmod_models._tinygrad.record import recording
@@ -22,16 +23,16 @@ __all__ = ["OPERATORS"]
 #: or of alpha and beta.
 _ACTIVATIONS: dict[str, tuple[Any, ...]] = {
     "affine": (lambda x, alpha, beta: x * alpha + beta, 1.0, 0.0),
-    "elu": (lambda x, alpha: (x < 0).where((x.exp() - 1) * alpha, x), 1.0),
-    "hardsigmoid": (lambda x, alpha, beta: (x * alpha + beta).clamp(0, 1), 0.2, 0.5),
-    "leakyrelu": (lambda x, alpha: (x < 0).where(x * alpha, x), 0.01),
+    "elu": (Tensor.elu, 1.0),
+    "hardsigmoid": (Tensor.hardsigmoid, 0.2, 0.5),
+    "leakyrelu": (Tensor.leaky_relu, 0.01),
     "relu": (Tensor.relu,),
     "scaledtanh": (lambda x, alpha, beta: (x * beta).tanh() * alpha, 1.0, 1.0),
     "sigmoid": (Tensor.sigmoid,),
     "softplus": (Tensor.softplus,),
     "softsign": (Tensor.softsign,),
     "tanh": (Tensor.tanh,),
-    "thresholdedrelu": (lambda x, alpha: (x > alpha).where(x, 0), 1.0),
+    "thresholdedrelu": (onnx_ops["ThresholdedRelu"], 1.0),
 }
 _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 #: Multiplies rows by the weights of a direction.

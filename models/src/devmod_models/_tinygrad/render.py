@@ -89,6 +89,18 @@ class _WGSL(wgsl.WGSLRenderer, _Own):  # type: ignore[misc]
         text: str = super().buf_map(u)
         return text
 
+    def render_cast(self, u: Any, val: str) -> str:
+        """Return a cast. Small integers are words in WGSL, so they wrap by the bits that they have.
+        A constant may be the mask of all bits.
+        """
+        text: str = super().render_cast(u, val)
+        rest = 32 - 8 * u.dtype.itemsize
+        if rest <= 0 or not dtypes.is_int(u.dtype) or u.src[0].op is Ops.CONST:
+            return text
+        if dtypes.is_unsigned(u.dtype):
+            return f"({text}&{(1 << 32 >> rest) - 1}u)"
+        return f"(({text}<<{rest}u)>>{rest}u)"
+
     def render_load(self, x: str, u: Any) -> str:
         if u.buf_uop.op is Ops.PARAM and u.buf_uop not in self.written:
             return x
