@@ -520,6 +520,33 @@ def test_constants_of_each_form_are_outputs(
 
 
 @pytest.mark.usefixtures("_no_devices")
+@pytest.mark.parametrize(("size", "optimized"), [(8, 1), (700, 2)])
+def test_the_check_optimizes_long_kernels_alone(
+    size: int,
+    optimized: int,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The kernel for OpenCL is always optimized. The CPU's of a model of speech took minutes."""
+    from tinygrad.codegen.opt import heuristic
+
+    calls = []
+    own = heuristic.hand_coded_optimizations
+
+    def observed(scheduler: Any) -> Any:
+        calls.append(scheduler)
+        return own(scheduler)
+
+    monkeypatch.setattr(heuristic, "hand_coded_optimizations", observed)
+    nodes = [node("MatMul", ["x", "w"], ["y"])]
+    inputs = {"x": (FLOAT, [size, size])}
+    write(tmp_path / "m.onnx", nodes, inputs, ["y"], [constant("w", size, size)])
+    assert call(capsys, "onnx", "m.onnx", "-t", "opencl")[::2] == (0, "")
+    assert len(calls) == optimized
+
+
+@pytest.mark.usefixtures("_no_devices")
 def test_inputs_that_are_alike_have_different_numbers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -88,6 +88,8 @@ _OPERATORS = {
 }
 #: A renderer's forms of an operation with a power of two.
 _POWERS = {Ops.SHL: "({} * {})", Ops.SHR: "({} // {})", Ops.AND: "({} % {})"}
+#: The steps of loops that take about a second without optimizations.
+_LONG = 1 << 28
 _lock = RLock()
 
 
@@ -220,7 +222,8 @@ class Recording(NamedTuple):
         """Run the kernels on tinygrad's CPU device, and return the outputs. Temporaries are freed
         after their last use. Lengths are fixed, and there is no state.
 
-        The kernels are not optimized: to compile them takes longer than to run them once.
+        Few kernels are optimized: to compile one takes longer than to run it once, unless it is
+        long.
 
         Parameters
         ----------
@@ -230,12 +233,13 @@ class Recording(NamedTuple):
         for array, elements in zip(self.inputs, inputs, strict=True):
             fill(array.buffer, elements)
         last = self._last_uses()
-        with settings(NOOPT=1):
-            for numbers, calls in self._groups():
+        for numbers, calls in self._groups():
+            is_long = any(map(_is_long, self.calls[numbers.start : numbers.stop]))
+            with settings(NOOPT=int(not is_long)):
                 _run(_compiled(calls), {})
-                for number in numbers:
-                    for each in last.get(number, []):
-                        each.buffer.deallocate()
+            for number in numbers:
+                for each in last.get(number, []):
+                    each.buffer.deallocate()
         return [Tensor(each.buffer).reshape(each.shape) for each in self.outputs]
 
 
@@ -387,6 +391,15 @@ class Tape:
                 found |= _origins.get(each, set())
             for each in written:
                 _origins[each] = found
+
+
+def _is_long(call: UOp) -> bool:
+    """Return whether the loops of a kernel have so many steps that it is worth to optimize them."""
+    steps = 1
+    for each in call.src[0].toposort():
+        if each.op is Ops.RANGE:
+            steps *= int(each.vmax) + 1
+    return steps > _LONG
 
 
 def _compiled(items: Sequence[Any]) -> list[Any]:
