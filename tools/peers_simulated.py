@@ -244,5 +244,11 @@ def cause(suite: Suite, name: str, text: str) -> str:
     return "unknown"
 
 
+def stop(number: int, _frame: object) -> None:
+    """End this process with what it has started."""
+    sys.exit(128 + number)
+
+
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, stop)
     sys.exit(main(sys.argv[1:]))

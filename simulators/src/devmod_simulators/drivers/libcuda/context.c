@@ -28,7 +28,6 @@ CUresult CUDAAPI cuCtxDestroy(CUcontext ctx) {
 }
 
 /* The form of drivers older than CUDA 12.5, which cuda.h does not declare. */
-CUresult CUDAAPI cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev);
 CUresult CUDAAPI cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev) {
     return cuCtxCreate(pctx, NULL, flags, dev);
 }

@@ -19,6 +19,25 @@
         return call;                                                                               \
     }
 
+/* The same, where a condition of the arguments holds. */
+#define FORWARD_IF(condition, name, need, call)                                                    \
+    FORWARD_IF_AS(condition, name, need, call, PARAMETERS_##name)
+#define FORWARD_IF_AS(condition, name, need, call, ...)                                            \
+    CUresult CUDAAPI name(__VA_ARGS__) {                                                           \
+        ENTER(need);                                                                               \
+        CHECK(condition, CUDA_ERROR_INVALID_VALUE);                                                \
+        return call;                                                                               \
+    }
+/* The same, where a handle is checked before all else, as in NVIDIA's library. */
+#define FORWARD_OF(handle, name, need, call)                                                       \
+    FORWARD_OF_AS(handle, name, need, call, PARAMETERS_##name)
+#define FORWARD_OF_AS(handle, name, need, call, ...)                                               \
+    CUresult CUDAAPI name(__VA_ARGS__) {                                                           \
+        CHECK(handle, CUDA_ERROR_INVALID_HANDLE);                                                  \
+        ENTER(need);                                                                               \
+        return call;                                                                               \
+    }
+
 /* The settings DEVMOD_STANDIN_… are listed in simulators/README.md. */
 
 /* ---- device.c

@@ -19,11 +19,7 @@ const Vendor vendor = {.visible = visible,
                        .drop_module = module_drop,
                        .leaving = libraries_leave};
 
-CUresult CUDAAPI cuInit(unsigned int Flags) {
-    ENTER(ANY);
-    CHECK(!Flags, CUDA_ERROR_INVALID_VALUE);
-    return process_initialize();
-}
+FORWARD_IF(!Flags, cuInit, ANY, process_initialize())
 
 CUresult CUDAAPI cuDriverGetVersion(int *driverVersion) {
     ENTER(ANY);

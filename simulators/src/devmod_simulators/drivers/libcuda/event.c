@@ -9,47 +9,24 @@ CUresult CUDAAPI cuEventCreate(CUevent *phEvent, unsigned int Flags) {
     return event_create((void **)phEvent, Flags);
 }
 
-CUresult CUDAAPI cuEventDestroy(CUevent hEvent) {
-    CHECK(hEvent, CUDA_ERROR_INVALID_HANDLE);
-    ENTER(READY);
-    return event_destroy(hEvent);
-}
+FORWARD_OF(hEvent, cuEventDestroy, READY, event_destroy(hEvent))
 
 FORWARD(cuEventRecord, CURRENT, event_record(hEvent, hStream, false))
 
-CUresult CUDAAPI cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags) {
-    ENTER(CURRENT);
-    CHECK(!(flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL), CUDA_ERROR_INVALID_VALUE);
-    return event_record(hEvent, hStream, flags & CU_EVENT_RECORD_EXTERNAL);
-}
+FORWARD_IF(!(flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL), cuEventRecordWithFlags, CURRENT,
+           event_record(hEvent, hStream, flags &CU_EVENT_RECORD_EXTERNAL))
 
-CUresult CUDAAPI cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags) {
-    ENTER(CURRENT);
-    CHECK(!(Flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL), CUDA_ERROR_INVALID_VALUE);
-    return stream_wait_event(hStream, hEvent, Flags & CU_EVENT_WAIT_EXTERNAL);
-}
+FORWARD_IF(!(Flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL), cuStreamWaitEvent, CURRENT,
+           stream_wait_event(hStream, hEvent, Flags &CU_EVENT_WAIT_EXTERNAL))
 
-CUresult CUDAAPI cuEventSynchronize(CUevent hEvent) {
-    CHECK(hEvent, CUDA_ERROR_INVALID_HANDLE);
-    ENTER(READY);
-    return event_synchronize(hEvent);
-}
+FORWARD_OF(hEvent, cuEventSynchronize, READY, event_synchronize(hEvent))
 
-CUresult CUDAAPI cuEventQuery(CUevent hEvent) {
-    CHECK(hEvent, CUDA_ERROR_INVALID_HANDLE);
-    ENTER(READY);
-    return event_query(hEvent);
-}
+FORWARD_OF(hEvent, cuEventQuery, READY, event_query(hEvent))
 
-CUresult CUDAAPI cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd) {
-    CHECK(hStart && hEnd, CUDA_ERROR_INVALID_HANDLE);
-    ENTER(READY);
-    return event_elapsed(pMilliseconds, hStart, hEnd);
-}
+FORWARD_OF(hStart &&hEnd, cuEventElapsedTime, READY, event_elapsed(pMilliseconds, hStart, hEnd))
 
 /* The form of drivers older than CUDA 12.8. */
 #undef cuEventElapsedTime
-CUresult CUDAAPI cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd);
 CUresult CUDAAPI cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd) {
     return cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd);
 }

@@ -4,11 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-CUresult CUDAAPI cuGraphCreate(CUgraph *phGraph, unsigned int flags) {
-    ENTER(READY);
-    CHECK(!flags, CUDA_ERROR_INVALID_VALUE);
-    return graph_create((void **)phGraph);
-}
+FORWARD_IF(!flags, cuGraphCreate, READY, graph_create((void **)phGraph))
 
 FORWARD(cuGraphDestroy, READY, graph_destroy(hGraph))
 FORWARD(cuGraphClone, READY, graph_clone((void **)phGraphClone, originalGraph))
@@ -59,12 +55,8 @@ static CUresult instantiate(CUgraphExec *result, CUgraph graph, unsigned long lo
     return graph_instantiate((void **)result, graph, flags, cyclic);
 }
 
-CUresult CUDAAPI cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph,
-                                    unsigned long long flags) {
-    ENTER(CURRENT);
-    CHECK(!(flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD), CUDA_ERROR_INVALID_VALUE);
-    return instantiate(phGraphExec, hGraph, flags, NULL);
-}
+FORWARD_IF(!(flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD), cuGraphInstantiate, CURRENT,
+           instantiate(phGraphExec, hGraph, flags, NULL))
 
 CUresult CUDAAPI cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph,
                                               CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams) {
@@ -161,22 +153,14 @@ CUresult CUDAAPI cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream) {
  * -----------------------------------------------------------------------------------------------------------
  */
 
-CUresult CUDAAPI cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhostFn destroy,
-                                    unsigned int initialRefcount, unsigned int flags) {
-    ENTER(READY);
-    CHECK(flags == CU_USER_OBJECT_NO_DESTRUCTOR_SYNC, CUDA_ERROR_INVALID_VALUE);
-    return user_object_create((void **)object_out, ptr, destroy, initialRefcount);
-}
+FORWARD_IF(flags == CU_USER_OBJECT_NO_DESTRUCTOR_SYNC, cuUserObjectCreate, READY,
+           user_object_create((void **)object_out, ptr, destroy, initialRefcount))
 
 FORWARD(cuUserObjectRetain, READY, user_object_retain(object, count))
 FORWARD(cuUserObjectRelease, READY, user_object_release(object, count))
 
-CUresult CUDAAPI cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned int count,
-                                         unsigned int flags) {
-    ENTER(READY);
-    CHECK(!(flags & ~(unsigned)CU_GRAPH_USER_OBJECT_MOVE), CUDA_ERROR_INVALID_VALUE);
-    return graph_retain_object(graph, object, count, flags & CU_GRAPH_USER_OBJECT_MOVE);
-}
+FORWARD_IF(!(flags & ~(unsigned)CU_GRAPH_USER_OBJECT_MOVE), cuGraphRetainUserObject, READY,
+           graph_retain_object(graph, object, count, flags &CU_GRAPH_USER_OBJECT_MOVE))
 
 FORWARD(cuGraphReleaseUserObject, READY, graph_release_object(graph, object, count))
 

@@ -139,15 +139,11 @@ static CUmemLocation location_of(CUdevice device) {
 
 #undef cuMemAdvise
 CUresult CUDAAPI cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice,
-                             CUdevice device);
-CUresult CUDAAPI cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice,
                              CUdevice device) {
     return cuMemAdvise_v2(devPtr, count, advice, location_of(device));
 }
 
 #undef cuMemPrefetchAsync
-CUresult CUDAAPI cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice,
-                                    CUstream hStream);
 CUresult CUDAAPI cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice,
                                     CUstream hStream) {
     return cuMemPrefetchAsync_v2(devPtr, count, location_of(dstDevice), 0, hStream);

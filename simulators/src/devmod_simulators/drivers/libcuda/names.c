@@ -263,8 +263,6 @@ CUresult CUDAAPI cuGetProcAddress(const char *symbol, void **pfn, int cudaVersio
  * without a status: a missing function is an error. */
 #undef cuGetProcAddress
 CUresult CUDAAPI cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion,
-                                  cuuint64_t flags);
-CUresult CUDAAPI cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion,
                                   cuuint64_t flags) {
     TRY(cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, NULL));
     return *pfn ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;

@@ -55,64 +55,39 @@ static CUresult read_location(const CUmemLocation *location, CUmemAllocationType
     }
 }
 
-CUresult CUDAAPI cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location,
-                                        CUmemAllocationType type) {
-    ENTER(READY);
+static CUresult give_pool(CUmemoryPool *result, const CUmemLocation *location,
+                          CUmemAllocationType type, Pool *(*choose)(BlockKind, int)) {
     BlockKind kind;
     int place;
-    CHECK(pool_out, CUDA_ERROR_INVALID_VALUE);
+    CHECK(result, CUDA_ERROR_INVALID_VALUE);
     TRY(read_location(location, type, &kind, &place));
-    *pool_out = pool_default(kind, place)->handle;
+    *result = choose(kind, place)->handle;
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location,
-                                 CUmemAllocationType type) {
-    ENTER(READY);
+static CUresult take_pool(CUmemoryPool handle, const CUmemLocation *location,
+                          CUmemAllocationType type) {
     BlockKind kind;
     int place;
-    CHECK(pool, CUDA_ERROR_INVALID_VALUE);
+    Pool *pool = handle_get(HANDLE_POOL, handle);
     TRY(read_location(location, type, &kind, &place));
-    *pool = pool_current(kind, place)->handle;
+    CHECK(pool && pool->kind == kind && pool->place == place, CUDA_ERROR_INVALID_VALUE);
+    pool_choose(pool);
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type,
-                                 CUmemoryPool pool) {
-    ENTER(READY);
-    BlockKind kind;
-    int place;
-    Pool *next = handle_get(HANDLE_POOL, pool);
-    TRY(read_location(location, type, &kind, &place));
-    CHECK(next && next->kind == kind && next->place == place, CUDA_ERROR_INVALID_VALUE);
-    pool_choose(next);
-    return CUDA_SUCCESS;
-}
+FORWARD(cuMemGetDefaultMemPool, READY, give_pool(pool_out, location, type, pool_default))
+FORWARD(cuMemGetMemPool, READY, give_pool(pool, location, type, pool_current))
+FORWARD(cuMemSetMemPool, READY, take_pool(pool, location, type))
 
-CUresult CUDAAPI cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev) {
-    ENTER(READY);
-    CHECK(pool_out, CUDA_ERROR_INVALID_VALUE);
-    CHECK(device_valid(dev), CUDA_ERROR_INVALID_DEVICE);
-    *pool_out = pool_default(BLOCK_DEVICE, dev)->handle;
-    return CUDA_SUCCESS;
-}
+/* The pools of a device's own memory. */
+#define OF_DEVICE(device)                                                                          \
+    &(CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},                           \
+        CU_MEM_ALLOCATION_TYPE_PINNED
 
-CUresult CUDAAPI cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev) {
-    ENTER(READY);
-    CHECK(pool, CUDA_ERROR_INVALID_VALUE);
-    CHECK(device_valid(dev), CUDA_ERROR_INVALID_DEVICE);
-    *pool = pool_current(BLOCK_DEVICE, dev)->handle;
-    return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
-    ENTER(READY);
-    Pool *next = handle_get(HANDLE_POOL, pool);
-    CHECK(device_valid(dev), CUDA_ERROR_INVALID_DEVICE);
-    CHECK(next && next->kind == BLOCK_DEVICE && next->place == dev, CUDA_ERROR_INVALID_VALUE);
-    pool_choose(next);
-    return CUDA_SUCCESS;
-}
+FORWARD(cuDeviceGetDefaultMemPool, READY, give_pool(pool_out, OF_DEVICE(dev), pool_default))
+FORWARD(cuDeviceGetMemPool, READY, give_pool(pool, OF_DEVICE(dev), pool_current))
+FORWARD(cuDeviceSetMemPool, READY, take_pool(pool, OF_DEVICE(dev)))
 
 CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps) {
     ENTER(READY);

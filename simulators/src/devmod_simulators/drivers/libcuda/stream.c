@@ -4,11 +4,7 @@
 FORWARD(cuStreamCreate, CURRENT, stream_create((void **)phStream, Flags, 0))
 FORWARD(cuStreamCreateWithPriority, CURRENT, stream_create((void **)phStream, flags, priority))
 
-CUresult CUDAAPI cuStreamDestroy(CUstream hStream) {
-    CHECK(hStream, CUDA_ERROR_INVALID_HANDLE); /* before all else, as in NVIDIA's library */
-    ENTER(READY);
-    return stream_destroy(hStream);
-}
+FORWARD_OF(hStream, cuStreamDestroy, READY, stream_destroy(hStream))
 
 FORWARD(cuStreamSynchronize, CURRENT, stream_synchronize(hStream))
 FORWARD(cuStreamQuery, CURRENT, stream_query(hStream))
