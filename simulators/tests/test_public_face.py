@@ -147,8 +147,9 @@ def test_two_processes_build_a_library_at_once(tmp_path: Path) -> None:
     path, errors = outputs[0]
     assert errors == ""
     assert ctypes.CDLL(path.rstrip()).seven() == 7
-    (folder,) = (tmp_path / "cache").iterdir()
+    folder = Path(path).parent
     assert [each.name for each in folder.iterdir()] == ["libmade-up.so"]
+    assert {each.name for each in folder.parent.iterdir()} == {folder.name, "included"}
 
 
 @pytest.mark.parametrize("library", [libcuda, libamdhip64], ids=lambda library: library.soname)
