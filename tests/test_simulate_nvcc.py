@@ -15,7 +15,6 @@ from simulate_command import python, simulate
 from vendor_runtime import VendorRuntime
 
 from devmod_simulators import UnavailableError, libcuda
-from devmod_simulators.drivers.library import libcudart12
 
 PROGRAMS = Path(__file__).parent / "simulated"
 
@@ -226,7 +225,9 @@ nvcc {PROGRAMS / "faults.cu"} -o faults 2> /dev/null && ./faults right
 """
     path = os.pathsep.join([nvcc_12, os.environ["PATH"]])
     lines = simulate("sh", "-c", script, PATH=path).removeprefix(TOUR).splitlines()
-    assert lines == [str(libcudart12.build()), "cudaSuccess 69", "1", "no error"]
+    assert lines[1:] == ["cudaSuccess 69", "1", "no error"]
+    # It is the one of devmod, with functions that NVIDIA's lacks.
+    assert b"devmod" in Path(lines[0]).read_bytes()
 
 
 def found_in(reports: str) -> list[tuple[int, str]]:

@@ -89,7 +89,7 @@ static CUresult check_tensor(const CUtensorMap *map, const Tensor *tensor) {
     unsigned element = element_size(tensor->type);
     unsigned alignment = tensor->interleave == CU_TENSOR_MAP_INTERLEAVE_32B ? 32 : 16;
     uint64_t address = (uintptr_t)tensor->address;
-    /* CUDA asks for 64 bytes. NVIDIA's driver takes the objects of cuda.core, which have 16. */
+    /* CUDA asks for 64 bytes. The objects of cuda.core, which pass its tests on GPUs, have 16. */
     CHECK(map && (uintptr_t)map % 16 == 0, CUDA_ERROR_INVALID_VALUE);
     CHECK(element && tensor->rank >= 1 && tensor->rank <= 5, CUDA_ERROR_INVALID_VALUE);
     CHECK(address && address % alignment == 0, CUDA_ERROR_INVALID_VALUE);
