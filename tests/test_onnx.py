@@ -528,7 +528,7 @@ def test_the_check_optimizes_long_kernels_alone(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The kernel for OpenCL is always optimized. The CPU's of a model of speech took minutes."""
+    """The kernel for OpenCL is always optimized. The CPU's of a model of speech took 20 s."""
     from tinygrad.codegen.opt import heuristic
 
     calls = []
