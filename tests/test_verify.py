@@ -115,18 +115,6 @@ WRONG = {
     ),
 }
 INNOCENT = {
-    "order": Pair(
-        "a sum in another order",
-        "__global float *y, __global const float *x, uint n",
-        "if (get_global_id(0) == 0) { float s = 0; for (uint j = 0; j < n * n; ++j) s += x[j]; y[0] = s; }",
-        "if (get_global_id(0) == 0) { float s = 0, t = 0; for (uint j = 0; j < n * n; j += 2) { s += x[j]; t += x[j + 1]; } y[0] = s + t; }",
-    ),
-    "fused": Pair(
-        "a fused multiply-add",
-        "__global float *y, __global const float *x, float a, uint n",
-        f"{I} if (i < n) {{ float p = a * x[i]; y[i] = p - y[i]; }}",
-        f"{I} if (i < n) y[i] = fma(a, x[i], -y[i]);",
-    ),
     "cancellation": Pair(
         "a difference of sums in another order",
         "__global float *y, __global const float *x, uint n",
@@ -169,12 +157,6 @@ INNOCENT = {
         "uint a = get_global_id(0), b = get_global_id(1); if (a < width && b < height) y[b * width + a] = x[b * width + a] + 1;",
         "uint b = get_global_id(0), a = get_global_id(1); if (a < width && b < height) y[b * width + a] = x[b * width + a] + 1;",
         SQUARE,
-    ),
-    "both_nan": Pair(
-        "NaN in both",
-        "__global float *y, __global const float *x, uint n",
-        f"{I} if (i < n) y[i] = sqrt(x[i] - 0.5f);",
-        f"{I} if (i < n) y[i] = sqrt(x[i] - 0.5f) + 0;",
     ),
     "atomics": Pair(
         "a sum of integers in another order",
