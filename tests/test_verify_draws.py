@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import Mock
+from unittest.mock import call as call_of
 from zlib import crc32
 
 import numpy as np
@@ -148,18 +150,11 @@ def test_run_takes_the_words_of_draws(
 def test_candidates_and_functions_share_the_array_of_a_draw(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    seeds = []
-    generator = np.random.default_rng
-
-    def counted(seed: int) -> np.random.Generator:
-        seeds.append(seed)
-        return generator(seed)
-
-    monkeypatch.setattr(np.random, "default_rng", counted)
-    draws = verified(dict.fromkeys("ab", Pair(FLOATS, IDENTITY, IDENTITY))).draws["k0"]
-    assert len(draws) == 5
+    generator = Mock(side_effect=np.random.default_rng)
+    monkeypatch.setattr(np.random, "default_rng", generator)
+    assert len(verified(dict.fromkeys("ab", Pair(FLOATS, IDENTITY, IDENTITY))).draws["k0"]) == 5
     # The first two have arrays of one length.
-    assert seeds.count(crc32(b"x")) == 4
+    assert generator.mock_calls.count(call_of(crc32(b"x"))) == 4
 
 
 #: A write behind the end, whatever the length of the array is.
