@@ -2,9 +2,8 @@
 
 Records choose in this order: those of the user for the device, those of the file for it, then the
 user's and the file's for its architecture. Among them, the sizes nearest to those of the call
-decide, and of these the shortest time, by the number of blocks. A device
-without records takes the first variant, unless `_MIN_DEVICES` devices of its kind show one that is
-always good.
+decide, and of these the shortest time, by the number of blocks. A device without records takes the
+first variant, unless `_MIN_DEVICES` devices of its kind show one that is always good.
 """
 
 from __future__ import annotations
