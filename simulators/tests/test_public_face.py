@@ -122,6 +122,7 @@ print(StandinLibrary("libmade-up.so", (folder / "sources",), "worker", ()).build
 """
 
 
+@pytest.mark.volume_but
 def test_two_processes_build_a_library_at_once(tmp_path: Path) -> None:
     """Both compile; the library has its name when it is complete, and one process gives it."""
     (tmp_path / "sources").mkdir()
