@@ -14,16 +14,17 @@ FORWARD_OF(hEvent, cuEventDestroy, READY, event_destroy(hEvent))
 FORWARD(cuEventRecord, CURRENT, event_record(hEvent, hStream, false))
 
 FORWARD_IF(!(flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL), cuEventRecordWithFlags, CURRENT,
-           event_record(hEvent, hStream, flags &CU_EVENT_RECORD_EXTERNAL))
+           event_record(hEvent, hStream, (flags & CU_EVENT_RECORD_EXTERNAL) != 0))
 
 FORWARD_IF(!(Flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL), cuStreamWaitEvent, CURRENT,
-           stream_wait_event(hStream, hEvent, Flags &CU_EVENT_WAIT_EXTERNAL))
+           stream_wait_event(hStream, hEvent, (Flags & CU_EVENT_WAIT_EXTERNAL) != 0))
 
 FORWARD_OF(hEvent, cuEventSynchronize, READY, event_synchronize(hEvent))
 
 FORWARD_OF(hEvent, cuEventQuery, READY, event_query(hEvent))
 
-FORWARD_OF(hStart &&hEnd, cuEventElapsedTime, READY, event_elapsed(pMilliseconds, hStart, hEnd))
+FORWARD_OF(hStart != NULL && hEnd != NULL, cuEventElapsedTime, READY,
+           event_elapsed(pMilliseconds, hStart, hEnd))
 
 /* The form of drivers older than CUDA 12.8. */
 #undef cuEventElapsedTime

@@ -160,7 +160,7 @@ FORWARD(cuUserObjectRetain, READY, user_object_retain(object, count))
 FORWARD(cuUserObjectRelease, READY, user_object_release(object, count))
 
 FORWARD_IF(!(flags & ~(unsigned)CU_GRAPH_USER_OBJECT_MOVE), cuGraphRetainUserObject, READY,
-           graph_retain_object(graph, object, count, flags &CU_GRAPH_USER_OBJECT_MOVE))
+           graph_retain_object(graph, object, count, (flags & CU_GRAPH_USER_OBJECT_MOVE) != 0))
 
 FORWARD(cuGraphReleaseUserObject, READY, graph_release_object(graph, object, count))
 
