@@ -1203,8 +1203,8 @@ def test_a_buffer_that_is_too_small_is_freed_before_its_successor_is_made(
     f(small, stream=stream)  # its output, and two temporaries
     users.clear()
     f(large, stream=stream)
-    of_nobody_else = [object()]
-    alone = sys.getrefcount(of_nobody_else[0])
+    unused = [object()]
+    alone = sys.getrefcount(unused[0])
     assert users[1] == alone
 
 

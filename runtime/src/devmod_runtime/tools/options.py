@@ -8,6 +8,7 @@ import click
 
 from devmod.commands import FiniteRange, complete_kind
 
+#: The value of an option with a number for each dimension.
 DIMS = "X[,Y[,Z]]"
 
 threads_option = click.option(

@@ -34,7 +34,7 @@ from devmod.errors import DevmodError, not_installed
 from devmod.targets import SIMULATED
 from devmod.worker import End
 from devmod_runtime.tools.launches import describe_launch, file_settings, launched
-from devmod_runtime.tools.options import grid_option
+from devmod_runtime.tools.options import DIMS, grid_option
 from devmod_runtime.tools.values import check_output, read_launch, split_assignments
 
 #: The architecture of the simulated GPU, for which --sanitize compiles.
@@ -78,9 +78,9 @@ Exit status:
 @click.argument("file", type=click.Path(allow_dash=True))
 @click.argument("function", required=False, shell_complete=complete_function)
 @click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]...")
-@click.option("--threads", metavar="X[,Y[,Z]]", help="The threads in each dimension.")
+@click.option("--threads", metavar=DIMS, help="The threads in each dimension.")
 @grid_option
-@click.option("--block", metavar="X[,Y[,Z]]", help="The threads of a block.")
+@click.option("--block", metavar=DIMS, help="The threads of a block.")
 @click.option(
     "--shared-memory",
     type=click.IntRange(0, 2**63 - 1),

@@ -19,7 +19,7 @@ from devmod.commands import (
     quiet_drivers,
 )
 from devmod.errors import list_names
-from devmod_runtime.tools.options import atol_option, rtol_option
+from devmod_runtime.tools.options import DIMS, atol_option, rtol_option
 from devmod_runtime.tools.values import read_launch, split_assignments
 from devmod_runtime.tools.verify import verify
 
@@ -47,15 +47,9 @@ Exit status:
 @click.argument("file", type=click.Path(allow_dash=True))
 @click.argument("function", required=False, shell_complete=complete_function)
 @click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]...")
-@click.option(
-    "--threads", metavar="X[,Y[,Z]]", help="The threads of each launch. Default: two blocks."
-)
-@click.option(
-    "--grid", metavar="X[,Y[,Z]]", help="The blocks of each launch, in place of --threads."
-)
-@click.option(
-    "--block", metavar="X[,Y[,Z]]", help="The block of a candidate that has none of its own."
-)
+@click.option("--threads", metavar=DIMS, help="The threads of each launch. Default: two blocks.")
+@click.option("--grid", metavar=DIMS, help="The blocks of each launch, in place of --threads.")
+@click.option("--block", metavar=DIMS, help="The block of a candidate that has none of its own.")
 @rtol_option
 @atol_option
 @click.option(
