@@ -144,7 +144,8 @@ def use_module(module: devmod.Module) -> None:
 
 def check_structs(info: devmod.FunctionInfo) -> None:
     """Pack a record of each struct by value, and raise Breach if its dtype or its bytes have
-    another size than the struct.
+    another size than the struct. A struct that ends before the padding of an array has a longer
+    dtype (`devmod.Param.dtype`).
     """
     from devmod_runtime._launch.arguments import Signature
 
@@ -161,7 +162,9 @@ def check_structs(info: devmod.FunctionInfo) -> None:
             continue
         record = np.zeros((), dtype) if dtype.names else np.zeros(dtype.shape, dtype.base)
         size = devmod.backend.parse_dtype(param.type)[2]
-        if dtype.names and dtype.itemsize != size:
+        may_be_longer = any(member.shape for member in param.members)
+        wrong = dtype.itemsize < size if may_be_longer else dtype.itemsize != size
+        if dtype.names and wrong:
             raise Breach(f"the dtype of a struct of {size} bytes has {dtype.itemsize}")
         try:
             packed = argument.pack(record)
