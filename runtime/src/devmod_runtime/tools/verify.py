@@ -13,7 +13,7 @@ import numpy as np
 
 from devmod._modules.agreement import by_node, kernel_nodes
 from devmod._modules.bundle import BundleModule
-from devmod._modules.choice import describe_candidate
+from devmod._modules.choice import describe_candidate, program_kernels
 from devmod._modules.module import owner_of
 from devmod._modules.programs import check_program
 from devmod._modules.stored import StoredModule
@@ -306,7 +306,8 @@ def verify(
     module
         Any module. The candidates are those of its bundles.
     name
-        The function. Default: all functions.
+        The function. Default: all functions, without the kernels of one candidate that programs
+        launch: each is compared as a step.
     arguments
         Name to value, in place of inputs from the interface; a str is a text as of ``devmod run``,
         such as "random:float32[64,64]". They are used for each function that has such a parameter.
@@ -348,16 +349,20 @@ def verify(
         raise function_not_found(module.kind, name, list(names))
     given = dict(arguments or {})
     unused = set(given)
-    wanted = [*names]
-    if name is not None:
-        wanted = [name]
-    comparisons: dict[str, tuple[Comparison, ...]] = dict.fromkeys(wanted, ())
-    draws: dict[str, tuple[Draw, ...]] = dict.fromkeys(wanted, ())
     nodes = kernel_nodes([module])
+    groups = {each: by_node(_candidates(each, module, sound), nodes) for each in names}
+    if name is not None:
+        groups = {name: groups[name]}
+    else:
+        for kernel in _launched_kernels(sound):
+            if all(len(group) == 1 for group in groups.get(kernel, ())):
+                groups.pop(kernel, None)
+    comparisons: dict[str, tuple[Comparison, ...]] = dict.fromkeys(groups, ())
+    draws: dict[str, tuple[Draw, ...]] = dict.fromkeys(groups, ())
     with temporary_folder() as folder:
         trials = Trials(Path(folder), given, unused, threads, grid, block)
-        for each in wanted:
-            for group in by_node(_candidates(each, module, sound), nodes):
+        for each, found in groups.items():
+            for group in found:
                 trials.add_function(each, group)
         for each, planned in trials.run(timeout):
             compared = _Compared(planned, rtol, atol)
@@ -377,6 +382,16 @@ def _without_problem(leaves: Sequence[Module], payloads: Sequence[Payload]) -> l
         if not payload.damage and not payload.problem and leaf.kind != "const_loader":
             found.append(leaf)
     return found
+
+
+def _launched_kernels(sound: Sequence[Module]) -> set[str]:
+    """Return the kernels that programs launch."""
+    names: set[str] = set()
+    for program in sound:
+        if program.kind == PROGRAM:
+            for each in program.functions:
+                names.update(program_kernels(each, program))
+    return names
 
 
 def _candidates(name: str, module: Module, sound: Sequence[Module]) -> list[Module]:
