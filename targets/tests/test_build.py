@@ -252,21 +252,21 @@ def test_equal_jobs_are_compiled_once(tmp_path: Path) -> None:
 def test_an_output_in_a_missing_folder_is_an_error_of_the_system(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as caught:
         devmod.build(write_kernels(tmp_path / "p", 1), output=tmp_path / "missing" / "k.devmod")
-    assert caught.value.filename == str(tmp_path / "missing" / "k.devmod")
+    assert caught.value.filename == f"{tmp_path}/missing/"
 
 
 @pytest.mark.parametrize(
-    ("output", "error", "reason"),
+    ("output", "error", "name", "reason"),
     [
-        ("missing/k.devmod", FileNotFoundError, "No such file or directory"),
-        ("file/k.devmod", NotADirectoryError, "Not a directory"),
-        ("folder.devmod", IsADirectoryError, "Is a directory"),
-        ("loop.devmod", OSError, "Too many levels of symbolic links"),
+        ("missing/k.devmod", FileNotFoundError, "missing/", "No such file or directory"),
+        ("file/k.devmod", NotADirectoryError, "file/", "Not a directory"),
+        ("folder.devmod", IsADirectoryError, "folder.devmod", "Is a directory"),
+        ("loop.devmod", OSError, "loop.devmod", "Too many levels of symbolic links"),
     ],
 )
 @pytest.mark.skipif(os.name != "posix", reason="the texts are those of POSIX")
 def test_an_output_that_cannot_be_written_is_an_error_before_the_first_compile(
-    tmp_path: Path, output: str, error: type[OSError], reason: str
+    tmp_path: Path, output: str, error: type[OSError], name: str, reason: str
 ) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "folder.devmod").mkdir()
@@ -274,7 +274,7 @@ def test_an_output_that_cannot_be_written_is_an_error_before_the_first_compile(
     progress = Recorder()
     with pytest.raises(error) as caught:
         devmod.build(write_kernels(tmp_path / "p", 1), output=tmp_path / output, progress=progress)
-    assert (caught.value.filename, caught.value.strerror) == (str(tmp_path / output), reason)
+    assert (caught.value.filename, caught.value.strerror) == (f"{tmp_path}/{name}", reason)
     assert progress.names == []
 
 

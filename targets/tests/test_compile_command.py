@@ -510,11 +510,11 @@ def test_an_output_that_cannot_be_written_is_an_error_before_the_compile(
     Path("broken.cl").write_text("kernel void twice(global float *x) { x[0] = ; }\n")
     Path("folder.devmod").mkdir()
     for output, reason in (
-        ("missing/k.devmod", "No such file or directory"),
-        ("folder.devmod", "Is a directory"),
+        ("missing/k.devmod", f"{os.getcwd()}/missing/: No such file or directory"),
+        ("folder.devmod", "folder.devmod: Is a directory"),
     ):
         assert main(["compile", "broken.cl", "-t", "opencl", "-o", output]) == 1
-        assert capsys.readouterr() == ("", f"devmod: error: {output}: {reason}\n")
+        assert capsys.readouterr() == ("", f"devmod: error: {reason}\n")
     assert main(["compile", "broken.cl", "twice.cl", "-t", "opencl", "-o", "k.cl"]) == 2
     assert capsys.readouterr().err.endswith(
         "devmod: error: k.cl holds one raw payload, and this is 2; choose a name that ends in .devmod\n"

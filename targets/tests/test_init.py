@@ -376,6 +376,11 @@ def test_a_file_is_overwritten_with_force_alone(
     assert main(["init", "--force"]) == 0
     assert read_manifest().targets == ("opencl",)
     assert main(["init"]) == 0  # the same bytes
+    Path(name).unlink()
+    Path(name).mkdir()
+    capsys.readouterr()
+    assert main(["init", "--force"]) == 1
+    assert capsys.readouterr() == ("", f"devmod: error: {name}: Is a directory\n")
 
 
 def test_a_file_that_has_kernels_for_a_named_target_alone(
@@ -457,13 +462,13 @@ def test_ctrl_c_prints_which_files_were_written(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_files({"k.cl": CL})
-    replace = Path.replace
+    replace = os.replace
 
-    def replace_and_interrupt(path: Path, target: Path) -> None:
+    def replace_and_interrupt(path: str, target: str) -> None:
         replace(path, target)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Path, "replace", replace_and_interrupt)
+    monkeypatch.setattr(os, "replace", replace_and_interrupt)
     assert main(["init"]) == 130
     assert capsys.readouterr() == (
         "",

@@ -10,6 +10,8 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from devmod.errors import FormatError
+
 
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Raise the error of the system that saving to a path would raise, if it is known before.
@@ -20,23 +22,24 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     Raises
     ------
     OSError
-        FileNotFoundError or NotADirectoryError for the folder, IsADirectoryError for a folder in
-        place of the file, PermissionError. The file name is `path`.
+        FileNotFoundError or NotADirectoryError with the name of the folder, IsADirectoryError for a
+        folder in place of the file, PermissionError.
+    FormatError
+        The path is "-".
     """
     name = os.fsdecode(path)
+    if name == "-":
+        raise FormatError(
+            "the output '-' is standard output, to which `devmod compile` alone writes. Give the name of a file"
+        )
     real = os.path.realpath(name)
     folder = os.path.dirname(real)
-    try:
-        os.stat(
-            os.path.join(folder, "")
-        )  # with the slash, a file in place of the folder is an error
-        exists = os.path.lexists(real)
-        if exists and stat.S_ISDIR(os.stat(real).st_mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if not os.access(folder, os.W_OK | os.X_OK) or (exists and not os.access(real, os.W_OK)):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, name) from None
+    os.stat(os.path.join(folder, ""))  # with the slash, a file in place of the folder is an error
+    exists = os.path.lexists(real)
+    if exists and stat.S_ISDIR(os.stat(real).st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
+    if not os.access(folder, os.W_OK | os.X_OK) or (exists and not os.access(real, os.W_OK)):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
 
 
 @contextmanager

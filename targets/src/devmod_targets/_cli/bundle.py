@@ -13,7 +13,7 @@ from devmod.backend import requirements, tuning_of, walk
 from devmod.commands import debug_option, echo, size
 from devmod.errors import count_text, list_names
 from devmod_targets._spelling import in_shell_of_others
-from devmod_targets.writable import noting_interrupts
+from devmod_targets.writable import check_writable, noting_interrupts
 
 
 @click.command(
@@ -71,6 +71,7 @@ def command(
     tuning records of all FILEs are joined: files of the same kernels from several machines give one
     file with the records of each machine.
     """
+    check_writable(output)
     modules: list[devmod.Module] = []
     with noting_interrupts(output):
         roots = [(file, devmod.load(file)) for file in files]
