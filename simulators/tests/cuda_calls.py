@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,19 +19,39 @@ def check(result: tuple[Any, ...]) -> Any:
 
 def code(result: tuple[Any, ...]) -> str:
     """Return the name of a call's error."""
-    return result[0].name
+    return str(result[0].name)
+
+
+class Driver:
+    """The functions of the driver, each with what another function makes of its result."""
+
+    def __init__(self, finish: Callable[[tuple[Any, ...]], Any]) -> None:
+        self.finish = finish
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        function = getattr(cuda, name)
+        return lambda *arguments: self.finish(function(*arguments))
+
+
+driver = Driver(check)
+errors = Driver(code)
 
 
 def allocate(array: np.ndarray) -> Any:
     """Return device memory with the bytes of an array."""
-    pointer = check(cuda.cuMemAlloc(array.nbytes))
-    check(cuda.cuMemcpyHtoD(pointer, array.ctypes.data, array.nbytes))
-    check(cuda.cuCtxSynchronize())
+    pointer = driver.cuMemAlloc(array.nbytes)
+    driver.cuMemcpyHtoD(pointer, array.ctypes.data, array.nbytes)
+    driver.cuCtxSynchronize()
     return pointer
+
+
+def zeros(count: int) -> Any:
+    """Return device memory with integers."""
+    return allocate(np.zeros(count, np.int32))
 
 
 def read(pointer: Any, count: int = 4, dtype: Any = np.int32) -> list[Any]:
     """Return the numbers at a device pointer, with no wait for any stream but the legacy one."""
     result = np.zeros(count, dtype)
-    check(cuda.cuMemcpyDtoH(result.ctypes.data, pointer, result.nbytes))
+    driver.cuMemcpyDtoH(result.ctypes.data, pointer, result.nbytes)
     return result.tolist()

@@ -34,12 +34,12 @@ def standin() -> Iterator[StandinDriver]:
 @pytest.fixture
 def context(standin: StandinDriver) -> Iterator[Any]:
     """The primary context of the first device, current."""
-    from cuda_calls import check, cuda
+    from cuda_calls import cuda, driver
 
-    check(cuda.cuInit(0))
-    device = check(cuda.cuDeviceGet(0))
-    handle = check(cuda.cuDevicePrimaryCtxRetain(device))
-    check(cuda.cuCtxSetCurrent(handle))
+    driver.cuInit(0)
+    device = driver.cuDeviceGet(0)
+    handle = driver.cuDevicePrimaryCtxRetain(device)
+    driver.cuCtxSetCurrent(handle)
     yield handle
-    check(cuda.cuCtxSetCurrent(cuda.CUcontext(0)))
-    check(cuda.cuDevicePrimaryCtxRelease(device))
+    driver.cuCtxSetCurrent(cuda.CUcontext(0))
+    driver.cuDevicePrimaryCtxRelease(device)

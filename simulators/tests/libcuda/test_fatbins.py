@@ -9,9 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
-from cuda_calls import allocate, check, code, cuda, read
+from cuda_calls import driver, errors, read, zeros
 from ptx_sources import ptx_of
 
 from devmod_simulators import StandinDriver, libcuda
@@ -51,13 +50,9 @@ def cubin() -> tuple[str, str, bytes]:
 
 def stored(image: bytes) -> int:
     """Return what the kernel of an image stores."""
-    function = check(cuda.cuModuleGetFunction(check(cuda.cuModuleLoadData(image)), b"k"))
-    target = allocate(np.zeros(1, np.int32))
-    check(
-        cuda.cuLaunchKernel(
-            function, 1, 1, 1, 1, 1, 1, 0, 0, ((int(target),), (ctypes.c_void_p,)), 0
-        )
-    )
+    function = driver.cuModuleGetFunction(driver.cuModuleLoadData(image), b"k")
+    target = zeros(1)
+    driver.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, 0, ((int(target),), (ctypes.c_void_p,)), 0)
     (value,) = read(target, 1)
     return int(value)
 
@@ -115,7 +110,7 @@ def test_the_parts_of_a_fatbin_end_within_it() -> None:
     assert stored(header(0xFFFF, len(part)) + part) == 7
     for short in (header(1, 1 << 20), header(1, 1), header(1, 0)[:8], b"PTX of no fatbin"):
         image = header(0xFFFF, len(part) + len(short)) + part + short
-        assert code(cuda.cuModuleLoadData(image)) == "CUDA_ERROR_INVALID_IMAGE"
+        assert errors.cuModuleLoadData(image) == "CUDA_ERROR_INVALID_IMAGE"
 
 
 def refused(
@@ -123,7 +118,7 @@ def refused(
 ) -> tuple[str, str]:
     """Return the error of an image and its reason, which standard error has too."""
     capfd.readouterr()
-    name = code(cuda.cuModuleLoadData(image))
+    name = errors.cuModuleLoadData(image)
     assert capfd.readouterr().err == f"devmod-simulators: {standin.reason}\n"
     return name, standin.reason
 
@@ -144,7 +139,7 @@ def test_a_program_without_ptx_is_told_the_flag(
         f"the program has no PTX that the simulated GPU, sm_90, takes: its fatbin has {names}. Build it below `devmod simulate`, "
         "or with -gencode arch=compute_90,code=compute_90 of nvcc (CMake: -DCMAKE_CUDA_ARCHITECTURES=90)",
     )
-    assert code(cuda.cuModuleLoadData(image)) == "CUDA_ERROR_NO_BINARY_FOR_GPU"
+    assert errors.cuModuleLoadData(image) == "CUDA_ERROR_NO_BINARY_FOR_GPU"
     assert capfd.readouterr().err == ""
 
 
@@ -170,7 +165,7 @@ def test_a_compressed_member_that_is_damaged(
         assert name == "CUDA_ERROR_INVALID_IMAGE"
         assert "damaged" in reason or f"expected {wrong}" in reason
     outside = image[:24] + (1 << 40).to_bytes(8, "little") + image[32:]
-    assert code(cuda.cuModuleLoadData(outside)) == "CUDA_ERROR_INVALID_IMAGE"
+    assert errors.cuModuleLoadData(outside) == "CUDA_ERROR_INVALID_IMAGE"
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="this Python has zstd")

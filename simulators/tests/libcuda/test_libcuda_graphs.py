@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cuda_calls import allocate, check, code, cuda, read
+from cuda_calls import allocate, code, cuda, driver, errors, read, zeros
 from ptx_sources import ptx_of
 
 from devmod_simulators import StandinDriver
@@ -32,12 +32,12 @@ extern "C" __global__ void count(unsigned long long handle, int *left, int *done
 
 @pytest.fixture
 def graph() -> Any:
-    return check(cuda.cuGraphCreate(0))
+    return driver.cuGraphCreate(0)
 
 
 @pytest.fixture
 def memory() -> Any:
-    return allocate(np.zeros(1, np.int32))
+    return zeros(1)
 
 
 def fill(address: Any, value: int) -> Any:
@@ -53,23 +53,23 @@ def fill(address: Any, value: int) -> Any:
 def add_fill(graph: Any, address: Any, value: int, *before: Any) -> Any:
     """Add a node that fills one int."""
     params = fill(address, value)
-    return check(cuda.cuGraphAddMemsetNode(graph, [*before], len(before), params, None))
+    return driver.cuGraphAddMemsetNode(graph, [*before], len(before), params, None)
 
 
 def add_empty(graph: Any, *before: Any) -> Any:
-    return check(cuda.cuGraphAddEmptyNode(graph, [*before], len(before)))
+    return driver.cuGraphAddEmptyNode(graph, [*before], len(before))
 
 
 def result_of(executable: Any, memory: Any) -> int:
     """Launch and return the int in memory."""
-    check(cuda.cuGraphLaunch(executable, 0))
-    check(cuda.cuCtxSynchronize())
+    driver.cuGraphLaunch(executable, 0)
+    driver.cuCtxSynchronize()
     return read(memory, 1)[0]
 
 
 def run(graph: Any, memory: Any) -> int:
     """Instantiate and launch, and return the int in memory."""
-    return result_of(check(cuda.cuGraphInstantiate(graph, 0)), memory)
+    return result_of(driver.cuGraphInstantiate(graph, 0), memory)
 
 
 @pytest.mark.parametrize("length", [2, 40])
@@ -77,19 +77,19 @@ def test_edges_alone_order_nodes(length: int, graph: Any, memory: Any) -> None:
     nodes = [add_fill(graph, memory, value) for value in range(length)]
     assert run(graph, memory) == 0  # the youngest ran first
     pairs = nodes[:-1], nodes[1:], None, length - 1
-    check(cuda.cuGraphAddDependencies(graph, *pairs))
+    driver.cuGraphAddDependencies(graph, *pairs)
     assert run(graph, memory) == length - 1
-    check(cuda.cuGraphRemoveDependencies(graph, *pairs))
+    driver.cuGraphRemoveDependencies(graph, *pairs)
     assert run(graph, memory) == 0
 
 
 def test_nodes_and_edges_are_listed_and_checked(graph: Any, memory: Any) -> None:
     first, second = add_fill(graph, memory, 1), add_empty(graph)
     last = add_empty(graph, first, second)
-    other = check(cuda.cuGraphCreate(0))
+    other = driver.cuGraphCreate(0)
     foreign = add_empty(other)
-    assert check(cuda.cuGraphGetRootNodes(graph, 1))[1] == 1
-    assert int(check(cuda.cuGraphNodeGetDependentNodes(first, 1))[0][0]) == int(last)
+    assert driver.cuGraphGetRootNodes(graph, 1)[1] == 1
+    assert int(driver.cuGraphNodeGetDependentNodes(first, 1)[0][0]) == int(last)
     for starts, ends in (
         ([first], [first]),
         ([first], [foreign]),
@@ -98,20 +98,20 @@ def test_nodes_and_edges_are_listed_and_checked(graph: Any, memory: Any) -> None
     ):
         found = cuda.cuGraphAddDependencies(graph, starts, ends, None, len(starts))
         assert code(found) == INVALID, (starts, ends)
-    assert check(cuda.cuGraphGetEdges(graph, 9))[3] == 2
+    assert driver.cuGraphGetEdges(graph, 9)[3] == 2
     for refused in (
         cuda.cuGraphAddEmptyNode(graph, [first, first], 2),
         cuda.cuGraphAddEmptyNode(graph, [foreign], 1),
         cuda.cuGraphNodeFindInClone(foreign, graph),
     ):
         assert code(refused) == INVALID
-    copy = check(cuda.cuGraphNodeFindInClone(last, check(cuda.cuGraphClone(graph))))
-    check(cuda.cuGraphDestroyNode(first))
-    assert int(check(cuda.cuGraphGetEdges(graph, 1))[0][0]) == int(second)
-    assert check(cuda.cuGraphNodeGetDependencies(copy, 2))[2] == 2
-    check(cuda.cuGraphAddDependencies(graph, [last], [second], None, 1))
+    copy = driver.cuGraphNodeFindInClone(last, driver.cuGraphClone(graph))
+    driver.cuGraphDestroyNode(first)
+    assert int(driver.cuGraphGetEdges(graph, 1)[0][0]) == int(second)
+    assert driver.cuGraphNodeGetDependencies(copy, 2)[2] == 2
+    driver.cuGraphAddDependencies(graph, [last], [second], None, 1)
     params = cuda.CUDA_GRAPH_INSTANTIATE_PARAMS()
-    assert code(cuda.cuGraphInstantiateWithParams(graph, params)) == INVALID
+    assert errors.cuGraphInstantiateWithParams(graph, params) == INVALID
     assert params.result_out.name == "CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE"
 
 
@@ -120,25 +120,25 @@ def test_an_executable_graph_is_independent(graph: Any, memory: Any, tmp_path: P
     second = add_fill(graph, memory, 2, first)
     empty = add_empty(graph, second)
     file = tmp_path / "graph.dot"
-    check(cuda.cuGraphDebugDotPrint(graph, bytes(file), 0))
+    driver.cuGraphDebugDotPrint(graph, bytes(file), 0)
     text = file.read_text()
     assert [text.count(part) for part in ("MEMSET", "EMPTY", " -> ")] == [2, 1, 2]
-    executable = check(cuda.cuGraphInstantiate(graph, 0))
-    check(cuda.cuGraphMemsetNodeSetParams(second, fill(memory, 3)))
+    executable = driver.cuGraphInstantiate(graph, 0)
+    driver.cuGraphMemsetNodeSetParams(second, fill(memory, 3))
     assert (result_of(executable, memory), run(graph, memory)) == (2, 3)
-    check(cuda.cuGraphLaunch(executable, 0))
-    check(cuda.cuGraphExecMemsetNodeSetParams(executable, second, fill(memory, 4), None))
-    check(cuda.cuCtxSynchronize())
+    driver.cuGraphLaunch(executable, 0)
+    driver.cuGraphExecMemsetNodeSetParams(executable, second, fill(memory, 4), None)
+    driver.cuCtxSynchronize()
     assert read(memory, 1) == [2]  # a launch before the change
     assert result_of(executable, memory) == 4
-    check(cuda.cuGraphNodeSetEnabled(executable, second, 0))
+    driver.cuGraphNodeSetEnabled(executable, second, 0)
     assert result_of(executable, memory) == 1
-    check(cuda.cuGraphNodeSetEnabled(executable, second, 1))
-    check(cuda.cuGraphExecUpdate(executable, graph))
+    driver.cuGraphNodeSetEnabled(executable, second, 1)
+    driver.cuGraphExecUpdate(executable, graph)
     assert result_of(executable, memory) == 3
-    assert code(cuda.cuGraphNodeSetEnabled(executable, empty, 0)) == INVALID
+    assert errors.cuGraphNodeSetEnabled(executable, empty, 0) == INVALID
     update = ctypes.CDLL("libcuda.so.1").cuGraphExecUpdate_v2  # cuda-bindings drops the reason
-    check(cuda.cuGraphDestroyNode(empty))
+    driver.cuGraphDestroyNode(empty)
     handles = [ctypes.c_void_p(int(each)) for each in (executable, graph)]
     info = (ctypes.c_uint64 * 3)()  # the result, the node, the node before it
     assert (update(*handles, info), info[0]) == (910, 2)
@@ -147,18 +147,18 @@ def test_an_executable_graph_is_independent(graph: Any, memory: Any, tmp_path: P
 
 
 def test_a_node_waits_for_what_was_recorded_before_the_launch(graph: Any, memory: Any) -> None:
-    first, second = (check(cuda.cuStreamCreate(1)) for _ in range(2))
-    event = check(cuda.cuEventCreate(0))
-    wait = check(cuda.cuGraphAddEventWaitNode(graph, [], 0, event))
+    first, second = (driver.cuStreamCreate(1) for _ in range(2))
+    event = driver.cuEventCreate(0)
+    wait = driver.cuGraphAddEventWaitNode(graph, [], 0, event)
     add_fill(graph, memory, 2, wait)
-    assert code(cuda.cuGraphEventRecordNodeGetEvent(wait)) == INVALID
-    executable = check(cuda.cuGraphInstantiate(graph, 0))
-    check(cuda.cuMemsetD32Async(memory, 1, 1, first))
-    check(cuda.cuEventRecord(event, first))
-    check(cuda.cuGraphLaunch(executable, second))
-    check(cuda.cuEventRecord(event, second))  # no cycle
-    check(cuda.cuStreamSynchronize(second))
-    check(cuda.cuStreamSynchronize(first))
+    assert errors.cuGraphEventRecordNodeGetEvent(wait) == INVALID
+    executable = driver.cuGraphInstantiate(graph, 0)
+    driver.cuMemsetD32Async(memory, 1, 1, first)
+    driver.cuEventRecord(event, first)
+    driver.cuGraphLaunch(executable, second)
+    driver.cuEventRecord(event, second)  # no cycle
+    driver.cuStreamSynchronize(second)
+    driver.cuStreamSynchronize(first)
     assert read(memory, 1) == [2]
 
 
@@ -168,11 +168,11 @@ def test_memory_of_a_graph_lives_until_something_frees_it(size: int, graph: Any)
     params.poolProps.allocType = cuda.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
     params.poolProps.location.type = cuda.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
     params.bytesize = size
-    node = check(cuda.cuGraphAddMemAllocNode(graph, [], 0, params))
+    node = driver.cuGraphAddMemAllocNode(graph, [], 0, params)
     add_fill(graph, params.dptr, 6, node)
-    executable = check(cuda.cuGraphInstantiate(graph, 0))
+    executable = driver.cuGraphInstantiate(graph, 0)
     assert result_of(executable, params.dptr) == 6
-    other = check(cuda.cuGraphCreate(0))
+    other = driver.cuGraphCreate(0)
     for refused, name in (
         (cuda.cuGraphClone(graph), UNSUPPORTED),
         (cuda.cuGraphInstantiate(graph, 0), UNSUPPORTED),
@@ -180,23 +180,23 @@ def test_memory_of_a_graph_lives_until_something_frees_it(size: int, graph: Any)
         (cuda.cuGraphLaunch(executable, 0), INVALID),  # it is still allocated
     ):
         assert code(refused) == name
-    check(cuda.cuMemFreeAsync(params.dptr, 0))
+    driver.cuMemFreeAsync(params.dptr, 0)
     assert result_of(executable, params.dptr) == 6
-    check(cuda.cuGraphAddMemFreeNode(other, [], 0, params.dptr))
-    assert code(cuda.cuGraphAddMemFreeNode(other, [], 0, params.dptr)) == INVALID
-    check(cuda.cuGraphLaunch(check(cuda.cuGraphInstantiate(other, 0)), 0))
-    check(cuda.cuGraphExecDestroy(executable))
-    automatic = check(cuda.cuGraphInstantiate(graph, 1))
-    assert int(check(cuda.cuGraphExecGetFlags(automatic))) == 1
-    check(cuda.cuGraphLaunch(automatic, 0))
+    driver.cuGraphAddMemFreeNode(other, [], 0, params.dptr)
+    assert errors.cuGraphAddMemFreeNode(other, [], 0, params.dptr) == INVALID
+    driver.cuGraphLaunch(driver.cuGraphInstantiate(other, 0), 0)
+    driver.cuGraphExecDestroy(executable)
+    automatic = driver.cuGraphInstantiate(graph, 1)
+    assert int(driver.cuGraphExecGetFlags(automatic)) == 1
+    driver.cuGraphLaunch(automatic, 0)
     assert result_of(automatic, params.dptr) == 6
-    check(cuda.cuMemFree(params.dptr))
+    driver.cuMemFree(params.dptr)
 
 
 def condition(graph: Any, value: int) -> Any:
     """Return the handle of a value."""
-    current = check(cuda.cuCtxGetCurrent())
-    return check(cuda.cuGraphConditionalHandleCreate(graph, current, value, 1))
+    current = driver.cuCtxGetCurrent()
+    return driver.cuGraphConditionalHandleCreate(graph, current, value, 1)
 
 
 def conditional_params(handle: Any, kind: str, size: int) -> Any:
@@ -207,7 +207,7 @@ def conditional_params(handle: Any, kind: str, size: int) -> Any:
     fields.handle = handle
     fields.type = getattr(cuda.CUgraphConditionalNodeType, f"CU_GRAPH_COND_TYPE_{kind}")
     fields.size = size
-    fields.ctx = check(cuda.cuCtxGetCurrent())
+    fields.ctx = driver.cuCtxGetCurrent()
     return params
 
 
@@ -215,7 +215,7 @@ def conditional(graph: Any, value: int, kind: str, size: int) -> tuple[Any, list
     """Add a conditional node, and return the handle of its value and its bodies."""
     handle = condition(graph, value)
     params = conditional_params(handle, kind, size)
-    check(cuda.cuGraphAddNode(graph, [], None, 0, params))
+    driver.cuGraphAddNode(graph, [], None, 0, params)
     return handle, list(params.conditional.phGraph_out)
 
 
@@ -245,30 +245,30 @@ def test_a_value_of_a_graph_is_read_within_its_bodies(depth: int, graph: Any, me
     for _ in range(depth):
         _, (body,) = conditional(body, 1, "IF", 1)
     params = conditional_params(inner, "IF", 1)
-    check(cuda.cuGraphAddNode(body, [], None, 0, params))
+    driver.cuGraphAddNode(body, [], None, 0, params)
     add_fill(params.conditional.phGraph_out[0], memory, 7)
     assert run(graph, memory) == 7
-    assert code(cuda.cuGraphAddNode(body, [], None, 0, params)) == INVALID
-    foreign = conditional_params(condition(check(cuda.cuGraphCreate(0)), 1), "IF", 1)
-    assert code(cuda.cuGraphAddNode(body, [], None, 0, foreign)) == INVALID
+    assert errors.cuGraphAddNode(body, [], None, 0, params) == INVALID
+    foreign = conditional_params(condition(driver.cuGraphCreate(0), 1), "IF", 1)
+    assert errors.cuGraphAddNode(body, [], None, 0, foreign) == INVALID
 
 
 @pytest.mark.parametrize("times", [1, 5])
 def test_a_kernel_ends_a_loop(times: int, graph: Any, memory: Any) -> None:
-    stream, left = check(cuda.cuStreamCreate(1)), allocate(np.full(1, times, np.int32))
-    module = check(cuda.cuModuleLoadData(ptx_of(COUNT).encode() + b"\0"))
-    function = check(cuda.cuModuleGetFunction(module, b"count"))
+    stream, left = driver.cuStreamCreate(1), allocate(np.full(1, times, np.int32))
+    module = driver.cuModuleLoadData(ptx_of(COUNT).encode() + b"\0")
+    function = driver.cuModuleGetFunction(module, b"count")
     handle, (body,) = conditional(graph, 1, "WHILE", 1)
-    check(cuda.cuStreamBeginCaptureToGraph(stream, body, [], None, 0, RELAXED))
+    driver.cuStreamBeginCaptureToGraph(stream, body, [], None, 0, RELAXED)
     values = (int(handle), int(left), int(memory)), (ctypes.c_uint64,) * 3
-    check(cuda.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, values, 0))
-    (node,) = check(cuda.cuStreamGetCaptureInfo(stream))[3]
-    check(cuda.cuStreamEndCapture(stream))
+    driver.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, values, 0)
+    (node,) = driver.cuStreamGetCaptureInfo(stream)[3]
+    driver.cuStreamEndCapture(stream)
     cooperative, value = cuda.CUlaunchAttributeID(2), cuda.CUkernelNodeAttrValue()
     value.cooperative = 1
-    check(cuda.cuGraphKernelNodeSetAttribute(node, cooperative, value))
-    check(cuda.cuGraphKernelNodeSetParams(node, check(cuda.cuGraphKernelNodeGetParams(node))))
-    assert check(cuda.cuGraphKernelNodeGetAttribute(node, cooperative)).cooperative == 1
+    driver.cuGraphKernelNodeSetAttribute(node, cooperative, value)
+    driver.cuGraphKernelNodeSetParams(node, driver.cuGraphKernelNodeGetParams(node))
+    assert driver.cuGraphKernelNodeGetAttribute(node, cooperative).cooperative == 1
     assert run(graph, memory) == times
 
 
@@ -282,47 +282,47 @@ def test_a_user_object_lives_as_long_as_a_launch(graph: Any, memory: Any) -> Non
         done.set()
 
     address = cuda.CUhostFn(ctypes.cast(destroy, ctypes.c_void_p).value)
-    item = check(cuda.cuUserObjectCreate(0, address, 2, 1))
+    item = driver.cuUserObjectCreate(0, address, 2, 1)
     add_fill(graph, memory, 1)
-    check(cuda.cuGraphRetainUserObject(graph, item, 1, 1))
-    check(cuda.cuUserObjectRelease(item, 1))
-    executable = check(cuda.cuGraphInstantiate(graph, 0))
-    check(cuda.cuGraphLaunch(executable, 0))
-    check(cuda.cuGraphDestroy(graph))
-    check(cuda.cuGraphExecDestroy(executable))
-    check(cuda.cuUserObjectRetain(item, 1))  # the launch has it
-    check(cuda.cuUserObjectRelease(item, 1))
+    driver.cuGraphRetainUserObject(graph, item, 1, 1)
+    driver.cuUserObjectRelease(item, 1)
+    executable = driver.cuGraphInstantiate(graph, 0)
+    driver.cuGraphLaunch(executable, 0)
+    driver.cuGraphDestroy(graph)
+    driver.cuGraphExecDestroy(executable)
+    driver.cuUserObjectRetain(item, 1)  # the launch has it
+    driver.cuUserObjectRelease(item, 1)
     assert threads == []
-    check(cuda.cuCtxSynchronize())
+    driver.cuCtxSynchronize()
     assert done.wait(120)
     assert threads != [threading.get_ident()]
-    assert code(cuda.cuUserObjectCreate(0, address, 0, 1)) == INVALID
+    assert errors.cuUserObjectCreate(0, address, 0, 1) == INVALID
 
 
 def test_a_stream_that_was_joined_is_destroyed_in_the_capture(memory: Any) -> None:
-    first, second = (check(cuda.cuStreamCreate(1)) for _ in range(2))
-    event = check(cuda.cuEventCreate(0))
+    first, second = (driver.cuStreamCreate(1) for _ in range(2))
+    event = driver.cuEventCreate(0)
     external = cuda.CUevent_record_flags.CU_EVENT_RECORD_EXTERNAL
-    assert code(cuda.cuEventRecordWithFlags(event, first, external)) == INVALID
-    check(cuda.cuStreamBeginCapture(first, RELAXED))
+    assert errors.cuEventRecordWithFlags(event, first, external) == INVALID
+    driver.cuStreamBeginCapture(first, RELAXED)
     for before, after in ((first, second), (second, first)):
-        check(cuda.cuEventRecord(event, before))
-        check(cuda.cuStreamWaitEvent(after, event, 0))
-        check(cuda.cuMemsetD32Async(memory, 5, 1, after))
-    check(cuda.cuStreamDestroy(second))
-    check(cuda.cuEventRecordWithFlags(event, first, external))
-    graph = check(cuda.cuStreamEndCapture(first))
-    assert check(cuda.cuGraphGetNodes(graph, 9))[1] == 3
-    check(cuda.cuGraphLaunch(check(cuda.cuGraphInstantiate(graph, 0)), first))
-    check(cuda.cuEventSynchronize(event))
+        driver.cuEventRecord(event, before)
+        driver.cuStreamWaitEvent(after, event, 0)
+        driver.cuMemsetD32Async(memory, 5, 1, after)
+    driver.cuStreamDestroy(second)
+    driver.cuEventRecordWithFlags(event, first, external)
+    graph = driver.cuStreamEndCapture(first)
+    assert driver.cuGraphGetNodes(graph, 9)[1] == 3
+    driver.cuGraphLaunch(driver.cuGraphInstantiate(graph, 0), first)
+    driver.cuEventSynchronize(event)
     assert read(memory, 1) == [5]
 
 
 def test_a_destroyed_node_and_a_destroyed_graph(standin: StandinDriver, graph: Any) -> None:
     node = add_empty(graph)
-    check(cuda.cuGraphDestroy(graph))
-    assert code(cuda.cuGraphNodeGetType(node)) == INVALID
-    assert code(cuda.cuGraphAddEmptyNode(graph, [], 0)) == INVALID
+    driver.cuGraphDestroy(graph)
+    assert errors.cuGraphNodeGetType(node) == INVALID
+    assert errors.cuGraphAddEmptyNode(graph, [], 0) == INVALID
     kinds = [text.rpartition(" ")[2] for text in standin.violations]
     assert kinds == ["graph-nodes", "graphs"]
     standin.reset()

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cuda_calls import allocate, check, code, cuda, read
+from cuda_calls import allocate, check, code, cuda, driver, errors, read, zeros
 from cuda_sources import AXPY
 from ptx_sources import ptx_of
 
@@ -34,10 +34,8 @@ extern "C" __global__ void __launch_bounds__(128) bounded(int *out) { *out = 1; 
 
 def function_of(name: str, source: str = KERNELS, options: tuple[str, ...] = ()) -> Any:
     """Return a function of CUDA C++ that is loaded as PTX."""
-    return check(
-        cuda.cuModuleGetFunction(
-            check(cuda.cuModuleLoadData(ptx_of(source, *options).encode() + b"\0")), name.encode()
-        )
+    return driver.cuModuleGetFunction(
+        driver.cuModuleLoadData(ptx_of(source, *options).encode() + b"\0"), name.encode()
     )
 
 
@@ -50,7 +48,7 @@ def launch(
     stream: Any = 0,
 ) -> str:
     """Launch and return the name of the error."""
-    return code(cuda.cuLaunchKernel(function, *grid, *block, shared, stream, values, 0))
+    return errors.cuLaunchKernel(function, *grid, *block, shared, stream, values, 0)
 
 
 def launch_with(
@@ -63,7 +61,7 @@ def launch_with(
     config.hStream = cuda.CUstream(0)
     config.attrs = list(attributes)
     config.numAttrs = len(attributes)
-    return code(cuda.cuLaunchKernelEx(config, function, values, 0))
+    return errors.cuLaunchKernelEx(config, function, values, 0)
 
 
 def attribute(name: str, **fields: Any) -> Any:
@@ -85,31 +83,31 @@ def pointer_argument(pointer: Any) -> Any:
 
 
 def test_globals_have_memory_and_first_values() -> None:
-    module = check(cuda.cuModuleLoadData(ptx_of(KERNELS).encode() + b"\0"))
-    total, size = check(cuda.cuModuleGetGlobal(module, b"total"))
-    factor, _ = check(cuda.cuModuleGetGlobal(module, b"factor"))
+    module = driver.cuModuleLoadData(ptx_of(KERNELS).encode() + b"\0")
+    total, size = driver.cuModuleGetGlobal(module, b"total")
+    factor, _ = driver.cuModuleGetGlobal(module, b"factor")
     assert (size, read(total, 1), read(factor, 1)) == (4, [5], [0])
-    assert code(cuda.cuModuleGetGlobal(module, b"missing")) == "CUDA_ERROR_NOT_FOUND"
-    check(cuda.cuMemsetD32(factor, 10, 1))
-    out = allocate(np.zeros(2, np.int32))
+    assert errors.cuModuleGetGlobal(module, b"missing") == "CUDA_ERROR_NOT_FOUND"
+    driver.cuMemsetD32(factor, 10, 1)
+    out = zeros(2)
     values = ((int(out), 7), (ctypes.c_void_p, ctypes.c_int))
     assert (
-        launch(check(cuda.cuModuleGetFunction(module, b"add")), values, block=(2, 1, 1))
+        launch(driver.cuModuleGetFunction(module, b"add"), values, block=(2, 1, 1))
         == "CUDA_SUCCESS"
     )
     assert read(out, 2) == [57, 57]
-    check(cuda.cuModuleUnload(module))
+    driver.cuModuleUnload(module)
 
 
 def test_parameters_have_their_places() -> None:
     function = function_of("pair")
-    places = [check(cuda.cuFuncGetParamInfo(function, i)) for i in range(4)]
+    places = [driver.cuFuncGetParamInfo(function, i) for i in range(4)]
     assert places == [(0, 16), (16, 1), (18, 2), (24, 8)]
-    assert code(cuda.cuFuncGetParamInfo(function, 4)) == "CUDA_ERROR_INVALID_VALUE"
+    assert errors.cuFuncGetParamInfo(function, 4) == "CUDA_ERROR_INVALID_VALUE"
 
 
 def test_a_parameter_block_of_another_size_is_refused(standin: StandinDriver) -> None:
-    function, out = function_of("add"), allocate(np.zeros(1, np.int32))
+    function, out = function_of("add"), zeros(1)
     block = np.zeros(64, np.uint8)
     block[:8].view(np.uint64)[0] = int(out)
     block[8:12].view(np.int32)[0] = 3
@@ -117,9 +115,7 @@ def test_a_parameter_block_of_another_size_is_refused(standin: StandinDriver) ->
     def launch_block(size: int) -> str:
         number = ctypes.c_size_t(size)
         extra = (ctypes.c_void_p * 5)(1, block.ctypes.data, 2, ctypes.addressof(number), 0)
-        return code(
-            cuda.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, 0, 0, ctypes.addressof(extra))
-        )
+        return errors.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, 0, 0, ctypes.addressof(extra))
 
     assert launch_block(11) == "CUDA_ERROR_INVALID_VALUE"
     assert standin.reason == "add: the parameter block has 11 bytes; expected 12"
@@ -143,28 +139,26 @@ def test_a_parameter_block_of_another_size_is_refused(standin: StandinDriver) ->
     ],
 )
 def test_dimensions_are_checked(grid: Any, block: Any, shared: int, name: str) -> None:
-    out = allocate(np.zeros(1, np.int32))
+    out = zeros(1)
     assert launch(function_of("dynamic"), pointer_argument(out), grid, block, shared) == name
 
 
 def test_more_dynamic_shared_memory_needs_the_attribute() -> None:
-    function, out = function_of("dynamic"), allocate(np.zeros(1, np.int32))
+    function, out = function_of("dynamic"), zeros(1)
     largest = cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-    assert check(cuda.cuFuncGetAttribute(largest, function)) == 48 << 10
+    assert driver.cuFuncGetAttribute(largest, function) == 48 << 10
     assert launch(function, pointer_argument(out), shared=100 << 10) == "CUDA_ERROR_INVALID_VALUE"
-    assert code(cuda.cuFuncSetAttribute(function, largest, 228 << 10)) == "CUDA_ERROR_INVALID_VALUE"
-    check(cuda.cuFuncSetAttribute(function, largest, 100 << 10))
+    assert errors.cuFuncSetAttribute(function, largest, 228 << 10) == "CUDA_ERROR_INVALID_VALUE"
+    driver.cuFuncSetAttribute(function, largest, 100 << 10)
     assert launch(function, pointer_argument(out), shared=100 << 10) == "CUDA_SUCCESS"
     assert read(out, 1) == [1]
 
 
 def test_the_bounds_of_a_kernel_are_checked() -> None:
-    function, out = function_of("bounded"), allocate(np.zeros(1, np.int32))
+    function, out = function_of("bounded"), zeros(1)
     assert (
-        check(
-            cuda.cuFuncGetAttribute(
-                cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function
-            )
+        driver.cuFuncGetAttribute(
+            cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function
         )
         == 128
     )
@@ -173,7 +167,7 @@ def test_the_bounds_of_a_kernel_are_checked() -> None:
 
 
 def test_clusters_are_checked(standin: StandinDriver) -> None:
-    function, out = function_of("bounded"), pointer_argument(allocate(np.zeros(1, np.int32)))
+    function, out = function_of("bounded"), pointer_argument(zeros(1))
     cluster = attribute("CLUSTER_DIMENSION", clusterDim=(2, 1, 1))
     assert launch_with(function, out, cluster, grid=(3, 1, 1)) == "CUDA_ERROR_INVALID_CLUSTER_SIZE"
     assert launch_with(function, out, cluster, grid=(4, 1, 1)) == "CUDA_SUCCESS"
@@ -183,18 +177,16 @@ def test_clusters_are_checked(standin: StandinDriver) -> None:
     assert standin.last_launch["preferred"] == "4,1,1"
     large = attribute("CLUSTER_DIMENSION", clusterDim=(16, 1, 1))
     assert launch_with(function, out, large, grid=(16, 1, 1)) == "CUDA_ERROR_INVALID_CLUSTER_SIZE"
-    check(
-        cuda.cuFuncSetAttribute(
-            function,
-            cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED,
-            1,
-        )
+    driver.cuFuncSetAttribute(
+        function,
+        cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED,
+        1,
     )
     assert launch_with(function, out, large, grid=(16, 1, 1)) == "CUDA_SUCCESS"
 
 
 def test_a_cooperative_launch_fits_on_the_device(standin: StandinDriver) -> None:
-    function, out = function_of("bounded"), pointer_argument(allocate(np.zeros(1, np.int32)))
+    function, out = function_of("bounded"), pointer_argument(zeros(1))
     standin.set("multiprocessors", 2)
     cooperative = attribute("COOPERATIVE", cooperative=1)
     assert (
@@ -221,34 +213,34 @@ def test_a_cooperative_launch_fits_on_the_device(standin: StandinDriver) -> None
 
 def test_an_illegal_address_ends_the_device_for_the_process(standin: StandinDriver) -> None:
     gc.collect()  # what other tests have in this context, which the reset below destroys
-    function, stream = function_of("bounded"), check(cuda.cuStreamCreate(0))
-    pointer = check(cuda.cuMemAlloc(16))
+    function, stream = function_of("bounded"), driver.cuStreamCreate(0)
+    pointer = driver.cuMemAlloc(16)
     assert (
         launch(function, pointer_argument(int(pointer) + 16), stream=stream) == "CUDA_SUCCESS"
     )  # it has not run
-    assert code(cuda.cuStreamSynchronize(stream)) == "CUDA_ERROR_ILLEGAL_ADDRESS"
+    assert errors.cuStreamSynchronize(stream) == "CUDA_ERROR_ILLEGAL_ADDRESS"
     assert f"{int(pointer) + 16:x}" in standin.reason
-    assert code(cuda.cuMemAlloc(16)) == "CUDA_ERROR_ILLEGAL_ADDRESS"
-    device = check(cuda.cuDeviceGet(0))
-    check(cuda.cuDevicePrimaryCtxReset(device))
-    assert code(cuda.cuDevicePrimaryCtxRetain(device)) == "CUDA_ERROR_ILLEGAL_ADDRESS"
+    assert errors.cuMemAlloc(16) == "CUDA_ERROR_ILLEGAL_ADDRESS"
+    device = driver.cuDeviceGet(0)
+    driver.cuDevicePrimaryCtxReset(device)
+    assert errors.cuDevicePrimaryCtxRetain(device) == "CUDA_ERROR_ILLEGAL_ADDRESS"
     assert standin.failed
     standin.forget_failures()
 
 
 def test_memory_that_was_freed_is_an_illegal_address(standin: StandinDriver) -> None:
-    function, pointer = function_of("bounded"), check(cuda.cuMemAlloc(16))
-    check(cuda.cuMemFree(pointer))
-    check(cuda.cuMemAlloc(16))
+    function, pointer = function_of("bounded"), driver.cuMemAlloc(16)
+    driver.cuMemFree(pointer)
+    driver.cuMemAlloc(16)
     assert launch(function, pointer_argument(pointer)) == "CUDA_SUCCESS"
-    assert code(cuda.cuCtxSynchronize()) == "CUDA_ERROR_ILLEGAL_ADDRESS"
+    assert errors.cuCtxSynchronize() == "CUDA_ERROR_ILLEGAL_ADDRESS"
     standin.forget_failures()
 
 
 def test_there_is_a_gap_between_two_allocations(standin: StandinDriver) -> None:
-    function, pointers = function_of("bounded"), [check(cuda.cuMemAlloc(512)) for _ in range(2)]
+    function, pointers = function_of("bounded"), [driver.cuMemAlloc(512) for _ in range(2)]
     assert launch(function, pointer_argument(int(pointers[0]) + 512)) == "CUDA_SUCCESS"
-    assert code(cuda.cuCtxSynchronize()) == "CUDA_ERROR_ILLEGAL_ADDRESS"
+    assert errors.cuCtxSynchronize() == "CUDA_ERROR_ILLEGAL_ADDRESS"
     standin.forget_failures()
 
 
@@ -256,11 +248,11 @@ def test_there_is_a_gap_between_two_allocations(standin: StandinDriver) -> None:
 def test_a_kernel_needs_the_allocation_of_its_stream_before_it(standin: StandinDriver) -> None:
     function, first, second = (
         function_of("bounded"),
-        *(check(cuda.cuStreamCreate(1)) for _ in range(2)),
+        *(driver.cuStreamCreate(1) for _ in range(2)),
     )
-    pointer = check(cuda.cuMemAllocAsync(16, first))
+    pointer = driver.cuMemAllocAsync(16, first)
     assert launch(function, pointer_argument(pointer), stream=second) == "CUDA_SUCCESS"
-    assert code(cuda.cuStreamSynchronize(second)) == "CUDA_ERROR_ILLEGAL_ADDRESS"
+    assert errors.cuStreamSynchronize(second) == "CUDA_ERROR_ILLEGAL_ADDRESS"
     reason, _, place = standin.reason.partition(", kernel bounded, block (0, 0, 0), ")
     assert reason == (
         f"bounded: write of 4 bytes at global address 0x{int(pointer):x} is unordered: it is in "
@@ -304,18 +296,18 @@ ret;
 def test_what_the_interpreter_lacks_is_an_error_of_that_launch_alone(
     standin: StandinDriver, body: str, reason: str
 ) -> None:
-    module = check(cuda.cuModuleLoadData(LACKING.replace("@BODY", body).encode() + b"\0"))
-    lacking, one = (check(cuda.cuModuleGetFunction(module, name)) for name in (b"lacking", b"one"))
-    out = allocate(np.zeros(1, np.int32))
+    module = driver.cuModuleLoadData(LACKING.replace("@BODY", body).encode() + b"\0")
+    lacking, one = (driver.cuModuleGetFunction(module, name) for name in (b"lacking", b"one"))
+    out = zeros(1)
     name = cuda.CUresult.CUDA_ERROR_NOT_SUPPORTED
     for _ in range(2):
         assert launch(lacking, 0) == "CUDA_SUCCESS"
         assert launch(one, pointer_argument(out)) == "CUDA_SUCCESS"
-        assert code(cuda.cuCtxSynchronize()) == "CUDA_ERROR_NOT_SUPPORTED"
-        text = check(cuda.cuGetErrorString(name)).decode()
+        assert errors.cuCtxSynchronize() == "CUDA_ERROR_NOT_SUPPORTED"
+        text = driver.cuGetErrorString(name).decode()
         assert text == f"operation not supported: lacking: {reason}"
-        assert code(cuda.cuCtxSynchronize()) == "CUDA_SUCCESS"
-        assert check(cuda.cuGetErrorString(name)) == b"operation not supported"
+        assert errors.cuCtxSynchronize() == "CUDA_SUCCESS"
+        assert driver.cuGetErrorString(name) == b"operation not supported"
     assert read(out, 1) == [1]
     assert not standin.failed
 
@@ -338,9 +330,9 @@ def test_a_kernel_that_does_not_end_has_the_time_of_a_setting(
 ) -> None:
     standin.set("kernel_seconds", seconds)
     source = f'extern "C" __global__ void k(int *o) {{ {source} }}'
-    out = allocate(np.zeros(1, np.int32))
+    out = zeros(1)
     assert launch(function_of("k", source), pointer_argument(out)) == "CUDA_SUCCESS"
-    result = code(cuda.cuCtxSynchronize())
+    result = errors.cuCtxSynchronize()
     if not reason:
         assert result == "CUDA_SUCCESS"
         return
@@ -353,20 +345,20 @@ def test_a_kernel_that_does_not_end_has_the_time_of_a_setting(
 
 @pytest.mark.volume_but
 def test_a_stream_of_another_context_is_refused(context: Any) -> None:
-    function, out = function_of("bounded"), allocate(np.zeros(1, np.int32))
-    other = check(cuda.cuCtxCreate(None, 0, 0))
-    stream = check(cuda.cuStreamCreate(0))
-    check(cuda.cuCtxSetCurrent(context))
-    own = check(cuda.cuStreamCreate(0))
+    function, out = function_of("bounded"), zeros(1)
+    other = driver.cuCtxCreate(None, 0, 0)
+    stream = driver.cuStreamCreate(0)
+    driver.cuCtxSetCurrent(context)
+    own = driver.cuStreamCreate(0)
     for handle, name in ((stream, "CUDA_ERROR_INVALID_HANDLE"), (own, "CUDA_SUCCESS")):
         assert launch(function, pointer_argument(out), stream=handle) == name
-    check(cuda.cuStreamSynchronize(own))
+    driver.cuStreamSynchronize(own)
     assert read(out, 1) == [1]
-    check(cuda.cuCtxDestroy(other))
+    driver.cuCtxDestroy(other)
 
 
 def test_a_launch_does_nothing_for_a_benchmark(standin: StandinDriver) -> None:
-    function, out = function_of("bounded"), allocate(np.zeros(1, np.int32))
+    function, out = function_of("bounded"), zeros(1)
     standin.skip_launches()
     assert launch(function, pointer_argument(out), block=(0, 0, 0)) == "CUDA_SUCCESS"
     standin.skip_launches(False)
@@ -376,14 +368,12 @@ def test_a_launch_does_nothing_for_a_benchmark(standin: StandinDriver) -> None:
 def test_ptx_is_checked_before_the_worker_has_it(standin: StandinDriver) -> None:
     text = ptx_of(AXPY)
     standin.set("driver_version", 12020)
-    assert (
-        code(cuda.cuModuleLoadData(text.encode() + b"\0")) == "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"
-    )
+    assert errors.cuModuleLoadData(text.encode() + b"\0") == "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"
     standin.set("driver_version", None)
     standin.set("arch", 80)
-    assert code(cuda.cuModuleLoadData(text.encode() + b"\0")) == "CUDA_ERROR_INVALID_PTX"
-    assert code(cuda.cuModuleLoadData(b"not PTX\0")) == "CUDA_ERROR_INVALID_PTX"
-    assert code(cuda.cuModuleLoadData(b"\1\2\3\4\0")) == "CUDA_ERROR_INVALID_IMAGE"
+    assert errors.cuModuleLoadData(text.encode() + b"\0") == "CUDA_ERROR_INVALID_PTX"
+    assert errors.cuModuleLoadData(b"not PTX\0") == "CUDA_ERROR_INVALID_PTX"
+    assert errors.cuModuleLoadData(b"\1\2\3\4\0") == "CUDA_ERROR_INVALID_IMAGE"
 
 
 def test_the_log_has_what_ptx_lacks(standin: StandinDriver) -> None:
@@ -402,109 +392,105 @@ def test_the_log_has_what_ptx_lacks(standin: StandinDriver) -> None:
 
 def test_a_cubin_is_checked_and_not_executed(standin: StandinDriver) -> None:
     cubin = compile_program(KERNELS, "k.cu", ["--gpu-architecture=sm_90"]).cubin
-    assert code(cuda.cuModuleLoadData(cubin)) == "CUDA_ERROR_NO_BINARY_FOR_GPU"
+    assert errors.cuModuleLoadData(cubin) == "CUDA_ERROR_NO_BINARY_FOR_GPU"
     assert standin.reason == (
         "the simulated GPU executes PTX, and this is a cubin for sm_90. Compile for compute_90 (NVRTC: -arch=compute_90; nvcc: -gencode "
         "arch=compute_90,code=compute_90). With `devmod simulate`, cuda.core, numba-cuda, pycuda and Triton compile to PTX"
     )
     standin.set("skip_cubins", 1)
-    module = check(cuda.cuModuleLoadData(cubin))
-    function = check(cuda.cuModuleGetFunction(module, b"pair"))
-    assert [check(cuda.cuFuncGetParamInfo(function, i)) for i in range(4)] == [
+    module = driver.cuModuleLoadData(cubin)
+    function = driver.cuModuleGetFunction(module, b"pair")
+    assert [driver.cuFuncGetParamInfo(function, i) for i in range(4)] == [
         (0, 16),
         (16, 1),
         (18, 2),
         (24, 8),
     ]
-    total, size = check(cuda.cuModuleGetGlobal(module, b"total"))
+    total, size = driver.cuModuleGetGlobal(module, b"total")
     assert (read(total, 1), size) == ([5], 4)
-    bounded = check(cuda.cuModuleGetFunction(module, b"bounded"))
-    out = pointer_argument(allocate(np.zeros(1, np.int32)))
+    bounded = driver.cuModuleGetFunction(module, b"bounded")
+    out = pointer_argument(zeros(1))
     assert launch(bounded, out, block=(129, 1, 1)) == "CUDA_ERROR_INVALID_VALUE"
     assert launch(bounded, out) == "CUDA_SUCCESS"
     standin.set("arch", 80)
-    assert code(cuda.cuModuleLoadData(cubin)) == "CUDA_ERROR_NO_BINARY_FOR_GPU"
-    assert code(cuda.cuModuleLoadData(cubin[:40] + bytes(64))) == "CUDA_ERROR_INVALID_IMAGE"
+    assert errors.cuModuleLoadData(cubin) == "CUDA_ERROR_NO_BINARY_FOR_GPU"
+    assert errors.cuModuleLoadData(cubin[:40] + bytes(64)) == "CUDA_ERROR_INVALID_IMAGE"
 
 
 def test_a_graph_runs_what_a_stream_captured() -> None:
-    stream = check(cuda.cuStreamCreate(1))
+    stream = driver.cuStreamCreate(1)
     function, out, copy = (
         function_of("add"),
-        allocate(np.zeros(1, np.int32)),
-        allocate(np.zeros(1, np.int32)),
+        zeros(1),
+        zeros(1),
     )
-    check(
-        cuda.cuStreamBeginCapture(
-            stream, cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
-        )
+    driver.cuStreamBeginCapture(
+        stream, cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
     )
     assert (
         launch(function, ((int(out), 4), (ctypes.c_void_p, ctypes.c_int)), stream=stream)
         == "CUDA_SUCCESS"
     )
-    check(cuda.cuMemcpyDtoDAsync(copy, out, 4, stream))
-    graph = check(cuda.cuStreamEndCapture(stream))
-    assert check(cuda.cuGraphGetNodes(graph, 9))[1] == 2
-    executable = check(cuda.cuGraphInstantiate(graph, 0))
-    check(cuda.cuGraphDestroy(graph))
-    check(cuda.cuStreamSynchronize(stream))
+    driver.cuMemcpyDtoDAsync(copy, out, 4, stream)
+    graph = driver.cuStreamEndCapture(stream)
+    assert driver.cuGraphGetNodes(graph, 9)[1] == 2
+    executable = driver.cuGraphInstantiate(graph, 0)
+    driver.cuGraphDestroy(graph)
+    driver.cuStreamSynchronize(stream)
     assert (read(out, 1), read(copy, 1)) == ([0], [0])
     for _ in range(2):
-        check(cuda.cuGraphLaunch(executable, stream))
-        check(cuda.cuMemsetD32Async(out, 9, 1, stream))
-        check(cuda.cuStreamSynchronize(stream))
+        driver.cuGraphLaunch(executable, stream)
+        driver.cuMemsetD32Async(out, 9, 1, stream)
+        driver.cuStreamSynchronize(stream)
         assert (read(out, 1), read(copy, 1)) == ([9], [4])
-    check(cuda.cuGraphExecDestroy(executable))
+    driver.cuGraphExecDestroy(executable)
 
 
 def test_a_graph_has_the_order_of_events_and_no_other() -> None:
-    first, second = (check(cuda.cuStreamCreate(1)) for _ in range(2))
-    fork, join = (check(cuda.cuEventCreate(0)) for _ in range(2))
-    ordered, unordered = allocate(np.zeros(1, np.int32)), allocate(np.zeros(1, np.int32))
-    check(cuda.cuStreamBeginCapture(first, cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL))
-    check(cuda.cuMemsetD32Async(ordered, 1, 1, first))
-    check(cuda.cuEventRecord(fork, first))
-    check(cuda.cuStreamWaitEvent(second, fork, 0))
-    check(cuda.cuMemsetD32Async(unordered, 1, 1, first))
-    check(cuda.cuMemsetD32Async(unordered, 2, 1, second))
-    check(cuda.cuMemsetD32Async(ordered, 2, 1, second))
-    check(cuda.cuEventRecord(join, second))
-    check(cuda.cuStreamWaitEvent(first, join, 0))
-    graph = check(cuda.cuStreamEndCapture(first))
-    executable = check(cuda.cuGraphInstantiate(graph, 0))
-    check(cuda.cuGraphLaunch(executable, first))
-    check(cuda.cuStreamSynchronize(first))
+    first, second = (driver.cuStreamCreate(1) for _ in range(2))
+    fork, join = (driver.cuEventCreate(0) for _ in range(2))
+    ordered, unordered = zeros(1), zeros(1)
+    driver.cuStreamBeginCapture(first, cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL)
+    driver.cuMemsetD32Async(ordered, 1, 1, first)
+    driver.cuEventRecord(fork, first)
+    driver.cuStreamWaitEvent(second, fork, 0)
+    driver.cuMemsetD32Async(unordered, 1, 1, first)
+    driver.cuMemsetD32Async(unordered, 2, 1, second)
+    driver.cuMemsetD32Async(ordered, 2, 1, second)
+    driver.cuEventRecord(join, second)
+    driver.cuStreamWaitEvent(first, join, 0)
+    graph = driver.cuStreamEndCapture(first)
+    executable = driver.cuGraphInstantiate(graph, 0)
+    driver.cuGraphLaunch(executable, first)
+    driver.cuStreamSynchronize(first)
     assert (read(ordered, 1), read(unordered, 1)) == ([2], [1])
-    check(cuda.cuGraphExecDestroy(executable))
-    check(cuda.cuGraphDestroy(graph))
+    driver.cuGraphExecDestroy(executable)
+    driver.cuGraphDestroy(graph)
 
 
 def test_a_capture_ends_with_an_error_where_cuda_has_one() -> None:
-    first, second = (check(cuda.cuStreamCreate(1)) for _ in range(2))
+    first, second = (driver.cuStreamCreate(1) for _ in range(2))
     mode = cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL
-    memory = allocate(np.zeros(1, np.int32))
-    assert code(cuda.cuStreamEndCapture(first)) == "CUDA_ERROR_ILLEGAL_STATE"
-    check(cuda.cuStreamBeginCapture(first, mode))
-    assert code(cuda.cuStreamSynchronize(first)) == "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"
-    assert (
-        code(cuda.cuMemsetD32Async(memory, 1, 1, first)) == "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"
-    )
-    assert code(cuda.cuStreamEndCapture(first)) == "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"
-    check(cuda.cuStreamBeginCapture(first, mode))
-    assert code(cuda.cuMemAlloc(16)) == "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"
-    assert code(cuda.cuStreamEndCapture(first)) == "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"
-    check(cuda.cuStreamBeginCapture(first, mode))
-    event = check(cuda.cuEventCreate(0))
-    check(cuda.cuEventRecord(event, first))
-    check(cuda.cuStreamWaitEvent(second, event, 0))
-    check(cuda.cuMemsetD32Async(memory, 1, 1, second))
-    assert code(cuda.cuStreamEndCapture(first)) == "CUDA_ERROR_STREAM_CAPTURE_UNJOINED"
-    assert code(cuda.cuStreamWaitEvent(second, event, 0)) == "CUDA_ERROR_CAPTURED_EVENT"
+    memory = zeros(1)
+    assert errors.cuStreamEndCapture(first) == "CUDA_ERROR_ILLEGAL_STATE"
+    driver.cuStreamBeginCapture(first, mode)
+    assert errors.cuStreamSynchronize(first) == "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"
+    assert errors.cuMemsetD32Async(memory, 1, 1, first) == "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"
+    assert errors.cuStreamEndCapture(first) == "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"
+    driver.cuStreamBeginCapture(first, mode)
+    assert errors.cuMemAlloc(16) == "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"
+    assert errors.cuStreamEndCapture(first) == "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"
+    driver.cuStreamBeginCapture(first, mode)
+    event = driver.cuEventCreate(0)
+    driver.cuEventRecord(event, first)
+    driver.cuStreamWaitEvent(second, event, 0)
+    driver.cuMemsetD32Async(memory, 1, 1, second)
+    assert errors.cuStreamEndCapture(first) == "CUDA_ERROR_STREAM_CAPTURE_UNJOINED"
+    assert errors.cuStreamWaitEvent(second, event, 0) == "CUDA_ERROR_CAPTURED_EVENT"
 
 
 def test_the_mode_of_a_capture_decides_what_it_forbids() -> None:
-    stream, modes = check(cuda.cuStreamCreate(1)), cuda.CUstreamCaptureMode
+    stream, modes = driver.cuStreamCreate(1), cuda.CUstreamCaptureMode
     relaxed, local, strict = (
         getattr(modes, f"CU_STREAM_CAPTURE_MODE_{name}")
         for name in ("RELAXED", "THREAD_LOCAL", "GLOBAL")
@@ -514,20 +500,20 @@ def test_the_mode_of_a_capture_decides_what_it_forbids() -> None:
         names: list[str] = []
 
         def attempt() -> None:
-            check(cuda.cuCtxSetCurrent(handle))
-            before = check(cuda.cuThreadExchangeStreamCaptureMode(thread))
-            names.append(code(cuda.cuMemAlloc(16)))
-            check(cuda.cuThreadExchangeStreamCaptureMode(before))
+            driver.cuCtxSetCurrent(handle)
+            before = driver.cuThreadExchangeStreamCaptureMode(thread)
+            names.append(errors.cuMemAlloc(16))
+            driver.cuThreadExchangeStreamCaptureMode(before)
 
-        handle = check(cuda.cuCtxGetCurrent())
-        check(cuda.cuStreamBeginCapture(stream, capture))
+        handle = driver.cuCtxGetCurrent()
+        driver.cuStreamBeginCapture(stream, capture)
         if another:
             worker = Thread(target=attempt)
             worker.start()
             worker.join()
         else:
             attempt()
-        ending = code(cuda.cuStreamEndCapture(stream))
+        ending = errors.cuStreamEndCapture(stream)
         assert ending == (
             "CUDA_SUCCESS" if names == ["CUDA_SUCCESS"] else "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"
         )
@@ -550,19 +536,19 @@ def test_the_mode_of_a_capture_decides_what_it_forbids() -> None:
         "SUCCESS",
     ]
     assert [allocate_in(strict, mode, False) for mode in (local, relaxed)] == [forbidden, "SUCCESS"]
-    check(cuda.cuStreamBeginCapture(stream, relaxed))
-    assert code(cuda.cuCtxSynchronize()) == "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"
-    assert code(cuda.cuStreamEndCapture(stream)) == "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"
+    driver.cuStreamBeginCapture(stream, relaxed)
+    assert errors.cuCtxSynchronize() == "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"
+    assert errors.cuStreamEndCapture(stream) == "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"
 
 
 def test_a_library_has_kernels_of_each_context(standin: StandinDriver) -> None:
     counts = [standin.report[kind] for kind in ("libraries", "kernels")]
-    library = check(cuda.cuLibraryLoadData(ptx_of(KERNELS).encode() + b"\0", [], [], 0, [], [], 0))
-    kernel = check(cuda.cuLibraryGetKernel(library, b"bounded"))
-    out = allocate(np.zeros(1, np.int32))
+    library = driver.cuLibraryLoadData(ptx_of(KERNELS).encode() + b"\0", [], [], 0, [], [], 0)
+    kernel = driver.cuLibraryGetKernel(library, b"bounded")
+    out = zeros(1)
     assert launch(cuda.CUfunction(int(kernel)), pointer_argument(out)) == "CUDA_SUCCESS"
     assert read(out, 1) == [1]
-    check(cuda.cuLibraryUnload(library))
+    driver.cuLibraryUnload(library)
     assert [standin.report[kind] for kind in ("libraries", "kernels")] == counts
 
 
@@ -573,21 +559,21 @@ def test_a_library_is_read_from_a_file(tmp_path: Path) -> None:
     def load(path: Path) -> Any:
         return cuda.cuLibraryLoadFromFile(str(path).encode(), [], [], 0, [], [], 0)
 
-    kernel = check(cuda.cuLibraryGetKernel(check(load(file)), b"dynamic"))
-    device = check(cuda.cuDeviceGet(0))
+    kernel = driver.cuLibraryGetKernel(check(load(file)), b"dynamic")
+    device = driver.cuDeviceGet(0)
     attributes = cuda.CUfunction_attribute
     most = attributes.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-    check(cuda.cuKernelSetAttribute(most, 1000, kernel, device))
-    assert check(cuda.cuKernelGetAttribute(most, kernel, device)) == 1000
+    driver.cuKernelSetAttribute(most, 1000, kernel, device)
+    assert driver.cuKernelGetAttribute(most, kernel, device) == 1000
     constant = attributes.CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES
-    assert check(cuda.cuKernelGetAttribute(constant, kernel, device)) == 4
+    assert driver.cuKernelGetAttribute(constant, kernel, device) == 4
     shared = cuda.CUfunc_cache.CU_FUNC_CACHE_PREFER_SHARED
-    check(cuda.cuKernelSetCacheConfig(kernel, shared, device))
+    driver.cuKernelSetCacheConfig(kernel, shared, device)
     assert code(load(tmp_path / "missing")) == "CUDA_ERROR_FILE_NOT_FOUND"
     file.write_bytes(bytes(64))
     assert code(load(file)) == "CUDA_ERROR_INVALID_IMAGE"
-    check(cuda.cuProfilerStart())
-    check(cuda.cuProfilerStop())
+    driver.cuProfilerStart()
+    driver.cuProfilerStop()
 
 
 def test_a_tensor_map_has_the_limits_of_cuda(standin: StandinDriver) -> None:
@@ -659,7 +645,7 @@ def test_a_tensor_map_of_columns_has_the_limits_of_cuda(
 
 def test_the_launch_api_of_cuda_3(standin: StandinDriver) -> None:
     handle = int(function_of("add"))
-    out, value = allocate(np.zeros(4, np.int32)), ctypes.c_int(7)
+    out, value = zeros(4), ctypes.c_int(7)
     pointer, function = ctypes.c_uint64(int(out)), ctypes.c_void_p(handle)
     api = standin.api
     assert api.cuFuncSetBlockShape(function, 0, 1, 1) == 1
@@ -683,10 +669,10 @@ def test_the_launch_api_of_cuda_3(standin: StandinDriver) -> None:
 
 
 def test_the_globals_of_a_library() -> None:
-    library = check(cuda.cuLibraryLoadData(ptx_of(KERNELS).encode() + b"\0", [], [], 0, [], [], 0))
-    pointer, size = check(cuda.cuLibraryGetGlobal(library, b"total"))
+    library = driver.cuLibraryLoadData(ptx_of(KERNELS).encode() + b"\0", [], [], 0, [], [], 0)
+    pointer, size = driver.cuLibraryGetGlobal(library, b"total")
     assert (size, read(pointer, 1)) == (4, [5])
-    assert code(cuda.cuLibraryGetGlobal(library, b"missing")) == "CUDA_ERROR_NOT_FOUND"
+    assert errors.cuLibraryGetGlobal(library, b"missing") == "CUDA_ERROR_NOT_FOUND"
 
 
 def test_the_form_of_get_proc_address_without_a_status(standin: StandinDriver) -> None:
@@ -717,13 +703,11 @@ extern "C" __global__ void k(int *x, int n) {
 
 
 def test_a_cooperative_launch_synchronizes_its_grid() -> None:
-    out = allocate(np.zeros(128, np.int32))
+    out = zeros(128)
     values = ((int(out), 128), (ctypes.c_void_p, ctypes.c_int))
     assert (
-        code(
-            cuda.cuLaunchCooperativeKernel(
-                function_of("k", GRID_SYNC), 4, 1, 1, 32, 1, 1, 0, 0, values
-            )
+        errors.cuLaunchCooperativeKernel(
+            function_of("k", GRID_SYNC), 4, 1, 1, 32, 1, 1, 0, 0, values
         )
         == "CUDA_SUCCESS"
     )
@@ -737,13 +721,13 @@ def test_a_free_waits_for_the_kernels_before_it(
     standin: StandinDriver, waits: int | None, expected: str
 ) -> None:
     standin.set("frees_wait", waits)
-    out = allocate(np.zeros(4, np.int32))
+    out = zeros(4)
     assert (
         launch(function_of("add"), ((int(out), 7), (ctypes.c_void_p, ctypes.c_int)))
         == "CUDA_SUCCESS"
     )
-    assert code(cuda.cuMemFree(out)) == "CUDA_SUCCESS"
-    assert code(cuda.cuCtxSynchronize()) == expected
+    assert errors.cuMemFree(out) == "CUDA_SUCCESS"
+    assert errors.cuCtxSynchronize() == expected
     if waits == 0:
         standin.forget_failures()
 
@@ -753,15 +737,15 @@ def test_a_fault_is_written_to_standard_error(
     standin: StandinDriver, capfd: pytest.CaptureFixture[str]
 ) -> None:
     function = function_of("add", KERNELS, ("-lineinfo",))
-    out = allocate(np.zeros(4, np.int32))
+    out = zeros(4)
     launch(function, ((int(out), 7), (ctypes.c_void_p, ctypes.c_int)), block=(8, 1, 1))
-    assert code(cuda.cuCtxSynchronize()) == "CUDA_ERROR_ILLEGAL_ADDRESS"
+    assert errors.cuCtxSynchronize() == "CUDA_ERROR_ILLEGAL_ADDRESS"
     error = capfd.readouterr().err
     assert error.startswith(
         f"devmod-simulators: add: write of 4 bytes at global address 0x{int(out) + 16:x} is out of bounds, kernel add, "
     )
     assert ", block (0, 0, 0), thread (4, 0, 0), kernel.cu:5, PTX line " in error
-    text = check(cuda.cuGetErrorString(cuda.CUresult.CUDA_ERROR_ILLEGAL_ADDRESS)).decode()
+    text = driver.cuGetErrorString(cuda.CUresult.CUDA_ERROR_ILLEGAL_ADDRESS).decode()
     message = error.removeprefix("devmod-simulators: ").rstrip()
     assert text == f"an illegal memory access was encountered: {message}"
     standin.forget_failures()

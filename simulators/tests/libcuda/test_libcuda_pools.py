@@ -6,7 +6,7 @@ import ctypes
 from typing import Any
 
 import pytest
-from cuda_calls import check, code, cuda
+from cuda_calls import check, code, cuda, driver, errors
 
 pytestmark = [pytest.mark.usefixtures("context"), pytest.mark.volume_but]
 
@@ -47,7 +47,7 @@ def create(kind: str, place: str, number: int = 0, **fields: Any) -> Any:
 def used(pool: Any) -> int:
     """Return the bytes of a pool's allocations."""
     current = cuda.CUmemPool_attribute.CU_MEMPOOL_ATTR_USED_MEM_CURRENT
-    return int(check(cuda.cuMemPoolGetAttribute(pool, current)))
+    return int(driver.cuMemPoolGetAttribute(pool, current))
 
 
 @pytest.mark.parametrize(("kind", "place", "by_host"), PLACES)
@@ -55,45 +55,45 @@ def test_a_location_has_a_default_pool_and_a_current_one(
     kind: str, place: str, by_host: bool
 ) -> None:
     where = location(place), TYPES[kind]
-    default = int(check(cuda.cuMemGetDefaultMemPool(*where)))
-    assert int(check(cuda.cuMemGetMemPool(*where))) == default
+    default = int(driver.cuMemGetDefaultMemPool(*where))
+    assert int(driver.cuMemGetMemPool(*where)) == default
     pool = check(create(kind, place))
-    check(cuda.cuMemSetMemPool(*where, pool))
-    assert int(check(cuda.cuMemGetMemPool(*where))) == int(pool)
-    check(cuda.cuMemPoolDestroy(pool))
-    assert int(check(cuda.cuMemGetMemPool(*where))) == default
-    assert code(cuda.cuMemPoolDestroy(cuda.CUmemoryPool(default))) == INVALID
+    driver.cuMemSetMemPool(*where, pool)
+    assert int(driver.cuMemGetMemPool(*where)) == int(pool)
+    driver.cuMemPoolDestroy(pool)
+    assert int(driver.cuMemGetMemPool(*where)) == default
+    assert errors.cuMemPoolDestroy(cuda.CUmemoryPool(default)) == INVALID
     if (kind, place) == ("pinned", "DEVICE"):
-        assert int(check(cuda.cuDeviceGetDefaultMemPool(0))) == default
+        assert int(driver.cuDeviceGetDefaultMemPool(0)) == default
 
 
 @pytest.mark.parametrize(("kind", "place", "by_host"), PLACES)
 def test_a_pool_allocates_where_its_location_is(kind: str, place: str, by_host: bool) -> None:
     pool = check(create(kind, place))
-    access = check(cuda.cuMemPoolGetAccess(pool, location("HOST")))
+    access = driver.cuMemPoolGetAccess(pool, location("HOST"))
     assert access.name.endswith("READWRITE") == by_host
-    pointer = check(cuda.cuMemAllocFromPoolAsync(64, pool, 0))
+    pointer = driver.cuMemAllocFromPoolAsync(64, pool, 0)
     assert used(pool) == 64
-    check(cuda.cuMemsetD32Async(pointer, 7, 16, 0))
-    check(cuda.cuCtxSynchronize())
+    driver.cuMemsetD32Async(pointer, 7, 16, 0)
+    driver.cuCtxSynchronize()
     if by_host:
         assert (ctypes.c_int * 16).from_address(int(pointer))[15] == 7
     is_managed = cuda.CUpointer_attribute.CU_POINTER_ATTRIBUTE_IS_MANAGED
-    assert bool(check(cuda.cuPointerGetAttribute(is_managed, pointer))) == (kind == "managed")
-    check(cuda.cuMemFreeAsync(pointer, 0))
-    check(cuda.cuCtxSynchronize())
+    assert bool(driver.cuPointerGetAttribute(is_managed, pointer)) == (kind == "managed")
+    driver.cuMemFreeAsync(pointer, 0)
+    driver.cuCtxSynchronize()
     assert used(pool) == 0
 
 
 def test_a_pool_has_one_location() -> None:
     host = check(create("pinned", "HOST"))
     device, pinned = location("DEVICE"), TYPES["pinned"]
-    assert code(cuda.cuMemSetMemPool(device, pinned, host)) == INVALID
-    assert code(cuda.cuMemSetMemPool(location("HOST"), TYPES["managed"], host)) == INVALID
-    assert code(cuda.cuDeviceSetMemPool(0, host)) == INVALID
-    assert code(cuda.cuMemGetMemPool(location("NONE"), pinned)) == INVALID
-    assert code(cuda.cuMemGetMemPool(location("HOST_NUMA", 1), pinned)) == INVALID
-    assert code(cuda.cuMemGetMemPool(location("DEVICE", 9), pinned)) == "CUDA_ERROR_INVALID_DEVICE"
+    assert errors.cuMemSetMemPool(device, pinned, host) == INVALID
+    assert errors.cuMemSetMemPool(location("HOST"), TYPES["managed"], host) == INVALID
+    assert errors.cuDeviceSetMemPool(0, host) == INVALID
+    assert errors.cuMemGetMemPool(location("NONE"), pinned) == INVALID
+    assert errors.cuMemGetMemPool(location("HOST_NUMA", 1), pinned) == INVALID
+    assert errors.cuMemGetMemPool(location("DEVICE", 9), pinned) == "CUDA_ERROR_INVALID_DEVICE"
     assert code(create("pinned", "HOST_NUMA_CURRENT")) == INVALID
     assert code(create("managed", "DEVICE", maxSize=1 << 20)) == INVALID
     shared = cuda.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
@@ -103,20 +103,20 @@ def test_a_pool_has_one_location() -> None:
 
 @pytest.mark.parametrize("captures", [False, True])
 def test_a_stream_allocates_no_bytes(captures: bool) -> None:
-    stream = check(cuda.cuStreamCreate(1))
+    stream = driver.cuStreamCreate(1)
     if captures:
         mode = cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
-        check(cuda.cuStreamBeginCapture(stream, mode))
-    pool = check(cuda.cuDeviceGetDefaultMemPool(0))
+        driver.cuStreamBeginCapture(stream, mode)
+    pool = driver.cuDeviceGetDefaultMemPool(0)
     before = used(pool)
     for pointer in (
-        check(cuda.cuMemAllocAsync(0, stream)),
-        check(cuda.cuMemAllocFromPoolAsync(0, pool, stream)),
+        driver.cuMemAllocAsync(0, stream),
+        driver.cuMemAllocFromPoolAsync(0, pool, stream),
     ):
         assert int(pointer) == 0
-        check(cuda.cuMemFreeAsync(pointer, stream))
+        driver.cuMemFreeAsync(pointer, stream)
     if captures:
-        graph = check(cuda.cuStreamEndCapture(stream))
-        assert check(cuda.cuGraphGetNodes(graph, 1))[1] == 0
+        graph = driver.cuStreamEndCapture(stream)
+        assert driver.cuGraphGetNodes(graph, 1)[1] == 0
     assert used(pool) == before
-    assert code(cuda.cuMemAlloc(0)) == INVALID
+    assert errors.cuMemAlloc(0) == INVALID

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cuda_calls import allocate, check, cuda, read
+from cuda_calls import allocate, cuda, driver, read
 
 pytestmark = pytest.mark.usefixtures("context")
 
@@ -45,13 +45,13 @@ def kernel(text: bytes, *options: Any) -> Any:
     """Return the kernel of a module."""
     names = [name for name, _ in options]
     values = [value for _, value in options]
-    module = check(cuda.cuModuleLoadDataEx(text, len(options), names, values))
-    return check(cuda.cuModuleGetFunction(module, b"k"))
+    module = driver.cuModuleLoadDataEx(text, len(options), names, values)
+    return driver.cuModuleGetFunction(module, b"k")
 
 
 def registers(function: Any) -> int:
     """Return the registers of a kernel."""
-    return int(check(cuda.cuFuncGetAttribute(NUM_REGS, function)))
+    return int(driver.cuFuncGetAttribute(NUM_REGS, function))
 
 
 @pytest.mark.parametrize(
@@ -74,15 +74,15 @@ def test_a_kernel_has_as_many_registers_as_live_at_once(
 def test_an_option_of_the_compiler_limits_registers() -> None:
     assert registers(kernel(ptx(), (MAX_REGISTERS, 40))) == 40
     assert registers(kernel(ptx(), (MAX_REGISTERS, 200))) == REGISTERS
-    library = check(cuda.cuLibraryLoadData(ptx(), [MAX_REGISTERS], [40], 1, [], [], 0))
-    function = check(cuda.cuLibraryGetKernel(library, b"k"))
-    device = check(cuda.cuCtxGetDevice())
-    assert check(cuda.cuKernelGetAttribute(NUM_REGS, function, device)) == 40
+    library = driver.cuLibraryLoadData(ptx(), [MAX_REGISTERS], [40], 1, [], [], 0)
+    function = driver.cuLibraryGetKernel(library, b"k")
+    device = driver.cuCtxGetDevice()
+    assert driver.cuKernelGetAttribute(NUM_REGS, function, device) == 40
 
 
 def test_an_estimate_refuses_no_launch() -> None:
     memory = allocate(np.ones(COUNT))
     values = ((int(memory),), (ctypes.c_void_p,))
-    check(cuda.cuLaunchKernel(kernel(ptx()), 1, 1, 1, 1024, 1, 1, 0, 0, values, 0))
+    driver.cuLaunchKernel(kernel(ptx()), 1, 1, 1, 1024, 1, 1, 0, 0, values, 0)
     assert REGISTERS * 1024 > 65536
     assert read(memory, 1, np.float64) == [COUNT]

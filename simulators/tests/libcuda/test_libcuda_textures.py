@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cuda_calls import allocate, check, code, cuda, read
+from cuda_calls import allocate, cuda, driver, errors, read, zeros
 from ptx_sources import ptx_of
 
 from devmod_simulators import StandinDriver
@@ -48,7 +48,7 @@ def copy(array: Any, data: np.ndarray, *, to_array: bool, x: int = 0) -> str:
     setattr(size, f"{texels}Array", array)
     setattr(size, f"{texels}XInBytes", x)
     size.WidthInBytes, size.Height, size.Depth = data.shape[1] * 4, data.shape[0], 1
-    return code(cuda.cuMemcpy3D(size))
+    return errors.cuMemcpy3D(size)
 
 
 def resource(array: Any) -> Any:
@@ -59,22 +59,22 @@ def resource(array: Any) -> Any:
 
 
 def launch(name: str, *values: tuple[Any, Any]) -> str:
-    module = check(cuda.cuModuleLoadData(ptx_of(SOURCE).encode() + b"\0"))
-    function = check(cuda.cuModuleGetFunction(module, name.encode()))
+    module = driver.cuModuleLoadData(ptx_of(SOURCE).encode() + b"\0")
+    function = driver.cuModuleGetFunction(module, name.encode())
     numbers, types = zip(*values, strict=True)
-    check(cuda.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, 0, (numbers, types), 0))
-    return code(cuda.cuCtxSynchronize())
+    driver.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, 0, (numbers, types), 0)
+    return errors.cuCtxSynchronize()
 
 
 def test_a_texture_and_a_surface_of_one_array(standin: StandinDriver) -> None:
-    array = check(cuda.cuArray3DCreate(form(4, 3)))
+    array = driver.cuArray3DCreate(form(4, 3))
     texels = np.arange(12, dtype=np.float32).reshape(3, 4)
     assert copy(array, texels, to_array=True) == "CUDA_SUCCESS"
     description = cuda.CUDA_TEXTURE_DESC()
     description.addressMode = [cuda.CUaddress_mode.CU_TR_ADDRESS_MODE_CLAMP] * 3
     description.filterMode = cuda.CUfilter_mode.CU_TR_FILTER_MODE_LINEAR
-    texture = check(cuda.cuTexObjectCreate(resource(array), description, None))
-    surface = check(cuda.cuSurfObjectCreate(resource(array)))
+    texture = driver.cuTexObjectCreate(resource(array), description, None)
+    surface = driver.cuSurfObjectCreate(resource(array))
     out = allocate(np.zeros(4, np.float32))
     at, pointer = (2.0, ctypes.c_float), (int(out), ctypes.c_void_p)
     assert launch("read", (int(texture), ctypes.c_uint64), at, at, pointer) == "CUDA_SUCCESS"
@@ -87,23 +87,23 @@ def test_a_texture_and_a_surface_of_one_array(standin: StandinDriver) -> None:
     assert copy(array, result, to_array=False) == "CUDA_SUCCESS"
     texels[1, 2] = 7
     assert result.tolist() == texels.tolist()
-    check(cuda.cuTexObjectDestroy(texture))
-    check(cuda.cuSurfObjectDestroy(surface))
-    check(cuda.cuArrayDestroy(array))
+    driver.cuTexObjectDestroy(texture)
+    driver.cuSurfObjectDestroy(surface)
+    driver.cuArrayDestroy(array)
 
 
 @pytest.mark.parametrize(("x", "y"), [(16, 0), (-4, 0), (0, 3), (2, 0)])
 def test_a_surface_write_outside_traps(x: int, y: int, standin: StandinDriver) -> None:
-    surface = check(cuda.cuSurfObjectCreate(resource(check(cuda.cuArray3DCreate(form(4, 3))))))
+    surface = driver.cuSurfObjectCreate(resource(driver.cuArray3DCreate(form(4, 3))))
     values = ((int(surface), ctypes.c_uint64), (x, ctypes.c_int), (y, ctypes.c_int))
     assert launch("write", *values) == "CUDA_ERROR_LAUNCH_FAILED"
     standin.forget_failures()
 
 
 def test_an_object_of_another_kind_and_a_destroyed_one(standin: StandinDriver) -> None:
-    array = check(cuda.cuArray3DCreate(form(4, 3)))
+    array = driver.cuArray3DCreate(form(4, 3))
     surface, out = (
-        check(cuda.cuSurfObjectCreate(resource(array))),
+        driver.cuSurfObjectCreate(resource(array)),
         allocate(np.zeros(4, np.float32)),
     )
     at, pointer = (1.0, ctypes.c_float), (int(out), ctypes.c_void_p)
@@ -123,19 +123,19 @@ def clamping() -> Any:
 
 @pytest.mark.volume_but
 def test_linear_memory_is_read_by_an_index_and_gives_zeros_outside() -> None:
-    memory, out = allocate(np.array([5, 9, 77], np.int32)), allocate(np.zeros(4, np.int32))
+    memory, out = allocate(np.array([5, 9, 77], np.int32)), zeros(4)
     linear = cuda.CUDA_RESOURCE_DESC()
     linear.resType = cuda.CUresourcetype.CU_RESOURCE_TYPE_LINEAR
     linear.res.linear.devPtr = memory
     linear.res.linear.format = cuda.CUarray_format.CU_AD_FORMAT_SIGNED_INT32
     linear.res.linear.numChannels, linear.res.linear.sizeInBytes = 1, 8
-    texture = check(cuda.cuTexObjectCreate(linear, clamping(), None))
+    texture = driver.cuTexObjectCreate(linear, clamping(), None)
     for x, value in ((0, 5), (1, 9), (2, 0), (-1, 0)):
         values = ((int(texture), ctypes.c_uint64), (x, ctypes.c_int), (int(out), ctypes.c_void_p))
         assert launch("fetch", *values) == "CUDA_SUCCESS"
         assert read(out)[0] == value
     linear.res.linear.devPtr = int(memory) + 4  # no multiple of the texture alignment
-    assert code(cuda.cuTexObjectCreate(linear, clamping(), None)) == "CUDA_ERROR_INVALID_VALUE"
+    assert errors.cuTexObjectCreate(linear, clamping(), None) == "CUDA_ERROR_INVALID_VALUE"
 
 
 def test_arguments_that_the_driver_refuses(standin: StandinDriver) -> None:
@@ -147,12 +147,12 @@ def test_arguments_that_the_driver_refuses(standin: StandinDriver) -> None:
         form(200000, 3),
         form(4, flags=1),
     ):
-        assert code(cuda.cuArray3DCreate(wrong)) == "CUDA_ERROR_INVALID_VALUE"
+        assert errors.cuArray3DCreate(wrong) == "CUDA_ERROR_INVALID_VALUE"
     array, plain = (
-        check(cuda.cuArray3DCreate(form(4, 3))),
-        check(cuda.cuArray3DCreate(form(4, 3, flags=0))),
+        driver.cuArray3DCreate(form(4, 3)),
+        driver.cuArray3DCreate(form(4, 3, flags=0)),
     )
-    assert code(cuda.cuSurfObjectCreate(resource(plain))) == "CUDA_ERROR_INVALID_VALUE"
+    assert errors.cuSurfObjectCreate(resource(plain)) == "CUDA_ERROR_INVALID_VALUE"
     assert (
         copy(array, np.zeros((3, 4), np.float32), to_array=True, x=4) == "CUDA_ERROR_INVALID_VALUE"
     )
@@ -160,15 +160,13 @@ def test_arguments_that_the_driver_refuses(standin: StandinDriver) -> None:
     repeated = (
         cuda.CUDA_TEXTURE_DESC()
     )  # the address mode 0 repeats, which needs normalized coordinates
-    assert (
-        code(cuda.cuTexObjectCreate(resource(array), repeated, None)) == "CUDA_ERROR_INVALID_VALUE"
-    )
-    surface = check(cuda.cuSurfObjectCreate(resource(array)))
-    check(cuda.cuArrayDestroy(array))
+    assert errors.cuTexObjectCreate(resource(array), repeated, None) == "CUDA_ERROR_INVALID_VALUE"
+    surface = driver.cuSurfObjectCreate(resource(array))
+    driver.cuArrayDestroy(array)
     assert standin.violations == ["an array is destroyed, and 1 textures and surfaces use it"]
-    check(cuda.cuSurfObjectDestroy(surface))
-    assert code(cuda.cuArrayDestroy(array)) == "CUDA_ERROR_INVALID_HANDLE"
-    assert code(cuda.cuSurfObjectDestroy(surface)) == "CUDA_ERROR_INVALID_VALUE"
+    driver.cuSurfObjectDestroy(surface)
+    assert errors.cuArrayDestroy(array) == "CUDA_ERROR_INVALID_HANDLE"
+    assert errors.cuSurfObjectDestroy(surface) == "CUDA_ERROR_INVALID_VALUE"
     assert len(standin.violations) == 3
     standin.reset()
 
@@ -183,21 +181,21 @@ def level_texture(mipmap: Any, **fields: Any) -> int:
     texture.maxMipmapLevelClamp = 99
     for name, value in fields.items():
         setattr(texture, name, value)
-    return int(check(cuda.cuTexObjectCreate(source, texture, None)))
+    return int(driver.cuTexObjectCreate(source, texture, None))
 
 
 def test_the_levels_of_a_mipmapped_array(standin: StandinDriver) -> None:
-    mipmap = check(cuda.cuMipmappedArrayCreate(form(8, 2), 99))  # clamped to 4
-    levels = [check(cuda.cuMipmappedArrayGetLevel(mipmap, level)) for level in range(4)]
-    assert code(cuda.cuMipmappedArrayGetLevel(mipmap, 4)) == "CUDA_ERROR_INVALID_VALUE"
+    mipmap = driver.cuMipmappedArrayCreate(form(8, 2), 99)  # clamped to 4
+    levels = [driver.cuMipmappedArrayGetLevel(mipmap, level) for level in range(4)]
+    assert errors.cuMipmappedArrayGetLevel(mipmap, 4) == "CUDA_ERROR_INVALID_VALUE"
     for number, (array, size) in enumerate(
         zip(levels, [(8, 2), (4, 1), (2, 1), (1, 1)], strict=True)
     ):
-        descriptor = check(cuda.cuArray3DGetDescriptor(array))
+        descriptor = driver.cuArray3DGetDescriptor(array)
         assert (descriptor.Width, descriptor.Height, descriptor.Depth) == (*size, 0)
         data = np.full(size[::-1], 10 * number, np.float32)
         assert copy(array, data, to_array=True) == "CUDA_SUCCESS"
-    assert code(cuda.cuArrayDestroy(levels[0])) == "CUDA_ERROR_INVALID_HANDLE"
+    assert errors.cuArrayDestroy(levels[0]) == "CUDA_ERROR_INVALID_HANDLE"
     out = allocate(np.zeros(4, np.float32))
 
     def read_level(texture: int, level: float) -> float:
@@ -215,8 +213,8 @@ def test_the_levels_of_a_mipmapped_array(standin: StandinDriver) -> None:
     limits = level_texture(mipmap, minMipmapLevelClamp=1, maxMipmapLevelClamp=2)
     assert [read_level(limits, level) for level in (0, 3)] == [10, 20]
     for texture in (nearest, blended, limits):
-        check(cuda.cuTexObjectDestroy(texture))
-    check(cuda.cuMipmappedArrayDestroy(mipmap))
-    assert code(cuda.cuMipmappedArrayGetLevel(mipmap, 0)) == "CUDA_ERROR_INVALID_HANDLE"
-    assert code(cuda.cuMipmappedArrayCreate(form(0), 1)) == "CUDA_ERROR_INVALID_VALUE"
+        driver.cuTexObjectDestroy(texture)
+    driver.cuMipmappedArrayDestroy(mipmap)
+    assert errors.cuMipmappedArrayGetLevel(mipmap, 0) == "CUDA_ERROR_INVALID_HANDLE"
+    assert errors.cuMipmappedArrayCreate(form(0), 1) == "CUDA_ERROR_INVALID_VALUE"
     standin.reset()

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cuda_sources import run_source
+from numpy.testing import assert_array_equal
 from ptx_snippets import run_snippet
 from ptx_sources import ptx_of
 
@@ -53,7 +54,7 @@ def switch(x: int) -> int:
 def test_a_switch_in_a_loop_with_early_returns() -> None:
     x = np.random.default_rng(1).integers(0, 1000, 512).astype(np.int32)
     out = run_source(SWITCH, 1, 512, [x, np.zeros_like(x)])
-    np.testing.assert_array_equal(out, [switch(int(each)) for each in x])
+    assert_array_equal(out, [switch(int(each)) for each in x])
 
 
 NESTED = """extern "C" __global__ void k(const int *x, int *o, int n) {
@@ -91,7 +92,7 @@ def test_nested_loops_that_lanes_leave_at_different_places() -> None:
     x = np.random.default_rng(2).integers(0, 100, 2048).astype(np.int32)
     out = run_source(NESTED, 16, 128, [x, np.zeros_like(x), len(x)])
     numbers = x.tolist()
-    np.testing.assert_array_equal(out, [nested(numbers, i) for i in range(len(x))])
+    assert_array_equal(out, [nested(numbers, i) for i in range(len(x))])
 
 
 def test_an_indexed_branch() -> None:
@@ -99,9 +100,7 @@ def test_an_indexed_branch() -> None:
     rem.u32 %u, %a, 3; brx.idx %u, targets;
     L0: mov.u32 %o, 10; bra E; L1: mov.u32 %o, 20; bra E; L2: mov.u32 %o, 30; E:"""
     a = np.arange(100)
-    np.testing.assert_array_equal(
-        run_snippet(body, [("u32", a)], "u32"), np.array([10, 20, 30])[a % 3]
-    )
+    assert_array_equal(run_snippet(body, [("u32", a)], "u32"), np.array([10, 20, 30])[a % 3])
 
 
 def test_a_barrier_in_a_loop_orders_all_steps() -> None:
@@ -120,7 +119,7 @@ def test_a_barrier_in_a_loop_orders_all_steps() -> None:
     expected = np.arange(96)
     for k in range(20):
         expected = np.roll(expected, -1) + np.arange(96) % 2 * k
-    np.testing.assert_array_equal(out, np.tile(expected, (3, 1)))
+    assert_array_equal(out, np.tile(expected, (3, 1)))
 
 
 def test_threads_that_have_returned_are_not_missing_at_a_barrier() -> None:
@@ -132,7 +131,7 @@ def test_threads_that_have_returned_are_not_missing_at_a_barrier() -> None:
         o[threadIdx.x] = s[63 - threadIdx.x] + __syncthreads_count(threadIdx.x % 3 == 0);
     }"""
     out = run_source(source, 1, 64, [np.zeros(64, np.int32)])
-    np.testing.assert_array_equal(out[:40], 63 - np.arange(40) + 14)
+    assert_array_equal(out[:40], 63 - np.arange(40) + 14)
     assert not out[40:].any()
 
 
@@ -144,7 +143,7 @@ def test_reductions_over_a_block() -> None:
     x = np.random.default_rng(3).integers(0, 100, (8, 70)).astype(np.int32)
     out = run_source(source, 8, 70, [x, np.zeros_like(x)])
     expected = (x > 5).sum(1) * 4 + (x > 98).any(1) * 2 + (x > 0).all(1)
-    np.testing.assert_array_equal(out, np.repeat(expected[:, None], 70, 1))
+    assert_array_equal(out, np.repeat(expected[:, None], 70, 1))
 
 
 def test_named_barriers_between_a_producer_and_consumers() -> None:
@@ -159,7 +158,7 @@ def test_named_barriers_between_a_producer_and_consumers() -> None:
         }
     }"""
     out = run_source(source, 1, 64, [np.zeros(32, np.int32)])
-    np.testing.assert_array_equal(out, (31 - np.arange(32)) * 49)
+    assert_array_equal(out, (31 - np.arange(32)) * 49)
 
 
 def test_calls_recursion_function_pointers_and_virtual_functions() -> None:
@@ -184,7 +183,7 @@ def test_calls_recursion_function_pointers_and_virtual_functions() -> None:
         + fibonacci[i % 10] * 1000000
         for i in range(64)
     ]
-    np.testing.assert_array_equal(out, expected)
+    assert_array_equal(out, expected)
 
 
 def test_structs_by_value_go_through_calls() -> None:
@@ -228,7 +227,7 @@ def test_blocks_wait_for_blocks_before_them() -> None:
         if (threadIdx.x == 0) flag = blockIdx.x + 1;
     }"""
     out = run_source(source, 20, 32, [np.zeros((20, 32), np.int32)])
-    np.testing.assert_array_equal(out, np.repeat(np.arange(20)[:, None], 32, 1))
+    assert_array_equal(out, np.repeat(np.arange(20)[:, None], 32, 1))
 
 
 def test_warp_barriers_in_two_branches_wait_for_each_other() -> None:
@@ -238,7 +237,7 @@ def test_warp_barriers_in_two_branches_wait_for_each_other() -> None:
         else { s[threadIdx.x] = threadIdx.x * 2; __syncwarp(); o[threadIdx.x] = s[threadIdx.x - 16]; }
     }"""
     out = run_source(source, 1, 32, [np.zeros(32, np.int32)])
-    np.testing.assert_array_equal(out, [*(2 * np.arange(16, 32)), *range(16)])
+    assert_array_equal(out, [*(2 * np.arange(16, 32)), *range(16)])
 
 
 def error_of(source: str, grid: int, block: int, args: list[Any], **launch: Any) -> tuple[str, str]:
@@ -329,9 +328,7 @@ def test_a_kernel_of_more_lanes_than_run_at_once(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(execution, "LANES", 100)
     source = 'extern "C" __global__ void k(int *o) { o[blockIdx.x * blockDim.x + threadIdx.x] = (blockIdx.z * gridDim.y + blockIdx.y) * 1000 + threadIdx.x + blockIdx.x; }'
     out = run_source(source, 7, 32, [np.zeros(7 * 32, np.int32)])
-    np.testing.assert_array_equal(
-        out, [thread + block for block in range(7) for thread in range(32)]
-    )
+    assert_array_equal(out, [thread + block for block in range(7) for thread in range(32)])
 
 
 def test_indices_of_three_dimensions() -> None:
@@ -342,4 +339,4 @@ def test_indices_of_three_dimensions() -> None:
     }"""
     out = run_source(source, (2, 3, 4), (2, 3, 5), [np.zeros((4, 3, 2, 5, 3, 2), np.int32)])
     z, y, x, c, b, a = np.indices(out.shape)
-    np.testing.assert_array_equal(out, x + 10 * y + 100 * z + 1000 * a + 10000 * b + 100000 * c)
+    assert_array_equal(out, x + 10 * y + 100 * z + 1000 * a + 10000 * b + 100000 * c)

@@ -14,6 +14,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from ptx_snippets import numpy_type, run_snippet
 
 SPECIAL = [
@@ -60,11 +61,9 @@ def same(result: Any, expected: Any) -> None:
     result, expected = np.asarray(result), np.asarray(expected)
     assert result.dtype == expected.dtype
     nan = np.isnan(expected)
-    np.testing.assert_array_equal(np.isnan(result), nan)
+    assert_array_equal(np.isnan(result), nan)
     bits = f"u{result.dtype.itemsize}"
-    np.testing.assert_array_equal(
-        np.where(nan, 0, result.view(bits)), np.where(nan, 0, expected.view(bits))
-    )
+    assert_array_equal(np.where(nan, 0, result.view(bits)), np.where(nan, 0, expected.view(bits)))
 
 
 @pytest.fixture(autouse=True)
@@ -238,7 +237,7 @@ def test_signs_and_tests(kind: str) -> None:
     }
     tests["subnormal"] = np.isfinite(a) & ~normal & (a != 0)
     for name, expected in tests.items():
-        np.testing.assert_array_equal(
+        assert_array_equal(
             run_snippet(f"testp.{name}.{kind} %qo, %a;", [(kind, a)], "pred"), expected
         )
 
@@ -260,7 +259,7 @@ def test_comparisons_with_nan(kind: str) -> None:
     expected |= {f"{name}u": function(a, b) | either for name, function in ORDERED.items()}
     expected |= {"ne": (a != b) & ~either, "neu": a != b, "num": ~either, "nan": either}
     for name, holds in expected.items():
-        np.testing.assert_array_equal(
+        assert_array_equal(
             run_snippet(f"setp.{name}.{kind} %qo, %a, %b;", [(kind, a), (kind, b)], "pred"),
             holds,
             err_msg=name,
@@ -283,7 +282,7 @@ def test_approximations(name: str) -> None:
     a = np.linspace(0.05, 6, 300, dtype=np.float32)
     oracle = APPROXIMATE.get(name, np.tanh)
     result = run_snippet(f"{name}.approx.f32 %o, %a;", [("f32", a)], "f32")
-    np.testing.assert_allclose(result, oracle(a.astype(np.float64)), rtol=1e-6, atol=1e-7)
+    assert_allclose(result, oracle(a.astype(np.float64)), rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize("kind", ["f32", "f64", "f16"])
@@ -321,7 +320,7 @@ def test_cvt_to_integers(
                 max(int(limits.min), min(int(limits.max), int(oracle(Fraction(number)))))
             )
     result = run_snippet(f"cvt.{mode}.{target}.{kind} %o, %a;", [(kind, a)], target)
-    np.testing.assert_array_equal(result, np.array(expected, numpy_type(target)))
+    assert_array_equal(result, np.array(expected, numpy_type(target)))
 
 
 @pytest.mark.parametrize("kind", ["u8", "s16", "u32", "s32", "u64", "s64"])
@@ -368,7 +367,7 @@ def test_cvt_between_floats() -> None:
             [nearest(Fraction(float(number)), "f32", mode) for number in finite], np.float32
         )
         result = run_snippet(f"cvt.{mode}.f32.f64 %o, %a;", [("f64", finite)], "f32")
-        np.testing.assert_array_equal(result, expected)
+        assert_array_equal(result, expected)
     for mode, oracle in {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}.items():
         same(run_snippet(f"cvt.{mode}.f32.f32 %o, %a;", [("f32", a)], "f32"), oracle(a))
     clamped = np.where(np.isnan(a), np.float32(0), np.clip(a, np.float32(0), np.float32(1)))

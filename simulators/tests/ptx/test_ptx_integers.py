@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from ptx_snippets import numpy_type, run_snippet
 
 EDGES = [
@@ -275,7 +276,7 @@ def test_an_integer_instruction(opcode: str, types: str, oracle: Callable[..., i
     result = run_snippet(
         f"{opcode} %o, {operands};", list(zip(sources.split(), columns, strict=True)), target
     )
-    np.testing.assert_array_equal(result, expected(target, oracle, columns))
+    assert_array_equal(result, expected(target, oracle, columns))
 
 
 @pytest.mark.parametrize("table", [0x00, 0x80, 0xFE, 0x96, 0xE8, 0xCA, 0x1B, 0xFF])
@@ -284,7 +285,7 @@ def test_lop3_computes_any_function_of_three_bits(table: int) -> None:
     result = run_snippet(
         f"lop3.b32 %o, %a, %b, %c, {table};", [("u32", column) for column in columns], "u32"
     )
-    np.testing.assert_array_equal(result, expected("u32", lookup(table), columns))
+    assert_array_equal(result, expected("u32", lookup(table), columns))
 
 
 def test_carries_go_through_additions_of_128_bits() -> None:
@@ -296,10 +297,8 @@ def test_carries_go_through_additions_of_128_bits() -> None:
         "u64",
     )
     total = [(y << 64 | x) + (w << 64 | z) for x, y, z, w in zip(a, b, c, d, strict=True)]
-    np.testing.assert_array_equal(
-        low, np.array([number & (1 << 64) - 1 for number in total], np.uint64)
-    )
-    np.testing.assert_array_equal(
+    assert_array_equal(low, np.array([number & (1 << 64) - 1 for number in total], np.uint64))
+    assert_array_equal(
         high, np.array([number >> 64 & (1 << 64) - 1 for number in total], np.uint64)
     )
     low, high = run_snippet(
@@ -309,10 +308,8 @@ def test_carries_go_through_additions_of_128_bits() -> None:
         "u64",
     )
     total = [(y << 64 | x) - (w << 64 | z) for x, y, z, w in zip(a, b, c, d, strict=True)]
-    np.testing.assert_array_equal(
-        low, np.array([number & (1 << 64) - 1 for number in total], np.uint64)
-    )
-    np.testing.assert_array_equal(
+    assert_array_equal(low, np.array([number & (1 << 64) - 1 for number in total], np.uint64))
+    assert_array_equal(
         high, np.array([number >> 64 & (1 << 64) - 1 for number in total], np.uint64)
     )
 
@@ -326,12 +323,8 @@ def test_a_carry_goes_through_multiply_and_add() -> None:
         "u32",
     )
     total = [x * y + (w << 32 | z) for x, y, z, w in zip(a, b, c, d, strict=True)]
-    np.testing.assert_array_equal(
-        low, np.array([number & 0xFFFFFFFF for number in total], np.uint32)
-    )
-    np.testing.assert_array_equal(
-        high, np.array([number >> 32 & 0xFFFFFFFF for number in total], np.uint32)
-    )
+    assert_array_equal(low, np.array([number & 0xFFFFFFFF for number in total], np.uint32))
+    assert_array_equal(high, np.array([number >> 32 & 0xFFFFFFFF for number in total], np.uint32))
 
 
 @pytest.mark.parametrize("target", ["u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64"])
@@ -341,7 +334,7 @@ def test_cvt_between_integers(source: str, target: str, saturate: str) -> None:
     column = values(source, 1)
     result = run_snippet(f"cvt{saturate}.{target}.{source} %o, %a;", [(source, column)], target)
     oracle: Callable[[int], int] = (lambda a: clamped(target, a)) if saturate else (lambda a: a)
-    np.testing.assert_array_equal(result, expected(target, oracle, [column]))
+    assert_array_equal(result, expected(target, oracle, [column]))
 
 
 @pytest.mark.parametrize("kind", ["u16", "s16", "u32", "s32", "u64", "s64"])
@@ -361,9 +354,7 @@ def test_setp_of_integers(kind: str, name: str, oracle: Any) -> None:
     result = run_snippet(
         f"setp.{name}.{kind} %qo, %a, %b;", [(kind, column) for column in columns], "pred"
     )
-    np.testing.assert_array_equal(
-        result, oracle(*(np.array(column, numpy_type(kind)) for column in columns))
-    )
+    assert_array_equal(result, oracle(*(np.array(column, numpy_type(kind)) for column in columns)))
 
 
 def test_setp_with_two_destinations_and_a_combination() -> None:
@@ -371,19 +362,19 @@ def test_setp_with_two_destinations_and_a_combination() -> None:
     inputs = [("u32", a), ("u32", b), ("pred", c)]
     first, second = run_snippet("setp.lo.u32 %qo|%qp, %a, %b;", inputs, "pred", "pred")
     less = np.array(a) < np.array(b)
-    np.testing.assert_array_equal(first, less)
-    np.testing.assert_array_equal(second, ~less)
-    np.testing.assert_array_equal(
+    assert_array_equal(first, less)
+    assert_array_equal(second, ~less)
+    assert_array_equal(
         run_snippet("setp.lo.and.u32 %qo, %a, %b, %qc;", inputs, "pred"), less & np.array(c, bool)
     )
-    np.testing.assert_array_equal(
+    assert_array_equal(
         run_snippet("setp.lo.xor.u32 %qo, %a, %b, !%qc;", inputs, "pred"), less ^ ~np.array(c, bool)
     )
 
 
 def test_selection_and_set() -> None:
     a, b, c = values("u32", 1), values("u32", 2), values("s32", 3)
-    np.testing.assert_array_equal(
+    assert_array_equal(
         run_snippet(
             "setp.lt.s32 %v, %c, 0; selp.b32 %o, %a, %b, %v;",
             [("u32", a), ("u32", b), ("s32", c)],
@@ -391,15 +382,15 @@ def test_selection_and_set() -> None:
         ),
         np.where(np.array(c) < 0, a, b),
     )
-    np.testing.assert_array_equal(
+    assert_array_equal(
         run_snippet("slct.u32.s32 %o, %a, %b, %c;", [("u32", a), ("u32", b), ("s32", c)], "u32"),
         np.where(np.array(c) >= 0, a, b),
     )
-    np.testing.assert_array_equal(
+    assert_array_equal(
         run_snippet("set.lt.u32.u32 %o, %a, %b;", [("u32", a), ("u32", b)], "u32"),
         np.where(np.array(a) < np.array(b), 0xFFFFFFFF, 0),
     )
-    np.testing.assert_array_equal(
+    assert_array_equal(
         run_snippet("set.lt.f32.u32 %o, %a, %b;", [("u32", a), ("u32", b)], "f32"),
         np.where(np.array(a) < np.array(b), 1.0, 0.0),
     )
@@ -412,25 +403,21 @@ def test_a_predicated_instruction_keeps_the_old_value_elsewhere() -> None:
         [("u32", a), ("pred", b)],
         "u32",
     )
-    np.testing.assert_array_equal(
-        result, np.where(np.array(b) != 0, (np.array(a) + 1) & 0xFFFFFFFF, 8)
-    )
+    assert_array_equal(result, np.where(np.array(b) != 0, (np.array(a) + 1) & 0xFFFFFFFF, 8))
 
 
 def test_vectors_pack_and_unpack() -> None:
     a, b = values("u32", 1), values("u32", 2)
     both = run_snippet("mov.b64 %o, {%a, %b};", [("u32", a), ("u32", b)], "u64")
-    np.testing.assert_array_equal(
-        both, np.array(b, np.uint64) << np.uint64(32) | np.array(a, np.uint64)
-    )
+    assert_array_equal(both, np.array(b, np.uint64) << np.uint64(32) | np.array(a, np.uint64))
     low, high = run_snippet("mov.b64 {%o, %p}, %a;", [("u64", both)], "u32", "u32")
-    np.testing.assert_array_equal(low, a)
-    np.testing.assert_array_equal(high, b)
+    assert_array_equal(low, a)
+    assert_array_equal(high, b)
     low, high = run_snippet(
         "mov.b128 %wide, {%a, %b}; mov.b128 {%p, %o}, %wide;",
         [("u64", both), ("u64", both[::-1])],
         "u64",
         "u64",
     )
-    np.testing.assert_array_equal(low, both[::-1])
-    np.testing.assert_array_equal(high, both)
+    assert_array_equal(low, both[::-1])
+    assert_array_equal(high, both)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from cuda_sources import AXPY, run_source
+from numpy.testing import assert_allclose
 
 from devmod_simulators.ptx import PtxError
 
@@ -47,7 +48,7 @@ def test_axpy_leaves_the_elements_past_n_alone(random: np.random.Generator) -> N
     expected = y.copy()
     expected[:1000] = np.float32(2) * x[:1000] + y[:1000]
     run_source(AXPY, 4, 256, [2.0, x, y, 1000])
-    np.testing.assert_allclose(y, expected, rtol=1e-6)
+    assert_allclose(y, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("blocks", [1, 7, 1024])
@@ -56,13 +57,13 @@ def test_a_reduction_in_shared_memory_with_an_atomic_sum(
 ) -> None:
     x = random.random(1 << 18, np.float32)
     out = run_source(REDUCTION, blocks, 256, [x, np.zeros(1, np.float32), len(x)])
-    np.testing.assert_allclose(out[0], x.sum(dtype=np.float64), rtol=1e-5)
+    assert_allclose(out[0], x.sum(dtype=np.float64), rtol=1e-5)
 
 
 def test_a_tiled_product_of_matrices(random: np.random.Generator) -> None:
     a, b = random.random((2, 64, 64), np.float32)
     c = run_source(MATMUL, (4, 4), (16, 16), [a, b, np.zeros_like(a), 64])
-    np.testing.assert_allclose(c, a @ b, rtol=1e-5)
+    assert_allclose(c, a @ b, rtol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from cuda_sources import run_source
+from numpy.testing import assert_array_equal
 
 WMMA = """#include <mma.h>
 using namespace nvcuda;
@@ -74,7 +75,7 @@ def test_fragments_of_the_header_mma(
     stored = [each if layout == "row" else np.ascontiguousarray(each.T) for each in (a, b)]
     run_source(head + source, 1, 32, [*stored, padded, d])
     expected = 2 * (a.astype(np.float64) @ b.astype(np.float64) + c.astype(np.float64))
-    np.testing.assert_array_equal(d.T.astype(np.float64), expected)
+    assert_array_equal(d.T.astype(np.float64), expected)
 
 
 LDMATRIX = """#include <cuda_fp16.h>
@@ -108,7 +109,7 @@ def test_mma_of_matrices_that_ldmatrix_loads(transposed: int) -> None:
     d = run_source(
         f"#define TRANS {transposed}\n" + LDMATRIX, 1, 32, [a, b, np.zeros((16, 8), np.float32)]
     )
-    np.testing.assert_array_equal(d, a.astype(np.float32) @ b.astype(np.float32) + 1)
+    assert_array_equal(d, a.astype(np.float32) @ b.astype(np.float32) + 1)
 
 
 MMA = """extern "C" __global__ void k(const unsigned *a, const unsigned *b, unsigned *d) {
@@ -178,7 +179,7 @@ def test_mma_of_other_types(
     expected = a.astype(np.float64) @ b.astype(np.float64)
     for lane in range(32):
         for number in range(4):
-            np.testing.assert_array_equal(
+            assert_array_equal(
                 d[:, lane, number],
                 expected[:, lane // 4 + 8 * (number // 2), lane % 4 * 2 + number % 2],
             )

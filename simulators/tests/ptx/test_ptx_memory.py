@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cuda_sources import run_source
+from numpy.testing import assert_array_equal
 from ptx_snippets import run_snippet
 from ptx_sources import ptx_of
 
@@ -95,7 +96,7 @@ def test_generic_addresses_of_several_spaces_in_one_instruction() -> None:
         o[threadIdx.x] = v * 10 + __isGlobal(p) + 2 * __isShared(p) + 4 * __isLocal(p);
     }"""
     out = run_source(source, 1, 8, [np.full(9, 50, np.int32), 7])
-    np.testing.assert_array_equal(out[:8], np.array([501, 72, 94])[np.arange(8) % 3])
+    assert_array_equal(out[:8], np.array([501, 72, 94])[np.arange(8) % 3])
 
 
 def test_vector_accesses_are_checked_whole() -> None:
@@ -325,7 +326,7 @@ def test_a_pointer_into_the_heap_outlives_its_growth() -> None:
     }"""
     out = run_source(source, 1, 4, [np.zeros((4, 2), np.uint32)])
     totals = np.cumsum(np.arange(64))
-    np.testing.assert_array_equal(out, [[totals[-1], totals[:-1].sum()]] * 4)
+    assert_array_equal(out, [[totals[-1], totals[:-1].sum()]] * 4)
 
 
 @pytest.mark.parametrize(
@@ -336,4 +337,4 @@ def test_a_load_into_a_wider_register_has_the_sign_of_its_type(kind: str, dtype:
     source = f'extern "C" __global__ void k(const {kind} *x, int *o) {{ o[threadIdx.x] = x[threadIdx.x] * 3; }}'
     x = np.arange(-40, 40).astype(dtype)
     out = run_source(source, 1, 80, [x, np.zeros(80, np.int32)])
-    np.testing.assert_array_equal(out, x.astype(np.int32) * 3)
+    assert_array_equal(out, x.astype(np.int32) * 3)

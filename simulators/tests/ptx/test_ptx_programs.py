@@ -12,6 +12,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from cuda_sources import run_source
+from numpy.testing import assert_allclose, assert_array_equal
 
 import devmod
 from devmod_simulators.ptx import run_ptx
@@ -73,7 +74,7 @@ def test_a_softmax_of_rows(random: np.random.Generator) -> None:
     x = random.normal(size=(64, 500)).astype(np.float32)
     y = run_source(SOFTMAX, 64, 128, [x, np.zeros_like(x), 500], shared_memory=16)
     expected = np.exp(x - x.max(1, keepdims=True))
-    np.testing.assert_allclose(y, expected / expected.sum(1, keepdims=True), rtol=1e-5)
+    assert_allclose(y, expected / expected.sum(1, keepdims=True), rtol=1e-5)
 
 
 def test_a_blur_of_an_image_whose_size_is_no_multiple_of_the_blocks(
@@ -86,7 +87,7 @@ def test_a_blur_of_an_image_whose_size_is_no_multiple_of_the_blocks(
     total, count = (
         sum(each[a : a + h, b : b + w] for a in range(5) for b in range(5)) for each in (wide, ones)
     )
-    np.testing.assert_allclose(y, total / count, rtol=1e-5)
+    assert_allclose(y, total / count, rtol=1e-5)
 
 
 def test_mandelbrot() -> None:
@@ -100,7 +101,7 @@ def test_mandelbrot() -> None:
         inside = x * x + y * y < 4
         n += inside
         x, y = np.where(inside, x * x - y * y + a, x), np.where(inside, 2 * x * y + b, y)
-    np.testing.assert_array_equal(out, n)
+    assert_array_equal(out, n)
 
 
 FUNCTIONS: dict[str, Any] = {
@@ -155,7 +156,7 @@ def test_functions_of_numbers(kind: str) -> None:
     out = run_source(source, 1, 64, [x, np.zeros((len(FUNCTIONS), 64), dtype), 64])
     for row, (text, oracle) in zip(out, FUNCTIONS.items(), strict=True):
         expected = oracle(x.astype(np.float64))
-        np.testing.assert_allclose(
+        assert_allclose(
             row,
             expected,
             rtol=1e-6 if kind == "float" else 1e-13,
@@ -185,7 +186,7 @@ def test_fast_math() -> None:
         + x * 1.25
         + np.cos(x) / x
     )
-    np.testing.assert_allclose(out, expected, rtol=1e-5)
+    assert_allclose(out, expected, rtol=1e-5)
 
 
 def test_half_precision_types() -> None:
@@ -212,13 +213,13 @@ def test_half_precision_types() -> None:
     )
     run_source(source, 1, 64, [a, b, o, p, q, r])
     x, y = a.astype(np.float64), b.astype(np.float64)
-    np.testing.assert_allclose(o.astype(np.float64), x * y + 0.5 + np.exp(x) / y, rtol=3e-3)
-    np.testing.assert_allclose(p.astype(np.float64), x * 2.5 + np.sin(1), rtol=2e-2)
+    assert_allclose(o.astype(np.float64), x * y + 0.5 + np.exp(x) / y, rtol=3e-3)
+    assert_allclose(p.astype(np.float64), x * 2.5 + np.sin(1), rtol=2e-2)
     expected = np.where(
         a > b, -1, (a * a + a).astype(np.float64) * 1000 + (b * b + b)
     ) + np.maximum(a, b)
-    np.testing.assert_allclose(q, expected, rtol=1e-3)
-    np.testing.assert_array_equal(
+    assert_allclose(q, expected, rtol=1e-3)
+    assert_array_equal(
         r.view(np.uint8), (a.astype(np.float32) * 10).astype(ml_dtypes.float8_e4m3fn).view(np.uint8)
     )
 
@@ -279,7 +280,7 @@ def test_variables_of_the_module_have_initial_values() -> None:
     out = run_source(source, 1, 32, [np.zeros(32, np.float32)])
     i = np.arange(32)
     table = np.array([[1, 2, 3], [4, 5, 6]])
-    np.testing.assert_array_equal(
+    assert_array_equal(
         out,
         np.array([1.5, -2, 4])[i % 3]
         + table[i % 2, i % 3] * 10
@@ -308,7 +309,7 @@ def test_memory_that_a_kernel_allocates() -> None:
         delete[] q;
     }"""
     out = run_source(source, 1, 64, [np.zeros(64, np.int32)])
-    np.testing.assert_array_equal(out, np.arange(64) * 2 + 2)
+    assert_array_equal(out, np.arange(64) * 2 + 2)
 
 
 def test_local_arrays_and_structs_with_indices_of_run_time() -> None:
@@ -337,7 +338,7 @@ def test_kernels_of_tvm(random: np.random.Generator, name: str, grid: Any, block
     source = root.imports[0].inspect_source()
     a, b = random.random((2, 1024) if name == "vadd" else (2, 64, 64), np.float32)
     c = run_source(source, grid, block, [a, b, np.zeros_like(a)], name=f"{name}_kernel")
-    np.testing.assert_allclose(c, a + b if name == "vadd" else a @ b, rtol=1e-5)
+    assert_allclose(c, a + b if name == "vadd" else a @ b, rtol=1e-5)
 
 
 @pytest.mark.parametrize("level", ["O0", "O2"])
@@ -381,4 +382,4 @@ def test_a_kernel_for_a_debugger(random: np.random.Generator, option: str) -> No
     after = np.roll(x, -1)
     total = np.array([x[: number % 5].sum() for number in i])
     expected = (after * 3 - x) + 2 * (2 - x * 3) + (x * x - after * 2) + total + x[i ^ 1]
-    np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5)
+    assert_allclose(y, expected, rtol=1e-4, atol=1e-5)

@@ -7,6 +7,7 @@ import struct
 import numpy as np
 import pytest
 from cuda_sources import run_source
+from numpy.testing import assert_array_equal
 from ptx_sources import ptx_of
 
 from devmod_simulators.ptx import Launch, Machine, ops_atomic
@@ -28,11 +29,11 @@ def test_shuffles(numbers: np.ndarray) -> None:
     }"""
     out = run_source(source, 1, 96, [numbers, np.zeros((5, 96), np.int32)])
     lane, warp = np.arange(96) % 32, np.arange(96) // 32 * 32
-    np.testing.assert_array_equal(out[0], numbers[np.arange(96) // 8 * 8 + 5])
-    np.testing.assert_array_equal(out[1], numbers[np.arange(96) - np.where(lane % 16 >= 3, 3, 0)])
-    np.testing.assert_array_equal(out[2], numbers[np.arange(96) + np.where(lane + 7 < 32, 7, 0)])
-    np.testing.assert_array_equal(out[3], numbers[warp + (lane ^ 9)])
-    np.testing.assert_array_equal(out[4], numbers[warp + np.arange(96) * 7 % 32])
+    assert_array_equal(out[0], numbers[np.arange(96) // 8 * 8 + 5])
+    assert_array_equal(out[1], numbers[np.arange(96) - np.where(lane % 16 >= 3, 3, 0)])
+    assert_array_equal(out[2], numbers[np.arange(96) + np.where(lane + 7 < 32, 7, 0)])
+    assert_array_equal(out[3], numbers[warp + (lane ^ 9)])
+    assert_array_equal(out[4], numbers[warp + np.arange(96) * 7 % 32])
 
 
 def test_shuffles_tell_whether_the_source_is_in_range() -> None:
@@ -42,7 +43,7 @@ def test_shuffles_tell_whether_the_source_is_in_range() -> None:
         o[threadIdx.x] = v * 10 + p;
     }"""
     out = run_source(source, 1, 32, [np.zeros(32, np.int32)])
-    np.testing.assert_array_equal(out, [i * 10 if i < 4 else (i - 4) * 10 + 1 for i in range(32)])
+    assert_array_equal(out, [i * 10 if i < 4 else (i - 4) * 10 + 1 for i in range(32)])
 
 
 def test_votes_and_matches(numbers: np.ndarray) -> None:
@@ -68,16 +69,16 @@ def test_votes_and_matches(numbers: np.ndarray) -> None:
         return np.repeat(values, 32)
 
     odd = bits(warps & 1)
-    np.testing.assert_array_equal(out[0], each(odd))
-    np.testing.assert_array_equal(out[1], each((warps > 980).any(1)))
-    np.testing.assert_array_equal(out[2], each((warps > 10).all(1)))
+    assert_array_equal(out[0], each(odd))
+    assert_array_equal(out[1], each((warps > 980).any(1)))
+    assert_array_equal(out[2], each((warps > 10).all(1)))
     same = (warps[:, :, None] & 3) == (warps[:, None, :] & 3)
-    np.testing.assert_array_equal(out[3], bits(same).reshape(-1))
+    assert_array_equal(out[3], bits(same).reshape(-1))
     assert (out[4] == 0xFFFFFFFF).all()
     assert (out[5] == 1).all()
-    np.testing.assert_array_equal(out[6], each(warps.sum(1)))
-    np.testing.assert_array_equal(out[7], each(warps.max(1)))
-    np.testing.assert_array_equal(out[8], np.where(numbers & 1, each(odd), 0))
+    assert_array_equal(out[6], each(warps.sum(1)))
+    assert_array_equal(out[7], each(warps.max(1)))
+    assert_array_equal(out[8], np.where(numbers & 1, each(odd), 0))
 
 
 def test_a_warp_reduction_of_a_partial_warp() -> None:
@@ -111,7 +112,7 @@ def test_lanes_wait_for_those_of_their_mask() -> None:
         for i in range(3 if upper else 5):
             values = [values[(mine + 1) % 16] + (i if mine % 4 == 0 else 0) for mine in range(16)]
         expected += values
-    np.testing.assert_array_equal(out, expected)
+    assert_array_equal(out, expected)
 
 
 @pytest.mark.parametrize("lanes_per_address", [1, 3, 64, 4096])
@@ -190,9 +191,9 @@ def test_floating_point_atomics() -> None:
     )
     run_source(source, 2, 128, [f, d, h, old])
     counts = [np.bincount(np.arange(256) % each) for each in (3, 5, 7)]
-    np.testing.assert_array_equal(f, counts[0] * 0.5)
-    np.testing.assert_array_equal(d, counts[1] * 0.25)
-    np.testing.assert_array_equal(h, counts[2][:, None] * np.array([1, 2]))
+    assert_array_equal(f, counts[0] * 0.5)
+    assert_array_equal(d, counts[1] * 0.25)
+    assert_array_equal(h, counts[2][:, None] * np.array([1, 2]))
     for first in range(3):
         assert sorted(old[first::3].tolist()) == [
             0.5 * number for number in range(counts[0][first])
@@ -219,7 +220,7 @@ def test_a_histogram_in_shared_memory() -> None:
     }"""
     x = np.random.default_rng(5).integers(0, 256, 50000).astype(np.uint8)
     histogram = run_source(source, 8, 256, [x, np.zeros(256, np.int32), len(x)])
-    np.testing.assert_array_equal(histogram, np.bincount(x, minlength=256))
+    assert_array_equal(histogram, np.bincount(x, minlength=256))
 
 
 def test_old_values_of_many_lanes_at_few_and_at_many_addresses() -> None:
@@ -232,10 +233,8 @@ def test_old_values_of_many_lanes_at_few_and_at_many_addresses() -> None:
         for place, value in zip(index, values, strict=True):
             olds.append(expected[place])
             expected[place] = max(expected[place], value)
-        np.testing.assert_array_equal(
-            ops_atomic.apply(memory, index, values, np.maximum, True, "max"), olds
-        )
-        np.testing.assert_array_equal(memory, expected)
+        assert_array_equal(ops_atomic.apply(memory, index, values, np.maximum, True, "max"), olds)
+        assert_array_equal(memory, expected)
 
 
 def test_a_cooperative_grid_synchronizes() -> None:
@@ -263,8 +262,8 @@ def test_a_cooperative_grid_synchronizes() -> None:
     for r in range(3):
         expected = np.roll(expected + r + 1, -37)
     run_source(source, 8, 64, [a, sums, 512], cooperative=True)
-    np.testing.assert_array_equal(a, expected)
-    np.testing.assert_array_equal(sums, expected.reshape(-1, 32).sum(1))
+    assert_array_equal(a, expected)
+    assert_array_equal(sums, expected.reshape(-1, 32).sum(1))
 
 
 def test_a_cluster_reads_the_shared_memory_of_its_blocks() -> None:
@@ -284,7 +283,7 @@ def test_a_cluster_reads_the_shared_memory_of_its_blocks() -> None:
     for y, x in np.ndindex(4, 4):
         rank = (y % 2 * 2 + x % 2 + 1) % 4
         other = (y // 2 * 2 + rank // 2) * 4 + x // 2 * 2 + rank % 2
-        np.testing.assert_array_equal(out[y, x], other * 100 + 31 - np.arange(32))
+        assert_array_equal(out[y, x], other * 100 + 31 - np.arange(32))
 
 
 def test_barriers_in_shared_memory() -> None:
@@ -304,7 +303,7 @@ def test_barriers_in_shared_memory() -> None:
         o[blockIdx.x * 64 + threadIdx.x] = s[(threadIdx.x + 1) % 64];
     }""".replace("std::move", "cuda::std::move")
     out = run_source(source, 3, 64, [np.zeros((3, 64), np.int32)])
-    np.testing.assert_array_equal(out, np.tile(2 * (63 - (np.arange(64) + 1) % 64), (3, 1)))
+    assert_array_equal(out, np.tile(2 * (63 - (np.arange(64) + 1) % 64), (3, 1)))
 
 
 def test_asynchronous_copies() -> None:
@@ -327,8 +326,8 @@ def test_asynchronous_copies() -> None:
     x = np.random.default_rng(7).random((64, 4), np.float32)
     o, p = np.zeros_like(x), np.zeros_like(x)
     run_source(source, 1, 64, [x, o, p])
-    np.testing.assert_array_equal(o, x[::-1])
-    np.testing.assert_array_equal(p, x[np.arange(64) ^ 1])
+    assert_array_equal(o, x[::-1])
+    assert_array_equal(p, x[np.arange(64) ^ 1])
 
 
 TENSOR_COPY = """struct alignas(64) Map { char bytes[128]; };
@@ -410,12 +409,10 @@ def test_boxes_of_tensors_are_copied(swizzle: int) -> None:
             [np.roll(row, 4) if number // 4 % 2 else row for number, row in enumerate(box)]
         )
     )
-    np.testing.assert_array_equal(machine.read(out, np.zeros((8, 8), np.float32)), stored)
+    assert_array_equal(machine.read(out, np.zeros((8, 8), np.float32)), stored)
     expected = np.full((64, 64), -1, np.float32)
     expected[16 + x : 24 + x, 16 + y : 24 + y] = box + 100
-    np.testing.assert_array_equal(
-        machine.read(target, tensor), expected[16 : 16 + rows, 16 : 16 + columns]
-    )
+    assert_array_equal(machine.read(target, tensor), expected[16 : 16 + rows, 16 : 16 + columns])
 
 
 @pytest.mark.volume_but
@@ -437,4 +434,4 @@ def test_a_shuffle_in_a_loop_takes_each_step_s_lane() -> None:
         above = np.where((lane & 31) >= step, lane - step, lane)
         sums = sums * 3 + x[source_lane] + step - x[above]
     out = run_source(source, 1, 64, [x.astype(np.int32), np.zeros(64, np.int32), 20])
-    np.testing.assert_array_equal(out, sums.astype(np.int32))
+    assert_array_equal(out, sums.astype(np.int32))

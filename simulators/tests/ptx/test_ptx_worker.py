@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cuda_sources import AXPY
+from numpy.testing import assert_array_equal
 from ptx_sources import ptx_of
 
 from devmod_simulators import ptx
@@ -122,7 +123,7 @@ def test_a_module_is_described_and_its_kernel_runs(worker: Process) -> None:
     ranges = [(BASE + 256, 400), (BASE + 1024, 400)]
     parameters = struct.pack("<fxxxxQQi", 2.0, BASE + 256, BASE + 1024, 100)
     assert worker.launch(module, parameters, ranges, 4, 32) == (0, "", b"")
-    np.testing.assert_array_equal(floats[256 : 256 + 100], 2 * np.arange(100) + 1)
+    assert_array_equal(floats[256 : 256 + 100], 2 * np.arange(100) + 1)
     # The same with a shorter range: the driver's code of the error, and the worker goes on.
     status, message, _ = worker.launch(
         module, parameters, [(BASE + 256, 400), (BASE + 1024, 396)], 4, 32
