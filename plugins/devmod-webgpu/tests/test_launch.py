@@ -1015,8 +1015,8 @@ ALL_USES = """
 import numpy as np, devmod
 from webgpu_shaders import adder
 device = devmod.device("webgpu")
-from wgpu.backends.wgpu_native import ffi
-parsed = set(ffi._parsed_types)
+from pycparser import CParser
+CParser.parse = None
 module = adder()
 arrays = [device.from_numpy(np.ones(64, "float32")) for _ in range(3)]
 module["add"](*arrays, 64, threads=64)
@@ -1032,13 +1032,13 @@ x = np.zeros(1, "uint32")
 devmod.compile(text, "webgpu")["k"].specialize(n=7)(x, grid=1)
 try: devmod.compile(text.replace("x[0] = n", "x[0] = n + 1.5"), "webgpu")["k"]
 except devmod.CompileError: pass
-print(x, host[0], sorted(set(ffi._parsed_types) - parsed))
+print(x, host[0])
 """
 
 
 def test_no_c_type_is_parsed_after_the_import_of_wgpu(device: Any) -> None:
     """An interrupt of the parser leaves the lock of cffi held, and each type takes 13 ms."""
-    assert python(ALL_USES) == "[7] 2.0 []\n"
+    assert python(ALL_USES) == "[7] 2.0\n"
 
 
 #: A thread sends signals until one has interrupted the main thread: a signal before its wait has

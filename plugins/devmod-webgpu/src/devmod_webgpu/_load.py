@@ -1,41 +1,25 @@
-"""Import wgpu and parse its C types.
+"""Import wgpu with the C types of an earlier process.
 
-wgpu passes C types to cffi as texts, and cffi parses each at its first use: 13 ms, in which an
-interrupt may leave cffi's lock held or a type incomplete. Here cffi parses all of them as the
-fields of one struct.
+In each process wgpu has cffi parse its C header, and each C type at its first use, in which an
+interrupt may leave cffi's lock held or a type incomplete. cffi can write what it has parsed as
+Python code. devmod's cache has the data of this code, and `cffi.FFI` uses it while wgpu is
+imported.
 """
 
 from __future__ import annotations
 
-import re
 import sys
-from collections import deque
-from contextlib import suppress
 from importlib import import_module
-from types import CodeType
 
-from devmod.backend import Once
+from devmod.backend import DiskCache, Once, temporary_folder
 from devmod_runtime import call_uninterrupted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_PACKAGE = "wgpu.backends.wgpu_native"
-#: A type, a pointer, an array, or a function, as wgpu's code has them.
-_FORM = re.compile(r"(?P<name>\w+)(?:(?: const)?[ *]*(?P<array>\[\])?|\([\w *,]+\))")
-_BASIC_TYPES = (
-    "char",
-    "int32_t",
-    "intptr_t",
-    "size_t",
-    "uint8_t",
-    "uint32_t",
-    "uint64_t",
-    "uintptr_t",
-    "void",
-)
-_STRUCT = "struct devmod_types"
+_PACKAGE = "wgpu.backends."
+_CACHE = DiskCache("webgpu")
 _once = Once()
 
 
@@ -51,58 +35,71 @@ def load_wgpu() -> None:
 
 
 def _import() -> bool:
-    import_module("wgpu.backends.auto")
-    with suppress(Exception):  # of another wgpu or cffi: each type is then parsed at its first use
-        _parse_types(sys.modules[_PACKAGE].ffi)
+    import cffi
+
+    original = cffi.FFI
+
+    class FFI(original):  # type: ignore[misc, valid-type]
+        # Another thread may import another package that uses cffi.
+        def __new__(cls, *_: Any, **__: Any) -> Any:
+            if sys._getframe(1).f_globals.get("__name__", "").startswith(_PACKAGE):
+                return _ParsedFFI()
+            return super().__new__(cls)
+
+    cffi.FFI = FFI
+    try:
+        import_module(f"{_PACKAGE}auto")
+    except Exception:  # noqa: BLE001 - of another wgpu or cffi; others are raised again below
+        for name in sys.modules.copy():
+            if name.startswith(_PACKAGE):
+                del sys.modules[name]
+    finally:
+        cffi.FFI = original
+    import_module(f"{_PACKAGE}auto")
     return True
 
 
-def _parse_types(ffi: Any) -> None:
-    """Store the types of wgpu's code in cffi's cache. It is no part of cffi's interface: one of
-    another form stays as it is.
-    """
-    cache = ffi._parsed_types
-    names = {*ffi.list_types()[0], *_BASIC_TYPES}
-    keys: list[str] = []
-    fields: list[str] = []
-    texts = _texts()
-    pointers = {f"{name} *" for name in texts & names}
-    for text in sorted((texts | pointers) - {*cache, "void"}):
-        form = _FORM.fullmatch(text)
-        if form is not None and form["name"] in names:
-            field = f"f{len(keys)}"
-            keys.append(text)
-            if form["array"]:
-                fields.append(f"{text.removesuffix('[]')} (*{field})[];")
-            elif "(" in text:
-                fields.append(text.replace("(", f" (*{field})(", 1) + ";")
-            else:
-                fields.append(f"{text} {field};")
-    expected = ffi.typeof(keys[0])
-    if cache[keys[0]] == (expected, False):
-        ffi.cdef(f"{_STRUCT} {{ {' '.join(fields)} }};")
-        for key, (_, field) in zip(keys, ffi.typeof(_STRUCT).fields, strict=True):
-            type_ = field.type
-            if key.endswith("[]"):
-                type_ = type_.item
-            cache[key] = (type_, "(" in key)
+class _ParsedFFI:
+    """An FFI whose types were parsed by cffi in an earlier process, unless this is the first."""
+
+    def __init__(self) -> None:
+        self._header = ""
+        self._types = import_module("_cffi_backend").FFI()
+
+    def cdef(self, header: str) -> None:
+        """Declare the types and functions of a header."""
+        from marshal import dumps, loads
+
+        import cffi
+
+        self._header += header
+        key = _CACHE.key("types 1", sys.version, cffi.__version__, self._header)
+        stored = _CACHE.read(key)
+        if stored is None:
+            stored = dumps(_parse(self._header))
+            _CACHE.write(key, stored)
+        arguments = loads(stored)  # noqa: S302 - no other user can write to devmod's cache
+        self._types = type(self._types)("wgpu", **arguments)
+
+    def set_source(self, *_: object) -> None:
+        """Do nothing: nothing is compiled."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._types, name)
 
 
-def _texts() -> set[str]:
-    """Return the text constants of wgpu's code."""
-    codes: deque[CodeType] = deque()
-    for name, module in sys.modules.copy().items():
-        if not name.startswith(_PACKAGE):
-            continue
-        loader = getattr(module, "__loader__", None)
-        read = getattr(loader, "get_code", None)
-        if read is not None:
-            codes.append(read(name))
-    texts = set()
-    while codes:
-        for constant in codes.popleft().co_consts:
-            if isinstance(constant, str):
-                texts.add(constant)
-            elif isinstance(constant, CodeType):
-                codes.append(constant)
-    return texts
+def _parse(header: str) -> dict[str, Any]:
+    """Return the arguments of the FFI in the Python code that cffi writes for a header."""
+    import ast
+    from pathlib import Path
+
+    import cffi
+
+    ffi = cffi.api.FFI()
+    ffi.cdef(header)
+    ffi.set_source("wgpu", None, compiler_verbose=0)
+    with temporary_folder() as folder:
+        path = Path(folder, "wgpu.py")
+        ffi.emit_python_code(str(path))
+        call: Any = ast.parse(path.read_bytes()).body[-1]
+    return {each.arg: ast.literal_eval(each.value) for each in call.value.keywords}
