@@ -70,9 +70,8 @@ MOST = {
     "webgpu": (1.45, 64 << 10, 1.2),
     "vulkan": (1.45, 64 << 10, 1.15),
 }
-#: The same for arrays of another library, of the call with NumPy arrays. Two of DLPack take 5 µs
-#: more: 1.41 of a call of 13 µs.
-MOST_OTHER = (1.5, 64 << 10, 1.2)
+#: The same for arrays of another library, of the call with NumPy arrays.
+MOST_OTHER = (1.4, 64 << 10, 1.2)
 
 #: The most of a call without copies by hand, of a call that needs none.
 MOST_PLACED = 1.3

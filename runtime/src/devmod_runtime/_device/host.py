@@ -161,20 +161,16 @@ def plain_array(value: Any, *, takes_exports: bool = True) -> np.ndarray[Any, An
     numpy: Any = sys.modules["numpy"]  # a name of `np` takes 0.6 µs
     if isinstance(value, (Array, numpy.generic)):
         return None
+    array: np.ndarray[Any, Any] | None = None
     try:
-        array: np.ndarray[Any, Any] = numpy.asarray(memoryview(value))
-        return array
-    except (TypeError, ValueError, BufferError, NotImplementedError):
-        if not takes_exports:
-            return None
-    try:
+        # A failed memoryview takes twice as long as `from_dlpack`.
+        if not takes_exports or not hasattr(value, "__dlpack_device__"):
+            array = numpy.asarray(memoryview(value))
         # Older versions of PyTorch export capsules without a flag, which NumPy takes as read-only.
-        if type(value).__module__ == "torch":
+        elif type(value).__module__ == "torch":
             array = value.numpy()
         elif value.__dlpack_device__()[0] in _HOST_TYPES:
             array = numpy.from_dlpack(value)
-        else:
-            return None
     except Exception:  # noqa: BLE001 - `host_view` raises the error
         return None
     return array
