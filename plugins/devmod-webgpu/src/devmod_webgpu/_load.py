@@ -68,17 +68,16 @@ class _ParsedFFI:
 
     def cdef(self, header: str) -> None:
         """Declare the types and functions of a header."""
-        from marshal import dumps, loads
-
         import cffi
+        import msgpack  # type: ignore[import-untyped]
 
         self._header += header
         key = _CACHE.key("types 1", sys.version, cffi.__version__, self._header)
         stored = _CACHE.read(key)
         if stored is None:
-            stored = dumps(_parse(self._header))
+            stored = msgpack.packb(_parse(self._header))
             _CACHE.write(key, stored)
-        arguments = loads(stored)  # noqa: S302 - no other user can write to devmod's cache
+        arguments = msgpack.unpackb(stored, use_list=False)
         self._types = type(self._types)("wgpu", **arguments)
 
     def set_source(self, *_: object) -> None:
