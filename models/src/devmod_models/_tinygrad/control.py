@@ -14,7 +14,7 @@ from tinygrad import Tensor, UOp, dtypes
 from tinygrad.engine import realize
 
 from devmod.errors import CompileError
-from devmod_models._tinygrad.record import is_unread, reading, recording
+from devmod_models._tinygrad.record import depends, is_unread, reading, recording
 from devmod_models._tinygrad.recurrent import at, buffer, write
 from devmod_models.onnx import Graph, Node
 
@@ -32,11 +32,10 @@ class Decisions:
         self._next = 0
         self.is_trial = False
 
-    def begin(self, *, is_trial: bool) -> None:
+    def begin(self) -> None:
         """Begin a run."""
-        self.is_trial = is_trial
         self._next = 0
-        if is_trial:
+        if self.is_trial:
             self._known.clear()
 
     def take(self, decide: Callable[[], Any]) -> Any:
@@ -52,30 +51,34 @@ class Decisions:
 
 
 def _number(runner: Any, name: str, what: str) -> Any:
-    """Return a number that is known: an int, a bool, or a length of a call."""
-    value = runner.graph_values[name]
-    if isinstance(value, np.ndarray):
-        return value.item()
-    if not isinstance(value, Tensor):
-        return value
-    if runner.depends_on_call(value):
-        raise CompileError(
-            f"{what} depends on the data of an input or on the turn, and no program has that"
-        )
-    with reading():
-        return value.reshape(()).item()
+    """Return a number that is known, as a trial has decided: an int, a bool, or a length of a
+    call.
+    """
+
+    def decide() -> Any:
+        value = runner.graph_values[name]
+        if isinstance(value, np.ndarray):
+            return value.item()
+        if not isinstance(value, Tensor):
+            return value
+        if depends(value, runner.buffers) or value.uop.variables():
+            raise CompileError(
+                f"{what} depends on the data of an input or on the turn, and no program has that"
+            )
+        with reading():
+            return value.reshape(()).item()
+
+    return runner.decisions.take(decide)
 
 
 def _run_if(runner: Any, node: Node) -> None:
-    condition = runner.decisions.take(
-        lambda: bool(_number(runner, node.inputs[0], "its condition"))
-    )
+    condition = _number(runner, node.inputs[0], "its condition")
     branch: Graph = node.attributes["then_branch" if condition else "else_branch"]
     runner.run_nodes(branch.nodes)
     for name, own in zip(node.outputs, branch.outputs, strict=True):
         value = runner.graph_values[own]
         if isinstance(value, Tensor):  # and no length of a call
-            value = runner.tensor(own)
+            value = runner.restored(own)
         runner.graph_values[name] = value
 
 
@@ -83,25 +86,19 @@ def _run_loop(runner: Any, node: Node) -> None:
     body: Graph = node.attributes["body"]
     limit, condition, *firsts = (*node.inputs, "")[: max(len(node.inputs), 2)]
     count: Any = _MOST_TURNS + 1
-    is_endless = not limit
     if limit:
-        count = runner.decisions.take(lambda: _number(runner, limit, "its count"))
-    begins = True
-    if condition:
-        begins = runner.decisions.take(
-            lambda: bool(_number(runner, condition, "its first condition"))
-        )
-    if not begins:
+        count = _number(runner, limit, "its count")
+    if condition and not _number(runner, condition, "its first condition"):
         count = 0
     most = _largest(count)
     loop = _Loop(runner, node, body, firsts, body.inputs[2:], body.outputs[1:])
     loop.condition = body.outputs[0]
-    # A body that hands its condition on runs in all turns.
+    # A body that hands its condition on runs in all turns, if these have a limit.
     last = _source(body, body.outputs[0])
-    loop.goes_on = last == body.inputs[1] or runner.is_true(last)
+    loop.goes_on = limit and (last == body.inputs[1] or last in runner.true)
     runner.graph_values[body.inputs[1]] = Tensor(True)
     loop.sequences.append(_Sequence(body.inputs[0], Tensor.arange(most, dtype=dtypes.int64)))
-    loop.run(count, most, is_endless=is_endless)
+    loop.run(count, most)
 
 
 def _source(body: Graph, name: str) -> str:
@@ -125,12 +122,14 @@ def _run_scan(runner: Any, node: Node) -> None:
     for name, own, axis, backward in zip(
         node.inputs[carried:], body.inputs[carried:], axes, reversed_, strict=True
     ):
-        loop.sequences.append(_Sequence(own, _first(runner.tensor(name), axis), bool(backward)))
+        loop.sequences.append(
+            _Sequence(own, _moved(runner.restored(name), axis, 0), bool(backward))
+        )
     count = loop.sequences[0].values.shape[0]
     outputs = len(body.outputs) - carried
     loop.axes = node.attributes.get("scan_output_axes") or (0,) * outputs
     loop.backward = node.attributes.get("scan_output_directions") or (0,) * outputs
-    loop.run(count, _largest(count), is_endless=False)
+    loop.run(count, _largest(count))
 
 
 def _largest(count: Any) -> int:
@@ -139,17 +138,10 @@ def _largest(count: Any) -> int:
     return max(int(count), 0)
 
 
-def _first(value: Tensor, axis: int) -> Tensor:
-    """Return a tensor with an axis as its first one."""
+def _moved(value: Tensor, source: int, axis: int) -> Tensor:
+    """Return a tensor with an axis at another place."""
     order = [*range(len(value.shape))]
-    order.insert(0, order.pop(axis))
-    return value.permute(order)
-
-
-def _moved(value: Tensor, axis: int) -> Tensor:
-    """Return a tensor with its first axis at another place."""
-    order = [*range(1, len(value.shape))]
-    order.insert(axis if axis >= 0 else axis + len(value.shape), 0)
+    order.insert(axis % len(order), order.pop(source))
     return value.permute(order)
 
 
@@ -197,32 +189,32 @@ class _Loop:
         self._runner = runner
         self._node = node
         self._body = body
-        self._values = [runner.tensor(name) for name in firsts]
+        self._values = [runner.restored(name) for name in firsts]
         self._carried = carried
         self._results = results[: len(carried)]
         self._stacked = results[len(carried) :]
         self.condition = ""
-        self.goes_on = True
+        self.goes_on: Any = True
         self.axes: Any = (0,) * len(self._stacked)
         self.backward: Any = (0,) * len(self._stacked)
         self.sequences: list[_Sequence] = []
 
-    def run(self, count: Any, most: int, *, is_endless: bool) -> None:
+    def run(self, count: Any, most: int) -> None:
         """Run the turns, and set the outputs of the node."""
         decisions = self._runner.decisions
         kept = {**self._runner.graph_values}
-        is_repeat = decisions.take(lambda: self._can_repeat(count, most, is_endless))
+        is_repeat = decisions.take(lambda: self._can_repeat(count, most))
         self._runner.graph_values = kept
         if is_repeat:
             self._repeat(count, most)
         else:
             self._unroll(count)
 
-    def _can_repeat(self, count: Any, most: int, is_endless: bool) -> bool:
+    def _can_repeat(self, count: Any, most: int) -> bool:
         """Return whether the turns can be a repeat, which only a trial tries: its values are not
         read.
         """
-        if not is_unread(self._runner.call_buffers) or is_endless or not self.goes_on or most < 2:
+        if not is_unread(self._runner.buffers) or not self.goes_on or most < 2:
             return False
         try:
             self._repeat(count, most)
@@ -256,7 +248,7 @@ class _Loop:
         outputs = []
         for stack, axis in zip(stacks, self.axes, strict=True):
             inner = [None] * (len(stack.shape) - 1)
-            outputs.append(_moved(stack.shrink(((0, count), *inner)), axis))
+            outputs.append(_moved(stack.shrink(((0, count), *inner)), 0, axis))
         values.update(zip(self._node.outputs, [*states, *outputs], strict=True))
 
     def _turn(self, states: list[Tensor], count: Any, most: int, turn: Any) -> list[Tensor]:
@@ -265,13 +257,13 @@ class _Loop:
         runner.run_nodes(self._body.nodes)
         results = []
         for name, state in zip(self._results, states, strict=True):
-            result = runner.tensor(name)
+            result = runner.restored(name)
             if result.shape != state.shape or result.dtype != state.dtype:
                 raise _OtherShapeError
             results.append(result.contiguous())
         stacks = []
         for name, backward in zip(self._stacked, self.backward, strict=True):
-            result = runner.tensor(name)
+            result = runner.restored(name)
             stack = buffer(most, *result.shape, dtype=result.dtype)
             write(stack, _place(turn, count, backward), result)
             stacks.append(stack)
@@ -294,10 +286,12 @@ class _Loop:
             self._enter(self.sequences, count, turn, states)
             with runner.reading(self._body):
                 runner.run_nodes(self._body.nodes)
-            states = [runner.tensor(name) for name in self._results]
+            states = [runner.restored(name) for name in self._results]
             for name, stack in zip(self._stacked, stacks, strict=True):
-                stack.append(runner.tensor(name))
-            if self.condition and not self.goes_on and not self._goes_on():
+                stack.append(runner.restored(name))
+            if self.goes_on:
+                continue
+            if not _number(runner, self.condition, "the condition of its body"):
                 break
         outputs = []
         for name, stack, axis, backward in zip(
@@ -307,16 +301,8 @@ class _Loop:
                 raise CompileError(f"its result {name!r} is empty, as it has no turn")
             if backward:
                 stack.reverse()
-            outputs.append(_moved(Tensor.stack(*stack), axis))
+            outputs.append(_moved(Tensor.stack(*stack), 0, axis))
         runner.graph_values.update(zip(self._node.outputs, [*states, *outputs], strict=True))
-
-    def _goes_on(self) -> bool:
-        runner = self._runner
-        return bool(
-            runner.decisions.take(
-                lambda: bool(_number(runner, self.condition, "the condition of its body"))
-            )
-        )
 
 
 #: The functions that set the outputs of a node among the values of a runner. They raise

@@ -31,6 +31,7 @@ from devmod.errors import (
     ArgumentError,
     CompileError,
     DevmodError,
+    count_text,
     describe_error,
     list_names,
     quote_name,
@@ -76,7 +77,7 @@ _ARITHMETIC: dict[str, Any] = {
     "Sub": operator.sub,
     "Mul": operator.mul,
     "Mod": operator.mod,
-    "Div": lambda a, b: _divided(a, b),
+    "Div": lambda a, b: cdiv(a, b) if isinstance(a, int) and isinstance(b, int) else a // b,
     "Equal": lambda a, b: not operator.ne(a, b),
     "Where": lambda condition, a, b: a if condition else b,
 }
@@ -104,6 +105,10 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         The model's constants by name.
     read
         The buffers whose values a trial has read.
+    true
+        The names of the constants that are True.
+    buffers
+        The buffers of the inputs of the last run.
     """
 
     def __init__(self, model: Model, precision: Precision | None = None) -> None:
@@ -120,11 +125,10 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         self._nodes = model.nodes
         self._kept: dict[str, Any] = {"": None, **self.constants}
         self.decisions = Decisions()
-        self._is_trial = False
-        #: Which of the constants are True.
-        self._true: dict[str, bool] = {}
+        self.true = set()
         for name, constant in model.constants.items():
-            self._true[name] = constant.array.size == 1 and constant.array.item() is True
+            if constant.array.size == 1 and constant.array.item() is True:
+                self.true.add(name)
         self.const_names = set(self._kept)
 
     def run(
@@ -134,9 +138,9 @@ class Runner(OnnxRunner):  # type: ignore[misc]
     ) -> dict[str, Tensor]:
         """Return the outputs by name. `judge` gets each node, and the values by name after it."""
         self.graph_values = {**self._kept, **inputs}
-        self._buffers = {each.uop.base for each in inputs.values()}
-        self._buffers.update(map(buffer_of, inputs.values()))
-        self.decisions.begin(is_trial=self._is_trial)
+        self.buffers = {each.uop.base for each in inputs.values()}
+        self.buffers.update(map(buffer_of, inputs.values()))
+        self.decisions.begin()
         self._judge = judge
         self._has_lengths = not all(isinstance(each.numel(), int) for each in inputs.values())
         self.run_nodes(self._nodes)
@@ -164,7 +168,9 @@ class Runner(OnnxRunner):  # type: ignore[misc]
             self._judge(node, self.graph_values)
 
     def _run_node(self, node: Node) -> None:
-        names = self._enter(node)
+        names = node.inputs
+        if self._precision is not None:
+            names = self._precision.enter(node, self.graph_values)
         lengths = self._on_lengths(node)
         if lengths is not None:
             self.graph_values[node.outputs[0]] = lengths
@@ -185,12 +191,6 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         operators = OpSetId(Domain.from_onnx(node.domain), node.version)
         self.graph_nodes = (OnnxNode(node.operator, operators, names, node.outputs, options),)
         self({})
-
-    def _enter(self, node: Node) -> tuple[str, ...]:
-        """Return the names of a node's inputs, in its precision."""
-        if self._precision is None:
-            return node.inputs
-        return self._precision.enter(node, self.graph_values)
 
     def restored(self, name: str) -> Any:
         """Return a value of the last run, in the type that it has in the model."""
@@ -215,27 +215,6 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         known.update(read)
         yield
         read.update({name: known[name] for name in names if name in known})
-
-    def tensor(self, name: str) -> Tensor:
-        """Return a value as a tensor, in the type that it has in the model."""
-        value: Tensor = self.restored(name)
-        return value
-
-    def is_true(self, name: str) -> bool:
-        """Return whether a value is the constant True."""
-        return self._true.get(name, False)
-
-    @property
-    def call_buffers(self) -> set[UOp]:
-        """The buffers of the inputs."""
-        return self._buffers
-
-    def depends_on_call(self, tensor: Tensor) -> bool:
-        """Return whether a value depends on an input, or on the number of a turn."""
-        return self._depends(tensor) or bool(tensor.uop.variables())
-
-    def _depends(self, tensor: Tensor) -> bool:
-        return depends(tensor, self._buffers)
 
     def _get_python_const(self, name: str, op: str, idx: int) -> Any:
         value = self.graph_values[name]
@@ -266,7 +245,9 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         if not any(isinstance(each, np.ndarray) for each in values):
             return None
         for each in values:
-            if isinstance(each, Tensor) and (dtypes.is_float(each.dtype) or self._depends(each)):
+            if isinstance(each, Tensor) and (
+                dtypes.is_float(each.dtype) or depends(each, self.buffers)
+            ):
                 return None
         arrays = []
         with reading():
@@ -284,7 +265,7 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         dependent = set(inputs)
 
         def checked(tensor: Tensor) -> Any:
-            if self._depends(tensor):
+            if depends(tensor, self.buffers):
                 raise CompileError(
                     "a shape or an option depends on the data of an input. That is control flow, which no program has. "
                     "An input that is always the same can be an initializer of the model"
@@ -298,14 +279,14 @@ class Runner(OnnxRunner):  # type: ignore[misc]
 
         Tensor._buffer = checked
         try:
-            self._is_trial = True
+            self.decisions.is_trial = True
             skipped: set[UOp] = set()
             if not is_read:
                 skipped.update(map(buffer_of, inputs.values()))
             with unread(skipped):
                 result = self.run(inputs)
         finally:
-            self._is_trial = False
+            self.decisions.is_trial = False
             Tensor._buffer = read
         for node in self._nodes:
             if node.operator not in ("Shape", "Size") and not dependent.isdisjoint(node.uses):
@@ -366,12 +347,6 @@ class Function:
         return self.runner.run(dict(zip(self.inputs, tensors, strict=True)))
 
 
-def _divided(a: Any, b: Any) -> Any:
-    if isinstance(a, int) and isinstance(b, int):
-        return cdiv(a, b)
-    return a // b
-
-
 def _of_lengths(operator_name: str, values: list[Any], options: Mapping[str, Any]) -> Any:
     """Return what an operator computes from arrays of lengths; None if it is not one on these."""
     first, *others = values
@@ -380,8 +355,11 @@ def _of_lengths(operator_name: str, values: list[Any], options: Mapping[str, Any
     match operator_name:
         case "Identity":
             return first
-        case "Cast" if _is_kept_by_cast(first, options["to"]):
-            return first
+        case "Cast":
+            # int64, or int32 if one is symbolic.
+            is_symbolic = any(isinstance(each, UOp) for each in first.flat)
+            if options["to"] == 7 or (options["to"] == 6 and is_symbolic):
+                return first
         case "Concat":
             return np.concatenate(values, options["axis"])
         case "Gather":
@@ -410,15 +388,6 @@ def _calculated(function: Callable[..., Any], values: list[Any]) -> Any:
     return result
 
 
-def _is_kept_by_cast(values: Any, to: int) -> bool:
-    """Return whether lengths stay as they are in ONNX's type `to`: int64, or int32 if one is
-    symbolic.
-    """
-    if to == 6:
-        return any(isinstance(each, UOp) for each in values.flat)
-    return to == 7
-
-
 def _objects(value: Any) -> Any:
     """Return an array of objects, which one value becomes."""
     if isinstance(value, np.ndarray):
@@ -441,16 +410,12 @@ def _tensor(dtype: str, array: Any) -> Tensor:
 
 def tensor_of(dtype: str, array: Any) -> Tensor:
     """Return a tensor of an array. Elements of bfloat16 are of that type or uint16."""
-    if dtype != "bfloat16":
-        return _realized(array)
-    bits = np.asarray(array.view(np.uint16).astype(np.uint32) << 16)
-    return Tensor(np.asarray(bits.view(np.float32))).cast(dtypes.bfloat16)
-
-
-def _realized(array: Any) -> Tensor:
-    """Return a tensor of an array. tinygrad's own would schedule and run a copy."""
+    if dtype == "bfloat16":
+        bits = np.asarray(array.view(np.uint16).astype(np.uint32) << 16)
+        return Tensor(np.asarray(bits.view(np.float32))).cast(dtypes.bfloat16)
     if not array.size:
         return Tensor(array)
+    # tinygrad's own would schedule and run a copy.
     flat = buffer(array.size, dtype=getattr(dtypes, array.dtype.name))
     fill(flat.uop, array)
     return flat.reshape(array.shape)
@@ -895,10 +860,7 @@ def example_tensors(model: Model, arrays: Mapping[str, Any]) -> dict[str, Tensor
 
 
 def _text(dtype: Any, shape: Any) -> str:
-    sides = []
-    for side in shape:
-        sides.append(side.name if isinstance(side, Range) else str(side))
-    return f"{dtype}[{', '.join(sides)}]"
+    return f"{dtype}[{', '.join(getattr(side, 'name', str(side)) for side in shape)}]"
 
 
 def _about(module: devmod.Module, name: str, model: Model) -> tuple[list[str], str]:
@@ -910,16 +872,16 @@ def _about(module: devmod.Module, name: str, model: Model) -> tuple[list[str], s
             programs.append(read_program(name, part.functions[name], part.code[name]))
     counts: dict[str, None] = {}
     for each in programs:
-        kernels = _counted(len(each.kernels), "kernel")
-        counts[f"{kernels}, {_counted(len(each.steps), 'step')}"] = None
+        kernels = count_text(len(each.kernels), "kernel")
+        counts[f"{kernels}, {count_text(len(each.steps), 'step')}"] = None
 
-    constants = _counted(0, "constant")
     arrays = list(programs[0].arrays("constant"))
+    constants = count_text(len(arrays), "constant")
     if arrays:
         total = 0
         for array in arrays:
             total += array.nbytes([int(str(side)) for side in array.shape])
-        constants = f"{_counted(len(arrays), 'constant')} ({size(total)})"
+        constants += f" ({size(total)})"
 
     names = []
     shown = []
@@ -931,9 +893,3 @@ def _about(module: devmod.Module, name: str, model: Model) -> tuple[list[str], s
         if key != own:
             shown.append(f"{key!r} is {own}")
     return names, f"{name}: {' or '.join(counts)}, {constants}; {'; '.join(shown)}"
-
-
-def _counted(number: int, noun: str) -> str:
-    if number == 1:
-        return f"1 {noun}"
-    return f"{number} {noun}s"

@@ -48,14 +48,18 @@ class _Layer:
     ----------
     x
         The sequences: positions, batch, features; with `layout` 1, batch first.
-    lengths
-        The length of each sequence; None: all positions.
-    functions
-        The default activations of one direction.
     size
         The length of a state.
+    functions
+        The default activations of one direction.
     options
         The attributes.
+    bias
+        The biases of each direction: of the inputs, then of the states.
+    lengths
+        The length of each sequence; None: all positions.
+    initial
+        The first states.
 
     Attributes
     ----------
@@ -70,10 +74,12 @@ class _Layer:
     def __init__(
         self,
         x: Tensor,
-        lengths: Tensor | None,
-        functions: Sequence[str],
         size: int,
+        functions: Sequence[str],
         options: dict[str, Any],
+        bias: Any = None,
+        lengths: Any = None,
+        initial: Any = None,
     ) -> None:
         self.layout = options.get("layout", 0)
         if self.layout:
@@ -90,7 +96,15 @@ class _Layer:
         self._most = self.length
         if isinstance(self.length, UOp):
             self._most = int(self.length.vmax)
+        self._bias = bias
         self._lengths = lengths
+        self._initial = initial
+
+    def biases(self, number: int) -> Any:
+        """Return the biases of the inputs and of the states of a direction; zeros without some."""
+        if self._bias is None:
+            return 0, 0
+        return self._bias[number].chunk(2)
 
     def clipped(self, x: Tensor) -> Tensor:
         """Return what an activation gets."""
@@ -98,7 +112,7 @@ class _Layer:
             return x
         return x.clamp(-self.clip, self.clip)
 
-    def first(self, initial: Tensor | None, number: int) -> Tensor:
+    def first(self, initial: Any, number: int) -> Any:
         """Return the first state of a direction."""
         if initial is None:
             return Tensor.zeros(self.x.shape[1], self.size, dtype=self.x.dtype)
@@ -110,7 +124,6 @@ class _Layer:
         self,
         number: int,
         inputs: Tensor,
-        first: Tensor,
         cell: Callable[[Tensor, Tensor, _Keep], Tensor],
     ) -> tuple[Tensor, Tensor]:
         """Run the cell of a direction, and return its states behind all positions, and the last
@@ -122,15 +135,13 @@ class _Layer:
             The direction.
         inputs
             What the cell gets of each position.
-        first
-            The first state.
         cell
             Returns the next state for the inputs of a position and the state.
         """
         is_reversed = self.reversed[number]
         length = self.length
-        batch, size = first.shape
-        states = buffer(self._most + 1, batch, size, dtype=first.dtype)
+        first = self.first(self._initial, number)
+        states = buffer(self._most + 1, *first.shape, dtype=first.dtype)
         positions = Tensor.arange(self._most).reshape(-1, 1).contiguous()
         with recording() as tape:
             Tensor.realize(inputs := inputs.contiguous(), positions)
@@ -228,58 +239,41 @@ def write(tensor: Tensor, place: Any, value: Tensor) -> None:
     tensor.realize()
 
 
-def _halves(bias: Tensor | None, number: int, count: int) -> tuple[Any, Any]:
-    """Return the biases of the inputs and of the states; zeros without one."""
-    if bias is None:
-        return 0, 0
-    return bias[number, :count], bias[number, count:]
-
-
 def _product(weights: Tensor) -> _Product:
     return lambda rows: rows @ weights.transpose(0, 1)
 
 
-def _lstm(
-    x: Tensor,
-    w: Tensor,
-    r: Tensor,
-    b: Tensor | None = None,
-    sequence_lens: Tensor | None = None,
-    initial_h: Tensor | None = None,
-    initial_c: Tensor | None = None,
-    p: Tensor | None = None,
-    **options: Any,
-) -> tuple[Tensor, ...]:
+def _lstm(x: Tensor, w: Tensor, r: Tensor, *inputs: Any, **options: Any) -> tuple[Tensor, ...]:
     products = [(_product(w[number]), _product(r[number])) for number in range(w.shape[0])]
-    return _lstm_of(x, products, b, sequence_lens, initial_h, initial_c, p, r.shape[2], options)
+    return _lstm_of(x, products, r.shape[2], options, *inputs)
 
 
 def _lstm_of(
     x: Tensor,
     products: Sequence[tuple[_Product, _Product]],
-    bias: Tensor | None,
-    lengths: Tensor | None,
-    initial_h: Tensor | None,
-    initial_c: Tensor | None,
-    peepholes: Tensor | None,
     size: int,
     options: dict[str, Any],
+    bias: Any = None,
+    lengths: Any = None,
+    initial_h: Any = None,
+    initial_c: Any = None,
+    peepholes: Any = None,
 ) -> tuple[Tensor, ...]:
     """Return the results of an LSTM, with the products of each direction by the weights of the
     inputs and of the states.
     """
-    layer = _Layer(x, lengths, ("sigmoid", "tanh", "tanh"), size, options)
+    functions = ("sigmoid", "tanh", "tanh")
+    layer = _Layer(x, size, functions, options, bias, lengths, initial_h)
     has_one_gate = options.get("input_forget")
 
     def direction(number: int) -> tuple[Tensor, ...]:
         of_inputs, of_states = products[number]
-        own, other = _halves(bias, number, 4 * layer.size)
+        own, other = layer.biases(number)
         f, g, last = layer.functions[number]
-        for_input: Any = 0
-        for_output: Any = 0
-        for_forget: Any = 0
+        places: Any = (0, 0, 0)
         if peepholes is not None:
-            for_input, for_output, for_forget = peepholes[number].reshape(3, layer.size)
+            places = peepholes[number].reshape(3, size)
+        for_input, for_output, for_forget = places
         first_c = layer.first(initial_c, number)
         c = buffer(*first_c.shape, dtype=first_c.dtype)
 
@@ -297,7 +291,7 @@ def _lstm_of(
         with recording():
             c.assign(first_c).realize()
             inputs = of_inputs(layer.x) + own + other
-            return *layer.run(number, inputs, layer.first(initial_h, number), cell), c
+            return *layer.run(number, inputs, cell), c
 
     return layer.results(direction)
 
@@ -306,18 +300,15 @@ def _gru(
     x: Tensor,
     w: Tensor,
     r: Tensor,
-    b: Tensor | None = None,
-    sequence_lens: Tensor | None = None,
-    initial_h: Tensor | None = None,
-    *,
+    *inputs: Any,
     linear_before_reset: int = 0,
     **options: Any,
 ) -> tuple[Tensor, ...]:
-    layer = _Layer(x, sequence_lens, ("sigmoid", "tanh"), r.shape[2], options)
+    layer = _Layer(x, r.shape[2], ("sigmoid", "tanh"), options, *inputs)
     both = 2 * layer.size
 
     def direction(number: int) -> tuple[Tensor, ...]:
-        own, other = _halves(b, number, 3 * layer.size)
+        own, other = layer.biases(number)
         weights = r[number].transpose(0, 1)
         f, g = layer.functions[number]
 
@@ -336,24 +327,16 @@ def _gru(
         inputs = layer.x @ w[number].transpose(0, 1) + own
         if not linear_before_reset:
             inputs = inputs + other
-        return layer.run(number, inputs, layer.first(initial_h, number), cell)
+        return layer.run(number, inputs, cell)
 
     return layer.results(direction)
 
 
-def _rnn(
-    x: Tensor,
-    w: Tensor,
-    r: Tensor,
-    b: Tensor | None = None,
-    sequence_lens: Tensor | None = None,
-    initial_h: Tensor | None = None,
-    **options: Any,
-) -> tuple[Tensor, ...]:
-    layer = _Layer(x, sequence_lens, ("tanh",), r.shape[2], options)
+def _rnn(x: Tensor, w: Tensor, r: Tensor, *inputs: Any, **options: Any) -> tuple[Tensor, ...]:
+    layer = _Layer(x, r.shape[2], ("tanh",), options, *inputs)
 
     def direction(number: int) -> tuple[Tensor, ...]:
-        own, other = _halves(b, number, layer.size)
+        own, other = layer.biases(number)
         of_states = _product(r[number])
         (f,) = layer.functions[number]
 
@@ -361,7 +344,7 @@ def _rnn(
             return keep(f(layer.clipped(x + of_states(h))), h)
 
         inputs = layer.x @ w[number].transpose(0, 1) + own + other
-        return layer.run(number, inputs, layer.first(initial_h, number), cell)
+        return layer.run(number, inputs, cell)
 
     return layer.results(direction)
 
@@ -384,30 +367,16 @@ def _quantized_product(weights: Tensor, scale: Tensor, zero: Tensor) -> _Product
 
 
 def _dynamic_quantize_lstm(
-    x: Tensor,
-    w: Tensor,
-    r: Tensor,
-    b: Tensor | None,
-    sequence_lens: Tensor | None,
-    initial_h: Tensor | None,
-    initial_c: Tensor | None,
-    p: Tensor | None,
-    w_scale: Tensor,
-    w_zero: Tensor,
-    r_scale: Tensor,
-    r_zero: Tensor,
-    **options: Any,
+    x: Tensor, w: Tensor, r: Tensor, *inputs: Any, **options: Any
 ) -> tuple[Tensor, ...]:
     """Microsoft's. Its weights are transposed, and have a scale for all or for each column."""
+    *others, w_scale, w_zero, r_scale, r_zero = inputs
     products = []
     for number in range(w.shape[0]):
-        products.append(
-            (
-                _quantized_product(w[number], w_scale[number], w_zero[number]),
-                _quantized_product(r[number], r_scale[number], r_zero[number]),
-            )
-        )
-    return _lstm_of(x, products, b, sequence_lens, initial_h, initial_c, p, r.shape[1], options)
+        of_inputs = _quantized_product(w[number], w_scale[number], w_zero[number])
+        of_states = _quantized_product(r[number], r_scale[number], r_zero[number])
+        products.append((of_inputs, of_states))
+    return _lstm_of(x, products, r.shape[1], options, *others)
 
 
 OPERATORS: dict[str, Any] = {
