@@ -9,12 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 from backend_checks import first_device
+from each_case import refusal
 
 from devmod.errors import CompileError
 from devmod.interop import tinygrad as interop
 
-onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
+pytest.importorskip("onnx", reason="the package onnx is not installed")
 pytest.importorskip("tinygrad", reason="tinygrad is not installed")
+import onnx
+from onnx_models import check_close, check_half, computed, expected, program, save, traced
+
 pytestmark = pytest.mark.row("R47")
 X = np.random.default_rng(0).standard_normal((5, 4)).astype("float32")
 CONSTANTS = {
@@ -158,89 +162,32 @@ HALVES: dict[str, tuple[list[Any], int]] = {
 }
 
 
-def write(nodes: list[Any]) -> list[str]:
-    """Write a model, and return the names of its results."""
-    outputs = [*nodes[-1].output]
-    made = graph(nodes, {"x": (1, [5, 4])}, outputs)
-    for name, each in CONSTANTS.items():
-        made.initializer.append(onnx.numpy_helper.from_array(each, name))
-    model = onnx.helper.make_model(made, opset_imports=[onnx.helper.make_opsetid("", 22)])
-    model.ir_version = 10
-    onnx.save(model, "case.onnx")
-    return outputs
-
-
-def onnxruntime_session() -> Any:
-    """Return onnxruntime's model, without its warnings of constants that no branch reads."""
-    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-    options = runtime.SessionOptions()
-    options.log_severity_level = 3
-    return runtime.InferenceSession("case.onnx", options, providers=["CPUExecutionProvider"])
+def write(nodes: list[Any]) -> None:
+    save(nodes, {"x": X}, CONSTANTS, nodes[-1].output)
 
 
 @pytest.mark.parametrize(("nodes", "repeats"), CASES.values(), ids=CASES)
 def test_control_flow_that_is_known(nodes: list[Any], repeats: int) -> None:
-    from devmod_models._tinygrad.onnx import Function, Runner, array_of, tensor_of
-    from devmod_models.onnx import read_model
-
     first_device("opencl")
     write(nodes)
-    session = onnxruntime_session()
-    wanted = session.run(None, {"x": X})
-    model = read_model("case.onnx", {})
-    x = tensor_of("float32", X).realize()
-    own = Runner(model).run({"x": x})
-    for one, two in zip(own.values(), wanted, strict=True):
-        np.testing.assert_allclose(array_of(one), two, atol=1e-6)
-
-    runner = Runner(model)
-    runner.trial({"x": x}, is_read=False)
-    constants = {name: each for name, each in runner.constants.items() if each.shape}
-    function = Function(runner, ["x"])
-    module = interop.export(
-        function, x, targets="opencl", name="p", names=["x"], constants=constants
-    )
-    f: Any = module["p"]
+    wanted = expected({"x": X})
+    check_close(computed({"x": X}), wanted, 1e-6)
+    f = program("opencl")
     assert len(f.program.repeats) == repeats
-    got = f(X)
-    if not isinstance(got, tuple):
-        got = (got,)
-    for one, two in zip(got, wanted, strict=True):
-        np.testing.assert_allclose(one, two, atol=1e-6)
+    check_close(f(X), wanted, 1e-6)
 
 
 @pytest.mark.parametrize("half", ["all", "weights"])
 @pytest.mark.parametrize(("nodes", "repeats"), HALVES.values(), ids=HALVES)
 def test_half_precision(nodes: list[Any], repeats: int, half: str) -> None:
-    from devmod_models._tinygrad.half import Precision, halved
-    from devmod_models._tinygrad.onnx import Function, Runner, tensor_of
-    from devmod_models.onnx import read_model
-
     first_device("opencl")
     write(nodes)
-    session = onnxruntime_session()
-    model, names = halved(read_model("case.onnx", {}))
-    runner = Runner(model, Precision(model.constants, names, computes=half == "all"))
-    x = tensor_of("float32", X).realize()
-    runner.trial({"x": x}, is_read=False)
-    constants = {name: each for name, each in runner.constants.items() if each.shape}
-    module = interop.export(
-        Function(runner, ["x"]), x, targets="opencl", name="p", names=["x"], constants=constants
-    )
-    f: Any = module["p"]
+    f = program("opencl", half=half)
     assert len(f.program.repeats) == repeats
-    got = f(X)
-    if not isinstance(got, tuple):
-        got = (got,)
-    for one, two in zip(got, session.run(None, {"x": X}), strict=True):
-        assert one.dtype == "float32"
-        assert 0 < abs(one - two).max() <= 1e-2 * abs(two).max()
+    check_half(f(X), expected({"x": X}))
 
 
 def test_what_depends_on_data_is_refused() -> None:
-    from devmod_models._tinygrad.onnx import Runner, tensor_of
-    from devmod_models.onnx import read_model
-
     depends = "depends on the data of an input or on the turn, and no program has that"
     sums = [
         node("ReduceSum", "x", "sum", keepdims=0),
@@ -258,7 +205,4 @@ def test_what_depends_on_data_is_refused() -> None:
         ),
     ):
         write([*sums, last])
-        x = tensor_of("float32", X).realize()
-        with pytest.raises(CompileError) as caught:
-            Runner(read_model("case.onnx", {})).trial({"x": x})
-        assert str(caught.value) == text
+        assert refusal(CompileError, traced) == text

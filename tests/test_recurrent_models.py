@@ -11,12 +11,15 @@ import pytest
 from backend_checks import first_device
 from each_case import refusal
 
-import devmod
 from devmod.errors import CompileError
 from devmod.interop import tinygrad as interop
 
-onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
+pytest.importorskip("onnx", reason="the package onnx is not installed")
 pytest.importorskip("tinygrad", reason="tinygrad is not installed")
+import onnx
+from onnx.reference import ReferenceEvaluator
+from onnx_models import check_close, check_half, computed, expected, program, save, traced
+
 pytestmark = pytest.mark.row("R47")
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -105,98 +108,22 @@ def write(
     while not names[-1]:
         names.pop()
     node = onnx.helper.make_node(operator, names, outputs, hidden_size=size, **attributes)
-    save([node], inputs, constants, outputs, {"x": length} if isinstance(length, str) else {})
+    first = {}
+    if isinstance(length, str):
+        first["x"] = length
+    save([node], inputs, constants, outputs, first)
     return inputs
-
-
-def save(
-    nodes: list[Any],
-    inputs: dict[str, Any],
-    constants: dict[str, Any],
-    outputs: list[str],
-    first: dict[str, str],
-) -> None:
-    info = onnx.helper.make_tensor_value_info
-    given = []
-    for name, each in inputs.items():
-        given.append(info(name, 1, [first.get(name, each.shape[0]), *each.shape[1:]]))
-    graph = onnx.helper.make_graph(
-        nodes,
-        "graph",
-        given,
-        [info(name, 1, None) for name in outputs],
-        [onnx.numpy_helper.from_array(each, name) for name, each in constants.items()],
-    )
-    versions = [onnx.helper.make_opsetid("", 22), onnx.helper.make_opsetid("com.microsoft", 1)]
-    model = onnx.helper.make_model(graph, opset_imports=versions)
-    model.ir_version = 10
-    onnx.save(model, "case.onnx")
-
-
-def expected(inputs: dict[str, Any], *, batch_first: bool = False) -> list[Any]:
-    """The results of onnxruntime, which has lengths; it has no sequences with the batch first."""
-    if batch_first:
-        from onnx.reference import ReferenceEvaluator
-
-        results: list[Any] = ReferenceEvaluator("case.onnx").run(None, inputs)
-        return results
-    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-    options = runtime.SessionOptions()
-    options.intra_op_num_threads = 1  # each thread quantizes the rows of its own together
-    session = runtime.InferenceSession("case.onnx", options, providers=["CPUExecutionProvider"])
-    results = session.run(None, inputs)
-    return list(results)
-
-
-def computed(inputs: dict[str, Any], half: str = "") -> list[Any]:
-    """What tinygrad computes; with `half` as by `devmod onnx --half`."""
-    from devmod_models._tinygrad.half import Precision, halved
-    from devmod_models._tinygrad.onnx import Runner, tensor_of
-    from devmod_models.onnx import read_model
-
-    tensors = {name: tensor_of("float32", each) for name, each in inputs.items()}
-    model = read_model("case.onnx", {})
-    precision = None
-    if half:
-        model, names = halved(model)
-        precision = Precision(model.constants, names, computes=half == "all")
-    return [each.numpy() for each in Runner(model, precision).run(tensors).values()]
-
-
-def check_half(inputs: dict[str, Any], half: str) -> None:
-    for one, two in zip(computed(inputs, half), expected(inputs), strict=True):
-        assert one.dtype == "float32"
-        assert 0 < abs(one - two).max() <= 1e-2 * abs(two).max()
-
-
-def program(targets: list[str], **dims: Any) -> Any:
-    """Export the model, and return the module and the program of the first target."""
-    from devmod_models._tinygrad.onnx import Function, Runner, choose_inputs, example_tensors
-    from devmod_models.onnx import read_model
-
-    model = read_model("case.onnx", dims)
-    runner = Runner(model)
-    example = example_tensors(model, choose_inputs(model, {})[-1][1])
-    runner.trial(example, is_read=False)
-    constants = {name: each for name, each in runner.constants.items() if each.shape}
-    module = interop.export(
-        Function(runner, list(example)),
-        *example.values(),
-        targets=targets,
-        name="p",
-        names=list(example),
-        constants=constants,
-    )
-    return devmod.loads(devmod.dumps(module))
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_the_results_are_those_of_onnx(case: tuple[str, dict[str, Any]]) -> None:
     operator, options = case
     inputs = write(operator, **options)
-    wanted = expected(inputs, batch_first=bool(options.get("layout")))
-    for one, two in zip(computed(inputs), wanted, strict=True):
-        np.testing.assert_allclose(one, two, atol=1e-5)
+    if "layout" in options:  # onnxruntime has no sequences with the batch first
+        wanted: Any = ReferenceEvaluator("case.onnx").run(None, inputs)
+    else:
+        wanted = expected(inputs)
+    check_close(computed(inputs), wanted)
 
 
 @pytest.mark.parametrize("half", ["all", "weights"])
@@ -205,20 +132,21 @@ def test_the_results_are_those_of_onnx(case: tuple[str, dict[str, Any]]) -> None
 )
 def test_half_precision(case: str, half: str) -> None:
     operator, options = CASES[case]
-    check_half(write(operator, **options), half)
+    inputs = write(operator, **options)
+    check_half(computed(inputs, half), expected(inputs))
 
 
 @pytest.mark.parametrize("half", ["all", "weights"])
 @pytest.mark.parametrize("magnitude", [0.02, 1e-6])
 def test_a_quantized_lstm_of_half_precision(half: str, magnitude: float) -> None:
     """Its integers stay. The scales of its weights may be smaller than float16 has."""
-    check_half(write_quantized(magnitude), half)
+    inputs = write_quantized(magnitude)
+    check_half(computed(inputs, half), expected(inputs))
 
 
 def test_a_quantized_lstm() -> None:
     inputs = write_quantized(0.02)
-    for one, two in zip(computed(inputs), expected(inputs), strict=True):
-        np.testing.assert_allclose(one, two, atol=1e-4)
+    check_close(computed(inputs), expected(inputs), 1e-4)
 
 
 def write_quantized(magnitude: float) -> dict[str, Any]:
@@ -238,20 +166,19 @@ def write_quantized(magnitude: float) -> dict[str, Any]:
         "DynamicQuantizeLSTM", names, ["y", "last", "cell"], hidden_size=6, domain="com.microsoft"
     )
     inputs = {"x": random(5, 3, 4) * np.float32(0.02 / magnitude)}
-    save([node], inputs, constants, ["y", "last", "cell"], {})
+    save([node], inputs, constants, ["y", "last", "cell"])
     return inputs
 
 
 def test_a_program_of_both_directions() -> None:
     inputs = write("LSTM", direction="bidirectional", lengths=True, initial=True)
     wanted = expected(inputs)
-    module: Any = program(["opencl", "webgpu"])
+    both = program("opencl", "webgpu")
     for kind in ("opencl", "webgpu"):
         first_device(kind)
-        f = module["p"].on(kind)
+        f = both.on(kind)
         assert [each.turns for each in f.program.repeats] == [5, 5]
-        for one, two in zip(f(*inputs.values()), wanted, strict=True):
-            np.testing.assert_allclose(one, two, atol=1e-5)
+        check_close(f(*inputs.values()), wanted)
 
 
 def test_weights_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,24 +186,22 @@ def test_weights_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(interop._MOST_BYTES, "webgpu", 800)
     inputs = write("GRU", direction="bidirectional", initial=True)
     wanted = expected(inputs)
-    module: Any = program(["opencl", "webgpu"])
+    both = program("opencl", "webgpu")
     for kind in ("opencl", "webgpu"):
         first_device(kind)
-        for one, two in zip(module["p"].on(kind)(*inputs.values()), wanted, strict=True):
-            np.testing.assert_allclose(one, two, atol=1e-5)
+        check_close(both.on(kind)(*inputs.values()), wanted)
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_the_number_of_positions_may_be_a_length_of_the_call(direction: str) -> None:
     first_device("opencl")
     write("GRU", "positions", direction=direction)
-    f: Any = program(["opencl"], positions=(1, 9))["p"]
+    f = program("opencl", positions=(1, 9))
     (repeat,) = f.program.repeats
     assert repeat.turns == "positions"
     for count in (5, 1, 9):
         inputs = {"x": random(count, 3, 4)}
-        for one, two in zip(f(**inputs), expected(inputs), strict=True):
-            np.testing.assert_allclose(one, two, atol=1e-5)
+        check_close(f(**inputs), expected(inputs))
 
 
 def test_the_first_state_is_a_constant_of_a_node() -> None:
@@ -293,25 +218,18 @@ def test_the_first_state_is_a_constant_of_a_node() -> None:
         "r": random(1, 6, 6),
     }
     inputs = {"x": random(5, 3, 4)}
-    save(nodes, inputs, constants, ["y", "last"], {})
-    f: Any = program(["opencl"])["p"]
-    for one, two in zip(f(*inputs.values()), expected(inputs), strict=True):
-        np.testing.assert_allclose(one, two, atol=1e-5)
+    save(nodes, inputs, constants, ["y", "last"])
+    check_close(program("opencl")(*inputs.values()), expected(inputs))
 
 
 def test_the_steps_do_not_depend_on_the_number_of_positions() -> None:
-    from devmod_models._tinygrad.onnx import Function, Runner, choose_inputs, example_tensors
     from devmod_models._tinygrad.record import record
-    from devmod_models.onnx import read_model
 
     counts = []
     for length in (8, 1000):
         write("LSTM", length)
-        model = read_model("case.onnx", {})
-        runner = Runner(model)
-        example = example_tensors(model, choose_inputs(model, {})[-1][1])
-        runner.trial(example, is_read=False)
-        recording = record(Function(runner, list(example)), example, None, runner.constants)
+        function, example, constants = traced()
+        recording = record(function, example, None, constants)
         (repeat,) = recording.repeats
         assert repeat.turns == length
         counts.append((len(recording.calls), repeat.end - repeat.first))

@@ -31,6 +31,9 @@ from devmod_readers.programs import read_program
 from devmod_simulators import UnavailableError, libcuda
 from devmod_standins import libamdhip64, metal, rdna3
 
+pytest.importorskip("tinygrad", reason="tinygrad is not installed")
+from tinygrad import Tensor, Variable
+
 pytestmark = pytest.mark.row("R47")
 BOTH = ["opencl", "webgpu"]
 RANDOM = np.random.default_rng(7)
@@ -46,9 +49,11 @@ def _cpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def tensor(*shape: int, dtype: str = "float32") -> Any:
-    from tinygrad import Tensor
+def export(function: Any, *inputs: Any, targets: Any = "webgpu", **options: Any) -> devmod.Module:
+    return interop.export(function, *inputs, targets=targets, name="f", **options)
 
+
+def tensor(*shape: int, dtype: str = "float32") -> Any:
     return Tensor(RANDOM.standard_normal(shape).astype(dtype)).realize()
 
 
@@ -88,9 +93,7 @@ def test_a_result_that_is_constant_has_a_remark() -> None:
     line, remark = checked(function, inputs, "opencl")
     assert line.startswith("checked on opencl:0")
     assert remark == "result 0 is the same everywhere, so a wrong one may equal it"
-    program = interop.export(function, *inputs, targets="webgpu", name="f")["f"].on(
-        first_device("webgpu")
-    )
+    program = export(function, *inputs)["f"].on(first_device("webgpu"))
     np.testing.assert_array_equal(program(inputs[0].numpy()), np.full(4, 3, "float32"))
 
 
@@ -158,8 +161,6 @@ def test_each_kind_has_its_own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     them.
     """
     monkeypatch.setattr(interop, "_MANY", 1)
-    from tinygrad import Tensor
-
     inputs = [tensor(64) for _ in range(12)]
 
     def total(*arrays: Tensor) -> Tensor:
@@ -194,8 +195,6 @@ def test_each_kind_has_its_own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_symbolic_length() -> None:
-    from tinygrad import Tensor, Variable
-
     weight, n = tensor(16, 8), Variable("n", 1, 32)
 
     def attention(x: Tensor) -> Tensor:
@@ -219,11 +218,9 @@ def test_a_symbolic_length() -> None:
 
 
 def test_a_symbolic_length_has_both_bounds() -> None:
-    from tinygrad import Variable
-
     full = tensor(8, 4)
     length = Variable("n", 3, 8).bind(5)
-    module = interop.export(lambda x: x + 1, full[:length], targets=BOTH, name="f")
+    module = export(lambda x: x + 1, full[:length], targets=BOTH)
     for kind in BOTH:
         function = module["f"].on(first_device(kind))
         for rows in (3, 8):
@@ -241,22 +238,17 @@ def test_a_symbolic_grid_that_exceeds_the_limit_of_a_kind() -> None:
     """WebGPU has 65,535 blocks in a dimension, so the product of a length and a number becomes two
     dimensions.
     """
-    from tinygrad import Variable
 
     def doubled(x: Any) -> Any:
         return {"sum": x.sum(1), "double": x * 2}
 
     full = tensor(70_000, 4)
-    module = interop.export(
-        doubled, full[: Variable("n", 1, 40_000).bind(3)], targets="webgpu", name="f"
-    )
+    module = export(doubled, full[: Variable("n", 1, 40000).bind(3)])
     x = full.numpy()[:40_000]
     _, double = module["f"].on(first_device("webgpu"))(x)  # type: ignore[attr-defined]
     np.testing.assert_array_equal(double, x * 2)
     with pytest.raises(ArgumentError) as caught:
-        interop.export(
-            doubled, full[: Variable("n", 1, 70_000).bind(3)], targets="webgpu", name="f"
-        )
+        export(doubled, full[: Variable("n", 1, 70000).bind(3)])
     limit = "a grid of up to 70000 blocks in one dimension, of which it has 65535"
     needs = f"{limit}, for REDUCE. Choose a smaller largest length"
     assert (
@@ -280,8 +272,6 @@ class Step:
         self.itself = self
 
     def __call__(self, token: Any, position: Any) -> Any:
-        from tinygrad import Tensor
-
         x = self.table[token]
         q, k, v = (x @ self.qkv).chunk(3, -1)
         if not hasattr(self, "cache"):
@@ -293,8 +283,6 @@ class Step:
 
 @pytest.mark.parametrize("is_called", [False, True], ids=["new cache", "used cache"])
 def test_a_step_with_a_cache_in_two_threads(is_called: bool) -> None:
-    from tinygrad import Tensor, Variable
-
     step, tokens = Step(16), RANDOM.integers(0, 20, 5).astype("int32")
     position, number = Variable("position", 0, 15), Tensor(np.array([1], "int32")).realize()
     if is_called:
@@ -333,8 +321,6 @@ def test_a_step_with_a_cache_in_two_threads(is_called: bool) -> None:
 
 def test_constants_are_computed_once_and_equally_on_each_processor() -> None:
     """A processor that multiplies and adds at once rounds once."""
-    from tinygrad import Tensor
-
     weights = Tensor(np.linspace(0.3, 2, 16, dtype="float32").reshape(4, 4)).realize()
 
     class Model:
@@ -345,7 +331,7 @@ def test_constants_are_computed_once_and_equally_on_each_processor() -> None:
             scale = (self.layers[0] * self.layers[0] + 0.1).contiguous()
             return x @ scale + self.layers[0].sum() + Tensor([1.0, 2, 3, 4])
 
-    module = interop.export(Model(), tensor(2, 4), targets="opencl", name="f", names=["x"])
+    module = export(Model(), tensor(2, 4), targets="opencl", names=["x"])
     constants = (
         next(part for part in module.imports if part.kind == "const_loader")
         if module.imports
@@ -357,8 +343,6 @@ def test_constants_are_computed_once_and_equally_on_each_processor() -> None:
 
 
 def test_an_input_that_the_function_assigns_and_results_by_name() -> None:
-    from tinygrad import Tensor
-
     def move(place: Tensor, speed: Tensor) -> dict[str, Tensor]:
         place.assign(place + speed).realize()
         return {"length": (place * place).sum(), "twice": place * 2}
@@ -374,7 +358,7 @@ def test_kinds_share_what_they_have_in_common(monkeypatch: pytest.MonkeyPatch) -
     """The function is called once for kinds with a limit of buffers and without one, a kernel is
     rewritten once for kinds whose rules are equal, and temporaries have the same names.
     """
-    from tinygrad import Tensor, codegen
+    from tinygrad import codegen
 
     calls = [0]
     rewrites = [0]
@@ -453,7 +437,7 @@ def test_the_same_bytes_in_each_process_also_without_a_clang(tmp_path: Path) -> 
 def test_a_file_needs_no_tinygrad(tmp_path: Path) -> None:
     first_device("webgpu")
     function, x = (lambda x: (x * 2).softmax()), tensor(3, 5)
-    devmod.save(interop.export(function, x, targets=BOTH, name="f"), tmp_path / "f.devmod")
+    devmod.save(export(function, x, targets=BOTH), tmp_path / "f.devmod")
     np.save(tmp_path / "x.npy", x.numpy())
     np.save(tmp_path / "y.npy", results(function(x))[0])
     digest = run_python(
@@ -479,13 +463,11 @@ def test_the_settings_of_tinygrad_stay() -> None:
             id(compiler_cpu.subprocess),
         ]
 
-    interop.export(
-        lambda x: x + 1, tensor(2), targets="webgpu", name="f"
-    )  # imports the rest of tinygrad, whose settings are new
+    export(lambda x: x + 1, tensor(2))  # imports the rest of tinygrad, whose settings are new
     before = state()
     with pytest.raises(ZeroDivisionError):
-        interop.export(lambda x: x + 1 // 0, tensor(2), targets="webgpu", name="f")
-    interop.export(lambda x: x + 1, tensor(2), targets="webgpu", name="f")
+        export(lambda x: x + 1 // 0, tensor(2))
+    export(lambda x: x + 1, tensor(2))
     assert state() == before
 
 
@@ -494,12 +476,11 @@ def moved(x: Any) -> Any:
 
 
 def rand(x: Any) -> Any:
-    from tinygrad import Tensor
-
     return x + Tensor.rand(4)
 
 
-ONE = {"targets": "opencl", "name": "f"}
+ONE = {"targets": "opencl"}
+FOUR = [("float32", 4)]
 RANDOMS = (
     "the function makes random numbers (Tensor.rand, dropout, a tensor whose first values are random), which a program does not have. Make "
     "them an input, or realize such a tensor before the export"
@@ -512,16 +493,16 @@ RANDOMS = (
         (
             lambda x: x.sin(),
             [("float64", 4)],
-            {"targets": BOTH, "name": "f", "outputs": ["wave"]},
+            {"targets": BOTH, "outputs": ["wave"]},
             "the program 'f' cannot be made for webgpu: its output 'wave' needs float64 in an array. Kinds with float64: opencl, cuda, rocm",
         ),
         (
             lambda x: (x + 1, x.cast("bfloat16").exp().cast("float32")),
-            [("float32", 4)],
-            {"targets": "webgpu", "name": "f"},
+            FOUR,
+            {"targets": "webgpu"},
             "the program 'f' cannot be made for webgpu: its output 'y1' needs bfloat16 in CAST. Kinds with bfloat16: opencl, cuda, rocm, metal",
         ),
-        (rand, [("float32", 4)], ONE, RANDOMS),
+        (rand, FOUR, ONE, RANDOMS),
         (
             lambda x: x + 1,
             [("float32", 0)],
@@ -530,20 +511,20 @@ RANDOMS = (
         ),
         (
             moved,
-            [("float32", 4)],
+            FOUR,
             ONE,
             "the program 'f' cannot be made for opencl: its output 'y' needs a copy between devices in each call, which no program has",
         ),
         (
             lambda x: 3,
-            [("float32", 4)],
+            FOUR,
             ONE,
             "the function returned int; expected a Tensor, or several of them",
         ),
         (lambda: 3, [], ONE, "the function returned int; expected a Tensor, or several of them"),
         (
             lambda x: x,
-            [("float32", 4)],
+            FOUR,
             {**ONE, "outputs": ["a", "b"]},
             "outputs has 2 names; the function has 1 results",
         ),
@@ -555,21 +536,21 @@ RANDOMS = (
         ),
         (
             lambda x: x,
-            [("float32", 4)],
+            FOUR,
             {**ONE, "name": "my model"},
             "tinygrad.export: name='my model' is no name of a program; expected letters, digits and _",
         ),
         (lambda x: x, [3], ONE, "the input 'x' is int; expected a Tensor or a bound Variable"),
         (
             lambda x: x,
-            [("float32", 4)],
-            {"targets": ["vulkan"], "name": "f"},
+            FOUR,
+            {"targets": ["vulkan"]},
             "tinygrad.export: expected one target of each kind, of 'opencl', 'webgpu', 'cuda', 'rocm', 'metal'; got 'vulkan'",
         ),
         (
             lambda x: x,
-            [("float32", 4)],
-            {"targets": ["opencl", "opencl"], "name": "f"},
+            FOUR,
+            {"targets": ["opencl", "opencl"]},
             "tinygrad.export: expected one target of each kind, of 'opencl', 'webgpu', 'cuda', 'rocm', 'metal'; got 'opencl', 'opencl'",
         ),
     ],
@@ -582,7 +563,7 @@ def test_what_a_program_does_not_have(function: Any, inputs: Any, keywords: Any,
                 tensor(*each[1:], dtype=each[0]) if isinstance(each, tuple) else each
                 for each in inputs
             ),
-            **keywords,
+            **{"name": "f", **keywords},
         )
     assert str(caught.value) == text
 
@@ -592,11 +573,9 @@ def test_a_tensor_on_another_device() -> None:
     assert (
         refusal(
             ArgumentError,
-            interop.export,
+            export,
             lambda x: x + 1,
             tensor(4),
-            targets="opencl",
-            name="f",
             constants={"w": other},
         )
         == "tensors are on another device than tinygrad's CPU: 'w'. Move them: t.to('CPU')"
@@ -650,19 +629,15 @@ def test_another_version_of_tinygrad_is_refused(
 def test_a_wrong_program_is_noticed(wrong: Any, text: str) -> None:
     first_device("webgpu")
     x = np.array([0, 0.25, 0.5, 1], "float32")
-    from tinygrad import Tensor
-
-    module = interop.export(wrong, Tensor(x), targets="webgpu", name="f")
+    module = export(wrong, Tensor(x))
     assert refusal(CompileError, interop.check, module, "f", {"x": x}, [x * 2 + 1]) == text
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_each_result_is_compared(number: int) -> None:
-    from tinygrad import Tensor
-
     first_device("webgpu")
     x = np.array([0, 0.25, 0.5, 1], "float32")
-    module = interop.export(lambda x: (x + 1, x * 2, x - 1), Tensor(x), targets="webgpu", name="f")
+    module = export(lambda x: (x + 1, x * 2, x - 1), Tensor(x))
     expected = [x + 1, x * 2, x - 1]
     assert interop.check(module, "f", {"x": x}, expected)[0].startswith("checked on webgpu:0")
     expected[number] = expected[number] + x
@@ -671,18 +646,16 @@ def test_each_result_is_compared(number: int) -> None:
 
 
 def test_an_integer_must_be_equal_and_float16_is_less_exact() -> None:
-    from tinygrad import Tensor
-
     first_device("webgpu")
     numbers = np.array([5, 2000, 3], "int32")
-    module = interop.export(lambda x: x + 1, Tensor(numbers), targets="webgpu", name="f")
+    module = export(lambda x: x + 1, Tensor(numbers))
     assert interop.check(module, "f", {"x": numbers}, [numbers + 1]) == [
         "checked on webgpu:0 against tinygrad on the CPU: worst error 0.0e+00 of 2e+03"
     ]
     with pytest.raises(CompileError, match=r"differs by 1\.0e\+00 .* at most 0\.0e\+00 is allowed"):
         interop.check(module, "f", {"x": numbers}, [numbers + np.array([1, 1, 2], "int32")])
     half = np.array([0.5, 1, 2], "float16")
-    module = interop.export(lambda x: x + 1, Tensor(half), targets="webgpu", name="f")
+    module = export(lambda x: x + 1, Tensor(half))
     assert interop.check(module, "f", {"x": half}, [half + np.float16(1.01)])[0].startswith(
         "checked on webgpu:0"
     )
@@ -691,13 +664,9 @@ def test_an_integer_must_be_equal_and_float16_is_less_exact() -> None:
 
 
 def test_what_a_comparison_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tinygrad import Tensor
-
     first_device("webgpu")
     x = np.array([1, 2], "float32")
-    module = interop.export(
-        lambda x: (1 / (x - 1), x * 0, x + 1), Tensor(x), targets="webgpu", name="f"
-    )
+    module = export(lambda x: (1 / (x - 1), x * 0, x + 1), Tensor(x))
     expected = [np.array([np.inf, 1], "float32"), x * 0, x + 1]
     assert interop.check(module, "f", {"x": x}, expected)[1:] == [
         "result 0 is not finite everywhere: the rest of it is compared",
@@ -716,8 +685,6 @@ def test_what_a_comparison_does_not_show(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_names_that_calls_and_expressions_have() -> None:
     """They get a _ in ONNX's importer, too: tests/test_onnx.py."""
-    from tinygrad import Variable
-
     names = ["min", "max", "ceildiv", "stream", "workspace", "constants", "device", "devices"]
     arrays = [tensor(8, 2) for _ in names]
     rows, factor = Variable("grid", 1, 8), Variable("state", 1, 9)
@@ -727,13 +694,12 @@ def test_names_that_calls_and_expressions_have() -> None:
         return {"device_2": sum(inputs[1:], inputs[0]) * number, "min": inputs[0] + 1}
 
     reports: list[str] = []
-    module = interop.export(
+    module = export(
         total,
         *(each[: rows.bind(3)] for each in arrays),
         factor.bind(2),
         names=[*names, "state"],
         targets=BOTH,
-        name="f",
         report=reports.append,
     )
     interface = module.functions["f"].interface
