@@ -317,6 +317,7 @@ def test_each_item_has_an_answer_or_the_end_of_its_process(
         ("b", False),
     ]
     assert answer_or_end(["hang"], 0.5) == [(None, "takes longer than 0.5 s")]
+    assert answer_or_end(["hang"], -1) == [(None, "takes longer than -1 s")]
     monkeypatch.setattr(sys, "frozen", True, raising=False)
     assert answer_or_end(["a", "b"], 120) == [("a", True), ("b", True)]
 

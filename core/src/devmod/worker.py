@@ -243,13 +243,13 @@ class Worker:
 
     def answer(self, seconds: float | None = None) -> Any:
         """Return the next answer; None if the process ends before, or takes longer than `seconds`
-        (default: no limit).
+        (default: no limit; a negative number is 0).
         """
         if self._reader is None:
             self._start_reading()
         assert self._reader is not None
         if seconds is not None:
-            seconds = min(seconds, threading.TIMEOUT_MAX)
+            seconds = min(max(seconds, 0), threading.TIMEOUT_MAX)
         try:
             line = self._lines.get(timeout=seconds)
         except Empty:
@@ -272,16 +272,16 @@ class Worker:
         limit = monotonic() + seconds
         self._start_reading(request)
         meanwhile()
-        return self.answer(max(limit - monotonic(), 0))
+        return self.answer(limit - monotonic())
 
     def all_answers(self, seconds: float) -> list[Any]:
         """Return the further answers up to the end of the process, or those of so many seconds."""
         limit = monotonic() + seconds
         result = []
-        answer = self.answer(max(limit - monotonic(), 0))
+        answer = self.answer(limit - monotonic())
         while answer is not None:
             result.append(answer)
-            answer = self.answer(max(limit - monotonic(), 0))
+            answer = self.answer(limit - monotonic())
         return result
 
     @property
