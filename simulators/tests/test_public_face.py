@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 from importlib import import_module
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -93,12 +94,17 @@ def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
         )
 
 
-def test_files_that_do_not_compile(tmp_path: Path) -> None:
+def test_files_that_do_not_compile(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    screen = StringIO()
+    monkeypatch.setattr(screen, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
     (tmp_path / "wrong.c").write_text("int wrong(void) { return missing; }\n")
     with pytest.raises(
         BuildError, match=r"^the stand-in for libmade-up\.so does not compile:\n(.*\n)+.*missing"
     ):
         StandinLibrary("libmade-up.so", (tmp_path,), "worker", ()).build()
+    assert "building libmade-up.so, once" in screen.getvalue()
 
 
 #: A compiler that waits until another process has started it too.

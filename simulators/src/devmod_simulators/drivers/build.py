@@ -77,6 +77,7 @@ def build(
     headers = includes()
     # It searches no current folder; a wheel's build has no devmod.
     from devmod.backend import find_program
+    from devmod.commands import progress
 
     compiler = find_program(os.environ.get("CC", "cc"))
     if not compiler:
@@ -95,7 +96,7 @@ def build(
         digest.update(path.read_bytes())
     library = CACHE / digest.hexdigest()[:16] / soname
     if not library.exists():
-        with new_folder(library.parent) as folder:
+        with progress(f"building {soname}, once"), new_folder(library.parent) as folder:
             compile_library(command, folder / soname, generate())
     return library
 
