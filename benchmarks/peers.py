@@ -128,9 +128,8 @@ def numpy(_: str, __: Path) -> Functions:
 
 
 def pyopencl(_: str, __: Path) -> Functions:
-    """Return calls by hand, with buffers that are kept by size:
-
-    copies in, the kernel, a copy back.
+    """Return calls by hand, with buffers that are kept by size: copies in, the kernel, a copy
+    back.
     """
     import pyopencl as cl
     from bare import opencl_device

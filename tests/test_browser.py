@@ -890,9 +890,8 @@ def test_a_damaged_module_is_refused_before_it_is_used(
 def test_http_compresses_a_file_that_the_page_fetches_whole(
     page: Browser, server: FileServer, examples: bytes
 ) -> None:
-    """What the error for compressed bytes says:
-
-    write the file without, and let HTTP compress it.
+    """What the error for compressed bytes says: write the file without, and let HTTP compress
+    it.
     """
     packed = devmod.dumps(devmod.loads(examples), compress="zstd")
     server.files["packed.devmod"] = packed

@@ -405,9 +405,8 @@ def test_the_two_readers_take_and_refuse_the_same_modules(path: Path) -> None:
 
 
 def programs_by_devmod(data: bytes) -> Any:
-    """The programs in a module's bytes, as the objects of their steps;
-
-    None where one is refused.
+    """The programs in a module's bytes, as the objects of their steps; None where one is
+    refused.
     """
     found = seen_by_devmod("program", data)
     try:

@@ -1,6 +1,5 @@
-"""The workflows of GitHub and the action compile-gate:
-
-what they name exists, and their steps run.
+"""The workflows of GitHub and the action compile-gate: what they name exists, and their steps
+run.
 """
 
 from __future__ import annotations

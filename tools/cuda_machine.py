@@ -84,9 +84,8 @@ class Environment:
         self.python = python
 
     def variables(self) -> dict[str, str]:
-        """Return the environment variables of a command:
-
-        where Python, programs and libraries are.
+        """Return the environment variables of a command: where Python, programs and libraries
+        are.
         """
         paths = [
             ROOT / folder

@@ -213,9 +213,8 @@ def test_compressed_bytes_have_as_many_objects_as_the_file_explains() -> None:
 
 
 def test_objects_behind_the_fields_are_not_counted() -> None:
-    """A file of a megabyte unpacks to 256 million objects of one byte:
-
-    to count them took a minute.
+    """A file of a megabyte unpacks to 256 million objects of one byte: to count them took a
+    minute.
     """
     data = module(RANDOM).save_to_bytes() + bytes(2 << 20)
     data += RANDOM * (len(data) // 200 // len(RANDOM) + 1)

@@ -198,9 +198,8 @@ def test_a_damaged_file_is_named(folder: Path) -> None:
 
 
 def data_files(package: str, includes: Sequence[str] = ("*",)) -> list[tuple[str, str]]:
-    """Return the files of a package as PyInstaller's `collect_data_files` does:
-
-    all except modules.
+    """Return the files of a package as PyInstaller's `collect_data_files` does: all except
+    modules.
     """
     spec = find_spec(package)
     assert spec is not None

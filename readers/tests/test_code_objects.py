@@ -101,9 +101,8 @@ def symbol_entry(code: bytes, symbol: str) -> int:
 
 
 def descriptor_of(code: bytes, symbol: str) -> int:
-    """Return the place of a kernel's descriptor in the file:
-
-    its segment is loaded at its offset.
+    """Return the place of a kernel's descriptor in the file: its segment is loaded at its
+    offset.
     """
     (address,) = struct.unpack_from("<Q", code, symbol_entry(code, symbol) + 8)
     return int(address)

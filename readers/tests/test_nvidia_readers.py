@@ -393,9 +393,8 @@ def test_a_cubin_that_is_damaged(programs: dict[str, Program]) -> None:
 
 
 def test_members_of_fatbins(programs: dict[str, Program]) -> None:
-    """NVIDIA's library writes members with LZ4, zstd and without compression;
-
-    all give the images.
+    """NVIDIA's library writes members with LZ4, zstd and without compression; all give the
+    images.
     """
     nvfatbin = pytest.importorskip("cuda.bindings.nvfatbin", reason="cuda-bindings has no nvfatbin")
     cubin, ptx = programs["sm_90"].cubin, programs["sm_90"].ptx + b"\0"

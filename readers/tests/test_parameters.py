@@ -125,8 +125,7 @@ def test_values_in_the_padding_at_the_end_of_a_struct(
 def test_the_groups_of_other_sizes(
     packs: list[list[int]], sizes: list[int], expected: list[tuple[int, tuple[int, ...]]]
 ) -> None:
-    """The caller's error then has the parameter that differs:
-
-    those before it have their structs.
+    """The caller's error then has the parameter that differs: those before it have their
+    structs.
     """
     assert groups_of(packs, sizes) == expected

@@ -656,9 +656,8 @@ def test_an_edit_during_the_compile_is_not_stored(
 
 
 def test_the_files_of_a_job_are_the_same_on_a_worker(tmp_path: Path) -> None:
-    """Links to one file are links there too:
-
-    ``#pragma once`` counts for a file with all its names.
+    """Links to one file are links there too: ``#pragma once`` counts for a file with all its
+    names.
     """
     from devmod_targets.build import plan_of, read_manifest
     from devmod_targets.build.build import job_closure

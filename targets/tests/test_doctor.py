@@ -1,6 +1,5 @@
-"""What the build side adds to `devmod.doctor`:
-
-the compiler of each kind, tried on a small kernel.
+"""What the build side adds to `devmod.doctor`: the compiler of each kind, tried on a small
+kernel.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""Containers of device code as modules:
-
-a variant for each image, with the functions that it has.
+"""Containers of device code as modules: a variant for each image, with the functions that it
+has.
 """
 
 from __future__ import annotations

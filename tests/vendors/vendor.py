@@ -117,9 +117,8 @@ class Vendor(ABC):
 
     @abstractmethod
     def foreign_stream(self, library: str, handle: int, **values: Any) -> Any:
-        """Return a stream object of a library:
-
-        "torch", "cupy", or "own" for the vendor's package.
+        """Return a stream object of a library: "torch", "cupy", or "own" for the vendor's
+        package.
         """
 
     def refusal(self, device: devmod.Device, text: str) -> str:

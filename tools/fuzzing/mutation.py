@@ -130,9 +130,8 @@ _TYPES = (
 
 
 def mutate_bytes(data: bytes, random: Random) -> bytes:
-    """Change, cut, insert, remove or repeat a few bytes;
-
-    or write a number of 1, 2, 4 or 8 bytes.
+    """Change, cut, insert, remove or repeat a few bytes; or write a number of 1, 2, 4 or 8
+    bytes.
     """
     result = bytearray(data)
     for _ in range(random.choice((1, 1, 1, 2, 3, 5))):
@@ -169,9 +168,8 @@ class Pairs(list[Any]):
 
 
 def unpack_all(data: bytes) -> list[Any]:
-    """Return the msgpack objects in `data`, maps as Pairs;
-
-    raise ValueError if it is not msgpack.
+    """Return the msgpack objects in `data`, maps as Pairs; raise ValueError if it is not
+    msgpack.
     """
     unpacker = msgpack.Unpacker(
         raw=False,

@@ -1,6 +1,5 @@
-"""Every row of the contract, with the conformance kit:
-
-on this machine, and on the double of Metal.
+"""Every row of the contract, with the conformance kit: on this machine, and on the double of
+Metal.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""Kernels in OpenCL C as source and as SPIR-V (`opencl -format=il`):
-
-each computes what NumPy does.
+"""Kernels in OpenCL C as source and as SPIR-V (`opencl -format=il`): each computes what NumPy
+does.
 """
 
 from __future__ import annotations

@@ -454,9 +454,8 @@ def _placement_problem(
 
 
 def _count_write_flags(info: FunctionInfo) -> int | None:
-    """Return the number of buffers in the tag ``paramWriteAccess:[0,0,1]``;
-
-    None without the tag.
+    """Return the number of buffers in the tag ``paramWriteAccess:[0,0,1]``; None without the
+    tag.
     """
     for tag in info.launch_param_tags:
         if tag.startswith(WRITE_ACCESS_TAG):

@@ -147,9 +147,8 @@ def _access(path: str) -> str:
 
 
 def _path(found: Any) -> str:
-    """Return the file of a library that was opened by its name;
-
-    "" where the system does not tell.
+    """Return the file of a library that was opened by its name; "" where the system does not
+    tell.
     """
     if isinstance(found, str):
         return found

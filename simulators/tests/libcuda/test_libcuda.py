@@ -1,6 +1,5 @@
-"""The stand-in CUDA driver itself, through cuda-bindings:
-
-memory, handles and the order of streams.
+"""The stand-in CUDA driver itself, through cuda-bindings: memory, handles and the order of
+streams.
 """
 
 from __future__ import annotations

@@ -428,9 +428,8 @@ class _Kernel:
         return function(*values, *args[self._count :], stream=stream)
 
     def _array(self, number: int, value: Any) -> Any:
-        """Return the array of an argument that is not the handle of memory:
-
-        a tensor, or an error.
+        """Return the array of an argument that is not the handle of memory: a tensor, or an
+        error.
         """
         subject = f"the {self._module.kind} function {self._name!r}: argument {number + 1}"
         if isinstance(value, tvm_ffi.Tensor):

@@ -114,9 +114,8 @@ def changes_values(*rows: str, reason: str) -> Callable[[Callable[[Any], Any]], 
 def at_import(
     *rows: str, reason: str, own_process: bool = False
 ) -> Callable[[Callable[[], object]], Fault]:
-    """Return a decorator that adds a fault:
-
-    the import of the backend's entries calls the function.
+    """Return a decorator that adds a fault: the import of the backend's entries calls the
+    function.
     """
     return lambda function: fault(
         function.__name__, *rows, reason=reason, own_process=own_process, at_import=function

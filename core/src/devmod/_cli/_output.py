@@ -214,9 +214,8 @@ def _write_array(write: Callable[[str], None], values: Iterable[Any], newline: s
 
 
 def _write_string(write: Callable[[str], None], text: str) -> None:
-    """Write a string of JSON in slices:
-
-    the escapes of a large text may take six times its memory.
+    """Write a string of JSON in slices: the escapes of a large text may take six times its
+    memory.
     """
     commands = has_command(text)
     for at in range(0, len(text) or 1, _BATCH):

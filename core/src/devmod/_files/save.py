@@ -318,9 +318,8 @@ class Plan:
                     self._mapped = 0
 
     def _keep(self, data: bytes) -> Parts:
-        """Keep compressed bytes until they are written:
-
-        in memory, or in a file if they are many.
+        """Keep compressed bytes until they are written: in memory, or in a file if they are
+        many.
         """
         self._kept += len(data)
         if self._kept <= _MOST_KEPT or not self._path:

@@ -1,6 +1,5 @@
-"""The features that a function can need of a device:
-
-one table for compilers, readers and backends.
+"""The features that a function can need of a device: one table for compilers, readers and
+backends.
 """
 
 from __future__ import annotations

@@ -252,7 +252,6 @@ class CudaDriver(Driver):
 
     def device_arch(self, device: int) -> str:
         """Return the architecture of a device with the PTX version of the driver:
-
         ``sm_90:ptx8.7``.
         """
         major, minor = (self.call("device_attribute", each, device) for each in _CAPABILITY)

@@ -200,9 +200,8 @@ class Physical:
         self.memory = max((size for flags, size in self.memory_types if flags & local), default=0)
 
     def free_memory(self) -> int | None:
-        """Return the free bytes of the heap of `memory`;
-
-        None if the driver does not report them.
+        """Return the free bytes of the heap of `memory`; None if the driver does not report
+        them.
         """
         if "VK_EXT_memory_budget" not in self.extensions:
             return None

@@ -13,9 +13,8 @@ if TYPE_CHECKING:
 
 
 def devices() -> Sequence[Device]:
-    """Entry point ``devmod.device.webgpu``:
-
-    return the devices of this machine, GPUs before CPUs.
+    """Entry point ``devmod.device.webgpu``: return the devices of this machine, GPUs before
+    CPUs.
     """
     from devmod_webgpu._device import devices as list_devices
 

@@ -118,9 +118,8 @@ def read(gpu: Any, staging: Staging, memory: Any, out: memoryview) -> None:
 
 
 def _download(gpu: Any, staging: Staging, memory: Any, out: memoryview) -> tuple[Any, int]:
-    """Queue the copy. Return the staging buffer, and the first byte in it:
-
-    copies begin at words.
+    """Queue the copy. Return the staging buffer, and the first byte in it: copies begin at
+    words.
     """
     source, offset = place_of(memory)
     skip = offset % 4

@@ -180,9 +180,8 @@ def features_of(adapter: Any) -> frozenset[str]:
 
 
 def subgroup_size_of(adapter: Any) -> int | None:
-    """Return the number of threads in a subgroup;
-
-    None if it is unknown, or is not always the same.
+    """Return the number of threads in a subgroup; None if it is unknown, or is not always the
+    same.
     """
     info = adapter.info
     # wgpu 0.32 misspells the first part.
@@ -362,9 +361,8 @@ def timestamp_period(queue: Any) -> float:
 
 
 def pass_times(query: Any, last: int | None = None) -> Any:
-    """Return the ``timestamp_writes`` of a compute pass:
-
-    its start is query 0, and its end `last`.
+    """Return the ``timestamp_writes`` of a compute pass: its start is query 0, and its end
+    `last`.
     """
     times = {"query_set": query, "beginning_of_pass_write_index": 0}
     if last is not None:

@@ -181,9 +181,8 @@ class AdoptedImage(Image):
 
     @property
     def memory(self) -> Any:
-        """What it shares with other images:
-
-        the texture, or the view where it may be a part of it.
+        """What it shares with other images: the texture, or the view where it may be a part of
+        it.
         """
         texture = _texture(self)
         if self.is_view and texture.mip_level_count * texture.depth_or_array_layers > 1:

@@ -312,9 +312,8 @@ def _count(dims: str) -> int | None:
 
 
 def _number(text: str) -> int | None:
-    """Return the value of an integer in hexadecimal, binary, octal or decimal;
-
-    None for other text.
+    """Return the value of an integer in hexadecimal, binary, octal or decimal; None for other
+    text.
     """
     match = _NUMBER.fullmatch(text)
     if match is None:

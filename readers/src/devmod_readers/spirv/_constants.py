@@ -159,9 +159,8 @@ def _fit(module: SpirvModule, kind: int, number: int) -> int | None:
 
 
 def _integer_type(module: SpirvModule, kind: int) -> tuple[int, bool]:
-    """Return the bits of an integer type or bool, and whether it is signed;
-
-    0 bits for other types.
+    """Return the bits of an integer type or bool, and whether it is signed; 0 bits for other
+    types.
     """
     opcode, operands = module.types.get(kind, (0, ()))
     if opcode == 20:

@@ -352,9 +352,8 @@ class _Reader:
         return indexes
 
     def _subgroup(self, entry: Declaration) -> int | None:
-        """Return the @subgroup_size of an entry point;
-
-        None without one, or if an override decides.
+        """Return the @subgroup_size of an entry point; None without one, or if an override
+        decides.
         """
         arguments = entry.attributes.get("subgroup_size")
         if arguments is None:

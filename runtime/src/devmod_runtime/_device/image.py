@@ -94,9 +94,8 @@ class Image(ProcessLocal):
 
     @property
     def memory(self) -> Any:
-        """The memory of the image, as `Device.place` takes it:
-
-        equal for the objects of one image.
+        """The memory of the image, as `Device.place` takes it: equal for the objects of one
+        image.
         """
         return self.handle
 

@@ -80,9 +80,8 @@ class LaunchConfigReader:
 
     @property
     def block(self) -> tuple[int, int, int] | None:
-        """The block of a call that names none: the fixed block, or the default;
-
-        None without one.
+        """The block of a call that names none: the fixed block, or the default; None without
+        one.
         """
         interface = self._signature.interface
         if interface is None:
@@ -365,9 +364,8 @@ def _as_given(dims: Dims, triple: tuple[int, int, int] | None) -> int | tuple[in
 
 
 def _shorten(dims: tuple[int, int, int]) -> int | tuple[int, ...]:
-    """Return the dimensions as a user writes them:
-
-    without ones at the end, and an int for x alone.
+    """Return the dimensions as a user writes them: without ones at the end, and an int for x
+    alone.
     """
     x, y, z = dims
     if z != 1:

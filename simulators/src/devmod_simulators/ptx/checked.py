@@ -578,9 +578,8 @@ class CheckedExecution(Execution):
                 shadow.write(self, lanes, part, strong, each.access)
 
     def same(self, positions: Array) -> Array:
-        """Return whether memory has the values already that lanes store;
-
-        no, if they are not known.
+        """Return whether memory has the values already that lanes store; no, if they are not
+        known.
         """
         if not self.stored:
             return np.zeros(len(positions), bool)

@@ -295,9 +295,8 @@ class Heap(Arena):
 
 
 class LaneMemory(Memory):
-    """Memory that each block or each lane has of its own:
-
-    pieces of one size, one after the other.
+    """Memory that each block or each lane has of its own: pieces of one size, one after the
+    other.
     """
 
     def __init__(self, space: str, pieces: int, size: int, execution: Any = None) -> None:

@@ -100,9 +100,8 @@ def places_b(kind: str, count: int) -> tuple[Array, Array]:
 
 
 def places_c(count: int) -> tuple[Array, Array]:
-    """Return the rows and columns of the elements of the accumulator of mma:
-
-    `count` for each lane.
+    """Return the rows and columns of the elements of the accumulator of mma: `count` for each
+    lane.
     """
     number = np.arange(count)
     rows = _GROUP[:, None] + 8 * (number // 2)

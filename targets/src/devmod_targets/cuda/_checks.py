@@ -32,9 +32,8 @@ _ATTRIBUTE = re.compile(r'unknown attribute "(ext_vector_type|vector_size|mode)"
 
 
 def unresolved_function(ptx: str) -> str:
-    """Return a function that PTX calls and neither it nor the driver defines;
-
-    "" if there is none.
+    """Return a function that PTX calls and neither it nor the driver defines; "" if there is
+    none.
     """
     for name in _EXTERN.findall(ptx):
         if name not in _DRIVERS_OWN and not name.startswith("cuda"):

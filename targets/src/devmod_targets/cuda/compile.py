@@ -375,9 +375,8 @@ def check_format(target: Target) -> str:
 
 
 def compiler_of(target: Target) -> str:
-    """Return the compiler of CUDA C++:
-
-    "nvcc" if the target has ``-compiler=nvcc``, else "nvrtc".
+    """Return the compiler of CUDA C++: "nvcc" if the target has ``-compiler=nvcc``, else
+    "nvrtc".
     """
     return dict(target.options).get("compiler", "nvrtc")
 

@@ -278,9 +278,8 @@ def _function(source: CFunctions, cursor: Any, symbol: str) -> ReflectedFunction
 
 
 def _declared_functions(request: CompileRequest, symbols: Sequence[str]) -> dict[str, FunctionInfo]:
-    """Return the functions that the caller declares:
-
-    LLVM IR, assembly and objects have no types.
+    """Return the functions that the caller declares: LLVM IR, assembly and objects have no
+    types.
     """
     if request.fmap is None:
         raise request.error(

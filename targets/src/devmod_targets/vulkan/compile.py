@@ -466,9 +466,8 @@ def _version(path: str, _: int) -> str:
 def run(
     command: Sequence[str], folder: str, meanwhile: Callable[[], None] = lambda: None
 ) -> tuple[int, str]:
-    """Return the result of `run_program`, in this process's environment:
-
-    a Vulkan SDK may need it.
+    """Return the result of `run_program`, in this process's environment: a Vulkan SDK may need
+    it.
     """
     return run_program(
         command, folder, name=os.path.basename(command[0]), kind="vulkan", meanwhile=meanwhile

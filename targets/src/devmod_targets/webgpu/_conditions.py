@@ -1,6 +1,5 @@
-"""The values of the conditions of WGSL's preprocessor:
-
-integers of 64 bits with the operators of C.
+"""The values of the conditions of WGSL's preprocessor: integers of 64 bits with the operators of
+C.
 """
 
 from __future__ import annotations

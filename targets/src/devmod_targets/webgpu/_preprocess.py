@@ -591,9 +591,8 @@ def _is_live(conditions: Sequence[_Condition]) -> bool:
 
 
 def _blank_for(part: str) -> str:
-    """Return a token of the value of a macro or of an argument:
-
-    one blank for blanks and comments.
+    """Return a token of the value of a macro or of an argument: one blank for blanks and
+    comments.
     """
     if part and _is_blank(part):
         return " "
