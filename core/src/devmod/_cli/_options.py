@@ -42,6 +42,8 @@ def debug_option(function: Callable[..., Any]) -> Callable[..., Any]:
 class FiniteRange(click.FloatRange):
     """A range of numbers. NaN, which every comparison passes, and infinity are outside."""
 
+    name = "number"
+
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
