@@ -15,7 +15,7 @@ def test_the_picture(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.Monk
     monkeypatch.setenv("DEVMOD_OPENCL_POCL_CPU", "1")
     assert main(["demo"]) == 0
     compiled, run, *picture = capfd.readouterr().out.splitlines()
-    assert compiled.startswith("compiled, without a device: mandelbrot.devmod, ")
+    assert compiled.startswith("compiled, without a device, into a file of ")
     assert run.startswith("loaded, and run on ")
     c = (
         np.linspace(-2.2, 0.8, 76, endpoint=False)

@@ -339,13 +339,14 @@ def unpack(path: str | os.PathLike[str], folder: str | os.PathLike[str]) -> int:
     OSError
         The file cannot be read, or the folder not be written.
     """
+    root = devmod.load(path)
     os.makedirs(folder, exist_ok=True)
     if os.listdir(folder):
         raise FormatError(f"{os.fspath(folder)!r} is not empty. Give the name of a new folder")
     with TemporaryDirectory(
         prefix=".", suffix=".partial", dir=folder, ignore_cleanup_errors=True
     ) as part:
-        count = sum(_write_files(module, part) for module in walk(devmod.load(path)))
+        count = sum(_write_files(module, part) for module in walk(root))
         for each in os.listdir(part):
             os.rename(os.path.join(part, each), os.path.join(folder, each))
     if not count:

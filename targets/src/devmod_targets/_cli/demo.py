@@ -48,7 +48,7 @@ def command() -> int:
     with temporary_folder() as folder:
         path = os.path.join(folder, "mandelbrot.devmod")
         devmod.save(devmod.compile(SOURCE, SPEC.kind), path)
-        echo(f"compiled, without a device: mandelbrot.devmod, {size(os.path.getsize(path))}")
+        echo(f"compiled, without a device, into a file of {size(os.path.getsize(path))}")
         kernel = devmod.load(path)["mandelbrot"]
         device = devmod.device(SPEC.kind)
         import numpy as np  # a runtime has it, and a build box does not

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from devmod.commands import debug_option, echo, size
+from devmod.errors import count_text
 from devmod_targets import packing
 from devmod_targets.writable import check_writable, noting_interrupts
 
@@ -74,10 +75,10 @@ def command(
         ) as bar:
             unknown = packing.pack(files, output, opaque=opaque, compress=compress, done=bar.update)
     if not quiet:
-        echo(f"{output}: {size(output.stat().st_size)}, {len(files)} files")
+        echo(f"{output}: {size(output.stat().st_size)}, {count_text(len(files), 'file')}")
         if unknown:
             echo(
-                f"{unknown} functions have the sizes of their parameters alone: a call gives bytes or arrays by position."
+                f"{count_text(unknown, 'function')} with the sizes of the parameters alone: a call gives bytes or arrays by position."
             )
 
 
@@ -103,4 +104,4 @@ def unpack_command(file: Path, output: Path, quiet: bool) -> None:
     """
     count = packing.unpack(file, output)
     if not quiet:
-        echo(f"{output}: {count} files")
+        echo(f"{output}: {count_text(count, 'file')}")
