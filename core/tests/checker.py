@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import each_case
 import pytest
 from distributions import install
 
@@ -56,7 +58,4 @@ def checker(tmp_path: Path, policy: str, monkeypatch: pytest.MonkeyPatch) -> Any
     sys.modules.pop("the_checker")
 
 
-def refusal(act: Any) -> str:
-    with pytest.raises(TrustError) as caught:
-        act()
-    return str(caught.value)
+refusal = partial(each_case.refusal, TrustError)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from each_case import refusal
 
 import devmod
 from devmod._values.origin import Origin
@@ -26,9 +27,7 @@ def info(*types: str, name: str = "k", tags: tuple[str, ...] = ()) -> devmod.Fun
 
 
 def refused(error: type[devmod.DevmodError], *arguments: object, **named: object) -> str:
-    with pytest.raises(error) as caught:
-        devmod.compile(*arguments, **named)  # type: ignore[arg-type]
-    return str(caught.value)
+    return refusal(error, devmod.compile, *arguments, **named)
 
 
 @pytest.fixture

@@ -7,9 +7,11 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
+from each_case import refusal
 from stored import module_of
 from support import sample
 
@@ -48,17 +50,14 @@ def strange(
 Strange = tuple[Callable[[str], str], str]
 
 
-def refusal(act: Callable[[], object]) -> str:
-    with pytest.raises(devmod.FormatError) as caught:
-        act()
-    return str(caught.value)
+refused = partial(refusal, devmod.FormatError)
 
 
 def test_load(strange: Strange) -> None:
     make, what = strange
     path = make("k.devmod")
     assert (
-        refusal(lambda: devmod.load(path))
+        refused(lambda: devmod.load(path))
         == f"{path!r} is {what}; expected a regular file. For bytes in memory there is devmod.loads"
     )
 
@@ -66,7 +65,7 @@ def test_load(strange: Strange) -> None:
 def test_save(strange: Strange) -> None:
     make, what = strange
     path = make("k.devmod")
-    said = refusal(lambda: devmod.save(module_of(), path))
+    said = refused(lambda: devmod.save(module_of(), path))
     assert (
         said == f"{path!r} is {what}, which saving would replace. Give the path of a regular file"
     )
@@ -79,12 +78,12 @@ def test_write_to_file(strange: Strange, tmp_path: Path) -> None:
     module = devmod.create_with_fallback("cuda", code, fmt, fmap)
     path = make(f"k.{fmt}")
     assert (
-        refusal(lambda: module.write_to_file(path))
+        refused(lambda: module.write_to_file(path))
         == f"{path!r} is {what}, which saving would replace. Give the path of a regular file"
     )
     beside = make("other.tvm_meta.json")
     assert (
-        refusal(lambda: module.write_to_file(tmp_path / f"other.{fmt}"))
+        refused(lambda: module.write_to_file(tmp_path / f"other.{fmt}"))
         == f"{beside!r} is {what}; expected a regular file"
     )
     assert sorted(os.listdir(tmp_path)) == sorted([f"k.{fmt}", "other.tvm_meta.json"])
@@ -96,12 +95,12 @@ def test_a_payload_and_its_metadata(strange: Strange, tmp_path: Path) -> None:
     assert spec is not None
     path = make("k.ptx")
     assert (
-        refusal(lambda: read_payload(spec, path, "ptx"))
+        refused(lambda: read_payload(spec, path, "ptx"))
         == f"{path!r} is {what}; expected a regular file"
     )
     beside = make("other.tvm_meta.json")
     (tmp_path / "other.ptx").write_bytes(b"code")
-    said = refusal(lambda: read_payload(spec, str(tmp_path / "other.ptx"), "ptx"))
+    said = refused(lambda: read_payload(spec, str(tmp_path / "other.ptx"), "ptx"))
     assert said == f"{beside!r} is {what}; expected a regular file"
 
 
@@ -121,7 +120,7 @@ def test_load_from_file_with_any_loader(
         register("devmod.load_from_file", "npu", loader)
     path = make(f"k.{suffix}")
     assert (
-        refusal(lambda: devmod.load_from_file(path))
+        refused(lambda: devmod.load_from_file(path))
         == f"{path!r} is {what}; expected a regular file"
     )
 
@@ -146,6 +145,6 @@ def test_a_library_exported_by_tvm(strange: Strange) -> None:
     make, what = strange
     path = make("lib.so")
     assert (
-        refusal(lambda: devmod.interop.tvm.load_library(path))
+        refused(lambda: devmod.interop.tvm.load_library(path))
         == f"{path!r} is {what}; expected a regular file"
     )

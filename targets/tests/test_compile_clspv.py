@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from each_case import refusal
 
 import devmod
 from devmod import Interface, Local, Param
@@ -50,9 +51,7 @@ shutil.copy({str(FOLDER / "kernels.spv")!r}, sys.argv[-1])
 def refused(
     source: str | Path, *, error: type[Exception] = devmod.CompileError, **given: Any
 ) -> str:
-    with pytest.raises(error) as caught:
-        devmod.compile(source, "vulkan", language="OpenCL C", **given)
-    return str(caught.value)
+    return refusal(error, devmod.compile, source, "vulkan", language="OpenCL C", **given)
 
 
 @pytest.fixture

@@ -11,10 +11,12 @@ import re
 import subprocess
 import sys
 import warnings
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from each_case import refusal
 
 import devmod
 from devmod import FunctionInfo, Interface, Param
@@ -36,16 +38,7 @@ DEVICE_ALONE = f"NVRTC compiles the code of the device alone. {WITH_NVCC}"
 TOOLCHAIN = ", ".join(f"{part} {version(name)}" for part, name in WHEELS.items())
 
 
-def refused(
-    source: object,
-    target: str,
-    error: type[devmod.DevmodError] = devmod.CompileError,
-    **arguments: object,
-) -> str:
-    with pytest.raises(error) as caught:
-        devmod.compile(source, target, **arguments)  # type: ignore[arg-type]
-    assert type(caught.value) is error
-    return str(caught.value)
+refused = partial(refusal, devmod.CompileError, devmod.compile)
 
 
 def binary(module: devmod.Module) -> bytes:
@@ -656,8 +649,8 @@ def test_a_declared_fmap_without_libclang(monkeypatch: pytest.MonkeyPatch) -> No
     assert module.functions["saxpy"].arg_types == ("float32", "handle", "handle")
     assert module.origin is not None
     assert module.origin.toolchain == TOOLCHAIN
-    assert "libclang is not installed" in refused(
-        SAXPY, "cuda -arch=sm_90", devmod.ToolchainNotFoundError
+    assert "libclang is not installed" in refusal(
+        devmod.ToolchainNotFoundError, devmod.compile, SAXPY, "cuda -arch=sm_90"
     )
     fmap = {"saxpy": devmod.FunctionInfo("saxpy", ("float32",))}
     assert refused(SAXPY, "cuda -arch=sm_90", fmap=fmap) == (

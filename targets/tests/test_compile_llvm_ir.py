@@ -26,10 +26,7 @@ def refused(
     error: type[devmod.DevmodError] = devmod.CompileError,
     **arguments: object,
 ) -> str:
-    with pytest.raises(error) as caught:
-        devmod.compile(source, target, **arguments)  # type: ignore[arg-type]
-    assert type(caught.value) is error
-    return str(caught.value)
+    return refusal(error, devmod.compile, source, target, **arguments)
 
 
 def bitcode() -> bytes:

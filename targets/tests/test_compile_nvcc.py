@@ -8,12 +8,14 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from backend_checks import run_python
+from each_case import refusal
 
 import devmod
 from devmod.backend import find_program
@@ -93,16 +95,7 @@ INTERFACES = {
 }
 
 
-def refused(
-    source: object,
-    target: str,
-    error: type[devmod.DevmodError] = devmod.CompileError,
-    **arguments: object,
-) -> str:
-    with pytest.raises(error) as caught:
-        devmod.compile(source, target, **arguments)  # type: ignore[arg-type]
-    assert type(caught.value) is error
-    return str(caught.value)
+refused = partial(refusal, devmod.CompileError, devmod.compile)
 
 
 # -- kernels, formats and signatures
@@ -231,8 +224,13 @@ def test_a_declared_fmap_without_libclang(monkeypatch: pytest.MonkeyPatch) -> No
         {"saxpy": devmod.FunctionInfo("saxpy", ("float32", "handle", "handle"))},
     )
     assert list(devmod.compile(SAXPY, target, fmap=fmap).functions) == ["saxpy"]
-    with_expression = refused(
-        SAXPY, target, devmod.ToolchainNotFoundError, fmap=fmap, name_expressions=["saxpy"]
+    with_expression = refusal(
+        devmod.ToolchainNotFoundError,
+        devmod.compile,
+        SAXPY,
+        target,
+        fmap=fmap,
+        name_expressions=["saxpy"],
     )
     assert with_expression.startswith(
         "cannot read the kernels of the CUDA C++ source: libclang is not installed."
@@ -485,13 +483,17 @@ def test_targets_that_nvcc_does_not_take() -> None:
 
 def test_a_machine_without_gxx(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert refused(SAXPY, "cuda -arch=sm_90 -compiler=nvcc", devmod.ToolchainNotFoundError) == (
+    assert refusal(
+        devmod.ToolchainNotFoundError, devmod.compile, SAXPY, "cuda -arch=sm_90 -compiler=nvcc"
+    ) == (
         "CUDA C++ cannot be compiled here with -compiler=nvcc: nvcc needs the host's C++ compiler, and PATH has no g++. Install it with the "
         "system's package manager, as in apt install g++"
     )
     (tmp_path / "g++").write_text("#!/bin/sh\necho other\n")
     (tmp_path / "g++").chmod(0o755)
-    assert refused(SAXPY, "cuda -arch=sm_90 -compiler=nvcc", devmod.ToolchainNotFoundError) == (
+    assert refusal(
+        devmod.ToolchainNotFoundError, devmod.compile, SAXPY, "cuda -arch=sm_90 -compiler=nvcc"
+    ) == (
         f"CUDA C++ cannot be compiled here with -compiler=nvcc: {tmp_path / 'g++'} does not report its version and its folders as g++ does. "
         "Install g++"
     )
@@ -520,7 +522,9 @@ def test_a_machine_without_the_wheels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         _wheels, "version", lambda name: "" if name == "nvidia-nvvm" else version(name)
     )
-    assert refused(SAXPY, "cuda -arch=sm_90 -compiler=nvcc", devmod.ToolchainNotFoundError) == (
+    assert refusal(
+        devmod.ToolchainNotFoundError, devmod.compile, SAXPY, "cuda -arch=sm_90 -compiler=nvcc"
+    ) == (
         "CUDA C++ cannot be compiled here with -compiler=nvcc: nvcc (the wheel nvidia-nvvm) is not installed. To add it: pip install "
         '"devmod-core[build-cuda-nvcc]"'
     )

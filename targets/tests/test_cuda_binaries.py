@@ -7,6 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
+from each_case import refusal
 
 import devmod
 from devmod import FunctionInfo
@@ -53,10 +54,7 @@ def refused(
     error: type[devmod.DevmodError] = devmod.CompileError,
     **arguments: object,
 ) -> str:
-    with pytest.raises(error) as caught:
-        devmod.compile(source, target, **arguments)  # type: ignore[arg-type]
-    assert type(caught.value) is error
-    return str(caught.value)
+    return refusal(error, devmod.compile, source, target, **arguments)
 
 
 @pytest.mark.parametrize(

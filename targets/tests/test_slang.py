@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -38,10 +39,7 @@ def compiled(source: Any, kind: str = "webgpu", **arguments: Any) -> devmod.Modu
     return devmod.compile(source, kind, **with_language)
 
 
-def refused(source: Any, kind: str = "webgpu", **arguments: Any) -> str:
-    with pytest.raises(CompileError) as caught:
-        compiled(source, kind, **arguments)
-    return str(caught.value)
+refused = partial(refusal, CompileError, compiled)
 
 
 def signatures(source: str, kind: str, **arguments: Any) -> list[str]:

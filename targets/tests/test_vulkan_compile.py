@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from each_case import refusal
 
 import devmod
 from devmod import Block, FunctionInfo, Interface, Member, Param
@@ -63,9 +64,7 @@ def refused(
     error: type[Exception] = devmod.CompileError,
     **given: Any,
 ) -> str:
-    with pytest.raises(error) as caught:
-        devmod.compile(source, target, **given)
-    return str(caught.value)
+    return refusal(error, devmod.compile, source, target, **given)
 
 
 def buffer(

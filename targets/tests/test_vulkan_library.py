@@ -13,10 +13,12 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from each_case import refusal
 
 import devmod
 from devmod_targets.authoring import _library, _process
@@ -27,10 +29,7 @@ EMPTY = "#version 450\nlayout(local_size_x = 1) in;\nvoid main() {}\n"
 DEEP = EMPTY.replace("{}", "{ int y = 1; int x = " + "y + " * 30_000 + "y; }")
 
 
-def refused(source: str, **given: object) -> str:
-    with pytest.raises(devmod.CompileError) as caught:
-        devmod.compile(source, "vulkan", **given)  # type: ignore[arg-type]
-    return str(caught.value)
+refused = partial(refusal, devmod.CompileError, devmod.compile, target="vulkan")
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,11 @@ import json
 import resource
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import each_case
 import pytest
 from stored import Raw
 
@@ -120,7 +122,4 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, st
     return (status, *capsys.readouterr())
 
 
-def refusal(act: Callable[..., object], *arguments: Any, **keywords: Any) -> str:
-    with pytest.raises(devmod.TrustError) as caught:
-        act(*arguments, **keywords)
-    return str(caught.value)
+refusal = partial(each_case.refusal, devmod.TrustError)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from each_case import refusal
 from vulkan_kernels import compiled, fresh, kernel, packed, shader, words
 
 import devmod
@@ -358,9 +359,7 @@ def test_equal_samplers_are_one(device: Any) -> None:
 
 
 def refused(call: Callable[[], object], error: type[Exception] = devmod.ArgumentError) -> str:
-    with pytest.raises(error) as caught:
-        call()
-    return str(caught.value)
+    return refusal(error, call)
 
 
 def test_an_image_of_another_device(device: Any) -> None:
