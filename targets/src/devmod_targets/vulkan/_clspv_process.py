@@ -1,4 +1,4 @@
-"""The part of `devmod_targets.authoring._library_server` that calls the clspv of the wheel pyclspv.
+"""The part of `devmod_targets._library_server` that calls the clspv of the wheel pyclspv.
 
 pyclspv's own function takes no options. Its library exports clspv's interface for C, which does. A
 request has "options", a text, and the source as its bytes. The answer is the SPIR-V.
