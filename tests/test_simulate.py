@@ -84,6 +84,14 @@ def test_each_device_has_its_architecture() -> None:
     )
 
 
+def test_caches_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEVMOD_CACHE_DIR", __file__)
+    assert simulate("true", code=1) == (
+        f"devmod: error: the caches of the simulated GPU cannot be made: {__file__}/simulate: Not a directory. "
+        "Set DEVMOD_CACHE_DIR to another folder\n"
+    )
+
+
 def test_an_unknown_option_is_no_command() -> None:
     assert simulate("true", options=("--sanitze",), code=2).endswith(
         "devmod: error: No such option '--sanitze'.\n"

@@ -43,8 +43,13 @@ def environment(arch: str = "90", devices: int = 1, checks: str = "") -> dict[st
             "there is no cache folder, because this user has no home folder: set DEVMOD_CACHE_DIR"
         )
     values = {name: str(folder / name.partition("_")[0].lower()) for name in _CACHES}
-    for each in values.values():
-        os.makedirs(each, mode=0o700, exist_ok=True)
+    try:
+        for each in values.values():
+            os.makedirs(each, mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise DevmodError(
+            f"the caches of the simulated GPU cannot be made: {error.filename}: {error.strerror}. Set DEVMOD_CACHE_DIR to another folder"
+        ) from None
     try:
         values |= libcuda.environment(
             arch=arch, devices=devices, **({"sanitize": checks} if checks else {})
