@@ -1028,6 +1028,26 @@ def test_steps_of_one_kernel_have_checks_of_their_own_where_their_arrays_differ(
     assert a.tolist() == [1] * 8
     f(a, b[:4])
     assert (a.tolist(), b.tolist()) == ([2] * 4 + [1] * 4, [2] * 4 + [1, 1])
+    assert refusal(lambda: f(a, b)).startswith("the opencl program 'p', step 2: ")
+
+
+def test_a_launch_of_a_later_call_is_refused_as_in_a_first_call() -> None:
+    source = "kernel void put(global int *y, int k) { y[0] = k; }"
+    threads = "(n - 1) * 1099511627776 + 1"
+    one = np.zeros(1, "int32")
+    two = np.zeros(2, "int32")
+    for number in ("n", "n * 2147483647"):
+        steps = [f"put(y=y, k={number}, threads=({threads}, {threads}))"]
+        texts = []
+        for first in (two, one):
+            f = made(source, inputs=["x: int32[n]"], outputs=["y: int32[n]"], steps=steps)
+            if first is one:
+                f(one)
+            with pytest.raises((ArgumentError, devmod.LaunchError)) as caught:
+                f(two)
+            texts.append(str(caught.value))
+        assert texts[0] == texts[1]
+        assert ("fit int32" in texts[0]) is (number != "n")
 
 
 @pytest.mark.row("R20")

@@ -241,8 +241,7 @@ class CheckedProgramCall(CheckedCall):
         Check those that are expressions.
         """
         function = self._function
-        lengths = dict(zip(function.arrays, given, strict=True))
-        lengths |= {name: each.shape for name, each in function.constants.items()}
+        lengths = dict(zip(function.arrays, given, strict=True)) | function.constant_shapes
         values: dict[Any, int] = {name: self._scalars[name] for name in function.sizes}
         shapes_of = []
         for array in function.given:
@@ -418,9 +417,7 @@ class CheckedProgramCall(CheckedCall):
     def _new_plan(self, arrays: Sequence[Any], buffers: Sequence[Any]) -> LaunchPlan:
         plans = self._function._plans  # taken before `Opening` is asked, as in `KernelCall`
         named = self._named(arrays, buffers)
-        numbers = {name: number for number, name in enumerate(self._function.arrays)}
-        numbers |= {name: len(arrays) + number for name, number in self._shapes.buffers.items()}
-        plan = LaunchPlan(self._function, self._shapes, self._stream, named, self._scalars, numbers)
+        plan = LaunchPlan(self._function, self._shapes, self._stream, named, self._scalars)
         keep(plans, self._key, plan, _MAX_CACHED)
         return plan
 

@@ -149,7 +149,10 @@ class ProgramFunction(ProcessLocal):
                 self._plain[scalar.name] = (*plain, unpack)
         #: The integer scalars by which the shapes and the launches differ.
         self.sizes = tuple(sorted(program.size_names | _tuned_names(program, functions)))
-        module.constants(program, device)  # an error of theirs is one of the look-up
+        #: Those of the constants by name. An error of theirs is one of the look-up.
+        self.constant_shapes = {
+            name: each.shape for name, each in module.constants(program, device).items()
+        }
         self.states = [each.name for each in program.arrays("state")]
         self.arrays = {
             each.name: each for each in program.arrays("input", "update", "output", "state")
@@ -428,6 +431,8 @@ class ProgramFunction(ProcessLocal):
     @property
     def constants(self) -> dict[str, Any]:
         """The constants on the device, by name."""
+        if not self.constant_shapes:
+            return {}
         constants: dict[str, Any] = self.module.constants(self.program, self.device)
         return constants
 

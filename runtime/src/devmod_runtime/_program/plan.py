@@ -5,6 +5,7 @@ and its launches in a stream.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from operator import itemgetter
 from typing import Any
@@ -36,7 +37,9 @@ from devmod_runtime._device.image import Image
 from devmod_runtime._device.stream import Stream
 from devmod_runtime._launch.arguments import Argument
 from devmod_runtime._launch.call import KernelCall
-from devmod_runtime._launch.opening import keep
+from devmod_runtime._launch.launcher import Kernel
+from devmod_runtime._launch.opening import Opening, keep
+from devmod_runtime._launch.plain_call import MISSING
 from devmod_runtime._program.temporaries import ImageForm, share
 
 #: The launches that a program caches for its plans, and those for each of its steps.
@@ -225,6 +228,30 @@ def count_turns(program: Program, values: dict[Any, int], error: Error) -> dict[
     return turns
 
 
+class OtherExtent:
+    """What `KernelCall` has of a launch whose arguments it has checked for another extent."""
+
+    def __init__(
+        self,
+        function: Any,
+        args: Sequence[Any],
+        grid: Any,
+        block: Any,
+        threads: Any,
+        stream: Stream,
+        shared_memory: Any,
+        *,
+        program: str,
+    ) -> None:
+        args, request = function._config_reader.read(args, grid, block, threads, shared_memory)
+        launched, request = function.chosen(stream.device, request, [])
+        self.kernel = launched.open(stream.device)
+        _, self.shape = launched._config_reader.resolve(request, self.kernel)
+        if self.shape is not None:
+            queue = self.kernel.caller(stream, self.shape)
+            self.enqueue = Opening.queue(queue, f"{program}: {function.name}", stream, args)
+
+
 class Step:
     """A step, and the arguments of its kernel.
 
@@ -254,6 +281,9 @@ class Step:
     form
         The number of the first step of the same form: its kernel, its extent, and the types and the
         shapes of its arrays are the same. The checks of its launch hold for all of them.
+    is_plain
+        Whether its launches for all shapes differ in their extents alone: its arguments are
+        numbers, and arrays of the types that the kernel declares.
     repeats
         The repeats around the step, the outermost first.
     first_turn
@@ -282,7 +312,10 @@ class Step:
         assert interface is not None
         self.arguments: list[tuple[Argument, Any]] = []
         self.names: list[str] = []
+        #: What its form has of them: the type and the shape of an array, the names of others.
+        self.array_forms: list[Any] = []
         self.places: list[Any] = []
+        self.is_plain = True
         for argument, param in zip(
             self.function._signature.arguments, interface.params, strict=True
         ):
@@ -294,11 +327,20 @@ class Step:
             declared = None
             if isinstance(given, str):
                 declared = function.program.declared.get(given)
+            type_ = None
+            if isinstance(declared, Array) and not declared.format:
+                # A view has a type of its own.
+                type_ = getattr(given, "type", declared.type)
+                self.array_forms.append((type_, declared.shape))
+            elif isinstance(declared, (Array, Sampler)):
+                self.array_forms.append(given)
             if isinstance(declared, (Array, Sampler)):
                 self.names.append(given)
                 if argument.packed is None:
                     place = given
             self.places.append(place)
+            if argument.plain_packer is None:
+                self.is_plain &= argument.packed is None and type_ == argument.plain_type
 
         sizes = {}
         for argument, given in self.arguments:
@@ -472,7 +514,7 @@ class Step:
         arrays: Mapping[str, Any],
         scalars: Mapping[str, Any],
         make: Any = KernelCall,
-    ) -> KernelCall:
+    ) -> Any:
         """Return the checked launch. `make` is the class of the call."""
         *dims, _ = self.dims(values)
         args = [self.value(given, values, arrays, scalars) for _, given in self.arguments]
@@ -480,12 +522,49 @@ class Step:
             grid = block = threads = None
             if self.function._launcher.has_grid:
                 grid, block, threads = dims
-            call: KernelCall = make(
+            return make(
                 self.function, args, grid, block, threads, stream, None, program=self.program.name
             )
-            return call
         except (ArgumentError, LaunchError) as error:
             raise self.of_step(error) from None
+
+    def launch(
+        self,
+        stream: Stream,
+        values: dict[Any, int],
+        arrays: Mapping[str, Any],
+        scalars: Mapping[str, Any],
+    ) -> Any:
+        """Return the function that queues the launch with its values, and the kernel's check of
+        these, if it has one; None without threads.
+        """
+        # Taken before `Opening` is asked, as in `KernelCall`.
+        known = self.program._calls
+        place: Any = (self.form, stream, stream.device.generation)
+        if not self.is_plain:
+            place += tuple(map(_form_of, map(arrays.get, self.names)))
+        # Another position of a text has most launches in common with the last one.
+        key = (*place, self.dims(values))
+        launch = known.get(key, MISSING)
+        if launch is not MISSING:
+            return launch
+        values = values | self.first_turn
+        call = None
+        if self.is_plain and place in known:
+            with suppress(DevmodError):  # `KernelCall` raises the first of its errors
+                call = self.call(stream, values, arrays, scalars, OtherExtent)
+        if call is None:
+            call = self.call(stream, values, arrays, scalars)
+            known[place] = None
+        launch = None
+        if call.shape is not None:
+            check = None
+            if type(call.kernel).check_buffers is not Kernel.check_buffers:
+                check = call.kernel.check_buffers
+            launch = call.enqueue, check
+        most = _MAX_CALLS + _MAX_OF_STEP * len(self.program.steps)
+        keep(known, key, launch, most)
+        return launch
 
     def of_step(self, error: Exception) -> Exception:
         """Return an error with the program, the step, and the program's arrays in its text. An
@@ -548,15 +627,8 @@ def steps_of(function: ProgramFunction) -> list[Step]:
             step.first = []
     forms: dict[Any, int] = {}
     for number, step in enumerate(steps):
-        arrays: list[Any] = []
-        for name in step.names:
-            declared = function.program.declared[name]
-            if isinstance(declared, Array) and not declared.format:
-                # A view has a type of its own.
-                arrays.append((getattr(name, "type", declared.type), declared.shape))
-            else:
-                arrays.append(declared.name)
-        step.form = forms.setdefault((step.function, step.extent, *arrays), number)
+        form = (step.function, step.extent, *step.array_forms)
+        step.form = forms.setdefault(form, number)
     return steps
 
 
@@ -688,8 +760,6 @@ class Layout:
         The program, and the lengths of its arrays.
     names
         The names of its arrays, images and samplers.
-    slots
-        The numbers of the slots of the arrays and images that `run` receives, by name.
 
     Attributes
     ----------
@@ -702,9 +772,11 @@ class Layout:
         For each other slot its number, the first step that takes it, its argument, and what the
         step gives for it. A value that differs by turn has a slot for the values of all turns, and
         one more for each repeat: the step takes the last.
-    takers
-        For each step the function that takes its values from the slots; None for one that does not
+    steps
+        Each step, and the function that takes its values from the slots; None for one that does not
         run.
+    firsts
+        The first step of each form that runs.
     """
 
     def __init__(
@@ -712,20 +784,26 @@ class Layout:
         function: ProgramFunction,
         shapes: Shapes,
         names: Iterable[str],
-        slots: dict[str, int],
     ) -> None:
-        self.arrays = [name for name in names if name not in slots]
-        self.numbers: dict[Any, int] = {**slots}
+        # Those that `LaunchPlan.run` receives come first.
+        self.numbers: dict[Any, int] = {}
+        for number, name in enumerate(function.arrays):
+            self.numbers[name] = number
+        for name, number in shapes.buffers.items():
+            self.numbers[name] = len(function.arrays) + number
+        after = max(self.numbers.values(), default=-1) + 1
+        self.arrays = [name for name in names if name not in self.numbers]
         self.values: list[tuple[int, Step, Argument, Any]] = []
-        self.takers: list[Taker | None] = []
-        after = max(slots.values(), default=-1) + 1
+        self.steps: list[tuple[Step, Taker | None]] = []
+        firsts: dict[int, Step] = {}
         for number, name in enumerate(self.arrays, after):
             self.numbers[name] = number
         after += len(self.arrays)
         for step in function.steps:
             if not step.has_turns(shapes):
-                self.takers.append(None)
+                self.steps.append((step, None))
                 continue
+            firsts.setdefault(step.form, step)
             taken = []
             for (argument, given), place in zip(step.arguments, step.places, strict=True):
                 number = self.numbers.get(place, after)
@@ -736,7 +814,8 @@ class Layout:
                     if place is not None:
                         self.numbers[place] = number
                 taken.append(number)
-            self.takers.append(_taker(taken))
+            self.steps.append((step, _taker(taken)))
+        self.firsts = list(firsts.values())
 
 
 class LaunchPlan:
@@ -750,8 +829,6 @@ class LaunchPlan:
         The arrays, images and samplers of the first call by name.
     scalars
         The scalars of the first call by name.
-    slots
-        The numbers of the arrays and images that `run` receives, by name.
 
     Raises
     ------
@@ -766,16 +843,15 @@ class LaunchPlan:
         stream: Stream,
         arrays: Mapping[str, Any],
         scalars: Mapping[str, Any],
-        slots: dict[str, int],
     ) -> None:
         self.shapes = shapes
         #: Whether the last call with host arrays took more than `LONG`, or there was none.
         self.is_long = True
-        has_turns = tuple([count > 0 for count in shapes.turns.values()])
-        key = tuple(slots), tuple(slots.values()), has_turns
+        has_turns = [count > 0 for count in shapes.turns.values()]
+        key = (*shapes.buffers.items(), *has_turns)
         layout: Layout | None = function._layouts.get(key)
         if layout is None:
-            layout = Layout(function, shapes, arrays, slots)
+            layout = Layout(function, shapes, arrays)
             keep(function._layouts, key, layout, _MAX_LAYOUTS)
         numbers = layout.numbers
         #: The functions that queue a launch of a step, each with the one that takes its values from
@@ -862,14 +938,12 @@ class LaunchPlan:
     ) -> dict[Repeat, Turns]:
         """Check the launches, add them, and return those of repeats."""
         shapes = self.shapes
-        values = shapes.values
         may_clear = function.clears or shapes.unwritten or shapes.padded
         turns: dict[Repeat, Turns] = {}
-        # Taken before `Opening` is asked, as in `KernelCall`.
-        known = function._calls
-        generation = stream.device.generation
         launches: dict[int, Any] = {}
-        for step, take in zip(function.steps, layout.takers, strict=True):
+        for step in layout.firsts:
+            launches[step.form] = step.launch(stream, shapes.values, arrays, scalars)
+        for step, take in layout.steps:
             if may_clear:
                 for name, nbytes in step.cleared(shapes):
                     start = partial(clear, nbytes=nbytes, stream=stream)
@@ -883,23 +957,13 @@ class LaunchPlan:
                     queued.append((turns[repeat], turns[repeat].run, _all))
                 queued = turns[repeat].launches
 
-            launch = launches.get(step.form)
-            # Another position of a text has most launches in common with the last one.
+            launch = launches[step.form]
             if launch is None:
-                forms = map(_form_of, map(arrays.get, step.names))
-                key = (step.form, step.dims(values), *forms, stream, generation)
-                launch = known.get(key)
-            if launch is None:
-                call = step.call(stream, values | step.first_turn, arrays, scalars)
-                launch = ()  # without threads
-                if call.shape is not None:
-                    launch = (call.enqueue, call.kernel.check_buffers)
-                keep(known, key, launch, _MAX_CALLS + _MAX_OF_STEP * len(function.steps))
-            launches[step.form] = launch
-
-            if launch:
-                queued.append((step, launch[0], take))
-                self._checks.append((step, launch[1], take))
+                continue
+            queue, check = launch
+            queued.append((step, queue, take))
+            if check is not None:
+                self._checks.append((step, check, take))
         return turns
 
     def run(self, slots: list[Any], scalars: Mapping[str, Any], *, is_checked: bool) -> None:
