@@ -291,41 +291,12 @@ class OpenCLKernel(Kernel):
             ) from error
 
     def shape(self, launch: LaunchConfig) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        limits = self._device.limits
-        x, y, z = launch.block
-        for axis, count in enumerate(launch.block):
-            limit = limits.get(f"max_work_item_sizes[{axis}]", 1)
-            if count > limit:
-                raise self._device.invalid_launch(
-                    self._name,
-                    f"its max_work_item_sizes[{axis}] is {limit}, got block={launch.block}",
-                )
-        if x * y * z > self._max_threads:
-            name = "CL_KERNEL_WORK_GROUP_SIZE"
-            if self._max_threads == limits["max_work_group_size"]:
-                name = "max_work_group_size"
-            raise self._device.invalid_launch(
-                self._name,
-                f"its {name} is {self._max_threads}, and block={launch.block} has {x * y * z} threads",
-            )
-        if self.required_block not in (None, launch.block):
-            raise self._device.invalid_launch(
-                self._name,
-                f"the kernel is built for blocks of {self.required_block} threads, got block={launch.block}",
-            )
         size = tuple(
             blocks * threads for blocks, threads in zip(launch.grid, launch.block, strict=True)
         )
-        bits = limits["address_bits"]
-        problem = f"its address_bits are {bits}, and grid={launch.grid} of block={launch.block} has"
-        for axis, count in enumerate(size):
-            if count >= 1 << bits:
-                raise self._device.invalid_launch(
-                    self._name, f"{problem} {count} threads in {'xyz'[axis]}"
-                )
-        # Drivers count all threads in one size_t. If it overflows, they run only some of them.
-        if prod(size) >= 1 << bits:
-            raise self._device.invalid_launch(self._name, f"{problem} {prod(size)} threads in all")
+        problem = self._problem(launch, size)
+        if problem:
+            raise self._device.invalid_launch(self._name, problem)
         # Unused dimensions slow the driver down.
         dimensions = 1
         if size[2] > 1:
@@ -333,6 +304,36 @@ class OpenCLKernel(Kernel):
         elif size[1] > 1:
             dimensions = 2
         return size[:dimensions], launch.block[:dimensions]
+
+    def _problem(self, launch: LaunchConfig, size: Sequence[int]) -> str:
+        """Return the limit that a launch exceeds, for a message; "" if it exceeds none. `size` has
+        the threads of each dimension.
+        """
+        limits = self._device.limits
+        for axis, count in enumerate(launch.block):
+            limit = limits.get(f"max_work_item_sizes[{axis}]", 1)
+            if count > limit:
+                return f"its max_work_item_sizes[{axis}] is {limit}, got block={launch.block}"
+        threads = prod(launch.block)
+        if threads > self._max_threads:
+            name = "CL_KERNEL_WORK_GROUP_SIZE"
+            if self._max_threads == limits["max_work_group_size"]:
+                name = "max_work_group_size"
+            return (
+                f"its {name} is {self._max_threads}, and block={launch.block} has {threads} threads"
+            )
+        if self.required_block not in (None, launch.block):
+            return f"the kernel is built for blocks of {self.required_block} threads, got block={launch.block}"
+        # Drivers count all threads in one size_t. If it overflows, they run only some of them.
+        bits = limits["address_bits"]
+        if prod(size) < 1 << bits:
+            return ""
+        threads_text = f"{prod(size)} threads in all"
+        for axis, count in enumerate(size):
+            if count >= 1 << bits:
+                threads_text = f"{count} threads in {'xyz'[axis]}"
+                break
+        return f"its address_bits are {bits}, and grid={launch.grid} of block={launch.block} has {threads_text}"
 
     def preferred_block(self) -> tuple[int, int]:
         most, row = super().preferred_block()
