@@ -369,6 +369,10 @@ REFUSED = {
         "x[0] = pow((double2)(n), 2.0).x;",
         f"k.cl:4:9: error: clspv compiles pow() of double to wrong code. {USE_FLOAT}",
     ),
+    "a product and a sum that saturate": (
+        "const int4 v = n; n = mad_sat(v, v, v).x;",
+        "k.cl:4:24: error: clspv compiles mad_sat() of int and long to wrong code. Use a function of your own",
+    ),
     "a conversion to double": (
         "x[0] = convert_double2_rte((int2)(n)).x;",
         "k.cl:4:9: error: clspv crashes on convert_double2_rte(). Write a cast to double",

@@ -37,6 +37,8 @@ _NO_OUTPUT = (
 )
 _USE_FLOAT = "Use float (-cl-single-precision-constant for constants), or a function of your own"
 _POINTERS = "clspv cannot compare or subtract pointers. Compare the indices"
+#: Its result is the smallest number where the product is zero.
+_MAD_SAT = "clspv compiles mad_sat() of int and long to wrong code. Use a function of your own"
 _CONVERSION = "clspv crashes on {}(). Write a cast to double"
 _VARIABLE = "Vulkan has no variables of the program, which keep their values. Make {!r} an argument"
 #: The address space of variables of the program in clang.
@@ -153,6 +155,8 @@ def _problem(cursor: Any, kinds: Any) -> str:
         return _CONVERSION.format(name)
     if name in _WRONG_DOUBLES and "double" in _type_of_argument(cursor):
         return f"clspv compiles {name}() of double to wrong code. {_USE_FLOAT}"
+    if name == "mad_sat" and _type_of_argument(cursor).startswith(("int", "long")):
+        return _MAD_SAT
     return ""
 
 
