@@ -182,6 +182,28 @@ def test_threads_of_several_subgroups_add_floats_by_compare_and_exchange() -> No
 
 
 @needs_wheel
+def test_a_thread_keeps_the_values_of_its_last_turn_of_a_loop() -> None:
+    source = """kernel void k(global const uint *x, global uint *sums, global uint *y) {
+    uint i = get_global_id(0), left = i, n = i % 7, bits = 0, loaded, sum;
+    do {
+        bits = bits << 1 | (left & 1);
+        left >>= 1;
+        loaded = x[i + n];
+        sum = atomic_add(sums + i, n);
+    } while (n-- > 0);
+    y[i] = bits * 10000 + loaded * 100 + sum;
+}"""
+    k = devmod.compile(source, "vulkan", language="OpenCL C")["k"]
+    x = np.arange(80, dtype=np.uint32)
+    y = np.zeros(64, np.uint32)
+    k(x, np.zeros_like(y), y, grid=2, block=32)
+    for i, result in enumerate(y.tolist()):
+        n = i % 7
+        bits = int(f"{i:07b}"[::-1][: n + 1], 2)
+        assert result == bits * 10000 + i * 100 + n * (n + 1) // 2
+
+
+@needs_wheel
 def test_vectors_of_three_bytes_take_four() -> None:
     source = "kernel void k(global const uchar3 *x, global uchar4 *y) { int i = get_global_id(0); y[i] = (uchar4)(x[i], i); }"
     try:

@@ -17,6 +17,7 @@ from devmod_readers.spirv._kernels import (
     read_imports,
     read_kernels,
 )
+from devmod_readers.spirv._loops import with_exits_first
 from devmod_readers.spirv._module import GL_COMPUTE, EntryPoint, SpirvModule, read_module
 from devmod_readers.spirv._reflect import reflect
 from devmod_readers.spirv._uses import read_axes, read_lengths, read_samplings
@@ -38,5 +39,6 @@ __all__ = [
     "read_module",
     "read_samplings",
     "reflect",
+    "with_exits_first",
     "with_relaxed_atomics",
 ]

@@ -596,7 +596,7 @@ class Build:
         """Return the functions and the SPIR-V of a source. If it is invalid, clspv puts the
         constants into a buffer.
         """
-        from devmod_readers.spirv import with_relaxed_atomics
+        from devmod_readers.spirv import with_exits_first, with_relaxed_atomics
         from devmod_targets.vulkan._clspv import CONSTANTS
 
         name = self.request.name
@@ -609,6 +609,7 @@ class Build:
         functions = self._functions(code, include_unused=False)
         if not any(each.startswith(_ATOMICS_WITH_ORDER) for each in options):
             code = with_relaxed_atomics(code)
+        code = with_exits_first(code)
         try:
             self._validate(code)
         except CompileError as error:

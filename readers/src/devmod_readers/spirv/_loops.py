@@ -1,0 +1,243 @@
+"""Loops of SPIR-V that end where they begin.
+
+clspv tests whether a loop ends after its body. Mesa's CPU device and SwiftShader then give a thread
+values of turns that others still take: a value of the last turn, or what it loaded there, is lost.
+Where the test comes first, the phis at the beginning of the loop keep these values.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from itertools import count
+
+from devmod_readers.spirv._module import read_words
+
+_Words = list[int]
+_Blocks = dict[int, list[_Words]]
+
+_FUNCTION = 54
+_FUNCTION_END = 56
+_PHI = 245
+_LOOP_MERGE = 246
+_SELECTION_MERGE = 247
+_LABEL = 248
+_BRANCH = 249
+_BRANCH_CONDITIONAL = 250
+_SWITCH = 251
+_UNREACHABLE = 255
+_CONSTANT_TRUE = 41
+_CONSTANT_NULL = 46
+_TYPES = range(19, 40)
+_EXTENDED = 12
+#: The first word that is a literal or a label, by opcode.
+_LITERALS = {61: 4, 62: 3, 63: 3, 68: 4, 79: 5, 81: 4, 82: 5, 246: 0, 247: 0, 250: 2, 251: 2}
+
+
+def with_exits_first(data: bytes) -> bytes:
+    """Return a module of clspv in which each loop with a result tests first whether it ends.
+
+    Parameters
+    ----------
+    data
+        A module that was read.
+    """
+    words = read_words(data)
+    module = _Module(words[3])
+    for instruction in _instructions(words[5:].tolist()):
+        module.add(instruction)
+    header = [*words[:3], next(module.ids), words[4]]
+    words = read_words(data[:20])
+    words[:] = type(words)(words.typecode, header)
+    for each in [*module.globals, *module.functions]:
+        each[0] = len(each) << 16 | each[0] & 0xFFFF
+        words.extend(each)
+    if sys.byteorder == "big":
+        words.byteswap()
+    return words.tobytes()
+
+
+def _instructions(words: _Words) -> Iterator[_Words]:
+    at = 0
+    while at < len(words):
+        length = words[at] >> 16
+        yield words[at : at + length]
+        at += length
+
+
+class _Module:
+    """The instructions before the functions, and those of the functions.
+
+    Parameters
+    ----------
+    bound
+        The first id that is free.
+    """
+
+    def __init__(self, bound: int) -> None:
+        self.ids = count(bound)
+        self.globals: list[_Words] = []
+        self.functions: list[_Words] = []
+        self._types: set[int] = set()
+        self._constants: dict[tuple[int, int], int] = {}
+        self._blocks: _Blocks = {}
+
+    def add(self, words: _Words) -> None:
+        """Add an instruction. The end of a function moves the exits of its loops."""
+        opcode = words[0] & 0xFFFF
+        if opcode == _LABEL:
+            self._blocks[words[1]] = []
+        elif opcode == _FUNCTION_END:
+            for label in list(self._blocks):
+                self._move_exit(label)
+            for label, block in self._blocks.items():
+                self.functions += [[_LABEL, label], *block]
+            self._blocks = {}
+            self.functions.append(words)
+        elif self._blocks:
+            next(reversed(self._blocks.values())).append(words)
+        elif self.functions or opcode == _FUNCTION:
+            self.functions.append(words)
+        else:
+            if opcode in _TYPES:
+                self._types.add(words[1])
+            self.globals.append(words)
+
+    def _constant(self, opcode: int, type_: int) -> int:
+        """Return the id of a new constant: true, or the zero of a type."""
+        key = (opcode, type_)
+        if key not in self._constants:
+            self._constants[key] = next(self.ids)
+            self.globals.append([opcode, type_, self._constants[key]])
+        return self._constants[key]
+
+    def _move_exit(self, header: int) -> None:
+        """Move the exit of a loop from the end of its body to its beginning."""
+        blocks = self._blocks
+        start = blocks[header]
+        if len(start) < 2 or start[-2][0] & 0xFFFF != _LOOP_MERGE:
+            return
+        _, end, latch, *control = start[-2]
+        last = blocks[latch][-1]
+        if last[0] & 0xFFFF != _BRANCH_CONDITIONAL or {*last[2:4]} != {header, end}:
+            return
+        inside = _reachable(blocks, header, end)
+        values = {}
+        for label in inside:
+            for words in blocks[label]:
+                if len(words) > 2 and words[1] in self._types:
+                    values[words[2]] = words[1]
+        uses = []
+        entries = []
+        for label, block in blocks.items():
+            if label not in inside:
+                uses += [
+                    (words, at) for words in block for at in _operands(words) if words[at] in values
+                ]
+                if header in _successors(block):
+                    entries.append(label)
+        exits = [label for label in blocks if end in _successors(blocks[label])]
+        if not uses or exits != [latch] or last[1] not in values:
+            return
+        body = next(self.ids)
+        back = latch
+        if latch == header:
+            back = body
+        phis = [words for words in start if words[0] & 0xFFFF == _PHI]
+        rest = start[len(phis) : -2]
+
+        def at_exit(value: int, before: int) -> int:
+            """Add a phi with a value of the last turn. Return its id."""
+            words = [_PHI, values[value], next(self.ids)]
+            for label in entries:
+                words += [before, label]
+            phis.append([*words, value, back])
+            return words[2]
+
+        for words in phis:
+            _rename(words, header, body)
+        before = self._constant(_CONSTANT_NULL, values[last[1]])
+        if last[2] == header:
+            before = self._constant(_CONSTANT_TRUE, values[last[1]])
+        test = at_exit(last[1], before)
+        results: dict[int, int] = {}
+        for words, at in uses:
+            value = words[at]
+            if value not in results:
+                results[value] = at_exit(value, self._constant(_CONSTANT_NULL, values[value]))
+            words[at] = results[value]
+        for words in blocks[end]:
+            _rename(words, latch, header)
+        for label in inside - {header}:
+            for words in blocks[label]:
+                _rename(words, header, body)
+        targets = [body if label == header else label for label in last[2:4]]
+        added = {body: rest}
+        if latch == header:
+            rest.append([_BRANCH, header])
+        else:
+            blocks[latch][-1] = [_BRANCH, header]
+            if start[-1][0] & 0xFFFF != _BRANCH:
+                join = _join(blocks, start[-1], latch, inside)
+                if join == latch:
+                    join = next(self.ids)
+                    added[join] = [[_UNREACHABLE]]
+                rest.append([_SELECTION_MERGE, join, 0])
+            rest.append(start[-1])
+        first = [*phis, [_LOOP_MERGE, end, back, *control], [_BRANCH_CONDITIONAL, test, *targets]]
+        self._blocks = {}
+        for label, block in blocks.items():
+            self._blocks[label] = block
+            if label == header:
+                self._blocks[label] = first
+                self._blocks |= added
+
+
+def _operands(words: _Words) -> list[int]:
+    """Return the indices of the words of an instruction that may be values."""
+    opcode = words[0] & 0xFFFF
+    end = _LITERALS.get(opcode, len(words))
+    return [at for at in range(1, end) if opcode != _EXTENDED or at != 4]
+
+
+def _successors(block: list[_Words]) -> _Words:
+    """Return the labels of the blocks after a block."""
+    last = block[-1]
+    opcode = last[0] & 0xFFFF
+    if opcode == _BRANCH:
+        return last[1:]
+    if opcode == _BRANCH_CONDITIONAL:
+        return last[2:4]
+    if opcode == _SWITCH:
+        return [last[2], *last[4::2]]
+    return []
+
+
+def _reachable(blocks: _Blocks, first: int, end: int) -> set[int]:
+    """Return a block and those after it up to another one, without that."""
+    found = {first}
+    left = [first]
+    while left:
+        for label in _successors(blocks[left.pop()]):
+            if label not in found and label != end:
+                found.add(label)
+                left.append(label)
+    return found
+
+
+def _join(blocks: _Blocks, branch: _Words, latch: int, inside: set[int]) -> int:
+    """Return the first block that each way from a branch to the end of a turn has in common."""
+    targets = _successors([branch])
+    for label in blocks:
+        ways = [each for each in targets if each != label]
+        if label in inside and not any(latch in _reachable(blocks, each, label) for each in ways):
+            return label
+    return latch
+
+
+def _rename(phi: _Words, old: int, new: int) -> None:
+    """Rename a block before a phi."""
+    if phi[0] & 0xFFFF == _PHI:
+        for at in range(4, len(phi), 2):
+            if phi[at] == old:
+                phi[at] = new
