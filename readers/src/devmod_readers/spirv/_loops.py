@@ -29,6 +29,7 @@ _UNREACHABLE = 255
 _CONSTANT_TRUE = 41
 _CONSTANT_NULL = 46
 _TYPES = range(19, 40)
+_POINTER = 32
 _EXTENDED = 12
 #: The first word that is a literal or a label, by opcode.
 _LITERALS = {61: 4, 62: 3, 63: 3, 68: 4, 79: 5, 81: 4, 82: 5, 246: 0, 247: 0, 250: 2, 251: 2}
@@ -79,6 +80,7 @@ class _Module:
         self.globals: list[_Words] = []
         self.functions: list[_Words] = []
         self._types: set[int] = set()
+        self._pointers: set[int] = set()
         self._constants: dict[tuple[int, int], int] = {}
         self._blocks: _Blocks = {}
 
@@ -101,6 +103,8 @@ class _Module:
         else:
             if opcode in _TYPES:
                 self._types.add(words[1])
+            if opcode == _POINTER:
+                self._pointers.add(words[1])
             self.globals.append(words)
 
     def _constant(self, opcode: int, type_: int) -> int:
@@ -139,6 +143,8 @@ class _Module:
         exits = [label for label in blocks if end in _successors(blocks[label])]
         if not uses or exits != [latch] or last[1] not in values:
             return
+        if any(values[words[at]] in self._pointers for words, at in uses):
+            return  # a phi of a pointer needs a device with variable pointers
         body = next(self.ids)
         back = latch
         if latch == header:
