@@ -112,6 +112,29 @@ def test_mma_of_matrices_that_ldmatrix_loads(transposed: int) -> None:
     assert_array_equal(d, a.astype(np.float32) @ b.astype(np.float32) + 1)
 
 
+STMATRIX = """extern "C" __global__ void k(const short *a, short *d) {
+    __shared__ __align__(16) short from[128], to[128];
+    int lane = threadIdx.x, row = threadIdx.x % 16 * 8;
+    for (int i = lane; i < 128; i += 32) from[i] = a[i];
+    __syncwarp();
+    unsigned x, y;
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1}, [%2];" : "=r"(x), "=r"(y)
+        : "r"((unsigned)__cvta_generic_to_shared(&from[row])));
+    asm volatile("stmatrix.sync.aligned.m8n8.x2FORM.shared.b16 [%0], {%1,%2};"
+        :: "r"((unsigned)__cvta_generic_to_shared(&to[row])), "r"(x), "r"(y));
+    __syncwarp();
+    for (int i = lane; i < 128; i += 32) d[i] = to[i];
+}"""
+
+
+@pytest.mark.volume_but(".trans")
+@pytest.mark.parametrize("form", ["", ".trans"])
+def test_stmatrix_is_the_inverse_of_ldmatrix(form: str) -> None:
+    a = np.arange(128, dtype=np.int16).reshape(2, 8, 8)
+    d = run_source(STMATRIX.replace("FORM", form), 1, 32, [a, np.zeros_like(a)])
+    assert_array_equal(d, a.transpose(0, 2, 1) if form else a)
+
+
 MMA = """extern "C" __global__ void k(const unsigned *a, const unsigned *b, unsigned *d) {
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     unsigned c[4] = {0, 0, 0, 0};

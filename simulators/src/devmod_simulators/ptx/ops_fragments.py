@@ -102,14 +102,20 @@ def _rows(decoder: Decoder, operand: int) -> tuple[Source, int]:
     return address, count
 
 
-def _row_addresses(lanes: Lanes, warps: "Warps", address: Array, number: int) -> Array:
-    """Return for each lane the address of its row of an 8 by 8 matrix: lane `8 * number + i` has
-    that of row `i`.
+def _places(
+    lanes: Lanes, warps: "Warps", address: Array, number: int, transposed: bool
+) -> list[Array]:
+    """Return for each lane the address of its word of an 8 by 8 matrix, or those of the halves of
+    the word: of two rows of one column. Lane `8 * number + i` has the address of row `i`.
     """
     table = np.zeros(warps.count * 32, U64)
     table[warps.slots] = lanes.spread(address).astype(U64)
-    row = lanes.column("laneid").astype(S64) // 4 + 8 * number
-    return table[(warps.slots & ~np.int64(31)) + row]
+    lane = lanes.column("laneid").astype(S64)
+    first = (warps.slots & ~np.int64(31)) + 8 * number
+    if not transposed:
+        return [table[first + lane // 4] + (lane % 4 * 4).astype(U64)]
+    column = (lane // 4 * 2).astype(U64)
+    return [table[first + lane % 4 * 2 + row] + column for row in range(2)]
 
 
 def load_matrix(decoder: Decoder) -> Run:
@@ -119,27 +125,16 @@ def load_matrix(decoder: Decoder) -> Run:
     address, count = _rows(decoder, 1)
     targets = [decoder.target(part, U32) for part in decoder.vector(0)]
     transposed = decoder.has("trans")
-    half = load("shared", U16, 1)
-    word = load("shared", U32, 1)
+    fetch = load("shared", U16 if transposed else U32, 1)
 
     def run(lanes: Lanes, warps: "Warps", members: Array) -> None:
-        lane = lanes.column("laneid").astype(S64)
         where = shared_offset(address(lanes))
         for number in range(count):
-            if not transposed:
-                rows = _row_addresses(lanes, warps, where, number)
-                targets[number](lanes, word(lanes, rows + (lane % 4 * 4).astype(U64))[0])
-                continue
-            # Lane i gets rows 2 * (i % 4) and the next one, of column i // 4.
-            table = np.zeros(warps.count * 32, U64)
-            table[warps.slots] = lanes.spread(where).astype(U64)
-            first = (warps.slots & ~np.int64(31)) + 8 * number + lane % 4 * 2
-            column = (lane // 4 * 2).astype(U64)
-            (low,) = half(lanes, table[first] + column)
-            (high,) = half(lanes, table[first + 1] + column)
-            low = low.astype(U32)
-            high = high.astype(U32)
-            targets[number](lanes, low | (high << U32.type(16)))
+            places = _places(lanes, warps, where, number, transposed)
+            low, *high = (fetch(lanes, each)[0].astype(U32) for each in places)
+            for half in high:
+                low = low | half << U32.type(16)
+            targets[number](lanes, low)
 
     return run
 
@@ -148,16 +143,17 @@ def store_matrix(decoder: Decoder) -> Run:
     """Decode stmatrix: the inverse of ldmatrix."""
     address, count = _rows(decoder, 0)
     sources = [decoder.source(part, U32) for part in decoder.vector(1)]
-    if decoder.has("trans"):
-        raise decoder.unsupported()
-    put = save("shared", U32, 1)
+    transposed = decoder.has("trans")
+    dtype = U16 if transposed else U32
+    put = save("shared", dtype, 1)
 
     def run(lanes: Lanes, warps: "Warps", members: Array) -> None:
-        lane = lanes.column("laneid").astype(S64)
         where = shared_offset(address(lanes))
         for number in range(count):
-            rows = _row_addresses(lanes, warps, where, number)
-            put(lanes, rows + (lane % 4 * 4).astype(U64), [lanes.spread(sources[number](lanes))])
+            value = lanes.spread(sources[number](lanes))
+            for place in _places(lanes, warps, where, number, transposed):
+                put(lanes, place, [value.astype(dtype)])
+                value = value >> U32.type(16)
 
     return run
 

@@ -100,10 +100,12 @@ def tensor_copy(decoder: Decoder) -> Step:
     signal = None
     if into_shared:
         _, signal = decoder.address(2, U64)
+    # Without the predicate of the instruction, which the lanes have not.
+    reads = sorted(decoder.reads)
 
     def run(lanes: Lanes) -> None:
         for number in range(lanes.count):
-            lane = lanes.select(np.array([number]), sorted(decoder.reads))
+            lane = lanes.select(np.array([number]), reads)
             box = TensorMap(read_bytes(lane, int(descriptor(lane)[0]), 128), lane)
             address, inside = box.places([int(each(lane)[0]) for each in corner])
             shared = box.shared_places(int(shared_offset(place(lane))[0]))
