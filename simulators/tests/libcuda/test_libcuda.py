@@ -293,3 +293,32 @@ def test_a_stream_has_its_context_where_none_is_current(context: Any) -> None:
     assert errors.cuStreamSynchronize(stream) == "CUDA_ERROR_INVALID_CONTEXT"
     driver.cuCtxSetCurrent(context)
     driver.cuStreamDestroy(stream)
+
+
+@pytest.mark.volume_but
+def test_ranges_of_managed_memory_are_prefetched_and_discarded_together() -> None:
+    pair = [driver.cuMemAllocManaged(4096, 1) for _ in range(2)]
+    batch = pair, [4096, 4096], 2
+    stream, device, host = driver.cuStreamCreate(1), cuda.CUmemLocation(), cuda.CUmemLocation()
+    device.type = cuda.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+    host.type = cuda.CUmemLocationType.CU_MEM_LOCATION_TYPE_HOST
+
+    def places() -> list[int]:
+        name = cuda.CUmem_range_attribute.CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION
+        return [driver.cuMemRangeGetAttribute(4, name, each, 4096) for each in pair]
+
+    for firsts, queue in (([1, 2], stream), ([0, 2], stream), ([0, 0], stream), ([0, 1], 0)):
+        code = errors.cuMemPrefetchBatchAsync(*batch, [device, host], firsts, 2, 0, queue)
+        assert code == "CUDA_ERROR_INVALID_VALUE"
+    assert places() == [-2, -2]
+    driver.cuMemPrefetchBatchAsync(*batch, [device, host], [0, 1], 2, 0, stream)
+    assert places() == [0, -1]
+    for each in pair:
+        driver.cuMemsetD32Async(each, 7, 4, stream)
+    driver.cuMemDiscardBatchAsync(pair[:1], [16], 1, 0, stream)
+    driver.cuStreamSynchronize(stream)
+    assert [read(each, 1) == [7] for each in pair] == [False, True]
+    driver.cuMemDiscardAndPrefetchBatchAsync(*batch, [device], [0], 1, 0, stream)
+    driver.cuStreamSynchronize(stream)
+    assert read(pair[1], 1) != [7]
+    assert places() == [0, 0]

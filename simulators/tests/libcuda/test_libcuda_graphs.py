@@ -237,6 +237,24 @@ def test_a_condition_chooses_a_body(
     assert run(graph, memory) == expected
 
 
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_a_body_with_an_event_is_made_and_does_not_run(
+    is_nested: bool, graph: Any, standin: StandinDriver
+) -> None:
+    _, (body,) = conditional(graph, 1, "IF", 1)
+    event = driver.cuEventCreate(0)
+    place = body
+    if is_nested:
+        place = driver.cuGraphCreate(0)
+    node = driver.cuGraphAddEventRecordNode(place, [], 0, event)
+    if is_nested:
+        node = driver.cuGraphAddChildGraphNode(body, [], 0, place)
+    assert errors.cuGraphInstantiate(graph, 0) == UNSUPPORTED
+    assert standin.reason == "a conditional node may not run functions of the host or events"
+    driver.cuGraphDestroyNode(node)
+    driver.cuGraphInstantiate(graph, 0)
+
+
 @pytest.mark.parametrize("depth", [1, 3])
 def test_a_value_of_a_graph_is_read_within_its_bodies(depth: int, graph: Any, memory: Any) -> None:
     """One node reads it, and another graph's value is none."""

@@ -71,11 +71,25 @@ static bool conditions_are_used(const Graph *graph) {
     return true;
 }
 
+/* Return whether a node is within a body of a conditional one, which may not run it. */
+static int is_misplaced(Node *node, void *data) {
+    (void)data;
+    if (node->kind != NODE_HOST && node->kind != NODE_EVENT_WAIT && node->kind != NODE_EVENT_RECORD)
+        return false;
+    const Graph *graph = node->graph;
+    while (graph && !graph->is_body)
+        graph = graph->holder;
+    if (graph)
+        explain("a conditional node may not run functions of the host or events");
+    return graph != NULL;
+}
+
 int graph_instantiate(void **result, void *handle, unsigned long long flags, bool *cyclic) {
     Graph *graph = graph_of(handle);
     CHECK(result && graph && !graph->holder && !graph->captures, CODE_INVALID_VALUE);
     CHECK(!graph->instances || !graph_has_memory(graph), CODE_NOT_SUPPORTED);
     CHECK(conditions_are_used(graph), CODE_INVALID_VALUE);
+    CHECK(!graph_visit(graph, is_misplaced, NULL), CODE_NOT_SUPPORTED);
     Graph *copy = graph_copy(graph, false);
     if (!set_orders(copy)) {
         explain("the graph has a cycle");

@@ -194,14 +194,6 @@ static void add_children(Node *node, const CUgraphNodeParams *params) {
     node_adopt(node, children, count);
 }
 
-/* Return whether the graph that belongs to a node may have a node of a kind. */
-static bool permits(const Graph *graph, CUgraphNodeType type) {
-    bool memory = type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || type == CU_GRAPH_NODE_TYPE_MEM_FREE;
-    bool other = type == CU_GRAPH_NODE_TYPE_HOST || type == CU_GRAPH_NODE_TYPE_WAIT_EVENT ||
-                 type == CU_GRAPH_NODE_TYPE_EVENT_RECORD;
-    return !(graph->holder && memory) && !(graph->is_body && other);
-}
-
 static CUresult add(CUgraphNode *result, CUgraph handle, const CUgraphNode *before,
                     const CUgraphEdgeData *data, size_t count, CUgraphNodeParams *params) {
     Graph *graph = graph_of(handle);
@@ -209,7 +201,9 @@ static CUresult add(CUgraphNode *result, CUgraph handle, const CUgraphNode *befo
     Node *node;
     Op *op;
     CHECK(result && graph && params && params->type != NO_TYPE, CUDA_ERROR_INVALID_VALUE);
-    CHECK(permits(graph, params->type), CUDA_ERROR_NOT_SUPPORTED);
+    CHECK(!graph->holder || (params->type != CU_GRAPH_NODE_TYPE_MEM_ALLOC &&
+                             params->type != CU_GRAPH_NODE_TYPE_MEM_FREE),
+          CUDA_ERROR_NOT_SUPPORTED);
     TRY(make_op(params, graph, &op, &context));
     TRY(graph_add(graph, (void *const *)before, (const EdgeData *)data, count,
                   (NodeKind)params->type, op, &node));

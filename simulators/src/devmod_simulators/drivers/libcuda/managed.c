@@ -78,6 +78,65 @@ CUresult CUDAAPI cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUmemLocat
     return CUDA_SUCCESS;
 }
 
+/* Ranges of managed memory, and places for them: each from the range with its number on. */
+typedef struct {
+    const CUdeviceptr *addresses;
+    const size_t *sizes;
+    size_t count;
+    const CUmemLocation *locations;
+    const size_t *firsts;
+    size_t location_count;
+} Batch;
+
+/* Check the whole batch, and prefetch its ranges, if there are locations, when `acts`. */
+static CUresult visit_batch(const Batch *batch, bool acts) {
+    size_t number = 0;
+    int place = NOWHERE;
+    for (size_t i = 0; i < batch->count; i++) {
+        Block *block;
+        TRY(managed_block(batch->addresses[i], batch->sizes[i], &block));
+        if (number < batch->location_count && batch->firsts[number] == i)
+            TRY(place_of(batch->locations[number++], &place));
+        CHECK(!batch->location_count || number, CUDA_ERROR_INVALID_VALUE);
+        if (acts && number)
+            block->prefetched = place;
+    }
+    CHECK(number == batch->location_count, CUDA_ERROR_INVALID_VALUE);
+    return CUDA_SUCCESS;
+}
+
+static CUresult submit_batch(const Batch *batch, bool discards, unsigned long long flags,
+                             CUstream handle) {
+    Stream *stream;
+    CHECK(batch->addresses && batch->sizes && batch->count && !flags, CUDA_ERROR_INVALID_VALUE);
+    CHECK(handle && handle != CU_STREAM_LEGACY, CUDA_ERROR_INVALID_VALUE);
+    TRY(stream_of(handle, &stream));
+    TRY(visit_batch(batch, false));
+    /* What was discarded is no value of before. */
+    for (size_t i = 0; i < batch->count && discards; i++)
+        TRY(submit_fill((Fill){batch->addresses[i], 0, batch->sizes[i], 1, 1, 0xA5}, handle, true));
+    return visit_batch(batch, true);
+}
+
+CUresult CUDAAPI cuMemDiscardBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count,
+                                        unsigned long long flags, CUstream hStream) {
+    ENTER(CURRENT);
+    return submit_batch(&(Batch){dptrs, sizes, count, NULL, NULL, 0}, true, flags, hStream);
+}
+
+#define PREFETCH_BATCH(name, discards)                                                             \
+    CUresult CUDAAPI name(CUdeviceptr *dptrs, size_t *sizes, size_t count,                         \
+                          CUmemLocation *locations, size_t *firsts, size_t location_count,         \
+                          unsigned long long flags, CUstream hStream) {                            \
+        ENTER(CURRENT);                                                                            \
+        CHECK(locations && firsts && location_count, CUDA_ERROR_INVALID_VALUE);                    \
+        return submit_batch(&(Batch){dptrs, sizes, count, locations, firsts, location_count},      \
+                            discards, flags, hStream);                                             \
+    }
+
+PREFETCH_BATCH(cuMemPrefetchBatchAsync, false)
+PREFETCH_BATCH(cuMemDiscardAndPrefetchBatchAsync, true)
+
 CUresult CUDAAPI cuMemRangeGetAttribute(void *data, size_t dataSize,
                                         CUmem_range_attribute attribute, CUdeviceptr devPtr,
                                         size_t count) {
