@@ -74,3 +74,10 @@ def run_snippet(body: str, inputs: list[tuple[str, Any]], *outputs: str) -> Any:
     lines.append("ret; }")
     run_ptx("\n".join(lines), "k", -(-count // 64), 64, [*arrays, *results])
     return results[0] if len(results) == 1 else results
+
+
+def run_alike(body: str, kind: str, *arrays: Any, to: str = "") -> Any:
+    """Run PTX for each element of inputs of one type. `to` has the types of the outputs, by default
+    that one.
+    """
+    return run_snippet(body, [(kind, each) for each in arrays], *(to or kind).split())

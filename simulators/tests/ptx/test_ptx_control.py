@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from cuda_sources import run_source
 from numpy.testing import assert_array_equal
-from ptx_snippets import run_snippet
+from ptx_snippets import run_alike
 from ptx_sources import ptx_of
 
 from devmod_simulators.ptx import PtxError, execution, run_ptx
@@ -100,7 +100,7 @@ def test_an_indexed_branch() -> None:
     rem.u32 %u, %a, 3; brx.idx %u, targets;
     L0: mov.u32 %o, 10; bra E; L1: mov.u32 %o, 20; bra E; L2: mov.u32 %o, 30; E:"""
     a = np.arange(100)
-    assert_array_equal(run_snippet(body, [("u32", a)], "u32"), np.array([10, 20, 30])[a % 3])
+    assert_array_equal(run_alike(body, "u32", a), np.array([10, 20, 30])[a % 3])
 
 
 def test_a_barrier_in_a_loop_orders_all_steps() -> None:

@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from ptx_snippets import numpy_type, run_snippet
+from ptx_snippets import numpy_type, run_alike, run_snippet
 
 SPECIAL = [
     0.0,
@@ -78,15 +78,15 @@ def _no_warnings() -> Any:
 )
 def test_arithmetic(kind: str, name: str, oracle: Any) -> None:
     a, b = values(kind, 1), values(kind, 2)
-    same(run_snippet(f"{name}.{kind} %o, %a, %b;", [(kind, a), (kind, b)], kind), oracle(a, b))
+    same(run_alike(f"{name}.{kind} %o, %a, %b;", kind, a, b), oracle(a, b))
 
 
 @pytest.mark.parametrize("kind", ["f32", "f64"])
 def test_division_and_roots(kind: str) -> None:
     a, b = values(kind, 1), values(kind, 2)
-    same(run_snippet(f"div.rn.{kind} %o, %a, %b;", [(kind, a), (kind, b)], kind), a / b)
-    same(run_snippet(f"rcp.rn.{kind} %o, %a;", [(kind, a)], kind), numpy_type(kind).type(1) / a)
-    same(run_snippet(f"sqrt.rn.{kind} %o, %a;", [(kind, a)], kind), np.sqrt(a))
+    same(run_alike(f"div.rn.{kind} %o, %a, %b;", kind, a, b), a / b)
+    same(run_alike(f"rcp.rn.{kind} %o, %a;", kind, a), numpy_type(kind).type(1) / a)
+    same(run_alike(f"sqrt.rn.{kind} %o, %a;", kind, a), np.sqrt(a))
 
 
 def nearest(number: Fraction, kind: str, mode: str) -> float:
@@ -142,9 +142,7 @@ def test_rounding_modes(kind: str, mode: str, name: str) -> None:
         for row in zip(a, b, c, strict=True)
     ]
     operands = "%a, %b, %c" if name == "fma" else "%a, %b"
-    result = run_snippet(
-        f"{name}.{mode}.{kind} %o, {operands};", [(kind, a), (kind, b), (kind, c)], kind
-    )
+    result = run_alike(f"{name}.{mode}.{kind} %o, {operands};", kind, a, b, c)
     same(result, np.array(expected, numpy_type(kind)))
 
 
@@ -167,14 +165,14 @@ def test_a_sum_of_zero_has_the_sign_of_ieee_754(kind: str, mode: str, name: str)
     expected = addends[0] + addends[1]
     cancelled = (expected == 0) & (np.signbit(addends[0]) != np.signbit(addends[1]))
     expected[cancelled] = -0.0 if mode == "rm" else 0.0
-    result = run_snippet(code, [(kind, a), (kind, b), (kind, c)], kind)
+    result = run_alike(code, kind, a, b, c)
     assert result.tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize("mode", ["rz", "rm", "rp"])
 def test_roots_are_rounded_in_a_direction(mode: str) -> None:
     a = np.arange(1, 300, dtype=np.float32)
-    result = run_snippet(f"sqrt.{mode}.f32 %o, %a;", [("f32", a)], "f32")
+    result = run_alike(f"sqrt.{mode}.f32 %o, %a;", "f32", a)
     for number, root in zip(a.tolist(), result, strict=True):
         other = float(np.nextafter(root, np.float32(np.inf if mode != "rp" else -np.inf)))
         square = Fraction(float(root)) ** 2
@@ -189,11 +187,11 @@ def test_flushing_and_saturation() -> None:
     a, b = values("f32", 1), np.full(len(values("f32", 1)), 1, np.float32)
     tiny = np.abs(a) < np.float32(2.0**-126)
     same(
-        run_snippet("mul.ftz.f32 %o, %a, %b;", [("f32", a), ("f32", b)], "f32"),
+        run_alike("mul.ftz.f32 %o, %a, %b;", "f32", a, b),
         np.where(tiny, np.copysign(np.float32(0), a), a),
     )
     expected = np.where(np.isnan(a), np.float32(0), np.clip(a + b, np.float32(0), np.float32(1)))
-    same(run_snippet("add.sat.f32 %o, %a, %b;", [("f32", a), ("f32", b)], "f32"), expected)
+    same(run_alike("add.sat.f32 %o, %a, %b;", "f32", a, b), expected)
 
 
 @pytest.mark.parametrize("kind", ["f32", "f64", "f16"])
@@ -209,12 +207,12 @@ def test_minimum_and_maximum_ignore_nan(kind: str) -> None:
         b,
         np.where(np.isnan(b), a, np.where((a > b) | ((a == b) & ~np.signbit(a)), a, b)),
     )
-    same(run_snippet(f"min.{kind} %o, %a, %b;", [(kind, a), (kind, b)], kind), low)
-    same(run_snippet(f"max.{kind} %o, %a, %b;", [(kind, a), (kind, b)], kind), high)
+    same(run_alike(f"min.{kind} %o, %a, %b;", kind, a, b), low)
+    same(run_alike(f"max.{kind} %o, %a, %b;", kind, a, b), high)
     if kind != "f64":
         either = np.isnan(a) | np.isnan(b)
         same(
-            run_snippet(f"min.NaN.{kind} %o, %a, %b;", [(kind, a), (kind, b)], kind),
+            run_alike(f"min.NaN.{kind} %o, %a, %b;", kind, a, b),
             np.where(either, a.dtype.type(np.nan), low),
         )
 
@@ -222,11 +220,9 @@ def test_minimum_and_maximum_ignore_nan(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["f32", "f64"])
 def test_signs_and_tests(kind: str) -> None:
     a, b = values(kind, 1), values(kind, 2)
-    same(run_snippet(f"neg.{kind} %o, %a;", [(kind, a)], kind), -a)
-    same(run_snippet(f"abs.{kind} %o, %a;", [(kind, a)], kind), np.abs(a))
-    same(
-        run_snippet(f"copysign.{kind} %o, %a, %b;", [(kind, a), (kind, b)], kind), np.copysign(b, a)
-    )
+    same(run_alike(f"neg.{kind} %o, %a;", kind, a), -a)
+    same(run_alike(f"abs.{kind} %o, %a;", kind, a), np.abs(a))
+    same(run_alike(f"copysign.{kind} %o, %a, %b;", kind, a, b), np.copysign(b, a))
     normal = np.isfinite(a) & (np.abs(a) >= np.finfo(a.dtype).tiny)
     tests = {
         "finite": np.isfinite(a),
@@ -237,9 +233,7 @@ def test_signs_and_tests(kind: str) -> None:
     }
     tests["subnormal"] = np.isfinite(a) & ~normal & (a != 0)
     for name, expected in tests.items():
-        assert_array_equal(
-            run_snippet(f"testp.{name}.{kind} %qo, %a;", [(kind, a)], "pred"), expected
-        )
+        assert_array_equal(run_alike(f"testp.{name}.{kind} %qo, %a;", kind, a, to="pred"), expected)
 
 
 ORDERED = {
@@ -260,7 +254,7 @@ def test_comparisons_with_nan(kind: str) -> None:
     expected |= {"ne": (a != b) & ~either, "neu": a != b, "num": ~either, "nan": either}
     for name, holds in expected.items():
         assert_array_equal(
-            run_snippet(f"setp.{name}.{kind} %qo, %a, %b;", [(kind, a), (kind, b)], "pred"),
+            run_alike(f"setp.{name}.{kind} %qo, %a, %b;", kind, a, b, to="pred"),
             holds,
             err_msg=name,
         )
@@ -281,7 +275,7 @@ APPROXIMATE = {
 def test_approximations(name: str) -> None:
     a = np.linspace(0.05, 6, 300, dtype=np.float32)
     oracle = APPROXIMATE.get(name, np.tanh)
-    result = run_snippet(f"{name}.approx.f32 %o, %a;", [("f32", a)], "f32")
+    result = run_alike(f"{name}.approx.f32 %o, %a;", "f32", a)
     assert_allclose(result, oracle(a.astype(np.float64)), rtol=1e-6, atol=1e-7)
 
 
@@ -319,7 +313,7 @@ def test_cvt_to_integers(
             expected.append(
                 max(int(limits.min), min(int(limits.max), int(oracle(Fraction(number)))))
             )
-    result = run_snippet(f"cvt.{mode}.{target}.{kind} %o, %a;", [(kind, a)], target)
+    result = run_alike(f"cvt.{mode}.{target}.{kind} %o, %a;", kind, a, to=target)
     assert_array_equal(result, np.array(expected, numpy_type(target)))
 
 
@@ -343,7 +337,7 @@ def test_cvt_from_integers(kind: str, target: str, mode: str) -> None:
             )
         ),
     ]
-    result = run_snippet(f"cvt.{mode}.{target}.{kind} %o, %a;", [(kind, numbers)], target)
+    result = run_alike(f"cvt.{mode}.{target}.{kind} %o, %a;", kind, numbers, to=target)
     same(
         result,
         np.array(
@@ -354,11 +348,11 @@ def test_cvt_from_integers(kind: str, target: str, mode: str) -> None:
 
 def test_cvt_between_floats() -> None:
     a, b = values("f32", 1), values("f64", 2)
-    same(run_snippet("cvt.f64.f32 %o, %a;", [("f32", a)], "f64"), a.astype(np.float64))
-    same(run_snippet("cvt.rn.f32.f64 %o, %a;", [("f64", b)], "f32"), b.astype(np.float32))
-    same(run_snippet("cvt.rn.f16.f32 %o, %a;", [("f32", a)], "f16"), a.astype(np.float16))
+    same(run_alike("cvt.f64.f32 %o, %a;", "f32", a, to="f64"), a.astype(np.float64))
+    same(run_alike("cvt.rn.f32.f64 %o, %a;", "f64", b, to="f32"), b.astype(np.float32))
+    same(run_alike("cvt.rn.f16.f32 %o, %a;", "f32", a, to="f16"), a.astype(np.float16))
     same(
-        run_snippet("cvt.f32.f16 %o, %a;", [("f16", a.astype(np.float16))], "f32"),
+        run_alike("cvt.f32.f16 %o, %a;", "f16", a.astype(np.float16), to="f32"),
         a.astype(np.float16).astype(np.float32),
     )
     finite = b[np.isfinite(b) & (np.abs(b) < 1e30)]
@@ -366,12 +360,12 @@ def test_cvt_between_floats() -> None:
         expected = np.array(
             [nearest(Fraction(float(number)), "f32", mode) for number in finite], np.float32
         )
-        result = run_snippet(f"cvt.{mode}.f32.f64 %o, %a;", [("f64", finite)], "f32")
+        result = run_alike(f"cvt.{mode}.f32.f64 %o, %a;", "f64", finite, to="f32")
         assert_array_equal(result, expected)
     for mode, oracle in {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}.items():
-        same(run_snippet(f"cvt.{mode}.f32.f32 %o, %a;", [("f32", a)], "f32"), oracle(a))
+        same(run_alike(f"cvt.{mode}.f32.f32 %o, %a;", "f32", a), oracle(a))
     clamped = np.where(np.isnan(a), np.float32(0), np.clip(a, np.float32(0), np.float32(1)))
-    same(run_snippet("cvt.sat.f32.f32 %o, %a;", [("f32", a)], "f32"), clamped)
+    same(run_alike("cvt.sat.f32.f32 %o, %a;", "f32", a), clamped)
 
 
 def brain(a: Array) -> Array:
@@ -381,22 +375,20 @@ def brain(a: Array) -> Array:
 def test_bfloat16() -> None:
     a, b = values("f32", 1), values("f32", 2)
     x, y = brain(a), brain(b)
-    bits = run_snippet("cvt.rn.bf16.f32 %o, %a;", [("f32", a)], "u16").view(ml_dtypes.bfloat16)
+    bits = run_alike("cvt.rn.bf16.f32 %o, %a;", "f32", a, to="u16").view(ml_dtypes.bfloat16)
     same(bits.astype(np.float32), x.astype(np.float32))
-    wide = run_snippet("cvt.f32.bf16 %o, %a;", [("u16", x.view(np.uint16))], "f32")
+    wide = run_alike("cvt.f32.bf16 %o, %a;", "u16", x.view(np.uint16), to="f32")
     same(wide, x.astype(np.float32))
     for name, oracle in {"add": np.add, "mul": np.multiply, "sub": np.subtract}.items():
-        result = run_snippet(
-            f"{name}.bf16 %o, %a, %b;",
-            [("u16", x.view(np.uint16)), ("u16", y.view(np.uint16))],
-            "u16",
+        result = run_alike(
+            f"{name}.bf16 %o, %a, %b;", "u16", x.view(np.uint16), y.view(np.uint16)
         ).view(ml_dtypes.bfloat16)
         same(
             result.astype(np.float32),
             brain(oracle(x.astype(np.float32), y.astype(np.float32))).astype(np.float32),
         )
     pair = (
-        run_snippet("cvt.rn.bf16x2.f32 %o, %a, %b;", [("f32", a), ("f32", b)], "u32")
+        run_alike("cvt.rn.bf16x2.f32 %o, %a, %b;", "f32", a, b, to="u32")
         .view(ml_dtypes.bfloat16)
         .reshape(-1, 2)
     )
@@ -408,25 +400,17 @@ def test_fused_multiply_and_add_of_halves() -> None:
     a, b, c = (values("f16", seed) for seed in (1, 2, 3))
     exact = a.astype(np.float64) * b.astype(np.float64) + c.astype(np.float64)
     same(
-        run_snippet("fma.rn.f16 %o, %a, %b, %c;", [("f16", each) for each in (a, b, c)], "f16"),
+        run_alike("fma.rn.f16 %o, %a, %b, %c;", "f16", a, b, c),
         exact.astype(np.float16),
     )
     pairs = [
         np.ascontiguousarray(np.stack([each, each[::-1]], axis=1)).view(np.uint32).reshape(-1)
         for each in (a, b, c)
     ]
-    both = (
-        run_snippet("fma.rn.f16x2 %o, %a, %b, %c;", [("u32", each) for each in pairs], "u32")
-        .view(np.float16)
-        .reshape(-1, 2)
-    )
+    both = run_alike("fma.rn.f16x2 %o, %a, %b, %c;", "u32", *pairs).view(np.float16).reshape(-1, 2)
     same(both[:, 0].copy(), exact.astype(np.float16))
     same(both[:, 1].copy(), exact[::-1].astype(np.float16))
-    total = (
-        run_snippet("add.rn.f16x2 %o, %a, %b;", [("u32", each) for each in pairs[:2]], "u32")
-        .view(np.float16)
-        .reshape(-1, 2)
-    )
+    total = run_alike("add.rn.f16x2 %o, %a, %b;", "u32", *pairs[:2]).view(np.float16).reshape(-1, 2)
     same(total[:, 0].copy(), a + b)
 
 
@@ -437,7 +421,7 @@ def test_fp8(kind: str, dtype: Any) -> None:
     a, b = values("f32", 1), values("f32", 2)
     largest = float(ml_dtypes.finfo(dtype).max)
     result = (
-        run_snippet(f"cvt.rn.satfinite.{kind}.f32 %o, %a, %b;", [("f32", a), ("f32", b)], "u16")
+        run_alike(f"cvt.rn.satfinite.{kind}.f32 %o, %a, %b;", "f32", a, b, to="u16")
         .view(np.uint8)
         .reshape(-1, 2)
     )
@@ -449,7 +433,7 @@ def test_fp8(kind: str, dtype: Any) -> None:
     same(result[:, 1].copy().view(dtype).astype(np.float32), codes(a))
     every = np.arange(256, dtype=np.uint16) | np.arange(256, dtype=np.uint16)[::-1] << np.uint16(8)
     halves = (
-        run_snippet(f"cvt.rn.f16x2.{kind} %o, %a;", [("u16", every)], "u32")
+        run_alike(f"cvt.rn.f16x2.{kind} %o, %a;", "u16", every, to="u32")
         .view(np.float16)
         .reshape(-1, 2)
     )
@@ -482,10 +466,6 @@ def test_pairs_of_float32() -> None:
         ("fma.rn", 3, (a.astype(np.float64) * b + c).astype(np.float32)),
     ):
         text = f"{name}.f32x2 %o, {', '.join(['%a', '%b', '%c'][:operands])};"
-        both = (
-            run_snippet(text, [("u64", each) for each in pairs], "u64")
-            .view(np.float32)
-            .reshape(-1, 2)
-        )
+        both = run_alike(text, "u64", *pairs).view(np.float32).reshape(-1, 2)
         same(both[:, 0].copy(), expected)
         same(both[:, 1].copy(), expected[::-1].copy())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from ptx_snippets import numpy_type, run_snippet
+from ptx_snippets import numpy_type, run_alike, run_snippet
 
 EDGES = [
     0,
@@ -150,92 +150,56 @@ def clamped(kind: str, number: int) -> int:
     return max(int(limits.min), min(int(limits.max), number))
 
 
+SIX = "u16 s16 u32 s32 u64 s64"
+#: Instructions of several types t, of n bits; w is a type of twice as many.
+FAMILIES: list[tuple[str, str, str, Callable[..., int]]] = [
+    ("add.{t}", SIX, "t t -> t", lambda a, b: a + b),
+    ("sub.{t}", "u16 s32 u64", "t t -> t", lambda a, b: a - b),
+    ("mul.lo.{t}", "u16 s32 u64 s64", "t t -> t", lambda a, b: a * b),
+    ("mul.wide.{t}", "u16 s16 u32 s32", "t t -> w", lambda a, b: a * b),
+    ("mad.lo.{t}", "u16 s32 s64", "t t t -> t", lambda a, b, c: a * b + c),
+    ("mad.wide.{t}", "u16 u32 s32", "t t w -> w", lambda a, b, c: a * b + c),
+    ("div.{t}", SIX, "t t -> t", lambda a, b: truncated(a, b) if b else -1),
+    ("rem.{t}", SIX, "t t -> t", lambda a, b: a - b * truncated(a, b) if b else a),
+    ("min.{t}", SIX, "t t -> t", min),
+    ("max.{t}", SIX, "t t -> t", max),
+    ("abs.{t}", "s16 s32 s64", "t -> t", abs),
+    ("neg.{t}", "s16 s32 s64", "t -> t", lambda a: -a),
+    ("sad.{t}", "u16 u32 s32 s64", "t t t -> t", lambda a, b, c: abs(a - b) + c),
+    ("popc.b{n}", "u32 u64", "t -> u32", lambda a: a.bit_count()),
+    ("bfind.{t}", "u32 s32 u64 s64", "t -> u32", lambda a: highest(0, a)),
+    ("shl.b{n}", "u16 u32 u64", "t u32 -> t", lambda a, b: a << min(b, 64)),
+    ("shr.{t}", SIX, "t u32 -> t", lambda a, b: a >> min(b, 64)),
+    ("and.b{n}", "u16 u32 u64", "t t -> t", lambda a, b: a & b),
+]
+#: Those whose results depend on n.
+SIZED: list[tuple[str, str, str, Callable[[int], Callable[..., int]]]] = [
+    ("mul.hi.{t}", SIX, "t t -> t", lambda n: lambda a, b: a * b >> n),
+    ("mad.hi.{t}", "u32 s32 s64", "t t t -> t", lambda n: lambda a, b, c: (a * b >> n) + c),
+    ("clz.b{n}", "u32 u64", "t -> u32", lambda n: lambda a: n - a.bit_length()),
+    ("brev.b{n}", "u32 u64", "t -> t", lambda n: lambda a: int(f"{a:0{n}b}"[::-1], 2)),
+    ("bfe.{t}", "u32 u64", "t u32 u32 -> t", field),
+    ("bfi.b{n}", "u32 u64", "t t u32 u32 -> t", inserted),
+]
 CASES: list[tuple[str, str, Callable[..., int]]] = [
-    *(
-        (f"add.{t}", f"{t} {t} -> {t}", lambda a, b: a + b)
-        for t in ("u16", "s16", "u32", "s32", "u64", "s64")
-    ),
-    *((f"sub.{t}", f"{t} {t} -> {t}", lambda a, b: a - b) for t in ("u16", "s32", "u64")),
     ("add.sat.s32", "s32 s32 -> s32", lambda a, b: clamped("s32", a + b)),
     ("sub.sat.s32", "s32 s32 -> s32", lambda a, b: clamped("s32", a - b)),
-    *((f"mul.lo.{t}", f"{t} {t} -> {t}", lambda a, b: a * b) for t in ("u16", "s32", "u64", "s64")),
-    *(
-        (f"mul.hi.{t}", f"{t} {t} -> {t}", lambda a, b, t=t: a * b >> int(t[1:]))
-        for t in ("u16", "s16", "u32", "s32", "u64", "s64")
-    ),
-    *(
-        (f"mul.wide.{t}", f"{t} {t} -> {t[0]}{int(t[1:]) * 2}", lambda a, b: a * b)
-        for t in ("u16", "s16", "u32", "s32")
-    ),
-    *(
-        (f"mad.lo.{t}", f"{t} {t} {t} -> {t}", lambda a, b, c: a * b + c)
-        for t in ("u16", "s32", "s64")
-    ),
-    *(
-        (f"mad.hi.{t}", f"{t} {t} {t} -> {t}", lambda a, b, c, t=t: (a * b >> int(t[1:])) + c)
-        for t in ("u32", "s32", "s64")
-    ),
-    *(
-        (
-            f"mad.wide.{t}",
-            f"{t} {t} {t[0]}{int(t[1:]) * 2} -> {t[0]}{int(t[1:]) * 2}",
-            lambda a, b, c: a * b + c,
-        )
-        for t in ("u16", "u32", "s32")
-    ),
     ("mad.hi.sat.s32", "s32 s32 s32 -> s32", lambda a, b, c: clamped("s32", (a * b >> 32) + c)),
     ("mul24.lo.s32", "s32 s32 -> s32", lambda a, b: wrap24(a) * wrap24(b)),
     ("mul24.hi.u32", "u32 u32 -> u32", lambda a, b: (a & 0xFFFFFF) * (b & 0xFFFFFF) >> 16),
     ("mad24.lo.u32", "u32 u32 u32 -> u32", lambda a, b, c: (a & 0xFFFFFF) * (b & 0xFFFFFF) + c),
-    *(
-        (f"div.{t}", f"{t} {t} -> {t}", lambda a, b: truncated(a, b) if b else -1)
-        for t in ("u16", "s16", "u32", "s32", "u64", "s64")
-    ),
-    *(
-        (f"rem.{t}", f"{t} {t} -> {t}", lambda a, b: a - b * truncated(a, b) if b else a)
-        for t in ("u16", "s16", "u32", "s32", "u64", "s64")
-    ),
-    *((f"min.{t}", f"{t} {t} -> {t}", min) for t in ("u16", "s16", "u32", "s32", "u64", "s64")),
-    *((f"max.{t}", f"{t} {t} -> {t}", max) for t in ("u16", "s16", "u32", "s32", "u64", "s64")),
-    *((f"abs.{t}", f"{t} -> {t}", abs) for t in ("s16", "s32", "s64")),
-    *((f"neg.{t}", f"{t} -> {t}", lambda a: -a) for t in ("s16", "s32", "s64")),
-    *(
-        (f"sad.{t}", f"{t} {t} {t} -> {t}", lambda a, b, c: abs(a - b) + c)
-        for t in ("u16", "u32", "s32", "s64")
-    ),
     ("dp4a.u32.u32", "u32 u32 u32 -> u32", lambda a, b, c: dot("uu", a, b, c)),
     ("dp4a.s32.s32", "s32 s32 s32 -> s32", lambda a, b, c: dot("ss", a, b, c)),
     ("dp4a.s32.u32", "s32 u32 s32 -> s32", lambda a, b, c: dot("su", a, b, c)),
-    *((f"popc.b{t[1:]}", f"{t} -> u32", lambda a: a.bit_count()) for t in ("u32", "u64")),
-    *(
-        (f"clz.b{t[1:]}", f"{t} -> u32", lambda a, t=t: int(t[1:]) - a.bit_length())
-        for t in ("u32", "u64")
-    ),
-    *(
-        (f"brev.b{t[1:]}", f"{t} -> {t}", lambda a, t=t: int(f"{a:0{t[1:]}b}"[::-1], 2))
-        for t in ("u32", "u64")
-    ),
-    *((f"bfind.{t}", f"{t} -> u32", lambda a: highest(0, a)) for t in ("u32", "s32", "u64", "s64")),
     ("bfind.shiftamt.u32", "u32 -> u32", lambda a: 31 - highest(0, a) if a else -1),
-    *((f"bfe.{t}", f"{t} u32 u32 -> {t}", field(int(t[1:]))) for t in ("u32", "u64")),
     ("bfe.s32", "s32 u32 u32 -> s32", signed_field),
-    *((f"bfi.b{t[1:]}", f"{t} {t} u32 u32 -> {t}", inserted(int(t[1:]))) for t in ("u32", "u64")),
     ("prmt.b32", "u32 u32 u32 -> u32", permuted),
     ("prmt.b32.f4e", "u32 u32 u32 -> u32", lambda a, b, c: (b << 32 | a) >> 8 * (c & 3)),
     ("prmt.b32.rc16", "u32 u32 u32 -> u32", lambda a, b, c: (a >> 16 * (c & 1) & 0xFFFF) * 0x10001),
-    *(
-        (f"shl.b{t[1:]}", f"{t} u32 -> {t}", lambda a, b: a << min(b, 64))
-        for t in ("u16", "u32", "u64")
-    ),
-    *(
-        (f"shr.{t}", f"{t} u32 -> {t}", lambda a, b: a >> min(b, 64))
-        for t in ("u16", "s16", "u32", "s32", "u64", "s64")
-    ),
     ("shf.l.wrap.b32", "u32 u32 u32 -> u32", lambda a, b, c: (b << 32 | a) << (c & 31) >> 32),
     ("shf.r.wrap.b32", "u32 u32 u32 -> u32", lambda a, b, c: (b << 32 | a) >> (c & 31)),
     ("shf.l.clamp.b32", "u32 u32 u32 -> u32", lambda a, b, c: (b << 32 | a) << min(c, 32) >> 32),
     ("shf.r.clamp.b32", "u32 u32 u32 -> u32", lambda a, b, c: (b << 32 | a) >> min(c, 32)),
-    *((f"and.b{t[1:]}", f"{t} {t} -> {t}", lambda a, b: a & b) for t in ("u16", "u32", "u64")),
     ("or.b32", "u32 u32 -> u32", lambda a, b: a | b),
     ("xor.b64", "u64 u64 -> u64", lambda a, b: a ^ b),
     ("not.b32", "u32 -> u32", lambda a: ~a),
@@ -253,6 +217,20 @@ CASES: list[tuple[str, str, Callable[..., int]]] = [
         lambda a, b: (a + b & 0xFFFF) | ((a >> 16) + (b >> 16) & 0xFFFF) << 16,
     ),
 ]
+
+
+def family(opcode: str, types: str, form: str) -> Iterator[tuple[str, str, int]]:
+    """Return the instructions of a family, their types, and their bits."""
+    for kind in types.split():
+        bits = int(kind[1:])
+        wide = f"{kind[0]}{2 * bits}"
+        yield opcode.format(t=kind, n=bits), form.replace("t", kind).replace("w", wide), bits
+
+
+for *places, oracle in FAMILIES:
+    CASES += [(opcode, types, oracle) for opcode, types, _ in family(*places)]
+for *places, maker in SIZED:
+    CASES += [(opcode, types, maker(bits)) for opcode, types, bits in family(*places)]
 
 
 def wrap24(number: int) -> int:
@@ -282,49 +260,30 @@ def test_an_integer_instruction(opcode: str, types: str, oracle: Callable[..., i
 @pytest.mark.parametrize("table", [0x00, 0x80, 0xFE, 0x96, 0xE8, 0xCA, 0x1B, 0xFF])
 def test_lop3_computes_any_function_of_three_bits(table: int) -> None:
     columns = [values("u32", seed) for seed in range(3)]
-    result = run_snippet(
-        f"lop3.b32 %o, %a, %b, %c, {table};", [("u32", column) for column in columns], "u32"
-    )
+    result = run_alike(f"lop3.b32 %o, %a, %b, %c, {table};", "u32", *columns)
     assert_array_equal(result, expected("u32", lookup(table), columns))
 
 
-def test_carries_go_through_additions_of_128_bits() -> None:
+def check_words(words: Any, totals: list[int], bits: int) -> None:
+    """Compare the words of numbers, the lowest first."""
+    for place, word in enumerate(words):
+        expected = [total >> bits * place & (1 << bits) - 1 for total in totals]
+        assert word.tolist() == expected
+
+
+@pytest.mark.parametrize(("name", "sign"), [("add", 1), ("sub", -1)])
+def test_carries_go_through_additions_of_128_bits(name: str, sign: int) -> None:
     a, b, c, d = (values("u64", seed) for seed in range(4))
-    low, high = run_snippet(
-        "add.cc.u64 %o, %a, %c; addc.u64 %p, %b, %d;",
-        [("u64", each) for each in (a, b, c, d)],
-        "u64",
-        "u64",
-    )
-    total = [(y << 64 | x) + (w << 64 | z) for x, y, z, w in zip(a, b, c, d, strict=True)]
-    assert_array_equal(low, np.array([number & (1 << 64) - 1 for number in total], np.uint64))
-    assert_array_equal(
-        high, np.array([number >> 64 & (1 << 64) - 1 for number in total], np.uint64)
-    )
-    low, high = run_snippet(
-        "sub.cc.u64 %o, %a, %c; subc.u64 %p, %b, %d;",
-        [("u64", each) for each in (a, b, c, d)],
-        "u64",
-        "u64",
-    )
-    total = [(y << 64 | x) - (w << 64 | z) for x, y, z, w in zip(a, b, c, d, strict=True)]
-    assert_array_equal(low, np.array([number & (1 << 64) - 1 for number in total], np.uint64))
-    assert_array_equal(
-        high, np.array([number >> 64 & (1 << 64) - 1 for number in total], np.uint64)
-    )
+    code = f"{name}.cc.u64 %o, %a, %c; {name}c.u64 %p, %b, %d;"
+    totals = [(y << 64 | x) + sign * (w << 64 | z) for x, y, z, w in zip(a, b, c, d, strict=True)]
+    check_words(run_alike(code, "u64", a, b, c, d, to="u64 u64"), totals, 64)
 
 
 def test_a_carry_goes_through_multiply_and_add() -> None:
     a, b, c, d = (values("u32", seed) for seed in range(4))
-    low, high = run_snippet(
-        "mad.lo.cc.u32 %o, %a, %b, %c; madc.hi.u32 %p, %a, %b, %d;",
-        [("u32", each) for each in (a, b, c, d)],
-        "u32",
-        "u32",
-    )
-    total = [x * y + (w << 32 | z) for x, y, z, w in zip(a, b, c, d, strict=True)]
-    assert_array_equal(low, np.array([number & 0xFFFFFFFF for number in total], np.uint32))
-    assert_array_equal(high, np.array([number >> 32 & 0xFFFFFFFF for number in total], np.uint32))
+    code = "mad.lo.cc.u32 %o, %a, %b, %c; madc.hi.u32 %p, %a, %b, %d;"
+    totals = [x * y + (w << 32 | z) for x, y, z, w in zip(a, b, c, d, strict=True)]
+    check_words(run_alike(code, "u32", a, b, c, d, to="u32 u32"), totals, 32)
 
 
 @pytest.mark.parametrize("target", ["u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64"])
@@ -332,7 +291,7 @@ def test_a_carry_goes_through_multiply_and_add() -> None:
 @pytest.mark.parametrize("saturate", ["", ".sat"])
 def test_cvt_between_integers(source: str, target: str, saturate: str) -> None:
     column = values(source, 1)
-    result = run_snippet(f"cvt{saturate}.{target}.{source} %o, %a;", [(source, column)], target)
+    result = run_alike(f"cvt{saturate}.{target}.{source} %o, %a;", source, column, to=target)
     oracle: Callable[[int], int] = (lambda a: clamped(target, a)) if saturate else (lambda a: a)
     assert_array_equal(result, expected(target, oracle, [column]))
 
@@ -351,9 +310,7 @@ def test_cvt_between_integers(source: str, target: str, saturate: str) -> None:
 )
 def test_setp_of_integers(kind: str, name: str, oracle: Any) -> None:
     columns = [values(kind, 1), sorted(values(kind, 1))]
-    result = run_snippet(
-        f"setp.{name}.{kind} %qo, %a, %b;", [(kind, column) for column in columns], "pred"
-    )
+    result = run_alike(f"setp.{name}.{kind} %qo, %a, %b;", kind, *columns, to="pred")
     assert_array_equal(result, oracle(*(np.array(column, numpy_type(kind)) for column in columns)))
 
 
@@ -387,11 +344,11 @@ def test_selection_and_set() -> None:
         np.where(np.array(c) >= 0, a, b),
     )
     assert_array_equal(
-        run_snippet("set.lt.u32.u32 %o, %a, %b;", [("u32", a), ("u32", b)], "u32"),
+        run_alike("set.lt.u32.u32 %o, %a, %b;", "u32", a, b),
         np.where(np.array(a) < np.array(b), 0xFFFFFFFF, 0),
     )
     assert_array_equal(
-        run_snippet("set.lt.f32.u32 %o, %a, %b;", [("u32", a), ("u32", b)], "f32"),
+        run_alike("set.lt.f32.u32 %o, %a, %b;", "u32", a, b, to="f32"),
         np.where(np.array(a) < np.array(b), 1.0, 0.0),
     )
 
@@ -408,16 +365,13 @@ def test_a_predicated_instruction_keeps_the_old_value_elsewhere() -> None:
 
 def test_vectors_pack_and_unpack() -> None:
     a, b = values("u32", 1), values("u32", 2)
-    both = run_snippet("mov.b64 %o, {%a, %b};", [("u32", a), ("u32", b)], "u64")
+    both = run_alike("mov.b64 %o, {%a, %b};", "u32", a, b, to="u64")
     assert_array_equal(both, np.array(b, np.uint64) << np.uint64(32) | np.array(a, np.uint64))
-    low, high = run_snippet("mov.b64 {%o, %p}, %a;", [("u64", both)], "u32", "u32")
+    low, high = run_alike("mov.b64 {%o, %p}, %a;", "u64", both, to="u32 u32")
     assert_array_equal(low, a)
     assert_array_equal(high, b)
-    low, high = run_snippet(
-        "mov.b128 %wide, {%a, %b}; mov.b128 {%p, %o}, %wide;",
-        [("u64", both), ("u64", both[::-1])],
-        "u64",
-        "u64",
+    low, high = run_alike(
+        "mov.b128 %wide, {%a, %b}; mov.b128 {%p, %o}, %wide;", "u64", both, both[::-1], to="u64 u64"
     )
     assert_array_equal(low, both[::-1])
     assert_array_equal(high, both)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from cuda_sources import run_source
 from numpy.testing import assert_array_equal
-from ptx_snippets import run_snippet
+from ptx_snippets import run_alike
 from ptx_sources import ptx_of
 
 from devmod_simulators.ptx import Module, PtxError, parser, run_ptx
@@ -105,11 +105,11 @@ def test_vector_accesses_are_checked_whole() -> None:
     with pytest.raises(
         PtxError, match="read of 16 bytes at global address 0x70000000108 is misaligned"
     ):
-        run_snippet(body.replace("+{}", "+8"), [("u32", a)], "u32")
+        run_alike(body.replace("+{}", "+8"), "u32", a)
     with pytest.raises(
         PtxError, match="read of 16 bytes at global address 0x70000000110 is out of bounds"
     ):
-        run_snippet(body.replace("+{}", "+16"), [("u32", a)], "u32")
+        run_alike(body.replace("+{}", "+16"), "u32", a)
 
 
 SEVEN = """extern "C" __global__ void k(int *o) {
@@ -163,18 +163,14 @@ def test_the_last_element_of_a_vector_that_nothing_takes_may_be_outside(
 ) -> None:
     first = "ld.param.u64 %x, [p0];" + WIDE.replace("%s", load[0], 1).replace("%s", load[1])
     numbers = np.full(7, 7)
-    for each in run_snippet(first, [("u32", numbers)], "u32", "u32", "u32"):
+    for each in run_alike(first, "u32", numbers, to="u32 u32 u32"):
         assert each.tolist() == [7] * 7
     if load[1] == "%x":  # the frame of a thread is a multiple of 16 bytes
         with pytest.raises(
             PtxError, match=r"read of 16 bytes at global address .* is out of bounds"
         ):
-            run_snippet(
-                first.replace(";}", "; mov.u32 %o, %dead;}"),
-                [("u32", numbers)],
-                "u32",
-                "u32",
-                "u32",
+            run_alike(
+                first.replace(";}", "; mov.u32 %o, %dead;}"), "u32", numbers, to="u32 u32 u32"
             )
 
 
@@ -270,9 +266,9 @@ def test_damaged_text_is_an_error_of_its_own() -> None:
 
 def test_the_address_of_an_element_of_a_variable() -> None:
     body = ".shared .align 8 .b16 s[8]; .reg .u32 %z; mov.u32 %z, s; mov.u32 %o, s[3]; sub.u32 %o, %o, %z;"
-    assert run_snippet(body, [("u32", [0])], "u32").tolist() == [6]
+    assert run_alike(body, "u32", [0]).tolist() == [6]
     with pytest.raises(PtxError, match=r"line \d+: there is no variable 'other'"):
-        run_snippet("mov.u32 %o, other[3];", [("u32", [0])], "u32")
+        run_alike("mov.u32 %o, other[3];", "u32", [0])
 
 
 LATER = """extern "C" __global__ void k(int *o, long long shift) {

@@ -40,30 +40,6 @@ SOFTMAX = """extern "C" __global__ void k(const float *x, float *y, int n) {
     for (int i = threadIdx.x; i < n; i += blockDim.x) y[blockIdx.x * n + i] = expf(row[i] - m) / t;
 }"""
 
-BLUR = """extern "C" __global__ void k(const float *x, float *y, int w, int h) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x, j = blockIdx.y * blockDim.y + threadIdx.y;
-    if (i >= w || j >= h) return;
-    float s = 0;
-    int c = 0;
-    for (int b = j - 2; b <= j + 2; b++)
-        for (int a = i - 2; a <= i + 2; a++)
-            if (a >= 0 && a < w && b >= 0 && b < h) { s += x[b * w + a]; c++; }
-    y[j * w + i] = s / c;
-}"""
-
-MANDELBROT = """extern "C" __global__ void k(int *o, int w, int h, int limit) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x, j = blockIdx.y * blockDim.y + threadIdx.y, n = 0;
-    if (i >= w || j >= h) return;
-    double a = -2. + 3. * i / w, b = -1.5 + 3. * j / h, x = 0, y = 0;
-    while (n < limit && x * x + y * y < 4) {
-        double t = __dadd_rn(__dadd_rn(__dmul_rn(x, x), -__dmul_rn(y, y)), a);
-        y = __dadd_rn(__dmul_rn(__dmul_rn(2, x), y), b);
-        x = t;
-        n++;
-    }
-    o[j * w + i] = n;
-}"""
-
 
 @pytest.fixture
 def random() -> np.random.Generator:
@@ -75,33 +51,6 @@ def test_a_softmax_of_rows(random: np.random.Generator) -> None:
     y = run_source(SOFTMAX, 64, 128, [x, np.zeros_like(x), 500], shared_memory=16)
     expected = np.exp(x - x.max(1, keepdims=True))
     assert_allclose(y, expected / expected.sum(1, keepdims=True), rtol=1e-5)
-
-
-def test_a_blur_of_an_image_whose_size_is_no_multiple_of_the_blocks(
-    random: np.random.Generator,
-) -> None:
-    w, h = 100, 77
-    x = random.random((h, w), np.float32)
-    y = run_source(BLUR, (7, 5), (16, 16), [x, np.zeros_like(x), w, h])
-    wide, ones = np.pad(x, 2), np.pad(np.ones_like(x), 2)
-    total, count = (
-        sum(each[a : a + h, b : b + w] for a in range(5) for b in range(5)) for each in (wide, ones)
-    )
-    assert_allclose(y, total / count, rtol=1e-5)
-
-
-def test_mandelbrot() -> None:
-    w, h, limit = 96, 64, 100
-    out = run_source(
-        MANDELBROT, (6, 4), (16, 16), [np.zeros((h, w), np.int32), w, h, limit], "--fmad=false"
-    )
-    a, b = (-2 + 3 * np.arange(w) / w)[None, :], (-1.5 + 3 * np.arange(h) / h)[:, None]
-    x, y, n = np.zeros((h, w)), np.zeros((h, w)), np.zeros((h, w), np.int32)
-    for _ in range(limit):
-        inside = x * x + y * y < 4
-        n += inside
-        x, y = np.where(inside, x * x - y * y + a, x), np.where(inside, 2 * x * y + b, y)
-    assert_array_equal(out, n)
 
 
 FUNCTIONS: dict[str, Any] = {
