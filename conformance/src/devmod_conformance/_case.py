@@ -221,8 +221,9 @@ class Conformance:
     driver_programs : sequence of str
         The names of the programs that the backend starts, such as an emulator: "qemu-hexagon".
     bad_payloads : sequence of Sample
-        Invalid payloads, for which the first get_function must raise FormatError or CompileError.
-        Empty: the kit derives one from the first sample.
+        Invalid payloads, and valid ones whose fmap has another symbol or other types than the
+        payload. The first get_function of each must raise FormatError or CompileError. Empty: the
+        kit derives one from the first sample.
     several_devices : Mapping[str, str]
         The environment variables with which the driver lists several devices of this machine, such
         as PoCL's ``{"POCL_DEVICES": "pthread pthread"}``. Empty: it lists those that the machine
