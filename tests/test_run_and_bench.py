@@ -372,7 +372,7 @@ def test_run_and_verify_warn_of_missing_dimensions(
     assert (comparison.outcome, comparison.text) == ("ran", f"nothing to compare with; {text}")
 
 
-FORMS = "a number, random, zeros, fill:NUMBER, a file (.npy, .npz:KEY, a picture), local:BYTES, or a tuple or dict as in Python"
+FORMS = "a number, random[64], zeros[8,8], fill:NUMBER[9], a file (.npy, .npz:KEY, a picture), local:BYTES, or a tuple or dict"
 
 
 @pytest.mark.usefixtures("in_process")

@@ -43,7 +43,7 @@ GENERATED_ARRAY = re.compile(
 _NUMBER = re.compile(r"([0-9]{1,18})(?:e([0-9]))?")
 PICTURES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 _PER_THREAD = "/thread"
-_FORMS = "a number, random, zeros, fill:NUMBER, a file (.npy, .npz:KEY, a picture), local:BYTES, or a tuple or dict as in Python"
+_FORMS = "a number, random[64], zeros[8,8], fill:NUMBER[9], a file (.npy, .npz:KEY, a picture), local:BYTES, or a tuple or dict"
 #: What NumPy, zipfile and zlib raise for a file that is damaged or of another form, or too large.
 _UNREADABLE = (
     OSError,
