@@ -968,7 +968,9 @@ def tuning_record(fields: dict[str, Any]) -> dict[str, Any]:
             require(len(pair) == 2, "values and seconds")
             values = tuple(map(constant_value, array(pair[0])))
             require(
-                pair[1] is None or (type(pair[1]) in (int, float) and 0 < pair[1] <= 10**9),
+                pair[1] is None
+                or pair[1] is False
+                or (type(pair[1]) in (int, float) and 0 < pair[1] <= 10**9),
                 "a time",
             )
             lengths = (len(result["sizes"]), len(result["constants"]))

@@ -592,11 +592,11 @@ def test_run_makes_the_declared_shapes_and_returns_the_outputs(
         ),
         (
             ["rows=x"],
-            "rows: expected whole numbers of up to 18 digits, such as 1024 or 1e6, got 'x'",
+            "rows: expected positive whole numbers of up to 18 digits, such as 1024 or 1e6, got 'x'",
         ),
         (
             ["x=random", "rows=9223372036854775807"],
-            "rows: expected whole numbers of up to 18 digits, such as 1024 or 1e6, got '9223372036854775807'",
+            "rows: expected positive whole numbers of up to 18 digits, such as 1024 or 1e6, got '9223372036854775807'",
         ),
         (
             ["x=random", "weight=random[4]", "--save", "z=z.npy"],

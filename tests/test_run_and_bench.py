@@ -389,7 +389,7 @@ FORMS = "a number, random[64], zeros[8,8], fill:NUMBER[9], a file (.npy, .npz:KE
         (["y=zeros:flot[3]"], "y: 'flot' is not a type: expected a name such as "),
         (
             ["y=zeros[3,k]"],
-            "y: expected whole numbers of up to 18 digits, such as 1024 or 1e6, got 'k'",
+            "y: expected positive whole numbers of up to 18 digits, such as 1024 or 1e6, got 'k'",
         ),
         (["y=fill:1e99:int32[3]"], "y=fill:1e99:int32[3]: "),
         (["x=rondom[3]"], f"x=rondom[3]: expected {FORMS}"),

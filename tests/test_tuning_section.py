@@ -32,13 +32,30 @@ RECORD = TuningRecord(
         ((100_000,), (64, "fast")): 1.2e-5,
         ((100_000,), (128, True)): None,
         ((-1,), (0.5, "fast")): 3,
+        ((-1,), (64, "fast")): False,
     },
 )
 OTHER = RECORD.replace(function="other", measured={})
 GOOD = {"devmod_tuning": 1, "records": [RECORD.to_dict(), OTHER.to_dict()]}
 #: Values at limits, beyond them, and of other types.
 VALUES = [
-    *[None, True, 0, 1, -1, 10**9, 10**9 + 1, 2**63, 2**64 - 1, -(2**63), 1.0, 0.0, 1e9, 1e-300],
+    *[
+        None,
+        False,
+        True,
+        0,
+        1,
+        -1,
+        10**9,
+        10**9 + 1,
+        2**63,
+        2**64 - 1,
+        -(2**63),
+        1.0,
+        0.0,
+        1e9,
+        1e-300,
+    ],
     *[float("nan"), float("inf"), "", "n", "x" * 1024, "x" * 1025, [], {}, [1], ["n"]],
     *[[["n"]], [[64, "fast"], 1.0], {"sizes": [1], "times": []}, [[], 1], ["A", "A"]],
     *[list("ABCDEFGHIJKLMNOP"), list("ABCDEFGHIJKLMNOPQ"), "BLOCK", 128, [-1]],

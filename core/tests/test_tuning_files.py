@@ -76,6 +76,8 @@ def test_the_records_of_imports_are_saved_unless_the_importer_has_some() -> None
     assert root.tuning_records == reloaded(root).tuning_records == (TWO,)
     root.tuning_records = [ONE]
     assert root.tuning_records == (ONE,)
+    error = error_of(setattr, root, "tuning_records", [3])
+    assert str(error) == "tuning_records: expected TuningRecords, got (3,)"
 
 
 def test_a_module_with_other_constants_has_the_records() -> None:
@@ -236,8 +238,8 @@ def test_inspect_shows_records(tmp_path: Path, capsys: pytest.CaptureFixture[str
     lines = [
         "Tuning records: 2, which --json has",
         "  add for opencl on AMD EPYC, driver 580.65, tuples of sizes: 9",
-        "    n=1: B=y takes 5e-07 s",
-        *[f"    n={n}: B=x takes {n}e-06 s" for n in range(2, 9)],
+        "    n=1: B=y takes 500 ns",
+        *[f"    n={n}: B=x takes {n} us" for n in range(2, 9)],
         "  add for opencl on CPU, driver unknown, tuples of sizes: 1",
         "    any size: every variant failed",
         "",

@@ -41,7 +41,7 @@ def test_a_record_has_the_map_that_files_have() -> None:
 
 WHERE = "r.json: the tuning record of 'scale' on 'AMD EPYC': "
 NAMES = "expected at most 16 different identifiers"
-NUMBERS = "expected an integer for each size, a value for each constant, and a time in seconds or None, got"
+NUMBERS = "expected an integer for each size, a value for each constant, and a time in seconds or None or False, got"
 
 
 def measured(*times: object) -> dict[str, object]:

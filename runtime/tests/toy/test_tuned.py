@@ -161,6 +161,7 @@ def test_only_a_variant_that_works_and_that_the_file_has_is_chosen() -> None:
         THIRD,
         [record({1000: ALL | second_failed})],
         [record({1000: second_failed, 9000: ALL})],
+        [record({1000: ALL, 9000: {SECOND: False}})],  # it is wrong
     )
 
 

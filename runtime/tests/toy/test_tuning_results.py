@@ -165,7 +165,7 @@ def test_other_files_are_refused(path: Path) -> None:
             n,
         ),
         "the tuning record of 'f' on 'toy number 1': expected an integer for each size, a value for each constant, and a "
-        "time in seconds or None, got (1,), (1, 4, 3) and -0.001": (
+        "time in seconds or None or False, got (1,), (1, 4, 3) and -0.001": (
             of_triton(config(1, -1.0)),
             OF_TRITON,
             n,

@@ -26,6 +26,7 @@ from devmod._formats.index import COMPRESSION, newer_features
 from devmod._modules.module import walk
 from devmod._modules.stored import StoredModule
 from devmod._plugins.discovery import shared_scan
+from devmod._util.text import duration_text
 from devmod.errors import function_not_found
 from devmod.targets import PROGRAM
 
@@ -394,7 +395,7 @@ def _lines_of_records(records: list[dict[str, Any]]) -> Iterator[str]:
             text = "every variant failed"
             if times:
                 seconds, values = min(times, key=itemgetter(0))
-                text = f"{_assignments(record['constants'], values)} takes {seconds:.3g} s"
+                text = f"{_assignments(record['constants'], values)} takes {duration_text(seconds)}"
             yield f"    {_assignments(record['sizes'], each['sizes']) or 'any size'}: {text}"
 
 

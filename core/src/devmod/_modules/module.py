@@ -13,7 +13,13 @@ from abc import ABC, abstractmethod
 from devmod._formats import LIBRARY
 from devmod._util.pickling import ProcessLocal
 from devmod._util.text import escape_line, shorten
-from devmod.errors import DevmodError, FormatError, FunctionNotFoundError, function_not_found
+from devmod.errors import (
+    ArgumentError,
+    DevmodError,
+    FormatError,
+    FunctionNotFoundError,
+    function_not_found,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -142,7 +148,11 @@ class Module(ProcessLocal, ABC):
 
     @tuning_records.setter
     def tuning_records(self, records: Iterable[TuningRecord]) -> None:
+        from devmod._values.records import TuningRecord
+
         own = tuple(records)
+        if not all(isinstance(each, TuningRecord) for each in own):
+            raise ArgumentError(f"tuning_records: expected TuningRecords, got {own!r:.200}")
         self.__dict__["_devmod_tuning"] = lambda *_: own
 
     def _records_of(self, *function: str) -> tuple[TuningRecord, ...]:

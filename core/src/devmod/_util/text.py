@@ -115,3 +115,11 @@ def lower_case_hint(name: object) -> str:
     if not isinstance(name, str) or not is_valid_name(name.lower()):
         return ""
     return f". Did you mean {name.lower()!r}?"
+
+
+def duration_text(seconds: float) -> str:
+    """Return a time in the unit that suits it."""
+    for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
+        if seconds * factor >= 1:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds * 1e9:.0f} ns"

@@ -41,8 +41,8 @@ class TuningRecord(NamedTuple):
         The names of the constants, and of the arguments whose values are the sizes.
     measured
         The time in seconds of each pair of sizes and values of constants: ``{((100000,), (64, 2)):
-        1.2e-5}``. None: the variant failed. Values that Python compares as equal are one variant,
-        such as 1 and True.
+        1.2e-5}``. None: the variant failed with these sizes. False: its results were wrong, so that
+        no call takes it. Values that Python compares as equal are one variant, such as 1 and True.
     """
 
     function: str
@@ -161,10 +161,10 @@ def _check_time(case: Case, seconds: Any, lengths: tuple[int, int]) -> None:
     for value in (*sizes, *values):
         check_constant(value)
     is_valid = (len(sizes), len(values)) == lengths and {*map(type, sizes)} <= {int}
-    if seconds is not None and is_valid:
+    if seconds is not None and seconds is not False and is_valid:
         is_valid = type(seconds) in (int, float) and 0 < seconds <= MAX_SECONDS
     if not is_valid:
         raise FormatError(
             "expected an integer for each size, a value for each constant, and a time in seconds "
-            f"or None, got {sizes!r:.80}, {values!r:.80} and {seconds!r:.80}"
+            f"or None or False, got {sizes!r:.80}, {values!r:.80} and {seconds!r:.80}"
         )

@@ -13,6 +13,7 @@ from math import inf, log, prod
 from typing import Any, NamedTuple
 
 from devmod import TuningRecord
+from devmod._util.text import duration_text
 from devmod.backend import ExpressionError, Tuning, Variant, environment_text
 from devmod.errors import count_text
 
@@ -226,13 +227,18 @@ class VariantChooser:
 
 
 def _joined(records: Iterable[TuningRecord]) -> Measurements:
-    """Return the times of several records. Later ones replace others."""
+    """Return the times of several records. Later ones replace others. A variant that was wrong with
+    some sizes has failed with all.
+    """
     result: Measurements = {}
+    wrong: set[Values] = set()
     for record in records:
         for (sizes, values), seconds in record.measured.items():
-            if seconds is None:
-                seconds = inf
-            result.setdefault(sizes, {})[values] = seconds
+            if seconds is False:
+                wrong.add(values)
+            result.setdefault(sizes, {})[values] = seconds or inf
+    for times in result.values():
+        times.update(dict.fromkeys(wrong, inf))
     return result
 
 
@@ -271,14 +277,6 @@ def _log(size: int) -> float:
     if size < 0:
         return -magnitude
     return magnitude
-
-
-def duration_text(seconds: float) -> str:
-    """Return a time in the unit that suits it."""
-    for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
-        if seconds * factor >= 1:
-            return f"{seconds * factor:.3g} {unit}"
-    return f"{seconds * 1e9:.0f} ns"
 
 
 def pairs_text(names: Iterable[str], values: Iterable[object]) -> str:

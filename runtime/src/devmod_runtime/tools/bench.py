@@ -19,7 +19,7 @@ from devmod import Module
 from devmod import device as find_device
 from devmod._plugins.devices import device_label
 from devmod._util.atomic import replacing
-from devmod._util.text import escape_line
+from devmod._util.text import duration_text, escape_line
 from devmod.errors import (
     ArgumentError,
     DevmodError,
@@ -27,7 +27,6 @@ from devmod.errors import (
     ToolchainNotFoundError,
     pip_install,
 )
-from devmod_runtime._tuning.choice import duration_text
 from devmod_runtime.tools.draws import NotFromInterfaceError
 from devmod_runtime.tools.inputs import (
     Invented,
@@ -425,9 +424,9 @@ def size_cases(sizes: Mapping[str, Sequence[int]]) -> list[dict[str, int]]:
         values = [[*map(index, each)] for each in sizes.values()]
     except (AttributeError, TypeError):
         values = [[]]
-    if not all(values):
+    if not all(min(each, default=0) > 0 for each in values):
         raise ArgumentError(
-            f"sizes: expected lists of whole numbers by name, such as {{'n': [1000]}}, got {sizes!r:.200}",
+            f"sizes: expected lists of positive whole numbers by name, such as {{'n': [1000]}}, got {sizes!r:.200}",
             argument="sizes",
         )
     return [dict(zip(sizes, each, strict=True)) for each in product(*values)]
@@ -459,10 +458,10 @@ class Measure(NamedTuple):
         return {
             name: value
             for name, value in self.given.items()
-            if has_argument(function, name) or not self._is_known(name)
+            if has_argument(function, name) or not self.is_known(name)
         }
 
-    def _is_known(self, name: str) -> bool:
+    def is_known(self, name: str) -> bool:
         """Return whether a function has an argument of the name."""
         for label, each in self.functions:
             # One that fits no device here is the problem of its own rows.

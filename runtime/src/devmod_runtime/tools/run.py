@@ -10,8 +10,8 @@ from typing import Any
 from devmod import Function, Module, profile
 from devmod import device as find_device
 from devmod._plugins.devices import device_label
+from devmod._util.text import duration_text
 from devmod.errors import ArgumentError, did_you_mean, list_names
-from devmod_runtime._tuning.choice import duration_text
 from devmod_runtime.tools.difference import Difference, worst_difference
 from devmod_runtime.tools.dimensions import warn_of_dimensions
 from devmod_runtime.tools.guard import guarded_twice

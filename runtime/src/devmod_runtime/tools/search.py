@@ -107,7 +107,7 @@ class Search:
     variants
         The constants of each variant, the default first.
     known
-        The seconds of variants that were measured before; None for one that failed.
+        The seconds of variants that were measured before; None or False for one that failed.
     seconds
         How long the search may take. Default: no limit.
     report
@@ -170,7 +170,7 @@ class Search:
 
     def seconds(self) -> dict[int, float | None]:
         """Return the median of each variant, with those that were known before, in the order of the
-        variants. None is one that failed.
+        variants. None is one that failed, and False one with wrong results.
 
         The machine may be slower today than when the others were measured: the best of those is
         measured again, and the new times are scaled by its change.
@@ -180,7 +180,9 @@ class Search:
         if self._anchor is not None and self._anchor in self._usable():
             scale = (self.known[self._anchor] or 0.0) / self.timings[self._anchor].median
         for variant, timing in self.timings.items():
-            if timing.problem:
+            if timing.is_wrong:
+                found[variant] = False
+            elif timing.problem:
                 found[variant] = None
             elif variant not in self.known:
                 found[variant] = timing.median * scale
@@ -284,7 +286,7 @@ class Search:
 
 def _fastest(times: Mapping[int, float | None]) -> int | None:
     """Return the variant with the shortest time; None without a time."""
-    found = [(time, each) for each, time in times.items() if time is not None]
+    found = [(time, each) for each, time in times.items() if time]
     if not found:
         return None
     return min(found)[1]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from devmod import Device, Module, TuningRecord, dumps
 from devmod._plugins.devices import device_label
-from devmod._util.text import escape_line
+from devmod._util.text import duration_text, escape_line
 from devmod.backend import temporary_folder, tuning_of
 from devmod.errors import (
     ArgumentError,
@@ -22,7 +22,7 @@ from devmod.errors import (
     function_not_found,
     list_names,
 )
-from devmod_runtime._tuning.choice import constants_text, duration_text, pairs_text
+from devmod_runtime._tuning.choice import constants_text, pairs_text
 from devmod_runtime.tools.bench import Benchmark, Measurement, aligned, size_cases
 from devmod_runtime.tools.launches import Conversation, is_local
 from devmod_runtime.tools.program_steps import kernels_of
@@ -304,6 +304,8 @@ def tune(
     Of more than 200 variants, a sample is measured, and then those that differ from the best in one
     constant. KeyboardInterrupt ends the search: the result has what was measured.
     """
+    if not isinstance(module, Module):
+        raise ArgumentError(f"tune: expected a module, as of devmod.load, got {module!r:.200}")
     if records is None:
         records = module.tuning_records
     if isinstance(devices, str):
@@ -405,7 +407,7 @@ class Tuner:
         """Return what was measured. Functions of which no variant can be used have no record."""
         records = []
         for launches, searches in self._found:
-            record = launches.record_of(searches, self._known)
+            record = launches.record_of(searches)
             if record is not None:
                 records.append(record)
         return TuningResult(
@@ -533,26 +535,18 @@ class _Launches(Conversation):
 
     def known(self, records: Iterable[TuningRecord]) -> dict[int, float | None]:
         """Return the times of variants that records have of the same device and driver. A variant
-        that failed with all sizes of a record may be wrong: it counts as failed with others too.
+        that was wrong is so with other sizes too.
         """
+        numbers = {tuple(each.values()): number for number, each in enumerate(self.variants)}
         known: dict[int, float | None] = {}
-        for record in self._of_device(records):
-            working = {values for (_, values), time in record.measured.items() if time is not None}
-            failed = {values for _, values in record.measured} - working
-            for number, constants in enumerate(self.variants):
-                values = tuple(constants.values())
-                if (self.key, values) in record.measured:
-                    known[number] = record.measured[self.key, values]
-                elif values in failed:
-                    known.setdefault(number, None)
-        return known
-
-    def _of_device(self, records: Iterable[TuningRecord]) -> Iterator[TuningRecord]:
-        """Yield the records of the same device and driver."""
         for each in records:
             record = each.arranged(self.record.constants, self.record.sizes)
-            if record is not None and record.replace(measured={}) == self.record:
-                yield record
+            if record is None or record.replace(measured={}) != self.record:
+                continue
+            for (key, values), seconds in record.measured.items():
+                if values in numbers and (key == self.key or seconds is False):
+                    known[numbers[values]] = seconds
+        return known
 
     def row(self, search: Search, variant: int, seconds: float | None) -> VariantTimes:
         """Return what is known of a variant with the inputs that are open."""
@@ -561,7 +555,7 @@ class _Launches(Conversation):
         launches = 0
         problem = ""
         times = (nan, nan, nan)
-        if seconds is None:
+        if not seconds:
             problem = timing.problem
         elif variant in search.known:
             times = (seconds, seconds, seconds)
@@ -573,26 +567,12 @@ class _Launches(Conversation):
         about = (self.record.function, self.device, self.case, self.variants[variant])
         return VariantTimes(*about, *times, launches, problem)
 
-    def record_of(
-        self, searches: Mapping[tuple[int, ...], Search], known: Iterable[TuningRecord]
-    ) -> TuningRecord | None:
-        """Return the record of searches; None if it has no time. A variant that is wrong with some
-        sizes failed with all, also with those of records from before.
-        """
-        wrong: set[int] = set()
-        for search in searches.values():
-            wrong.update(each for each, timing in search.timings.items() if timing.is_wrong)
+    def record_of(self, searches: Mapping[tuple[int, ...], Search]) -> TuningRecord | None:
+        """Return the record of searches; None if it has no time."""
         measured: dict[Any, float | None] = {}
         for key, search in searches.items():
             for variant, seconds in search.seconds().items():
-                if variant in wrong:
-                    seconds = None
                 measured[key, tuple(self.variants[variant].values())] = seconds
         if not any(measured.values()):
             return None
-        values_of_wrong = {tuple(self.variants[each].values()) for each in wrong}
-        for record in self._of_device(known):
-            for key, values in record.measured:
-                if values in values_of_wrong:
-                    measured[key, values] = None
         return self.record.replace(measured=measured)

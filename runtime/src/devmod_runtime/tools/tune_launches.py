@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 
 from devmod import Image, Launch
 from devmod._plugins.devices import device_label
-from devmod.backend import ConversionError, loads_own
+from devmod.backend import loads_own
 from devmod.errors import ArgumentError, DevmodError, list_names
 from devmod_runtime.tools.bench import Measure, read_shape
 from devmod_runtime.tools.difference import is_same, worst_difference
@@ -109,7 +110,6 @@ class _Launches:
         given = {name: self._settings[name] for name in ("threads", "grid")}
         self._shape = read_shape(given, sizes)
         values = dict(self._host.items())
-        self._check_sizes(values)
         self._call = on_device(function, self._host, self._device)
         params = parameters(function)
         written = {}
@@ -169,23 +169,14 @@ class _Launches:
         functions = [("", each) for each in self._settings["functions"]]
         measure = Measure({"": self._module}, functions, given, None, None, 1, 0)
         given = measure.own_arguments(function)
+        texts = str([self._settings[each] for each in ("given", "threads", "grid")])
         for size, number in sizes.items():
             if has_argument(function, size):
                 given.setdefault(size, str(number))
+            elif not measure.is_known(size) and not re.search(rf"\b{re.escape(size)}\b", texts):
+                raise ArgumentError(f"tune: no argument has the size {size!r}", argument=size)
         _check_given(function, given, [*sizes], self._tuned.tuning.sizes)
         return arguments_of(function, given, sizes, Invented())
-
-    def _check_sizes(self, values: Mapping[str, Any]) -> None:
-        """Raise ArgumentError for a size that its argument cannot have: each variant would fail."""
-        for argument in self._tuned.key_arguments:
-            if argument.name not in values:  # it has a default
-                continue
-            try:
-                argument.pack(values[argument.name])
-            except ConversionError as error:
-                raise self._tuned._error(
-                    f"tune: {self._tuned.label}: {argument.name}: {error}", argument.name
-                ) from None
 
     # -- the launches
 

@@ -91,7 +91,7 @@ def read_count(text: str, sizes: Mapping[str, int], argument: str) -> int:
         elif number:
             factors.append(int(number[1]) * 10 ** int(number[2] or 0))
         else:
-            what = "whole numbers of up to 18 digits, such as 1024 or 1e6"
+            what = "positive whole numbers of up to 18 digits, such as 1024 or 1e6"
             if sizes:
                 what = "whole numbers or names of sizes"
             raise ArgumentError(
