@@ -111,7 +111,7 @@ def test_variants_that_fail_are_left_out_and_the_search_goes_on() -> None:
 
 def test_the_budget_keeps_what_is_measured() -> None:
     found = search(Table(*[1.0] * 100), seconds=20.0)
-    assert (found.is_interrupted, found.is_complete) == (False, False)
+    assert not found.is_complete
     assert found.seconds() == dict.fromkeys(range(7), 1.0)
     assert search(Table(1.0), seconds=1e9).is_complete
 

@@ -123,9 +123,7 @@ class Search:
     known
         The parameter.
     is_complete
-        Whether the search came to its end: neither Ctrl-C nor the limit ended it.
-    is_interrupted
-        Whether Ctrl-C did.
+        Whether the search came to its end: neither an exception nor the limit ended it.
     """
 
     def __init__(
@@ -148,7 +146,6 @@ class Search:
         self._anchor = _fastest(self.known)
         self.timings: dict[int, Timing] = {}
         self.is_complete = False
-        self.is_interrupted = False
 
     def run(self) -> None:
         """Measure all variants that are not known, or the promising ones of many."""
@@ -158,8 +155,6 @@ class Search:
                     self._time(variant)
                 self._decide()
             self.is_complete = True
-        except KeyboardInterrupt:
-            self.is_interrupted = True
         except _BudgetSpentError:
             pass
 

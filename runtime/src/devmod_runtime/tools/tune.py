@@ -366,9 +366,8 @@ class Tuner:
         self._again = again
         self._end = inf
         self._is_interrupted = False
-        #: The searches of each task by their keys, and all of them.
+        #: The searches of each task by their keys.
         self._found: list[tuple[_Launches, dict[tuple[int, ...], Search]]] = []
-        self._searches: list[Search] = []
         self._times: list[VariantTimes] = []
 
     def run(
@@ -406,15 +405,16 @@ class Tuner:
     def result(self) -> TuningResult:
         """Return what was measured. Functions of which no variant can be used have no record."""
         records = []
+        is_complete = not self._is_interrupted
         for launches, searches in self._found:
+            is_complete &= all(each.is_complete for each in searches.values())
             record = launches.record_of(searches)
             if record is not None:
                 records.append(record)
         return TuningResult(
             self._times,
             records,
-            is_complete=not self._is_interrupted
-            and all(each.is_complete for each in self._searches),
+            is_complete=is_complete,
             is_interrupted=self._is_interrupted,
         )
 
@@ -438,16 +438,15 @@ class Tuner:
                     )
                 search = self._search(launches)
                 searches[launches.key] = search
-                search.run()
-                self._searches.append(search)
-                for variant, seconds in search.seconds().items():
-                    self._times.append(launches.row(search, variant, seconds))
-                if search.is_interrupted:
-                    raise KeyboardInterrupt
+                try:
+                    search.run()
+                finally:
+                    for variant, seconds in search.seconds().items():
+                        self._times.append(launches.row(search, variant, seconds))
 
     def _search(self, launches: _Launches) -> Search:
         """Return the search with the inputs that are open."""
-        done = len(self._searches)
+        done = sum(len(searches) for _, searches in self._found)
         total = len(self._tasks) * len(self._cases)
         case = launches.case
 
