@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from devmod_readers.spirv import SpirvKernel
     from devmod_runtime import Argument, Image, Sampler
 
+    #: The address space, the type and the access of each argument of a kernel.
+    Spaces = Sequence[Sequence[str]]
     #: A kernel object, the bytes of its numbers, the place and the bytes of each, and the memory of
     #: these bytes.
     _PackedKernel = list[Any]
@@ -105,7 +107,7 @@ class OpenCLPrograms(Builds):
             functions = {}
         self._functions = functions
         self._built = Once()
-        self._arguments: dict[OpenCLDevice, Mapping[str, Sequence[Sequence[str]]]] = {}
+        self._arguments: dict[OpenCLDevice, Mapping[str, Spaces]] = {}
 
     def with_constants(self, constants: Mapping[str, object]) -> OpenCLPrograms:
         return OpenCLPrograms(self.fmt, self.code, constants)
@@ -122,7 +124,7 @@ class OpenCLPrograms(Builds):
         """
         return self._built.get(device, lambda: self._build(device))
 
-    def arguments(self, device: OpenCLDevice, name: str) -> Sequence[Sequence[str]]:
+    def arguments(self, device: OpenCLDevice, name: str) -> Spaces:
         """Return the address space, type and access of each argument of a kernel, as
         `_driver.arguments_of` does; empty if unknown.
         """
@@ -524,9 +526,7 @@ def _check_argument(
     )
 
 
-def _image_arguments(
-    params: Sequence[Param], spaces: Sequence[Sequence[str]]
-) -> dict[int, tuple[str, str]]:
+def _image_arguments(params: Sequence[Param], spaces: Spaces) -> dict[int, tuple[str, str]]:
     """Return OpenCL C's type and the access of each image. The type is "" if the driver has none of
     `spaces`.
     """
@@ -542,7 +542,7 @@ def _image_arguments(
     return result
 
 
-def _pointers(kinds: Sequence[str], spaces: Sequence[Sequence[str]]) -> list[tuple[int, bool]]:
+def _pointers(kinds: Sequence[str], spaces: Spaces) -> list[tuple[int, bool]]:
     """Return the pointers of a kernel without an interface, each with whether it is __local. The
     list is empty if the driver has no address spaces.
     """

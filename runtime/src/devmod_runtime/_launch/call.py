@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from devmod_runtime._device.stream import Stream
     from devmod_runtime._launch.arguments import Argument
     from devmod_runtime._launch.launcher import Kernel, LaunchConfig
+    from devmod_runtime._launch.opening import Queue
     from devmod_runtime._launch.packs import Pack
 
 
@@ -109,7 +110,7 @@ class KernelCall(CheckedCall):
         if self._images and (unfit := self.kernel.check_images(self._images)):
             raise self._error(function._signature.arguments[unfit[0]], ConversionError(unfit[1]))
         config, self.shape = launched._config_reader.resolve(request, self.kernel)
-        self.enqueue: Callable[[Sequence[Any]], Any]
+        self.enqueue: Queue
         if self.shape is None:
             return
 
@@ -363,7 +364,7 @@ def _caller(
     shape: Any,
     packs: Sequence[tuple[int, Pack]],
     set_sizes: Callable[[list[Any]], None] | None,
-) -> Callable[[Sequence[Any]], Any]:
+) -> Queue:
     """Return the function that queues a launch. It raises ConversionError if an array that is
     several values is on another device.
     """

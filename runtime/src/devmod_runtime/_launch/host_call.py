@@ -62,6 +62,7 @@ if TYPE_CHECKING:
 
     from devmod_runtime._device.stream import Stream
     from devmod_runtime._launch.arguments import Argument
+    from devmod_runtime._launch.opening import Queue
 else:
     from devmod._util.numpy import np
 
@@ -71,7 +72,7 @@ def host_call(
     args: Sequence[Any],
     copies: int,
     stream: Stream,
-    enqueue: Callable[[Sequence[Any]], Any],
+    enqueue: Queue,
 ) -> Callable[..., Any] | None:
     """Return the function of a call with contiguous host arrays like a call before it: of the same
     types, on the same device, with the same grid, block and stream.
@@ -271,7 +272,7 @@ _NAMES: dict[str, Any] = {
 
 def _launch_in_place(
     stream: Stream,
-    enqueue: Callable[[Sequence[Any]], Any],
+    enqueue: Queue,
     written: Mapping[int, bool],
     values: list[Any],
     is_long: bool,

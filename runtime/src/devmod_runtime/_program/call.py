@@ -39,12 +39,12 @@ from devmod_runtime._program.temporaries import StreamMemory, memory_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     import numpy as np
 
-    from devmod_runtime._program.plan import Step
+    from devmod_runtime._program.plan import Named, Step, Values
 
     ProgramFunction = Any  # its module imports this one
 else:
@@ -242,7 +242,7 @@ class CheckedProgramCall(CheckedCall):
         """
         function = self._function
         lengths = dict(zip(function.arrays, given, strict=True)) | function.constant_shapes
-        values: dict[Any, int] = {name: self._scalars[name] for name in function.sizes}
+        values: Values = {name: self._scalars[name] for name in function.sizes}
         shapes_of = []
         for array in function.given:
             shape = lengths[array.name] or ()
@@ -435,9 +435,7 @@ class CheckedProgramCall(CheckedCall):
             tuple(arrays.values()),
         )
 
-    def _calls(
-        self, arrays: Mapping[str, Any], stream: Stream
-    ) -> list[tuple[Step, Callable[[], object]]]:
+    def _calls(self, arrays: Named, stream: Stream) -> list[tuple[Step, Callable[[], object]]]:
         """Return what queues each launch of a prepared one, with its step."""
         calls: list[tuple[Step, Callable[[], object]]] = []
         for step, values in launches_of(self._function, self._shapes):
@@ -527,7 +525,7 @@ def _queue(
     shapes: Shapes,
     stream: Stream,
     slots: list[Any],
-    scalars: Mapping[str, Any],
+    scalars: Named,
     find_plan: Callable[[Sequence[Any]], LaunchPlan],
     is_checked: bool,
 ) -> None:

@@ -51,6 +51,12 @@ Error = Callable[[str, str], ArgumentError]
 ProgramFunction = Any  # its module imports this one
 #: The first array of one role, type and shape, and the names of all.
 Form = tuple[Array, list[str]]
+#: The numbers of names and of expressions.
+Values = dict[Any, int]
+#: The arrays of a call, its images and samplers, or its scalars by name.
+Named = Mapping[str, Any]
+#: What returns a value of a kernel for the slots and the scalars of a call.
+Maker = Callable[[Sequence[Any], Named], Any]
 #: What takes the values of a kernel from the slots of a call.
 Taker = Callable[[Any], Any]
 
@@ -113,7 +119,7 @@ class Shapes:
         program: Program,
         forms: Sequence[Form],
         lifetimes: Mapping[str, tuple[int, int]],
-        values: dict[Any, int],
+        values: Values,
         error: Error,
         unit: int = 0,
     ) -> None:
@@ -166,7 +172,7 @@ class Shapes:
         return [device.slice(memory[number], 0, nbytes) for number, nbytes in self.parts]
 
 
-def _check_requirements(program: Program, values: dict[Any, int], error: Error) -> None:
+def _check_requirements(program: Program, values: Values, error: Error) -> None:
     for name, left, right in program.requires:
         try:
             one = evaluate(left, values)
@@ -178,7 +184,7 @@ def _check_requirements(program: Program, values: dict[Any, int], error: Error) 
             raise error(f"it requires {text}, and that is {one} {name} {two}", "")
 
 
-def measure(array: Array, values: dict[Any, int], error: Error) -> tuple[tuple[int, ...], int]:
+def measure(array: Array, values: Values, error: Error) -> tuple[tuple[int, ...], int]:
     """Return the lengths and the bytes of an array. Raise ArgumentError if it cannot have them."""
     try:
         lengths = tuple([evaluate(each, values) for each in array.shape])
@@ -201,7 +207,7 @@ def measure(array: Array, values: dict[Any, int], error: Error) -> tuple[tuple[i
     return lengths, array.nbytes(lengths)
 
 
-def count_turns(program: Program, values: dict[Any, int], error: Error) -> dict[Repeat, int]:
+def count_turns(program: Program, values: Values, error: Error) -> dict[Repeat, int]:
     """Return the number of turns of each repeat. Raise ArgumentError for one that is negative, and
     for more launches than a call may have.
     """
@@ -305,7 +311,7 @@ class Step:
         self.program = function
         self._number = number
         self.repeats = repeats
-        self.first_turn: dict[Any, int] = {each.name: 0 for each in repeats}
+        self.first_turn: Values = {each.name: 0 for each in repeats}
         step = function.program.steps[number]
         self.function = function.functions[step.kernel]
         interface = self.function._signature.interface
@@ -392,7 +398,7 @@ class Step:
             if is_cleared and (nbytes := shapes.nbytes[name]):
                 yield name, nbytes
 
-    def dims(self, values: dict[Any, int]) -> tuple[tuple[int, ...] | None, ...]:
+    def dims(self, values: Values) -> tuple[tuple[int, ...] | None, ...]:
         """Return the grid, the block, the threads and the sizes."""
         result: list[tuple[int, ...] | None] = [None] * len(self.extent)
         try:
@@ -403,7 +409,7 @@ class Step:
         except ExpressionError as problem:
             raise self._error(problem) from None
 
-    def is_idle(self, values: dict[Any, int]) -> bool:
+    def is_idle(self, values: Values) -> bool:
         """Return whether the step has no threads."""
         grid, _, threads, sizes = self.dims(values)
         if not grid and not threads and self.function._launcher.has_grid:
@@ -417,9 +423,9 @@ class Step:
     def value(
         self,
         given: Any,
-        values: dict[Any, int],
-        arrays: Mapping[str, Any],
-        scalars: Mapping[str, Any],
+        values: Values,
+        arrays: Named,
+        scalars: Named,
     ) -> Any:
         """Return the value of an argument."""
         if type(given) is View:
@@ -459,10 +465,10 @@ class Step:
         self,
         argument: Argument,
         given: Any,
-        values: dict[Any, int],
-        arrays: Mapping[str, Any],
+        values: Values,
+        arrays: Named,
         numbers: Mapping[Any, int],
-    ) -> Callable[[Sequence[Any], Mapping[str, Any]], Any] | None:
+    ) -> Maker | None:
         """Return the function that returns a value of the kernel for the slots and the scalars of a
         call; None if it is always the same.
         """
@@ -498,7 +504,7 @@ class Step:
                 pack = plain[1]
             return lambda slots, scalars: pack(scalars[given])
 
-        def make(slots: Sequence[Any], scalars: Mapping[str, Any]) -> Any:
+        def make(slots: Sequence[Any], scalars: Named) -> Any:
             members = {
                 name: DeviceArray(device, slots[number], *form)
                 for name, (device, number, *form) in forms.items()
@@ -510,9 +516,9 @@ class Step:
     def call(
         self,
         stream: Stream,
-        values: dict[Any, int],
-        arrays: Mapping[str, Any],
-        scalars: Mapping[str, Any],
+        values: Values,
+        arrays: Named,
+        scalars: Named,
         make: Any = KernelCall,
     ) -> Any:
         """Return the checked launch. `make` is the class of the call."""
@@ -531,9 +537,9 @@ class Step:
     def launch(
         self,
         stream: Stream,
-        values: dict[Any, int],
-        arrays: Mapping[str, Any],
-        scalars: Mapping[str, Any],
+        values: Values,
+        arrays: Named,
+        scalars: Named,
     ) -> Any:
         """Return the function that queues the launch with its values, and the kernel's check of
         these, if it has one; None without threads.
@@ -596,7 +602,7 @@ class Step:
         return error
 
 
-def _given(arguments: Mapping[str, Any], argument: Argument, param: Param) -> Any:
+def _given(arguments: Named, argument: Argument, param: Param) -> Any:
     """Return what a step gives for an argument of its kernel."""
     if param.name in arguments:
         return arguments[param.name]
@@ -625,23 +631,21 @@ def steps_of(function: ProgramFunction) -> list[Step]:
         if repeats and repeats[0].first < number:
             steps[repeats[0].first].first += step.first
             step.first = []
-    forms: dict[Any, int] = {}
+    forms: Values = {}
     for number, step in enumerate(steps):
         form = (step.function, step.extent, *step.array_forms)
         step.form = forms.setdefault(form, number)
     return steps
 
 
-def launches_of(
-    function: ProgramFunction, shapes: Shapes
-) -> Iterator[tuple[Step, dict[Any, int] | None]]:
+def launches_of(function: ProgramFunction, shapes: Shapes) -> Iterator[tuple[Step, Values | None]]:
     """Yield each step, with None where what begins with it is cleared, and with the values of the
     names for each launch.
     """
 
     def within(
-        first: int, end: int, depth: int, values: dict[Any, int]
-    ) -> Iterator[tuple[Step, dict[Any, int] | None]]:
+        first: int, end: int, depth: int, values: Values
+    ) -> Iterator[tuple[Step, Values | None]]:
         number = first
         while number < end:
             step = function.steps[number]
@@ -721,8 +725,8 @@ class Turns:
 def _by_turn(
     repeats: Sequence[Repeat],
     turns: Mapping[Repeat, int],
-    values: dict[Any, int],
-    make: Callable[[dict[Any, int]], Any],
+    values: Values,
+    make: Callable[[Values], Any],
 ) -> Any:
     """Return what `make` returns for the values of each turn: a list for each repeat, the outermost
     first.
@@ -736,7 +740,7 @@ def _by_turn(
     return result
 
 
-def _call_each(makers: Any, slots: Sequence[Any], scalars: Mapping[str, Any]) -> Any:
+def _call_each(makers: Any, slots: Sequence[Any], scalars: Named) -> Any:
     """Return what functions in nested lists return."""
     if not isinstance(makers, list):
         return makers(slots, scalars)
@@ -786,7 +790,7 @@ class Layout:
         names: Iterable[str],
     ) -> None:
         # Those that `LaunchPlan.run` receives come first.
-        self.numbers: dict[Any, int] = {}
+        self.numbers: Values = {}
         for number, name in enumerate(function.arrays):
             self.numbers[name] = number
         for name, number in shapes.buffers.items():
@@ -841,8 +845,8 @@ class LaunchPlan:
         function: ProgramFunction,
         shapes: Shapes,
         stream: Stream,
-        arrays: Mapping[str, Any],
-        scalars: Mapping[str, Any],
+        arrays: Named,
+        scalars: Named,
     ) -> None:
         self.shapes = shapes
         #: Whether the last call with host arrays took more than `LONG`, or there was none.
@@ -868,9 +872,7 @@ class LaunchPlan:
             self._fixed.append(array.memory if isinstance(array, DeviceArray) else array)
         #: The slots whose values follow from the scalars or from other slots, and the functions
         #: that return these values.
-        self._made: list[
-            tuple[int, Callable[[Sequence[Any], Mapping[str, Any]], Any], Step, Argument]
-        ] = []
+        self._made: list[tuple[int, Maker, Step, Argument]] = []
         values = shapes.values
 
         def add_by_turn(source: int, step: Step, argument: Argument, given: Any) -> None:
@@ -882,7 +884,7 @@ class LaunchPlan:
             first = None
             if step.maker(argument, given, own | step.first_turn, arrays, numbers) is None:
 
-                def value_of(own: dict[Any, int]) -> Any:
+                def value_of(own: Values) -> Any:
                     value = step.value(given, own, arrays, scalars)
                     try:
                         return argument.pack(value) if argument.pack else value
@@ -932,8 +934,8 @@ class LaunchPlan:
         self,
         function: ProgramFunction,
         stream: Stream,
-        arrays: Mapping[str, Any],
-        scalars: Mapping[str, Any],
+        arrays: Named,
+        scalars: Named,
         layout: Layout,
     ) -> dict[Repeat, Turns]:
         """Check the launches, add them, and return those of repeats."""
@@ -966,7 +968,7 @@ class LaunchPlan:
                 self._checks.append((step, check, take))
         return turns
 
-    def run(self, slots: list[Any], scalars: Mapping[str, Any], *, is_checked: bool) -> None:
+    def run(self, slots: list[Any], scalars: Named, *, is_checked: bool) -> None:
         """Queue the launches. `slots` has the memory of the arrays, and the images. Without
         `is_checked` the kernels are asked before.
         """

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from devmod_runtime._device.stream import Stream
     from devmod_runtime._launch.arguments import Argument
     from devmod_runtime._launch.function import Function
-    from devmod_runtime._program.plan import Step
+    from devmod_runtime._program.plan import Named, Step, Values
     from devmod_runtime.tools.difference import Difference
     from devmod_runtime.tools.observed import Methods
 else:
@@ -625,7 +625,7 @@ class GuardedProgramCall(CheckedProgramCall):
             return super()._uploaded(declared, view)
         return _guarded(self._zones, self._device, view.shape, declared.type, view.read)
 
-    def _steps(self, arrays: Mapping[str, Any], stream: Stream) -> list[Callable[[], object]]:
+    def _steps(self, arrays: Named, stream: Stream) -> list[Callable[[], object]]:
         """Return what launches each step, and compares its arrays."""
         calls: list[Callable[[], object]] = []
         for step, values in launches_of(self._function, self._shapes):
@@ -635,7 +635,7 @@ class GuardedProgramCall(CheckedProgramCall):
                 calls.append(partial(self._run, step, values, arrays, stream))
         return calls
 
-    def _clear(self, step: Step, arrays: Mapping[str, Any], stream: Stream) -> None:
+    def _clear(self, step: Step, arrays: Named, stream: Stream) -> None:
         for name, nbytes in step.cleared(self._shapes):
             array = arrays[name]
             base = getattr(array, "_base", None)
@@ -644,9 +644,7 @@ class GuardedProgramCall(CheckedProgramCall):
             else:
                 clear(getattr(array, "memory", array), nbytes, stream)
 
-    def _run(
-        self, step: Step, values: dict[Any, int], arrays: Mapping[str, Any], stream: Stream
-    ) -> None:
+    def _run(self, step: Step, values: Values, arrays: Named, stream: Stream) -> None:
         make = partial(GuardedCall, self._zones)
         launch = step.call(stream, values, arrays, self._scalars, make)
         try:
