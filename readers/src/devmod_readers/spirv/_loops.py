@@ -8,6 +8,7 @@ Where the test comes first, the phis at the beginning of the loop keep these val
 from __future__ import annotations
 
 import sys
+from array import array
 from collections.abc import Iterator
 from itertools import count
 
@@ -47,15 +48,13 @@ def with_exits_first(data: bytes) -> bytes:
     module = _Module(words[3])
     for instruction in _instructions(words[5:].tolist()):
         module.add(instruction)
-    header = [*words[:3], next(module.ids), words[4]]
-    words = read_words(data[:20])
-    words[:] = type(words)(words.typecode, header)
+    result = array(words.typecode, [*words[:3], next(module.ids), words[4]])
     for each in [*module.globals, *module.functions]:
         each[0] = len(each) << 16 | each[0] & 0xFFFF
-        words.extend(each)
+        result.extend(each)
     if sys.byteorder == "big":
-        words.byteswap()
-    return words.tobytes()
+        result.byteswap()
+    return result.tobytes()
 
 
 def _instructions(words: _Words) -> Iterator[_Words]:
@@ -118,78 +117,60 @@ class _Module:
     def _move_exit(self, header: int) -> None:
         """Move the exit of a loop from the end of its body to its beginning."""
         blocks = self._blocks
-        start = blocks[header]
-        if len(start) < 2 or start[-2][0] & 0xFFFF != _LOOP_MERGE:
+        loop = _loop_at(blocks, header)
+        if loop is None:
             return
-        _, end, latch, *control = start[-2]
-        last = blocks[latch][-1]
-        if last[0] & 0xFFFF != _BRANCH_CONDITIONAL or {*last[2:4]} != {header, end}:
-            return
+        end, latch, control = loop
         inside = _reachable(blocks, header, end)
-        values = {}
-        for label in inside:
-            for words in blocks[label]:
-                if len(words) > 2 and words[1] in self._types:
-                    values[words[2]] = words[1]
-        uses = []
-        entries = []
-        for label, block in blocks.items():
-            if label not in inside:
-                uses += [
-                    (words, at) for words in block for at in _operands(words) if words[at] in values
-                ]
-                if header in _successors(block):
-                    entries.append(label)
-        exits = [label for label in blocks if end in _successors(blocks[label])]
-        if not uses or exits != [latch] or last[1] not in values:
+        values = self._values(inside)
+        uses = _uses(blocks, inside, values)
+        last = blocks[latch][-1]
+        if not uses or last[1] not in values:
             return
         if any(values[words[at]] in self._pointers for words, at in uses):
             return  # a phi of a pointer needs a device with variable pointers
-        body = next(self.ids)
-        back = latch
-        if latch == header:
-            back = body
+        start = blocks[header]
         phis = [words for words in start if words[0] & 0xFFFF == _PHI]
         rest = start[len(phis) : -2]
-
-        def at_exit(value: int, before: int) -> int:
-            """Add a phi with a value of the last turn. Return its id."""
-            words = [_PHI, values[value], next(self.ids)]
-            for label in entries:
-                words += [before, label]
-            phis.append([*words, value, back])
-            return words[2]
-
-        for words in phis:
-            _rename(words, header, body)
-        before = self._constant(_CONSTANT_NULL, values[last[1]])
-        if last[2] == header:
-            before = self._constant(_CONSTANT_TRUE, values[last[1]])
-        test = at_exit(last[1], before)
-        results: dict[int, int] = {}
-        for words, at in uses:
-            value = words[at]
-            if value not in results:
-                results[value] = at_exit(value, self._constant(_CONSTANT_NULL, values[value]))
-            words[at] = results[value]
-        for words in blocks[end]:
-            _rename(words, latch, header)
-        for label in inside - {header}:
-            for words in blocks[label]:
-                _rename(words, header, body)
-        targets = [body if label == header else label for label in last[2:4]]
+        body = next(self.ids)
+        back = latch
         added = {body: rest}
         if latch == header:
-            rest.append([_BRANCH, header])
-        else:
-            blocks[latch][-1] = [_BRANCH, header]
-            if start[-1][0] & 0xFFFF != _BRANCH:
-                join = _join(blocks, start[-1], latch, inside)
-                if join == latch:
-                    join = next(self.ids)
-                    added[join] = [[_UNREACHABLE]]
-                rest.append([_SELECTION_MERGE, join, 0])
-            rest.append(start[-1])
+            back = body
+        elif start[-1][0] & 0xFFFF != _BRANCH:
+            join = _join(blocks, start[-1], latch, inside)
+            if join == latch:
+                join = next(self.ids)
+                added[join] = [[_UNREACHABLE]]
+            rest.append([_SELECTION_MERGE, join, 0])
+        rest.append(start[-1])
+        for label in inside:
+            _rename(blocks[label], header, body)
+        _rename(blocks[end], latch, header)
+
+        entries = [each for each in _before(blocks, header) if each not in inside]
+        results: dict[int, int] = {}
+
+        def at_exit(value: int, opcode: int) -> int:
+            """Return the phi of a value of the last turn."""
+            if value not in results:
+                results[value] = next(self.ids)
+                words = [_PHI, values[value], results[value]]
+                for label in entries:
+                    words += [self._constant(opcode, values[value]), label]
+                phis.append([*words, value, back])
+            return results[value]
+
+        opcode = _CONSTANT_NULL
+        if last[2] == header:
+            opcode = _CONSTANT_TRUE
+        test = at_exit(last[1], opcode)
+        for words, at in uses:
+            words[at] = at_exit(words[at], _CONSTANT_NULL)
+        targets = [end, body]
+        if last[2] == header:
+            targets = [body, end]
+        (added.get(back) or blocks[back])[-1] = [_BRANCH, header]
         first = [*phis, [_LOOP_MERGE, end, back, *control], [_BRANCH_CONDITIONAL, test, *targets]]
         self._blocks = {}
         for label, block in blocks.items():
@@ -197,6 +178,46 @@ class _Module:
             if label == header:
                 self._blocks[label] = first
                 self._blocks |= added
+
+    def _values(self, labels: set[int]) -> dict[int, int]:
+        """Return the types of the values of blocks by their ids."""
+        values = {}
+        for label in labels:
+            for words in self._blocks[label]:
+                if len(words) > 2 and words[1] in self._types:
+                    values[words[2]] = words[1]
+        return values
+
+
+def _loop_at(blocks: _Blocks, header: int) -> tuple[int, int, _Words] | None:
+    """Return the block after a loop, the last one of a turn, which is the only one that ends the
+    loop, and the words of its control; None if no such loop begins at a block.
+    """
+    start = blocks[header]
+    if len(start) < 2 or start[-2][0] & 0xFFFF != _LOOP_MERGE:
+        return None
+    _, end, latch, *control = start[-2]
+    last = blocks[latch][-1]
+    if last[0] & 0xFFFF != _BRANCH_CONDITIONAL or {*last[2:4]} != {header, end}:
+        return None
+    if _before(blocks, end) != [latch]:
+        return None
+    return end, latch, control
+
+
+def _before(blocks: _Blocks, label: int) -> list[int]:
+    """Return the blocks before a block."""
+    return [each for each, block in blocks.items() if label in _successors(block)]
+
+
+def _uses(blocks: _Blocks, inside: set[int], values: dict[int, int]) -> list[tuple[_Words, int]]:
+    """Return the instructions outside of a loop that use its values, and the indices of these."""
+    uses = []
+    for label, block in blocks.items():
+        if label not in inside:
+            for words in block:
+                uses += [(words, at) for at in _operands(words) if words[at] in values]
+    return uses
 
 
 def _operands(words: _Words) -> list[int]:
@@ -241,9 +262,10 @@ def _join(blocks: _Blocks, branch: _Words, latch: int, inside: set[int]) -> int:
     return latch
 
 
-def _rename(phi: _Words, old: int, new: int) -> None:
-    """Rename a block before a phi."""
-    if phi[0] & 0xFFFF == _PHI:
-        for at in range(4, len(phi), 2):
-            if phi[at] == old:
-                phi[at] = new
+def _rename(block: list[_Words], old: int, new: int) -> None:
+    """Rename a block in the phis of a block after it."""
+    for phi in block:
+        if phi[0] & 0xFFFF == _PHI:
+            for at in range(4, len(phi), 2):
+                if phi[at] == old:
+                    phi[at] = new
