@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from unittest.mock import Mock
+from unittest.mock import Mock, create_autospec
 from unittest.mock import call as call_of
 from zlib import crc32
 
@@ -147,14 +147,17 @@ def test_run_takes_the_words_of_draws(
 
 
 @pytest.mark.usefixtures("in_process")
-def test_candidates_and_functions_share_the_array_of_a_draw(
+def test_candidates_share_the_array_of_a_draw_and_functions_their_module_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     generator = Mock(side_effect=np.random.default_rng)
     monkeypatch.setattr(np.random, "default_rng", generator)
+    opened = create_autospec(Path.read_bytes, side_effect=Path.read_bytes)
+    monkeypatch.setattr(Path, "read_bytes", opened)
     assert len(verified(dict.fromkeys("ab", Pair(FLOATS, IDENTITY, IDENTITY))).draws["k0"]) == 5
     # The first two have arrays of one length.
     assert generator.mock_calls.count(call_of(crc32(b"x"))) == 4
+    assert opened.call_count == 2
 
 
 #: A write behind the end, whatever the length of the array is.

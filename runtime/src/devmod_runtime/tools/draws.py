@@ -165,9 +165,10 @@ def moved(array: np.ndarray[Any, Any], seed: int) -> np.ndarray[Any, Any]:
     if not seed or not is_float or array.dtype.itemsize == 1:
         return array.copy()
     generator = np.random.default_rng(seed + array.size)
-    limits = np.array([-np.inf, np.inf], array.dtype)
+    is_away_from_zero = generator.integers(0, 2, array.shape, np.int8) ^ np.signbit(array)
     with np.errstate(all="ignore"):
-        result = np.nextafter(array, limits[generator.integers(0, 2, array.shape, np.uint8)])
+        # A unit in the last place is 1 in the bits of each finite float but zero.
+        bits = array.view(f"i{array.dtype.itemsize}") + (2 * is_away_from_zero - 1)
         double = array + array
         is_exact = (abs(array) <= _SMALL) & (double == np.rint(double))
-    return np.where(is_exact, array, result)
+    return np.where(is_exact | ~np.isfinite(array), array, bits.view(array.dtype))

@@ -570,10 +570,9 @@ def _launch(request: dict[str, Any]) -> bool:
 
 
 @lru_cache(maxsize=32)
-def _open(path: str, name: str, place: str) -> tuple[Function, Device]:
-    """Return a function on a device. Its launches share what is built."""
-    device = find_device(place)
-    return loads_own(Path(path).read_bytes())._function_on(name, device), device
+def _open(path: str) -> Module:
+    """Return the module of a file. The launches of its functions share what is built."""
+    return loads_own(Path(path).read_bytes())
 
 
 def _draw(
@@ -625,7 +624,8 @@ def _launched(request: Mapping[str, Any], about: dict[str, Any]) -> dict[str, An
     number = request["launch"]
     given = request["arguments"]
     inputs = request["launches"][number]
-    function, device = _open(request["module"], request["name"], request["device"])
+    device = find_device(request["device"])
+    function = _open(request["module"])._function_on(request["name"], device)
     interface = interface_of(function)
     if interface is None:
         raise NotFromInterfaceError("the function has no interface")
