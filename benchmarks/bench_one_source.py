@@ -281,7 +281,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--compiles", type=int, default=8)
+    parser.add_argument("--compiles", type=int, default=24)
     parser.add_argument(
         "--kinds", default=",".join([*(each.partition(" ")[0] for each in SLANG), "opencl"])
     )
