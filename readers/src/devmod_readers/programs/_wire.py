@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgpack  # type: ignore[import-untyped]
-
 from devmod import FunctionInfo, Interface, Param
 from devmod.backend import (
     COMPARISONS,
@@ -103,6 +101,8 @@ def _param(each: Array | Scalar | Sampler) -> Param:
 # and of a step's last map.
 def pack_steps(program: Program) -> bytes:
     """Return the code of a program."""
+    import msgpack  # type: ignore[import-untyped]
+
     steps = []
     for step in program.steps:
         arguments = {name: _plain(value) for name, value in step.arguments.items()}

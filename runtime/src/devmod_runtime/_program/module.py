@@ -15,7 +15,6 @@ from devmod._modules.bundle import BundleModule
 from devmod._modules.choice import UNAVAILABLE, is_tuned, program_kernels, program_verdicts
 from devmod._modules.programs import candidate_of
 from devmod._modules.stored import StoredModule
-from devmod._modules.tuning import join
 from devmod._plugins.devices import VARIABLE
 from devmod._util.buffers import read_only_view
 from devmod.backend import (
@@ -265,6 +264,8 @@ class ProgramModule(PayloadModule):
         for module in modules:
             try:
                 if is_tuned(kernel, module):
+                    from devmod._modules.tuning import join
+
                     owners = program_kernels(name, self)[kernel]
                     return module, join(kernel, module, owners, device, self)
                 return module, module._function_on(kernel, device)
