@@ -154,6 +154,8 @@ MMA = """extern "C" __global__ void k(const unsigned *a, const unsigned *b, unsi
         ("f32.tf32.tf32.f32", (16, 8, 8), 4, 1, np.float32),
         ("s32.s8.s8.s32", (16, 8, 16), 2, 4, np.int8),
         ("s32.u8.u8.s32", (16, 8, 32), 4, 4, np.uint8),
+        ("f32.e4m3.e4m3.f32", (16, 8, 32), 4, 4, ml_dtypes.float8_e4m3fn),
+        ("f32.e5m2.e5m2.f32", (16, 8, 32), 4, 4, ml_dtypes.float8_e5m2),
     ],
 )
 def test_mma_of_other_types(

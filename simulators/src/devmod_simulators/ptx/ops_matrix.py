@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from devmod_simulators.ptx.decoder import Decoder, put_all
-from devmod_simulators.ptx.formats import unpack
+from devmod_simulators.ptx.formats import fp8_values, unpack
 from devmod_simulators.ptx.lanes import Lanes
 from devmod_simulators.ptx.ptx_types import DTYPES, F32, F64, S32, S64, U16, U32, U64, Array, DType
 
@@ -51,7 +51,7 @@ def shape_of(decoder: Decoder) -> tuple[int, int, int]:
 
 def values_in_register(kind: str) -> int:
     """Return how many elements a 32-bit register has."""
-    return {"f16": 2, "bf16": 2, "s8": 4, "u8": 4}.get(kind, 1)
+    return {"f16": 2, "bf16": 2, "s8": 4, "u8": 4, "e4m3": 4, "e5m2": 4}.get(kind, 1)
 
 
 def register_type(kind: str) -> DType:
@@ -64,6 +64,8 @@ def elements(registers: list[Array], kind: str) -> Array:
     bits = np.ascontiguousarray(np.stack(np.broadcast_arrays(*registers), axis=1))
     if kind in ("f16", "bf16"):
         return unpack(kind, bits.view(U16))
+    if kind in ("e4m3", "e5m2"):
+        return fp8_values(kind)[bits.view(np.uint8)]
     if kind == "tf32":
         return (bits & U32.type(0xFFFFE000)).view(F32)
     values = bits.view(DTYPES[kind])
@@ -141,7 +143,9 @@ def multiply(decoder: Decoder) -> Run:
     """Decode mma.sync and wmma.mma.sync."""
     m, n, k = shape_of(decoder)
     kinds = decoder.types
-    if len(kinds) == 2:
+    if decoder.has("e4m3") or decoder.has("e5m2"):
+        kinds = decoder.parts[-4:]
+    if len(kinds) == 2 and decoder.parts[0] == "wmma":
         # wmma of halves names the accumulators alone.
         kinds = [kinds[0], "f16", "f16", kinds[1]]
     if len(kinds) != 4 or "sp" in decoder.parts or decoder.has("b1"):
