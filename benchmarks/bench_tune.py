@@ -58,7 +58,7 @@ def times_at(function: Any, size: int, rounds: int) -> dict[str, list[float]]:
     a, b, c = (device.from_numpy(np.ones((size, size), "float32")) for _ in range(3))
     contenders = {"tuned": function}
     for each in function.variants:
-        contenders[f"TILE={each['TILE']}"] = function.variant(**each)
+        contenders[f"TILE={each['TILE']}"] = function.specialize(**each)
     times: dict[str, list[float]] = {name: [] for name in contenders}
 
     def call(contender: Any, count: int) -> None:

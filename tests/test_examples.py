@@ -193,9 +193,9 @@ def test_each_variant_of_a_tuned_example_computes_the_same(kind: str, tmp_path: 
     b = random.random((45, 33), np.float32)
     for constants in product.variants:
         c = np.zeros((70, 33), np.float32)
-        product.variant(**constants)(a, b, c, 70, 33, 45)
+        product.specialize(**constants)(a, b, c, 70, 33, 45)
         np.testing.assert_allclose(c, a @ b, rtol=1e-4)
     for constants in row_sums.variants:
         sums = np.zeros(70, np.float32)
-        row_sums.variant(**constants)(a, sums, 70, 45)
+        row_sums.specialize(**constants)(a, sums, 70, 45)
         np.testing.assert_allclose(sums, a.sum(1), rtol=1e-4)

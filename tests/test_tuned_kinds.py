@@ -97,7 +97,7 @@ def test_a_call_of_each_kind_takes_the_variant_of_the_record(kind: str) -> None:
     for n, grid, block in ((100, 2, 32), (5000, 20, 128)):
         assert f.launch_config(n=n) == devmod.LaunchConfig((grid, 1, 1), (block, 1, 1))
         x = np.arange(n, dtype="float32")
-        for g in (f, f.variant(BLOCK=64, TILE=1), f.specialize(BLOCK=16, TILE=5)):
+        for g in (f, f.specialize(BLOCK=64, TILE=1), f.specialize(BLOCK=16, TILE=5)):
             for _ in range(3):
                 y = np.zeros(n + 1, "float32")
                 g(x, y, n, 2.0)

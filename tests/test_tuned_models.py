@@ -95,7 +95,7 @@ def test_kernels_have_variants_with_their_own_blocks() -> None:
     assert len(variants) > 1
     for each in variants[1:]:
         threads = [int(part.split()[2]) for part in each.split(", ") if "LOCAL" in part]
-        assert prod(kernel.variant(optimizations=each).block) == prod(threads)
+        assert prod(kernel.specialize(optimizations=each).block) == prod(threads)
     for record in records:
         assert record.constants == ("optimizations",)
         assert (record.function, record.sizes, record.kind) == ("f_opencl_k0", (), "opencl")

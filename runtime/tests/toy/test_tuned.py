@@ -391,17 +391,12 @@ def test_a_function_lists_its_variants_and_gives_each() -> None:
     assert [tuple(each.values()) for each in f.variants] == [FIRST, SECOND, THIRD]
     assert f.block is None
     for constants in f.variants:
-        g = f.variant(**constants)
+        g = f.specialize(**constants)
         assert (g.variants, g.block) == ((constants,), (constants["BLOCK"], 1, 1))
         g(array(), 10, 1.0)
         assert launched.take()[1:] == (constants["BLOCK"], *constants.values())
     f(array(), 10, 1.0)
     assert len(made.built) == 3, "the variants of f are those of g"
-
-    for text, wrong in {"BLOCK=8": {"BLOCK": 8}, "without constants": {}}.items():
-        assert str(error_of(f.variant, **wrong)) == (
-            f"the toy function 'f' has no variant {text}; expected one of its 3 in variants, such as BLOCK=8, TILE=1"
-        )
 
 
 def test_constants_that_are_set_leave_no_choice() -> None:
@@ -456,7 +451,7 @@ def test_a_variant_may_have_a_grid_a_block_and_an_interface_of_its_own() -> None
         {"f": about},
         {"f": lambda launch, *values: seen.append((launch.grid, launch.block, values[3]))},
     )["f"]
-    tiled = f.variant(MODE="tiled")
+    tiled = f.specialize(MODE="tiled")
     for _ in range(3):
         f(array(), 5, 1.0)
         tiled(array(), 5, 1.0)

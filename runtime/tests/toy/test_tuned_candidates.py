@@ -101,9 +101,9 @@ def test_the_candidates_of_a_kind_have_one_list_of_variants() -> None:
         second = f.on(toy.DEVICES[1])
         assert variants_of(second) == [FIRST, SECOND, THIRD]
         assert launch(second, 1) == launch(f, 1) == ("t2b", 0, 125)
-        assert launch(second.variant(BLOCK=16, TILE=2), 1) == ("t2a", 0, 32)
-        assert launch(second.variant(BLOCK=32, TILE=4), 1) == ("t2c", 32, 8)
-        first = f.variant(BLOCK=8, TILE=1).on(toy.DEVICES[1])
+        assert launch(second.specialize(BLOCK=16, TILE=2), 1) == ("t2a", 0, 32)
+        assert launch(second.specialize(BLOCK=32, TILE=4), 1) == ("t2c", 32, 8)
+        first = f.specialize(BLOCK=8, TILE=1).on(toy.DEVICES[1])
         assert variants_of(first) == [FIRST]
         assert launch(first, 1) == ("t2b", 0, 125)
     root.tuning_records = [record({1000: ALL}, device="toy number 1")]

@@ -851,7 +851,7 @@ def variants(case: Conformance) -> None:
             [_SECOND],
             f"what {label} takes with a record of {device}",
         )
-        for each in (function, function.variant(**_FIRST)):
+        for each in (function, function.specialize(**_FIRST)):
             check_call(case, call, each, label)
             arguments = to_device(device, call.make_arguments())
             check_call(case, call, each, f"{label} with device arrays", arguments)

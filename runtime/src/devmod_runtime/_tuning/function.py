@@ -116,30 +116,6 @@ class TunedFunction(Function):
         found = self._offers_on(self.default_device()).values()
         return tuple(dict(each.variant.constants) for each in found)
 
-    def variant(self, **constants: object) -> Self:
-        """Return the function of one variant, for which nothing is chosen. Its calls take what
-        those of this function take.
-
-        Raises
-        ------
-        ArgumentError
-            There is no variant with these constants.
-        """
-        known = self.variants
-        resolve = self._rules.resolve
-        for each in known:
-            if each != constants:
-                continue
-            rules: dict[str, Any] = {"only": each}
-            if resolve is not None:
-                rules["resolve"] = lambda device: resolve(device).variant(**constants)
-            return self.replace(**rules)
-        given = pairs_text(constants, constants.values()) or "without constants"
-        raise self._error(
-            f"{self.label} has no variant {given}; expected one of its {len(known)} in variants, such as {constants_text(known[0])}",
-            next(iter(constants), ""),
-        )
-
     @property
     def block(self) -> tuple[int, int, int] | None:
         """The block of each variant on the function's device; None if they differ, or if a call or
@@ -152,13 +128,14 @@ class TunedFunction(Function):
         return blocks.pop()
 
     def specialize(self, **constants: object) -> Self:
-        """Return the function with constants set. One of the tuning's constants chooses its
-        variant, with the default's other constants.
+        """Return the function with constants set. One of the tuning's constants leaves one variant,
+        with the default's other constants: nothing is chosen.
 
         Raises
         ------
         ArgumentError, LaunchError
-            As for other functions.
+            As for other functions. Where the receiver cannot set the constants, `variants` has all
+            that there are.
         """
         others: dict[str, object] = dict(self._rules.constants)
         only = self._rules.only
@@ -169,11 +146,14 @@ class TunedFunction(Function):
             if only is None:
                 only = self.tuning.variants[0].constants
             only = {**only, name: value}
-        self._launcher.specialize({**others, **(only or {})})  # raises the errors
-        rules = self._rules._asdict() | {"constants": others, "only": only}
+        rules: dict[str, Any] = {"constants": others, "only": only}
         resolve = self._rules.resolve
         if resolve is not None:
             rules["resolve"] = lambda device: resolve(device).specialize(**constants)
+        if only in self.variants and others == self._rules.constants:
+            return self.replace(**rules)  # it shares what is built
+        self._launcher.specialize({**others, **(only or {})})  # raises the errors
+        rules = self._rules._asdict() | rules
         return self._class(self.name, self.info, self._launcher, **rules)
 
     def launch_config(

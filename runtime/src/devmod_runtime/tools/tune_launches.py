@@ -71,7 +71,7 @@ class _Launches:
         self._tuned: Any = function.on(device)
         self._device = self._tuned.default_device()
         variants = self._tuned.variants
-        self._function = cache(lambda number: self._tuned.variant(**variants[number]))
+        self._function = cache(lambda number: self._tuned.specialize(**variants[number]))
         #: The arguments on the host and on the device, the threads or the grid of a launch, the
         #: arrays that a launch may write with their copies from before, and the prepared launches.
         self._host = self._call = Arguments((), {})
