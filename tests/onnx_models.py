@@ -75,8 +75,8 @@ def traced(half: str = "", **dims: Any) -> tuple[Any, dict[str, Any], dict[str, 
     from devmod_models._tinygrad.onnx import Function, choose_inputs, example_tensors
 
     model, own = runner(half, **dims)
-    example = example_tensors(model, choose_inputs(model, {})[-1][1])
-    own.trial(example, is_read=False)
+    example = example_tensors(model, choose_inputs(model, {})[-1][0])
+    own.trial(example)
     constants = {name: each for name, each in own.constants.items() if each.shape}
     return Function(own, list(example)), example, constants
 

@@ -202,7 +202,9 @@ class Traced:
         self._model = model
         self._given = given
         self._runner = models.Runner(model)
-        self._example = models.example_tensors(model, given)
+        self._example = {}
+        for name, (dtype, _) in model.inputs.items():
+            self._example[name] = models.tensor_of(dtype, given[name]).realize()
         self._results = self._runner.trial(self._example)
 
     def computed(self, place: str) -> list[Any]:

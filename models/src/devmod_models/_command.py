@@ -41,14 +41,12 @@ class _OnnxCommand(click.Command):
         """Give `--half` its value."""
         joined: list[str] = []
         for each in args:
-            if joined and joined[-1] == "--half":
-                joined[-1] = "--half=all"
-                if each == "weights":
-                    joined[-1] = "--half=weights"
-                    continue
-            joined.append(each)
-        if joined and joined[-1] == "--half":
-            joined[-1] = "--half=all"
+            if each == "weights" and joined[-1:] == ["--half=all"]:
+                joined[-1] = "--half=weights"
+            elif each == "--half":
+                joined.append("--half=all")
+            else:
+                joined.append(each)
         return super().parse_args(ctx, joined)
 
 

@@ -128,9 +128,6 @@ def export(
     >>> module = tinygrad.export(model, x, targets=targets, name="classify")  # doctest: +SKIP
     >>> devmod.save(module, "classify.devmod")  # doctest: +SKIP
     """
-    if report is None:
-        report = _ignore
-    lines = report
     made = make(
         fn,
         inputs,
@@ -140,7 +137,7 @@ def export(
         outputs=outputs,
         constants=constants or {},
         folded=folded or {},
-        report=lambda text, _: lines(text),
+        report=lambda text, _: report and report(text),
         tune=tune,
     )
     return made.module
@@ -273,10 +270,6 @@ def _compiled(
     return devmod.bundle(*programs)
 
 
-def _ignore(line: str) -> None:
-    """Drop a line about the progress."""
-
-
 def _parsed(
     targets: str | Target | Iterable[str | Target], kinds: Collection[str]
 ) -> dict[str, Target]:
@@ -321,7 +314,10 @@ def _check_version() -> None:
     """Raise an error for a version of tinygrad that this was not tested with. tinygrad has no
     stable interface.
     """
-    found = _installed_version()
+    try:
+        found = metadata.version("tinygrad")
+    except metadata.PackageNotFoundError:
+        found = ""
     if found != _VERSION:
         wanted = not_installed(f"tinygrad {_VERSION}", "devmod-core[tinygrad]", "tinygrad")
         other = ""
@@ -330,14 +326,6 @@ def _check_version() -> None:
         raise ToolchainNotFoundError(
             f"functions of tinygrad cannot be exported here: {other}{wanted}"
         )
-
-
-def _installed_version() -> str:
-    """Return the version of the installed tinygrad; "" if there is none."""
-    try:
-        return metadata.version("tinygrad")
-    except metadata.PackageNotFoundError:
-        return ""
 
 
 def _named(fn: Any, inputs: Sequence[Any], names: Sequence[str] | None) -> dict[str, Any]:
@@ -384,6 +372,8 @@ class _Plan:
     ) -> None:
         from tinygrad.uop.ops import Ops
 
+        from devmod_models._tinygrad.render import KINDS
+
         self.name = name
         self.target = target
         self.recording = recording
@@ -400,7 +390,9 @@ class _Plan:
         self._data: dict[str, Any] = {}
         #: The names in the model of constants, by their names in the program.
         self._originals: dict[str, str] = {}
-        self.arch = self._arch()
+        self.arch = KINDS[target.kind][1]
+        if target.kind == "cuda" and target.arch:
+            self.arch = re.sub(r"\Acompute", "sm", target.arch.split(",")[0])
         for call in recording.calls:
             tree = call.src[0]
             if tree.op is not Ops.SINK:
@@ -420,15 +412,6 @@ class _Plan:
                     call,
                     f"a kernel of {len(tree.toposort())} operations, which depend on each other too deeply",
                 ) from None
-
-    def _arch(self) -> str:
-        """Return the architecture that the renderer gets."""
-        from devmod_models._tinygrad.render import KINDS
-
-        kind = self.target.kind
-        if kind == "cuda" and self.target.arch:
-            return re.sub(r"\Acompute", "sm", self.target.arch.split(",")[0])
-        return KINDS[kind][1]
 
     def _check_types(self, call: Any, tree: Any) -> None:
         """Raise an error for an element type of a kernel that the kind does not have."""
@@ -629,12 +612,7 @@ class _Plan:
 
     def _add_constant(self, array: Any) -> None:
         self._data[array.name] = _values(array)
-        self._set_original(array)
-
-    def _set_original(self, array: Any) -> None:
-        """Record the name of a constant in the model: "" if it is computed, or if others are
-        computed from it.
-        """
+        # A computed constant has no name in the model, nor has one of which others are computed.
         original = array.original
         if array.buffer in self.recording.fixed or original in self._read:
             original = ""
@@ -759,24 +737,16 @@ def _checked(
     """
     if results is None:
         results = [{"error": f"the process that renders it {end}"}] * len(plans)
-    for (_, _, kernel), plan, answer in zip(item[1], plans, results, strict=True):
-        _check_rendered(plan, kernel, answer)
+    for (kind, _, kernel), plan, answer in zip(item[1], plans, results, strict=True):
+        if "error" in answer:
+            raise CompileError(
+                f"tinygrad cannot render the kernel {kernel!r} for {kind}: {answer['error']}",
+                kind=kind,
+                function=kernel,
+            )
+        if "limit" in answer:
+            raise _limit_error(plan, kernel, answer["limit"])
         yield kernel, answer
-
-
-def _check_rendered(plan: _Plan, kernel: str, answer: Mapping[str, Any]) -> None:
-    """Raise the error of a kernel that cannot be rendered."""
-    problem = answer.get("error")
-    kind = plan.target.kind
-    if problem:
-        raise CompileError(
-            f"tinygrad cannot render the kernel {kernel!r} for {kind}: {problem}",
-            kind=kind,
-            function=kernel,
-        )
-    limit = answer.get("limit")
-    if limit:
-        raise _limit_error(plan, kernel, limit)
 
 
 def _limit_error(plan: _Plan, kernel: str, limit: str) -> ArgumentError:

@@ -25,6 +25,13 @@ def _constant(array: Any) -> Tensor:
     return Tensor(np.ascontiguousarray(array))
 
 
+def _number(value: Any) -> Any:
+    """Return a number of a list of one, or None."""
+    if value is None:
+        return None
+    return int(np.ravel(value)[0])
+
+
 # -- Bits.
 
 
@@ -57,7 +64,7 @@ def _bit_shift(x: Tensor, amount: Tensor, *, direction: str) -> Tensor:
 
 
 def _cum_prod(x: Tensor, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Tensor:
-    at = int(np.ravel(axis)[0])
+    at = _number(axis)
     own = x.transpose(at, -1)
     if reverse:
         own = own.flip(-1)
@@ -140,12 +147,6 @@ def _transform(x: Tensor, length: int | None, axis: int, inverse: int, onesided:
     return (rows @ matrix).unflatten(last, results.shape[1:]).transpose(axis, last)
 
 
-def _number(value: Any) -> int | None:
-    if value is None:
-        return None
-    return int(np.ravel(value)[0])
-
-
 def _dft(default: int) -> Any:
     """Return the operator of a version. Its axis is an attribute or an input."""
 
@@ -159,7 +160,7 @@ def _dft(default: int) -> Any:
         onesided: int = 0,
     ) -> Tensor:
         if own_axis is not None:
-            axis = int(np.ravel(own_axis)[0])
+            axis = _number(own_axis)
         return _transform(x, _number(length), axis, inverse, onesided)
 
     return operator
@@ -178,11 +179,9 @@ def _stft(
         size = window.shape[0]
     if size is None:
         size = signal.shape[1]
-    hop = _number(step)
-    assert hop is not None
     if signal.ndim == 2:
         signal = signal.unsqueeze(2)
-    stacked = signal.unfold(1, size, hop).transpose(2, 3)
+    stacked = signal.unfold(1, size, _number(step)).transpose(2, 3)
     if window is not None:
         stacked = stacked * window.reshape(1, 1, size, 1)
     return _transform(stacked, size, 2, 0, onesided)

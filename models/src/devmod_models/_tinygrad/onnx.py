@@ -255,7 +255,7 @@ class Runner(OnnxRunner):  # type: ignore[misc]
                 arrays.append(each.numpy().astype(object) if isinstance(each, Tensor) else each)
         return _of_lengths(node.operator, arrays, options)
 
-    def trial(self, inputs: Mapping[str, Tensor], *, is_read: bool = True) -> dict[str, Tensor]:
+    def trial(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Run for the first time, and keep what does not depend on the inputs.
 
         A value on the host that depends on the data of an input is an error: another call would
@@ -280,10 +280,7 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         Tensor._buffer = checked
         try:
             self.decisions.is_trial = True
-            skipped: set[UOp] = set()
-            if not is_read:
-                skipped.update(map(buffer_of, inputs.values()))
-            with unread(skipped):
+            with unread(set(map(buffer_of, inputs.values()))):
                 result = self.run(inputs)
         finally:
             self.decisions.is_trial = False
@@ -486,8 +483,8 @@ def _export(
         check = stack.enter_context(_Check(model, new_runner, arrays, request, report))
     report("tracing", _TRACES)
     runner = new_runner()
-    example = example_tensors(model, arrays[-1][1])
-    runner.trial(example, is_read=False)
+    example = example_tensors(model, arrays[-1][0])
+    runner.trial(example)
     tune = None
     if request["is_tuned"]:
         tune = [*arrays[-1][1].values()]
@@ -620,23 +617,27 @@ class _Check:
         self._allowed = tolerance(module)
         name = self._request["name"]
         file = self._request["output"]
-        labels = self._devices.result()
+        running: dict[str, Any] = {}
+
+        def results() -> Iterator[tuple[str, str, list[Any]]]:
+            for label, each in running.items():
+                self._step(f"checking on {label}")
+                yield label, *each.result()
+
         lines = []
         for number, (lengths, inputs) in enumerate(self._arrays):
-            running = []
-            for label in labels:
-                values = [*inputs.values()]
-                running.append(self._threads.submit(results_on, label, file, name, values))
+            values = [*inputs.values()]
+            for label in self._devices.result():
+                running[label] = self._threads.submit(results_on, label, file, name, values)
 
             self._step("computing on tinygrad:CPU")
             types = self._model.inputs
             tensors = {key: tensor_of(types[key][0], each) for key, each in inputs.items()}
             if len(running) >= processors():  # the compilers of devices take longer
-                wait(running, return_when=FIRST_COMPLETED)
-            own = self._own_results(made, lengths, inputs, tensors)
+                wait(running.values(), return_when=FIRST_COMPLETED)
+            own = self._own_results(made, lengths, values, tensors)
             own_lines = [self._compare_own(number, inputs, tensors, own)]
-            results = self._device_results(labels, running)
-            own_lines += check_devices(module, name, results, [*own.values()])
+            own_lines += check_devices(module, name, results(), [*own.values()])
             where = ""
             if lengths:
                 where = f" ({', '.join(f'{key}={length}' for key, length in lengths.items())})"
@@ -647,26 +648,18 @@ class _Check:
         self,
         made: tinygrad.Made,
         lengths: Mapping[str, int],
-        inputs: Mapping[str, Any],
+        inputs: Sequence[Any],
         tensors: dict[str, Tensor],
     ) -> dict[str, Any]:
         """Return tinygrad's results: of the recorded kernels, or for lengths of a call, of those
         that a trace with these lengths gives.
         """
         if not lengths:
-            results = made.recording.evaluate([*inputs.values()])
+            results = made.recording.evaluate(inputs)
             return dict(zip(self._model.outputs, map(array_of, results), strict=True))
         with settings(NOOPT=1):
             traced = self._new_runner().run(tensors)
             return {name: array_of(each) for name, each in traced.items()}
-
-    def _device_results(
-        self, labels: list[str], running: list[Any]
-    ) -> Iterator[tuple[str, str, list[Any]]]:
-        """Yield each device, why it cannot run the program or "", and the results."""
-        for label, each in zip(labels, running, strict=True):
-            self._step(f"checking on {label}")
-            yield label, *each.result()
 
     def _compare_own(
         self,
@@ -835,24 +828,23 @@ def _random(model: Model, name: str, lengths: Mapping[str, int]) -> Any:
     return random.integers(least, most + 1, shape).astype(dtype)
 
 
-def example_tensors(model: Model, arrays: Mapping[str, Any]) -> dict[str, Tensor]:
-    """Return tensors of the inputs, with the lengths that a call chooses as bound variables."""
+def example_tensors(model: Model, lengths: Mapping[str, int]) -> dict[str, Tensor]:
+    """Return tensors of the inputs without values, with the lengths that a call chooses as bound
+    variables.
+    """
     result = {}
     for name, (dtype, shape) in model.inputs.items():
         sides = []
-        bound: list[Any] = []
-        for side, length in zip(shape, arrays[name].shape, strict=True):
+        bounds: list[Any] = []
+        for side in shape:
+            most = bound = side
             if isinstance(side, Range):
-                variable = Variable(re.sub(r"\W", "_", side.name), side.low, side.high)
-                sides.append(side.high)
-                bound.append(variable.bind(length))
-            else:
-                sides.append(side)
-                bound.append(length)
-        largest = np.zeros(sides, arrays[name].dtype)
-        largest[tuple(map(slice, arrays[name].shape))] = arrays[name]
-        tensor = tensor_of(dtype, largest).realize()
-        result[name] = tensor.shrink(tuple((0, each) for each in bound))
+                most = side.high
+                variable = Variable(re.sub(r"\W", "_", side.name), side.low, most)
+                bound = variable.bind(lengths[side.name])
+            sides.append(most)
+            bounds.append((0, bound))
+        result[name] = buffer(*sides, dtype=getattr(dtypes, dtype)).shrink(tuple(bounds))
     return result
 
 

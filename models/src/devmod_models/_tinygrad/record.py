@@ -582,21 +582,13 @@ def record(
     fixed: set[UOp] = set()
     for call in once:
         fixed |= effects(call)[1]
-    repeats = _kept_repeats(tape.repeats, places, names)
-    return Recording(kept, own, made, named, states, variables, names, fixed, repeats, {})
-
-
-def _kept_repeats(repeats: Sequence[Repeat], places: Sequence[int], names: Names) -> list[Repeat]:
-    """Return the repeats of the calls of a program. `places` has for each call the number of those
-    before it that the program has.
-    """
-    result = []
-    for each in repeats:
+    repeats = []
+    for each in tape.repeats:
         first = places[each.first]
         end = places[each.end]
         if end > first:
-            result.append(each._replace(first=first, end=end, name=names.take(each.name)))
-    return result
+            repeats.append(each._replace(first=first, end=end, name=names.take(each.name)))
+    return Recording(kept, own, made, named, states, variables, names, fixed, repeats, {})
 
 
 def _bound_variables(inputs: Mapping[str, Any]) -> dict[str, UOp]:
@@ -731,15 +723,11 @@ def _results(value: Any, names: Sequence[str] | None) -> dict[str, Tensor]:
             several = {"y": value[0]}
     elif not isinstance(value, dict):
         several = {"y": value}
-    wrong = "nothing"
-    for each in several.values():
-        wrong = ""
-        if not isinstance(each, Tensor):
-            wrong = type(each).__name__
-            break
-    if wrong:
+    wrong = [type(each).__name__ for each in several.values() if not isinstance(each, Tensor)]
+    if wrong or not several:
         raise ArgumentError(
-            f"the function returned {wrong}; expected a Tensor, or several of them", argument="fn"
+            f"the function returned {', '.join(wrong) or 'nothing'}; expected a Tensor, or several of them",
+            argument="fn",
         )
     if names is not None and len(names) != len(several):
         raise ArgumentError(

@@ -156,9 +156,13 @@ def _grouped_dims(prefix: str, dims: Any, limits: Any, reverse: bool = False) ->
     """Return tinygrad's indices of a grid. A symbolic dimension that is too large, which it cannot
     split, becomes two by its factor.
     """
-    at = _first_large(dims, limits)
-    if at is None:
+    large = []
+    for place, each in enumerate(dims):
+        if limits and isinstance(each, UOp) and each.vmax > max(limits):
+            large.append(place)
+    if not large:
         return _own_grouped_dims(prefix, dims, limits, reverse)
+    at = large[0]
     factor = dims[at].const_factor()
     if factor == 1 or len(dims) == len(limits):
         raise _GridError(
@@ -167,16 +171,6 @@ def _grouped_dims(prefix: str, dims: Any, limits: Any, reverse: bool = False) ->
     split = (*dims[:at], ssimplify(dims[at] // factor), factor, *dims[at + 1 :])
     indices = _grouped_dims(prefix, split, limits, reverse)
     return [*indices[:at], indices[at] * factor + indices[at + 1], *indices[at + 2 :]]
-
-
-def _first_large(dims: Any, limits: Any) -> int | None:
-    """Return the place of the first symbolic dimension that is too large."""
-    if not limits:
-        return None
-    for at, each in enumerate(dims):
-        if isinstance(each, UOp) and each.vmax > max(limits):
-            return at
-    return None
 
 
 def render(item: list[Any]) -> list[dict[str, Any]]:
