@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -42,132 +41,88 @@ def _cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def node(operator: str, inputs: str, outputs: str, **attributes: Any) -> Any:
-    """A node; "-" is an input that it does not have."""
-    names = ["" if name == "-" else name for name in inputs.split()]
-    return onnx.helper.make_node(operator, names, outputs.split(), **attributes)
+def loop(nodes: str, value: str = "float[4] v", results: str = "float[] next") -> str:
+    """The body of a loop, in ONNX's language."""
+    return f"body (int64 i, bool go, {value}) => (bool goes, {results}) {{ {nodes} }}"
 
 
-def graph(nodes: list[Any], inputs: dict[str, Any], outputs: list[str]) -> Any:
-    """A graph. The inputs have ONNX's number of their type, and their shape."""
-    info = onnx.helper.make_tensor_value_info
-    return onnx.helper.make_graph(
-        nodes,
-        "graph",
-        [info(name, *each) for name, each in inputs.items()],
-        [info(name, 9 if name == "goes" else 1, None) for name in outputs],
-    )
+def branch(nodes: str) -> str:
+    return f"branch () => (float[] z) {{ {nodes} }}"
 
 
-#: Halves what is carried, adds a row, and gives the sum of that and the number of the turn.
-ADD_ROW = [
-    node("Gather", "x i", "row", axis=0),
-    node("Mul", "v half", "halved"),
-    node("Add", "halved row", "next"),
-    node("Cast", "i", "number", to=1),
-    node("Add", "next number", "each"),
-    node("Identity", "go", "goes"),
-]
-TURN = {"i": (7, []), "go": (9, []), "v": (1, [4])}
-NUMBERED = graph(ADD_ROW, TURN, ["goes", "next", "each"])
-FIRST_TWO = graph([node("Less", "i two", "goes"), *ADD_ROW[:3]], TURN, ["goes", "next"])
-GROWING = graph(
-    [node("Concat", "v x", "next", axis=0), node("Identity", "go", "goes")],
-    {**TURN, "v": (1, None)},
-    ["goes", "next"],
+#: Halves what is carried, and adds a row.
+ADD_ROW = """
+    row = Gather <axis=0> (x, i)
+    halved = Mul(v, half)
+    next = Add(halved, row)
+"""
+#: Also gives the sum of that and the number of the turn.
+NUMBERED = loop(
+    f"{ADD_ROW} number = Cast <to=1> (i) each = Add(next, number) goes = Identity(go)",
+    results="float[] next, float[] each",
 )
-SUMS = graph(
-    [node("Add", "v row", "next"), node("Mul", "next half", "each")],
-    {"v": (1, [4]), "row": (1, [4])},
-    ["next", "each"],
-)
-IS_LARGE = [
-    node("Shape", "x", "shape"),
-    node("Gather", "shape zero", "rows"),
-    node("Greater", "rows three", "large"),
-]
-PLUS, MINUS = (graph([node(name, "x one", "z")], {}, ["z"]) for name in ("Add", "Sub"))
+FIRST_TWO = loop(f"goes = Less(i, two) {ADD_ROW}")
+GROWING = loop("next = Concat <axis=0> (v, x) goes = Identity(go)", "float[] v")
+SUMS = """
+    body (float[4] v, float[4] row) => (float[] next, float[] each) {
+        next = Add(v, row)
+        each = Mul(next, half)
+    }
+"""
+IS_LARGE = "shape = Shape(x) rows = Gather(shape, zero) large = Greater(rows, three)"
+PLUS = branch("z = Add(x, one)")
+MINUS = branch("z = Sub(x, one)")
 #: A branch within a branch, by a length.
-INNER = graph(
-    [
-        node("Shape", "x", "own_shape"),
-        node("Gather", "own_shape zero", "own_rows"),
-        node("Equal", "own_rows count", "is_equal"),
-        node("If", "is_equal", "z", then_branch=PLUS, else_branch=MINUS),
-    ],
-    {},
-    ["z"],
-)
-CASES: dict[str, tuple[list[Any], int]] = {
-    "a loop": ([node("Loop", "count - first", "y z", body=NUMBERED)], 1),
+INNER = branch(f"""
+    own_shape = Shape(x)
+    own_rows = Gather(own_shape, zero)
+    is_equal = Equal(own_rows, count)
+    z = If <then_branch = {PLUS}, else_branch = {MINUS}> (is_equal)
+""")
+CHOICE = f"y = If <then_branch = {PLUS}, else_branch = {MINUS}> (large)"
+BACKWARD = "scan_input_directions = [1], scan_output_directions = [1]"
+CASES = {
+    "a loop": (f"y, z = Loop <body = {NUMBERED}> (count, , first)", 1),
     "a loop with a condition that goes on": (
-        [node("Loop", "count true first", "y z", body=NUMBERED)],
+        f"y, z = Loop <body = {NUMBERED}> (count, true, first)",
         1,
     ),
-    "a loop whose condition ends it": ([node("Loop", "count true first", "y", body=FIRST_TWO)], 0),
-    "a loop whose value grows": ([node("Loop", "two true x", "y", body=GROWING)], 0),
-    "a scan": (
-        [
-            node(
-                *("Scan", "first x", "y z"),
-                body=SUMS,
-                num_scan_inputs=1,
-                scan_input_directions=[1],
-                scan_output_directions=[1],
-            )
-        ],
-        1,
-    ),
-    "a branch": (
-        [*IS_LARGE, node("If", "large", "y", then_branch=PLUS, else_branch=MINUS)],
-        0,
-    ),
-    "a result that no input decides": (
-        [
-            node(
-                *("ConstantOfShape", "single", "y"),
-                value=onnx.numpy_helper.from_array(np.array([0.5], "float32")),
-            )
-        ],
-        0,
-    ),
+    "a loop whose condition ends it": (f"y = Loop <body = {FIRST_TWO}> (count, true, first)", 0),
+    "a loop without a limit": (f"y = Loop <body = {FIRST_TWO}> (, true, first)", 0),
+    "a loop whose value grows": (f"y = Loop <body = {GROWING}> (two, true, x)", 0),
+    "a scan": (f"y, z = Scan <body = {SUMS}, num_scan_inputs = 1, {BACKWARD}> (first, x)", 1),
+    "a branch": (f"{IS_LARGE} {CHOICE}", 0),
+    "a result that no input decides": ("y = ConstantOfShape <value = float[1] {0.5}> (single)", 0),
     "a branch of a branch": (
-        [*IS_LARGE, node("If", "large", "y", then_branch=INNER, else_branch=MINUS)],
+        f"{IS_LARGE} y = If <then_branch = {INNER}, else_branch = {MINUS}> (large)",
         0,
     ),
 }
 
 
 #: The same after a product, which --half computes in float16.
-PRODUCT = node("MatMul", "x w", "p")
-OF_PRODUCT = graph([node("Add", "p one", "z")], {}, ["z"])
-TIMES = graph(
-    [node("MatMul", "v w", "next"), node("Identity", "go", "goes")],
-    {**TURN, "v": (1, [5, 4])},
-    ["goes", "next"],
-)
-LONGER = graph(
-    [node("Concat", "v p", "next", axis=0), node("Identity", "go", "goes")],
-    {**TURN, "v": (1, None)},
-    ["goes", "next"],
-)
-HALVES: dict[str, tuple[list[Any], int]] = {
-    "a loop": ([PRODUCT, node("Loop", "three - p", "y", body=TIMES)], 1),
-    "a loop whose value grows": ([PRODUCT, node("Loop", "two true x", "y", body=LONGER)], 0),
-    "a scan": ([PRODUCT, node("Scan", "first p", "y z", body=SUMS, num_scan_inputs=1)], 1),
+PRODUCT = "p = MatMul(x, w)"
+OF_PRODUCT = branch("z = Add(p, one)")
+TIMES = loop("next = MatMul(v, w) goes = Identity(go)", "float[5, 4] v")
+LONGER = loop("next = Concat <axis=0> (v, p) goes = Identity(go)", "float[] v")
+HALVES = {
+    "a loop": (f"{PRODUCT} y = Loop <body = {TIMES}> (three, , p)", 1),
+    "a loop whose value grows": (f"{PRODUCT} y = Loop <body = {LONGER}> (two, true, x)", 0),
+    "a scan": (f"{PRODUCT} y, z = Scan <body = {SUMS}, num_scan_inputs = 1> (first, p)", 1),
     "a branch": (
-        [PRODUCT, *IS_LARGE, node("If", "large", "y", then_branch=OF_PRODUCT, else_branch=MINUS)],
+        f"{PRODUCT} {IS_LARGE} y = If <then_branch = {OF_PRODUCT}, else_branch = {MINUS}> (large)",
         0,
     ),
 }
 
 
-def write(nodes: list[Any]) -> None:
-    save(nodes, {"x": X}, CONSTANTS, nodes[-1].output)
+def write(nodes: str) -> None:
+    parsed = onnx.parser.parse_graph(f"g () => () {{ {nodes} }}").node
+    save(parsed, {"x": X}, CONSTANTS, parsed[-1].output)
 
 
 @pytest.mark.parametrize(("nodes", "repeats"), CASES.values(), ids=CASES)
-def test_control_flow_that_is_known(nodes: list[Any], repeats: int) -> None:
+def test_control_flow_that_is_known(nodes: str, repeats: int) -> None:
     first_device("opencl")
     write(nodes)
     wanted = expected({"x": X})
@@ -179,7 +134,7 @@ def test_control_flow_that_is_known(nodes: list[Any], repeats: int) -> None:
 
 @pytest.mark.parametrize("half", ["all", "weights"])
 @pytest.mark.parametrize(("nodes", "repeats"), HALVES.values(), ids=HALVES)
-def test_half_precision(nodes: list[Any], repeats: int, half: str) -> None:
+def test_half_precision(nodes: str, repeats: int, half: str) -> None:
     first_device("opencl")
     write(nodes)
     f = program("opencl", half=half)
@@ -189,20 +144,13 @@ def test_half_precision(nodes: list[Any], repeats: int, half: str) -> None:
 
 def test_what_depends_on_data_is_refused() -> None:
     depends = "depends on the data of an input or on the turn, and no program has that"
-    sums = [
-        node("ReduceSum", "x", "sum", keepdims=0),
-        node("Greater", "sum half", "large"),
-        node("Cast", "sum", "turns", to=7),
-    ]
+    sums = "sum = ReduceSum <keepdims=0> (x) large = Greater(sum, half) turns = Cast <to=7> (sum)"
     for last, text in (
+        (CHOICE, f"If (output 'y'): its condition {depends}"),
         (
-            node("If", "large", "y", then_branch=PLUS, else_branch=MINUS),
-            f"If (output 'y'): its condition {depends}",
-        ),
-        (
-            node("Loop", "turns - first", "y z", body=NUMBERED),
+            f"y, z = Loop <body = {NUMBERED}> (turns, , first)",
             f"Loop (output 'y'): its count {depends}",
         ),
     ):
-        write([*sums, last])
+        write(f"{sums} {last}")
         assert refusal(CompileError, traced) == text

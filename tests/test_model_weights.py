@@ -18,7 +18,6 @@ import devmod
 onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
 safetensors = pytest.importorskip("safetensors.numpy", reason="safetensors is not installed")
 FLOAT = onnx.TensorProto.FLOAT
-node = onnx.helper.make_node
 pytestmark = [
     pytest.mark.row("R51"),
     pytest.mark.skipif(find_spec("tinygrad") is None, reason="tinygrad is not installed"),
@@ -49,25 +48,29 @@ FIXED: dict[str, Any] = {
 }
 
 
+NODES = """
+    m = MatMul("x.in", "a.b")
+    n = Mul(m, a_b)
+    o = Mul(n, scale)
+    soft = Softmax(left)
+    folded = MatMul(soft, right)
+    p = Add(o, folded)
+    q = Add(p, x_in)
+    r = Mul(q, "x.in_")
+    j = Div(i, divisor)
+    k = Cast <to=1> (j)
+    s = Add(r, k)
+    t = Add(s, offset)
+    last = Cast <to=1> (axes)
+    u = Add(t, last)
+    y = Reshape(u, axes)
+"""
+
+
 def save_model(path: str, values: dict[str, Any]) -> None:
-    nodes = [
-        node("MatMul", ["x.in", "a.b"], ["m"]),
-        node("Mul", ["m", "a_b"], ["n"]),
-        node("Mul", ["n", "scale"], ["o"]),
-        node("Softmax", ["left"], ["soft"]),
-        node("MatMul", ["soft", "right"], ["folded"]),
-        node("Add", ["o", "folded"], ["p"]),
-        node("Add", ["p", "x_in"], ["q"]),
-        node("Mul", ["q", "x.in_"], ["r"]),
-        node("Div", ["i", "divisor"], ["j"]),
-        node("Cast", ["j"], ["k"], to=FLOAT),
-        node("Add", ["r", "k"], ["s"]),
-        node("Constant", [], ["offset"], value=onnx.numpy_helper.from_array(values["offset"])),
-        node("Add", ["s", "offset"], ["t"]),
-        node("Cast", ["axes"], ["last"], to=FLOAT),
-        node("Add", ["t", "last"], ["u"]),
-        node("Reshape", ["u", "axes"], ["y"]),
-    ]
+    offset = onnx.numpy_helper.from_array(values["offset"])
+    nodes = [onnx.helper.make_node("Constant", [], ["offset"], value=offset)]
+    nodes += onnx.parser.parse_graph(f"g () => () {{ {NODES} }}").node
     inputs = [
         onnx.helper.make_tensor_value_info("x.in", FLOAT, [1, 32]),
         onnx.helper.make_tensor_value_info("i", onnx.TensorProto.INT32, [40]),
@@ -175,11 +178,11 @@ def test_each_array_has_the_name_of_the_model_if_it_can(made: Path) -> None:
 
 
 def test_inputs_have_their_own_names(capsys: pytest.CaptureFixture[str]) -> None:
-    infos = [onnx.helper.make_tensor_value_info(name, FLOAT, [4]) for name in ("x.1", "x_1")]
-    outputs = [onnx.helper.make_tensor_value_info("y", FLOAT, [4])]
-    graph = onnx.helper.make_graph([node("Sub", ["x.1", "x_1"], ["y"])], "g", infos, outputs)
-    versions = [onnx.helper.make_opsetid("", 13)]
-    onnx.save(onnx.helper.make_model(graph, opset_imports=versions), "sub.onnx")
+    model = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["": 13]>
+        g (float[4] "x.1", float[4] x_1) => (float[4] y) { y = Sub("x.1", x_1) }
+    """)
+    onnx.save(model, "sub.onnx")
     status, out, _ = call(capsys, "onnx", "sub.onnx", "-t", "opencl", "--no-check")
     assert status == 0
     about = "input x_1_2: float32[4]; input x_1: float32[4]; output y: float32[4]; 'x.1' is x_1_2"

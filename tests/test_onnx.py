@@ -30,11 +30,10 @@ from devmod_readers.programs import read_program
 onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
 pytest.importorskip("tinygrad", reason="tinygrad is not installed")
 FLOAT, INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
-node = onnx.helper.make_node
 stored = onnx.numpy_helper.from_array
 RANDOM = np.random.default_rng(1)
 GETENV = os.getenv
-RELU = [node("Relu", ["x"], ["y"])]
+RELU = "y = Relu(x)"
 pytestmark = pytest.mark.row("R47")
 
 
@@ -46,13 +45,15 @@ def numbers(name: str, *values: int) -> Any:
     return stored(np.array(values), name)
 
 
-def write(path: str, nodes: Any, inputs: Any, outputs: Any, constants: Any = ()) -> None:
+def write(path: str, nodes: str, inputs: Any, outputs: Any, constants: Any = ()) -> None:
+    """Write a model whose nodes are in ONNX's language."""
+    parsed = onnx.parser.parse_graph(f"g () => () {{ {nodes} }}")
     values = [
         onnx.helper.make_tensor_value_info(name, dtype, shape)
         for name, (dtype, shape) in inputs.items()
     ]
     results = [onnx.helper.make_tensor_value_info(name, FLOAT, None) for name in outputs]
-    graph = onnx.helper.make_graph(nodes, "g", values, results, list(constants))
+    graph = onnx.helper.make_graph(parsed.node, "g", values, results, list(constants))
     onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)]), path)
 
 
@@ -61,7 +62,7 @@ WEIGHT = constant("fc/w", 8, 5)
 
 
 def classifier(*shape: Any) -> None:
-    nodes = [node("MatMul", ["x.in", "fc/w"], ["a"]), node("Relu", ["a"], ["y"])]
+    nodes = 'a = MatMul("x.in", "fc/w") y = Relu(a)'
     write("small.onnx", nodes, {"x.in": (FLOAT, shape or ["batch", 8])}, ["y"], [WEIGHT])
 
 
@@ -195,41 +196,41 @@ def test_a_call_chooses_a_length(made: Any) -> None:
         assert "(rows=9)\n" in out
 
 
-def length_nodes() -> list[Any]:
-    """The nodes by which PyTorch writes shapes: of heads, of a mask, of a table of positions, of
-    the last position.
-    """
-    return [
-        node("Shape", ["x"], ["s"]),
-        *(node("Gather", ["s", index], [name]) for index, name in (("i0", "b"), ("i1", "n"))),
-        *(node("Unsqueeze", [name, "v0"], [f"{name}1"]) for name in "bn"),
-        node("Concat", ["b1", "n1", "v2", "v_1"], ["heads"], axis=0),
-        node("Reshape", ["x", "heads"], ["h"]),
-        node("Slice", ["table", "v0", "n1", "v0"], ["t"]),
-        node("Mul", ["h", "t"], ["ht"]),
-        node("Size", ["x"], ["all"]),
-        node("Cast", ["all"], ["size"], to=FLOAT),
-        node("Div", ["ht", "size"], ["scaled"]),
-        node("Shape", ["heads"], ["rank"]),
-        node("ConstantOfShape", ["rank"], ["ones"], value=numbers("", 1)),
-        node("Mul", ["ones", "i_1"], ["open"]),
-        node("Equal", ["heads", "open"], ["is_open"]),
-        node("Where", ["is_open", "ones", "heads"], ["mask"]),
-        node("Expand", ["bias", "mask"], ["e"]),
-        node("Range", ["i0", "n", "i1"], ["r"]),
-        node("Cast", ["r"], ["rf"], to=FLOAT),
-        node("Reshape", ["rf", "column"], ["rc"]),
-        node("Add", ["e", "rc"], ["position"]),
-        node("Add", ["scaled", "position"], ["a"]),
-        node("Slice", ["heads", "v0", "v2", "v0", "v1"], ["bn"]),
-        node("Concat", ["bn", "v_1"], ["flat"], axis=0),
-        node("Squeeze", ["n1", "v0"], ["n0"]),
-        node("Div", ["n0", "i2"], ["half"]),
-        node("Reshape", ["half", "v_1"], ["middle"]),
-        node("Reshape", ["a", "flat"], ["y"]),
-        node("Slice", ["y", "v0", "middle", "v1"], ["first"]),
-        node("Slice", ["y", "v1", "end", "v1"], ["later"]),
-    ]
+#: The nodes by which PyTorch writes shapes: of heads, of a mask, of a table of positions, of the
+#: last position.
+LENGTHS = """
+    s = Shape(x)
+    b = Gather(s, i0)
+    n = Gather(s, i1)
+    b1 = Unsqueeze(b, v0)
+    n1 = Unsqueeze(n, v0)
+    heads = Concat <axis=0> (b1, n1, v2, v_1)
+    h = Reshape(x, heads)
+    t = Slice(table, v0, n1, v0)
+    ht = Mul(h, t)
+    all = Size(x)
+    size = Cast <to=1> (all)
+    scaled = Div(ht, size)
+    rank = Shape(heads)
+    ones = ConstantOfShape <value = int64[1] {1}> (rank)
+    open = Mul(ones, i_1)
+    is_open = Equal(heads, open)
+    mask = Where(is_open, ones, heads)
+    e = Expand(bias, mask)
+    r = Range(i0, n, i1)
+    rf = Cast <to=1> (r)
+    rc = Reshape(rf, column)
+    position = Add(e, rc)
+    a = Add(scaled, position)
+    bn = Slice(heads, v0, v2, v0, v1)
+    flat = Concat <axis=0> (bn, v_1)
+    n0 = Squeeze(n1, v0)
+    half = Div(n0, i2)
+    middle = Reshape(half, v_1)
+    y = Reshape(a, flat)
+    first = Slice(y, v0, middle, v1)
+    later = Slice(y, v1, end, v1)
+"""
 
 
 def test_nodes_that_compute_with_a_length_that_a_call_chooses(made: Any) -> None:
@@ -239,7 +240,7 @@ def test_nodes_that_compute_with_a_length_that_a_call_chooses(made: Any) -> None
     constants = [*scalars, *vectors, constant("table", 9, 2, 3), constant("bias", 1, 1, 1, 3)]
     write(
         "shapes.onnx",
-        length_nodes(),
+        LENGTHS,
         {"x": (FLOAT, ["batch", "n", 6])},
         ["y", "first", "later"],
         constants,
@@ -264,23 +265,17 @@ def test_nodes_that_compute_with_a_length_that_a_call_chooses(made: Any) -> None
     ("nodes", "error"),
     [
         (
-            [node("Slice", ["x", "zero", "five"], ["y"])],
+            "y = Slice(x, zero, five)",
             "Slice (output 'y'): tinygrad cannot trace it: ValueError: eval failed to be a single number, range is False to True in ((5<n)!=True); a fixed length may do (--dim)",
         ),
         (
-            [
-                node("Shape", ["x"], ["s"]),
-                node("ReduceMax", ["s"], ["m"]),
-                node("Expand", ["x", "m"], ["y"]),
-            ],
+            "s = Shape(x) m = ReduceMax(s) y = Expand(x, m)",
             "Expand (output 'y'): a shape or an option is computed from a length that a call chooses; a fixed length may do (--dim)",
         ),
         (
-            [
-                node("Size", ["x"], ["s0"]),
-                *(node("Mul", [f"s{n}"] * 2, [f"s{n + 1}"]) for n in range(40)),
-                node("Expand", ["x", "s40"], ["y"]),
-            ],
+            "s0 = Size(x)"
+            + "".join(f" s{n + 1} = Mul(s{n}, s{n})" for n in range(40))
+            + " y = Expand(x, s40)",
             "Mul (output 's5'): tinygrad cannot trace it: OverflowError: a length has more than 63 bits; a fixed length may do (--dim)",
         ),
     ],
@@ -297,11 +292,7 @@ def test_what_depends_on_a_length_and_is_no_program(nodes: Any, error: str, refu
 
 
 def test_names_that_calls_and_expressions_have(capsys: pytest.CaptureFixture[str]) -> None:
-    nodes = [
-        node("Add", ["max", "device"], ["a"]),
-        node("Mul", ["a", "constants"], ["b"]),
-        node("Sub", ["b", "state"], ["min"]),
-    ]
+    nodes = "a = Add(max, device) b = Mul(a, constants) min = Sub(b, state)"
     inputs = {each: (FLOAT, ["ceildiv", 4]) for each in ("max", "device", "constants", "state")}
     write("min.onnx", nodes, inputs, ["min"])
     words = ("onnx", "min.onnx", "-t", "opencl", "-t", "webgpu", "--dim", "ceildiv=1..3")
@@ -349,7 +340,7 @@ def test_inputs_of_bfloat16(made: Any, refused: Any) -> None:
     ml_dtypes = pytest.importorskip("ml_dtypes")
     need_opencl()
     brain = onnx.TensorProto.BFLOAT16
-    nodes = [node("Cast", ["x"], ["f"], to=FLOAT), node("Relu", ["f"], ["y"])]
+    nodes = "f = Cast <to=1> (x) y = Relu(f)"
     write("brain.onnx", nodes, {"x": (brain, [2, 3])}, ["y"])
     x = np.array([[-1, 2.5, 3], [0.5, -6, 7]], ml_dtypes.bfloat16)
     np.save("x.npy", x)
@@ -374,21 +365,21 @@ def test_integers_are_not_divided_by_zero(
     int32 = onnx.TensorProto.INT32
     write(
         "d.onnx",
-        [node(operator, ["x", "z"], ["y"])],
+        f"y = {operator}(x, z)",
         {"x": (int32, [3])},
         ["y"],
         [divisor],
     )
     error = f"{operator} (output 'y'): it divides integers by 'z', which has a zero"
     assert refused("d.onnx") == f"d.onnx: {error}\n"
-    nodes = [node(operator, ["x", "d"], ["y"])]
+    nodes = f"y = {operator}(x, d)"
     write("d.onnx", nodes, {"x": (int32, [600]), "d": (int32, [600])}, ["y"])
     made("d.onnx")
 
 
 @pytest.mark.usefixtures("_no_devices")
 def test_arrays_without_elements(capsys: pytest.CaptureFixture[str], refused: Any) -> None:
-    nodes = [node("Concat", ["x", "e"], ["y"], axis=1)]
+    nodes = "y = Concat <axis=1> (x, e)"
     write("e.onnx", nodes, {"x": (FLOAT, [2, 3]), "e": (FLOAT, [2, "n"])}, ["y"])
     status, out, err = call(capsys, "onnx", "e.onnx", "-t", "opencl", "--dim", "n=0")
     assert (status, err) == (
@@ -399,7 +390,7 @@ def test_arrays_without_elements(capsys: pytest.CaptureFixture[str], refused: An
     bounds = [numbers("from", 2), numbers("to", 2)]
     write(
         "e.onnx",
-        [node("Slice", ["x", "from", "to"], ["y"])],
+        "y = Slice(x, from, to)",
         {"x": (FLOAT, [3, 2])},
         ["y"],
         bounds,
@@ -410,7 +401,7 @@ def test_arrays_without_elements(capsys: pytest.CaptureFixture[str], refused: An
 
 def test_a_node_leaves_its_input_as_it_was(made: Any) -> None:
     """tinygrad's ScatterND assigns its first input, which another node uses."""
-    nodes = [node("ScatterND", ["x", "i", "u"], ["y"]), node("Neg", ["x"], ["z"])]
+    nodes = "y = ScatterND(x, i, u) z = Neg(x)"
     indices = stored(np.array([[1], [3]]), "i")
     inputs = {"x": (FLOAT, [4, 3]), "u": (FLOAT, [2, 3])}
     write("s.onnx", nodes, inputs, ["y", "z"], [indices])
@@ -424,31 +415,24 @@ def test_a_node_leaves_its_input_as_it_was(made: Any) -> None:
         np.testing.assert_array_equal(two, -x)
 
 
-def cast_of(operator: str, *names: str) -> list[Any]:
-    """The nodes of an operator and of its result as float32, which one kernel computes."""
-    nodes = [node(operator, names, [f"{operator} {names[0]}"])]
-    if operator == "BitShift":
-        nodes = [node(operator, names, [f"{operator} {names[0]}"], direction="LEFT")]
-    return [*nodes, node("Cast", nodes[0].output, [f"y {operator} {names[0]}"], to=FLOAT)]
-
-
 @pytest.mark.parametrize("kind", ["opencl", "webgpu"])
 def test_small_integers_wrap(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The sum of a kernel in C is an int. The check compares with another program."""
     inputs = {}
-    nodes = []
+    calls = []
     for dtype in ("INT8", "UINT8", "INT16", "UINT16"):
         inputs[dtype] = (getattr(onnx.TensorProto, dtype), [32])
         for operator in ("Add", "Mul", "Sub"):
-            nodes += cast_of(operator, dtype, dtype)
+            calls.append(f"{operator}({dtype}, {dtype})")
         if dtype == "UINT8":
-            nodes += cast_of("BitShift", dtype, dtype)
+            calls.append(f'BitShift <direction="LEFT"> ({dtype}, {dtype})')
         if not dtype.startswith("U"):
-            nodes += cast_of("Neg", dtype)
-            nodes += cast_of("Abs", dtype)
+            calls += [f"Neg({dtype})", f"Abs({dtype})"]
+    # One kernel computes a result and its cast.
+    nodes = "".join(f" a{n} = {each} y{n} = Cast <to=1> (a{n})" for n, each in enumerate(calls))
     # -128, whose opposite int8 does not have, is among so many.
     inputs["INT8"] = (inputs["INT8"][0], [4096])
-    results = [each.output[0] for each in nodes if each.op_type == "Cast"]
+    results = [f"y{n}" for n in range(len(calls))]
     write("s.onnx", nodes, inputs, results)
     status, out, err = call(capsys, "onnx", "s.onnx", "-t", kind)
     assert (status, err) == (0, "")
@@ -461,11 +445,11 @@ def test_small_integers_wrap(kind: str, capsys: pytest.CaptureFixture[str]) -> N
 def test_the_indices_of_maxima_are_those_of_the_whole_array(
     order: int, batch: str, made: Any
 ) -> None:
-    options: dict[str, Any] = {"kernel_shape": [2, 2], "strides": [2, 2]}
-    nodes = [node("MaxPool", ["x"], ["y", "i"], storage_order=order, ceil_mode=1, **options)]
+    sides = "kernel_shape=[2, 2], strides=[2, 2]"
+    nodes = f"y, i = MaxPool <storage_order={order}, ceil_mode=1, {sides}> (x)"
     results = ["y", "i"]
     if not order:
-        nodes.append(node("MaxUnpool", ["y", "i"], ["z"], **options))
+        nodes += f" z = MaxUnpool <{sides}> (y, i)"
         results.append("z")
     write("p.onnx", nodes, {"x": (FLOAT, ["n", 3, 4, 6])}, results)
     onnx_model = onnx.load("p.onnx")
@@ -479,9 +463,9 @@ def test_the_indices_of_maxima_are_those_of_the_whole_array(
 def test_constants_of_each_form_are_outputs(made: Any) -> None:
     """Those of several numbers had to be copied in each call, which no program does."""
     forms = {"value_float": 2.5, "value_floats": [1.0, 2.0], "value_int": -1, "value_ints": [3, -4]}
-    nodes = [node("Relu", ["x"], ["y"])]
+    nodes = "y = Relu(x)"
     for name, value in forms.items():
-        nodes.append(node("Constant", [], [name], **{name: value}))
+        nodes += f" {name} = Constant <{name}={value}> ()"
     write("c.onnx", nodes, {"x": (FLOAT, [2])}, ["y", *forms])
     model = onnx.load("c.onnx")
     for each in model.graph.output[3:]:
@@ -510,7 +494,7 @@ def test_the_check_optimizes_long_kernels_alone(
         return own(scheduler)
 
     monkeypatch.setattr(heuristic, "hand_coded_optimizations", observed)
-    nodes = [node("MatMul", ["x", "w"], ["y"])]
+    nodes = "y = MatMul(x, w)"
     inputs = {"x": (FLOAT, [size, size])}
     write("m.onnx", nodes, inputs, ["y"], [constant("w", size, size)])
     made("m.onnx")
@@ -522,7 +506,7 @@ def test_inputs_that_are_alike_have_different_numbers(made: Any) -> None:
     """The difference of two inputs is not zero, which a wrong result may be, too."""
     write(
         "s.onnx",
-        [node("Sub", ["x", "z"], ["y"])],
+        "y = Sub(x, z)",
         {"x": (FLOAT, [9]), "z": (FLOAT, [9])},
         ["y"],
     )
@@ -534,13 +518,13 @@ def test_inputs_that_are_alike_have_different_numbers(made: Any) -> None:
 def test_a_convolution_with_omitted_outputs_and_inputs(made: Any) -> None:
     one = stored(np.float32(0.7), "one")
     empty = onnx.TensorProto(name="empty", data_type=FLOAT, dims=[0], raw_data=bytes(8))
-    nodes = [
-        node("Conv", ["x", "w", "b"], ["c"], pads=[1] * 4),
-        node("Dropout", ["c"], ["d", ""]),
-        node("Clip", ["d", "", "one"], ["e"]),
-        node("Concat", ["e", "e"], ["f"], axis=1),
-        node("GlobalMaxPool", ["f"], ["y"]),
-    ]
+    nodes = """
+        c = Conv <pads=[1, 1, 1, 1]> (x, w, b)
+        d, "" = Dropout(c)
+        e = Clip(d, "", one)
+        f = Concat <axis=1> (e, e)
+        y = GlobalMaxPool(f)
+    """
     write(
         "conv.onnx",
         nodes,
@@ -559,7 +543,7 @@ def test_a_convolution_with_omitted_outputs_and_inputs(made: Any) -> None:
 
 @pytest.mark.usefixtures("_no_devices")
 def test_indices_are_within_their_table(made: Any) -> None:
-    nodes = [node("Unsqueeze", ["ids", "axes"], ["i"]), node("Gather", ["table", "i"], ["y"])]
+    nodes = "i = Unsqueeze(ids, axes) y = Gather(table, i)"
     write(
         "3t.onnx",
         nodes,
@@ -577,17 +561,17 @@ def test_indices_are_within_their_table(made: Any) -> None:
     ("nodes", "words", "error"),
     [
         (
-            [node("Reshape", ["x", "s"], ["y"])],
+            "y = Reshape(x, s)",
             [],
             "Reshape (output 'y'): a shape or an option depends on the data of an input. That is control flow, which no program has. An input that is always the same can be an initializer of the model",
         ),
         (
-            [node("Frobnicate", ["x"], ["y"])],
+            "y = Frobnicate(x)",
             [],
             "Frobnicate (output 'y'): tinygrad does not have this operator. It lacks 'Frobnicate'",
         ),
         (
-            [node("Relu", ["x"], ["y"], nonsense=1)],
+            "y = Relu <nonsense=1> (x)",
             [],
             "Relu (output 'y'): tinygrad cannot trace it: TypeError: ElementwiseMixin.relu() got an unexpected keyword argument 'nonsense'",
         ),
@@ -653,11 +637,7 @@ def test_an_operator_that_tinygrad_computes_wrongly_is_named() -> None:
         "from devmod_models._tinygrad.operators import OPERATORS\n"
         "OPERATORS['Relu'] = lambda x: x.relu() + 1\n",
     )
-    nodes = [
-        node("MatMul", ["x", "fc/w"], ["a"]),
-        node("Relu", ["a"], ["b"]),
-        node("Neg", ["b"], ["y"]),
-    ]
+    nodes = 'a = MatMul(x, "fc/w") b = Relu(a) y = Neg(b)'
     write("wrong.onnx", nodes, {"x": (FLOAT, [3, 8])}, ["a", "y"], [WEIGHT])
     run = devmod_in_process("wrong.onnx")
     assert run.returncode == 1
@@ -745,11 +725,7 @@ def test_onnxruntime_is_advised_where_it_is_missing(monkeypatch: pytest.MonkeyPa
 @pytest.mark.row("R53")
 def test_results_whose_nodes_are_right_may_differ_in_sum() -> None:
     """Where no node alone is wrong, many have enlarged the last digits: 1e8 times here."""
-    nodes = [
-        node("MatMul", ["x", "w"], ["a"]),
-        node("Sub", ["a", "b"], ["c"]),
-        node("Mul", ["c", "large"], ["y"]),
-    ]
+    nodes = "a = MatMul(x, w) c = Sub(a, b) y = Mul(c, large)"
     weight = constant("w", 64, 3)
     x = RANDOM.standard_normal((1, 64)).astype(np.float32)
     close = (x.astype(np.float64) @ onnx.numpy_helper.to_array(weight)).astype(np.float32)
@@ -926,11 +902,7 @@ def test_half_precision(words: list[str], temporary: str, made: Any) -> None:
     """Weights are float16, and with `--half` what layers give to each other. The input and the
     output are as they are.
     """
-    nodes = [
-        node("MatMul", ["x", "w"], ["a"]),
-        node("Relu", ["a"], ["b"]),
-        node("MatMul", ["b", "v"], ["y"]),
-    ]
+    nodes = "a = MatMul(x, w) b = Relu(a) y = MatMul(b, v)"
     weights = [constant("w", 8, 64), constant("v", 64, 3)]
     write("two.onnx", nodes, {"x": (FLOAT, [4, 8])}, ["y"], weights)
     out = made(*words, "two.onnx")
@@ -946,17 +918,17 @@ def test_half_precision(words: list[str], temporary: str, made: Any) -> None:
 @pytest.mark.usefixtures("_no_devices")
 def test_what_half_precision_does_not_have_stays(made: Any) -> None:
     """Sums of squares, numbers beyond 65504 and a least number of 1e-12 are float32."""
-    nodes = [
-        node("MatMul", ["x", "w"], ["a"]),
-        node("ReduceMean", ["a"], ["mean"], axes=[-1]),
-        node("Sub", ["a", "mean"], ["d"]),
-        node("Mul", ["d", "d"], ["square"]),
-        node("ReduceMean", ["square"], ["variance"], axes=[-1]),
-        node("Add", ["variance", "least"], ["sum"]),
-        node("Sqrt", ["sum"], ["root"]),
-        node("Div", ["d", "root"], ["normal"]),
-        node("Mul", ["normal", "large"], ["y"]),
-    ]
+    nodes = """
+        a = MatMul(x, w)
+        mean = ReduceMean <axes=[-1]> (a)
+        d = Sub(a, mean)
+        square = Mul(d, d)
+        variance = ReduceMean <axes=[-1]> (square)
+        sum = Add(variance, least)
+        root = Sqrt(sum)
+        normal = Div(d, root)
+        y = Mul(normal, large)
+    """
     constants = [
         stored(RANDOM.standard_normal((8, 16)).astype(np.float32), "w"),
         stored(np.float32(1e-12), "least"),
