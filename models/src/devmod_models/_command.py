@@ -311,13 +311,10 @@ def main(request: dict[str, Any]) -> None:
         name = CompileError.__name__
         text = describe_error(error)
         if isinstance(error, DevmodError):
-            name = _public_class(type(error))
+            # The class of devmod.errors from which it derives.
+            classes = (each for each in type(error).__mro__ if each.__module__ == errors.__name__)
+            name = next(classes).__name__
             text = str(error)
         if not text.startswith(request["model"]):
             text = f"{request['model']}: {text}"
         answer({"error": name, "text": text, "log": getattr(error, "log", "")})
-
-
-def _public_class(cls: type[DevmodError]) -> str:
-    """Return the name of the class of `devmod.errors` from which a class derives."""
-    return next(each.__name__ for each in cls.__mro__ if each.__module__ == errors.__name__)

@@ -8,6 +8,7 @@ is allocated.
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -28,7 +29,17 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-__all__ = ["Constant", "Dim", "Graph", "Model", "Node", "Range", "read_constants", "read_model"]
+__all__ = [
+    "Constant",
+    "Dim",
+    "Graph",
+    "Model",
+    "Node",
+    "Range",
+    "Shape",
+    "read_constants",
+    "read_model",
+]
 
 #: What protobuf takes, and the most nodes, initializers and inputs.
 MAX_BYTES = (1 << 31) - 1
@@ -68,6 +79,7 @@ _CONTROL = ("If", "Loop", "Scan")
 _MAX_GRAPHS = 8
 #: Operators on tensors whose names have the words of other values.
 _TENSOR_OPERATORS = ("OptionalGetElement", "OptionalHasElement", "ReverseSequence")
+_NUMBER = re.compile(r"\d{1,18}", re.ASCII)
 _STORED = {"bool": "uint8", "bfloat16": "uint16"}
 Result = TypeVar("Result")
 #: A length, its range, or all lengths of an input.
@@ -80,6 +92,9 @@ class Range(NamedTuple):
     name: str
     low: int
     high: int
+
+
+Shape = tuple[int | Range, ...]
 
 
 class Constant(NamedTuple):
@@ -153,7 +168,7 @@ class Model(NamedTuple):
         The names of lengths that are 1 because the caller gave none.
     """
 
-    inputs: dict[str, tuple[str, tuple[int | Range, ...]]]
+    inputs: dict[str, tuple[str, Shape]]
     outputs: tuple[str, ...]
     nodes: tuple[Node, ...]
     constants: dict[str, Constant]
@@ -310,7 +325,7 @@ def _model(model: Any, files: _Files, dims: Mapping[str, Dim]) -> Model:
 
 
 def _move_empty(
-    inputs: dict[str, tuple[str, tuple[int | Range, ...]]],
+    inputs: dict[str, tuple[str, Shape]],
     constants: dict[str, Constant],
     notes: list[str],
 ) -> None:
@@ -471,7 +486,7 @@ class _Nodes:
 def _check_graphs(node: Any, attributes: Mapping[str, Any], what: str) -> None:
     """Raise an error unless the graphs of a node take and return what it gives and needs."""
     if node.op_type == "If":
-        wanted = {"then_branch": (0, len(node.output)), "else_branch": (0, len(node.output))}
+        wanted = dict.fromkeys(("then_branch", "else_branch"), (0, len(node.output)))
     elif node.op_type == "Loop":
         carried = max(len(node.input) - 2, 0)
         wanted = {"body": (carried + 2, len(node.output) + 1)}
@@ -634,16 +649,12 @@ def _place(entries: Any, size: int) -> tuple[str, int, int]:
     location = values.get("location", "")
     numbers = [values.get("offset", "0"), values.get("length", str(size))]
     is_path = location and "\0" not in location
-    if not is_path or not all(map(_is_number, numbers)):
+    if not is_path or not all(map(_NUMBER.fullmatch, numbers)):
         raise ValueError(
             f"its external data is not described by a location, an offset and a length: {values!r:.300}"
         )
     offset, length = map(int, numbers)
     return location, offset, length
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < 19
 
 
 class _Inputs:
@@ -671,7 +682,7 @@ class _Inputs:
             choices = " ".join(dict.fromkeys(self.missing))
             raise ArgumentError(f"the model leaves lengths open, so choose them: {choices}")
 
-    def _read(self, value: Any) -> tuple[str, tuple[int | Range, ...]]:
+    def _read(self, value: Any) -> tuple[str, Shape]:
         what = f"the input {quote_name(value.name)}"
         kind = value.type
         if kind.WhichOneof("value") == "optional_type":

@@ -29,7 +29,7 @@ from devmod.errors import (
     not_installed,
 )
 from devmod.worker import can_start_python
-from devmod_models._tinygrad.renderers import Renderers
+from devmod_models._tinygrad.renderers import Renderers, Report
 from devmod_targets.programs import make_program
 
 if TYPE_CHECKING:
@@ -156,13 +156,13 @@ def make(
     fn: Callable[..., Any],
     inputs: Sequence[Any],
     *,
-    targets: str | Target | Iterable[str | Target],
+    targets: Any,
     name: str,
     names: Sequence[str] | None,
     outputs: Sequence[str] | None = None,
     constants: Mapping[str, Any],
     folded: Mapping[str, str],
-    report: Callable[[str, float], object],
+    report: Report,
     renderers: Renderers | None = None,
     tune: Sequence[Any] | None = None,
 ) -> Made:
@@ -247,7 +247,7 @@ def _recordings(
 
 def _compiled(
     plans: Sequence[_Plan],
-    report: Callable[[str, float], object],
+    report: Report,
     tune: Sequence[Any] | None,
 ) -> devmod.Module:
     """Return the module of all kinds. Their compilers run at the same time."""
@@ -270,9 +270,7 @@ def _compiled(
     return devmod.bundle(*programs)
 
 
-def _parsed(
-    targets: str | Target | Iterable[str | Target], kinds: Collection[str]
-) -> dict[str, Target]:
+def _parsed(targets: Any, kinds: Collection[str]) -> dict[str, Target]:
     """Return the targets by their kinds."""
     if isinstance(targets, (str, Target)):
         targets = [targets]
@@ -681,7 +679,7 @@ def _text(kernels: Mapping[str, Mapping[str, Any]]) -> str:
 def _render(
     plans: Sequence[_Plan],
     trees: Mapping[bytes, str],
-    report: Callable[[str, float], object],
+    report: Report,
     renderers: Renderers | None,
 ) -> None:
     """Render the kernels of all kinds, in several processes if there are many. Kinds whose kernels

@@ -109,7 +109,7 @@ def export(
             with temporary_folder() as folder:
                 path = os.path.join(folder, f"{label}.onnx")
                 _write(model, args, path, names, [*results_by_name], dynamic or {})
-                request = {
+                request: dict[str, Any] = {
                     "model": path,
                     "targets": [str(each) for each in targets],
                     "name": label,
@@ -122,19 +122,14 @@ def export(
                     "is_tuned": False,
                     "half": half,
                 }
-                return _made(request, report)
+                answer = ask(request, label, lambda *_: None)
+                if report is not None:
+                    for line in (*answer["lines"], *answer["notes"]):
+                        report(line)
+                with open(request["output"], "rb") as file:
+                    return devmod.loads(file.read())
     finally:
         model.train(was_training)
-
-
-def _made(request: dict[str, Any], report: Callable[[str], object] | None) -> devmod.Module:
-    """Return the module that another process makes."""
-    answer = ask(request, request["name"], lambda *_: None)
-    if report is not None:
-        for line in (*answer["lines"], *answer["notes"]):
-            report(line)
-    with open(request["output"], "rb") as file:
-        return devmod.loads(file.read())
 
 
 def _names(model: Any, args: Sequence[Any]) -> list[str]:

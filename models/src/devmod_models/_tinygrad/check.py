@@ -273,22 +273,21 @@ def main(request: dict[str, Any]) -> None:
     """Compute results in the new process."""
     answer = answer_writer()
     try:
-        run: Any = _run_program
+        inputs = _read(request["arrays"])
+        names: list[str] = []
+        results: Any
         if request["program"]:
-            run = _run_model
-        names, results = run(request, _read(request["arrays"]))
+            names, results = _run_model(request, inputs)
+        else:
+            kind = request["device"].partition(":")[0]
+            module = devmod.load(request["file"], prefer=(kind,))  # no other driver is opened
+            results = run_program(module, request["name"], request["device"], *inputs)
         np.savez(request["arrays"], *results)
         answer({"names": names})
     except UNUSABLE as error:
         answer({"error": str(error)})
     except Exception as error:  # noqa: BLE001 - another program may raise anything
         answer({"error": describe_error(error), "is_wrong": True})
-
-
-def _run_program(request: dict[str, Any], inputs: Sequence[Any]) -> tuple[list[str], Any]:
-    kind = request["device"].partition(":")[0]
-    module = devmod.load(request["file"], prefer=(kind,))  # no other driver is opened
-    return [], run_program(module, request["name"], request["device"], *inputs)
 
 
 def _run_model(request: dict[str, Any], inputs: Sequence[Any]) -> tuple[list[str], Any]:

@@ -116,8 +116,13 @@ def _run_scan(runner: Any, node: Node) -> None:
     body: Graph = node.attributes["body"]
     inputs = node.attributes["num_scan_inputs"]
     carried = len(node.inputs) - inputs
-    axes = node.attributes.get("scan_input_axes") or (0,) * inputs
-    reversed_ = node.attributes.get("scan_input_directions") or (0,) * inputs
+    outputs = len(body.outputs) - carried
+
+    def option(name: str, count: int) -> Any:
+        return node.attributes.get(name) or (0,) * count
+
+    axes = option("scan_input_axes", inputs)
+    reversed_ = option("scan_input_directions", inputs)
     loop = _Loop(runner, node, body, node.inputs[:carried], body.inputs[:carried], body.outputs)
     for name, own, axis, backward in zip(
         node.inputs[carried:], body.inputs[carried:], axes, reversed_, strict=True
@@ -126,9 +131,8 @@ def _run_scan(runner: Any, node: Node) -> None:
             _Sequence(own, _moved(runner.restored(name), axis, 0), bool(backward))
         )
     count = loop.sequences[0].values.shape[0]
-    outputs = len(body.outputs) - carried
-    loop.axes = node.attributes.get("scan_output_axes") or (0,) * outputs
-    loop.backward = node.attributes.get("scan_output_directions") or (0,) * outputs
+    loop.axes = option("scan_output_axes", outputs)
+    loop.backward = option("scan_output_directions", outputs)
     loop.run(count, _largest(count))
 
 

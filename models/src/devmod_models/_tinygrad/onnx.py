@@ -7,7 +7,6 @@ import operator
 import re
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -57,13 +56,15 @@ from devmod_models._tinygrad.half import Precision, halved
 from devmod_models._tinygrad.operators import OPERATORS
 from devmod_models._tinygrad.record import buffer_of, depends, fill, reading, settings, unread
 from devmod_models._tinygrad.recurrent import buffer
-from devmod_models._tinygrad.renderers import Renderers
-from devmod_models.onnx import Constant, Graph, Model, Node, Range, read_model
+from devmod_models._tinygrad.renderers import Renderers, Report
+from devmod_models.onnx import Constant, Graph, Model, Node, Range, Shape, read_model
 from devmod_readers.programs import read_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+#: For each run the lengths that a call chooses, and the arrays of the inputs.
+Choices = list[tuple[dict[str, int], dict[str, Any]]]
 #: The nodes from which processes that render kernels start with the export, and those for each.
 _MANY_NODES = 24
 _NODES_OF_A_RENDERER = 6
@@ -175,22 +176,19 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         if lengths is not None:
             self.graph_values[node.outputs[0]] = lengths
         else:
-            self._run_operator(node, names)
+            options = {}
+            for key, each in node.attributes.items():
+                options[key] = each
+                if isinstance(each, Constant):
+                    options[key] = _tensor(*each)
+                    if each.array.shape:
+                        with reading():  # its elements are not copied in each call
+                            options[key].realize()
+            operators = OpSetId(Domain.from_onnx(node.domain), node.version)
+            self.graph_nodes = (OnnxNode(node.operator, operators, names, node.outputs, options),)
+            self({})
         if self._precision is not None:
             self._precision.leave(node, names, self.graph_values)
-
-    def _run_operator(self, node: Node, names: tuple[str, ...]) -> None:
-        options = {}
-        for key, each in node.attributes.items():
-            options[key] = each
-            if isinstance(each, Constant):
-                options[key] = _tensor(*each)
-                if each.array.shape:
-                    with reading():  # its elements are not copied in each call
-                        options[key].realize()
-        operators = OpSetId(Domain.from_onnx(node.domain), node.version)
-        self.graph_nodes = (OnnxNode(node.operator, operators, names, node.outputs, options),)
-        self({})
 
     def restored(self, name: str) -> Any:
         """Return a value of the last run, in the type that it has in the model."""
@@ -314,18 +312,15 @@ def _check_nodes(model: Model) -> None:
     for each in nodes:
         if each.domain.endswith("training"):
             raise CompileError(f"{_called(each)}: a step of training, which no program has")
-        if each.operator in _DIVISIONS:
-            _check_divisors(model, each)
-
-
-def _check_divisors(model: Model, node: Node) -> None:
-    """Raise CompileError for a constant that ends a process on a CPU."""
-    for name in node.inputs[1:]:
-        divisor = model.constants.get(name)
-        if divisor is not None and "int" in divisor.type and not divisor.array.all():
-            raise CompileError(
-                f"{_called(node)}: it divides integers by {quote_name(name)}, which has a zero"
-            )
+        if each.operator not in _DIVISIONS:
+            continue
+        # A division by zero ends a process on a CPU.
+        for name in each.inputs[1:]:
+            divisor = model.constants.get(name)
+            if divisor is not None and "int" in divisor.type and not divisor.array.all():
+                raise CompileError(
+                    f"{_called(each)}: it divides integers by {quote_name(name)}, which has a zero"
+                )
 
 
 class Function:
@@ -373,16 +368,12 @@ def _of_lengths(operator_name: str, values: list[Any], options: Mapping[str, Any
         case "Unsqueeze":
             return np.expand_dims(first, axes)
     if operator_name in _ARITHMETIC:
-        return _calculated(_ARITHMETIC[operator_name], values)
+        function = np.frompyfunc(_ARITHMETIC[operator_name], len(values), 1)
+        result = _objects(function(*values))
+        if any(abs(getattr(each, "vmax", each)) >> 63 for each in result.flat):
+            raise OverflowError("a length has more than 63 bits")
+        return result
     return None
-
-
-def _calculated(function: Callable[..., Any], values: list[Any]) -> Any:
-    """Return the results of a function of numbers, for each element of arrays of lengths."""
-    result = _objects(np.frompyfunc(function, len(values), 1)(*values))
-    if any(abs(getattr(each, "vmax", each)) >> 63 for each in result.flat):
-        raise OverflowError("a length has more than 63 bits")
-    return result
 
 
 def _objects(value: Any) -> Any:
@@ -425,9 +416,7 @@ def array_of(tensor: Tensor) -> Any:
     return tensor.cast(dtypes.float32).numpy().astype("bfloat16")  # of ml_dtypes
 
 
-def export(
-    request: Mapping[str, Any], report: Callable[[str, float], object]
-) -> tuple[list[str], list[str]]:
+def export(request: Mapping[str, Any], report: Report) -> tuple[list[str], list[str]]:
     """Write a file with the program of a model, and return lines about it and its check, and notes.
 
     Parameters
@@ -440,37 +429,33 @@ def export(
     report
         A function that gets lines about the progress, and which part of the work is done.
     """
-    files = {}
-    dims: dict[str, Any] = {}
-    for name, path in request["inputs"].items():
-        files[name] = _read_array(path)
-        dims[name] = list(files[name].shape)
+    files = {name: _read_array(path) for name, path in request["inputs"].items()}
+    dims: dict[str, Any] = {name: list(each.shape) for name, each in files.items()}
     for name, text in request["dims"].items():
         dims[name] = _dim(text)
     model = read_model(request["model"], dims)
-    new_runner = partial(Runner, model)
+    names: set[str] = set()
     if request["half"]:
         model, names = halved(model)
-        computes = request["half"] != "weights"
-        new_runner = partial(_half_runner, model, names, computes=computes)
-    given = {}
-    for name, each in files.items():
-        given[name or next(iter(model.inputs))] = each
+
+    def new_runner() -> Runner:
+        precision = None
+        if request["half"]:
+            computes = request["half"] != "weights"
+            precision = Precision(model.constants, names, computes=computes)
+        return Runner(model, precision)
+
+    given = {name or next(iter(model.inputs)): each for name, each in files.items()}
     with ExitStack() as stack:
         return _export(model, new_runner, choose_inputs(model, given), request, report, stack)
-
-
-def _half_runner(model: Model, names: set[str], *, computes: bool) -> Runner:
-    """Return a new runner of a model whose constants of these names are float16."""
-    return Runner(model, Precision(model.constants, names, computes=computes))
 
 
 def _export(
     model: Model,
     new_runner: Callable[[], Runner],
-    arrays: list[tuple[dict[str, int], dict[str, Any]]],
+    arrays: Choices,
     request: Mapping[str, Any],
-    report: Callable[[str, float], object],
+    report: Report,
     stack: ExitStack,
 ) -> tuple[list[str], list[str]]:
     """Return what `export` returns. `stack` gets the processes that work beside this one."""
@@ -554,9 +539,9 @@ class _Check:
         self,
         model: Model,
         new_runner: Callable[[], Runner],
-        arrays: list[tuple[dict[str, int], dict[str, Any]]],
+        arrays: Choices,
         request: Mapping[str, Any],
-        report: Callable[[str, float], object],
+        report: Report,
     ) -> None:
         self._model = model
         self._new_runner = new_runner
@@ -583,9 +568,7 @@ class _Check:
 
     def _reference_results(self) -> list[dict[str, Any]]:
         """Return the results of the other program for all inputs: those of PyTorch are given."""
-        given = {}
-        for name, path in self._request["expected"].items():
-            given[name] = _read_array(path)
+        given = {name: _read_array(path) for name, path in self._request["expected"].items()}
         if given:
             return [given] * len(self._arrays)
         return [self._reference.results(self._with_empty(inputs)) for _, inputs in self._arrays]
@@ -739,9 +722,7 @@ def _read_array(path: str) -> Any:
     raise ArgumentError(f"--inputs {path}: {why}", argument="inputs")
 
 
-def choose_inputs(
-    model: Model, given: dict[str, Any]
-) -> list[tuple[dict[str, int], dict[str, Any]]]:
+def choose_inputs(model: Model, given: dict[str, Any]) -> Choices:
     """Return the lengths that a call chooses and arrays for one run, or for two: with the least and
     with the largest lengths.
 
@@ -799,7 +780,7 @@ def _given_lengths(
     return lengths
 
 
-def _lengths(shape: tuple[int | Range, ...], lengths: Mapping[str, int]) -> tuple[int, ...]:
+def _lengths(shape: Shape, lengths: Mapping[str, int]) -> tuple[int, ...]:
     result = []
     for side in shape:
         result.append(lengths[side.name] if isinstance(side, Range) else side)
@@ -834,10 +815,11 @@ def example_tensors(model: Model, lengths: Mapping[str, int]) -> dict[str, Tenso
     """
     result = {}
     for name, (dtype, shape) in model.inputs.items():
-        sides = []
-        bounds: list[Any] = []
+        sides: list[Any] = []
+        bounds = []
         for side in shape:
-            most = bound = side
+            most: Any = side
+            bound: Any = side
             if isinstance(side, Range):
                 most = side.high
                 variable = Variable(re.sub(r"\W", "_", side.name), side.low, most)
@@ -857,22 +839,16 @@ def _text(dtype: Any, shape: Any) -> str:
 
 def _about(module: devmod.Module, name: str, model: Model) -> tuple[list[str], str]:
     """Return the names of the inputs and the outputs in the program, and a line about it."""
-    programs = []
-    part: Any
-    for part in walk(module):
-        if part.kind == "program":
-            programs.append(read_program(name, part.functions[name], part.code[name]))
-    counts: dict[str, None] = {}
-    for each in programs:
-        kernels = count_text(len(each.kernels), "kernel")
-        counts[f"{kernels}, {count_text(len(each.steps), 'step')}"] = None
-
+    parts: list[Any] = [each for each in walk(module) if each.kind == "program"]
+    programs = [read_program(name, each.functions[name], each.code[name]) for each in parts]
+    counts = dict.fromkeys(
+        f"{count_text(len(each.kernels), 'kernel')}, {count_text(len(each.steps), 'step')}"
+        for each in programs
+    )
     arrays = list(programs[0].arrays("constant"))
     constants = count_text(len(arrays), "constant")
     if arrays:
-        total = 0
-        for array in arrays:
-            total += array.nbytes([int(str(side)) for side in array.shape])
+        total = sum(each.nbytes([int(str(side)) for side in each.shape]) for each in arrays)
         constants += f" ({size(total)})"
 
     names = []

@@ -21,6 +21,7 @@ from tinygrad.uop.ops import Ops, UOp, sym_infer
 
 from devmod.backend import LAUNCH_KEYWORDS
 from devmod.errors import ArgumentError, CompileError, list_names
+from devmod_models.onnx import TYPES
 from devmod_readers.programs import RESERVED
 from devmod_targets.authoring.zig import run_zig
 
@@ -59,22 +60,7 @@ _SETTINGS: dict[str, Any] = {
     "MAX_KERNEL_BUFFERS": 0,
 }
 #: devmod's names of the element types. tinygrad's own are C's.
-_TYPES = [
-    "bool",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "float16",
-    "bfloat16",
-    "float32",
-    "float64",
-]
-_DTYPES = {getattr(dtypes, name): name for name in _TYPES}
+_DTYPES = {getattr(dtypes, name): name for name in TYPES.values()}
 _OPERATORS = {
     Ops.ADD: "({} + {})",
     Ops.SUB: "({} - {})",
@@ -191,18 +177,15 @@ class Recording(NamedTuple):
         """The most buffers of a kernel."""
         return max((len(realize.get_call_arg_uops(each)) for each in self.calls), default=0)
 
-    def _last_uses(self) -> dict[int, list[UOp]]:
-        """Return the temporaries that no later call uses, by the numbers of calls."""
+    def _last_uses(self) -> dict[UOp, int]:
+        """Return the temporaries with the numbers of the last calls that use them."""
         kept = {each.buffer for each in (*self.inputs, *self.outputs)}
         last: dict[UOp, int] = {}
         for number, call in enumerate(self.calls):
-            used = set(realize.get_call_arg_uops(call))
-            last.update(dict.fromkeys(used - kept, number))
-        result: dict[int, list[UOp]] = {}
-        for buffer, number in last.items():
-            if not buffer.is_realized:
-                result.setdefault(number, []).append(buffer)
-        return result
+            for each in realize.get_call_arg_uops(call):
+                if each not in kept and not each.is_realized:
+                    last[each] = number
+        return last
 
     def _groups(self) -> Iterator[tuple[range, list[Any]]]:
         """Yield the numbers of a call, or of those of a repeat, with what `_compiled` takes."""
@@ -237,9 +220,9 @@ class Recording(NamedTuple):
             is_long = any(map(_is_long, self.calls[numbers.start : numbers.stop]))
             with settings(NOOPT=int(not is_long)):
                 _run(_compiled(calls), {})
-            for number in numbers:
-                for each in last.get(number, []):
-                    each.buffer.deallocate()
+            for buffer, number in last.items():
+                if number in numbers:
+                    buffer.buffer.deallocate()
         return [Tensor(each.buffer).reshape(each.shape) for each in self.outputs]
 
 
@@ -437,7 +420,7 @@ def _run(compiled: Sequence[Any], values: dict[str, int]) -> None:
 
 
 #: For each trace that goes on, buffers: no value that depends on one of them is read.
-_unread: list[set[UOp]] = []
+_unread: list[set[UOp]] = [set()]
 
 
 @contextmanager
@@ -452,7 +435,7 @@ def unread(buffers: set[UOp]) -> Iterator[None]:
 
 def is_unread(buffers: set[UOp]) -> bool:
     """Return whether no value is read that depends on buffers."""
-    return bool(_unread) and bool(_unread[-1] & buffers)
+    return not _unread[-1].isdisjoint(buffers)
 
 
 @contextmanager
@@ -469,10 +452,7 @@ def recording() -> Iterator[Tape]:
     with tape.capturing():
         yield tape
     tape.link()
-    skipped: set[UOp] = set()
-    if _unread:
-        skipped = _unread[-1]
-    tape.play(skipped)
+    tape.play(_unread[-1])
 
 
 @contextmanager

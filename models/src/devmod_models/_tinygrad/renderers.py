@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,10 @@ from devmod.worker import Worker, processors
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["Renderers"]
+__all__ = ["Renderers", "Report"]
+
+#: A function that gets lines about the progress, and which part of the work is done.
+Report = Callable[[str, float], object]
 
 _MODULE = "devmod_models._tinygrad.render"
 #: The most processes: each imports tinygrad, in 60 MB.

@@ -226,11 +226,13 @@ def _roi_align(
     images = x[batch_indices.cast(dtypes.int32)]
     corners = [*_corners(images, coordinates, _linear, _stay)]
     sides = (count, x.shape[1], output_height, sampling_ratio, output_width, sampling_ratio)
+    samples = Tensor.usum(*corners)
     if mode == "max":
-        largest = reduce(Tensor.maximum, corners)
-        return is_near.unsqueeze(1).where(largest, 0).reshape(sides).max((3, 5))
-    total = Tensor.usum(*corners)
-    return is_near.unsqueeze(1).where(total, 0).reshape(sides).mean((3, 5))
+        samples = reduce(Tensor.maximum, corners)
+    samples = is_near.unsqueeze(1).where(samples, 0).reshape(sides)
+    if mode == "max":
+        return samples.max((3, 5))
+    return samples.mean((3, 5))
 
 
 def _col2im(

@@ -17,6 +17,7 @@ from devmod.plugins import registered
 from devmod_models._tinygrad.candidates import Amounts, Candidates
 from devmod_models._tinygrad.check import run_program
 from devmod_models._tinygrad.record import settings
+from devmod_models._tinygrad.renderers import Report
 
 #: The part of a program's time from which on a kernel gets variants.
 _LEAST_SHARE = 0.02
@@ -32,7 +33,6 @@ _SECONDS = 240.0
 _CONSTANT = "optimizations"
 
 Render = Callable[[Sequence[Any]], Iterable[tuple[Any, str]]]
-Report = Callable[[str, float], object]
 #: The seconds that a kernel saves in a call on a device, the kernel, and the optimizations with
 #: which it is faster than with the heuristic's, the fastest first.
 Faster = tuple[float, str, list[str]]
