@@ -194,7 +194,14 @@ def _make(
 ) -> None:
     """Write the program of a model."""
     notes: list[str] = []
-    name = _program_name(name or re.sub(r"\W|^(?=\d)", "_", file.stem, flags=re.ASCII), notes)
+    name = name or re.sub(r"\W|^(?=\d)", "_", file.stem, flags=re.ASCII)
+    if not name.isidentifier() or iskeyword(name):
+        raise click.UsageError(
+            f"the name of the program is {name!r}, which is no identifier; choose another: --name NAME"
+        )
+    if name in RESERVED:
+        notes.append(f"the program is _{name}, since {name} is reserved for calls and expressions")
+        name = f"_{name}"
     output = output or Path(f"{name}.devmod")
     for each in dims:
         if not _DIM.fullmatch(each):
@@ -223,18 +230,6 @@ def _make(
             echo(line)
         for line in (*notes, *answer["notes"]):
             echo(f"devmod: note: {line}", err=True)
-
-
-def _program_name(name: str, notes: list[str]) -> str:
-    """Return the name of the program. `notes` gets a sentence if it differs."""
-    if not name.isidentifier() or iskeyword(name):
-        raise click.UsageError(
-            f"the name of the program is {name!r}, which is no identifier; choose another: --name NAME"
-        )
-    if name not in RESERVED:
-        return name
-    notes.append(f"the program is _{name}, since {name} is reserved for calls and expressions")
-    return f"_{name}"
 
 
 def _paths_of(texts: tuple[str, ...]) -> dict[str, str]:

@@ -733,10 +733,10 @@ class _Inputs:
         if (fixed and value != fixed) or not least <= low <= high < 1 << 31:
             expected = fixed or "a length of 1 or more, or a range of them"
             raise ArgumentError(f"{what}, axis {axis}: expected {expected}, got {value}")
-        result: int | Range = low
         if least:
-            result = Range(key, low, high)
-        return result
+            return Range(key, low, high)
+        length: int = low
+        return length
 
     def _open(self, what: str, axis: int, label: str, place: str) -> int:
         """Return 1 for a length that is open and that the caller did not give."""

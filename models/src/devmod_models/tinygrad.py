@@ -275,9 +275,7 @@ def _parsed(targets: Any, kinds: Collection[str]) -> dict[str, Target]:
     if isinstance(targets, (str, Target)):
         targets = [targets]
     texts = list(map(str, targets))
-    parsed: dict[str, Target] = {}
-    for each in map(Target.parse, texts):
-        parsed[each.kind] = each
+    parsed = {each.kind: each for each in map(Target.parse, texts)}
     if parsed and len(parsed) == len(texts) and parsed.keys() <= set(kinds):
         return parsed
     expected = f"expected one target of each kind, of {list_names(kinds)}"
@@ -525,7 +523,10 @@ class _Plan:
             if variable in self.recording.variables:  # a number of the call
                 number = variable
             if number is False:  # no variable
-                number = self._argument(buffers[slot], types[parameter])
+                array = self._array(buffers[slot])
+                number = array.name
+                if types[parameter] != array.dtype:
+                    number += f".view({types[parameter]})"
             arguments[parameter] = self._turns.get(number, number)
         return arguments
 
@@ -565,16 +566,13 @@ class _Plan:
                 result[array.original] = constant_identity(array.original, _values(array))
         return dict(sorted(result.items()))
 
-    def _argument(self, buffer: Any, dtype: str) -> str:
-        """Return a step's argument: an array, seen as the kernel's type of elements."""
+    def _array(self, buffer: Any) -> Any:
+        """Return the array of a buffer, which a step uses."""
         if buffer not in self._arrays:
             # The parts of an array are declared in their order.
             for each in self.recording.parts.get(buffer, [buffer]):
                 self._arrays[each] = self._declare(each)
-        array = self._arrays[buffer]
-        if dtype == array.dtype:
-            return str(array.name)
-        return f"{array.name}.view({dtype})"
+        return self._arrays[buffer]
 
     def _declare(self, buffer: Any) -> Any:
         """Return the array of a buffer that is no input and no output, and declare it."""

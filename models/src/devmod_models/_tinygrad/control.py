@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from tinygrad import Tensor, UOp, dtypes
+from tinygrad import Tensor, dtypes
 from tinygrad.engine import realize
 
 from devmod.errors import CompileError
-from devmod_models._tinygrad.record import depends, is_unread, reading, recording
+from devmod_models._tinygrad.record import depends, is_unread, largest, reading, recording
 from devmod_models._tinygrad.recurrent import at, buffer, write
 from devmod_models.onnx import Graph, Node
 
@@ -90,7 +90,7 @@ def _run_loop(runner: Any, node: Node) -> None:
         count = _number(runner, limit, "its count")
     if condition and not _number(runner, condition, "its first condition"):
         count = 0
-    most = _largest(count)
+    most = max(largest(count), 0)
     loop = _Loop(runner, node, body, firsts, body.inputs[2:], body.outputs[1:])
     loop.condition = body.outputs[0]
     # A body that hands its condition on runs in all turns, if these have a limit.
@@ -133,13 +133,7 @@ def _run_scan(runner: Any, node: Node) -> None:
     count = loop.sequences[0].values.shape[0]
     loop.axes = option("scan_output_axes", outputs)
     loop.backward = option("scan_output_directions", outputs)
-    loop.run(count, _largest(count))
-
-
-def _largest(count: Any) -> int:
-    if isinstance(count, UOp):
-        return int(count.vmax)
-    return max(int(count), 0)
+    loop.run(count, largest(count))
 
 
 def _moved(value: Tensor, source: int, axis: int) -> Tensor:

@@ -126,10 +126,8 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         self._nodes = model.nodes
         self._kept: dict[str, Any] = {"": None, **self.constants}
         self.decisions = Decisions()
-        self.true = set()
-        for name, constant in model.constants.items():
-            if constant.array.size == 1 and constant.array.item() is True:
-                self.true.add(name)
+        scalars = [name for name, each in model.constants.items() if each.array.size == 1]
+        self.true = {name for name in scalars if model.constants[name].array.item() is True}
         self.const_names = set(self._kept)
 
     def run(
@@ -575,11 +573,8 @@ class _Check:
 
     def _with_empty(self, inputs: dict[str, Any]) -> dict[str, Any]:
         """Return the inputs of the file: also those without elements, which are constants here."""
-        result = {**inputs}
-        for name, each in self._model.constants.items():
-            if not each.array.size:
-                result[name] = each.array
-        return result
+        constants = self._model.constants.items()
+        return inputs | {name: each.array for name, each in constants if not each.array.size}
 
     def _step(self, text: str) -> None:
         """Report what is compared next."""
@@ -740,14 +735,9 @@ def choose_inputs(model: Model, given: dict[str, Any]) -> Choices:
             if isinstance(side, Range):
                 ranges[side.name] = side
     lengths = _given_lengths(model, given, ranges)
-    least = {}
-    most = {}
-    for key, each in ranges.items():
-        least[key] = lengths.get(key, each.low)
-        most[key] = lengths.get(key, each.high)
-    choices = [most]
+    choices = [{key: each.high for key, each in ranges.items()} | lengths]
     if ranges.keys() - lengths:
-        choices.insert(0, least)
+        choices.insert(0, {key: each.low for key, each in ranges.items()} | lengths)
     result = []
     for choice in choices:
         arrays = {name: _random(model, name, choice) for name in model.inputs}

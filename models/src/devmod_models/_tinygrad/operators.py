@@ -8,11 +8,12 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from tinygrad import Tensor, UOp, dtypes
+from tinygrad import Tensor, dtypes
 from tinygrad.nn.onnx import OnnxDataType, onnx_ops, required_input_python_consts
 
 from devmod.errors import CompileError
 from devmod_models._tinygrad import more_operators, recurrent
+from devmod_models._tinygrad.record import largest
 from devmod_models.onnx import TYPES
 
 __all__ = ["OPERATORS"]
@@ -63,9 +64,7 @@ def _max_pool(x: Tensor, *, storage_order: int = 0, **options: Any) -> tuple[Ten
         for axis in reversed(range(len(lengths))):
             index = index + rest % lengths[axis] * prod(lengths[:axis])
             rest = rest // lengths[axis]
-    most = batch
-    if isinstance(batch, UOp):
-        most = int(batch.vmax)
+    most = largest(batch)
     first = Tensor.arange(most * channels).reshape(most, channels, *[1] * len(lengths))
     first = first.shrink(((0, batch), *[None] * (x.ndim - 1)))
     return values, index + first.cast(dtypes.int64) * prod(lengths)

@@ -717,13 +717,18 @@ def _results(value: Any, names: Sequence[str] | None) -> dict[str, Tensor]:
     return dict(zip(names or map(str, several), several.values(), strict=True))
 
 
+def largest(length: Any) -> int:
+    """Return a length, or the largest value of a symbolic one."""
+    return int(getattr(length, "vmax", length))
+
+
 def _fresh(tensor: Tensor) -> Tensor:
     """Return a tensor of the same shape and type whose elements are in a buffer of their own,
     without gaps.
     """
     size = 1
     for side in tensor.shape:
-        size *= int(side.vmax) if isinstance(side, UOp) else side
+        size *= largest(side)
     flat = Tensor(UOp.new_buffer("CPU", size, tensor.dtype))
     if not isinstance(tensor.numel(), int):
         flat = flat.shrink(((0, tensor.numel()),))

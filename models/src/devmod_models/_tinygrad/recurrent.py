@@ -15,7 +15,7 @@ from tinygrad import Tensor, UOp, dtypes
 from tinygrad.nn.onnx import onnx_ops
 
 from devmod.errors import CompileError
-from devmod_models._tinygrad.record import recording
+from devmod_models._tinygrad.record import largest, recording
 
 __all__ = ["OPERATORS"]
 
@@ -93,9 +93,7 @@ class _Layer:
         self.clip = float(options.get("clip", 0.0))
         self.functions = _functions(options, functions, len(self.reversed))
         self.length = x.shape[0]
-        self._most = self.length
-        if isinstance(self.length, UOp):
-            self._most = int(self.length.vmax)
+        self._most = largest(self.length)
         self._bias = bias
         self._lengths = lengths
         self._initial = initial
