@@ -71,6 +71,7 @@ def run_suite(name: str, suite: Suite) -> tuple[str, Results]:
     words = {"source": source, "python": str(python), "work": str(work), "bin": str(python.parent)}
     # No kernel that an earlier run has compiled is found.
     words["DEVMOD_CACHE_DIR"] = str(work / "kernels")
+    words["tools"] = str(Path(__file__).parent)
     words["nvcc"] = str(next(python.parent.parent.glob("lib/*/site-packages/nvidia/cu13/bin"), ""))
     if "default" in suite:
         return "", run_programs(suite, words)

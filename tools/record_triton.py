@@ -54,9 +54,9 @@ def main() -> None:
 
 
 def _record(name: str, vector: Any, backend: str, arch: int | str) -> None:
-    import triton  # type: ignore[import-not-found]
-    from triton.backends.compiler import GPUTarget  # type: ignore[import-not-found]
-    from triton.compiler import ASTSource  # type: ignore[import-not-found]
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
 
     function, signature, constants, options = vector
     source = ASTSource(function, signature=signature, constexprs=constants)
