@@ -365,5 +365,5 @@ class _Search:
         for record in self._kernels.measure(module, wanted, [self._device], seconds):
             times = self._times.setdefault(record.function, {})
             for (_, values), each in record.measured.items():
-                if each is not None:
+                if each:
                     times[str(values[0])] = each

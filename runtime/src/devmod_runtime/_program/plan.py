@@ -321,7 +321,8 @@ class Step:
         #: What its form has of them: the type and the shape of an array, the names of others.
         self.array_forms: list[Any] = []
         self.places: list[Any] = []
-        self.is_plain = True
+        #: A tuned function may choose by its arguments.
+        self.is_plain = not self.function.key_arguments
         for argument, param in zip(
             self.function._signature.arguments, interface.params, strict=True
         ):
