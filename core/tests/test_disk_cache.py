@@ -300,9 +300,10 @@ def test_an_entry_over_the_bound_is_not_stored(
     folder: Path, cache: DiskCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = cache.key("source")
-    monkeypatch.setenv("DEVMOD_CACHE_SIZE", "100")
-    cache.write(key, bytes(100))
-    assert not (folder / "npu").exists()
+    for text in ("100", "100B", "1k", "1KB", "1KiB"):
+        monkeypatch.setenv("DEVMOD_CACHE_SIZE", text)
+        cache.write(key, bytes(1024))
+        assert not (folder / "npu").exists()
     monkeypatch.setenv("DEVMOD_CACHE_SIZE", "0")
     cache.write(key, b"")
     assert not (folder / "npu").exists()

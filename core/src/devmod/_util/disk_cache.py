@@ -126,8 +126,9 @@ def size_bound() -> int:
 
 
 def _bytes_in(text: str) -> int | None:
-    """Return the number of a text such as "500M"; None if it is none."""
-    power = "KMGT".find(text[-1:].upper() or " ") + 1
+    """Return the number of a text such as "500M" or "500MB"; None if it is none."""
+    text = text.upper().removesuffix("IB").removesuffix("B")
+    power = "KMGT".find(text[-1:] or " ") + 1
     if power:
         text = text[:-1]
     if not text.isascii() or not text.isdigit() or len(text) > 18:
