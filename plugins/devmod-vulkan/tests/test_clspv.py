@@ -206,6 +206,36 @@ def test_a_thread_keeps_the_values_of_its_last_turn_of_a_loop() -> None:
 
 
 @needs_wheel
+def test_an_address_of_the_last_turn_of_a_loop_is_computed_again_after_it() -> None:
+    """A phi of an address needs a device with variable pointers."""
+    source = """kernel void k(global const uint *x, global uint *turns, global uint *y) {
+    uint i = get_global_id(0), n = i % 7, a = n, b, c;
+    do {
+        b = i ^ a;
+        a = x[b];
+    } while (n-- > 0);
+    do {
+        c = x[b];
+        a += atomic_add(turns + i, 1);
+    } while (a < 20);
+    y[i] = a + c;
+}"""
+    x = np.arange(64, dtype=np.uint32) % 8
+    y = np.zeros(64, np.uint32)
+    kernel("k", source)(x, np.zeros_like(y), y, grid=2, block=32)
+    for i, result in enumerate(y.tolist()):
+        a = i % 7
+        for _ in range(i % 7 + 1):
+            a = (i ^ a) % 8
+        c = a
+        turn = 0
+        while a < 20:
+            a += turn
+            turn += 1
+        assert result == a + c
+
+
+@needs_wheel
 def test_vectors_of_three_bytes_take_four() -> None:
     source = "kernel void k(global const uchar3 *x, global uchar4 *y) { int i = get_global_id(0); y[i] = (uchar4)(x[i], i); }"
     k = kernel("k", source)

@@ -30,7 +30,8 @@ _UNREACHABLE = 255
 _CONSTANT_TRUE = 41
 _CONSTANT_NULL = 46
 _TYPES = range(19, 40)
-_POINTER = 32
+#: The types of which no phi is made: images, samplers, and pointers.
+_OPAQUE = (25, 26, 27, 32)
 _EXTENDED = 12
 #: The first word that is a literal or a label, by opcode.
 _LITERALS = {61: 4, 62: 3, 63: 3, 68: 4, 79: 5, 81: 4, 82: 5, 246: 0, 247: 0, 250: 2, 251: 2}
@@ -79,7 +80,7 @@ class _Module:
         self.globals: list[_Words] = []
         self.functions: list[_Words] = []
         self._types: set[int] = set()
-        self._pointers: set[int] = set()
+        self._opaque: set[int] = set()
         self._constants: dict[tuple[int, int], int] = {}
         self._blocks: _Blocks = {}
 
@@ -102,8 +103,8 @@ class _Module:
         else:
             if opcode in _TYPES:
                 self._types.add(words[1])
-            if opcode == _POINTER:
-                self._pointers.add(words[1])
+            if opcode in _OPAQUE:
+                self._opaque.add(words[1])
             self.globals.append(words)
 
     def _constant(self, opcode: int, type_: int) -> int:
@@ -122,13 +123,11 @@ class _Module:
             return
         end, latch, control = loop
         inside = _reachable(blocks, header, end)
-        values = self._values(inside)
-        uses = _uses(blocks, inside, values)
+        definitions = self._definitions(inside)
+        uses = _uses(blocks, inside, definitions)
         last = blocks[latch][-1]
-        if not uses or last[1] not in values:
+        if not uses or last[1] not in definitions:
             return
-        if any(values[words[at]] in self._pointers for words, at in uses):
-            return  # a phi of a pointer needs a device with variable pointers
         start = blocks[header]
         phis = [words for words in start if words[0] & 0xFFFF == _PHI]
         rest = start[len(phis) : -2]
@@ -150,15 +149,26 @@ class _Module:
 
         entries = [each for each in _before(blocks, header) if each not in inside]
         results: dict[int, int] = {}
+        copies: list[_Words] = []
 
         def at_exit(value: int, opcode: int) -> int:
-            """Return the phi of a value of the last turn."""
-            if value not in results:
-                results[value] = next(self.ids)
-                words = [_PHI, values[value], results[value]]
-                for label in entries:
-                    words += [self._constant(opcode, values[value]), label]
-                phis.append([*words, value, back])
+            """Return the phi of a value of the last turn. What has none is computed again."""
+            if value in results:
+                return results[value]
+            results[value] = next(self.ids)
+            words = definitions[value].copy()
+            type_ = words[1]
+            if type_ in self._opaque:
+                words[2] = results[value]
+                for at in _operands(words)[2:]:
+                    if words[at] in definitions:
+                        words[at] = at_exit(words[at], _CONSTANT_NULL)
+                copies.append(words)
+                return results[value]
+            words = [_PHI, type_, results[value]]
+            for label in entries:
+                words += [self._constant(opcode, type_), label]
+            phis.append([*words, value, back])
             return results[value]
 
         opcode = _CONSTANT_NULL
@@ -167,6 +177,8 @@ class _Module:
         test = at_exit(last[1], opcode)
         for words, at in uses:
             words[at] = at_exit(words[at], _CONSTANT_NULL)
+        after = len([words for words in blocks[end] if words[0] & 0xFFFF == _PHI])
+        blocks[end][after:after] = copies
         targets = [end, body]
         if last[2] == header:
             targets = [body, end]
@@ -179,14 +191,14 @@ class _Module:
                 self._blocks[label] = first
                 self._blocks |= added
 
-    def _values(self, labels: set[int]) -> dict[int, int]:
-        """Return the types of the values of blocks by their ids."""
-        values = {}
+    def _definitions(self, labels: set[int]) -> dict[int, _Words]:
+        """Return the instructions of blocks that have a result, by its id."""
+        definitions = {}
         for label in labels:
             for words in self._blocks[label]:
                 if len(words) > 2 and words[1] in self._types:
-                    values[words[2]] = words[1]
-        return values
+                    definitions[words[2]] = words
+        return definitions
 
 
 def _loop_at(blocks: _Blocks, header: int) -> tuple[int, int, _Words] | None:
@@ -210,7 +222,7 @@ def _before(blocks: _Blocks, label: int) -> list[int]:
     return [each for each, block in blocks.items() if label in _successors(block)]
 
 
-def _uses(blocks: _Blocks, inside: set[int], values: dict[int, int]) -> list[tuple[_Words, int]]:
+def _uses(blocks: _Blocks, inside: set[int], values: dict[int, _Words]) -> list[tuple[_Words, int]]:
     """Return the instructions outside of a loop that use its values, and the indices of these."""
     uses = []
     for label, block in blocks.items():
