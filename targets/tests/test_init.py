@@ -462,13 +462,13 @@ def test_ctrl_c_prints_which_files_were_written(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_files({"k.cl": CL})
-    replace = os.replace
+    replace = Path.replace
 
-    def replace_and_interrupt(path: str, target: str) -> None:
+    def replace_and_interrupt(path: Path, target: Path) -> None:
         replace(path, target)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(os, "replace", replace_and_interrupt)
+    monkeypatch.setattr(Path, "replace", replace_and_interrupt)
     assert main(["init"]) == 130
     assert capsys.readouterr() == (
         "",

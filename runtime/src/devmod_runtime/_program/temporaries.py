@@ -29,12 +29,13 @@ def share(
     sizes
         The bytes of each temporary.
     lifetimes
-        The first and the last step of each, in the order of their first steps.
+        The first and the last step of each.
     """
     # In the order of their steps, those of one size take the fewest buffers. One that no step uses
     # needs no memory.
-    names = [name for name in lifetimes if name in sizes]
-    names.sort(key=sizes.__getitem__, reverse=True)
+    names = sorted(
+        sizes.keys() & lifetimes.keys(), key=lambda each: (-sizes[each], *lifetimes[each], each)
+    )
     numbers, largest = _share(tuple([(name, *lifetimes[name]) for name in names]))
     return numbers, [sizes[name] for name in largest]
 

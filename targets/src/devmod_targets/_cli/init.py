@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from devmod.backend import find_spec, replacing, temporary_folder
+from devmod.backend import find_spec, temporary_folder
 from devmod.commands import complete_kind, debug_option, echo
 from devmod.errors import FormatError, count_text, did_you_mean, list_names
 from devmod.targets import KINDS
@@ -170,8 +170,7 @@ def _write_all(contents: dict[Path, str], *, force: bool) -> None:
     with noting_interrupts(*contents):
         for each, text in contents.items():
             each.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(each) as file:
-                file.write(text.encode())
+            _write(each, text)
 
 
 def _try(plan: Plan, *, quiet: bool) -> dict[tuple[str, str], str]:
@@ -210,3 +209,17 @@ def _has_text(path: Path, text: str) -> bool:
         return path.is_file() and path.read_bytes() == text.encode()
     except OSError:
         return False
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file beside its place, and move it there, also onto a link."""
+    partial = path.with_name(f".{path.name}.{os.urandom(4).hex()}.partial")
+    try:
+        # The mode "x" writes to no link that is there.
+        with partial.open("x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        partial.replace(path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
+    finally:
+        partial.unlink(missing_ok=True)
