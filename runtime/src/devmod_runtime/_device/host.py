@@ -163,8 +163,10 @@ def plain_array(value: Any, *, takes_exports: bool = True) -> np.ndarray[Any, An
         return None
     array: np.ndarray[Any, Any] | None = None
     try:
-        # A failed memoryview takes twice as long as `from_dlpack`.
-        if not takes_exports or not hasattr(value, "__dlpack_device__"):
+        # A failed memoryview takes twice as long as `from_dlpack`, which gives read-only arrays for
+        # those of NumPy before 2.2.
+        is_own = isinstance(value, numpy.ndarray) or not hasattr(value, "__dlpack_device__")
+        if is_own or not takes_exports:
             array = numpy.asarray(memoryview(value))
         # Older versions of PyTorch export capsules without a flag, which NumPy takes as read-only.
         elif type(value).__module__ == "torch":
