@@ -7,13 +7,12 @@ constants, some push constants, samplers and constant data, which OpenCL C has n
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from devmod import Block, Param
 from devmod_readers.c_numbers import C_NUMBERS
-from devmod_readers.spirv._module import SpirvModule, error, read_words
+from devmod_readers.spirv._module import SpirvModule, bytes_of, error, read_words, starts
 
 Ids = tuple[int, ...]
 Place = tuple[int, int]
@@ -169,8 +168,7 @@ def with_relaxed_atomics(data: bytes) -> bytes:
     """
     words = read_words(data)
     number = zero = 0
-    at = 5
-    while at < len(words):
+    for at in starts(words):
         opcode = words[at] & 0xFFFF
         if opcode == 21 and words[at + 2 : at + 4].tolist() == [32, 0]:
             number = words[at + 1]
@@ -179,10 +177,7 @@ def with_relaxed_atomics(data: bytes) -> bytes:
         elif zero:
             for index in _ORDERS.get(opcode, ()):
                 words[at + index] = zero
-        at += words[at] >> 16
-    if sys.byteorder == "big":
-        words.byteswap()
-    return words.tobytes()
+    return bytes_of(words)
 
 
 class _Reader:

@@ -7,13 +7,12 @@ Where the test comes first, the phis at the beginning of the loop keep these val
 
 from __future__ import annotations
 
-import sys
 from array import array
-from collections.abc import Iterator
 from itertools import count
 
-from devmod_readers.spirv._module import read_words
+from devmod_readers.spirv._module import bytes_of, read_words, starts
 
+#: An instruction: its opcode and its operands.
 _Words = list[int]
 _Blocks = dict[int, list[_Words]]
 
@@ -47,23 +46,14 @@ def with_exits_first(data: bytes) -> bytes:
     """
     words = read_words(data)
     module = _Module(words[3])
-    for instruction in _instructions(words[5:].tolist()):
-        module.add(instruction)
-    result = array(words.typecode, [*words[:3], next(module.ids), words[4]])
-    for each in [*module.globals, *module.functions]:
-        each[0] = len(each) << 16 | each[0] & 0xFFFF
-        result.extend(each)
-    if sys.byteorder == "big":
-        result.byteswap()
-    return result.tobytes()
-
-
-def _instructions(words: _Words) -> Iterator[_Words]:
-    at = 0
-    while at < len(words):
+    for at in starts(words):
         length = words[at] >> 16
-        yield words[at : at + length]
-        at += length
+        module.add([words[at] & 0xFFFF, *words[at + 1 : at + length]])
+    result = array(words.typecode, [*words[:3], next(module.ids), words[4]])
+    for opcode, *operands in [*module.globals, *module.functions]:
+        length = 1 + len(operands)
+        result.extend([length << 16 | opcode, *operands])
+    return bytes_of(result)
 
 
 class _Module:
@@ -86,7 +76,7 @@ class _Module:
 
     def add(self, words: _Words) -> None:
         """Add an instruction. The end of a function moves the exits of its loops."""
-        opcode = words[0] & 0xFFFF
+        opcode = words[0]
         if opcode == _LABEL:
             self._blocks[words[1]] = []
         elif opcode == _FUNCTION_END:
@@ -129,14 +119,14 @@ class _Module:
         if not uses or last[1] not in definitions:
             return
         start = blocks[header]
-        phis = [words for words in start if words[0] & 0xFFFF == _PHI]
+        phis = [words for words in start if words[0] == _PHI]
         rest = start[len(phis) : -2]
         body = next(self.ids)
         back = latch
         added = {body: rest}
         if latch == header:
             back = body
-        elif start[-1][0] & 0xFFFF != _BRANCH:
+        elif start[-1][0] != _BRANCH:
             join = _join(blocks, start[-1], latch, inside)
             if join == latch:
                 join = next(self.ids)
@@ -177,7 +167,7 @@ class _Module:
         test = at_exit(last[1], opcode)
         for words, at in uses:
             words[at] = at_exit(words[at], _CONSTANT_NULL)
-        after = len([words for words in blocks[end] if words[0] & 0xFFFF == _PHI])
+        after = len([words for words in blocks[end] if words[0] == _PHI])
         blocks[end][after:after] = copies
         targets = [end, body]
         if last[2] == header:
@@ -206,11 +196,11 @@ def _loop_at(blocks: _Blocks, header: int) -> tuple[int, int, _Words] | None:
     loop, and the words of its control; None if no such loop begins at a block.
     """
     start = blocks[header]
-    if len(start) < 2 or start[-2][0] & 0xFFFF != _LOOP_MERGE:
+    if len(start) < 2 or start[-2][0] != _LOOP_MERGE:
         return None
     _, end, latch, *control = start[-2]
     last = blocks[latch][-1]
-    if last[0] & 0xFFFF != _BRANCH_CONDITIONAL or {*last[2:4]} != {header, end}:
+    if last[0] != _BRANCH_CONDITIONAL or {*last[2:4]} != {header, end}:
         return None
     if _before(blocks, end) != [latch]:
         return None
@@ -234,7 +224,7 @@ def _uses(blocks: _Blocks, inside: set[int], values: dict[int, _Words]) -> list[
 
 def _operands(words: _Words) -> list[int]:
     """Return the indices of the words of an instruction that may be values."""
-    opcode = words[0] & 0xFFFF
+    opcode = words[0]
     end = _LITERALS.get(opcode, len(words))
     return [at for at in range(1, end) if opcode != _EXTENDED or at != 4]
 
@@ -242,7 +232,7 @@ def _operands(words: _Words) -> list[int]:
 def _successors(block: list[_Words]) -> _Words:
     """Return the labels of the blocks after a block."""
     last = block[-1]
-    opcode = last[0] & 0xFFFF
+    opcode = last[0]
     if opcode == _BRANCH:
         return last[1:]
     if opcode == _BRANCH_CONDITIONAL:
@@ -277,7 +267,7 @@ def _join(blocks: _Blocks, branch: _Words, latch: int, inside: set[int]) -> int:
 def _rename(block: list[_Words], old: int, new: int) -> None:
     """Rename a block in the phis of a block after it."""
     for phi in block:
-        if phi[0] & 0xFFFF == _PHI:
+        if phi[0] == _PHI:
             for at in range(4, len(phi), 2):
                 if phi[at] == old:
                     phi[at] = new

@@ -251,7 +251,9 @@ def read_module(data: bytes | memoryview) -> SpirvModule:
         raise error(f"is truncated: the function {min(called - module.uses.keys())} is missing")
     has_sampler = any(opcode in (26, 27) for opcode, _ in module.types.values())
     if has_sampler:
-        module.compares_depth = not _DEPTH_COMPARISONS.isdisjoint(_opcodes(words))
+        module.compares_depth = not _DEPTH_COMPARISONS.isdisjoint(
+            words[at] & 0xFFFF for at in starts(words)
+        )
     return module
 
 
@@ -273,11 +275,19 @@ def _bad_length(words: array[int], at: int) -> FormatError:
     )
 
 
-def _opcodes(words: array[int]) -> Iterator[int]:
+def starts(words: array[int]) -> Iterator[int]:
+    """Yield the index of the first word of each instruction of a module that was read."""
     at = 5
     while at < len(words):
-        yield words[at] & 0xFFFF
+        yield at
         at += words[at] >> 16
+
+
+def bytes_of(words: array[int]) -> bytes:
+    """Return the bytes of a SPIR-V file. Its words may change."""
+    if sys.byteorder == "big":
+        words.byteswap()
+    return words.tobytes()
 
 
 def _extended(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from devmod_readers.spirv._module import SpirvModule, read_words
+from devmod_readers.spirv._module import SpirvModule, read_words, starts
 
 _LOAD = 61
 _ACCESS_CHAIN = 65
@@ -37,14 +37,11 @@ def _instructions(data: bytes | memoryview) -> Iterator[tuple[int, Sequence[int]
     operand.
     """
     words = read_words(data)
-    at = 5
-    while at < len(words):
+    for at in starts(words):
         length = words[at] >> 16
-        opcode = words[at] & 0xFFFF
         operands = words[at + 1 : at + length]
-        at += length
         if len(operands) >= 3:
-            yield opcode, operands
+            yield words[at] & 0xFFFF, operands
 
 
 def read_lengths(data: bytes | memoryview, module: SpirvModule) -> set[tuple[int, int]]:
