@@ -78,7 +78,7 @@ _ARITHMETIC: dict[str, Any] = {
     "Sub": operator.sub,
     "Mul": operator.mul,
     "Mod": operator.mod,
-    "Div": lambda a, b: cdiv(a, b) if isinstance(a, int) and isinstance(b, int) else a // b,
+    "Div": lambda a, b: _divided(a, b),
     "Equal": lambda a, b: not operator.ne(a, b),
     "Where": lambda condition, a, b: a if condition else b,
 }
@@ -335,6 +335,12 @@ class Function:
     def __call__(self, *tensors: Tensor) -> dict[str, Tensor]:
         """Return the outputs by name."""
         return self.runner.run(dict(zip(self.inputs, tensors, strict=True)))
+
+
+def _divided(a: Any, b: Any) -> Any:
+    if isinstance(a, int) and isinstance(b, int):
+        return cdiv(a, b)
+    return a // b
 
 
 def _of_lengths(operator_name: str, values: list[Any], options: Mapping[str, Any]) -> Any:

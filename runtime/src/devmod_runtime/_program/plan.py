@@ -562,7 +562,8 @@ class Step:
                 call = self.call(stream, values, arrays, scalars, OtherExtent)
         if call is None:
             call = self.call(stream, values, arrays, scalars)
-            known[place] = None
+            if self.is_plain:
+                known[place] = None
         launch = None
         if call.shape is not None:
             check = None
@@ -632,7 +633,7 @@ def steps_of(function: ProgramFunction) -> list[Step]:
         if repeats and repeats[0].first < number:
             steps[repeats[0].first].first += step.first
             step.first = []
-    forms: Values = {}
+    forms: dict[Any, int] = {}
     for number, step in enumerate(steps):
         form = (step.function, step.extent, *step.array_forms)
         step.form = forms.setdefault(form, number)
@@ -791,7 +792,7 @@ class Layout:
         names: Iterable[str],
     ) -> None:
         # Those that `LaunchPlan.run` receives come first.
-        self.numbers: Values = {}
+        self.numbers: dict[Any, int] = {}
         for number, name in enumerate(function.arrays):
             self.numbers[name] = number
         for name, number in shapes.buffers.items():
