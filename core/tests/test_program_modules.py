@@ -348,9 +348,10 @@ def test_the_choice_reads_the_bytes_of_the_chosen_candidates_alone(runtimes: Any
     root: Any = devmod.load(file)
     file.ranges.clear()
     from devmod._modules.choice import program_verdicts
+    from devmod.backend import read_program
 
     _, kind, _, found, _ = next(
-        program_verdicts("p", [root.imports[0]])
+        program_verdicts("p", [root.imports[0]], None, read=read_program)
     )  # the choice of a call and of `explain`
     assert (kind, [next(each).function_names for each in found.values()]) == (
         "opencl",

@@ -186,6 +186,7 @@ class _Described:
     """A device of another machine. Its features are unknown."""
 
     is_described = True
+    capabilities = None
     name = ""
     driver_version = ""
 

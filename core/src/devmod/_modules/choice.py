@@ -152,7 +152,7 @@ def verdicts(
     module: Module,
     owners: Sequence[Module],
     prefer: tuple[str, ...],
-    device: Any = None,
+    device: Any,
     *,
     read: Reader = interface_of,
 ) -> Iterator[Verdict]:
@@ -175,22 +175,22 @@ def verdicts(
         usable = []
         refused: list[Verdict] = []
         for each in group:
-            problem = _not_runnable(each, device)
+            problem = not_runnable(each, device)
             if problem is None:
                 usable.append(each)
             else:
                 refused.append((each, None, False, problem))
         yield from refused
         if usable:
-            yield from kind_verdicts(name, module, kind, usable, device, read)
+            yield from _kind_verdicts(name, module, kind, usable, device, read)
 
 
 def program_verdicts(
     name: str,
     programs: Sequence[Module],
-    device: Device | None = None,
+    device: Device | None,
     *,
-    read: Callable[[str, Module], Any] | None = None,
+    read: Callable[[str, Module], Any],
 ) -> Iterator[ProgramVerdict]:
     """Yield each kind of a program's kernels once for each of its modules, in the order of the
     choice.
@@ -203,16 +203,14 @@ def program_verdicts(
     device
         As for `verdicts`.
     read
-        Returns a program of a module, as `devmod.backend.read_program`. Without it, the kernels
-        alone are compared with a device.
+        Returns a program of a module, as `devmod.backend.read_program`.
 
     Raises
     ------
     FormatError
         A module imports no kernels, or two of its imports have one of the program.
     """
-    if read is not None:
-        read = cache(read)  # each kind asks
+    read = cache(read)  # each kind asks
     usable: list[Module] = []
     for program in programs:
         newer = _needs_newer(program, is_chosen=True)
@@ -316,7 +314,7 @@ def _check_runnable(
     device: Device | None,
 ) -> None:
     """Raise the error if the program, or each candidate of a kernel, has no runtime here."""
-    problem = _not_runnable(program, device)
+    problem = not_runnable(program, device)
     if problem is not None:
         raise problem
     unknown = unknown_needs(interface_of(program, name))
@@ -331,7 +329,7 @@ def _check_runnable(
             raise DeviceNotFoundError(
                 f"its kernel {quote_name(kernel)} has no candidate of this kind", kind=kind
             )
-        problems = [_not_runnable(each, device) for each in group]
+        problems = [not_runnable(each, device) for each in group]
         first = problems[0]
         if first is not None and None not in problems:
             raise first
@@ -342,13 +340,13 @@ def _lacking(
     program: Module,
     interfaces: Mapping[str, Interface | None],
     device: Device,
-    read: Callable[[str, Module], Any] | None,
+    read: Callable[[str, Module], Any],
 ) -> str:
     """Return why a device cannot run a program whose kernels it can run, as the end of a sentence;
     "" if it can.
     """
-    capabilities = getattr(device, "capabilities", None)
-    if read is None or capabilities is None or not capabilities.limits:
+    capabilities = device.capabilities
+    if capabilities is None or not capabilities.limits:
         return ""
     try:
         return fits(program_requirements(read(name, program), interfaces), capabilities)
@@ -426,7 +424,15 @@ def _by_kind(owners: Sequence[Module], prefer: tuple[str, ...]) -> dict[str, lis
     return {kind: groups[kind] for kind in order if kind in groups}
 
 
-def kind_verdicts(
+def candidates_on(name: str, usable: Sequence[Module], device: Device) -> Iterator[Module]:
+    """Yield those of some candidates of one kind with a runtime that fit a device, best first."""
+    if usable:
+        yield from _fitting(
+            _kind_verdicts(name, usable[0], device.kind, usable, device, interface_of), []
+        )
+
+
+def _kind_verdicts(
     name: str,
     owner: Module,
     kind: str,
@@ -460,120 +466,109 @@ def kind_verdicts(
     rank = None
     if spec is not None:
         rank = spec.rank
-    judge = _Judge(name, kind, devices, target_device, rank, read)
+    #: Why the device that was asked about last does not run a candidate whose variant fits it.
+    lacking: dict[Module, DevmodError] = {}
+
+    def refusal(module: Module) -> Verdict:
+        problem = lacking.get(module) or _unfit(module, devices)
+        return module, None, False, problem
+
+    def verdict(module: Module, device: Any) -> Verdict:
+        """Return the verdict on a candidate whose variant fits a device."""
+        problem = _lacking_of(module, read(module, name), device)
+        if problem is not None:
+            lacking[module] = problem
+            return refusal(module)
+        is_default = device is not target_device and device is devices[0]
+        label = str(device)
+        if not _is_described(device):
+            label = _label(device, has_rank=rank is not None)
+        return module, device, is_default, f"it fits {label}"
+
     for device in devices:
-        ranked = judge.ranked(usable, device)
+        ranked = _ranked(usable, device.arch, rank)
         # The interfaces behind that of the best are read if the caller goes on: a file at a URL
         # would fetch each.
         for number, module in enumerate(ranked):
-            best = judge.verdict(module, device)
+            best = verdict(module, device)
             if best[1] is None:
                 continue
             for each in usable:
                 if each not in ranked[number:]:
-                    yield judge.refusal(each)
+                    yield refusal(each)
             yield best
             for each in ranked[number + 1 :]:
-                yield judge.verdict(each, device)
+                yield verdict(each, device)
             return
     for module in usable:
-        yield judge.refusal(module)
+        yield refusal(module)
 
 
-class _Judge:
-    """The verdicts on the candidates of a kind that lists its devices."""
-
-    def __init__(
-        self,
-        name: str,
-        kind: str,
-        devices: Sequence[Any],
-        target_device: Device | None,
-        rank: Any,
-        read: Reader,
-    ) -> None:
-        self._name = name
-        self._kind = kind
-        self._devices = devices
-        self._target = target_device
-        self._rank = rank
-        self._read = read
-        #: What the device that was asked about last lacks for a candidate.
-        self._lacking: dict[Module, DevmodError] = {}
-
-    def ranked(self, usable: Sequence[Module], device: Any) -> list[Module]:
-        """Return the candidates whose variant fits a device, best first."""
-        arch = str(getattr(device, "arch", ""))
-        ranks = {}
-        for module in usable:
-            number = _rank(self._rank, module, arch)
-            if number is not None:
-                ranks[module] = number
-        return sorted(ranks, key=lambda each: -ranks[each])
-
-    def verdict(self, module: Module, device: Any) -> Verdict:
-        """Return the verdict on a candidate whose variant fits a device."""
-        newer = _needs_newer(module, is_chosen=True)
-        if newer is not None:
-            self._lacking[module] = newer
-            return self.refusal(module)
-        problem = _problem(self._read(module, self._name), module.format, device)
-        if problem:
-            self._lacking[module] = DeviceNotFoundError(problem, kind=self._kind)
-            return self.refusal(module)
-        is_default = device is not self._target and device is self._devices[0]
-        return module, device, is_default, f"it fits {self._text(device)}"
-
-    def _text(self, device: Any) -> str:
-        if _is_described(self._target):
-            return str(device)
-        text = f"{self._kind} device {device.index}"
-        if getattr(device, "is_simulated", False):
-            text = f"simulated {text}"
-        if self._rank is not None:
-            # Behind the colon stand features, of which Vulkan has fifty.
-            arch = str(getattr(device, "arch", "")).partition(":")[0]
-            text += f", {arch or 'of unknown architecture'}"
-        return text
-
-    def refusal(self, module: Module) -> Verdict:
-        """Return the verdict on a candidate that fits no device."""
-        lacking = self._lacking.get(module)
-        if lacking is not None:
-            return module, None, False, lacking
-        variant = variant_of(module)
-        if _is_described(self._target):
-            unfit = f"{self._target} does not run {variant}"
-        else:
-            archs = [str(getattr(each, "arch", "")) or "unknown" for each in self._devices]
-            unfit = f"no {self._kind} device fits {variant}; there is: {', '.join(dict.fromkeys(archs))}"
-        return module, None, False, DeviceNotFoundError(unfit, kind=self._kind)
-
-
-def _problem(interface: Interface | None, fmt: str, device: Any) -> str:
-    """Return what a device lacks for a function, as `fits` does. A tuned one needs one of its
-    variants.
+def _ranked(usable: Sequence[Module], arch: str, rank: Any) -> list[Module]:
+    """Return the candidates whose variant fits an architecture, best first. An unknown variant
+    ranks below all that fit.
     """
-    capabilities = getattr(device, "capabilities", None)
+    ranks: dict[Module, int] = {}
+    for module in usable:
+        variant = ""
+        if rank is not None:
+            variant = variant_of(module)
+        if not variant:
+            ranks[module] = -1
+            continue
+        numbers = [rank(part, arch) for part in parts_of(variant)]
+        if None not in numbers:
+            ranks[module] = max(0, min(numbers))
+    return sorted(ranks, key=ranks.__getitem__, reverse=True)
+
+
+def _label(device: Any, *, has_rank: bool) -> str:
+    """Return a device of this machine in a message, with its architecture if its kind has some."""
+    text = f"{device.kind} device {device.index}"
+    if device.is_simulated:
+        text = f"simulated {text}"
+    if has_rank:
+        # Behind the colon stand features, of which Vulkan has fifty.
+        text += f", {device.arch.partition(':')[0] or 'of unknown architecture'}"
+    return text
+
+
+def _unfit(module: Module, devices: Sequence[Any]) -> DevmodError:
+    """Return why the variant of a candidate fits none of the devices of its kind."""
+    variant = variant_of(module)
+    if _is_described(devices[0]):
+        text = f"{devices[0]} does not run {variant}"
+    else:
+        archs = dict.fromkeys([each.arch or "unknown" for each in devices])
+        text = f"no {module.kind} device fits {variant}; there is: {', '.join(archs)}"
+    return DeviceNotFoundError(text, kind=module.kind)
+
+
+def _lacking_of(module: Module, interface: Interface | None, device: Any) -> DevmodError | None:
+    """Return why a device does not run a candidate whose variant fits it; None if it does. A tuned
+    function needs one of its variants.
+    """
+    newer = _needs_newer(module, is_chosen=True)
+    if newer is not None:
+        return newer
     if interface is not None and "tune" in interface.extra:
         from devmod._values.tuning import lacking
 
-        return lacking(interface, fmt, capabilities)
-    return fits(requirements(interface, fmt), capabilities)
+        problem = lacking(interface, module.format, device.capabilities)
+    else:
+        problem = fits(requirements(interface, module.format), device.capabilities)
+    if problem:
+        return DeviceNotFoundError(problem, kind=module.kind)
+    return None
 
 
-def _not_runnable(module: Module, device: object) -> DevmodError | None:
+def not_runnable(module: Module, device: object) -> DevmodError | None:
     """Return the reason why a module cannot run; None if it may. Of a described device, it does not
     matter what is installed here.
     """
     problem = _needs_newer(module, is_chosen=False)
     if problem is not None or _is_described(device):
         return problem
-    return runtime_problem(module)
-
-
-def runtime_problem(module: Module) -> DevmodError | None:
-    """Return the reason why a module cannot run; None if it may."""
     if isinstance(module, FallbackModule):
         text = f"a fallback, made while {module.cause}"
         spec = find_spec(module.kind)
@@ -633,22 +628,6 @@ def considered_devices(module: Module, kind: str) -> Sequence[Any] | None:
     if holds_candidates(module) or module.kind == PROGRAM:
         return devices
     return [device_of_call(devices, module.format)]
-
-
-def _rank(rank: Any, module: Module, arch: str) -> int | None:
-    """Return the rank of a module's variant for a device, or None if it does not fit. An unknown
-    variant ranks below all that fit.
-    """
-    if rank is None:
-        return -1
-    variant = variant_of(module)
-    if not variant:
-        return -1
-    ranks = [rank(part, arch) for part in parts_of(variant)]
-    if None in ranks:
-        return None
-    lowest: int = min(ranks)
-    return max(0, lowest)
 
 
 def _no_candidate(name: str, notes: Sequence[tuple[Module, DevmodError]]) -> DevmodError:

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from devmod._modules.choice import (
-    interface_of,
-    kind_verdicts,
-    program_verdicts,
-    runtime_problem,
-)
+from devmod._modules.choice import candidates_on, not_runnable, program_verdicts
 from devmod._modules.module import walk
 from devmod._modules.programs import read_program
 from devmod._plugins.devices import devices_of_kinds
-from devmod.errors import DevmodError
 from devmod.targets import PROGRAM
 
 TYPE_CHECKING = False
@@ -43,12 +37,8 @@ def _runs_on(name: str, owners: Sequence[Module], device: Device, has_runtime: b
     if owners[0].kind == PROGRAM:
         found = program_verdicts(name, owners, device, read=read_program)
         return any(fitting is not None for _, _, fitting, _, _ in found)
+    usable = []
     for each in owners:
-        if each.kind != device.kind:
-            continue
-        if not has_runtime and runtime_problem(each) is not None:
-            continue
-        for _, _, _, reason in kind_verdicts(name, each, each.kind, [each], device, interface_of):
-            if not isinstance(reason, DevmodError):
-                return True
-    return False
+        if each.kind == device.kind and (has_runtime or not_runnable(each, device) is None):
+            usable.append(each)
+    return any(candidates_on(name, usable, device))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from devmod._modules.choice import _not_runnable, interface_of, kind_verdicts
+from devmod._modules.choice import candidates_on, interface_of, not_runnable
 from devmod._values.tuning import tuning_of, variants_on
 from devmod.errors import DevmodError
 
@@ -63,22 +63,20 @@ def offers(
     """
     of_all = tuning_of(like)
     assert of_all is not None
-    capabilities = getattr(device, "capabilities", None)
     ranked = _ranked(name, modules, device)
     found: dict[Values, Offer] = {}
-    ranks: dict[Values, int] = {}
     for module in modules:
         interface = interface_of(module, name)
         if module not in ranked or interface is None:
             continue
-        rank = ranked.index(module)
-        for variant, own, problem in variants_on(interface, module.format, capabilities):
+        for variant, own, problem in variants_on(interface, module.format, device.capabilities):
             if problem or _form(own) != _form(like):
                 continue
             values = tuple([variant.constants[each] for each in of_all.constants])
-            if rank <= ranks.get(values, rank):
-                ranks[values] = rank
-                found[values] = Offer(module, variant, own)
+            offer = Offer(module, variant, own)
+            other = found.setdefault(values, offer)
+            if ranked.index(module) < ranked.index(other.module):
+                found[values] = offer
     return found
 
 
@@ -91,14 +89,8 @@ def _ranked(name: str, modules: Sequence[Module], device: Device) -> list[Module
     """Return the candidates that run on a device, best first."""
     if len(modules) == 1:
         return list(modules)
-    usable = [each for each in modules if _not_runnable(each, device) is None]
-    ranked = []
-    for module, fitting, _, _ in kind_verdicts(
-        name, modules[0], device.kind, usable, device, interface_of
-    ):
-        if fitting is not None:
-            ranked.append(module)
-    return ranked
+    usable = [each for each in modules if not_runnable(each, device) is None]
+    return list(candidates_on(name, usable, device))
 
 
 def join(
