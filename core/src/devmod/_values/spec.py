@@ -10,10 +10,12 @@ from devmod.errors import pip_install
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-    from typing import Any
+    from typing import Any, TypeVar
 
     from devmod._values.code import Binary
     from devmod._values.info import FunctionInfo
+
+    AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 
 
 class TargetSpec:
@@ -180,18 +182,10 @@ class TargetSpec:
         self.compiled_as = dict(compiled_as or {})
         self.preprocessed = frozenset(preprocessed)
         self.needs_arch = dict(needs_arch or {})
-        if isinstance(architecture, str):
-            architecture = _lazy(architecture)
-        if isinstance(rank, str):
-            rank = _lazy(rank)
-        if isinstance(check, str):
-            check = _lazy(check)
-        if isinstance(dimensions, str):
-            dimensions = _lazy(dimensions)
-        self.architecture: Callable[[str, Binary], str] | None = architecture
-        self.rank: Callable[[str, str], int | None] | None = rank
-        self.check: Callable[[str, Binary, Mapping[str, FunctionInfo]], bool] | None = check
-        self.dimensions: Callable[[str, Binary, str, FunctionInfo], int] | None = dimensions
+        self.architecture = _imported(architecture)
+        self.rank = _imported(rank)
+        self.check = _imported(check)
+        self.dimensions = _imported(dimensions)
         self.has_conditions = has_conditions
         self.tvm_kind = tvm_kind or kind
         self.has_grid = has_grid
@@ -222,10 +216,12 @@ class TargetSpec:
         return escape_line(f"<TargetSpec {self.kind}: {', '.join(self.formats)}>")
 
 
-def _lazy(reference: str) -> Callable[..., Any]:
-    """Return a function that imports ``"module:function"`` at its first call. Most users of a spec
-    never call it.
+def _imported(reference: AnyFunction | str | None) -> AnyFunction | None:
+    """Return a function; for ``"module:function"`` one that imports it at its first call. Most
+    users of a spec never call it.
     """
+    if not isinstance(reference, str):
+        return reference
     module, _, name = reference.partition(":")
     function: Callable[..., Any] | None = None
 
@@ -235,4 +231,4 @@ def _lazy(reference: str) -> Callable[..., Any]:
             function = getattr(__import__(module, fromlist=[name]), name)
         return function(*args)
 
-    return call
+    return call  # type: ignore[return-value]  # its parameters are those of the function
