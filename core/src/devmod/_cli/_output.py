@@ -21,6 +21,9 @@ import click
 
 from devmod._util.text import escape, escape_line, has_command
 
+#: Prints text.
+Write = Callable[[str], None]
+
 #: The number of characters that are printed at once.
 _BATCH = 1 << 16
 
@@ -143,7 +146,7 @@ def print_json(data: Mapping[str, Any] | Sequence[Any]) -> None:
 
 
 @contextmanager
-def _batched() -> Iterator[Callable[[str], None]]:
+def _batched() -> Iterator[Write]:
     """Yield a function that prints text in large pieces."""
     parts: list[str] = []
     length = 0
@@ -161,59 +164,44 @@ def _batched() -> Iterator[Callable[[str], None]]:
     click.echo("".join(parts), nl=False)
 
 
-def _write_json(write: Callable[[str], None], value: Any, newline: str) -> None:
+def _write_json(write: Write, value: Any, newline: str) -> None:
     if isinstance(value, str):
         _write_string(write, value)
-    elif value is None or isinstance(value, (bool, int)):
+    elif isinstance(value, float) and not isfinite(value):
+        write(f'"{json.dumps(value)}"')  # JSON has no number for it
+    elif value is None or isinstance(value, (int, float)):
         write(json.dumps(value))
-    elif isinstance(value, float):
-        write(_float_text(value))
     elif isinstance(value, (bytes, bytearray, memoryview)):
         _write_json(write, {"base64": b64encode(value).decode("ascii")}, newline)
     elif callable(value):
         _write_json(write, value(), newline)
     elif isinstance(value, Mapping):
-        _write_object(write, value, newline)
+        items = ((str(key), each) for key, each in value.items())
+        _write_items(write, "{}", items, newline)
     else:
-        _write_array(write, value, newline)
+        _write_items(write, "[]", ((None, each) for each in value), newline)
 
 
-def _float_text(value: float) -> str:
-    """Return a float as JSON; a string if JSON has no number for it."""
-    if isfinite(value):
-        return json.dumps(value)
-    if value != value:
-        return '"NaN"'
-    if value > 0:
-        return '"Infinity"'
-    return '"-Infinity"'
-
-
-def _write_object(write: Callable[[str], None], value: Mapping[Any, Any], newline: str) -> None:
+def _write_items(
+    write: Write, brackets: str, items: Iterable[tuple[str | None, Any]], newline: str
+) -> None:
+    """Write the items of an object, each with its key, or those of an array."""
     inner = newline + "  "
-    before = "{" + inner
-    for key, each in value.items():
+    before = brackets[0] + inner
+    for key, each in items:
         write(before)
-        _write_string(write, str(key))
-        write(": ")
+        if key is not None:
+            _write_string(write, key)
+            write(": ")
         _write_json(write, each, inner)
         before = "," + inner
-    is_empty = before[0] == "{"
-    write("{}" if is_empty else newline + "}")
+    if before[0] == ",":
+        write(newline + brackets[1])
+    else:
+        write(brackets)
 
 
-def _write_array(write: Callable[[str], None], values: Iterable[Any], newline: str) -> None:
-    inner = newline + "  "
-    before = "[" + inner
-    for each in values:
-        write(before)
-        _write_json(write, each, inner)
-        before = "," + inner
-    is_empty = before[0] == "["
-    write("[]" if is_empty else newline + "]")
-
-
-def _write_string(write: Callable[[str], None], text: str) -> None:
+def _write_string(write: Write, text: str) -> None:
     """Write a string of JSON in slices: the escapes of a large text may take six times its
     memory.
     """
