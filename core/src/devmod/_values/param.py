@@ -32,6 +32,8 @@ LAUNCH_KEYWORDS = ("grid", "block", "threads", "stream", "shared_memory")
 MAX_DEPTH = 16
 #: The limit on the dimensions of an array.
 _MAX_DIMENSIONS = 16
+#: The types of the integers of a pack.
+_PACK_TYPES = frozenset(("int32", "uint32", "int64", "uint64"))
 #: The number of parameters and of members, and of characters of each, in a short text.
 _MAX_PARTS = 8
 _MAX_LENGTH = 60
@@ -540,20 +542,20 @@ def _is_pack(values: Sequence[Any]) -> bool:
     """Return whether these are different values of a `Param.pack`. Its shapes are numbered from 0;
     without shapes, its strides are.
     """
-    names = []
-    for value in values[: 2 * _MAX_DIMENSIONS + 3]:
-        if isinstance(value, str):
-            names.append(value.partition(":")[0])
-    shapes = min(sum(name.startswith("shape") for name in names), _MAX_DIMENSIONS)
-    strides = min(sum(name.startswith("stride") for name in names), _MAX_DIMENSIONS)
-
-    integers = ["count"]
-    integers += [f"shape{axis}" for axis in range(shapes)]
-    integers += [f"stride{axis}" for axis in range(shapes or strides)]
-    valid = {"ptr:handle"}
-    for name in integers:
-        valid |= {f"{name}:int32", f"{name}:uint32", f"{name}:int64", f"{name}:uint64"}
-    return "ptr" in names and len(set(names)) == len(values) and valid.issuperset(values)
+    types: dict[str, str] = {}
+    for value in values:
+        if not isinstance(value, str):
+            return False
+        name, _, type_ = value.partition(":")
+        types[name] = type_
+    if len(types) < len(values) or types.pop("ptr", "") != "handle":
+        return False
+    shapes = sum(name.startswith("shape") for name in types)
+    strides = sum(name.startswith("stride") for name in types)
+    names = {"count"}
+    for axis in range(min(shapes or strides, _MAX_DIMENSIONS)):
+        names |= {f"shape{axis}", f"stride{axis}"}
+    return names.issuperset(types) and _PACK_TYPES.issuperset(types.values())
 
 
 # -- layout in memory
