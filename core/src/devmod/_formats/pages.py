@@ -57,24 +57,6 @@ if TYPE_CHECKING:
 class Page:
     """One page: what the head says of it, and what it has."""
 
-    __slots__ = (
-        "at",
-        "blobs",
-        "calls",
-        "count",
-        "data",
-        "digest",
-        "end",
-        "entries",
-        "first",
-        "name",
-        "names",
-        "owners",
-        "size",
-        "stop",
-        "variants",
-    )
-
     def __init__(
         self,
         first: int,

@@ -299,8 +299,6 @@ class _Functions(Mapping[str, "FunctionInfo"]):
     others are not affected.
     """
 
-    __slots__ = ("_owners",)
-
     def __init__(self, owners: Mapping[str, Module]) -> None:
         self._owners = owners
 

@@ -52,8 +52,6 @@ class Distribution:
         (group, name, value) of each entry point.
     """
 
-    __slots__ = ("changed", "entries", "location", "name", "problem", "version")
-
     def __init__(
         self, name: str, version: str, location: str, changed: int = 0, problem: str = ""
     ) -> None:
@@ -88,19 +86,6 @@ class Claim:
     problem
         Why the entry cannot be used, according to its metadata; "" otherwise.
     """
-
-    __slots__ = (
-        "changed",
-        "distribution",
-        "group",
-        "location",
-        "name",
-        "object",
-        "problem",
-        "protocols",
-        "value",
-        "version",
-    )
 
     def __init__(
         self,

@@ -50,8 +50,6 @@ class Folder:
         (stamp, path) of the other files and folders that must be unchanged.
     """
 
-    __slots__ = ("distributions", "names", "path", "stamp", "watched")
-
     def __init__(self, path: str, stamp: str) -> None:
         self.path = path
         self.stamp = stamp

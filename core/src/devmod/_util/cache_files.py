@@ -29,8 +29,6 @@ class CacheFile:
     wrote one.
     """
 
-    __slots__ = ("last_use", "path", "size", "temporary")
-
     def __init__(self, path: str, size: int, last_use: int, temporary: bool) -> None:
         self.path = path
         self.size = size  # of disk space

@@ -28,8 +28,6 @@ AMDGPU = 224
 class ElfHeader:
     """The fields `machine`, `flags`, `osabi` and `abi_version` of a header."""
 
-    __slots__ = ("_code", "_wide", "abi_version", "flags", "machine", "osabi")
-
     def __init__(self, code: bytes | memoryview, wide: bool) -> None:
         self._code = code
         self._wide = wide
