@@ -277,12 +277,7 @@ class Worker:
     def all_answers(self, seconds: float) -> list[Any]:
         """Return the further answers up to the end of the process, or those of so many seconds."""
         limit = monotonic() + seconds
-        result = []
-        answer = self.answer(limit - monotonic())
-        while answer is not None:
-            result.append(answer)
-            answer = self.answer(limit - monotonic())
-        return result
+        return list(iter(lambda: self.answer(limit - monotonic()), None))
 
     @property
     def end(self) -> str:
@@ -403,7 +398,6 @@ def answers(
     seconds: float | None = None,
     *,
     here: Callable[[_Item], bool] = lambda _: False,
-    settings: Mapping[str, Any] | None = None,
     processes: int = 1,
 ) -> Iterator[tuple[Any, End | None]]:
     """Yield for each item, in order, ``function(item)`` of another process and None, or None and
@@ -423,8 +417,6 @@ def answers(
     here
         Whether an item needs this process, such as a kind that is registered in it alone. A frozen
         program, which has no interpreter, calls `function` for each item here.
-    settings
-        Other keys of `request`.
     processes
         How many processes work at the same time. They get the items in turns.
     """
@@ -434,7 +426,7 @@ def answers(
     with ExitStack() as stack:
         streams = []
         for start in range(min(processes, len(others))):
-            stream = _other_answers(module, others[start::processes], seconds, settings or {})
+            stream = _other_answers(module, others[start::processes], seconds)
             streams.append(stack.enter_context(closing(stream)))
         for each in streams:
             next(each)
@@ -447,12 +439,12 @@ def answers(
 
 
 def _other_answers(
-    module: str, items: Sequence[Any], seconds: float | None, settings: Mapping[str, Any]
+    module: str, items: Sequence[Any], seconds: float | None
 ) -> Generator[tuple[Any, End | None], None, None]:
     """Yield None for both when the process has been started, then as `answers`."""
     position = 0
     while position < len(items):
-        with Worker(module, {**settings, "items": items[position:]}) as worker:
+        with Worker(module, {"items": items[position:]}) as worker:
             if not position:
                 yield None, None
             end = None

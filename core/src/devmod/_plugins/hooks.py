@@ -77,19 +77,14 @@ _FIRST_RESULT = ("devmod_compile",)
 _OF_A_KIND = ("devmod_compile", "devmod_doctor")
 
 
-def call(hook: str, *, kind: str = "", **arguments: object) -> Any:
-    """Call a hook. Return its first result or None for a hook of which one result is used, else the
-    list of all results.
+def call(hook: str, *, kind: str, **arguments: object) -> Any:
+    """Call a hook of which one result is used. Return the first one; None if there is none.
 
     A memoryview among the arguments is passed as bytes. Without plugins nothing is copied.
     """
-    claims = claims_of(hook, kind)
-    if not claims and hook in _FIRST_RESULT:
-        return None
+    claims = _claims_of(hook, kind)
     if not claims:
-        return []
-    # pluggy calls the last one first: the kind's.
-    claims.sort(key=lambda each: each.name)
+        return None
     return _call((hook, kind), claims, **arguments)
 
 
@@ -101,7 +96,7 @@ def callers(hook: str, kind: str) -> list[tuple[Claim, Callable[..., Any]]]:
     plugin, also those of its import.
     """
     result: dict[object, tuple[Claim, Callable[..., Any]]] = {}
-    for claim in sorted(claims_of(hook, kind), key=lambda each: each.name)[::-1]:
+    for claim in reversed(_claims_of(hook, kind)):
         plugin: object = id(claim.object)
         if claim.object is None:
             plugin = (claim.value, claim.provider)
@@ -121,8 +116,9 @@ def _call(key: tuple[str, ...], claims: list[Claim], **arguments: object) -> Any
     return getattr(manager.hook, hook)(**arguments)
 
 
-def claims_of(hook: str, kind: str) -> list[Claim]:
-    """Return the claims of a hook for all kinds and for this one.
+def _claims_of(hook: str, kind: str) -> list[Claim]:
+    """Return the claims of a hook for all kinds, and behind them those for this one: pluggy calls
+    the last one first.
 
     ``devmod_verify`` takes no kind: each ``devmod_verify.<x>`` is a claim, and its load raises
     PluginError.
@@ -132,6 +128,7 @@ def claims_of(hook: str, kind: str) -> list[Claim]:
         is_wrong_verify = hook == "devmod_verify" and is_verify_with_kind(claim)
         if is_wrong_verify or claim.name in (hook, f"{hook}.{kind}"):
             claims.append(claim)
+    claims.sort(key=lambda each: each.name)
     return claims
 
 
