@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -83,7 +83,7 @@ def describe(
         first_line += f", {size(count)}"
     begin(first_line, count)
 
-    missing = missing_runtimes(module)  # it has a limit on the candidates
+    missing = _missing_runtimes(module)  # it has a limit on the candidates
     common = _comparisons(module)
     signers = _signers(name)
     if signers is not None:
@@ -316,8 +316,6 @@ def _tree(root: Module, path: str, source: bool, common: Mapping[int, Any]) -> d
 
 
 def _module(module: Module, number: int) -> dict[str, Any]:
-    # Modules without bytes are nodes of the tree: a bundle, TVM's host library.
-    has_bytes = bool(module.property_mask & BINARY_SERIALIZABLE)
     result: dict[str, Any] = {
         "number": number,
         "kind": module.kind,
@@ -329,17 +327,16 @@ def _module(module: Module, number: int) -> dict[str, Any]:
         result["bytes"] = module.size
         if module.file_size != module.size:
             result["stored"] = module.file_size
-    elif has_bytes:
+    elif module.property_mask & BINARY_SERIALIZABLE:  # the others are nodes of the tree
         result["bytes"] = sum(map(len, module.wire_parts()))
     features = _features_of(module)
     if features:
         result["features"] = list(features)
     result["functions"] = partial(_functions, module, _is_readable(module))
-    result["origin"] = result["runtime"] = None
+    result["origin"] = None
     if module.origin is not None:
         result["origin"] = module.origin.to_dict()
-    if has_bytes:
-        result["runtime"] = once_per_scan(("runtime", module.kind), lambda: runtime_of(module.kind))
+    result["runtime"] = _runtime_of(module)
     # A bundle's functions are those of its candidates, and bundles may share candidates.
     if not holds_candidates(module):
         _ = module.functions  # an invalid module is an error before the first line
@@ -533,10 +530,17 @@ def _common_functions(bundle: Module) -> Iterator[dict[str, Any]]:
 MAX_CANDIDATES = 1 << 14
 
 
-def runtime_of(kind: str) -> dict[str, str]:
-    """Return the installed distribution for a kind (or ""), the install command, and the variable
-    that excludes an installed one.
+def _runtime_of(module: Module) -> dict[str, str] | None:
+    """Return the installed distribution for a module's kind (or ""), the install command, and the
+    variable that excludes an installed one. None for a node without bytes, which needs none: a
+    bundle, TVM's host library.
     """
+    if not module.property_mask & BINARY_SERIALIZABLE:
+        return None
+    return once_per_scan(("runtime", module.kind), lambda: _find_runtime(module.kind))
+
+
+def _find_runtime(kind: str) -> dict[str, str]:
     group = "devmod.load_from_bytes"
     claims = registry.claims(group, kind)
     installed = ", ".join(claim.provider for claim in claims)
@@ -549,16 +553,16 @@ def runtime_of(kind: str) -> dict[str, str]:
 
     spec = find_spec(kind)
     if spec is not None:
-        return {"installed": installed, "install": spec.install, "excluded": ""}
-    meaning = explain_name(group, kind)
-    if meaning:
-        install = f"nothing can be installed: {kind} is {meaning}"
+        install = spec.install
     else:
         install = f"{kind}: {unknown_distribution(kind)}"
+        meaning = explain_name(group, kind)
+        if meaning:
+            install = f"nothing can be installed: {kind} is {meaning}"
     return {"installed": installed, "install": install, "excluded": ""}
 
 
-def missing_runtimes(root: Module) -> dict[str, Any]:
+def _missing_runtimes(root: Module) -> dict[str, Any]:
     """Return the commands that install a runtime for every function of a tree.
 
     A module and its imports need the runtimes of their kinds. A function of a bundle needs the
@@ -571,7 +575,6 @@ def missing_runtimes(root: Module) -> dict[str, Any]:
         its functions. ``others``: the commands for candidates whose functions other candidates
         have.
     """
-    command = _InstallCommands()
     install: dict[str, None] = {}
     choices: dict[tuple[str, ...], list[str]] = {}
     others: dict[str, None] = {}
@@ -582,6 +585,9 @@ def missing_runtimes(root: Module) -> dict[str, Any]:
     for module in modules:
         if id(module) not in required:
             continue
+        command = _install_command(module)
+        if command:
+            install[command] = None
         if isinstance(module, BundleModule):
             candidates = module.candidates
             pairs += len(candidates)
@@ -589,9 +595,7 @@ def missing_runtimes(root: Module) -> dict[str, Any]:
                 raise FormatError(
                     f"its bundles have more than {maximum} candidates together, which is the maximum of inspect"
                 )
-            _add_candidates([(each, command(each)) for each in candidates], choices, others)
-        elif command(module):
-            install[command(module)] = None
+            _add_candidates(candidates, choices, others)
 
     # A choice of one command is none.
     for commands in choices:
@@ -610,23 +614,12 @@ def missing_runtimes(root: Module) -> dict[str, Any]:
     }
 
 
-class _InstallCommands:
-    """The commands that install the runtimes of modules."""
-
-    def __init__(self) -> None:
-        self._runtimes: dict[str, dict[str, str]] = {}
-
-    def __call__(self, module: Module) -> str:
-        """Return the command for a module; "" if it needs none or its runtime is installed."""
-        # A node without bytes needs none: a bundle, TVM's host library.
-        if not module.property_mask & BINARY_SERIALIZABLE:
-            return ""
-        runtime = self._runtimes.get(module.kind)
-        if runtime is None:
-            runtime = self._runtimes[module.kind] = runtime_of(module.kind)
-        if runtime["installed"]:
-            return ""
-        return runtime["install"]
+def _install_command(module: Module) -> str:
+    """Return the command for a module; "" if it needs none or its runtime is installed."""
+    runtime = _runtime_of(module)
+    if runtime is None or runtime["installed"]:
+        return ""
+    return runtime["install"]
 
 
 def _required(root: Module, modules: list[Module]) -> set[int]:
@@ -639,15 +632,14 @@ def _required(root: Module, modules: list[Module]) -> set[int]:
 
 
 def _add_candidates(
-    candidates: list[tuple[Module, str]],
+    candidates: Iterable[Module],
     choices: dict[tuple[str, ...], list[str]],
     others: dict[str, None],
 ) -> None:
-    """Add the commands for a bundle's candidates, given with the command that installs each
-    candidate's runtime.
-    """
+    """Add the commands for a bundle's candidates."""
     commands_of: dict[str, tuple[str, ...]] = {}
-    for candidate, command in candidates:
+    for candidate in candidates:
+        command = _install_command(candidate)
         if command:
             others[command] = None
         single = (command,)  # one tuple for all names: there may be many
