@@ -39,10 +39,14 @@ if TYPE_CHECKING:
     from devmod._values.param import Member
     from devmod._values.tuning import Variant
 
-    #: The parameters of a call by name. A Member is a parameter to which a struct is flattened.
-    Form = dict[str, Param | Member]
+    #: A parameter of a call. A Member is one to which a struct is flattened.
+    Parameter = Param | Member
+    #: The parameters of a call by name.
+    Form = dict[str, Parameter]
     #: The functions of candidates.
     Functions = Mapping[Module, Mapping[str, FunctionInfo]]
+    #: The interfaces of candidates of one function.
+    Interfaces = Mapping[Module, Interface]
 
 #: By DLPack's codes. The other codes of numbers are floats.
 _CLASSES = {0: "integer", 1: "integer", 3: "address", 6: "bool"}
@@ -93,7 +97,7 @@ def functions_of(module: Module) -> Mapping[str, FunctionInfo]:
         return {}
 
 
-def _agreement(interfaces: Mapping[Module, Interface]) -> Agreement | None:
+def _agreement(interfaces: Interfaces) -> Agreement | None:
     if len(interfaces) < 2:
         return None
     different = _different(interfaces)
@@ -213,7 +217,7 @@ def agreements(modules: Sequence[Module], *, check: bool = False) -> dict[str, A
     """
     results = {}
     nodes: Mapping[Module, Module] | None = None
-    mismatches: dict[str, Mapping[Module, Interface]] = {}
+    mismatches: dict[str, Interfaces] = {}
     without: dict[tuple[tuple[str, ...], object], list[str]] = {}
     with shared_scan():
         for name, functions in shared_functions(modules):
@@ -240,11 +244,9 @@ def agreements(modules: Sequence[Module], *, check: bool = False) -> dict[str, A
     return results
 
 
-def _mismatched(
-    interfaces: Mapping[Module, Interface], nodes: Mapping[Module, Module]
-) -> Mapping[Module, Interface]:
+def _mismatched(interfaces: Interfaces, nodes: Mapping[Module, Module]) -> Interfaces:
     """Return the candidates of a function that must agree and do not; none if there are none."""
-    mismatched: Mapping[Module, Interface] = {}
+    mismatched: Interfaces = {}
     for group in by_node(interfaces, nodes):
         own = {each: interfaces[each] for each in group}
         if len(own) > 1 and _agreement(own) is None:
@@ -252,7 +254,7 @@ def _mismatched(
     return mismatched
 
 
-def _kinds_without_block(interfaces: Mapping[Module, Interface]) -> tuple[str, ...]:
+def _kinds_without_block(interfaces: Interfaces) -> tuple[str, ...]:
     """Return the kinds of the candidates whose call must give a block."""
     kinds: dict[str, None] = {}
     for module, interface in interfaces.items():
@@ -261,7 +263,7 @@ def _kinds_without_block(interfaces: Mapping[Module, Interface]) -> tuple[str, .
     return tuple(kinds)
 
 
-def _check_grids(name: str, interfaces: Mapping[Module, Interface]) -> None:
+def _check_grids(name: str, interfaces: Interfaces) -> None:
     """Raise FormatError if some candidates are tuned and have their own grid, and others do not."""
     kinds: dict[bool, dict[str, None]] = {True: {}, False: {}}
     for module, interface in interfaces.items():
@@ -372,7 +374,7 @@ def _needs_block(module: Module, interface: Interface) -> bool:
     return not (interface.block or interface.default_block or interface.open_block)
 
 
-def _mismatch_error(mismatches: Mapping[str, Mapping[Module, Interface]]) -> FormatError:
+def _mismatch_error(mismatches: Mapping[str, Interfaces]) -> FormatError:
     """Return the error for functions whose candidates take different arguments."""
     tables: list[str] = []
     hints: dict[str, None] = {}
@@ -404,7 +406,7 @@ def _mismatch_error(mismatches: Mapping[str, Mapping[Module, Interface]]) -> For
 
 
 def _differing_forms(
-    interfaces: Mapping[Module, Interface],
+    interfaces: Interfaces,
 ) -> tuple[Module, Form, list[tuple[Module, Form]]]:
     """Return the first candidate that another one differs from, its form, and the candidates that
     differ from it: one for each form.
@@ -470,7 +472,7 @@ def _interfaces(name: str, functions: Functions) -> dict[Module, Interface]:
     return interfaces
 
 
-def _different(interfaces: Mapping[Module, Interface]) -> list[Interface]:
+def _different(interfaces: Interfaces) -> list[Interface]:
     """Return each interface once."""
     return list({id(each): each for each in interfaces.values()}.values())
 
@@ -506,7 +508,7 @@ def _form(interface: Interface, flattened: frozenset[str]) -> Form:
     if any("role" in param.extra for param in params):
         return _program_form(params)
 
-    flat: list[Param | Member] = []
+    flat: list[Parameter] = []
     for param in params:
         members = members_by_value(param)
         if members and param.name in flattened:
@@ -540,11 +542,11 @@ def _differences(first: Form, second: Form) -> list[str]:
     return names
 
 
-def _all_agree(params: Iterable[Param | Member]) -> bool:
+def _all_agree(params: Iterable[Parameter]) -> bool:
     """Return whether one value fits all parameters. Those that fit one of an unknown type or format
     may not fit each other.
     """
-    known: dict[tuple[Any, ...], Param | Member] = {}
+    known: dict[tuple[Any, ...], Parameter] = {}
     for param in params:
         if not all(_agree(each, param) for each in known.values()):
             return False
@@ -553,7 +555,7 @@ def _all_agree(params: Iterable[Param | Member]) -> bool:
     return True
 
 
-def _agree(first: Param | Member, second: Param | Member) -> bool:
+def _agree(first: Parameter, second: Parameter) -> bool:
     """Return whether one value fits two parameters."""
     extra = getattr(first, "extra", {})
     other_extra = getattr(second, "extra", {})
@@ -578,21 +580,21 @@ def _agree(first: Param | Member, second: Param | Member) -> bool:
     return same_names and all(map(_agree, first.members, second.members))
 
 
-def _format_of(param: Param | Member) -> str:
+def _format_of(param: Parameter) -> str:
     """Return the format of an image; "" if images of several formats fit."""
     if isinstance(param, Param):
         return param.format
     return ""
 
 
-def _value_of(param: Param | Member) -> Param | Member:
+def _value_of(param: Parameter) -> Parameter:
     """Return the parameter; for an array or a matrix by value, its description."""
     if isinstance(param, Param) and is_value(param.members):
         return param.members[0]
     return param
 
 
-def _class_of(param: Param | Member) -> tuple[Any, ...]:
+def _class_of(param: Parameter) -> tuple[Any, ...]:
     """Return the kind of a parameter and what two of them must have in common; the kind alone if
     the type is unknown.
     """
@@ -631,7 +633,7 @@ def _class_of_buffer(param: Param) -> tuple[Any, ...]:
     return ("buffer", dtype_name((code, bits, lanes)))
 
 
-def _class_of_value(param: Param | Member, shape: tuple[int, ...]) -> tuple[Any, ...]:
+def _class_of_value(param: Parameter, shape: tuple[int, ...]) -> tuple[Any, ...]:
     if param.members:
         return ("value", "struct", shape)
     if not param.type:
@@ -640,7 +642,7 @@ def _class_of_value(param: Param | Member, shape: tuple[int, ...]) -> tuple[Any,
     return ("value", _CLASSES.get(code, "float"), lanes, shape)
 
 
-def _common_text(params: Sequence[Param | Member]) -> str:
+def _common_text(params: Sequence[Parameter]) -> str:
     """Return a parameter of several candidates. Where the types differ, it has what they have in
     common.
     """
@@ -669,7 +671,7 @@ def _common_text(params: Sequence[Param | Member]) -> str:
     return f"{name}: {type_}{lengths}"
 
 
-def _text(param: Param | Member) -> str:
+def _text(param: Parameter) -> str:
     if not isinstance(param, Param):
         return member_text(param)
     if "place" in param.extra:
@@ -700,7 +702,7 @@ def _table(left: str, first: Form, right: str, second: Form) -> str:
     return "\n".join(lines)
 
 
-def _cell(param: Param | Member | None) -> str:
+def _cell(param: Parameter | None) -> str:
     if param is None:
         return "-"
     text = _text(param)
