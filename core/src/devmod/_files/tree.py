@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from devmod._formats.pages import Claim, Index, ReadParts
     from devmod._formats.trust import FileHead
     from devmod._modules.agreement import Agreement
-    from devmod._values.origin import Origin
 
 
 class Tree:
@@ -58,26 +57,22 @@ class Tree:
         return self._made.get(number, lambda: self._make(number))
 
     def _make(self, number: int) -> Module:
-        entry = self.index.entry(number)
+        index = self.index
+        entry = index.entry(number)
+        imports = self._imports_of(entry)
+        module: Module = LibraryModule()
         if entry.kind == BUNDLE:
             # few files have nodes, and opening one should cost little
             from devmod._modules.bundle import BundleModule
 
-            node = BundleModule(self._imports_of(entry), self._prefer)
-            self._add_records(node)
-            return node
-        imports = self._imports_of(entry)
-        module: Module = LibraryModule()
-        if entry.offset is not None:
-            read_origin = None
-            if entry.origin_at >= 0:
-                read_origin = self._origin_of(number)
+            module = BundleModule(imports, self._prefer)
+        elif entry.offset is not None:
             module = StoredModule(
                 entry,
                 self._read,
-                self.index.place,
-                read_origin=read_origin,
-                find=self.index.entry,
+                index.place,
+                read_origin=lambda: index.origin(number),
+                find=index.entry,
                 head=self._head,
             )
         if imports:
@@ -94,10 +89,6 @@ class Tree:
         entry = self.index.checked(number)
         return entry, self._imports_of(entry)
 
-    def _origin_of(self, number: int) -> Callable[[], Origin | None]:
-        index = self.index
-        return lambda: index.origin(number)
-
     def _imports_of(self, entry: Entry) -> tuple[Module, ...]:
         # The check has excluded cycles.
         return tuple([self._make_once(each) for each in entry.imports])
@@ -109,7 +100,7 @@ class Tree:
             lambda: self._checked(number),
             self._read,
             index.place,
-            read_origin=self._origin_of(number),
+            read_origin=lambda: index.origin(number),
             find=index.entry,
             head=self._head,
         )

@@ -48,6 +48,8 @@ TUNING = "tuning"
 MODULE = "module"
 SOURCES = "sources"
 PART = "part"
+#: What the records below a key of a page are.
+ROLES = {"modules": MODULE, "sources": SOURCES, "parts": PART}
 #: The key of an entry whose bytes are compressed, which names the method (`devmod._formats.blobs`).
 COMPRESSED = "zstd"
 #: The key of an origin with the library that compressed the bytes.
@@ -272,60 +274,60 @@ def read_origin(page: bytes, entry: Entry, number: int, subject: str) -> Origin:
         raise reader.error(str(error), entry.origin_at) from None
 
 
-def read_entry(reader: Reader, number: int) -> Entry:
-    """Read a module. Its offset is 0 if it has bytes."""
-    reader.within = f"modules, {number}"
-    reader.field = ""
+def read_records(reader: Reader, first: int) -> list[Entry]:
+    """Read the records below a key of a page. The number of the first is `first`."""
+    key = reader.field
+    entries = []
+    for number in range(reader.read_array()):
+        reader.within = f"{key}, {first + number}"
+        reader.field = ""
+        entries.append(_read_entry(reader, ROLES[key]))
+    reader.within = ""
+    return entries
+
+
+def _read_entry(reader: Reader, role: str) -> Entry:
+    """Read a record. Its offset is 0 if it has bytes."""
     start = reader.at
-    fields = reader.read_fields(_FIELDS)
-    kind = fields.get("kind", "")
-    bare = kind in (BUNDLE, LIBRARY)
-    if not bare and not is_valid_name(kind):
-        raise reader.error("no kind, or one that is not of the form [a-z][a-z0-9_]{0,31}", start)
-    if bare:
-        if not fields.keys().isdisjoint(_OF_BYTES):
-            raise reader.error(_location_problem(fields, kind, "no"), start)
-    elif "size" not in fields or "sha256" not in fields:
-        raise reader.error(_location_problem(fields, kind, "a"), start)
+    if role == MODULE:
+        fields = reader.read_fields(_FIELDS)
+        problem = _module_problem(fields)
+        if problem:
+            raise reader.error(problem, start)
+    else:
+        found = reader.read_fields(_SOURCE_FIELDS)
+        fields = {key: found[key] for key in _OF_OTHERS if key in found}
+        for each in _LOCATION:
+            if each not in fields:
+                raise reader.error(f"no {each}", start)
     digest = fields.get("sha256", NO_DIGEST)
     if len(digest) != 32:
         raise reader.error(f"a sha256 of {len(digest)} bytes", start)
-    if fields.get("parts") and kind != CONSTANTS:
-        raise reader.error(f"a module of kind {kind!r} has parts, which only constants have", start)
     made = {_ATTRIBUTES[key]: value for key, value in fields.items() if key in _ATTRIBUTES}
-    if not bare:
+    if "size" in fields:
         made["offset"] = 0
-    return Entry(**made)
+    if role == MODULE:
+        return Entry(**made)
+    return Entry("", role=role, **made)
 
 
-def _location_problem(fields: Mapping[str, Any], kind: str, article: str) -> str:
+def _module_problem(fields: Mapping[str, Any]) -> str:
+    """Return what is wrong with the record of a module, or ""."""
+    kind = fields.get("kind", "")
     found = [key for key in _OF_BYTES if key in fields]
-    return f"a module of kind {kind!r} has {article} size and sha256; found: {', '.join(found) or 'none'}"
-
-
-def read_sources(reader: Reader, number: int) -> Entry:
-    """Read the entry of sources."""
-    return _read_other(reader, number, SOURCES, SOURCES)
-
-
-def read_part(reader: Reader, number: int) -> Entry:
-    """Read the entry of a part."""
-    return _read_other(reader, number, "parts", PART)
-
-
-def _read_other(reader: Reader, number: int, key: str, role: str) -> Entry:
-    """Read an entry that is no module, of the array `key` of a page."""
-    reader.within = f"{key}, {number}"
-    reader.field = ""
-    start = reader.at
-    fields = reader.read_fields(_SOURCE_FIELDS)
-    for each in _LOCATION:
-        if each not in fields:
-            raise reader.error(f"no {each}", start)
-    if len(fields["sha256"]) != 32:
-        raise reader.error(f"a sha256 of {len(fields['sha256'])} bytes", start)
-    made = {_ATTRIBUTES[key]: fields[key] for key in _OF_OTHERS if key in fields}
-    return Entry("", role=role, offset=0, **made)
+    article = ""
+    if kind in (BUNDLE, LIBRARY):
+        if found:
+            article = "no"
+    elif not is_valid_name(kind):
+        return "no kind, or one that is not of the form [a-z][a-z0-9_]{0,31}"
+    elif not fields.keys() >= {*_LOCATION}:
+        article = "a"
+    if article:
+        return f"a module of kind {kind!r} has {article} size and sha256; found: {', '.join(found) or 'none'}"
+    if fields.get("parts") and kind != CONSTANTS:
+        return f"a module of kind {kind!r} has parts, which only constants have"
+    return ""
 
 
 def newer_features(features: Sequence[str]) -> str:

@@ -342,13 +342,9 @@ class Index:
 
     def _check_roots(self) -> None:
         roots = self._roots
-        if roots is None:
-            if not self.candidates:
-                raise FormatError(f"{self._subject} has no root")
-            return
-        if not roots:
+        if roots == () or (roots is None and not self.candidates):
             raise FormatError(f"{self._subject} has no root")
-        if len(set(roots)) != len(roots):
+        if roots is not None and len(set(roots)) != len(roots):
             raise FormatError(f"{self._subject} names a root twice")
 
     @property
@@ -429,9 +425,7 @@ class Index:
         reader = Reader(page.data, self._subject)
 
         keys: dict[str, Callable[[Reader], Any]] = {
-            "modules": lambda reader: _read_records(reader, _index.read_entry, page.first),
-            "sources": lambda reader: _read_records(reader, _index.read_sources, page.first),
-            "parts": lambda reader: _read_records(reader, _index.read_part, page.first),
+            **dict.fromkeys(_index.ROLES, lambda reader: _index.read_records(reader, page.first)),
             "names": _read_names,
             "variants": _read_variants,
             "calls": Reader.read_value,
@@ -439,7 +433,7 @@ class Index:
         fields = reader.read_fields(fields_of(keys))
         reader.finish()
         entries: list[Entry] = []
-        for key in ("modules", "sources", "parts"):
+        for key in _index.ROLES:
             entries += fields.get(key, ())
         if len(entries) != page.count:
             raise FormatError(
@@ -645,12 +639,6 @@ def data_parts(data: memoryview, *, copied: bool = False) -> Read:
 def size_of(parts: Parts) -> int:
     """Return the size of parts together, with the bytes behind them."""
     return sum([size + padding for size, _, padding in parts])
-
-
-def _read_records(reader: Reader, read: Callable[[Reader, int], Entry], first: int) -> list[Entry]:
-    entries = [read(reader, first + number) for number in range(reader.read_array())]
-    reader.within = ""
-    return entries
 
 
 def _claim_of(entry: Entry) -> Claim:
