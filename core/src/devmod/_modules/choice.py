@@ -370,11 +370,10 @@ def program_kernels(name: str, program: Module) -> dict[str, list[Module]]:
     names = _kernel_names(name, program)
     imports: list[Any] = [each for each in program.imports if each.kind != "const_loader"]
     if not imports:
-        raise FormatError(
-            f"the program {quote_name(name)} has no kernels here: the bytes of its module were loaded alone. devmod.load(path) and "
-            "devmod.loads(data) load a file with its kernels",
-            kind=PROGRAM,
-            function=name,
+        raise program_error(
+            name,
+            "has no kernels here: the bytes of its module were loaded alone. devmod.load(path) and devmod.loads(data) load a file with "
+            "its kernels",
         )
 
     result: dict[str, list[Module]] = {kernel: [] for kernel in names}
@@ -389,11 +388,7 @@ def program_kernels(name: str, program: Module) -> dict[str, list[Module]]:
         if len(numbers) == 1:
             continue
         who = "more than one import" if numbers else "no import"
-        raise FormatError(
-            f"the program {quote_name(name)} launches {quote_name(kernel)}, which {who} of its module has",
-            kind=PROGRAM,
-            function=name,
-        )
+        raise program_error(name, f"launches {quote_name(kernel)}, which {who} of its module has")
     return result
 
 
@@ -403,12 +398,13 @@ def _kernel_names(name: str, program: Module) -> list[str]:
     if interface is not None:
         names = interface.extra.get("kernels")
     if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
-        raise FormatError(
-            f"the program {quote_name(name)} has no list of its kernels",
-            kind=PROGRAM,
-            function=name,
-        )
+        raise program_error(name, "has no list of its kernels")
     return names
+
+
+def program_error(name: str, problem: str) -> FormatError:
+    """Return the error for an invalid program."""
+    return FormatError(f"the program {quote_name(name)} {problem}", kind=PROGRAM, function=name)
 
 
 def _is_described(device: object) -> bool:

@@ -12,6 +12,7 @@ from devmod import _import_wheel
 from devmod._modules.choice import (
     describe_candidate,
     interface_of,
+    program_error,
     program_kernels,
     unknown_needs,
 )
@@ -43,15 +44,11 @@ def read_program(name: str, module: Module) -> Any:
         )
     unknown = unknown_needs(module.functions[name].interface)
     if unknown:
-        raise FormatError(
-            f"the program {quote_name(name)} needs {list_names(unknown)}, which a newer devmod reads: {advice}",
-            kind=PROGRAM,
-            function=name,
+        raise program_error(
+            name, f"needs {list_names(unknown)}, which a newer devmod reads: {advice}"
         )
     if name not in code:
-        raise FormatError(
-            f"the program {quote_name(name)} has no steps", kind=PROGRAM, function=name
-        )
+        raise program_error(name, "has no steps")
     program = readers.read_program(name, module.functions[name], code[name])
     readers.check_names(program)
     return program
