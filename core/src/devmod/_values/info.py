@@ -74,10 +74,8 @@ class Block(Value):
     def from_dict(cls, data: object) -> Block:
         """Return the block of a map from `to_dict`. Raise FormatError for other objects."""
         rest = read_map(data, "a block", "at", "size")
-        at = rest.pop("at")
-        size = rest.pop("size")
-        name = rest.pop("name", "")
-        return cls(at, size, rest, name)
+        fields = cls._taken(rest)
+        return cls(extra=rest, **fields)
 
 
 class Interface(_Tuned):
@@ -150,19 +148,17 @@ class Interface(_Tuned):
             raise FormatError("the blocks of an interface are Block objects")
         if type(open_block) is not bool:
             raise FormatError(f"open_block is a boolean, not {type(open_block).__name__}")
-        self._set(
-            params=params,
-            blocks=blocks,
-            block=_threads(block, "a fixed block of threads", 0),
-            open_block=open_block,
-        )
-        self._set(default_block=_threads(default_block, "a default block of threads", 1))
         names = tuple(needs)
         if isinstance(needs, str) or not all(isinstance(name, str) for name in names):
             raise FormatError(f"the needs of an interface are strings, not {needs!r}")
         if subgroup is not None:
             check_count(subgroup, "the subgroup of an interface", 1)
         self._set(
+            params=params,
+            blocks=blocks,
+            block=_threads(block, "a fixed block of threads", 0),
+            default_block=_threads(default_block, "a default block of threads", 1),
+            open_block=open_block,
             shared_memory=_shared_memory(shared_memory),
             extra=dict(extra or {}),
             needs=tuple(sorted(set(names))),
@@ -182,16 +178,14 @@ class Interface(_Tuned):
             or self.subgroup
         ):
             result |= self._written(
-                (
-                    "blocks",
-                    "block",
-                    "default_block",
-                    "open_block",
-                    "shared_memory",
-                    "needs",
-                    "subgroup",
-                ),
                 (),
+                "blocks",
+                "block",
+                "default_block",
+                "open_block",
+                "shared_memory",
+                "needs",
+                "subgroup",
             )
         if isinstance(self.shared_memory, Local):
             result["shared_memory"] = {"per_thread": self.shared_memory.per_thread}
@@ -205,8 +199,7 @@ class Interface(_Tuned):
         rest = read_map(data, "an interface")
         params = read_list(rest.pop("params", []), "the params of an interface")
         blocks = read_list(rest.pop("blocks", []), "the blocks of an interface")
-        keys = ("block", "default_block", "open_block", "shared_memory", "needs", "subgroup")
-        fields = {key: rest.pop(key) for key in keys if key in rest}
+        fields = cls._taken(rest)
         if "needs" in fields:
             read_list(fields["needs"], "the needs of an interface")
         return cls(map(Param.from_dict, params), map(Block.from_dict, blocks), extra=rest, **fields)

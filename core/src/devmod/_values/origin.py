@@ -73,19 +73,15 @@ class Origin(Value):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the map that a bundle's index has."""
-        result = self._written(("target", "toolchain", "options", "sources"), ("target",))
-        return result | dict(self.extra)
+        return self._written(("target",)) | dict(self.extra)
 
     @classmethod
     def from_dict(cls, data: object) -> Origin:
         """Return the origin of a map from `to_dict`. Raise FormatError for other objects."""
         rest = read_map(data, "an origin")
-        target = rest.pop("target", "")
-        toolchain = rest.pop("toolchain", "")
-        options = rest.pop("options", [])
-        if not isinstance(options, (list, tuple)):
+        fields = {"target": ""} | cls._taken(rest)
+        if not isinstance(fields.get("options", []), (list, tuple)):
             raise FormatError("the options of an origin are a list of strings")
-        sources = rest.pop("sources", {})
-        if not isinstance(sources, dict):
+        if not isinstance(fields.get("sources", {}), dict):
             raise FormatError("the sources of an origin are a map of strings")
-        return cls(target, toolchain, options, sources, rest)
+        return cls(extra=rest, **fields)

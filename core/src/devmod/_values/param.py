@@ -69,11 +69,7 @@ class Local(Value):
             raise ArgumentError(
                 f"Local: expected nbytes or per_thread, got {value}", argument="nbytes"
             )
-        self._set(nbytes=0, per_thread=0)
-        if nbytes is not None:
-            self._set(nbytes=_size("nbytes", nbytes))
-        if per_thread is not None:
-            self._set(per_thread=_size("per_thread", per_thread))
+        self._set(nbytes=_size("nbytes", nbytes), per_thread=_size("per_thread", per_thread))
 
     def _to_dict(self) -> dict[str, int]:
         """Return the map that files have."""
@@ -92,6 +88,9 @@ class Local(Value):
 
 
 def _size(name: str, value: Any) -> int:
+    """Return the size that an argument of Local gives; 0 for None."""
+    if value is None:
+        return 0
     try:
         number = int(value.__index__())
     except (AttributeError, TypeError):
@@ -194,8 +193,7 @@ class Member(Value):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the map that files have. Empty fields are omitted."""
-        names = ("name", "type", "offset", "members", "size", "shape", "strides")
-        return self._written(names, ("name", "offset")) | dict(self.extra)
+        return self._written(("name", "offset")) | dict(self.extra)
 
     @classmethod
     def from_dict(cls, data: object, depth: int = 0) -> Member:
@@ -208,8 +206,7 @@ class Member(Value):
         rest = read_map(data, "a member", "name", "offset")
         inner = read_list(rest.pop("members", []), "the members of a member")
         members = [cls.from_dict(each, depth + 1) for each in inner]
-        keys = ("name", "type", "offset", "size", "shape", "strides")
-        fields = {key: rest.pop(key) for key in keys if key in rest}
+        fields = cls._taken(rest)
         return cls(members=members, extra=rest, **fields)
 
     def __repr__(self) -> str:
@@ -355,8 +352,6 @@ class Param(Value):
             at=read_place(at, subject),
             align=align,
             size=size,
-        )
-        self._set(
             members=members,
             default=default,
             extra=dict(extra or {}),
@@ -426,13 +421,13 @@ class Param(Value):
         if self.access:
             result["access"] = self.access
         if self.format or self.sample:
-            result |= self._written(("format", "sample"), ())
+            result |= self._written((), "format", "sample")
         if isinstance(self.at, tuple):
             result["at"] = list(self.at)
         elif self.at is not None:
             result["at"] = self.at
         if self.align or self.size or self.members or self.pack:
-            result |= self._written(("align", "size", "members", "pack"), ())
+            result |= self._written((), "align", "size", "members", "pack")
         if isinstance(self.default, int):
             result["default"] = {"value": self.default}
         elif self.default is not None:
@@ -461,8 +456,7 @@ class Param(Value):
         pack: Sequence[Any] = ()
         if "pack" in rest:
             pack = read_list(rest.pop("pack"), f"the values of the parameter {name!r}")
-        keys = ("kind", "type", "access", "at", "align", "size", "format", "sample")
-        fields = {key: rest.pop(key) for key in keys if key in rest}
+        fields = cls._taken(rest)
         return cls(
             name,
             members=map(Member.from_dict, members),

@@ -86,15 +86,13 @@ class PipelineConstant(Value):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the map that files have."""
-        return self._written(("name", "id", "type", "default"), ("name", "id", "default"))
+        return self._written(("name", "id", "default"), "name", "id", "type", "default")
 
     @classmethod
     def from_dict(cls, data: object) -> PipelineConstant:
         """Return the constant of a map from `to_dict`. Raise FormatError for other objects."""
         fields = read_map(data, "a constant of an interface")
-        return cls(
-            fields.get("name", ""), fields.get("type", ""), fields.get("id"), fields.get("default")
-        )
+        return cls(**({"name": "", "type": ""} | cls._taken(fields)))
 
 
 def constants_of(interface: Interface | None) -> tuple[PipelineConstant, ...]:

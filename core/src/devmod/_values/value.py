@@ -37,14 +37,14 @@ class Value:
         current = {name: getattr(self, name) for name in type(self).__annotations__}
         return type(self)(**(current | fields))
 
-    def _written(self, names: Sequence[str], always: Sequence[str]) -> dict[str, Any]:
+    def _written(self, always: Sequence[str], *names: str) -> dict[str, Any]:
         """Return the map of some fields for a file. Empty ones are omitted, those of `always` only
         if they are None.
         """
         result: dict[str, Any] = {}
-        for name in names:
+        for name in names or type(self).__annotations__:
             value = getattr(self, name)
-            if not value and (name not in always or value is None):
+            if name == "extra" or (not value and (name not in always or value is None)):
                 continue
             if type(value) is tuple and value and hasattr(value[0], "to_dict"):
                 value = [each.to_dict() for each in value]
@@ -54,6 +54,14 @@ class Value:
                 value = dict(value)
             result[name] = value
         return result
+
+    @classmethod
+    def _taken(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields of the class in a map of a file. Those that it does not know remain in
+        the map.
+        """
+        known = cls.__annotations__
+        return {name: fields.pop(name) for name in [*fields] if name in known and name != "extra"}
 
     def _fields(self) -> tuple[object, ...]:
         return tuple(getattr(self, name) for name in self.__slots__)
