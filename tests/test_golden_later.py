@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from alone import core_alone as core_alone
+from command_line import printed_by
 from each_case import refusal
 
 import devmod
-from devmod._cli import main
 
 ROOT = Path(__file__).resolve().parent.parent
 LATER = ROOT / "tests" / "golden" / "later"
@@ -24,11 +25,6 @@ import golden_later  # noqa: E402 - tools/golden_later.py, which makes the files
 pytestmark = pytest.mark.row("R41", "R50")
 EXPECTED: dict[str, Any] = json.loads((LATER / golden_later.EXPECTATIONS).read_text())["files"]
 NEEDS = "needs 'brotli', which a newer devmod reads: pip install --upgrade devmod-core"
-
-
-@pytest.fixture(autouse=True)
-def core_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
 
 
 def test_the_committed_files_are_those_of_the_tool() -> None:
@@ -118,16 +114,16 @@ def test_a_bundle_chooses_another_candidate() -> None:
 def test_inspect_names_the_feature(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = str(LATER / "of-a-kind.devmod")
     for options in ([], ["--verify"], ["--source"]):
-        assert main(["inspect", path, *options]) == 0
-        lines = capsys.readouterr().out.splitlines()
+        lines = printed_by(capsys, "inspect", path, *options).out.splitlines()
         (line,) = (each for each in lines if "brotli" in each)
         assert f" — {NEEDS}" in line
         assert lines[lines.index(line) + 1].strip() == "f(…)"
-    assert main(["inspect", path, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)["module"]["imports"]
+    found = json.loads(printed_by(capsys, "inspect", path, "--json").out)["module"]["imports"]
     assert [each.get("features") for each in found] == [["brotli"], None]
     damaged = tmp_path / "damaged.devmod"
     data = (LATER / "of-a-kind.devmod").read_bytes()
     damaged.write_bytes(data.replace(golden_later.LATER, golden_later.LATER[::-1]))
-    assert main(["inspect", str(damaged), "--verify"]) == 1
-    assert "its SHA-256 is not the one in the index" in capsys.readouterr().err
+    assert (
+        "its SHA-256 is not the one in the index"
+        in printed_by(capsys, "inspect", damaged, "--verify", status=1).err
+    )

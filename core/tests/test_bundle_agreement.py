@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import printed_by
 from each_case import error_of, refusal
 from stored import from_wire
 from support import sample
@@ -326,28 +327,27 @@ def test_the_error_has_all_functions_and_all_candidates_that_differ() -> None:
         for number in range(20)
         for kind, type_ in (("opencl", "int32"), ("vulkan", "float32"))
     ]
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.bundle(*many)
-    assert str(caught.value).count("opencl/cl") == 8
-    assert str(caught.value).endswith("\nand 12 more")
+    text = refusal(devmod.FormatError, devmod.bundle, *many)
+    assert text.count("opencl/cl") == 8
+    assert text.endswith("\nand 12 more")
 
 
 def test_a_long_or_hostile_signature_in_the_error() -> None:
     params = [scalar(f"p{number}", "int32") for number in range(40)]
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.bundle(
-            module("opencl", *params),
-            module("vulkan", *params[:-1], scalar("\x1b[2J\n" + "x" * 100, "int32")),
-        )
-    lines = str(caught.value).splitlines()[1:]
+    lines = refusal(
+        devmod.FormatError,
+        devmod.bundle,
+        module("opencl", *params),
+        module("vulkan", *params[:-1], scalar("\x1b[2J\n" + "x" * 100, "int32")),
+    ).splitlines()[1:]
     assert lines == [
         "  opencl/cl   vulkan/spv",
         "  p39: int32  -" + " " * 65 + "<- differs",
         "  -           \\x1b[2J\\n" + "x" * 54 + "…  <- differs",
     ]
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.bundle(module("opencl", *params), module("vulkan"))
-    assert str(caught.value).splitlines()[-2:] == [
+    assert refusal(
+        devmod.FormatError, devmod.bundle, module("opencl", *params), module("vulkan")
+    ).splitlines()[-2:] == [
         "  p31: int32  -           <- differs",
         "  and 8 more",
     ]
@@ -397,13 +397,11 @@ def test_inspect_names_the_kinds_whose_candidates_have_a_function(
     devmod.save(
         devmod.bundle(module("opencl", X), module("webgpu", X), module("vulkan", X, name="g")), path
     )
-    assert main(["inspect", path]) == 0
-    out = capsys.readouterr().out
+    out = printed_by(capsys, "inspect", path).out
     assert [line.strip() for line in out.splitlines() if "every candidate" in line] == [
         "every candidate of opencl, webgpu: f(x: float32* rw)"
     ]
-    assert main(["inspect", path, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)["module"]
+    found = json.loads(printed_by(capsys, "inspect", path, "--json").out)["module"]
     assert found["common"] == [
         {"name": "f", "signature": "f(x: float32* rw)", "kinds": ["opencl", "webgpu"]}
     ]
@@ -517,15 +515,13 @@ def test_inspect_and_notebooks_show_the_common_signature(
     )
     path = tmp_path / "k.devmod"
     devmod.save(bundle, path)
-    assert main(["inspect", str(path)]) == 0
-    out = capsys.readouterr().out
+    out = printed_by(capsys, "inspect", path).out
     assert [line.strip() for line in out.splitlines() if "every candidate" in line] == [
         f"every candidate: {text}"
     ] * bool(text)
     shown = text or "f(x: float32* rw)"
     assert f"<tr><th>function</th><td>{shown}</td></tr>" in devmod.load(path)._repr_html_()
-    assert main(["inspect", "--json", str(path)]) == 0
-    found = json.loads(capsys.readouterr().out)["module"]
+    found = json.loads(printed_by(capsys, "inspect", "--json", path).out)["module"]
     assert found["common"] == [{"name": "f", "signature": text}] * bool(text)
     assert [each for each in found["imports"] if "common" in each] == []
 
@@ -539,8 +535,12 @@ def test_bundles_that_share_candidates_are_compared_once(
     for _ in range(3):
         root.import_module(devmod.bundle(first, second))
     devmod.save(root, tmp_path / "k.devmod")
-    assert main(["inspect", str(tmp_path / "k.devmod")]) == 0
-    assert capsys.readouterr().out.count("every candidate: f(x: float32* rw)") == 1
+    assert (
+        printed_by(capsys, "inspect", tmp_path / "k.devmod").out.count(
+            "every candidate: f(x: float32* rw)"
+        )
+        == 1
+    )
 
 
 def test_the_work_for_the_structs_of_many_candidates(
@@ -582,8 +582,10 @@ def test_functions_beyond_the_limit_are_not_compared(
     )
     for limit, count in ((1000, 1), (100, 0)):
         monkeypatch.setattr(agreement, "_MAX_COMPARED", limit)
-        assert main(["inspect", str(tmp_path / "k.devmod")]) == 0
-        assert capsys.readouterr().out.count("every candidate: ") == count
+        assert (
+            printed_by(capsys, "inspect", tmp_path / "k.devmod").out.count("every candidate: ")
+            == count
+        )
 
 
 def test_the_common_block_is_that_of_all_candidates(
@@ -598,8 +600,7 @@ def test_the_common_block_is_that_of_all_candidates(
             for each in interfaces
         ]
         devmod.save(devmod.bundle(*made), tmp_path / "k.devmod")
-        assert main(["inspect", str(tmp_path / "k.devmod")]) == 0
-        return capsys.readouterr().out.splitlines()[2].strip()
+        return printed_by(capsys, "inspect", tmp_path / "k.devmod").out.splitlines()[2].strip()
 
     assert (
         text(Interface(open_block=True), Interface(open_block=True))
@@ -650,10 +651,9 @@ def test_the_command_compiles_candidates_that_disagree_with_an_option(
             "-o",
             output if output == "-" else str(tmp_path / output),
         ]
-        assert main(arguments) == 1
         assert (
             "  for_toya: float32* rw  -                      <- differs\n"
-            in capsys.readouterr().err
+            in printed_by(capsys, *arguments, status=1).err
         )
         assert not (tmp_path / "k.devmod").exists()
     assert main([*arguments[:-1], str(tmp_path / "k.devmod"), "--mixed"]) == 0

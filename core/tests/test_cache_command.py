@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 
 import pytest
+from command_line import call
 
-from devmod._cli import main
 from devmod.backend import DiskCache
 
 
@@ -35,8 +35,7 @@ def filled(folder: Path) -> Path:
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    code = main(["cache", *arguments])
-    return code, *capsys.readouterr()
+    return call(capsys, "cache", *arguments)
 
 
 def test_cache_prints_the_folder_and_each_kind(

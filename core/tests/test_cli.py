@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from command_line import call as run
 from distributions import install
 from interruptible import interruptible_python
 
@@ -48,13 +49,6 @@ def bundle(tmp_path: Path) -> Path:
     vulkan = devmod.create_with_fallback("vulkan", {"k": bytes(12)}, "spv", {"k": PLAIN})
     devmod.save(devmod.bundle(opencl, vulkan), path)
     return path
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    code = main([str(each) for each in arguments])
-    out, err = capsys.readouterr()
-    assert "Traceback" not in out + err
-    return code, out, err
 
 
 def shell(

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from candidates import INFO, FakeDevice, Register, Runtime, chosen, loaded, made, missing, ptx
+from command_line import call
 from each_case import refusal
 
 import devmod
-from devmod._cli import main
 
 THERE = "; a compiler there builds it before its first launch"
 
@@ -88,9 +88,11 @@ def test_what_a_machine_lacks_is_printed_once(register: Register) -> None:
         "refused as above",
     ]
     assert [each.text for each in devmod.explain(module).functions["g"]][1:] == [missing("rocm")]
-    with pytest.raises(devmod.DeviceNotFoundError) as caught:
-        loaded(ptx("sm_75"), made("rocm"), ptx("sm_80"))["f"]
-    assert str(caught.value).splitlines()[1:] == [
+    assert refusal(
+        devmod.DeviceNotFoundError,
+        loaded(ptx("sm_75"), made("rocm"), ptx("sm_80")).get_function,
+        "f",
+    ).splitlines()[1:] == [
         f"  1. cuda/ptx for compute_75:ptx8.0: {cuda}",
         "  2. cuda/ptx for compute_80:ptx8.0: as above",
         f"  3. rocm/hsaco: {missing('rocm')}",
@@ -244,8 +246,7 @@ def test_unknown_functions_and_devices_are_errors(register: Register) -> None:
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    code = main(["inspect", *map(str, arguments)])
-    return code, *capsys.readouterr()
+    return call(capsys, "inspect", *arguments)
 
 
 def test_the_command_prints_the_table_and_fails_without_a_candidate(

@@ -14,12 +14,12 @@ import msgpack
 import pytest
 import toy_backend as toy
 from bundles import Register, bundle_of, noise, runtime
+from command_line import printed_by
 from each_case import refusal
 from http_server import Handler, Server
 from stored import Raw, entry, head_of, headed, row
 
 import devmod
-from devmod._cli import main
 from devmod.backend import DiskCache
 
 A, B = noise(200_000, 1), noise(100_000, 2)
@@ -543,8 +543,7 @@ def test_a_forked_process_reads_too(server: Server) -> None:
 def test_inspect(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
     data = server.files["k.devmod"] = bundle_of(first=A)
     url = server.url().replace("//", "//user:password@") + "?signature=secret"
-    assert main(["inspect", url]) == 0
-    out, err = capsys.readouterr()
+    out, err = printed_by(capsys, "inspect", url)
     assert out.startswith(
         f"{server.url()}?…: devmod bundle, {len(data) / 1000:.1f} kB\nfirst, 200.0 kB — runtime: not installed\n"
     )
@@ -556,15 +555,14 @@ def test_inspect_without_the_size_of_the_file(capsys: pytest.CaptureFixture[str]
 
     with fsspec.open("memory://folder/k.devmod", "wb") as file:
         file.write(bundle_of(first=A))
-    assert main(["inspect", "memory://folder/k.devmod"]) == 0
-    assert capsys.readouterr().out.startswith(
+    assert printed_by(capsys, "inspect", "memory://folder/k.devmod").out.startswith(
         "memory://folder/k.devmod: devmod bundle\nfirst, 200.0 kB"
     )
-    assert main(["inspect", "--json", "memory://folder/k.devmod"]) == 0
-    description = json.loads(capsys.readouterr().out)
+    description = json.loads(
+        printed_by(capsys, "inspect", "--json", "memory://folder/k.devmod").out
+    )
     assert (description["bytes"], description["module"]["bytes"]) == (None, len(A))
-    assert main(["inspect", "memory://folder/other.devmod"]) == 1
-    assert capsys.readouterr() == (
+    assert printed_by(capsys, "inspect", "memory://folder/other.devmod", status=1) == (
         "",
         "devmod: error: 'memory://folder/other.devmod' cannot be read: there is no such file\n",
     )

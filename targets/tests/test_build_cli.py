@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from build_project import KERNEL, InProcess, is_running, wait_for, write_kernels
+from command_line import printed_by
 from interruptible import interruptible_python
 from support import runner_commands
 
@@ -45,8 +46,7 @@ def hide_times(text: str) -> str:
 def test_a_build_prints_a_line_for_each_compile_and_a_table(
     capfd: pytest.CaptureFixture[str], project: Path
 ) -> None:
-    assert main(["build", "-j", "1"]) == 0
-    captured = capfd.readouterr()
+    captured = printed_by(capfd, "build", "-j", "1")
     assert hide_times(captured.err) == (
         "2 compiles, 1 worker\n[1/2] compiled k0.cl for opencl (#.## s)\n[2/2] compiled k1.cl for opencl (#.## s)\n"
     )
@@ -54,18 +54,15 @@ def test_a_build_prints_a_line_for_each_compile_and_a_table(
     assert hide_times(captured.out) == (
         f"target  compiled  cached  failed  CPU seconds\nopencl  2         0       0       #.##\nk.devmod: {size}, 2 compiled\n"
     )
-    assert main(["build"]) == 0
-    assert capfd.readouterr() == (f"k.devmod is up to date: {size}, 2 from the cache\n", "")
-    assert main(["build", "-q"]) == 0
-    assert capfd.readouterr() == ("", "")
+    assert printed_by(capfd, "build") == (f"k.devmod is up to date: {size}, 2 from the cache\n", "")
+    assert printed_by(capfd, "build", "-q") == ("", "")
 
 
 def test_a_failure_is_printed_when_it_comes_and_at_the_end(
     capfd: pytest.CaptureFixture[str], project: Path
 ) -> None:
     (project / "k1.cl").write_text(BROKEN)
-    assert main(["build", "-j", "1"]) == 1
-    captured = capfd.readouterr()
+    captured = printed_by(capfd, "build", "-j", "1", status=1)
     assert hide_times(captured.err) == (
         "2 compiles, 1 worker\n"
         "[1/2] compiled k0.cl for opencl (#.## s)\n"
@@ -79,8 +76,7 @@ def test_a_failure_is_printed_when_it_comes_and_at_the_end(
         "  failed k1.cl for opencl\n"
     )
     assert not (project / "k.devmod").exists()
-    assert main(["build", "-q"]) == 1
-    assert capfd.readouterr().out.endswith(
+    assert printed_by(capfd, "build", "-q", status=1).out.endswith(
         "  k1.cl for opencl: the OpenCL C source does not compile: k1.cl:2:42: error: expected expression\n"
     )
 
@@ -93,16 +89,18 @@ def test_a_build_and_a_compile_print_each_line_of_a_log_once(
         "the OpenCL C source does not compile:",
         *(f"k1.cl:{line}:10: error: expected expression" for line in (2, 3)),
     ]
-    assert main(["build", "-j", "1"]) == 1
-    assert capfd.readouterr().err.splitlines()[3:] == [f"    {line}" for line in lines]
-    assert main(["compile", "k1.cl", "-t", "opencl"]) == 1
-    assert capfd.readouterr().err.splitlines() == ["devmod: error: " + lines[0], *lines[1:]]
+    assert printed_by(capfd, "build", "-j", "1", status=1).err.splitlines()[3:] == [
+        f"    {line}" for line in lines
+    ]
+    assert printed_by(capfd, "compile", "k1.cl", "-t", "opencl", status=1).err.splitlines() == [
+        "devmod: error: " + lines[0],
+        *lines[1:],
+    ]
     (project / "k1.cl").write_text(
         '#include "x.h"\nkernel void k1(global float *x) {\n  x[0] = ;\n}\n'
     )
     (project / "x.h").write_text("#include <y.h>\n")
-    assert main(["build", "-j", "1"]) == 1
-    assert capfd.readouterr().err.splitlines()[2:] == [
+    assert printed_by(capfd, "build", "-j", "1", status=1).err.splitlines()[2:] == [
         "    the OpenCL C source does not compile: x.h:1:10: error: 'y.h' file not found. No folder was searched: include is empty. "
         'Add the folder that contains it: include = ["FOLDER"]'
     ]
@@ -118,8 +116,11 @@ def test_errors_name_the_keys_of_the_manifest(
         (project / "devmod.toml").write_text(
             f'output = "k.devmod"\ntargets = ["{kind}"]\n[kernels.k0]\nsources = ["{name}"]\n{keys}'
         )
-        assert main(["build", "-q", "--no-cache"]) == 1
-        return capfd.readouterr().out.rpartition(f"{name} for {kind}: ")[2].rstrip("\n")
+        return (
+            printed_by(capfd, "build", "-q", "--no-cache", status=1)
+            .out.rpartition(f"{name} for {kind}: ")[2]
+            .rstrip("\n")
+        )
 
     kind = "opencl"
     assert failure('#include "x/y.h"\n') == (
@@ -155,14 +156,12 @@ def test_annotations_of_github_have_file_and_line_under_ci(
     (project / "k1.cl").write_text(BROKEN)
     monkeypatch.setenv("CI", "true")
     monkeypatch.chdir(project.parent)
-    assert main(["build", "p", "-q"]) == 1
-    lines = capfd.readouterr().out.splitlines()
+    lines = printed_by(capfd, "build", "p", "-q", status=1).out.splitlines()
     assert lines[0] == (
         "::error file=p/k1.cl,line=2,title=k1.cl for opencl::the OpenCL C source does not compile: k1.cl:2:42: error: expected expression"
     )
     monkeypatch.setenv("CI", "false")
-    assert main(["build", "p", "-q"]) == 1
-    assert "::error" not in capfd.readouterr().out
+    assert "::error" not in printed_by(capfd, "build", "p", "-q", status=1).out
 
 
 def test_mistakes_in_the_manifest_are_annotations_under_ci(
@@ -174,8 +173,7 @@ def test_mistakes_in_the_manifest_are_annotations_under_ci(
     )
     monkeypatch.setenv("CI", "true")
     monkeypatch.chdir(project.parent)
-    assert main(["build", "p"]) == 1
-    assert capfd.readouterr() == (
+    assert printed_by(capfd, "build", "p", status=1) == (
         "::error file=p/devmod.toml,line=2,title=devmod build::targets[0]: unknown target 'opncl'. Did you mean 'opencl'?\n"
         "::error file=p/devmod.toml,line=7,title=devmod build::kernels.k1.sourcs: unknown key. Did you mean 'sources'?\n",
         "devmod: error: p/devmod.toml has 2 mistakes:\n"
@@ -185,16 +183,14 @@ def test_mistakes_in_the_manifest_are_annotations_under_ci(
     # An error without a line, and standard output for JSON.
     (project / "devmod.toml").write_text(manifest)
     (project / "k1.cl").write_text(KERNEL.format(name="k0", factor=1))
-    assert main(["build", "p", "--json"]) == 1
-    captured = capfd.readouterr()
+    captured = printed_by(capfd, "build", "p", "--json", status=1)
     assert (captured.out, captured.err.splitlines()[-2]) == (
         "",
         "::error file=p/devmod.toml,title=devmod build::k0.cl (kernel 'k0') and k1.cl (kernel 'k1') both have a function 'k0' for the target "
         "'opencl'; rename one of them",
     )
     monkeypatch.delenv("CI")
-    assert main(["build", "p"]) == 1
-    assert "::error" not in capfd.readouterr().out
+    assert "::error" not in printed_by(capfd, "build", "p", status=1).out
 
 
 def test_annotations_have_paths_in_the_repository(
@@ -203,8 +199,7 @@ def test_annotations_have_paths_in_the_repository(
     (project / "k1.cl").write_text(BROKEN)
     monkeypatch.setenv("CI", "true")
     monkeypatch.setenv("GITHUB_WORKSPACE", str(project.parent))  # the job has a `working-directory`
-    assert main(["build", "-q"]) == 1
-    assert capfd.readouterr().out.startswith("::error file=p/k1.cl,line=2,")
+    assert printed_by(capfd, "build", "-q", status=1).out.startswith("::error file=p/k1.cl,line=2,")
 
 
 def test_no_text_of_a_source_or_a_compiler_is_a_command_for_a_ci_runner(project: Path) -> None:
@@ -285,8 +280,7 @@ def test_a_note_names_the_settings_that_a_kind_does_not_use(
         .replace("opencl", "cuda -arch=sm_80")
     )
     (project / "devmod.toml").write_text("defines = { WIDTH = 16 }\n" + manifest)
-    assert main(["build", "-j", "1"]) == 0
-    assert capfd.readouterr().err.splitlines()[:2] == [
+    assert printed_by(capfd, "build", "-j", "1").err.splitlines()[:2] == [
         "2 compiles, 1 worker",
         "devmod: note: defines of the manifest: not used for cuda, because PTX has no preprocessor",
     ]
@@ -300,13 +294,10 @@ def test_warnings_have_lines_of_their_own_also_from_the_cache(
         "devmod: warning: k1.cl for opencl: some devices may refuse the OpenCL C source:\n"
         "k1.cl:1:42: warning: call of the undeclared function 'amd_width'\n"
     )
-    assert main(["build"]) == 0
-    assert expected in capfd.readouterr().err
-    assert main(["build"]) == 0
-    assert capfd.readouterr().err == expected
+    assert expected in printed_by(capfd, "build").err
+    assert printed_by(capfd, "build").err == expected
     (project / "k.devmod").unlink()
-    assert main(["build"]) == 0
-    assert capfd.readouterr().err == f"2 compiles, {worker_text()}\n{expected}"
+    assert printed_by(capfd, "build").err == f"2 compiles, {worker_text()}\n{expected}"
 
 
 def test_the_advice_of_a_warning_has_the_keys_of_the_manifest(
@@ -322,8 +313,7 @@ def test_the_advice_of_a_warning_has_the_keys_of_the_manifest(
         "@group(0) @binding(0) var<storage, read_write> x: array<i32>;\n@compute @workgroup_size(64) fn k0() { x[0] = 1; }\n"
     )
     for _ in range(2):
-        assert main(["build", "--json", "--no-cache"]) == 0
-        captured = capfd.readouterr()
+        captured = printed_by(capfd, "build", "--json", "--no-cache")
         assert '. Add options = ["-cl-std=CL2.0"]\n' in captured.err
         (project / "k.devmod").unlink()
     text = "a call of 'k0' needs block on 'opencl' alone: the other candidates have blocks of 64. Compile it with this block: block = { k0 = [64] }"
@@ -359,8 +349,7 @@ def test_a_kind_that_a_kernel_skips_and_no_target_has_is_a_warning(
         f"devmod.toml:{lines[1]}: kernels.k1.skip: no target is of the kind 'rocm', 'vulkan': delete this line",
     ]
     for _ in range(2):  # the second build has nothing to do
-        assert main(["build"]) == 0
-        assert capfd.readouterr().err.splitlines()[:2] == [
+        assert printed_by(capfd, "build").err.splitlines()[:2] == [
             f"devmod: warning: {each}" for each in expected
         ]
 
@@ -372,9 +361,10 @@ def test_a_warning_for_each_architecture_is_shown_once(
     (project / "devmod.toml").write_text(
         'output = "k.devmod"\ntargets = ["rocm -arch=gfx1100,gfx90a", "rocm -arch=gfx942"]\n[kernels.k]\nsources = ["k0.hip"]\n'
     )
-    assert main(["build"]) == 0
     assert (
-        capfd.readouterr().err.count(" warning: using the result of an assignment as a condition")
+        printed_by(capfd, "build").err.count(
+            " warning: using the result of an assignment as a condition"
+        )
         == 1
     )
 
@@ -387,16 +377,14 @@ def test_strict_makes_doubts_errors_also_of_cached_results(
         "--strict turns this warning into an error: some devices may refuse the OpenCL C source:"
     )
     assert main(["build"]) == 0
-    assert main(["build", "--strict"]) == 1
-    assert error in capfd.readouterr().err
+    assert error in printed_by(capfd, "build", "--strict", status=1).err
     result = devmod.build(strict=True)
     assert [each.failure.message.partition("\n")[0] for each in result.results if each.failure] == [
         error
     ]
     manifest = project / "devmod.toml"
     manifest.write_text("strict = true\n" + manifest.read_text())
-    assert main(["build"]) == 1
-    assert error in capfd.readouterr().err
+    assert error in printed_by(capfd, "build", status=1).err
 
 
 def test_a_source_that_no_validator_checked_has_a_note(
@@ -415,19 +403,17 @@ def test_a_source_that_no_validator_checked_has_a_note(
     assert (
         main(["build", "-q"]) == 0
     )  # shows nothing, so the next build is the first to show the note
-    assert main(["build", "-j1", "--no-cache"]) == 0
-    err = capfd.readouterr().err
+    err = printed_by(capfd, "build", "-j1", "--no-cache").err
     assert (err.count(note), err.count("devmod: note")) == (1, 1)
     for options in ([], ["--no-cache"]):  # of the same machine: from the cache, and compiled again
-        assert main(["build", "-j1", *options]) == 0
-        assert "not validated" not in capfd.readouterr().err
-    assert main(["build", "--json"]) == 0
-    reports = [job["reports"] for job in json.loads(capfd.readouterr().out)["jobs"]]
+        assert "not validated" not in printed_by(capfd, "build", "-j1", *options).err
+    reports = [
+        job["reports"] for job in json.loads(printed_by(capfd, "build", "--json").out)["jobs"]
+    ]
     assert [len(each) for each in reports] == [1, 1]
-    assert main(["build", "--strict"]) == 1
     assert (
         "--strict needs a validator for the WGSL source: naga is not installed"
-        in capfd.readouterr().err
+        in printed_by(capfd, "build", "--strict", status=1).err
     )
 
 
@@ -451,8 +437,7 @@ def test_a_source_that_cannot_be_read_is_counted(
         return real(path, *arguments, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(build, "closure_of", closure_of)
-    assert main(["build", "-j", "1"]) == 1
-    assert hide_times(capfd.readouterr().err) == (
+    assert hide_times(printed_by(capfd, "build", "-j", "1", status=1).err) == (
         "2 compiles, 1 worker\n[1/2] failed k0.cl for opencl\n    k0.cl: Permission denied\n[2/2] compiled k1.cl for opencl (#.## s)\n"
     )
 
@@ -484,10 +469,9 @@ def test_an_annotation_has_the_line_whatever_the_name_of_the_source(
         f'targets = ["opencl", "webgpu"]\n[kernels.k0]\nsources = ["{name}", "{name}.cl"]\n'
     )
     monkeypatch.setenv("CI", "true")
-    assert main(["build", "-q", "--no-cache"]) == 1
     places = [
         line.partition(",title")[0]
-        for line in capfd.readouterr().out.splitlines()
+        for line in printed_by(capfd, "build", "-q", "--no-cache", status=1).out.splitlines()
         if line.startswith(("::error", "::warning"))
     ]
     shown = name.replace("%", "%25").replace(":", "%3A")
@@ -496,8 +480,7 @@ def test_an_annotation_has_the_line_whatever_the_name_of_the_source(
 
 def test_json_has_each_job(capfd: pytest.CaptureFixture[str], project: Path) -> None:
     (project / "k1.cl").write_text(BROKEN)
-    assert main(["build", "--json"]) == 1
-    data = json.loads(capfd.readouterr().out)
+    data = json.loads(printed_by(capfd, "build", "--json", status=1).out)
     assert (data["output"], data["written"], data["problems"]) == (
         str(project / "k.devmod"),
         False,
@@ -559,12 +542,13 @@ def test_a_plan_compiles_nothing(capfd: pytest.CaptureFixture[str], project: Pat
     assert main(["build", "-q"]) == 0
     (project / "k1.cl").write_text(KERNEL.format(name="k1", factor=9))
     (project / "k.devmod").unlink()
-    assert main(["build", "--plan"]) == 0
-    assert capfd.readouterr().out == (
+    assert printed_by(capfd, "build", "--plan").out == (
         "kernel  source  target  status\nk0      k0.cl   opencl  cached\nk1      k1.cl   opencl  compile\n"
     )
-    assert main(["build", "--plan", "--json", "--no-cache"]) == 0
-    assert [row["status"] for row in json.loads(capfd.readouterr().out)] == ["compile", "compile"]
+    assert [
+        row["status"]
+        for row in json.loads(printed_by(capfd, "build", "--plan", "--json", "--no-cache").out)
+    ] == ["compile", "compile"]
     assert not (project / "k.devmod").exists()
 
 
@@ -573,13 +557,11 @@ def test_a_dry_run_compiles_everything_and_writes_nothing(
 ) -> None:
     """Its mistakes have a file and a line, and are annotations where CI is set."""
     before = sorted(path.name for path in project.iterdir())
-    assert main(["build", "--dry-run"]) == 0
     assert (
-        capfd.readouterr().out.splitlines()[-1]
+        printed_by(capfd, "build", "--dry-run").out.splitlines()[-1]
         == "k.devmod was not written, for --dry-run: 2 compiled"
     )
-    assert main(["build", "--dry-run", "--json"]) == 0
-    shown = json.loads(capfd.readouterr().out)
+    shown = json.loads(printed_by(capfd, "build", "--dry-run", "--json").out)
     assert (shown["output"], shown["written"], [job["status"] for job in shown["jobs"]]) == (
         str(project / "k.devmod"),
         False,
@@ -588,16 +570,17 @@ def test_a_dry_run_compiles_everything_and_writes_nothing(
     (project / "k1.cl").write_text("__kernel void k1(__global float *x)\n{ x[0] = nothing; }\n")
     monkeypatch.setenv("CI", "true")
     monkeypatch.setenv("GITHUB_WORKSPACE", str(project))
-    assert main(["build", "--dry-run"]) == 1
-    assert "::error file=k1.cl,line=2,title=k1.cl for opencl::" in capfd.readouterr().out
+    assert (
+        "::error file=k1.cl,line=2,title=k1.cl for opencl::"
+        in printed_by(capfd, "build", "--dry-run", status=1).out
+    )
     assert sorted(path.name for path in project.iterdir()) == before
 
 
 def test_options_that_contradict_each_other_are_wrong_usage(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["build", "--no-cache", "--cache", "x"]) == 2
-    assert capfd.readouterr().err.endswith(
+    assert printed_by(capfd, "build", "--no-cache", "--cache", "x", status=2).err.endswith(
         "devmod: error: --cache and --no-cache contradict each other\n"
     )
     assert main(["build", "-j", "0"]) == 2
@@ -605,8 +588,7 @@ def test_options_that_contradict_each_other_are_wrong_usage(
 
 def test_an_unreachable_cache_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("fsspec", reason="fsspec is not installed")
-    assert main(["build", "--cache", "nosuch://bucket"]) == 1
-    assert capfd.readouterr() == (
+    assert printed_by(capfd, "build", "--cache", "nosuch://bucket", status=1) == (
         "",
         "devmod: error: the build cache 'nosuch://bucket' cannot be reached: ValueError: Protocol not known: nosuch\n",
     )
@@ -617,8 +599,7 @@ def test_a_cluster_without_a_scheduler_is_one_line_or_a_warning(
 ) -> None:
     pytest.importorskip("distributed", reason="distributed is not installed")
     monkeypatch.setattr("devmod_targets.build.cluster._CONNECT_TIMEOUT", 0.2)
-    assert main(["build", "--dask", "tcp://127.0.0.1:9"]) == 1
-    text = capfd.readouterr().err
+    text = printed_by(capfd, "build", "--dask", "tcp://127.0.0.1:9", status=1).err
     assert text.startswith(
         "devmod: error: the Dask cluster 'tcp://127.0.0.1:9' cannot be reached: "
     )
@@ -689,8 +670,7 @@ def test_ctrl_c_prints_how_much_was_compiled(
                 yield number, outcome
 
     monkeypatch.setattr("devmod_targets.build.pool.Pool", Interrupted)
-    assert main(["build", "-j", "1", *arguments]) == 130
-    out, err = capfd.readouterr()
+    out, err = printed_by(capfd, "build", "-j", "1", *arguments, status=130)
     shown = (
         ""
         if "-q" in arguments
@@ -716,8 +696,7 @@ def test_ctrl_c_before_the_first_compile_is_reported(
         raise KeyboardInterrupt
 
     monkeypatch.setattr("devmod_targets.build.build.Task.find_inputs", interrupt)
-    assert main(["build"]) == 130
-    assert capfd.readouterr() == ("", "\ninterrupted\n")
+    assert printed_by(capfd, "build", status=130) == ("", "\ninterrupted\n")
 
 
 def test_a_full_disk_leaves_the_old_file(project: Path) -> None:
@@ -753,8 +732,10 @@ def test_a_folder_that_cannot_be_written_is_one_line(
     else:
         place.unlink()
         pytest.skip("this machine has no read-only /sys")
-    assert main(["build", "-q", "-o", str(place)]) == 1
-    assert capfd.readouterr().err == f"devmod: error: {place}: {reason}\n"
+    assert (
+        printed_by(capfd, "build", "-q", "-o", place, status=1).err
+        == f"devmod: error: {place}: {reason}\n"
+    )
 
 
 @pytest.mark.skipif(os.name != "posix", reason="Windows has no pseudo-terminals")

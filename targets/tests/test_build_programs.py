@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from build_project import InProcess
+from command_line import printed_by
 
 import devmod
 from devmod._cli import main
@@ -87,14 +88,14 @@ def test_a_changed_program_is_a_changed_build_of_the_same_compiles(
     assert main(["build", str(project)]) == 0
     first = (project / "kernels.devmod").read_bytes()
     capfd.readouterr()
-    assert main(["build", str(project)]) == 0
-    assert "up to date" in capfd.readouterr().out
+    assert "up to date" in printed_by(capfd, "build", project).out
     write(project, NORMALIZE.replace("1e-5", "1e-3"))
-    assert main(["build", str(project)]) == 0
-    assert "2 from the cache" in capfd.readouterr().out
+    assert "2 from the cache" in printed_by(capfd, "build", project).out
     assert (project / "kernels.devmod").read_bytes() != first
-    assert main(["build", str(project), "--plan"]) == 0
-    assert [line.split()[-1] for line in capfd.readouterr().out.splitlines()[1:]] == [
+    assert [
+        line.split()[-1]
+        for line in printed_by(capfd, "build", project, "--plan").out.splitlines()[1:]
+    ] == [
         "cached",
         "cached",
     ]
@@ -109,12 +110,14 @@ def test_a_build_of_some_kernels_leaves_out_programs_without_one(
         + '[programs.both]\ninputs = ["x: float32[n, m]", "w: float32[m]"]\noutputs = ["y: float32[n, m]"]\n'
         'steps = ["normalize(x=x, weight=w, y=y)"]\n',
     )
-    assert main(["build", str(project), "-t", "opencl"]) == 0
-    assert "warning" not in capfd.readouterr().err
+    assert "warning" not in printed_by(capfd, "build", project, "-t", "opencl").err
     assert "both" in devmod.load(project / "kernels.devmod")
     for _ in range(2):  # the second is not taken for an unchanged one, which would have no warning
-        assert main(["build", str(project), "-t", "webgpu"]) == 0
-        lines = [line for line in capfd.readouterr().err.splitlines() if "warning" in line]
+        lines = [
+            line
+            for line in printed_by(capfd, "build", project, "-t", "webgpu").err.splitlines()
+            if "warning" in line
+        ]
         assert lines == [
             "devmod: warning: the program 'normalize' is not in the file: this build lacks 'scale', 'square_sums'",
             "devmod: warning: the program 'both' is not in the file: this build lacks 'normalize'",

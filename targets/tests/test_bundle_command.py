@@ -9,17 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from alone import core_alone as core_alone
+from command_line import call as run
 
 import devmod
-from devmod._cli import main
 
 INFO = {"f": devmod.FunctionInfo("f", ["handle"])}
 CUDA = "__global__ void f() {}\n" * 30
-
-
-@pytest.fixture(autouse=True)
-def core_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
 
 
 @pytest.fixture
@@ -38,11 +34,6 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[devmod.Module
     devmod.save(devmod.bundle(*modules[:2]), "a.devmod", with_sources=True)
     devmod.save(modules[2], "b.devmod")
     return modules
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    code = main(arguments)
-    return code, *capsys.readouterr()
 
 
 def test_files_are_joined_in_their_order(

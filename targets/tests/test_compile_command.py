@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from command_line import printed_by
+from each_case import raised
 
 import devmod
 from devmod._cli import main
@@ -64,34 +66,35 @@ def test_the_output_has_the_validator_and_strict_needs_one(
     missing = "naga is not installed, or it failed. To install it: npm install -g naga-wasm@30, or cargo install naga-cli"
     monkeypatch.setenv("PATH", "")
     command = ["compile", "twice.wgsl", "-t", "webgpu", "-o", "out.devmod"]
-    assert main(command) == 0
     assert (
-        capsys.readouterr().out.splitlines()[0] == f"webgpu wgsl: twice (not validated: {missing})"
+        printed_by(capsys, *command).out.splitlines()[0]
+        == f"webgpu wgsl: twice (not validated: {missing})"
     )
     (folder / "more.wgsl").write_text("@compute @workgroup_size(1) fn more() { }\n")
-    assert main(["compile", "more.wgsl", *command[1:]]) == 0
-    assert capsys.readouterr().out.splitlines()[:2] == [
+    assert printed_by(capsys, "compile", "more.wgsl", *command[1:]).out.splitlines()[:2] == [
         f"webgpu wgsl: more (not validated: {missing})",
         "webgpu wgsl: twice (not validated, as above)",
     ]
-    assert main([*command, "--strict"]) == 1
     assert (
-        capsys.readouterr().err
+        printed_by(capsys, *command, "--strict", status=1).err
         == f"devmod: error: --strict needs a validator for the WGSL source: {missing}\n"
     )
     if os.name != "nt":  # the stand-in for naga is a script
         (folder / "naga").write_text(f"#!{sys.executable} -IS\n")
         (folder / "naga").chmod(0o755)
         monkeypatch.setenv("PATH", str(folder))
-        assert main([*command, "--strict"]) == 0
-        assert capsys.readouterr().out.splitlines()[0] == "webgpu wgsl: twice (validated by naga)"
+        assert (
+            printed_by(capsys, *command, "--strict").out.splitlines()[0]
+            == "webgpu wgsl: twice (validated by naga)"
+        )
     (folder / "twice.cl").write_text(
         "kernel void twice(global float *x) { x[0] = arm_width(1); }\n"
     )
-    assert main(["compile", "twice.cl", "-t", "opencl", "-o", "out.devmod", "--strict"]) == 1
     assert (
         "--strict turns this warning into an error: some devices may refuse"
-        in capsys.readouterr().err
+        in printed_by(
+            capsys, "compile", "twice.cl", "-t", "opencl", "-o", "out.devmod", "--strict", status=1
+        ).err
     )
 
 
@@ -101,9 +104,11 @@ def test_the_output_of_several_variants(capsys: pytest.CaptureFixture[str], fold
         'extern "C" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }\n'
     )
     assert (
-        main(["compile", "twice.hip", "-t", "rocm -arch=gfx90a,gfx1100", "-o", "out.devmod"]) == 0
+        printed_by(
+            capsys, "compile", "twice.hip", "-t", "rocm -arch=gfx90a,gfx1100", "-o", "out.devmod"
+        ).out.splitlines()[0]
+        == "rocm hsaco: twice"
     )
-    assert capsys.readouterr().out.splitlines()[0] == "rocm hsaco: twice"
 
 
 def test_each_failed_architecture_has_a_line_and_partial_keeps_the_others(
@@ -130,8 +135,7 @@ def test_each_failed_architecture_has_a_line_and_partial_keeps_the_others(
     head = "devmod: error: 1 of 3 compiles failed, and nothing was written; --partial keeps the others:\n"
     assert capsys.readouterr() == ("", head + line)
     assert not Path("out.devmod").exists()
-    assert main([*command, "--partial"]) == 1
-    captured = capsys.readouterr()
+    captured = printed_by(capsys, *command, "--partial", status=1)
     assert (
         captured.err
         == f"devmod: error: 1 of 3 compiles failed, and out.devmod has the others:\n{line}"
@@ -145,30 +149,27 @@ def test_each_failed_architecture_has_a_line_and_partial_keeps_the_others(
     assert devmod.dumps(module) == devmod.dumps(
         devmod.compile(Path("twice.hip"), "rocm -arch=gfx90a,gfx1030")
     )
-    with pytest.raises(devmod.CompileError) as caught:
-        devmod.compile(Path("twice.hip"), "rocm -arch=gfx90a,gfx1100")
-    assert caught.value.__notes__ == [
+    error = raised(
+        devmod.CompileError, devmod.compile, Path("twice.hip"), "rocm -arch=gfx90a,gfx1100"
+    )
+    assert error.__notes__ == [
         "The target was 'rocm -arch=gfx1100', of 'rocm -arch=gfx90a,gfx1100'"
     ]
     (folder / "broken.cl").write_text("kernel void broken(global float *x) { oops; }\n")
-    assert (
-        main(
-            [
-                "compile",
-                "twice.hip",
-                "broken.cl",
-                "-t",
-                "rocm -arch=gfx1100",
-                "-t",
-                "opencl",
-                "-o",
-                "out.devmod",
-                "--partial",
-            ]
-        )
-        == 1
-    )
-    assert capsys.readouterr().err.splitlines()[1:] == [
+    assert printed_by(
+        capsys,
+        "compile",
+        "twice.hip",
+        "broken.cl",
+        "-t",
+        "rocm -arch=gfx1100",
+        "-t",
+        "opencl",
+        "-o",
+        "out.devmod",
+        "--partial",
+        status=1,
+    ).err.splitlines()[1:] == [
         line.rstrip(),
         "  broken.cl for opencl: the OpenCL C source does not compile: broken.cl:1:39: error: use of undeclared identifier 'oops'",
     ]
@@ -180,26 +181,33 @@ def test_an_error_of_every_architecture_is_printed_once(
     pytest.importorskip("ziglang", reason="needs the compiler of ROCm")
     (folder / "twice.hip").write_text('extern "C" __global__ void twice(float *x) { oops(); }\n')
     for partial in ([], ["--partial"]):
-        assert (
-            main(
-                [
-                    "compile",
-                    "twice.hip",
-                    "-t",
-                    "rocm -arch=gfx90a,gfx1100",
-                    "-o",
-                    "out.devmod",
-                    *partial,
-                ]
-            )
-            == 1
-        )
-        err = capsys.readouterr().err
+        err = printed_by(
+            capsys,
+            "compile",
+            "twice.hip",
+            "-t",
+            "rocm -arch=gfx90a,gfx1100",
+            "-o",
+            "out.devmod",
+            *partial,
+            status=1,
+        ).err
         assert err.startswith("devmod: error: the HIP source does not compile")
         assert err.count("twice.hip:1:46: error: use of undeclared identifier 'oops'") == 1
     assert not Path("out.devmod").exists()
-    assert main(["compile", "twice.hip", "-t", "rocm -arch=gfx90a,gfx1100", "-o", "out.hsaco"]) == 2
-    assert "out.hsaco holds one raw payload, and this is 2" in capsys.readouterr().err
+    assert (
+        "out.hsaco holds one raw payload, and this is 2"
+        in printed_by(
+            capsys,
+            "compile",
+            "twice.hip",
+            "-t",
+            "rocm -arch=gfx90a,gfx1100",
+            "-o",
+            "out.hsaco",
+            status=2,
+        ).err
+    )
 
 
 def test_one_file_for_two_kinds() -> None:
@@ -239,15 +247,12 @@ def test_an_entry_point_main_among_several_sources_has_a_note(
         "twice.cl",
         "scale.wgsl",
     ]
-    assert main([*command, "main0.metal"]) == 0
-    assert capsys.readouterr().err == text.format("scale.wgsl", "scale")
-    assert main([*command, "half.metal"]) == 0
-    assert capsys.readouterr().err == text.format("scale.wgsl", "scale") + text.format(
-        "half.metal", "half"
-    )
+    assert printed_by(capsys, *command, "main0.metal").err == text.format("scale.wgsl", "scale")
+    assert printed_by(capsys, *command, "half.metal").err == text.format(
+        "scale.wgsl", "scale"
+    ) + text.format("half.metal", "half")
     for quiet in (["-q"], ["--name", "twice"]):
-        assert main([*command, "half.metal", *quiet]) == 0
-        assert capsys.readouterr().err == ""
+        assert printed_by(capsys, *command, "half.metal", *quiet).err == ""
     assert (
         main(["compile", "scale.wgsl", "-t", "webgpu", "-o", "out.devmod"]) == 0
     )  # the output has its name, and there is no other
@@ -354,10 +359,21 @@ def test_sources_and_targets_that_do_not_fit(
 
 def test_an_unknown_kind_is_the_error_of_compile(capsys: pytest.CaptureFixture[str]) -> None:
     assert (
-        main(["compile", "twice.cl", "twice.wgsl", "-t", "opencl", "-t", "npu", "-o", "out.devmod"])
-        == 1
+        "devmod-npu"
+        in printed_by(
+            capsys,
+            "compile",
+            "twice.cl",
+            "twice.wgsl",
+            "-t",
+            "opencl",
+            "-t",
+            "npu",
+            "-o",
+            "out.devmod",
+            status=1,
+        ).err
     )
-    assert "devmod-npu" in capsys.readouterr().err
 
 
 def test_a_target_without_an_architecture_is_an_error_before_the_first_compile(
@@ -387,19 +403,35 @@ def test_compression(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         tmp_path / "plain.devmod"
     ).stat().st_size - 2000
     assert devmod.load("small.devmod").inspect_source() == source
-    assert (
-        main(["compile", "-q", "k.wgsl", "-t", "webgpu", "-o", "k2.wgsl", "--compress", "zstd"])
-        == 2
-    )
-    assert capfd.readouterr().err.endswith(
+    assert printed_by(
+        capfd,
+        "compile",
+        "-q",
+        "k.wgsl",
+        "-t",
+        "webgpu",
+        "-o",
+        "k2.wgsl",
+        "--compress",
+        "zstd",
+        status=2,
+    ).err.endswith(
         "--compress and --with-sources are for files that end in .devmod, and k2.wgsl is a raw payload\n"
     )
     assert (
-        main(["compile", "-q", "k.wgsl", "-t", "webgpu", "-o", "k.devmod", "--compress", "gzip"])
-        == 1
-    )
-    assert (
-        capfd.readouterr().err
+        printed_by(
+            capfd,
+            "compile",
+            "-q",
+            "k.wgsl",
+            "-t",
+            "webgpu",
+            "-o",
+            "k.devmod",
+            "--compress",
+            "gzip",
+            status=1,
+        ).err
         == "devmod: error: compress: expected 'zstd', 'zstd:LEVEL' with a level from 1 to 22, or 'none', got 'gzip'\n"
     )
     assert not (tmp_path / "k.devmod").exists()
@@ -467,14 +499,18 @@ def test_invalid_functions(
 
 def test_werror_makes_a_warning_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     Path("step.cl").write_text(CL.format("step"))
-    assert main(["compile", "step.cl", "-t", "opencl"]) == 0
-    warning = capsys.readouterr().err.rstrip("\n").removeprefix("devmod: warning: ")
+    warning = (
+        printed_by(capsys, "compile", "step.cl", "-t", "opencl")
+        .err.rstrip("\n")
+        .removeprefix("devmod: warning: ")
+    )
     assert warning.startswith(
         "step.cl:1: warning: the kernel 'step' has the name of a built-in function"
     )
-    assert main(["compile", "step.cl", "-t", "opencl", "--werror", "-o", "out.devmod"]) == 1
     assert (
-        capsys.readouterr().err
+        printed_by(
+            capsys, "compile", "step.cl", "-t", "opencl", "--werror", "-o", "out.devmod", status=1
+        ).err
         == f"devmod: error: --werror turns this warning into an error: {warning}\n"
     )
     assert not Path("out.devmod").exists()
@@ -486,8 +522,9 @@ def test_the_advice_of_a_warning_has_the_options_of_the_command(
     Path("newer.cl").write_text(
         "kernel void newer(global int *x) { generic int *p = x; p[0] = 1; }\n"
     )
-    assert main(["compile", "newer.cl", "-t", "opencl"]) == 0
-    assert capsys.readouterr().err.endswith(". Add --option -cl-std=CL2.0\n")
+    assert printed_by(capsys, "compile", "newer.cl", "-t", "opencl").err.endswith(
+        ". Add --option -cl-std=CL2.0\n"
+    )
 
 
 def test_a_warning_for_each_architecture_is_printed_once(
@@ -495,11 +532,9 @@ def test_a_warning_for_each_architecture_is_printed_once(
 ) -> None:
     Path("k.hip").write_text("__global__ void k(int *x) { if (x[0] = 1) x[1] = 2; }\n")
     assert (
-        main(["compile", "k.hip", "-t", "rocm -arch=gfx1100,gfx90a", "-t", "rocm -arch=gfx942"])
-        == 0
-    )
-    assert (
-        capsys.readouterr().err.count(" warning: using the result of an assignment as a condition")
+        printed_by(
+            capsys, "compile", "k.hip", "-t", "rocm -arch=gfx1100,gfx90a", "-t", "rocm -arch=gfx942"
+        ).err.count(" warning: using the result of an assignment as a condition")
         == 1
     )
 
@@ -513,10 +548,12 @@ def test_an_output_that_cannot_be_written_is_an_error_before_the_compile(
         ("missing/k.devmod", f"{os.getcwd()}/missing/: No such file or directory"),
         ("folder.devmod", "folder.devmod: Is a directory"),
     ):
-        assert main(["compile", "broken.cl", "-t", "opencl", "-o", output]) == 1
-        assert capsys.readouterr() == ("", f"devmod: error: {reason}\n")
-    assert main(["compile", "broken.cl", "twice.cl", "-t", "opencl", "-o", "k.cl"]) == 2
-    assert capsys.readouterr().err.endswith(
+        assert printed_by(
+            capsys, "compile", "broken.cl", "-t", "opencl", "-o", output, status=1
+        ) == ("", f"devmod: error: {reason}\n")
+    assert printed_by(
+        capsys, "compile", "broken.cl", "twice.cl", "-t", "opencl", "-o", "k.cl", status=2
+    ).err.endswith(
         "devmod: error: k.cl holds one raw payload, and this is 2; choose a name that ends in .devmod\n"
     )
 
@@ -542,8 +579,10 @@ def test_ctrl_c_prints_the_state_of_the_output(
 
     Path("old.devmod").write_bytes(b"old")
     monkeypatch.setattr(devmod, at, interrupt)
-    assert main(["compile", "twice.cl", "-t", "opencl", "-o", output]) == 130
-    assert capsys.readouterr() == ("", f"\ninterrupted{text and ': '}{text}\n")
+    assert printed_by(capsys, "compile", "twice.cl", "-t", "opencl", "-o", output, status=130) == (
+        "",
+        f"\ninterrupted{text and ': '}{text}\n",
+    )
 
 
 def test_ctrl_c_after_the_output_was_written(
@@ -557,8 +596,10 @@ def test_ctrl_c_after_the_output_was_written(
 
     monkeypatch.setattr(devmod, "save", save_and_interrupt)
     for command in (["compile", "twice.cl", "-t", "opencl"], ["bundle", "out.devmod"]):
-        assert main([*command, "-o", "out.devmod"]) == 130
-        assert capsys.readouterr() == ("", "\ninterrupted: out.devmod was written\n")
+        assert printed_by(capsys, *command, "-o", "out.devmod", status=130) == (
+            "",
+            "\ninterrupted: out.devmod was written\n",
+        )
     assert list(devmod.load("out.devmod")) == ["twice"]
 
 

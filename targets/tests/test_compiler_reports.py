@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from backend_checks import run_python
 from build_project import InProcess
+from command_line import printed_by
 from each_case import refusal
 
 import devmod
-from devmod._cli import main
 from devmod_targets.authoring import CompilerReport
 
 TWICE = 'extern "C" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }\n'
@@ -169,26 +169,25 @@ def test_a_build_prints_the_reports_again_from_the_cache(
     for status in ("compiled", "unchanged", "cached"):
         if status == "cached":
             Path("kernels.devmod").unlink()
-        assert main(["build"]) == 0
-        error = capfd.readouterr().err
+        error = printed_by(capfd, "build").err
         assert note in error, (status, error)
         assert "warning" not in error
-    assert main(["build", "--json"]) == 0
-    (job,) = json.loads(capfd.readouterr().out)["jobs"]
+    (job,) = json.loads(printed_by(capfd, "build", "--json").out)["jobs"]
     assert job["status"] == "cached"
     assert "warnings" not in job
     assert job["reports"][0].startswith("clang's report on k.c:\n")
     assert b"remark" not in Path("kernels.devmod").read_bytes()
     monkeypatch.setenv("CI", "true")
-    assert main(["build"]) == 0
     assert (
         "::notice file=k.c,title=k.c for hexagon -arch=v68::clang's report on k.c:%0A"
-        in capfd.readouterr().out
+        in printed_by(capfd, "build").out
     )
-    assert (
-        main(
-            ["compile", "k.c", "-t", "hexagon -arch=v68", "--option=-Rpass=loop-unroll", "--werror"]
-        )
-        == 0
-    )
-    assert capfd.readouterr().err.startswith("devmod: note: clang's report on k.c:\n")
+    assert printed_by(
+        capfd,
+        "compile",
+        "k.c",
+        "-t",
+        "hexagon -arch=v68",
+        "--option=-Rpass=loop-unroll",
+        "--werror",
+    ).err.startswith("devmod: note: clang's report on k.c:\n")

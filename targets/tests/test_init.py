@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from build_project import InProcess
+from command_line import printed_by
 
 from devmod._cli import main
 from devmod_targets.build import plan_of, read_manifest
@@ -51,8 +52,10 @@ def test_sources_of_one_name_are_one_kernel(capsys: pytest.CaptureFixture[str]) 
             "host.c": "int main() {}\n",
         }
     )
-    assert main(["init"]) == 0
-    assert capsys.readouterr() == ("devmod.toml: 3 sources. To build them: devmod build\n", "")
+    assert printed_by(capsys, "init") == (
+        "devmod.toml: 3 sources. To build them: devmod build\n",
+        "",
+    )
     assert [(job.kernel, job.source, job.target) for job in plan_of(read_manifest()).jobs] == [
         ("blur", "shaders/blur.comp", "vulkan"),
         ("blur", "blur.cl", "opencl"),
@@ -78,8 +81,7 @@ def test_a_slang_module_without_entry_points_is_no_kernel(
             "lib/shapes.slang": "module shapes;\npublic float twice(float x) { return 2 * x; }\n",
         }
     )
-    assert main(["init"]) == 0
-    assert capsys.readouterr().out == "devmod.toml: 1 source. To build them: devmod build\n"
+    assert printed_by(capsys, "init").out == "devmod.toml: 1 source. To build them: devmod build\n"
     jobs = plan_of(read_manifest()).jobs
     assert {job.source for job in jobs} == {"twice.slang"}
     assert [kind for kind, _ in itertools.groupby(job.kind for job in jobs)] == [
@@ -145,9 +147,8 @@ def test_a_kind_for_which_a_source_does_not_compile_is_commented_out(
     )
     assert '[kernels.scale]\nsources = ["scale.slang"]\n\n' in text
     capsys.readouterr()
-    assert main(["build"]) == 0
     assert (
-        "5 from the cache" in capsys.readouterr().out
+        "5 from the cache" in printed_by(capsys, "build").out
     )  # the compiles of `init`, but for the shader of one kind
 
 
@@ -179,8 +180,10 @@ def test_a_source_that_compiles_for_no_kind_is_not_commented_out(
             "twice.cl": "kernel void twice() { oops; }\n",
         }
     )
-    assert main(["init", "-t", "vulkan", "-t", "webgpu", "-t", "opencl"]) == 0
-    assert capsys.readouterr().err == "Trying 4 compiles of sources that are for several kinds\n"
+    assert (
+        printed_by(capsys, "init", "-t", "vulkan", "-t", "webgpu", "-t", "opencl").err
+        == "Trying 4 compiles of sources that are for several kinds\n"
+    )
     assert [(job.source, job.kind) for job in plan_of(read_manifest()).jobs] == [
         ("k.slang", "vulkan"),
         ("k.slang", "webgpu"),
@@ -298,17 +301,14 @@ def test_sources_whose_names_no_manifest_can_have_are_named(
     none = "devmod: error: . has no sources of kernels. Write one, such as twice.cl, twice.comp or twice.cu; then: devmod init"
     assert capsys.readouterr() == ("", f"{warning}\n{none}\n")
     write_files({"k.cl": CL})
-    assert main(["init", "-q"]) == 0
-    assert capsys.readouterr() == ("", "")
-    assert main(["init"]) == 0
-    assert capsys.readouterr() == (
+    assert printed_by(capsys, "init", "-q") == ("", "")
+    assert printed_by(capsys, "init") == (
         "devmod.toml: 1 source. To build them: devmod build\n",
         f"{warning}\n",
     )
     assert [kernel.name for kernel in read_manifest().kernels] == ["k"]
     write_files({f"{number}\n.cl": CL for number in range(4)})
-    assert main(["init", "--force"]) == 0
-    assert r"'3\n.cl', 'a\nb.cl' and 2 more. Rename" in capsys.readouterr().err
+    assert r"'3\n.cl', 'a\nb.cl' and 2 more. Rename" in printed_by(capsys, "init", "--force").err
 
 
 def test_targets_are_chosen() -> None:
@@ -369,8 +369,10 @@ def test_a_file_is_overwritten_with_force_alone(
     capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     write_files({"a.cl": CL, name: "mine = 1\n"})
-    assert main(["init"]) == 1
-    assert capsys.readouterr() == ("", f"devmod: error: {name} exists; --force overwrites it\n")
+    assert printed_by(capsys, "init", status=1) == (
+        "",
+        f"devmod: error: {name} exists; --force overwrites it\n",
+    )
     assert Path(name).read_text() == "mine = 1\n"
     assert sorted(path.name for path in Path().iterdir()) == sorted(["a.cl", name])
     assert main(["init", "--force"]) == 0
@@ -379,16 +381,17 @@ def test_a_file_is_overwritten_with_force_alone(
     Path(name).unlink()
     Path(name).mkdir()
     capsys.readouterr()
-    assert main(["init", "--force"]) == 1
-    assert capsys.readouterr() == ("", f"devmod: error: {name}: Is a directory\n")
+    assert printed_by(capsys, "init", "--force", status=1) == (
+        "",
+        f"devmod: error: {name}: Is a directory\n",
+    )
 
 
 def test_a_file_that_has_kernels_for_a_named_target_alone(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     write_files({"dsp/blur.c": "void blur(float *x) {}\n"})
-    assert main(["init", "dsp"]) == 1
-    assert capsys.readouterr().err == (
+    assert printed_by(capsys, "init", "dsp", status=1).err == (
         "devmod: error: dsp has no sources of kernels. Write one, such as twice.cl, twice.comp or twice.cu; then: devmod init. "
         "If 'blur.c' has kernels, name their target: devmod init dsp -t 'hexagon -arch=v68'\n"
     )
@@ -397,8 +400,7 @@ def test_a_file_that_has_kernels_for_a_named_target_alone(
 
 def test_a_pyproject_with_a_manifest_stays_the_only_one(capsys: pytest.CaptureFixture[str]) -> None:
     write_files({"a.cl": CL, "pyproject.toml": '[tool.devmod]\ntargets = ["opencl"]\n'})
-    assert main(["init", "--force"]) == 1
-    assert capsys.readouterr().err == (
+    assert printed_by(capsys, "init", "--force", status=1).err == (
         "devmod: error: pyproject.toml has [tool.devmod], a manifest; remove it first, or keep it: pyproject.toml is enough\n"
     )
     assert not Path("devmod.toml").exists()
@@ -442,16 +444,14 @@ def test_mistakes(
 ) -> None:
     if arguments not in ([], ["-t", "vulkan"]):
         write_files({"a.cl": CL})
-    assert main(["init", *arguments]) == code
-    assert capsys.readouterr().err.endswith(f"{text}\n")
+    assert printed_by(capsys, "init", *arguments, status=code).err.endswith(f"{text}\n")
     assert not Path("devmod.toml").exists()
 
 
 def test_another_folder(capsys: pytest.CaptureFixture[str]) -> None:
     write_files({"kernels/a.cl": CL})
-    assert main(["init", "kernels"]) == 0
     assert (
-        capsys.readouterr().out
+        printed_by(capsys, "init", "kernels").out
         == "kernels/devmod.toml: 1 source. To build them: devmod build kernels\n"
     )
     assert [job.source for job in plan_of(read_manifest("kernels")).jobs] == ["a.cl"]
@@ -469,8 +469,7 @@ def test_ctrl_c_prints_which_files_were_written(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Path, "replace", replace_and_interrupt)
-    assert main(["init"]) == 130
-    assert capsys.readouterr() == (
+    assert printed_by(capsys, "init", status=130) == (
         "",
         "\ninterrupted: devmod.toml was written, devmod.schema.json was not written\n",
     )
@@ -481,8 +480,7 @@ def test_a_package_with_operations_of_pytorch(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """frameworks/tests builds its wheel and runs its tests."""
-    assert main(["init", "--torch", "fast_ops"]) == 0
-    assert capsys.readouterr() == (
+    assert printed_by(capsys, "init", "--torch", "fast_ops") == (
         'pyproject.toml: the package fast_ops. To test it: pip install ".[opencl]" pytest; pytest\n',
         "",
     )
@@ -516,16 +514,14 @@ def test_a_package_with_operations_of_pytorch(
     ]
     assert main(["init", "--torch", "fast_ops"]) == 0  # nothing has changed
     Path("tests/test_ops.py").write_text("mine")
-    assert main(["init", "--torch", "fast_ops"]) == 1
     assert (
-        capsys.readouterr().err
+        printed_by(capsys, "init", "--torch", "fast_ops", status=1).err
         == "devmod: error: tests/test_ops.py exists; --force overwrites it\n"
     )
     assert main(["init", "--torch", "fast_ops", "--force", "-q"]) == 0
     assert Path("tests/test_ops.py").read_text() == written["tests/test_ops.py"]
     Path("my folder").mkdir()
-    assert main(["init", "my folder", "--torch", "fast_ops"]) == 0
-    assert capsys.readouterr().out == (
+    assert printed_by(capsys, "init", "my folder", "--torch", "fast_ops").out == (
         "my folder/pyproject.toml: the package fast_ops. To test it: cd 'my folder'; pip install \".[opencl]\" pytest; pytest\n"
     )
 
@@ -553,6 +549,5 @@ def test_a_package_with_operations_of_pytorch(
 def test_a_package_that_is_not_written(
     arguments: list[str], text: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["init", "--torch", *arguments]) == 2
-    assert text in " ".join(capsys.readouterr().err.split())
+    assert text in " ".join(printed_by(capsys, "init", "--torch", *arguments, status=2).err.split())
     assert not [*folder.iterdir()]

@@ -13,10 +13,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from alone import core_alone as core_alone
+from command_line import call as run
 from each_case import refusal
 
 import devmod
-from devmod._cli import main
 from devmod_targets import packing
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,11 +27,6 @@ from fuzzing import seeds  # noqa: E402
 VECTORS = ROOT / "core" / "tests" / "vectors" / "arch"
 BINARIES = ("sm_75.cubin", "sm_80.cubin", "gfx1030.hsaco", "compute_90.ptx", "plain.spv")
 WGSL = "@group(0) @binding(0) var<storage, read_write> x: array<f32>; @compute @workgroup_size(64) fn fill() { x[0] = 1.0; }"
-
-
-@pytest.fixture(autouse=True)
-def core_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
 
 
 @pytest.fixture
@@ -44,11 +40,6 @@ def folder(tmp_path: Path) -> Path:
     (place / "setup.py").write_text("raise SystemExit('it was run')")
     (place / "README.txt").write_text("kernels")
     return place
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str, str]:
-    code = main(list(map(str, arguments)))
-    return (code, *capsys.readouterr())
 
 
 def contents(place: Path) -> dict[str, bytes]:

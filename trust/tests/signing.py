@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import each_case
-import pytest
 from stored import Raw
 
 import devmod
-from devmod._cli import main
 from devmod.backend import loads_own
 from devmod_trust import sign
 from devmod_trust._envelope import Envelope, Signature, head_of, make_statement
@@ -114,12 +112,6 @@ def limited_files(size: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    """Return the status of a command, its output, and its errors."""
-    status = main([*map(str, arguments)])
-    return (status, *capsys.readouterr())
 
 
 refusal = partial(each_case.refusal, devmod.TrustError)

@@ -19,13 +19,13 @@ from typing import Any
 import msgpack
 import pytest
 from alone import hide
+from command_line import printed_by
 from distributions import install
 from http_server import Handler, Server, http_server
 from signing import bundle, envelope, key, policy, refusal, rule, signed
 from stored import Raw, blobs_of, head_of, pages_of, with_pages
 
 import devmod
-from devmod._cli import main
 from devmod._plugins import discovery, registry
 from devmod.backend import create_own
 from devmod_trust import _policy
@@ -643,8 +643,7 @@ def test_the_commands(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     options = {"run": ["f0"], "bundle": ["-o", "out.devmod"], "view": ["--no-open"]}.get(
         command, []
     )
-    assert main([command, "k/f.devmod", *options]) == 1
-    out, err = capsys.readouterr()
+    out, err = printed_by(capsys, command, "k/f.devmod", *options, status=1)
     assert (out, "it has no signature; expected is one by 'acme.pub'" in err) == ("", True)
     assert not Path("out.devmod").exists()
 
@@ -659,12 +658,12 @@ def test_the_commands_and_payloads_without_an_index(
     module.write_to_file("k.cl")
     Path("k.tvmimports").write_bytes(devmod.interop.tvm.dump_imports(module))
     policy('raw = "allow"', rule())
-    assert main(["inspect", file]) == 0
-    assert "f0" in capsys.readouterr().out
+    assert "f0" in printed_by(capsys, "inspect", file).out
     policy()
     name, *options = command.split()
-    assert main([name, file, *options, *(["f0"] if name == "run" else [])]) == 1
-    out, err = capsys.readouterr()
+    out, err = printed_by(
+        capsys, name, file, *options, *(["f0"] if name == "run" else []), status=1
+    )
     place = f"{str(folder / file)!r}" if file == "k.cl" else "the imports blob: 'memory'"
     text = f"{place} is refused by '{folder}/trust.toml': it has no index that could be signed. "
     assert (

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import click
 import pytest
+from command_line import call as run
 from each_case import refusal
-from signing import bundle, envelope, key, policy, rule, run, signed
+from signing import bundle, envelope, key, policy, rule, signed
 
 import devmod
 from devmod_trust import sign

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from signing import key, policy, rule, run
+from command_line import call as run
+from signing import key, policy, rule
 
 import devmod
 from devmod.backend import walk

@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from signing import bundle, policy, refusal, run, signed
+from command_line import call as run
+from signing import bundle, policy, refusal, signed
 
 import devmod
 

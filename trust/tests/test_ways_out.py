@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from signing import policy, rule, run, signed
+from command_line import call as run
+from signing import policy, rule, signed
 
 import devmod
 from devmod import FunctionInfo, Interface, Param, backend
