@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from alone import core_alone as core_alone
 
 import devmod
 
@@ -35,11 +36,6 @@ KINDS = (
     "const_loader",
     "program",
 )
-
-
-@pytest.fixture(autouse=True)
-def core_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
 
 
 def contents(version: str) -> dict[str, Any]:

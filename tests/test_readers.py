@@ -15,6 +15,7 @@ from typing import Any
 
 import msgpack  # type: ignore[import-untyped]
 import pytest
+from alone import core_alone as core_alone
 from each_case import check_each
 
 import devmod
@@ -39,11 +40,6 @@ READERS = {
     "c": c_reader.compare_bundle,
     "javascript": javascript.compare_bundle,
 }
-
-
-@pytest.fixture(autouse=True)
-def core_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
 
 
 @pytest.fixture(params=READERS)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from alone import core_alone as core_alone
 from tuned_maps import INVALID, INVALID_INTERFACES, VALID, VALID_INTERFACE, first_variant, info
 
 import devmod
@@ -185,11 +186,6 @@ def run(page: Browser, body: str) -> Any:
     const isScaled = (array, a) => array.every((each, at) => each === a * at);
     """
     return page.evaluate(PRELUDE + prelude + body)
-
-
-@pytest.fixture(autouse=True)
-def core_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
 
 
 @pytest.mark.row("R21", "R51")

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from each_case import refusal
+from alone import core_alone as core_alone
+from each_case import raised, refusal
 from stored import file_of as handmade_file
 from stored import pages_of
 from work import work
@@ -29,11 +30,6 @@ from devmod._formats.index import FREE_UNPACKED, MAX_RATIO
 INFO = {"f": devmod.FunctionInfo("f", ["handle"])}
 CODE = b"\x7fELF" + b"a payload with repeated parts " * 3000
 RANDOM = b"".join(hashlib.sha256(bytes([each])).digest() for each in range(256))
-
-
-@pytest.fixture(autouse=True)
-def core_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
 
 
 def module(code: bytes = CODE) -> devmod.Module:
@@ -169,10 +165,9 @@ def test_the_limit_is_that_of_a_whole_file() -> None:
         "zstd": [700_000, hashlib.sha256(bytes(700_000)).digest()],
     }
     assert devmod.loads(file_of([entry], frame)).size == 700_000  # type: ignore[attr-defined]
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.loads(file_of([entry, entry], frame, frame))
+    message = refusal(devmod.FormatError, devmod.loads, file_of([entry, entry], frame, frame))
     rest = FREE_UNPACKED - (700_000 - MAX_RATIO * len(frame))
-    assert str(caught.value) == (
+    assert message == (
         f"the index of the bundle in memory: the bytes of module 1 (cuda) unpack from {len(frame)} to 700000 bytes; the limit is "
         f"{rest + MAX_RATIO * len(frame)}"
     )
@@ -281,10 +276,9 @@ def test_a_missing_library_is_named_with_its_install(
     assert list(tmp_path.iterdir()) == []
     loaded = devmod.loads(packed)
     assert (loaded.function_names, len(devmod.dumps(loaded))) == (("f",), len(packed))
-    with pytest.raises(devmod.NotRegisteredError) as caught:
-        loaded.save_to_bytes()
+    error = raised(devmod.NotRegisteredError, loaded.save_to_bytes)
     text = f"the bundle in memory: the cuda module with 'f' cannot be read: the bytes are compressed with zstd, and {install}"
-    assert (str(caught.value), caught.value.distribution) == (text, "backports.zstd")
+    assert (str(error), error.distribution) == (text, "backports.zstd")
 
 
 @pytest.mark.row("R41")

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from alone import core_alone as core_alone
 from each_case import refusal
 from stored import pages_of
 
@@ -20,11 +21,6 @@ pytestmark = pytest.mark.row("R20", "R41", "R51")
 LARGE = np.arange(MIN_PART // 4, dtype=np.float32)
 OTHER = -1 - LARGE
 SMALL = np.arange(MIN_PART // 4 - 1, dtype=np.float32)
-
-
-@pytest.fixture(autouse=True)
-def core_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
 
 
 def loader(**tensors: Any) -> devmod.Module:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from alone import core_alone as core_alone
 from each_case import refusal
 from support import sample
 from test_program_modules import kernels
@@ -21,11 +22,6 @@ LARGE = np.arange(1000, dtype=np.float32)
 SMALL = np.arange(3, dtype=np.int64)
 #: What the model has as a number in a kernel.
 SCALE = np.array(0.125, np.float32)
-
-
-@pytest.fixture(autouse=True)
-def core_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
 
 
 def model(kind: str = "opencl", name: str = "p", **values: Any) -> devmod.Module:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from alone import core_alone as core_alone
 from distributions import install
 from stored import blobs_of, file_of, pages_of
 from work import assert_linear
@@ -22,11 +23,6 @@ pytestmark = pytest.mark.once  # the bytes of files
 
 SOURCE = b"kernel void k() { /* " + bytes(range(48, 96)) * 100 + b" */ }"
 INFO = devmod.FunctionInfo("k", ["handle"])
-
-
-@pytest.fixture(autouse=True)
-def core_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
 
 
 def module_of(shaders: dict[str, bytes], kind: str = "metal") -> Any:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from alone import core_alone as core_alone
 from each_case import refusal
 from stored import blobs_of, file_of, pages_of
 
@@ -14,11 +15,6 @@ from devmod._cli import main
 
 INFO = {"f": devmod.FunctionInfo("f", ["handle"])}
 CUDA = "__global__ void f() {} // \N{GREEK SMALL LETTER MU}\n"
-
-
-@pytest.fixture(autouse=True)
-def core_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
 
 
 def cubin(*extra: int, source: dict[str, str | bytes] | None = None) -> devmod.Module:

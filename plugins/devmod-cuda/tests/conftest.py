@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from backend_checks import first_device
+from cuda_kernels import adder
 from standin_cuda import CUDA, Standin, on_hardware
 
 
@@ -61,3 +62,9 @@ def environment(driver_name: str, tmp_path: Path) -> dict[str, str]:
 def device(cuda_driver: str) -> Any:
     """The first CUDA device."""
     return first_device("cuda")
+
+
+@pytest.fixture
+def add(device: Any) -> Any:
+    """The function that adds two arrays."""
+    return adder()["add"]

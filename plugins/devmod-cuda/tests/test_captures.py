@@ -25,11 +25,6 @@ INFO = FunctionInfo("step", ["handle", "int32"], ["blockIdx.x", "threadIdx.x"])
 
 
 @pytest.fixture
-def add(device: Any) -> Any:
-    return adder()["add"]
-
-
-@pytest.fixture
 def step(device: Any) -> Any:
     return devmod.create("cuda", ptx_of(STEP).encode(), "ptx", {"step": INFO})["step"]
 

@@ -10,17 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cuda_kernels import adder
 from each_case import refusal
 from foreign_context import foreign_context
 from standin_cuda import CUDA, Standin
 
 import devmod
-
-
-@pytest.fixture
-def add(device: Any) -> Any:
-    return adder()["add"]
 
 
 def test_the_default_stream_is_cudas_legacy_default_stream(device: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from backend_checks import first_device
+from opencl_kernels import adder
 
 from devmod_opencl import devices
 from devmod_opencl._driver import POCL
@@ -39,3 +40,9 @@ def default_device() -> Any:
     found = first_device("opencl")
     name_processor(found.handle)  # some tests build with pyopencl alone
     return found
+
+
+@pytest.fixture
+def add(device: Any) -> Any:
+    """The function that adds two arrays."""
+    return adder()["add"]

@@ -11,16 +11,10 @@ import numpy as np
 import pytest
 from backend_checks import check_new_arrays, run_python
 from each_case import refusal
-from opencl_kernels import adder, kernel
+from opencl_kernels import kernel
 
 import devmod
 from devmod import Param
-
-
-@pytest.fixture
-def add(device: Any) -> Any:
-    return adder()["add"]
-
 
 SLOW = """
 __kernel void slow(__global uint *x, uint n) {

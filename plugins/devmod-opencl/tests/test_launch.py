@@ -25,11 +25,6 @@ from devmod import Param
 from devmod_opencl import _driver
 
 
-@pytest.fixture
-def add(device: Any) -> Any:
-    return adder()["add"]
-
-
 def test_the_first_call_of_a_file_imports_nothing_that_it_does_not_use(
     device: Any, tmp_path: Path
 ) -> None:
@@ -270,9 +265,7 @@ def test_a_kernel_that_the_devices_compiler_skips_is_an_error_with_the_macro(dev
     module = devmod.create(
         "opencl", source.encode(), "cl", {"k": devmod.FunctionInfo("k", ["handle"])}, {}
     )
-    with pytest.raises(devmod.FormatError) as caught:
-        module["k"].on(device)
-    assert str(caught.value) == (
+    assert refusal(devmod.FormatError, lambda: module["k"].on(device)) == (
         "the built opencl program has no kernel 'k', which the payload's fmap names; it has: other. 'k' is in a branch of '#ifdef cl_none', "
         "and each device's compiler has its own macros: defines={'cl_none': 1} compiles the branch"
     )
@@ -308,20 +301,15 @@ def test_limits_are_checked_before_the_driver_is_called(device: Any, add: Any) -
     a, b, c = host_arrays()
     start = f"the opencl function 'add' cannot be launched on {device}: "
     limit = device.limits["max_work_item_sizes[0]"]
-    with pytest.raises(devmod.LaunchError) as caught:
-        add(a, b, c, 64, grid=1, block=limit + 1)
     assert (
-        str(caught.value)
+        refusal(devmod.LaunchError, add, a, b, c, 64, grid=1, block=limit + 1)
         == start + f"its max_work_item_sizes[0] is {limit}, got block=({limit + 1}, 1, 1)"
     )
     group = device.limits["max_work_group_size"]
-    with pytest.raises(devmod.LaunchError) as caught:
-        add(a, b, c, 64, grid=1, block=(group, 2))
-    assert str(caught.value).startswith(start + "its ")
-    assert str(caught.value).endswith(f", and block=({group}, 2, 1) has {2 * group} threads")
-    with pytest.raises(devmod.LaunchError) as caught:
-        add(a, b, c, 64, grid=2**62, block=64)
-    assert str(caught.value) == start + (
+    text = refusal(devmod.LaunchError, add, a, b, c, 64, grid=1, block=(group, 2))
+    assert text.startswith(start + "its ")
+    assert text.endswith(f", and block=({group}, 2, 1) has {2 * group} threads")
+    assert refusal(devmod.LaunchError, add, a, b, c, 64, grid=2**62, block=64) == start + (
         f"its address_bits are {device.limits['address_bits']}, and grid=({2**62}, 1, 1) of block=(64, 1, 1) has {2**68} threads in x"
     )
     f = kernel(
@@ -329,17 +317,15 @@ def test_limits_are_checked_before_the_driver_is_called(device: Any, add: Any) -
         "k",
         [Param("x", "buffer", "int32")],
     )
-    with pytest.raises(devmod.LaunchError) as caught:
-        f(np.zeros(8, "int32"), grid=1, block=4)
-    assert str(caught.value) == (
+    assert refusal(devmod.LaunchError, f, np.zeros(8, "int32"), grid=1, block=4) == (
         f"the opencl function 'k' cannot be launched on {device}: the kernel is built for blocks of (8, 1, 1) threads, got block=(4, 1, 1)"
     )
 
 
 def test_shared_memory_is_an_argument(add: Any) -> None:
-    with pytest.raises(devmod.ArgumentError) as caught:
-        add(*host_arrays(), 64, grid=1, block=64, shared_memory=1024)
-    assert str(caught.value) == (
+    assert refusal(
+        devmod.ArgumentError, add, *host_arrays(), 64, grid=1, block=64, shared_memory=1024
+    ) == (
         "the opencl function 'add' cannot be given shared_memory=1024: in OpenCL the shared memory of a block is an argument; "
         "pass devmod.Local(nbytes)"
     )
@@ -468,9 +454,9 @@ def test_values_of_pyopencl_in_another_context(device: Any, add: Any) -> None:
         assert (
             refusal(devmod.ArgumentError, add, *values, 64, grid=1, block=64, stream=stream) == text
         )
-        with pytest.raises(devmod.ArgumentError) as caught:
-            program(values[0], values[1], c=values[2], stream=stream)
-        assert str(caught.value).endswith(where)
+        assert refusal(
+            devmod.ArgumentError, program, values[0], values[1], c=values[2], stream=stream
+        ).endswith(where)
 
 
 # -- streams, events, time
@@ -562,9 +548,10 @@ def test_errors_of_the_driver_are_launch_errors(
     assert refusal(devmod.LaunchError, launch.time) == text
 
     monkeypatch.setattr(cl, "enqueue_marker", refuse)
-    with pytest.raises(devmod.LaunchError) as caught:
-        device.stream().synchronize()
-    assert str(caught.value) == f"{device} reports a fault of a launch: OUT_OF_RESOURCES"
+    assert (
+        refusal(devmod.LaunchError, device.stream().synchronize)
+        == f"{device} reports a fault of a launch: OUT_OF_RESOURCES"
+    )
 
 
 # -- devices
@@ -596,9 +583,7 @@ def test_two_devices() -> None:
 @pytest.mark.row("R34")
 def test_a_grid_with_more_threads_than_the_address_bits_allow(device: Any, add: Any) -> None:
     a, b, c = (device.empty(64, "float32") for _ in range(3))
-    with pytest.raises(devmod.LaunchError) as caught:
-        add(a, b, c, 64, grid=(2**31, 2**31, 2**31), block=1)
-    assert str(caught.value) == (
+    assert refusal(devmod.LaunchError, add, a, b, c, 64, grid=(2**31, 2**31, 2**31), block=1) == (
         f"the opencl function 'add' cannot be launched on {device}: its address_bits are {device.limits['address_bits']}, and "
         f"grid=({2**31}, {2**31}, {2**31}) of block=(1, 1, 1) has {2**93} threads in all"
     )

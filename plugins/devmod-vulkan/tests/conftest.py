@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from backend_checks import first_device
+from vulkan_kernels import adder
 
 
 @pytest.fixture
@@ -36,3 +37,9 @@ def no_validation_messages() -> Iterator[None]:
 
         gc.collect()
         assert _driver.drain_messages() == []
+
+
+@pytest.fixture
+def add(device: Any) -> Any:
+    """The function that adds two arrays."""
+    return adder()["add"]

@@ -10,14 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 from backend_checks import check_memory_error, check_new_arrays, run_in_threads, run_python
-from vulkan_kernels import SLOW, adder, is_done, kernel
+from each_case import raised
+from vulkan_kernels import SLOW, is_done, kernel
 
 import devmod
-
-
-@pytest.fixture
-def add(device: Any) -> Any:
-    return adder()["add"]
 
 
 def test_new_arrays_are_complete_for_every_stream(device: Any) -> None:
@@ -211,9 +207,10 @@ def test_the_driver_has_too_little_memory(device: Any, add: Any) -> None:
     real, logical.calls.vkAllocateMemory = logical.calls.vkAllocateMemory, lambda *_: -2
     try:
         check_memory_error(device, refused, "VK_ERROR_OUT_OF_DEVICE_MEMORY")
-        with pytest.raises(devmod.DeviceMemoryError) as caught:
-            add(np.zeros(1 << 25, "float32"), b, c, 64, grid=1)
-        assert caught.value.requested == 1 << 27
+        error = raised(
+            devmod.DeviceMemoryError, add, np.zeros(1 << 25, "float32"), b, c, 64, grid=1
+        )
+        assert error.requested == 1 << 27
     finally:
         logical.calls.vkAllocateMemory = real
     add(a, b, c, 64, grid=1)
@@ -260,9 +257,8 @@ def test_the_free_memory_of_the_largest_heap(
     monkeypatch.setattr(physical, "extensions", physical.extensions | {"VK_EXT_memory_budget"})
     monkeypatch.setitem(vars(physical._calls), "vkGetPhysicalDeviceMemoryProperties2", report)
     limit = device.limits["maxMemoryAllocationSize"]
-    with pytest.raises(devmod.DeviceMemoryError) as caught:
-        device.empty(limit + 1, "uint8")
-    assert str(caught.value) == (
+    error = raised(devmod.DeviceMemoryError, device.empty, limit + 1, "uint8")
+    assert str(error) == (
         f"{device} cannot allocate {limit + 1} bytes: its maxMemoryAllocationSize is {limit}; 1000 bytes are free of {device.memory}"
     )
-    assert caught.value.free == 1000
+    assert error.free == 1000

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from backend_checks import run_in_threads
-from each_case import refusal
-from webgpu_shaders import adder, function
+from each_case import raised, refusal
+from webgpu_shaders import function
 
 import devmod
 
@@ -17,11 +17,6 @@ BOTH = (
     "@group(0) @binding(1) var<storage, read> y: array<u32>;"
     "@group(0) @binding(2) var<storage, read_write> z: array<u32>;"
 )
-
-
-@pytest.fixture
-def add(device: Any) -> Any:
-    return adder()["add"]
 
 
 def test_the_driver_has_too_little_memory(
@@ -101,13 +96,12 @@ def test_slices_of_one_buffer_as_read_only_and_writable_argument(device: Any) ->
         ((root, second, other), "views of one buffer"),
     ):
         for call in (lambda *args: f(*args, grid=1), lambda *args: f.bind(*args, grid=1)):
-            with pytest.raises(devmod.ArgumentError) as caught:
-                call(*arguments)
-            assert str(caught.value) == (
+            error = raised(devmod.ArgumentError, call, *arguments)
+            assert str(error) == (
                 f"the webgpu function 'k': argument 2 'y' and argument 1 'x' are {what}, and the shader declares one of them as read-only. "
                 "WebGPU forbids this in one launch; pass a copy for one of them"
             )
-            assert caught.value.argument == "y"
+            assert error.argument == "y"
 
 
 def test_a_view_that_ends_within_a_word_is_no_argument(device: Any) -> None:

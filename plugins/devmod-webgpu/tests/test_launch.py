@@ -14,22 +14,16 @@ from typing import Any
 import numpy as np
 import pytest
 from backend_checks import check_scalar, host_arrays, run_python
+from each_case import refusal
 from tvm_vectors import check_matmul, check_vadd, only_function
-from webgpu_shaders import ADD, ALONE, adder, function
+from webgpu_shaders import ADD, ALONE, function
 
 import devmod
 from devmod import Block, FunctionInfo, Interface, Param
 
 
-@pytest.fixture
-def add(device: Any) -> Any:
-    return adder()["add"]
-
-
 def message_of(error: type[Exception], call: Any, *args: Any, **keywords: Any) -> str:
-    with pytest.raises(error) as caught:
-        call(*args, **keywords)
-    return str(caught.value)
+    return refusal(error, call, *args, **keywords)
 
 
 def python(program: str) -> str:

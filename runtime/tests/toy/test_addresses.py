@@ -4,7 +4,6 @@ a number of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -21,12 +20,6 @@ PARAMS = [
 INFO = FunctionInfo(
     "f", ["uint64", "uint32"], (), (), Interface(PARAMS, [Block("push", 16, name="push")])
 )
-
-
-@pytest.fixture(autouse=True)
-def devices() -> Iterator[list[toy.ToyDevice]]:
-    with toy.fresh_devices() as made:
-        yield made
 
 
 class AddressLauncher(toy.ToyLauncher):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import toy_backend as toy
-from each_case import refusal
+from each_case import raised, refusal
 from support import needs_dlpack_1
 
 import devmod
@@ -18,12 +18,6 @@ from devmod._arrays.host_array import HostArray
 from devmod_runtime._device.device_array import DeviceArray
 
 LABEL = "toy device 0 (toy number 0)"
-
-
-@pytest.fixture(autouse=True)
-def devices() -> Iterator[list[toy.ToyDevice]]:
-    with toy.fresh_devices() as made:
-        yield made
 
 
 @pytest.fixture
@@ -579,9 +573,8 @@ def test_read_only_targets_and_other_streams_are_refused(devices: list[toy.ToyDe
         (array, host),
         (text, b"0123456789abcdef"),
     ):
-        with pytest.raises(devmod.ArgumentError) as caught:
-            source.copy_to(target)
-        assert (str(caught.value), caught.value.argument) == (
+        error = raised(devmod.ArgumentError, source.copy_to, target)
+        assert (str(error), error.argument) == (
             "copy_to: the target is read-only",
             "target",
         )

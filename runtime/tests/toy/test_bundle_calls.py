@@ -5,13 +5,13 @@ structs by their members.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 import toy_backend as toy
-from each_case import refusal
+from each_case import raised, refusal
 from stored import Raw, entry, file_of, pages_of
 
 import devmod
@@ -28,12 +28,6 @@ STRUCT = Param(
     "p", "scalar", "uint8x8", align=4, members=(Member("a", "float32"), Member("n", "int32", 4))
 )
 SCRATCH = Param("scratch", "local", "float32", default=Local(16))
-
-
-@pytest.fixture(autouse=True)
-def devices() -> Iterator[list[toy.ToyDevice]]:
-    with toy.fresh_devices() as found:
-        yield found
 
 
 def module(*params: Param, kind: str = "toy", name: str = "f") -> toy.ToyModule:
@@ -104,11 +98,10 @@ def test_one_order_takes_positions_and_names() -> None:
 def test_other_orders_take_names_alone(own: tuple[Param, ...], other: tuple[Param, ...]) -> None:
     for f in (called(module(*own), unavailable(*other)), called(unavailable(*other), module(*own))):
         assert result(f, a=2, n=3) == [6, 6]
-        with pytest.raises(devmod.ArgumentError) as caught:
-            result(f, X, 2.0, 3)
+        text = refusal(devmod.ArgumentError, result, f, X, 2.0, 3)
         example = ", ".join(f"{each.name}=…" for each in own)
         assert (
-            str(caught.value)
+            text
             == f"the toy function 'f' takes its arguments by name: {ORDERS}. Call it as f({example}, threads=…)"
         )
         x = toy.DEVICES[1].from_numpy(np.zeros(2, "float32"))
@@ -153,12 +146,11 @@ def test_a_struct_is_given_by_its_members_where_candidates_differ(
                 refusal(devmod.ArgumentError, result, f, p=(2, 3))
                 == f"the toy function 'f' takes the members of p= by name, in a mapping: {ORDERS}"
             )
-    with pytest.raises(devmod.ArgumentError) as caught:
-        result(f, q={"a": 2, "n": 3})
+    text = refusal(devmod.ArgumentError, result, f, q={"a": 2, "n": 3})
     names = "x, a, n" if own[0] is X else "a, n, x"
     hint = ". Did you mean 'p'?" if STRUCT in own else ""
     assert (
-        str(caught.value).removesuffix(hint)
+        text.removesuffix(hint)
         == f"the toy function 'f' has no argument 'q'; it takes 3 arguments ({names})"
     )
 
@@ -174,13 +166,12 @@ def test_the_errors_of_flattened_structs_name_the_member() -> None:
         refusal(devmod.ArgumentError, result, f, X, 2, 3, n=3)
         == "the toy function 'f' got argument 3 'n' twice: by position and by name; it takes 3 arguments (x, a, n)"
     )
-    with pytest.raises(devmod.ArgumentError) as caught:
-        result(f, a=2, n=2**40)
+    error = raised(devmod.ArgumentError, result, f, a=2, n=2**40)
     assert (
-        str(caught.value)
+        str(error)
         == "the toy function 'f': argument 3 'n': 1099511627776 does not fit int32 (-2147483648 to 2147483647)"
     )
-    assert caught.value.argument == "n"
+    assert error.argument == "n"
     assert (
         refusal(devmod.ArgumentError, result, f, X, 2, 3, 4)
         == "the toy function 'f' takes 3 arguments (x, a, n); 4 were given"
@@ -421,10 +412,11 @@ def test_a_record_has_a_struct_that_a_bundle_flattens(names: list[str]) -> None:
     toy.DEVICES[0].synchronize()
     assert set(seen) == {np.array([1, 0, *values, *[0] * (2 - len(names)), 9, 0], "i4").tobytes()}
     listed = ", ".join(("n", *names, "k"))
-    with pytest.raises(devmod.ArgumentError) as caught:
-        f(p=(1, tuple(values), 9), **{names[-1]: 3}, grid=1, block=1)
+    text = refusal(
+        devmod.ArgumentError, f, p=(1, tuple(values), 9), **{names[-1]: 3}, grid=1, block=1
+    )
     number = 1 + len(names)
-    assert str(caught.value) == (
+    assert text == (
         f"the toy function 'f' got argument {number} '{names[-1]}' twice: by name and in the record p=; it takes {2 + len(names)} arguments "
         f"({listed})"
     )

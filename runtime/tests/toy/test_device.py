@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import toy_backend as toy
-from each_case import refusal
+from each_case import raised, refusal
 from support import NUMBERS, SHAPES, needs_dlpack_1
 
 import devmod
@@ -20,13 +20,6 @@ from devmod._arrays.host_array import HostArray
 from devmod._values.dtypes import ConversionError
 from devmod_runtime import check_earlier_event, check_event
 from devmod_runtime._launch.scalars import packer
-
-
-@pytest.fixture(autouse=True)
-def devices() -> Iterator[list[toy.ToyDevice]]:
-    with toy.fresh_devices() as made:
-        yield made
-
 
 # -- streams
 
@@ -167,14 +160,13 @@ def test_the_error_for_too_little_memory(
 ) -> None:
     monkeypatch.setattr(devices[0], "free_memory", lambda: free)
     kept = devices[0].from_numpy(np.ones(4, "float32"))
-    with pytest.raises(devmod.DeviceMemoryError) as caught:
-        devices[0].empty(1 << 40, "float64")
+    error = raised(devmod.DeviceMemoryError, devices[0].empty, 1 << 40, "float64")
     assert (
-        str(caught.value)
+        str(error)
         == f"toy device 0 (toy number 0) cannot allocate {8 << 40} bytes: it has one MiB{report}"
     )
-    assert (caught.value.requested, caught.value.free, caught.value.kind) == (8 << 40, free, "toy")
-    assert isinstance(caught.value, devmod.LaunchError)
+    assert (error.requested, error.free, error.kind) == (8 << 40, free, "toy")
+    assert isinstance(error, devmod.LaunchError)
     assert kept.numpy().tolist() == [1, 1, 1, 1]
     assert devices[0].zeros(4, "int8").numpy().tolist() == [0, 0, 0, 0]
 
@@ -280,10 +272,9 @@ def test_a_kind_may_include_the_number_of_the_device(
 
 @pytest.mark.row("R4")
 def test_a_device_of_a_runtime_that_is_not_installed() -> None:
-    with pytest.raises(devmod.NotRegisteredError) as caught:
-        devmod.device("cuda")
-    assert "devmod.device.cuda" in str(caught.value)
-    assert "pip install devmod-cuda" in str(caught.value)
+    text = refusal(devmod.NotRegisteredError, devmod.device, "cuda")
+    assert "devmod.device.cuda" in text
+    assert "pip install devmod-cuda" in text
 
 
 @pytest.mark.row("R8")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,12 +24,6 @@ from devmod_runtime._device.device_array import DeviceArray
 USED = (
     "has a DLPack capsule that was used before; a capsule can be used once: export the array again"
 )
-
-
-@pytest.fixture(autouse=True)
-def devices() -> Iterator[list[toy.ToyDevice]]:
-    with toy.fresh_devices() as made:
-        yield made
 
 
 @pytest.fixture

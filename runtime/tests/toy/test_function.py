@@ -9,7 +9,7 @@ import ctypes
 import gc
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from fractions import Fraction
 from functools import partial
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 import toy_backend as toy
-from each_case import refusal
+from each_case import raised, refusal
 from numpy.lib.stride_tricks import as_strided
 from work import work
 
@@ -29,12 +29,6 @@ from devmod._cli import main
 from devmod_runtime import block_packer
 
 TAGS = ("blockIdx.x", "threadIdx.x")
-
-
-@pytest.fixture(autouse=True)
-def devices() -> Iterator[list[toy.ToyDevice]]:
-    with toy.fresh_devices() as made:
-        yield made
 
 
 def axpy_info(**changes: Any) -> FunctionInfo:
@@ -192,10 +186,9 @@ def test_a_function_with_tags_that_tvm_refuses_cannot_be_called(
 ) -> None:
     info = FunctionInfo("f", ["handle"], tags)
     module = toy.module({"f": info, "good": FunctionInfo("good", ["handle"], ["blockIdx.x"])})
-    with pytest.raises(devmod.FormatError) as caught:
-        module["f"]
-    assert str(caught.value) == f"the toy function 'f' cannot be called: {problem}"
-    assert caught.value.function == "f"
+    error = raised(devmod.FormatError, module.get_function, "f")
+    assert str(error) == f"the toy function 'f' cannot be called: {problem}"
+    assert error.function == "f"
     assert callable(module["good"])
     # Wrapping, saving, loading and reading the function refuse nothing.
     devmod.save(
@@ -456,10 +449,9 @@ def test_the_bytes_of_structs(value: Any) -> None:
 )
 def test_the_error_for_an_invalid_scalar_has_the_value(type_: str, value: Any, why: str) -> None:
     f, seen = one(Param("s", "scalar", type_))
-    with pytest.raises(devmod.ArgumentError) as caught:
-        f(value, grid=1, block=1)
-    assert str(caught.value) == f"the toy function 'f': argument 1 's': {why}"
-    assert (caught.value.argument, caught.value.function, caught.value.kind) == ("s", "f", "toy")
+    error = raised(devmod.ArgumentError, f, value, grid=1, block=1)
+    assert str(error) == f"the toy function 'f': argument 1 's': {why}"
+    assert (error.argument, error.function, error.kind) == ("s", "f", "toy")
     assert seen == []
 
 
@@ -859,9 +851,7 @@ def test_a_repeated_call_with_numpy_arrays_checks_the_grid_as_the_first(
     ):
         texts = []
         for f in (first, repeated):
-            with pytest.raises(devmod.ArgumentError) as caught:
-                f(x, y, 1.0, 8, **config)
-            texts.append(str(caught.value))
+            texts.append(refusal(devmod.ArgumentError, f, x, y, 1.0, 8, **config))
         assert texts[0] == texts[1]
     with pytest.raises(devmod.ArgumentError, match=r"threads=8\.0"):  # before the arguments
         repeated(x, y, 1.0, Refusing(), threads=8.0, block=8)
@@ -1189,10 +1179,9 @@ def test_limits_of_the_device_are_checked_once_before_anything_is_copied(
 
 def test_errors_number_arguments_without_names() -> None:
     f = toy.module({"f": FunctionInfo("f", ["handle", "float32"])})["f"]
-    with pytest.raises(devmod.ArgumentError) as caught:
-        f(np.zeros(1), "x", grid=1, block=1)
-    assert str(caught.value) == "the toy function 'f': argument 2: 'x' is not a number"
-    assert caught.value.argument == "2"
+    error = raised(devmod.ArgumentError, f, np.zeros(1), "x", grid=1, block=1)
+    assert str(error) == "the toy function 'f': argument 2: 'x' is not a number"
+    assert error.argument == "2"
     assert (
         refusal(devmod.ArgumentError, f, grid=1, block=1)
         == "the toy function 'f' takes 2 arguments (buffer, float32); 0 were given"
@@ -1376,10 +1365,11 @@ def test_block_packer_packs_scalars_into_blocks() -> None:
         b"vvvvvvvvvvvvwwww",
         b"\0\0\0\0nnnn",
     )
-    with pytest.raises(devmod.FormatError) as caught:
-        block_packer(
-            Interface([Param("n", "scalar", "int32", at=(0, 16))], [devmod.Block("push", 16)])
-        )
+    text = refusal(
+        devmod.FormatError,
+        block_packer,
+        Interface([Param("n", "scalar", "int32", at=(0, 16))], [devmod.Block("push", 16)]),
+    )
     with pytest.raises(
         devmod.FormatError,
         match=r"^argument 1 is in block 1 \(counted from 0\), and the interface has 1$",
@@ -1387,7 +1377,7 @@ def test_block_packer_packs_scalars_into_blocks() -> None:
         block_packer(
             Interface([Param("n", "scalar", "int32", at=(1, 0))], [devmod.Block("push", 16)])
         )
-    assert str(caught.value) == "argument 1 is at byte 16 of a block of 16 bytes"
+    assert text == "argument 1 is at byte 16 of a block of 16 bytes"
 
 
 @pytest.mark.row("R34")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 import pydoc
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,12 +12,6 @@ import toy_backend as toy
 
 import devmod
 from devmod import FunctionInfo, Interface, Local, Member, Param
-
-
-@pytest.fixture(autouse=True)
-def devices() -> Iterator[list[toy.ToyDevice]]:
-    with toy.fresh_devices() as made:
-        yield made
 
 
 def make(

@@ -8,23 +8,16 @@ import asyncio
 import contextvars
 import inspect
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 import toy_backend as toy
-from each_case import refusal
+from each_case import raised, refusal
 
 import devmod
 from devmod import FunctionInfo, Interface, Local, Param
 from devmod.backend import PipelineConstant
-
-
-@pytest.fixture(autouse=True)
-def devices() -> Iterator[list[toy.ToyDevice]]:
-    with toy.fresh_devices() as made:
-        yield made
 
 
 def make(
@@ -140,10 +133,9 @@ def test_wrong_threads(
 ) -> None:
     f = make()
     for call in (f, f.bind, lambda n, **given: f.launch_config(**given)):
-        with pytest.raises(devmod.ArgumentError) as caught:
-            call(1, **keywords)
-        assert str(caught.value) == f"the toy function 'f' {text}"
-        assert (caught.value.kind, caught.value.function, caught.value.argument) == (
+        error = raised(devmod.ArgumentError, call, 1, **keywords)
+        assert str(error) == f"the toy function 'f' {text}"
+        assert (error.kind, error.function, error.argument) == (
             "toy",
             "f",
             argument,
@@ -473,13 +465,12 @@ def test_a_kernel_with_dynamic_shared_memory_and_no_default_is_refused_before_th
         lambda: f.bind(1, **config),
         lambda: f.launch_config(**config),
     ):
-        with pytest.raises(devmod.ArgumentError) as caught:
-            call()
-        assert str(caught.value) == (
+        error = raised(devmod.ArgumentError, call)
+        assert str(error) == (
             "the toy function 'f' uses dynamic shared memory, and its interface has no default: give shared_memory=, the bytes for each block, "
             "or a default to devmod.compile(…, shared_memory=…)"
         )
-        assert caught.value.argument == "shared_memory"
+        assert error.argument == "shared_memory"
     assert [shape.shared_memory for shape, _ in devices[0].default_stream.queued] == [0, 16, 32]
 
 
@@ -524,13 +515,12 @@ def test_the_error_for_shared_memory_that_the_device_lacks(devices: list[toy.Toy
     what = f"the toy function 'f' cannot be launched on {devices[0]}: max_local is 4096, got devmod.Local arguments of"
     f(x, 1, grid=1, block=8)
     for call in (f, f.bind):
-        with pytest.raises(devmod.LaunchError) as caught:
-            call(x, 1, grid=1, block=16)
-        assert str(caught.value) == (
+        error = raised(devmod.LaunchError, call, x, 1, grid=1, block=16)
+        assert str(error) == (
             f"{what} 8192 bytes; argument 2 'scratch' takes 8192 bytes by default, Local(per_thread=512) with 16 threads in a block: "
             "give it by name, or a smaller block="
         )
-        assert (caught.value.kind, caught.value.function, caught.value.argument) == (
+        assert (error.kind, error.function, error.argument) == (
             "toy",
             "f",
             "scratch",

@@ -4,12 +4,10 @@ escaped.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
-import pytest
 import toy_backend as toy
 from stored import from_wire
 
@@ -52,12 +50,6 @@ class Cells(HTMLParser):
 def shown(value: Any) -> tuple[str, list[list[str]]]:
     cells = Cells(value._repr_html_())
     return cells.caption, cells.rows
-
-
-@pytest.fixture
-def devices() -> Iterator[list[toy.ToyDevice]]:
-    with toy.fresh_devices() as found:
-        yield found
 
 
 def info(name: str = "y") -> FunctionInfo:

@@ -4,12 +4,10 @@ shares.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
-import pytest
 import toy_backend as toy
 from backend_checks import check_error
 
@@ -32,12 +30,6 @@ INFO = FunctionInfo(
     ["uint32", "handle", "handle", "int32", "int32", "int64", "int64", "int32"],
     interface=Interface(PARAMS),
 )
-
-
-@pytest.fixture(autouse=True)
-def devices() -> Iterator[list[toy.ToyDevice]]:
-    with toy.fresh_devices() as made:
-        yield made
 
 
 class PackLauncher(toy.ToyLauncher):

@@ -7,23 +7,15 @@ from __future__ import annotations
 import ctypes
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 import toy_backend as toy
-from each_case import refusal
+from each_case import raised, refusal
 
 import devmod
 from devmod import FunctionInfo, Interface, Member, Param
-
-
-@pytest.fixture(autouse=True)
-def devices() -> Iterator[list[toy.ToyDevice]]:
-    with toy.fresh_devices() as made:
-        yield made
-
 
 VIEW = Member(
     "view",
@@ -351,10 +343,9 @@ def test_three_vectors_and_padded_elements_take_the_values_of_their_dtype() -> N
 )
 def test_the_error_for_an_invalid_struct_has_the_member(change: dict[Any, Any], why: str) -> None:
     f, seen = make(P)
-    with pytest.raises(devmod.ArgumentError) as caught:
-        f(0, VALUES | change, grid=1, block=1)
-    assert str(caught.value) == f"the toy function 'f': argument 2 'p': {why}"
-    assert (caught.value.argument, seen) == ("p", [])
+    error = raised(devmod.ArgumentError, f, 0, VALUES | change, grid=1, block=1)
+    assert str(error) == f"the toy function 'f': argument 2 'p': {why}"
+    assert (error.argument, seen) == ("p", [])
 
 
 @pytest.mark.parametrize(
