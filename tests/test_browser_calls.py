@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from each_case import raised
 
 import devmod
 from devmod import FunctionInfo, Interface, Param
@@ -167,9 +168,8 @@ def test_wrong_calls_have_the_messages_of_python(name: str, refused: dict[str, A
     params, tags, args, options = WRONG[name]
     f = toy.module({"f": info_of(params, tags)})["f"]
     given, named = ((), args) if isinstance(args, dict) else (args, {})
-    with pytest.raises(devmod.ArgumentError) as caught:
-        f(*given, **named, **options)
-    assert refused[name] == [as_in_javascript(str(caught.value)), caught.value.argument]
+    error = raised(devmod.ArgumentError, f, *given, **named, **options)
+    assert refused[name] == [as_in_javascript(str(error)), error.argument]
 
 
 def as_in_javascript(message: str) -> str:

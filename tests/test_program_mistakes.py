@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from backend_checks import first_device
+from each_case import raised
 
 import devmod
 
@@ -251,8 +252,9 @@ def test_a_kernel_and_a_program_name_a_mistake_in_the_same_sentence(calls: Any, 
         (program, "program", " of rgba8unorm", {each: f"the argument {each!r}" for each in good}),
     ):
         launch = {"threads": 8 if how != "picture" else (4, 4)} if call is function else {}
-        with pytest.raises(devmod.ArgumentError) as caught:
-            (call.bind if how == "bind" else call)(**values, **launch)
+        error = raised(
+            devmod.ArgumentError, call.bind if how == "bind" else call, **values, **launch
+        )
         words = {
             "taker": taker,
             "form": form,
@@ -262,5 +264,5 @@ def test_a_kernel_and_a_program_name_a_mistake_in_the_same_sentence(calls: Any, 
         }
         sentence = text.format(**words, **labels)
         subject = f": {labels[argument]}{'' if sentence[0] == ':' else ' '}" if argument else " "
-        assert str(caught.value) == f"{call.label}{subject}{sentence}"
-        assert caught.value.argument == (argument or "stream")
+        assert str(error) == f"{call.label}{subject}{sentence}"
+        assert error.argument == (argument or "stream")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from backend_checks import first_device
+from each_case import raised
 
 import devmod
 
@@ -55,13 +56,12 @@ def test_one_record_reaches_each_candidate(kind: str) -> None:
     f.bind(array, p=RECORD, threads=4)()
     device.synchronize()
     assert array.numpy().tolist() == [3, 7, 11, 3]
-    with pytest.raises(devmod.ArgumentError) as caught:
-        f(array, p=VALUES | {"n": 0.5}, threads=4)
-    assert str(caught.value).startswith(f"the {kind} function 'k'")
+    error = raised(devmod.ArgumentError, f, array, p=VALUES | {"n": 0.5}, threads=4)
+    assert str(error).startswith(f"the {kind} function 'k'")
     assert "0.5 is a float, and int32 takes an int" in str(
-        caught.value
-    ) or "0.5 is not a whole number" in str(caught.value)
-    assert caught.value.argument == "n"
+        error
+    ) or "0.5 is not a whole number" in str(error)
+    assert error.argument == "n"
 
 
 @pytest.mark.row("R34")

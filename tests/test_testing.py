@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from backend_checks import run_python
+from each_case import raised, refusal
 from pages import blocks
 
 import devmod
@@ -32,9 +33,8 @@ def kernels() -> devmod.Module:
 
 
 def message(*args: Any, **options: Any) -> list[str]:
-    with pytest.raises(AssertionError) as caught:
-        assert_kernel(*args, **options)
-    return [str(caught.value), *caught.value.__notes__]
+    error = raised(AssertionError, assert_kernel, *args, **options)
+    return [str(error), *error.__notes__]
 
 
 @pytest.mark.devices("opencl")
@@ -159,11 +159,12 @@ def test_a_wrong_use_is_an_error(
     kernels: devmod.Module, reference: Any, count: int, text: str
 ) -> None:
     case = {"y": np.zeros(2, "float32"), "z": np.zeros(2, "int32"), "threads": 2}
-    with pytest.raises(devmod.ArgumentError) as caught:
-        assert_kernel(kernels["both"], reference, [case] * count)
+    message = refusal(
+        devmod.ArgumentError, assert_kernel, kernels["both"], reference, [case] * count
+    )
     head, _, tail = text.partition("{y}")
-    assert str(caught.value).startswith(head)
-    assert str(caught.value).endswith(tail)
+    assert message.startswith(head)
+    assert message.endswith(tail)
 
 
 def test_a_guard_is_active(kernels: devmod.Module) -> None:
@@ -219,9 +220,8 @@ def test_a_guard_finds_a_write_to_a_read_only_array(device: devmod.Device) -> No
             launch.time,
         ):
             on_device[1].copy_from(x)
-            with pytest.raises(devmod.GuardError) as caught:
-                call()
-            error = caught.value
+            refused = raised(devmod.GuardError, call)
+            error = refused
             assert (str(error), error.argument, error.index, error.value) == (text, "x", 2, -7.0)
         # The same value, and a write between two launches, are no damage.
         for _ in range(2):

@@ -16,7 +16,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 
-from each_case import check_each  # noqa: E402 - core/tests
+from each_case import check_each, refusal  # noqa: E402 - core/tests
 from vendor_runtime import VendorRuntime  # noqa: E402
 
 import breakages  # noqa: E402
@@ -75,10 +75,9 @@ def test_where_both_fail_both_are_quoted(monkeypatch: pytest.MonkeyPatch, tmp_pa
         command, 0 if "--version" in command else 1, f"{Path(command[0]).name} is unhappy", ""
     )
     monkeypatch.setattr(environments.subprocess, "run", run)
-    with pytest.raises(environments.InstallError) as caught:
-        environments.install(tmp_path / "python", ["numpy"])
-    assert "python is unhappy" in str(caught.value)
-    assert "uv is unhappy" in str(caught.value)
+    text = refusal(environments.InstallError, environments.install, tmp_path / "python", ["numpy"])
+    assert "python is unhappy" in text
+    assert "uv is unhappy" in text
 
 
 @pytest.fixture
@@ -421,9 +420,9 @@ def test_a_gpu_without_compute_sanitizer_checks_nothing_and_says_so(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(cuda_machine.glob, "glob", lambda pattern: [])
     environment = cuda_machine.Environment(Path(sys.executable))
-    with pytest.raises(environments.InstallError) as caught:
-        cuda_machine.commands("sanitize", environment, stand_in=False)
-    assert str(caught.value) == (
+    assert refusal(
+        environments.InstallError, cuda_machine.commands, "sanitize", environment, stand_in=False
+    ) == (
         "compute-sanitizer is not installed: pip install nvidia-cuda-sanitizer-api, or fetch the "
         "wheels again on a machine with a network: python tools/cuda_machine.py wheels"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
+from each_case import refusal
 from support import sample
 
 import devmod
@@ -94,6 +94,4 @@ def chosen(module: devmod.Module, name: str = "f") -> str:
 
 def missing(kind: str) -> str:
     """Return the text for a kind that is not installed or that conftest.py excludes."""
-    with pytest.raises(devmod.NotRegisteredError) as caught:
-        devmod.load_from_bytes(kind, b"")
-    return str(caught.value)
+    return refusal(devmod.NotRegisteredError, devmod.load_from_bytes, kind, b"")

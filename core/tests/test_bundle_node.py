@@ -20,7 +20,7 @@ from candidates import (
     missing,
     ptx,
 )
-from each_case import refusal
+from each_case import raised, refusal
 
 import devmod
 
@@ -102,9 +102,10 @@ def test_prefer_is_a_sequence_of_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
         == "prefer has 'openCL', which is not a kind. Did you mean 'opencl'?"
     )
     monkeypatch.setenv("DEVMOD_PREFER", "cuda,open-cl")
-    with pytest.raises(devmod.FormatError) as caught:
-        loaded(made("cuda"), made("opencl"))["f"]
-    assert str(caught.value) == "DEVMOD_PREFER has 'open-cl', which is not a kind"
+    assert (
+        refusal(devmod.FormatError, loaded(made("cuda"), made("opencl")).get_function, "f")
+        == "DEVMOD_PREFER has 'open-cl', which is not a kind"
+    )
 
 
 @pytest.mark.row("R40")
@@ -247,11 +248,9 @@ def test_a_global_comes_from_the_first_usable_candidate(register: Register) -> N
     assert refusal(devmod.FunctionNotFoundError, bundle.get_global, "other") == (
         "no candidate of the bundle that can run here has a global 'other'; the const_loader module has no constant 'other'; it has: 'table'"
     )
-    with pytest.raises(devmod.NotRegisteredError) as nowhere:
-        loaded(made("metal"), made("vulkan")).get_global("table")
-    assert str(nowhere.value).startswith(
-        "no candidate of the bundle can run 'table' here:\n  1. metal/metal: "
-    )
+    assert refusal(
+        devmod.NotRegisteredError, loaded(made("metal"), made("vulkan")).get_global, "table"
+    ).startswith("no candidate of the bundle can run 'table' here:\n  1. metal/metal: ")
 
 
 @pytest.mark.row("R32")
@@ -295,9 +294,8 @@ def test_an_error_of_the_chosen_candidate_is_raised(register: Register) -> None:
     other = Runtime(register, "opencl", "")
     runtime.fails = devmod.CompileError("bad source", log="line 1")
     module = loaded(made("cuda"), made("opencl"))
-    with pytest.raises(devmod.CompileError) as caught:
-        module.get_function("f")
-    assert caught.value is runtime.fails
+    error = raised(devmod.CompileError, module.get_function, "f")
+    assert error is runtime.fails
     assert other.loaded == []
     runtime.fails = None
     assert chosen(module) == "cuda"

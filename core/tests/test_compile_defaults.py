@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from each_case import raised
 
 import devmod
 from devmod import Interface, Local
@@ -137,7 +138,6 @@ def test_the_payload_does_not_depend_on_the_defaults() -> None:
     ],
 )
 def test_wrong_defaults(arguments: dict[str, Any], text: str) -> None:
-    with pytest.raises(devmod.CompileError) as caught:
-        devmod.compile(TWO, "opencl", **arguments)
-    assert str(caught.value) == text
-    assert caught.value.kind == "opencl"
+    error = raised(devmod.CompileError, devmod.compile, TWO, "opencl", **arguments)
+    assert str(error) == text
+    assert error.kind == "opencl"

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from distributions import install, run
-from each_case import refusal
+from each_case import raised, refusal
 from support import KINDS, MAP_KINDS, sample
 
 import devmod
@@ -89,9 +89,9 @@ def test_a_fallback_can_be_forced(
         "It can be inspected and saved. To run it, make it again without that, or load what it saves, where the CUDA runtime is "
         "installed (pip install devmod-cuda)"
     )
-    with pytest.raises(devmod.RuntimeNotLinkedError) as caught:
-        devmod.bundle(module).get_function("add")
-    assert str(caught.value).endswith(
+    assert refusal(
+        devmod.RuntimeNotLinkedError, devmod.bundle(module).get_function, "add"
+    ).endswith(
         "cuda/cuda: a fallback, made while DEVMOD_COMPILE_FORCE_FALLBACK was set; pip install devmod-cuda"
     )
     assert isinstance(devmod.create("cuda", *sample("cuda")), RuntimeModule)
@@ -121,11 +121,9 @@ def test_a_fallback_of_an_excluded_runtime_names_the_variable(
             f"the cuda {what} cannot be used here: this module is a fallback, made while {variable} excluded acme-cuda. It can be "
             f"inspected and saved. To run it, {todo} and make it again, or load what it saves where acme-cuda may be used"
         )
-    with pytest.raises(devmod.RuntimeNotLinkedError) as caught:
-        devmod.bundle(module).get_function("add")
-    assert str(caught.value).endswith(
-        f"cuda/cuda: a fallback, made while {variable} excluded acme-cuda"
-    )
+    assert refusal(
+        devmod.RuntimeNotLinkedError, devmod.bundle(module).get_function, "add"
+    ).endswith(f"cuda/cuda: a fallback, made while {variable} excluded acme-cuda")
 
 
 @pytest.mark.row("R28", "R8")
@@ -184,9 +182,8 @@ def test_a_kind_without_a_target_has_no_fallback(
     forced: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", forced)
-    with pytest.raises(devmod.NotRegisteredError) as caught:
-        devmod.create_with_fallback("acme", b"", "bin", {})
-    assert caught.value.key == "devmod.create.acme"
+    error = raised(devmod.NotRegisteredError, devmod.create_with_fallback, "acme", b"", "bin", {})
+    assert error.key == "devmod.create.acme"
 
 
 @pytest.mark.row("R1", "R24")
@@ -196,10 +193,9 @@ def test_a_miss_of_create_and_load_names_the_key_and_the_wheel(kind: str) -> Non
         (lambda: devmod.create(kind, *sample(kind)), "create"),
         (lambda: devmod.load_from_bytes(kind, b""), "load_from_bytes"),
     ):
-        with pytest.raises(devmod.NotRegisteredError) as caught:
-            act()
-        assert f"devmod.{key}.{kind}" in str(caught.value)
-        assert f"pip install devmod-{kind}" in str(caught.value)
+        text = refusal(devmod.NotRegisteredError, act)
+        assert f"devmod.{key}.{kind}" in text
+        assert f"pip install devmod-{kind}" in text
 
 
 @pytest.mark.row("R11", "R14")
@@ -207,14 +203,13 @@ def test_a_miss_of_create_and_load_names_the_key_and_the_wheel(kind: str) -> Non
 def test_code_is_bytes_or_a_map(kind: str) -> None:
     _, fmt, fmap = sample(kind)
     wrong: Any = b"x" if kind in MAP_KINDS else {"add": b"x"}
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.create_with_fallback(kind, wrong, fmt, fmap)
+    text = refusal(devmod.FormatError, devmod.create_with_fallback, kind, wrong, fmt, fmap)
     expected = (
         f"a map of entry name to bytes, not {type(wrong).__name__}"
         if kind in MAP_KINDS
         else f"bytes, not {type(wrong).__name__}"
     )
-    assert str(caught.value) == f"{kind}: the code is {expected}"
+    assert text == f"{kind}: the code is {expected}"
 
 
 @pytest.mark.row("R14")
@@ -297,10 +292,8 @@ def test_the_error_of_a_fallback_names_the_missing_runtime(kind: str, title: str
             f"the {kind} function 'add' cannot be used here: this module is a fallback, made while the {title} runtime was not "
             f"installed. It can be inspected and saved. To run it: pip install devmod-{kind}"
         )
-        with pytest.raises(devmod.FunctionNotFoundError) as unknown:
-            module["ad"]
         assert (
-            str(unknown.value)
+            refusal(devmod.FunctionNotFoundError, module.get_function, "ad")
             == f"the {kind} module has no function 'ad'; it has: 'add'. Did you mean 'add'?"
         )
         with pytest.raises(devmod.RuntimeNotLinkedError, match="global 'table'"):

@@ -57,6 +57,14 @@ def doctor(
     return done.returncode, done.stdout
 
 
+def output_of(program: str, env: Mapping[str, str]) -> str:
+    """Return what a program prints that sees the packages of an environment alone."""
+    command = [sys.executable, "-S", "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    assert done.stderr == ""
+    return done.stdout
+
+
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
     return tmp_path / "site"
@@ -91,16 +99,8 @@ def test_a_healthy_machine_has_a_line_for_each_kind(site: Path, tmp_path: Path) 
 
 def test_a_kind_that_is_named_must_be_installed(tmp_path: Path) -> None:
     program = "import devmod\nprint(devmod.doctor(['opencl']))\nprint(devmod.doctor().problems)"
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", program],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment([], tmp_path),
-    )
-    assert (done.stdout, done.stderr) == (
-        "opencl  problem\n          runtime: the OpenCL runtime is not installed. To add it: pip install devmod-opencl\n1 problem.\n()\n",
-        "",
+    assert output_of(program, environment([], tmp_path)) == (
+        "opencl  problem\n          runtime: the OpenCL runtime is not installed. To add it: pip install devmod-opencl\n1 problem.\n()\n"
     )
 
 
@@ -170,33 +170,19 @@ def test_versions_that_differ_are_a_problem(site: Path, tmp_path: Path) -> None:
     install(site, "devmod-runtime", "9.9")
     program = "import devmod\nprint(devmod.doctor().checks[0].text)"
     env = environment([site], tmp_path / "cache")
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", program], capture_output=True, text=True, check=False, env=env
-    )
-    assert (done.stdout, done.stderr) == (
+    assert output_of(program, env) == (
         f"devmod-core is {devmod.__version__}, and devmod-runtime is 9.9; they need one version. To mend it: "
-        "pip install --upgrade devmod-core devmod-runtime\n",
-        "",
+        "pip install --upgrade devmod-core devmod-runtime\n"
     )
     npu(site, "return [Npu()]")
     program = "import devmod\nreport = devmod.doctor(['npu', 'npu'])\nprint([each[:3] for each in report.checks])"
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", program], capture_output=True, text=True, check=False, env=env
-    )
     checks = "('devmod', 'versions', 'problem'), ('npu', 'runtime', 'ok'), ('npu', 'devices', 'ok')"  # each kind once
-    assert (done.stdout, done.stderr) == (f"[{checks}]\n", "")
+    assert output_of(program, env) == f"[{checks}]\n"
 
 
 def test_a_machine_without_compilers_has_the_command_that_installs_them(tmp_path: Path) -> None:
     program = "import devmod\nprint(devmod.doctor().checks[0].state)\nprint(devmod.doctor().checks[0].text)"
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", program],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment([], tmp_path),
-    )
-    state, text = done.stdout.splitlines()
+    state, text = output_of(program, environment([], tmp_path)).splitlines()
     assert state == "ok"
     assert text.endswith(
         '; no compilers, which a machine that only runs does not need. To add them: pip install "devmod-core[build]"'
@@ -221,14 +207,7 @@ def test_a_cache_folder_that_cannot_be_used_is_a_problem(tmp_path: Path, problem
             pytest.skip("this system has no such folder")
         why = "[Errno "
     program = "import devmod\n(found,) = (each for each in devmod.doctor().checks if each.part == 'caches')\nprint(found.state)\nprint(found.text)"
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", program],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment([], folder),
-    )
-    state, text = done.stdout.splitlines()
+    state, text = output_of(program, environment([], folder)).splitlines()
     assert state == "problem"
     assert text.startswith(
         f"{str(folder)!r} is not used, so every process reads and compiles again: {why}"
@@ -239,14 +218,7 @@ def test_a_cache_folder_that_cannot_be_used_is_a_problem(tmp_path: Path, problem
 @pytest.mark.skipif(sys.platform == "win32", reason="the limit of a file's size is one of POSIX")
 def test_a_cache_folder_without_space_is_a_problem(tmp_path: Path) -> None:
     program = "import devmod, resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\nprint(devmod.doctor().checks[1].text)"
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", program],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment([], tmp_path),
-    )
-    assert done.stdout.startswith(
+    assert output_of(program, environment([], tmp_path)).startswith(
         f"{str(tmp_path)!r} is not used, so every process reads and compiles again: [Errno 27] File too large. To"
     )
 

@@ -16,6 +16,7 @@ from typing import Any
 import msgpack
 import pytest
 from distributions import install
+from each_case import raised
 from stored import Raw, entry, file_of
 from support import MAP_KINDS, runner_commands, sample
 
@@ -269,10 +270,9 @@ REFUSED: dict[str, Callable[[], object]] = {
 @pytest.mark.row("R4", "R19", "R25")
 @pytest.mark.parametrize("act", REFUSED.values(), ids=REFUSED)
 def test_an_error_that_quotes_a_file_has_no_control_character(act: Callable[[], object]) -> None:
-    with pytest.raises(devmod.DevmodError) as caught:
-        act()
-    assert_clean(str(caught.value))
-    assert_clean("".join(traceback.format_exception(caught.value, chain=True)))
+    error = raised(devmod.DevmodError, act)
+    assert_clean(str(error))
+    assert_clean("".join(traceback.format_exception(error, chain=True)))
 
 
 @pytest.mark.parametrize("kind", ["opencl", "vulkan", "npu", LONE])

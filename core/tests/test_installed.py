@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from distributions import install, run, wheel
-from each_case import refusal
+from each_case import raised, refusal
 from stored import Raw
 
 import devmod
@@ -62,9 +62,8 @@ def test_several_files_are_candidates(folder: Path) -> None:
     assert module.kind == "bundle"
     assert [each.kind for each in module.imports] == ["first", "second"]
     assert list(module) == ["f", "g"]
-    with pytest.raises(devmod.NotRegisteredError) as caught:
-        module["f"]
-    assert str(caught.value).index("second") < str(caught.value).index("first")
+    text = refusal(devmod.NotRegisteredError, module.get_function, "f")
+    assert text.index("second") < text.index("first")
 
 
 def test_a_package_in_a_package(folder: Path) -> None:
@@ -123,13 +122,12 @@ def test_a_registered_package(folder: Path, register: object) -> None:
 def test_a_miss_lists_the_names(folder: Path) -> None:
     kernels(folder, "blur", "blur_kernels", k=FIRST)
     kernels(folder, "sum", "sum_kernels", k=FIRST)
-    with pytest.raises(devmod.NotRegisteredError) as caught:
-        devmod.installed("blurr")
-    assert str(caught.value) == (
+    error = raised(devmod.NotRegisteredError, devmod.installed, "blurr")
+    assert str(error) == (
         "devmod.bundles.blurr is not registered: no installed distribution provides this bundle. The bundles here: blur, sum. "
         "Did you mean 'blur'?"
     )
-    assert caught.value.key == "devmod.bundles.blurr"
+    assert error.key == "devmod.bundles.blurr"
 
 
 def test_a_miss_without_any_bundle() -> None:

@@ -25,7 +25,7 @@ from distributions import (
     uninstall,
     wheel,
 )
-from each_case import refusal
+from each_case import raised, refusal
 
 import devmod
 from devmod import targets
@@ -132,15 +132,14 @@ def test_an_import_of_a_distribution_that_was_uninstalled_has_the_text_of_a_miss
     with pytest.raises(devmod.PluginError if missing.startswith("devmod") else ModuleNotFoundError):
         call()
     uninstall(info)
-    with pytest.raises(
-        ModuleNotFoundError if missing == "unknown_module" else devmod.NotRegisteredError
-    ) as caught:
-        call()
+    error = raised(
+        ModuleNotFoundError if missing == "unknown_module" else devmod.NotRegisteredError, call
+    )
     if missing != "unknown_module":
-        assert str(caught.value).startswith(
+        assert str(error).startswith(
             f"{group}.{kind} is not registered, and no known distribution provides it; "
         )
-        assert isinstance(caught.value.__cause__, ModuleNotFoundError)
+        assert isinstance(error.__cause__, ModuleNotFoundError)
 
 
 @pytest.mark.row("R1")
@@ -597,21 +596,18 @@ def test_the_error_for_a_broken_plugin_has_its_distribution_the_reason_and_the_c
     plugin(site, kind, text, value=value.format(module=module), version="1.2")
     plugin(site, good, SOUND)
     for _ in range(2):  # a failure is not cached: the second call fails with the same text
-        with pytest.raises(devmod.PluginError) as caught:
-            devmod.load_from_bytes(kind, b"")
-        assert str(caught.value) == (
+        error = raised(devmod.PluginError, devmod.load_from_bytes, kind, b"")
+        assert str(error) == (
             f"devmod.load_from_bytes.{kind} is broken: acme-{kind} 1.2: {reason.format(module=module)}. Install it again "
             f"(pip install --force-reinstall acme-{kind}==1.2), or report it to its publisher"
         )
-        assert (caught.value.distribution, caught.value.key) == (
+        assert (error.distribution, error.key) == (
             f"acme-{kind}",
             f"devmod.load_from_bytes.{kind}",
         )
-        assert isinstance(caught.value, RuntimeError)
-        assert not isinstance(caught.value, devmod.ConflictError)
-        assert (
-            isinstance(caught.value.__cause__, cause) if cause else caught.value.__cause__ is None
-        )
+        assert isinstance(error, RuntimeError)
+        assert not isinstance(error, devmod.ConflictError)
+        assert isinstance(error.__cause__, cause) if cause else error.__cause__ is None
     assert devmod.load_from_bytes(good, b"").kind == good
 
 
@@ -671,9 +667,7 @@ def test_a_target_without_the_spec_of_its_kind_is_broken(
 ) -> None:
     kind = fresh()
     plugin(site, kind, text, group="devmod.targets", value=f"acme_{kind}:SPEC")
-    with pytest.raises(devmod.PluginError) as caught:
-        find_spec(kind)
-    assert str(caught.value).startswith(
+    assert refusal(devmod.PluginError, find_spec, kind).startswith(
         f"devmod.targets.{kind} is broken: acme-{kind} 1.0: {reason.format(module=f'acme_{kind}')}. Install"
     )
 
@@ -719,23 +713,20 @@ def test_two_distributions_of_one_name_are_a_conflict_of_that_key_alone(
         install(site, name.lower().replace(".", "-"), version, groups, {module: text})
     plugin(site, good, SOUND)
     key = f"devmod.load_from_bytes.{kind}"
-    with pytest.raises(devmod.ConflictError) as caught:
-        devmod.load_from_bytes(kind, b"")
-    first, second = sorted(("acme-one 1.0", "acme-two 2.0"), key=str(caught.value).index)
+    error = raised(devmod.ConflictError, devmod.load_from_bytes, kind, b"")
+    first, second = sorted(("acme-one 1.0", "acme-two 2.0"), key=str(error).index)
     choices = [f"DEVMOD_PLUGINS_CHOOSE={each.partition(' ')[0]}" for each in (first, second)]
-    assert str(caught.value) == (
+    assert str(error) == (
         f"{key} is claimed by {first} and {second}. Uninstall one, or choose one by the environment variable: {' or '.join(choices)}"
     )
-    assert isinstance(caught.value, devmod.PluginError)
-    assert caught.value.key == key
-    assert devmod.registered("devmod.load_from_bytes")[kind].problem == str(caught.value)
+    assert isinstance(error, devmod.PluginError)
+    assert error.key == key
+    assert devmod.registered("devmod.load_from_bytes")[kind].problem == str(error)
     assert devmod.load_from_bytes(good, b"").kind == good
     assert devmod.registered("devmod.hooks")["devmod_verify"].problem == ""
 
     monkeypatch.setenv("DEVMOD_PLUGINS_CHOOSE", f"devmod.create.x=y,{key}=acme-three")
-    with pytest.raises(devmod.ConflictError) as caught:
-        devmod.load_from_bytes(kind, b"")
-    assert str(caught.value).startswith(
+    assert refusal(devmod.ConflictError, devmod.load_from_bytes, kind, b"").startswith(
         f"{key} is claimed by {first} and {second}; acme-three, which DEVMOD_PLUGINS_CHOOSE names for it, does not claim it. Uninstall one"
     )
     monkeypatch.setenv("DEVMOD_PLUGINS_CHOOSE", f"devmod.create.x=y, {key} = ACME_Two ")
@@ -805,10 +796,9 @@ def test_three_distributions_of_one_name(site: Path) -> None:
             site, f"acme-{number}-{kind}", "1.0", {"devmod.load_from_bytes": {kind: "acme:entry"}}
         )
     key = f"devmod.load_from_bytes.{kind}"
-    with pytest.raises(devmod.ConflictError) as caught:
-        devmod.load_from_bytes(kind, b"")
-    names = sorted((f"acme-{number}-{kind}" for number in range(3)), key=str(caught.value).index)
-    assert str(caught.value) == (
+    text = refusal(devmod.ConflictError, devmod.load_from_bytes, kind, b"")
+    names = sorted((f"acme-{number}-{kind}" for number in range(3)), key=text.index)
+    assert text == (
         f"{key} is claimed by {' and '.join(f'{name} 1.0' for name in names)}. Uninstall all but one, or choose one by the environment "
         f"variable: {' or '.join(f'DEVMOD_PLUGINS_CHOOSE={name}' for name in names)}"
     )
@@ -830,11 +820,10 @@ def test_an_excluded_distribution_is_ignored(
     monkeypatch.setenv(
         variable, "acme-other" if allow else f" Acme_{kind} ,rival.{kind},devmod-core"
     )
-    with pytest.raises(devmod.NotRegisteredError) as caught:
-        devmod.load_from_bytes(kind, b"")
-    name = caught.value.distribution
+    error = raised(devmod.NotRegisteredError, devmod.load_from_bytes, kind, b"")
+    name = error.distribution
     todo = f"add {name} to" if allow else f"remove {name} from"
-    assert str(caught.value) == (
+    assert str(error) == (
         f"devmod.load_from_bytes.{kind} is not registered: {name} 1.0 provides it, and the environment variable {variable} excludes it. "
         f"To use it, {todo} {variable}"
     )

@@ -30,6 +30,8 @@ from devmod._cli import main
 from devmod.backend import create_own, find_spec, load_stored, loads_own, policies, read_payload
 from devmod.errors import TrustError
 
+pytestmark = pytest.mark.row("R46")
+
 FILE = devmod.dumps(Raw("first", b"1", functions=("f",)))
 HEAD = FILE[: 48 + int.from_bytes(FILE[12:16], "little")]
 __all__ = ["checker", "policy"]
@@ -40,7 +42,6 @@ MISSING = "is refused: DEVMOD_TRUST names a policy, and "
 # -- what is asked, and when
 
 
-@pytest.mark.row("R46")
 def test_a_file_is_asked_about_once_when_it_is_opened(
     checker: Any, policy: str, tmp_path: Path
 ) -> None:
@@ -64,7 +65,6 @@ def test_a_file_is_asked_about_once_when_it_is_opened(
     assert len(checker.asked[-1][4]) == (1 << 20) + 1
 
 
-@pytest.mark.row("R46")
 def test_bytes_and_file_objects_are_memory(checker: Any) -> None:
     assert refusal(lambda: devmod.loads(FILE)) == "memory has no signature"
     assert refusal(lambda: devmod.load(io.BytesIO(FILE))) == "memory has no signature"
@@ -75,7 +75,6 @@ def test_bytes_and_file_objects_are_memory(checker: Any) -> None:
     assert len(checker.asked) == 5  # no policy is asked about a program's own results
 
 
-@pytest.mark.row("R46")
 def test_a_resource_has_its_signature_beside_it(checker: Any, tmp_path: Path) -> None:
     with zipfile.ZipFile("kernels.zip", "w") as archive:
         archive.writestr("a/k.devmod", FILE)
@@ -91,7 +90,6 @@ def test_a_resource_has_its_signature_beside_it(checker: Any, tmp_path: Path) ->
         gc.collect()  # closes the refused resource before its archive
 
 
-@pytest.mark.row("R46")
 def test_the_file_of_a_package_names_the_package(
     checker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,7 +103,6 @@ def test_the_file_of_a_package_names_the_package(
     assert checker.asked[-1][:2] == (str(package / "k.devmod"), "acme_kernels")
 
 
-@pytest.mark.row("R46")
 def test_the_commands_refuse_a_file_that_no_policy_takes(
     checker: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -120,7 +117,6 @@ def test_the_commands_refuse_a_file_that_no_policy_takes(
         assert (output.out, "has no signature" in output.err) == ("", True)
 
 
-@pytest.mark.row("R46")
 def test_payloads_without_an_index_are_asked_about(
     checker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,7 +162,6 @@ def test_payloads_without_an_index_are_asked_about(
 # -- a checker that is missing, excluded or broken
 
 
-@pytest.mark.row("R46")
 def test_without_the_checker_everything_is_refused(
     policy: str, register: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,7 +188,6 @@ def test_without_the_checker_everything_is_refused(
     assert devmod.load("k.devmod").kind == "first"
 
 
-@pytest.mark.row("R46")
 @pytest.mark.parametrize(
     ("variable", "value", "todo"),
     [
@@ -210,7 +204,6 @@ def test_an_excluded_checker_refuses_everything(
     assert not checker.asked
 
 
-@pytest.mark.row("R46")
 @pytest.mark.parametrize(
     ("code", "error", "text"),
     [
@@ -252,7 +245,6 @@ def test_a_broken_checker_refuses_everything(
 # -- the policies
 
 
-@pytest.mark.row("R46")
 def test_trust_adds_a_policy_for_this_process_and_those_that_it_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -285,7 +277,6 @@ def test_trust_adds_a_policy_for_this_process_and_those_that_it_starts(
     assert os.environ["DEVMOD_TRUST"] == known
 
 
-@pytest.mark.row("R46")
 def test_threads_that_add_policies_at_once_lose_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -309,7 +300,6 @@ def test_threads_that_add_policies_at_once_lose_none(
         sys.setswitchinterval(interval)
 
 
-@pytest.mark.row("R46")
 def test_a_fork_adds_a_policy_while_a_thread_of_its_parent_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -338,7 +328,6 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), len(policies()))
     assert run(code, [], tmp_path / "cache", {"DEVMOD_TRUST": ""}, tmp_path)[0] == "1 1\n"
 
 
-@pytest.mark.row("R46")
 @pytest.mark.parametrize("name", ["t.toml ", " t.toml", "t.toml\n"])
 def test_white_space_is_part_of_the_name_of_a_policy(
     name: str, checker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -353,7 +342,6 @@ def test_white_space_is_part_of_the_name_of_a_policy(
         assert checker.asked[-1][-1] == (str(tmp_path / name),)
 
 
-@pytest.mark.row("R46")
 def test_an_empty_path_among_the_policies_stays(
     checker: Any, policy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -365,7 +353,6 @@ def test_an_empty_path_among_the_policies_stays(
 # -- the bytes
 
 
-@pytest.mark.row("R46")
 def test_a_file_that_changes_in_place_is_used_as_it_was_hashed(checker: Any) -> None:
     path = Path("k.devmod")
     module = Raw("first", b"old payload", functions=("f",))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from each_case import refusal
 
 import devmod
 from devmod.errors import ArgumentError, ToolchainNotFoundError, not_installed
@@ -85,19 +86,21 @@ def test_arguments_that_do_not_fit(
 
 
 def test_an_input_of_dynamic_that_the_model_does_not_have(torch: Any) -> None:
-    with pytest.raises(ArgumentError) as caught:
-        interop.export(
+    assert (
+        refusal(
+            ArgumentError,
+            interop.export,
             network(torch),
             (torch.randn(1, 3, 8, 8),),
             targets="opencl",
             dynamic={"z": {0: ("n", 1, 2)}},
         )
-    assert str(caught.value) == "torch.export: dynamic has 'z'; the arguments are x"
+        == "torch.export: dynamic has 'z'; the arguments are x"
+    )
 
 
 def test_pytorch_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(ToolchainNotFoundError) as caught:
-        interop.export(None, (), targets="opencl")
+    text = refusal(ToolchainNotFoundError, interop.export, None, (), targets="opencl")
     missing = not_installed("PyTorch", "torch", "torch")
-    assert str(caught.value) == f"models of PyTorch cannot be exported here: {missing}"
+    assert text == f"models of PyTorch cannot be exported here: {missing}"

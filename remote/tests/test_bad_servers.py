@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from bundles import bundle_of, noise
-from each_case import refusal
+from each_case import raised, refusal
 from http_server import Answer, Handler, Server, http_server
 
 import devmod
@@ -84,9 +84,7 @@ def stall(handler: Handler, server: Server) -> bool:
 
 
 def error_of(act: Callable[[], Any]) -> devmod.FetchError:
-    with pytest.raises(devmod.FetchError) as caught:
-        act()
-    return caught.value
+    return raised(devmod.FetchError, act)
 
 
 @pytest.fixture(autouse=True)
@@ -441,11 +439,9 @@ def test_a_page_in_place_of_a_bundle(server: Server) -> None:
 def test_a_file_that_is_cut_short(server: Server, size: int, ranges: bool) -> None:
     server.ranges = ranges
     server.files["k.devmod"] = BUNDLE[:size]
-    with pytest.raises(devmod.FormatError) as of_memory:
-        devmod.loads(BUNDLE[:size])
-    assert refusal(devmod.FormatError, devmod.load, server.url()) == str(of_memory.value).replace(
-        "the bundle in memory", f"'{server.url()}'"
-    )
+    assert refusal(devmod.FormatError, devmod.load, server.url()) == refusal(
+        devmod.FormatError, devmod.loads, BUNDLE[:size]
+    ).replace("the bundle in memory", f"'{server.url()}'")
 
 
 @pytest.mark.row("R41")

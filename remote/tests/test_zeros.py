@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from checker import checker, policy
+from each_case import refusal
 from http_server import Server
 from stored import Raw, head_of
 
@@ -73,9 +74,7 @@ def changed(data: bytes, at: int) -> bytes:
 
 
 def refused(act: Callable[[], object]) -> None:
-    with pytest.raises(devmod.FormatError) as caught:
-        act()
-    assert str(caught.value).endswith(TEXT)
+    assert refusal(devmod.FormatError, act).endswith(TEXT)
 
 
 def pages_end(data: bytes) -> int:

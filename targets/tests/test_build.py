@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from build_project import KERNEL, InProcess, write_kernels
-from each_case import refusal
+from each_case import raised, refusal
 
 import devmod
 from devmod_targets.build.progress import Progress
@@ -156,10 +156,9 @@ def test_a_failure_does_not_end_the_other_jobs_and_leaves_the_old_file(tmp_path:
         == "k1.cl for opencl: the OpenCL C source does not compile: k1.cl:2:42: error: expected expression"
     )
     assert output.read_bytes() == good
-    with pytest.raises(devmod.CompileError) as caught:
-        result.raise_for_failures()
-    assert str(caught.value) == f"1 of 3 compiles failed: {failure}"
-    assert caught.value.log == str(failure)
+    error = raised(devmod.CompileError, result.raise_for_failures)
+    assert str(error) == f"1 of 3 compiles failed: {failure}"
+    assert error.log == str(failure)
     (tmp_path / "p" / "k1.cl").write_text(KERNEL.format(name="k1", factor=3))
     assert statuses(devmod.build(manifest)) == ["cached"] * 3
 

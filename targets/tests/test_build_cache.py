@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from build_project import InProcess, write_kernels
-from each_case import refusal
+from each_case import raised, refusal
 
 import devmod
 from devmod_targets.build.cache import CacheError, FolderEntries, open_entries
@@ -188,10 +188,11 @@ def test_a_folder_can_be_named_by_argument_and_variable(
 def test_a_folder_that_others_can_write_to_is_refused(tmp_path: Path) -> None:
     (tmp_path / "shared").mkdir()
     (tmp_path / "shared").chmod(0o777)
-    with pytest.raises(CacheError) as caught:
-        devmod.build(write_kernels(tmp_path / "p", 1), cache=tmp_path / "shared")
+    text = refusal(
+        CacheError, devmod.build, write_kernels(tmp_path / "p", 1), cache=tmp_path / "shared"
+    )
     place = str(tmp_path / "shared")
-    assert str(caught.value) == (
+    assert text == (
         f"the build cache {place!r} cannot be used: other users can write to {place!r} (mode 0777); to mend it: chmod go-w {place}"
     )
 
@@ -224,12 +225,11 @@ def test_a_chain_that_ends_in_a_folder_is_an_error(tmp_path: Path, chain: str) -
 def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path, place: str) -> None:
     if not Path("/proc/self").exists():
         pytest.skip("this machine has no /proc, in which no folder can be made")
-    with pytest.raises(CacheError) as caught:
-        devmod.build(write_kernels(tmp_path / "p", 1), cache=place)
+    text = refusal(CacheError, devmod.build, write_kernels(tmp_path / "p", 1), cache=place)
     reason = "a file in '/proc' cannot be written (No such file or directory)"
     if place.startswith("/dev"):
         reason = f"{place!r} cannot be read (Not a directory)"
-    assert str(caught.value) == f"the build cache {place!r} cannot be used: {reason}"
+    assert text == f"the build cache {place!r} cannot be used: {reason}"
 
 
 def test_results_that_cannot_be_stored_are_a_warning(
@@ -451,14 +451,13 @@ def test_an_unreachable_cache_is_an_error_or_on_request_a_warning(
 
     monkeypatch.setattr(type(fsspec.filesystem("memory")), "exists", fail)
     manifest = write_kernels(tmp_path / "p", 1)
-    with pytest.raises(CacheError) as caught:
-        devmod.build(manifest, cache=url)
+    error = raised(CacheError, devmod.build, manifest, cache=url)
     assert (
-        str(caught.value)
+        str(error)
         == f"the build cache {url!r} cannot be reached: ConnectionError: no route to host"
     )
     result = devmod.build(manifest, cache=url, or_local=True)
-    assert result.problems == (f"{caught.value}. The local cache is used",)
+    assert result.problems == (f"{error}. The local cache is used",)
     assert statuses(build_again(tmp_path / "p")) == ["cached"]
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from each_case import refusal
 from work import assert_linear
 
 import devmod
@@ -27,9 +28,7 @@ def load(folder: Path, *names: str | ConstantsFile, **functions: tuple[str, ...]
 
 
 def error_of(folder: Path, *names: str | ConstantsFile, **functions: tuple[str, ...]) -> str:
-    with pytest.raises(devmod.FormatError) as caught:
-        load(folder, *names, **functions)
-    return str(caught.value)
+    return refusal(devmod.FormatError, load, folder, *names, **functions)
 
 
 def write_safetensors(

@@ -16,7 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from each_case import refusal
+from each_case import raised, refusal
 
 import devmod
 from devmod import FunctionInfo, Interface, Param
@@ -593,19 +593,17 @@ def test_a_missing_file_of_the_user(tmp_path: Path) -> None:
 def test_errors_name_the_file_and_the_line(tmp_path: Path) -> None:
     (tmp_path / "part.h").write_text("\n\ninline __device__ float f() { return missing; }\n")
     (tmp_path / "größe.cu").write_text(f'#include "part.h"\n{SAXPY}')
-    with pytest.raises(devmod.CompileError) as caught:
-        devmod.compile(tmp_path / "größe.cu", "cuda -arch=sm_90")
+    error = raised(devmod.CompileError, devmod.compile, tmp_path / "größe.cu", "cuda -arch=sm_90")
     assert (
-        str(caught.value)
+        str(error)
         == 'the CUDA C++ source does not compile: part.h:3: error: identifier "missing" is undefined'
     )
-    assert 'in the compilation of "größe.cu"' in caught.value.log
+    assert 'in the compilation of "größe.cu"' in error.log
     (tmp_path / "part.h").write_text("\n")
     (tmp_path / "größe.cu").write_text(f'#include "part.h"\n{SAXPY}int x = y;\nint z = y;\n')
-    with pytest.raises(devmod.CompileError) as caught:
-        devmod.compile(tmp_path / "größe.cu", "cuda -arch=sm_90")
-    assert str(caught.value).startswith("the CUDA C++ source does not compile: größe.cu:3: error: ")
-    assert " more in .log)" in str(caught.value)
+    text = refusal(devmod.CompileError, devmod.compile, tmp_path / "größe.cu", "cuda -arch=sm_90")
+    assert text.startswith("the CUDA C++ source does not compile: größe.cu:3: error: ")
+    assert " more in .log)" in text
 
 
 def test_unicode_in_names_and_texts() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from backend_checks import check_error
+from each_case import raised
 from two_folders import origin_in_two_folders
 
 import devmod
@@ -189,13 +190,12 @@ def test_an_error_in_a_standard_header_has_no_folder() -> None:
     source = (
         '#include <array>\nextern "C" int k() { std::array<int, 2> x{}; return std::get<2>(x); }'
     )
-    with pytest.raises(devmod.CompileError) as error_info:
-        devmod.compile(source, TARGET, language="C++")
+    error = raised(devmod.CompileError, devmod.compile, source, TARGET, language="C++")
     assert re.match(
         r"the C\+\+ source does not compile: array:\d+:\d+: error: static assertion failed",
-        str(error_info.value),
+        str(error),
     )
-    assert "/lib/" not in error_info.value.log
+    assert "/lib/" not in error.log
 
 
 def all_intrinsics() -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from each_case import refusal
+from each_case import raised, refusal
 
 import devmod
 from devmod_targets.authoring import clang
@@ -353,9 +353,8 @@ def test_a_list_of_macros_is_read_without_a_trial_in_another_process(
 
 
 def test_at_most_a_thousand_errors_are_reported() -> None:
-    with pytest.raises(devmod.CompileError) as caught:
-        compiled("+;\n" * 3000)
-    assert len(caught.value.log.splitlines()) == 1000
+    error = raised(devmod.CompileError, compiled, "+;\n" * 3000)
+    assert len(error.log.splitlines()) == 1000
 
 
 # -- kernels
@@ -404,10 +403,9 @@ def test_which_kernels_there_are(source: str, names: list[str]) -> None:
     ids=["overloads", "a host_name", "two host_names"],
 )
 def test_two_kernels_with_the_same_name_are_refused(source: str, name: str) -> None:
-    with pytest.raises(devmod.CompileError) as caught:
-        compiled(source)
+    text = refusal(devmod.CompileError, compiled, source)
     last = 3 + source.count("\n")
-    assert str(caught.value) == (
+    assert text == (
         f"<text>:{last if name == 'b' else 3} and <text>:{last}: two kernels have the name {name!r}; rename one of them"
     )
 
@@ -564,9 +562,7 @@ def test_the_wheel_of_the_runtime_changes_nothing(monkeypatch: pytest.MonkeyPatc
     fallback = compiled("kernel void k(device float *x) {}")
     assert type(fallback).__name__ == "FallbackModule"
     assert fallback.save_to_bytes() == real.save_to_bytes()
-    with pytest.raises(devmod.RuntimeNotLinkedError) as caught:
-        fallback["k"]
-    assert str(caught.value).startswith(
+    assert refusal(devmod.RuntimeNotLinkedError, fallback.get_function, "k").startswith(
         "the metal function 'k' cannot be used here: this module is a fallback"
     )
 
@@ -608,19 +604,16 @@ def test_the_wheel_of_the_runtime_changes_nothing(monkeypatch: pytest.MonkeyPatc
     ],
 )
 def test_errors_have_line_column_and_words(source: str, errors: list[str]) -> None:
-    with pytest.raises(devmod.CompileError) as caught:
-        compiled(source)
+    error = raised(devmod.CompileError, compiled, source)
     more = f" (and {len(errors) - 1} more in .log)" if len(errors) > 1 else ""
-    assert str(caught.value) == f"the Metal source does not compile: <text>:{errors[0]}{more}"
-    assert caught.value.log == "\n".join(f"<text>:{each}" for each in errors)
+    assert str(error) == f"the Metal source does not compile: <text>:{errors[0]}{more}"
+    assert error.log == "\n".join(f"<text>:{each}" for each in errors)
 
 
 def test_an_error_in_an_include_names_it(tmp_path: Path) -> None:
     (tmp_path / "part.h").write_text("\nint f() { return 1 }\n")
     (tmp_path / "k.metal").write_text('#include "part.h"\nkernel void k() {}\n')
-    with pytest.raises(devmod.CompileError) as caught:
-        devmod.compile(tmp_path / "k.metal", "metal")
-    assert str(caught.value).startswith(
+    assert refusal(devmod.CompileError, devmod.compile, tmp_path / "k.metal", "metal").startswith(
         "the Metal source does not compile: part.h:2:19: error: expected ';' after return statement"
     )
 
@@ -650,9 +643,7 @@ def test_errors_after_an_unknown_name_are_ignored() -> None:
 def test_an_unknown_type() -> None:
     with pytest.warns(UserWarning, match="unknown type name 'Other'"):
         assert row("kernel void k(device Other *x) {}") == [("x", "buffer", "", "rw", 0, 0)]
-    with pytest.raises(devmod.CompileError) as caught:
-        row("kernel void k(Other x [[buffer(0)]]) {}")
-    assert str(caught.value).startswith(
+    assert refusal(devmod.CompileError, row, "kernel void k(Other x [[buffer(0)]]) {}").startswith(
         "the metal function 'k' at <text>:3 takes argument 1 ('x') by value, and its type is unknown"
     )
 
@@ -792,16 +783,18 @@ def test_a_metallib_is_built_on_request(xcrun: Any) -> None:
 
 
 def test_errors_of_apples_compiler_are_compile_errors(xcrun: Any) -> None:
-    with pytest.raises(devmod.CompileError) as caught:
-        devmod.compile(
-            "kernel void k(device float *x) {\n x[0] = nonsense; }", "metal -format=metallib"
-        )
+    error = raised(
+        devmod.CompileError,
+        devmod.compile,
+        "kernel void k(device float *x) {\n x[0] = nonsense; }",
+        "metal -format=metallib",
+    )
     assert (
-        str(caught.value)
+        str(error)
         == "the Metal source does not compile: <text>:2:9: error: use of undeclared identifier 'nonsense'"
     )
     assert (
-        caught.value.log
+        error.log
         == "<text>:2:9: error: use of undeclared identifier 'nonsense'\n1 error generated."
     )
     xcrun('xcrun: error: unable to find utility "metal"')

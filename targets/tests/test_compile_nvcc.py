@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from backend_checks import run_python
-from each_case import refusal
+from each_case import raised, refusal
 
 import devmod
 from devmod.backend import find_program
@@ -275,9 +275,10 @@ def test_a_file_of_the_machine_is_refused(tmp_path: Path) -> None:
         "path relative to a folder of include="
     )
     secret.write_text("not a directive\n# text of the file\n")
-    with pytest.raises(devmod.CompileError) as caught:
-        devmod.compile(include + SAXPY, "cuda -arch=compute_80 -compiler=nvcc")
-    assert "of the file" not in caught.value.log
+    error = raised(
+        devmod.CompileError, devmod.compile, include + SAXPY, "cuda -arch=compute_80 -compiler=nvcc"
+    )
+    assert "of the file" not in error.log
 
 
 @pytest.mark.volume
@@ -367,10 +368,11 @@ def test_a_directive_that_a_macro_makes_is_refused(
     header = tmp_path / "header.h"
     header.write_text("const int EVIL = 1;\n")
     text = f'#define HASH #\n#define EMPTY\n#define FILE "{header}"\n\n{lines}\n{SAXPY}'
-    with pytest.raises(devmod.CompileError) as caught:
-        devmod.compile(text, "cuda -arch=compute_80 -compiler=nvcc")
+    message = refusal(
+        devmod.CompileError, devmod.compile, text, "cuda -arch=compute_80 -compiler=nvcc"
+    )
     made = made.format(file=f'"{header}"')
-    assert str(caught.value) == (
+    assert message == (
         f"the CUDA C++ source does not compile: <text>:{line}: error: a macro makes {made!r}, of which nvcc makes a directive of the "
         "preprocessor. Write the directive without a macro"
     )

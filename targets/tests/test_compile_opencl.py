@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from build_project import built_failure
-from each_case import refusal
+from each_case import raised, refusal
 from work import assert_linear
 
 import devmod
@@ -697,11 +697,9 @@ def test_a_declared_length_is_the_minimum_size_of_the_argument() -> None:
     ],
 )
 def test_a_syntax_error_after_an_undeclared_function_is_an_error(body: str, column: int) -> None:
-    with pytest.raises(devmod.CompileError) as caught:
-        devmod.compile(f"__kernel void k(__global int *x) {{ {body}", "opencl")
-    assert str(caught.value).startswith(
-        f"the OpenCL C source does not compile: <text>:1:{column}: error: expected"
-    )
+    assert refusal(
+        devmod.CompileError, devmod.compile, f"__kernel void k(__global int *x) {{ {body}", "opencl"
+    ).startswith(f"the OpenCL C source does not compile: <text>:1:{column}: error: expected")
 
 
 @pytest.mark.parametrize(
@@ -718,12 +716,11 @@ def test_possible_vendor_extensions_are_a_warning(body: str) -> None:
     with pytest.warns(UserWarning, match="some devices may refuse the OpenCL C source"):
         module = devmod.compile(source, "opencl")
     for option in ("--werror", "--strict"):
-        with pytest.raises(devmod.CompileError) as caught:
-            devmod.compile(source, "opencl", options=option)
-        assert str(caught.value).startswith(
+        error = raised(devmod.CompileError, devmod.compile, source, "opencl", options=option)
+        assert str(error).startswith(
             f"{option} turns this warning into an error: some devices may refuse the OpenCL C source:\n<text>:1:"
         )
-        assert caught.value.log
+        assert error.log
     assert module.inspect_source("cl") == source
 
 
@@ -874,9 +871,8 @@ def test_the_error_for_a_kernel_in_a_branch_names_the_macro(name: str, end: str)
     module = devmod.compile(BRANCHES, "opencl")
     assert list(module.functions) == ["with_half", "always"]
     for each in (module, devmod.loads(devmod.dumps(module))):
-        with pytest.raises(devmod.FunctionNotFoundError) as caught:
-            each.get_function(name)
-        text = caught.value.args[0]
+        error = raised(devmod.FunctionNotFoundError, each.get_function, name)
+        text = error.args[0]
         assert (
             text
             == f"the opencl module has no function {name!r}; it has: 'with_half', 'always'{end}"
@@ -905,13 +901,12 @@ def test_the_error_for_an_undeclared_name_of_a_branch_names_the_macro(
     source.write_text(
         f"#ifdef cl_qcom_x\n{line}\n#endif\nkernel void k(global int *x) {{ x[0] = N + 1; }}\n"
     )
-    with pytest.raises(devmod.CompileError) as caught:
-        devmod.compile(source, "opencl")
+    text = refusal(devmod.CompileError, devmod.compile, source, "opencl")
     assert (
-        str(caught.value)
+        text
         == f"the OpenCL C source does not compile: k.cl:4:39: error: use of undeclared identifier 'N'{end}"
     )
-    assert built_failure(source, "opencl") == str(caught.value).replace(
+    assert built_failure(source, "opencl") == text.replace(
         "defines={'cl_qcom_x': 1}", "defines = { cl_qcom_x = 1 }"
     )
 
@@ -922,9 +917,12 @@ def test_a_name_that_no_macro_of_a_device_decides_has_no_hint() -> None:
         "#ifdef cl_x\n#else\n#undef cl_x\n#endif\n",
         "#ifdef cl_x\nvoid f() { int i = N + 1; }\n#endif\n",
     ):
-        with pytest.raises(devmod.CompileError) as caught:
-            devmod.compile(f"{head}kernel void k(global int *x) {{ x[0] = N; }}", "opencl")
-        assert str(caught.value).endswith("error: use of undeclared identifier 'N'")
+        assert refusal(
+            devmod.CompileError,
+            devmod.compile,
+            f"{head}kernel void k(global int *x) {{ x[0] = N; }}",
+            "opencl",
+        ).endswith("error: use of undeclared identifier 'N'")
 
 
 @pytest.mark.parametrize(
@@ -939,9 +937,9 @@ def test_the_error_for_a_type_of_a_vendor_has_a_note(name: str) -> None:
             f"'{name}'. It may be of one vendor's devices, and devmod reads the types of OpenCL C alone: "
             in refusal(devmod.CompileError, devmod.compile, source, "opencl")
         )
-    with pytest.raises(devmod.CompileError) as caught:
-        devmod.compile("kernel void k(global float5 *x) {}", "opencl")
-    assert str(caught.value).endswith("unknown type name 'float5'")
+    assert refusal(
+        devmod.CompileError, devmod.compile, "kernel void k(global float5 *x) {}", "opencl"
+    ).endswith("unknown type name 'float5'")
 
 
 def test_a_look_up_in_a_strangers_source_takes_linear_work() -> None:

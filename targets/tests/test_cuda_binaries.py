@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
-from each_case import refusal
+from each_case import raised, refusal
 
 import devmod
 from devmod import FunctionInfo
@@ -319,10 +319,9 @@ def test_ptx_is_assembled(path: Path) -> None:
 @needs_nvjitlink
 def test_ptx_that_cannot_be_assembled(path: Path) -> None:
     path.write_text(FILL.replace("ret;", "\nfoo.u32 %r1;\nret;"))
-    with pytest.raises(devmod.CompileError) as caught:
-        devmod.compile(path, "cuda -arch=sm_80", fmap=INFO)
-    assert str(caught.value).startswith("the PTX source does not compile: fill.ptx:5: error: ")
-    assert "line 5" in caught.value.log
+    error = raised(devmod.CompileError, devmod.compile, path, "cuda -arch=sm_80", fmap=INFO)
+    assert str(error).startswith("the PTX source does not compile: fill.ptx:5: error: ")
+    assert "line 5" in error.log
     path.write_text(FILL)
     assert refused(path, "cuda -arch=sm_75", fmap=INFO) == (
         "the PTX source does not compile: ptxas: error: SM version specified by .target is higher than default SM version assumed"

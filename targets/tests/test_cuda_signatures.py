@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from each_case import refusal
+from each_case import raised, refusal
 
 import devmod
 
@@ -57,9 +57,7 @@ def signature_of(text: str, **options: object) -> list[str]:
 
 
 def error_of(text: str, **options: object) -> devmod.CompileError:
-    with pytest.raises(devmod.CompileError) as caught:
-        compile_text(text, **options)
-    return caught.value
+    return raised(devmod.CompileError, compile_text, text, **options)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from each_case import refusal
+from each_case import raised, refusal
 
 import devmod
 from devmod import Local
@@ -93,9 +93,8 @@ def test_a_kind_without_dynamic_shared_memory_ignores_the_default() -> None:
 )
 def test_wrong_defaults(given: Any, text: str) -> None:
     for source, target in ((CUDA, "cuda -arch=compute_80"), (OPENCL, "opencl")):
-        with pytest.raises(devmod.CompileError) as caught:
-            devmod.compile(source, target, shared_memory=given)
-        assert (str(caught.value), caught.value.argument) == (text, "shared_memory")
+        error = raised(devmod.CompileError, devmod.compile, source, target, shared_memory=given)
+        assert (str(error), error.argument) == (text, "shared_memory")
 
 
 def test_a_default_for_no_function_is_an_error() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from backend_checks import check_error
-from each_case import refusal
+from each_case import raised, refusal
 
 import devmod
 from devmod._cli import main
@@ -627,9 +627,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def message_of(manifest: str | bytes, path: str = "devmod.toml") -> str:
     Path(path).write_bytes(manifest if isinstance(manifest, bytes) else manifest.encode())
-    with pytest.raises(ManifestError) as caught:
-        read_manifest(path)
-    return str(caught.value)
+    return refusal(ManifestError, read_manifest, path)
 
 
 @pytest.mark.parametrize(("manifest", "mistakes"), MISTAKES)
@@ -641,9 +639,8 @@ def test_a_mistake_has_its_line_and_its_key(manifest: str, mistakes: list[str]) 
 
 def test_the_mistakes_are_listed_for_programs() -> None:
     message_of(KERNEL + "blok = 3\n")
-    with pytest.raises(devmod.FormatError) as caught:
-        read_manifest()
-    error = caught.value
+    refused = raised(devmod.FormatError, read_manifest)
+    error = refused
     assert isinstance(error, ManifestError)
     assert (error.path, [tuple(each) for each in error.problems]) == (
         "devmod.toml",

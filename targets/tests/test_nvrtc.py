@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from each_case import refusal
+from each_case import raised, refusal
 
 import devmod
 from devmod_targets.cuda import _wheels, nvrtc
@@ -39,14 +39,15 @@ def test_a_virtual_architecture_gives_ptx_alone() -> None:
 
 
 def test_errors_have_the_line_of_the_program_and_the_compilers_words() -> None:
-    with pytest.raises(devmod.CompileError) as caught:
-        compile_sm90("\n\n__global__ void k(float *x) { x[0] = missing; }\n")
+    error = raised(
+        devmod.CompileError, compile_sm90, "\n\n__global__ void k(float *x) { x[0] = missing; }\n"
+    )
     assert (
-        str(caught.value)
+        str(error)
         == 'the CUDA C++ source does not compile: k.cu:3: error: identifier "missing" is undefined'
     )
-    assert caught.value.log.startswith('k.cu(3): error: identifier "missing" is undefined')
-    assert 'in the compilation of "k.cu".' in caught.value.log
+    assert error.log.startswith('k.cu(3): error: identifier "missing" is undefined')
+    assert 'in the compilation of "k.cu".' in error.log
 
 
 def test_errors_of_the_assembler_and_of_options() -> None:
@@ -183,9 +184,12 @@ def test_headers_in_memory_come_first() -> None:
         headers={"tile.h": "#define TILE 4\n", "stdint.h": ""},
     )
     assert program.cubin
-    with pytest.raises(devmod.CompileError) as caught:
-        compile_sm90('#include "tile.h"\n' + SAXPY, headers={"tile.h": "\nint x = missing;\n"})
-    assert str(caught.value).startswith("the CUDA C++ source does not compile: tile.h:2: error: ")
+    assert refusal(
+        devmod.CompileError,
+        compile_sm90,
+        '#include "tile.h"\n' + SAXPY,
+        headers={"tile.h": "\nint x = missing;\n"},
+    ).startswith("the CUDA C++ source does not compile: tile.h:2: error: ")
 
 
 def test_threads_compile_at_once() -> None:
@@ -207,11 +211,10 @@ def test_threads_compile_at_once() -> None:
 def test_a_missing_nvrtc_names_its_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nvrtc, "_loaded", {})
     monkeypatch.setattr(_wheels, "library", lambda major: "")
-    with pytest.raises(devmod.ToolchainNotFoundError) as caught:
-        nvrtc.version()
+    text = refusal(devmod.ToolchainNotFoundError, nvrtc.version)
     import cuda.bindings
 
-    assert str(caught.value) == (
+    assert text == (
         f"CUDA C++ cannot be compiled here: NVRTC (the wheel nvidia-cuda-nvrtc, for cuda-bindings {cuda.bindings.__version__}) "
         'is not installed. To add it: pip install "devmod-core[build-cuda]"'
     )
@@ -264,14 +267,9 @@ def test_an_nvrtc_that_does_not_load(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     damaged.write_bytes(b"damaged")
     monkeypatch.setattr(nvrtc, "_loaded", {})
     monkeypatch.setattr(_wheels, "library", lambda major: str(damaged))
-    with pytest.raises(devmod.ToolchainNotFoundError) as caught:
-        nvrtc.version()
-    assert str(caught.value).startswith(
-        "CUDA C++ cannot be compiled here: NVRTC cannot be loaded ("
-    )
-    assert str(caught.value).endswith(
-        '). To repair it: pip install "devmod-core[build-cuda]" --force-reinstall'
-    )
+    text = refusal(devmod.ToolchainNotFoundError, nvrtc.version)
+    assert text.startswith("CUDA C++ cannot be compiled here: NVRTC cannot be loaded (")
+    assert text.endswith('). To repair it: pip install "devmod-core[build-cuda]" --force-reinstall')
 
 
 def test_a_text_with_a_zero_character() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from each_case import refusal
+from each_case import raised, refusal
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -111,10 +111,9 @@ def read(module: devmod.Module, name: str = "p") -> Program:
 
 
 def refused(**changes: Any) -> str:
-    with pytest.raises(FormatError) as raised:
-        make(**changes)
-    assert raised.value.kind == "program"
-    return str(raised.value)
+    error = raised(FormatError, make, **changes)
+    assert error.kind == "program"
+    return str(error)
 
 
 SIGNATURES = {

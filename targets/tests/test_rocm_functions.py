@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from backend_checks import code_of
 from clang import cindex
+from each_case import raised
 
 import devmod
 from devmod_standins import rdna3
@@ -64,12 +65,18 @@ def test_the_headers_declare_the_functions_of_the_page() -> None:
         f'#line {number} "functions"\nusing ::{name};\n' for number, name in enumerate(lines)
     )
     source = f"{HEADERS}namespace page {{\n{uses}}}\n__global__ void k(int *x) {{}}\n"
-    with pytest.raises(devmod.CompileError) as caught:
-        devmod.compile(source, GFX1100, language="HIP", options=["-ferror-limit=0"])
+    error = raised(
+        devmod.CompileError,
+        devmod.compile,
+        source,
+        GFX1100,
+        language="HIP",
+        options=["-ferror-limit=0"],
+    )
     unknown = {
         lines[int(number)]
         for number in re.findall(
-            r"^functions:(\d+):\d+: error: no member named", caught.value.log, re.MULTILINE
+            r"^functions:(\d+):\d+: error: no member named", error.log, re.MULTILINE
         )
     }
     assert unknown == set(states["no"])

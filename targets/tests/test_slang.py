@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from build_project import built_failure
-from each_case import refusal
+from each_case import raised, refusal
 from slang_kernels import BASICS, IMAGES, PARAMETERS
 
 import devmod
@@ -131,9 +131,13 @@ def test_buffers_of_matrices_have_one_type() -> None:
 
 def test_elements_of_three_numbers_have_other_places_on_other_kinds() -> None:
     source = kernel("uniform RWStructuredBuffer<float3> y", "y[id.x] = y[0];")
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.bundle(compiled(source, "vulkan"), compiled(source, "cuda -arch=compute_80"))
-    assert [line.split() for line in str(caught.value).splitlines()[2:]] == [
+    text = refusal(
+        devmod.FormatError,
+        devmod.bundle,
+        compiled(source, "vulkan"),
+        compiled(source, "cuda -arch=compute_80"),
+    )
+    assert [line.split() for line in text.splitlines()[2:]] == [
         ["y:", "float32x3*", "rw", "y:", "float32*", "rw", "<-", "differs"]
     ]
 
@@ -295,14 +299,15 @@ def test_errors_have_the_file_the_line_and_the_words_of_slang(project: Path) -> 
     (project / "lib" / "shapes.slang").write_text(
         "module shapes;\npublic float twice(float x) { return missing(x); }\n"
     )
-    with pytest.raises(CompileError) as caught:
-        compiled(project / "k.slang", include=[project / "lib"], defines={"MORE": 3})
-    assert str(caught.value) == (
+    error = raised(
+        CompileError, compiled, project / "k.slang", include=[project / "lib"], defines={"MORE": 3}
+    )
+    assert str(error) == (
         "the Slang source does not compile: shapes.slang:2: error: undefined identifier 'missing'. (and 2 more in .log)"
     )
-    assert "--> shapes.slang:2:" in caught.value.log
-    assert str(project) not in caught.value.log
-    assert "devmod-" not in caught.value.log
+    assert "--> shapes.slang:2:" in error.log
+    assert str(project) not in error.log
+    assert "devmod-" not in error.log
 
 
 GENERIC = """interface IOp { float f(float x); }

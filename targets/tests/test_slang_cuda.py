@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import pytest
+from each_case import raised
 from slang_kernels import BASICS
 
 import devmod
@@ -49,10 +50,9 @@ def compiled(source: str, kind: str, **arguments: Any) -> devmod.Module:
 
 
 def refused(source: str, kind: str, **arguments: Any) -> str:
-    with pytest.raises(CompileError) as caught:
-        compiled(source, kind, **arguments)
-    assert caught.value.kind == kind
-    return str(caught.value)
+    error = raised(CompileError, compiled, source, kind, **arguments)
+    assert error.kind == kind
+    return str(error)
 
 
 def kernel(parameters: str, body: str = "") -> str:

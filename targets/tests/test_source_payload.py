@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from build_project import built_failure
-from each_case import refusal
+from each_case import raised, refusal
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -396,11 +396,10 @@ def test_a_define_of_the_caller_replaces_the_default_of_a_macro(tmp_path: Path) 
 )
 def test_an_include_in_another_spelling_is_refused(include: str, tmp_path: Path) -> None:
     source = write(tmp_path, k_cl=include + "\n" + KERNEL, x_h="#define X 1\n")
-    with pytest.raises(devmod.CompileError) as caught:
-        build(source)
+    text = refusal(devmod.CompileError, build, source)
     line = include.count("\n") + 1
     assert (
-        str(caught.value)
+        text
         == f"k.cl:{line}: the file of this include cannot be embedded in the payload; write #include and its name in quotes"
     )
 
@@ -656,11 +655,10 @@ def test_bytes_of_comments_that_are_not_utf_8_are_latin_1(
 )
 def test_a_byte_of_the_program_that_is_not_utf_8_is_an_error(line: bytes, tmp_path: Path) -> None:
     (tmp_path / "k.cl").write_bytes(line + b"\n" + KERNEL.encode())
-    with pytest.raises(devmod.CompileError) as caught:
-        build(tmp_path / "k.cl")
+    text = refusal(devmod.CompileError, build, tmp_path / "k.cl")
     number = line.count(b"\n") + 1
     assert (
-        str(caught.value)
+        text
         == f"k.cl:{number}: the source is not UTF-8: byte 0xe9 outside of a comment; save the file as UTF-8"
     )
 
@@ -744,10 +742,9 @@ PATH = "names a path; a payload is complete in itself, and its receiver has no s
     ],
 )
 def test_options_and_defines_that_cannot_travel(arguments: dict[str, object], message: str) -> None:
-    with pytest.raises(devmod.CompileError) as caught:
-        build(KERNEL, **arguments)
-    assert str(caught.value) == message
-    assert caught.value.kind == "opencl"
+    error = raised(devmod.CompileError, build, KERNEL, **arguments)
+    assert str(error) == message
+    assert error.kind == "opencl"
 
 
 def test_a_receiver_refuses_options_that_name_a_path() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from each_case import refusal
+from each_case import raised, refusal
 
 import devmod
 from devmod_targets.authoring import check_target_options
@@ -51,9 +51,8 @@ def test_a_compiler_names_the_options_of_its_kind() -> None:
     check_target_options(target, ("arch", "tiles"))
     with pytest.raises(devmod.CompileError, match="names an architecture, and npu has none"):
         check_target_options(target, ("tiles",))
-    with pytest.raises(devmod.CompileError) as caught:
-        check_target_options(target, ("arch",))
-    assert (str(caught.value), caught.value.kind) == (
+    error = raised(devmod.CompileError, check_target_options, target, ("arch",))
+    assert (str(error), error.kind) == (
         "the target 'npu -arch=a1 -tiles=4' has the option -tiles; expected '-arch'",
         "npu",
     )

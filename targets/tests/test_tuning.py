@@ -70,11 +70,6 @@ void main() {
   }
 }
 """
-MACROS = (
-    GLSL.replace("layout(constant_id = 0) const uint BLOCK = 64;\n", "")
-    .replace("layout(constant_id = 1) const int TILE = 1;\n", "")
-    .replace("local_size_x_id = 0, local_size_x = 64", "local_size_x = BLOCK")
-)
 TUNE = {
     "tune": {"BLOCK": [64, 128], "TILE": [1, 2, 4]},
     "constraints": ["BLOCK * TILE <= 256"],

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from each_case import refusal
+from each_case import raised, refusal
 
 import devmod
 from devmod import Block, FunctionInfo, Interface, Member, Param
@@ -626,14 +626,13 @@ def test_declarations_that_do_not_fit(info: FunctionInfo, said: str) -> None:
 def test_errors_have_the_users_file_and_line_and_the_compilers_words(compiler: str) -> None:
     options = [f"--compiler={compiler}"]
     source = "#version 450\nlayout(local_size_x = 1) in;\nvoid main() {\n  int x = y;\n  float z = w;\n}\n"
-    with pytest.raises(devmod.CompileError) as caught:
-        devmod.compile(source, "vulkan", options=options)
+    error = raised(devmod.CompileError, devmod.compile, source, "vulkan", options=options)
     assert (
-        str(caught.value)
+        str(error)
         == "the GLSL source does not compile: <text>:4: error: 'y' : undeclared identifier (and 1 more in .log)"
     )
-    assert caught.value.log.splitlines()[0] == "<text>:4: error: 'y' : undeclared identifier"
-    assert "/tmp" not in caught.value.log
+    assert error.log.splitlines()[0] == "<text>:4: error: 'y' : undeclared identifier"
+    assert "/tmp" not in error.log
     # In an include, by the name that the include has.
     assert refused(
         KERNELS / "tiles.comp",

@@ -12,7 +12,7 @@ import warnings
 from pathlib import Path
 
 import pytest
-from each_case import refusal
+from each_case import raised, refusal
 
 import devmod
 
@@ -365,16 +365,16 @@ def test_arguments_for_other_languages_are_refused(
     ],
 )
 def test_errors_in_the_source_are_refused_with_line_and_column(source: str, text: str) -> None:
-    with pytest.raises(devmod.CompileError) as caught:
-        devmod.compile(source, "webgpu")
-    assert str(caught.value) == f"the WGSL source is refused at <text>:{text}"
-    assert caught.value.kind == "webgpu"
+    error = raised(devmod.CompileError, devmod.compile, source, "webgpu")
+    assert str(error) == f"the WGSL source is refused at <text>:{text}"
+    assert error.kind == "webgpu"
 
 
 def test_the_log_shows_the_line() -> None:
-    with pytest.raises(devmod.CompileError) as caught:
-        devmod.compile("const a = 1;\n\tconst b: flaot = 2;", "webgpu")
-    assert caught.value.log == (
+    error = raised(
+        devmod.CompileError, devmod.compile, "const a = 1;\n\tconst b: flaot = 2;", "webgpu"
+    )
+    assert error.log == (
         "<text>:2:11: error: unknown type 'flaot': it is neither declared nor predeclared in WGSL\n   const b: flaot = 2;\n            ^"
     )
 
@@ -418,15 +418,12 @@ DEEP = {
 
 @pytest.mark.parametrize("name", DEEP)
 def test_depth_and_length_have_bounds(name: str) -> None:
-    with pytest.raises(devmod.CompileError) as caught:
-        devmod.compile(DEEP[name], "webgpu")
+    text = refusal(devmod.CompileError, devmod.compile, DEEP[name], "webgpu")
     if name in ("brackets", "braces", "unary", "indices", "templates"):
-        assert str(caught.value).endswith(
-            ": expressions and statements are nested more than 127 levels deep"
-        )
+        assert text.endswith(": expressions and statements are nested more than 127 levels deep")
     if name == "long":
         assert (
-            str(caught.value)
+            text
             == f"the WGSL source <text> has {len(DEEP[name])} characters; the most is {4 << 20}"
         )
 
@@ -532,9 +529,16 @@ HEAD = "struct S { a: f32 }\n@group(0) @binding(0) var<storage, read_write> x: a
     ],
 )
 def test_npms_naga_checks_types(body: str, said: str, naga_wasm: None) -> None:
-    with pytest.raises(devmod.CompileError) as caught:
-        devmod.compile(f"{HEAD}@compute @workgroup_size(1) fn k() {{ {body} }}", "webgpu")
-    place, _, sentence = str(caught.value).partition(": ")[2].partition(": ")
+    place, _, sentence = (
+        refusal(
+            devmod.CompileError,
+            devmod.compile,
+            f"{HEAD}@compute @workgroup_size(1) fn k() {{ {body} }}",
+            "webgpu",
+        )
+        .partition(": ")[2]
+        .partition(": ")
+    )
     assert place.startswith("<text>:4:")
     assert sentence.startswith(said)
 
@@ -546,9 +550,7 @@ def test_npms_naga_names_the_included_file(naga_wasm: None, tmp_path: Path) -> N
     (tmp_path / "part.wgsl").write_text(
         "#define MEMBER b\n#define OF(s, name) s.name\nfn part(s: S) -> f32 {\n return OF(s, MEMBER);\n}\n"
     )
-    with pytest.raises(devmod.CompileError) as caught:
-        devmod.compile(tmp_path / "k.wgsl", "webgpu")
-    assert str(caught.value).startswith(
+    assert refusal(devmod.CompileError, devmod.compile, tmp_path / "k.wgsl", "webgpu").startswith(
         "naga refuses the WGSL source: part.wgsl:4:11: invalid field accessor `b`\n    return s.b;\n"
     )
 
@@ -681,12 +683,11 @@ def test_naga_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     path = tmp_path / "k.wgsl"
     path.write_text(K.replace("{ }", "{ nonsense(); }"), encoding="utf-8")
-    with pytest.raises(devmod.CompileError) as caught:
-        devmod.compile(path, "webgpu")
-    assert str(caught.value) == (
+    error = raised(devmod.CompileError, devmod.compile, path, "webgpu")
+    assert str(error) == (
         "naga refuses the WGSL source: k.wgsl:1:34: no definition in scope for identifier: `nonsense`\n   nonsense();"
     )
-    assert caught.value.log == message.replace("\\n", "\n").strip()
+    assert error.log == message.replace("\\n", "\n").strip()
 
 
 @pytest.mark.skipif(

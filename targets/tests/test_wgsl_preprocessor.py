@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from build_project import built_failure
+from each_case import refusal
 from work import assert_linear
 
 import devmod
@@ -35,9 +36,7 @@ def text_of(source: str | Path, **arguments: object) -> str:
 
 
 def error_of(source: str | Path, **arguments: object) -> str:
-    with pytest.raises(devmod.CompileError) as caught:
-        text_of(source, **arguments)
-    return str(caught.value)
+    return refusal(devmod.CompileError, text_of, source, **arguments)
 
 
 def expand(text: str, defines: Mapping[str, str] | None = None) -> str:

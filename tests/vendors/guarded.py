@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from each_case import raised, refusal
 
 import devmod
 
@@ -115,13 +116,13 @@ def check_guard(device: Any, target: str) -> None:
         # of the view.
         text = f"{{}}: x[{{}}] is 2.0, and the array has {{}} elements of float32; changed bytes around it: 4. {ADVICE}"
         for make in (np.zeros, device.zeros):
-            with pytest.raises(devmod.GuardError) as caught:
-                put(make(0, "float32"), y, 0, **launch)
-            assert str(caught.value) == text.format(label, 0, 0)
+            assert refusal(
+                devmod.GuardError, put, make(0, "float32"), y, 0, **launch
+            ) == text.format(label, 0, 0)
         whole = device.zeros(2 * 64, "float32")
-        with pytest.raises(devmod.GuardError) as caught:
-            put(whole[64:], y, 66, **launch)
-        assert str(caught.value) == text.format(label, 66, 64)
+        assert refusal(devmod.GuardError, put, whole[64:], y, 66, **launch) == text.format(
+            label, 66, 64
+        )
 
         # After an error the zones are sound again, and a prepared launch is compared each time.
         x, y = device.from_numpy(np.zeros(8, "float32")), device.from_numpy(value)
@@ -145,9 +146,8 @@ def check_guard(device: Any, target: str) -> None:
             "put"
         ].on(device)
         renamed_put(x=x, y=y, at=7, **launch)
-        with pytest.raises(devmod.GuardError) as caught:
-            renamed_put(x=x, y=y, at=8, **launch)
-        assert (caught.value.argument, caught.value.index) == ("x", 8)
+        refused = raised(devmod.GuardError, renamed_put, x=x, y=y, at=8, **launch)
+        assert (refused.argument, refused.index) == ("x", 8)
 
     check_several(device, target)
     check_dimensions(device, target)

@@ -100,9 +100,9 @@ def test_types_that_contradict_the_binary_are_refused(
         "k": info.replace(interface=info.interface.replace(extra={"globals": {"count": entry}}))
     }
     payload = module.inspect_source("ptx").encode()
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.create("cuda", payload, "ptx", fmap).get_global("count")
-    assert str(caught.value).endswith(text)
+    assert refusal(
+        devmod.FormatError, devmod.create("cuda", payload, "ptx", fmap).get_global, "count"
+    ).endswith(text)
 
 
 @pytest.mark.parametrize(

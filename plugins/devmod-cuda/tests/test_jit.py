@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from backend_checks import run_in_threads, run_python
 from cuda_kernels import add_info, info_of
+from each_case import raised, refusal
 from ptx_sources import ptx_of
 from standin_cuda import child_environment, on_hardware
 
@@ -215,27 +216,23 @@ def test_a_device_that_nvrtc_does_not_support(
     fmt, binary = compile_source(SOURCE, (), "sm_125")
     assert (fmt, builds[-1]) == ("ptx", ["-arch=compute_110"])
     assert b".target sm_110" in binary
-    with pytest.raises(devmod.CompileError) as caught:
-        compile_source(SOURCE, (), "sm_52")
-    assert str(caught.value).startswith(
+    text = refusal(devmod.CompileError, compile_source, SOURCE, (), "sm_52")
+    assert text.startswith(
         "the cuda source cannot be compiled for sm_52: this NVRTC supports sm_75, "
     )
-    assert str(caught.value).endswith(
-        '. To use another one: pip install "devmod-cuda[jit]" --upgrade'
-    )
+    assert text.endswith('. To use another one: pip install "devmod-cuda[jit]" --upgrade')
 
 
 @pytest.mark.row("R30", "R32")
 def test_errors_of_the_source_are_raised_by_the_first_function(device: Any) -> None:
     module = adder('extern "C" __global__ void add(float *a)\n{\n  a[0] = nonsense;\n}')
     for _ in range(2):
-        with pytest.raises(devmod.CompileError) as caught:
-            module["add"]
+        error = raised(devmod.CompileError, module.get_function, "add")
         assert (
-            str(caught.value)
+            str(error)
             == 'the CUDA C++ source does not compile: kernel.cu:3: error: identifier "nonsense" is undefined'
         )
-        assert 'error: identifier "nonsense" is undefined' in caught.value.log
+        assert 'error: identifier "nonsense" is undefined' in error.log
     assert module.format == "cuda"
 
 
@@ -246,14 +243,11 @@ def test_a_receiver_without_nvrtc(device: Any, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(_wheels, "library", lambda major: "")
     module = adder()
     assert devmod.loads(devmod.dumps(module)).functions == module.functions
-    with pytest.raises(devmod.ToolchainNotFoundError) as caught:
-        module["add"]
-    assert str(caught.value).startswith(
+    text = refusal(devmod.ToolchainNotFoundError, module.get_function, "add")
+    assert text.startswith(
         "CUDA C++ cannot be compiled here: NVRTC (the wheel nvidia-cuda-nvrtc, for cuda-bindings "
     )
-    assert str(caught.value).endswith(
-        ') is not installed. To add it: pip install "devmod-cuda[jit]"'
-    )
+    assert text.endswith(') is not installed. To add it: pip install "devmod-cuda[jit]"')
 
 
 class NoBuildSide:
@@ -270,15 +264,11 @@ def test_a_receiver_without_the_build_side(device: Any, monkeypatch: pytest.Monk
     monkeypatch.setattr(sys, "meta_path", [NoBuildSide(), *sys.meta_path])
     module = adder()
     assert devmod.loads(devmod.dumps(module)).functions == module.functions
-    with pytest.raises(devmod.ToolchainNotFoundError) as caught:
-        module["add"]
-    assert str(caught.value) == (
+    assert refusal(devmod.ToolchainNotFoundError, module.get_function, "add") == (
         'CUDA C++ cannot be compiled here: devmod-targets is not installed. To add it: pip install "devmod-cuda[jit]"'
     )
-    with pytest.raises(devmod.FormatError) as refused:
-        adder("//devmod: --time=report\n" + SOURCE)["add"]
     assert (
-        str(refused.value)
+        refusal(devmod.FormatError, adder("//devmod: --time=report\n" + SOURCE).get_function, "add")
         == "the cuda source has the build option '--time=report', which devmod-cuda does not pass to NVRTC"
     )
 
@@ -287,11 +277,10 @@ def test_a_kernel_that_the_source_does_not_define(device: Any) -> None:
     module = devmod.create(
         "cuda", SOURCE.encode(), "cuda", {"sub": FunctionInfo("sub", ["handle"])}
     )
-    with pytest.raises(devmod.FormatError) as caught:
-        module["sub"]
+    text = refusal(devmod.FormatError, module.get_function, "sub")
     fmt = "cubin" if on_hardware() else "ptx"
     assert (
-        str(caught.value)
+        text
         == f"the cuda payload of format {fmt!r} has no kernel 'sub', which its fmap names; it has: 'add'"
     )
 

@@ -86,10 +86,8 @@ def test_invalid_payloads(fmt: str, code: bytes, text: str) -> None:
 
 def test_a_missing_shader() -> None:
     module = devmod.create("metal", {"other": b"x"}, "metal", {"k": K})
-    with pytest.raises(devmod.FormatError) as caught:
-        module["k"]
     assert (
-        str(caught.value)
+        refusal(devmod.FormatError, module.get_function, "k")
         == "the metal module has no shader for its function 'k'; it has those of 'other'"
     )
 
@@ -133,9 +131,7 @@ def test_no_source_reads_a_file_of_the_receiver(
 
 
 def test_a_library_that_metal_refuses(double: Any) -> None:
-    with pytest.raises(devmod.FormatError) as caught:
-        module_of(b"MTLB not", "metallib")["k"]
-    assert str(caught.value) == (
+    assert refusal(devmod.FormatError, module_of(b"MTLB not", "metallib").get_function, "k") == (
         "metal device 0 (Double GPU) does not support the metallib: Invalid library file. A library runs on the macOS that it was built for, "
         "and later; use the source (format 'metal') for others"
     )
@@ -150,19 +146,21 @@ def test_a_library_has_no_defines(double: Any) -> None:
 
 
 def test_a_function_that_the_library_does_not_contain(double: Any) -> None:
-    with pytest.raises(devmod.FormatError) as caught:
-        module_of(b"kernel void other(device float *x) {}")["k"]
     assert (
-        str(caught.value)
+        refusal(
+            devmod.FormatError,
+            module_of(b"kernel void other(device float *x) {}").get_function,
+            "k",
+        )
         == "the metal library has no function 'k', which the payload's fmap names; it has: 'other'"
     )
 
 
 def test_a_pipeline_that_metal_refuses(double: Any) -> None:
     double.refuse["pipeline"] = "Compute function exceeds available stack space"
-    with pytest.raises(devmod.CompileError) as caught:
-        module_of(b"kernel void k(device float *x) {}")["k"]
-    assert str(caught.value) == (
+    assert refusal(
+        devmod.CompileError, module_of(b"kernel void k(device float *x) {}").get_function, "k"
+    ) == (
         "metal device 0 (Double GPU) cannot create the pipeline of the metal function 'k': Compute function exceeds available stack space"
     )
 

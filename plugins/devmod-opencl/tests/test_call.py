@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from each_case import raised
 from interruptible import HANGS, interruptible_python
 
 import devmod
@@ -119,14 +120,13 @@ def test_the_default_of_a_local_parameter_follows_the_block(
 def test_a_default_that_the_device_cannot_give_is_named(device: Any) -> None:
     f = devmod.compile(SOURCE, "opencl", local={"scratch": Local(per_thread=1 << 30)})["sum"]
     out = np.zeros(1, "float32")
-    with pytest.raises(devmod.LaunchError) as caught:
-        f(np.ones(8, "float32"), out, 8, grid=1, block=8)
-    assert str(caught.value) == (
+    error = raised(devmod.LaunchError, f, np.ones(8, "float32"), out, 8, grid=1, block=8)
+    assert str(error) == (
         f"the opencl function 'sum' cannot be launched on {device}: its local_mem_size is {device.limits['local_mem_size']}, got "
         f"devmod.Local arguments of {8 << 30} bytes; argument 3 'scratch' takes {8 << 30} bytes by default, Local(per_thread={1 << 30}) with 8 "
         "threads in a block: give it by name, or a smaller block="
     )
-    assert caught.value.argument == "scratch"
+    assert error.argument == "scratch"
 
 
 @pytest.mark.filterwarnings(

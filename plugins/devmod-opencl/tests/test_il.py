@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from each_case import refusal
 
 import devmod
 from devmod import FunctionInfo
@@ -81,10 +82,9 @@ def test_a_device_without_spirv_gets_the_next_candidate(
         "Install an OpenCL driver with the extension cl_khr_il_program (for a CPU with Linux: "
         "pip install \"devmod-opencl[intel]\"), or use the source (format 'cl')"
     )
-    with pytest.raises(devmod.DeviceNotFoundError) as caught:
-        wrap(spirv)["axpy"]
+    message = refusal(devmod.DeviceNotFoundError, wrap(spirv).get_function, "axpy")
     text = f"cannot run on {device}: it does not support the format 'il' (SPIR-V). {hint}"
-    assert str(caught.value) == f"the opencl function 'axpy' {text}"
+    assert message == f"the opencl function 'axpy' {text}"
     assert [
         (each.outcome, each.text) for each in devmod.explain(wrap(spirv)).functions["axpy"]
     ] == [("refused", text)]
@@ -123,9 +123,7 @@ def test_damaged_spirv_is_an_error(able: Any, spirv: bytes) -> None:
             f"the opencl payload of format 'il' is truncated: it has {len(spirv) - 2} bytes; expected a multiple of 4",
         ),
     ):
-        with pytest.raises(devmod.FormatError) as caught:
-            wrap(damaged)["axpy"]
-        assert str(caught.value) == text
+        assert refusal(devmod.FormatError, wrap(damaged).get_function, "axpy") == text
     # A pointer to the undefined type 60000, for which Intel's reader ends the process.
     with pytest.raises(
         devmod.FormatError,
@@ -137,6 +135,6 @@ def test_damaged_spirv_is_an_error(able: Any, spirv: bytes) -> None:
             + (60000).to_bytes(4, "little") * 3
             + spirv[-4:]
         )["axpy"]
-    with pytest.raises(devmod.CompileError) as error:
-        wrap(spirv[:20])["axpy"]
-    assert str(error.value).startswith(f"{able.name} cannot build the SPIR-V: ")
+    assert refusal(devmod.CompileError, wrap(spirv[:20]).get_function, "axpy").startswith(
+        f"{able.name} cannot build the SPIR-V: "
+    )

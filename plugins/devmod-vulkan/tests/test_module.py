@@ -154,9 +154,7 @@ def test_invalid_payloads_are_refused_before_any_driver_is_opened(
     assert (
         devmod.load_from_bytes("vulkan", module.save_to_bytes()).format == "spv"
     )  # wrapping refuses nothing
-    with pytest.raises(devmod.FormatError) as caught:
-        module["k"]
-    assert str(caught.value) == text
+    assert refusal(devmod.FormatError, module.get_function, "k") == text
 
 
 def test_truncated_shaders_are_refused_before_any_driver_is_opened(no_driver: None) -> None:
@@ -222,9 +220,7 @@ def test_damaged_shaders_raise_only_devmod_errors(
 def test_a_payload_whose_fmap_differs_from_its_shader(
     info: FunctionInfo, text: str, no_driver: None
 ) -> None:
-    with pytest.raises(devmod.FormatError) as caught:
-        create(shader(ADD), info)["k"]
-    assert str(caught.value) == text
+    assert refusal(devmod.FormatError, create(shader(ADD), info).get_function, "k") == text
 
 
 def add_info_with(*others: Param, blocks: Any = None) -> FunctionInfo:
@@ -276,9 +272,10 @@ def add_info_with(*others: Param, blocks: Any = None) -> FunctionInfo:
 def test_an_interface_that_would_lose_a_value(
     info: FunctionInfo, text: str, no_driver: None
 ) -> None:
-    with pytest.raises(devmod.FormatError) as caught:
-        create(shader(ADD), info)["k"]
-    assert str(caught.value) == f"the interface of the vulkan function 'k' {text}"
+    assert (
+        refusal(devmod.FormatError, create(shader(ADD), info).get_function, "k")
+        == f"the interface of the vulkan function 'k' {text}"
+    )
 
 
 N = Param("n", "scalar", "int32", at=(0, 0))
@@ -318,19 +315,19 @@ def test_bindings_beyond_a_limit(limit: str, info: Any, usage: Any, device: Any)
     most = device.limits[limit]
     if most > 100_000:
         pytest.skip(f"{device} has a {limit} of {most}, too large for a test")
-    with pytest.raises(devmod.DeviceNotFoundError) as caught:
-        create(shader(ADD), info(most))["k"]
     assert (
-        str(caught.value)
+        refusal(devmod.DeviceNotFoundError, create(shader(ADD), info(most)).get_function, "k")
         == f"the vulkan function 'k' cannot run on {device}: its {limit} is {most}, but the kernel {usage(most)}"
     )
 
 
 @pytest.mark.parametrize("dtype", ["int32x4", "complex128"])
 def test_without_an_interface_scalars_are_single_numbers(dtype: str, no_driver: None) -> None:
-    with pytest.raises(devmod.FormatError) as caught:
-        create(shader(ADD), FunctionInfo("main", ["handle"] * 3 + [dtype]))["k"]
-    assert str(caught.value) == (
+    assert refusal(
+        devmod.FormatError,
+        create(shader(ADD), FunctionInfo("main", ["handle"] * 3 + [dtype])).get_function,
+        "k",
+    ) == (
         f"the payload of the vulkan function 'k' gives no place for argument 4 of type {dtype}. Without a place, expected a single number "
         "of at most 8 bytes; compile the function with an interface"
     )
@@ -402,19 +399,21 @@ def test_constants_that_differ_from_those_of_the_shader(
 
 
 def test_a_block_from_constants_is_compared_with_the_shader(no_driver: None) -> None:
-    with pytest.raises(devmod.FormatError) as caught:
-        create(
-            shader(SIZED),
-            FunctionInfo(
-                "main",
-                ["handle"],
-                (),
-                (),
-                Interface([Param("x", "buffer", at=(0, 0))], (), (64, 1, 1)),
-            ),
-        )["k"]
     assert (
-        str(caught.value)
+        refusal(
+            devmod.FormatError,
+            create(
+                shader(SIZED),
+                FunctionInfo(
+                    "main",
+                    ["handle"],
+                    (),
+                    (),
+                    Interface([Param("x", "buffer", at=(0, 0))], (), (64, 1, 1)),
+                ),
+            ).get_function,
+            "k",
+        )
         == START
         + "is built for blocks of (1, 1, 1) threads, but the payload's fmap gives (64, 1, 1)"
     )
@@ -463,10 +462,8 @@ def test_a_uniform_that_is_too_small(no_driver: None) -> None:
     """
     params = [Param("x", "buffer", at=(0, 0)), Param("n", "scalar", "int32", at=(0, 0))]
     info = FunctionInfo("main", ["handle", "int32"], (), (), Interface(params, [Block((0, 1), 4)]))
-    with pytest.raises(devmod.FormatError) as caught:
-        create(shader(source), info)["k"]
     assert (
-        str(caught.value)
+        refusal(devmod.FormatError, create(shader(source), info).get_function, "k")
         == START
         + "has a uniform of 8 bytes at (set 0, binding 1), 'U', but the payload's fmap gives 4"
     )
@@ -485,10 +482,8 @@ def test_a_uniform_where_a_buffer_is(no_driver: None) -> None:
         (),
         Interface(params, [Block((0, 1), 4), Block("push", 4)], (64, 1, 1)),
     )
-    with pytest.raises(devmod.FormatError) as caught:
-        create(shader(ADD), info)["k"]
     assert (
-        str(caught.value)
+        refusal(devmod.FormatError, create(shader(ADD), info).get_function, "k")
         == START
         + "has a buffer at (set 0, binding 1), 'b', but the payload's fmap has uniform there"
     )
@@ -509,20 +504,16 @@ def test_two_arguments_at_one_place(device: Any) -> None:
         (),
         Interface(params, [Block("push", 4)], (64, 1, 1)),
     )
-    with pytest.raises(devmod.FormatError) as caught:
-        create(shader(ADD), twice)["k"]
     assert (
-        str(caught.value)
+        refusal(devmod.FormatError, create(shader(ADD), twice).get_function, "k")
         == "the interface of the vulkan function 'k' places an argument at (0, 1), which another argument uses"
     )
 
 
 def test_a_function_without_a_shader(no_driver: None) -> None:
     module = devmod.create("vulkan", {"j": shader(ADD)}, "spv", {"k": add_info()})
-    with pytest.raises(devmod.FormatError) as caught:
-        module["k"]
     assert (
-        str(caught.value)
+        refusal(devmod.FormatError, module.get_function, "k")
         == "the vulkan module has no shader for its function 'k'; it has those of 'j'"
     )
 
@@ -542,9 +533,7 @@ def test_a_capability_that_the_device_lacks(device: Any, monkeypatch: pytest.Mon
     monkeypatch.setattr(
         device.physical, "features", device.physical.features - {"10.shaderFloat64"}
     )
-    with pytest.raises(devmod.DeviceNotFoundError) as caught:
-        fresh(source)["k"]
-    assert str(caught.value) == (
+    assert refusal(devmod.DeviceNotFoundError, fresh(source).get_function, "k") == (
         START
         + f"needs the capability Float64, which {device} does not support (missing feature: shaderFloat64)"
     )
@@ -554,9 +543,11 @@ def test_a_capability_that_the_device_lacks(device: Any, monkeypatch: pytest.Mon
 def test_an_unknown_capability(device: Any) -> None:
     spirv = words(ADD)
     unknown = (2 << 16 | 17).to_bytes(4, "little") + (4999).to_bytes(4, "little")
-    with pytest.raises(devmod.DeviceNotFoundError) as caught:
-        create(packed(spirv[:20] + unknown + spirv[20:]))["k"]
-    assert str(caught.value) == (
+    assert refusal(
+        devmod.DeviceNotFoundError,
+        create(packed(spirv[:20] + unknown + spirv[20:])).get_function,
+        "k",
+    ) == (
         START
         + f"needs the capability 4999, which {device} does not support (devmod-vulkan does not support it)"
     )
@@ -568,9 +559,9 @@ def test_a_spirv_version_newer_than_the_device_supports(
 ) -> None:
     """The test changes the version in the device's properties."""
     monkeypatch.setattr(device.physical, "version", (1, 2))
-    with pytest.raises(devmod.DeviceNotFoundError) as caught:
-        fresh(ADD, "k", "vulkan -arch=spirv1.6")["k"]
-    assert str(caught.value) == (
+    assert refusal(
+        devmod.DeviceNotFoundError, fresh(ADD, "k", "vulkan -arch=spirv1.6").get_function, "k"
+    ) == (
         START
         + f"has version 1.6, but {device} (Vulkan 1.2) supports at most 1.5. Compile it for that version: -t 'vulkan -arch=spirv1.5'"
     )
@@ -620,9 +611,7 @@ def test_a_failed_pipeline_is_a_compile_error(device: Any, monkeypatch: pytest.M
     """A double that fails replaces vkCreateComputePipelines."""
     monkeypatch.setitem(vars(device.logical.calls), "vkCreateComputePipelines", lambda *_: -13)
     module = create(shader(ADD))
-    with pytest.raises(devmod.CompileError) as caught:
-        module["k"]
-    assert str(caught.value) == (
+    assert refusal(devmod.CompileError, module.get_function, "k") == (
         f"{device} cannot build the shader of the vulkan function 'k': vkCreateComputePipelines failed with VK_ERROR_UNKNOWN"
     )
     monkeypatch.undo()
@@ -1194,9 +1183,7 @@ def test_bfloat16_is_a_capability_with_a_name_and_a_feature(device: Any) -> None
         f["k"](np.arange(8).astype(pytest.importorskip("ml_dtypes").bfloat16), y, grid=1)
         assert y.tolist() == [*range(8)]
         return
-    with pytest.raises(devmod.DeviceNotFoundError) as caught:
-        f["k"]
-    assert str(caught.value) == (
+    assert refusal(devmod.DeviceNotFoundError, f.get_function, "k") == (
         START
         + f"needs the capability BFloat16TypeKHR, which {device} does not support (missing feature: shaderBFloat16Type)"
     )

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from each_case import refusal
 from webgpu_shaders import function
 
 import devmod
@@ -44,9 +45,7 @@ def message_of(
     error: type[Exception] = devmod.ArgumentError,
     **named: Any,
 ) -> str:
-    with pytest.raises(error) as caught:
-        call(*args, **named)
-    return str(caught.value)
+    return refusal(error, call, *args, **named)
 
 
 def random_texels(shape: tuple[int, ...], name: str, seed: int = 1) -> np.ndarray[Any, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from backend_checks import run_python
+from each_case import raised
 
 import devmod
 from devmod import Interface
@@ -55,10 +56,9 @@ def break_process_start(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def message_of(module: devmod.Module) -> str:
-    with pytest.raises(devmod.CompileError) as caught:
-        module.get_function("k")
-    assert (caught.value.kind, caught.value.function) == ("webgpu", "k")
-    return str(caught.value)
+    error = raised(devmod.CompileError, module.get_function, "k")
+    assert (error.kind, error.function) == ("webgpu", "k")
+    return str(error)
 
 
 def test_a_shader_that_crashes_naga_does_not_crash_this_process(

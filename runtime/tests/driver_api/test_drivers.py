@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from backend_checks import run_python
+from each_case import raised
 from vendor import Vendor
 
 from devmod_runtime.driver_api.api import DriverError
@@ -84,13 +85,11 @@ def test_handles_are_ints(driver: Any, vendor: Vendor) -> None:
 
 @pytest.mark.each_driver
 def test_errors_have_the_vendors_name_and_text(driver: Any, vendor: Vendor) -> None:
-    with pytest.raises(DriverError) as caught:
-        driver.call("allocate", 1 << 60)
-    error, name = caught.value, vendor.error("out of memory").partition(" ")[0]
+    refused = raised(DriverError, driver.call, "allocate", 1 << 60)
+    error, name = refused, vendor.error("out of memory").partition(" ")[0]
     assert (error.name, error.call) == (name, vendor.functions["allocate"])
     assert str(error) == f"{vendor.functions['allocate']}: {name} ({error.text})"
     module = driver.load_module(vendor.payload('extern "C" __global__ void k() {}'))
-    with pytest.raises(DriverError) as caught:
-        driver.call("get_function", module, b"nothing")
-    assert caught.value.name == vendor.error("not found").partition(" ")[0]
+    refused = raised(DriverError, driver.call, "get_function", module, b"nothing")
+    assert refused.name == vendor.error("not found").partition(" ")[0]
     driver.unload_module(module)

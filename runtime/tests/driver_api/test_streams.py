@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from backend_checks import run_in_threads
+from each_case import refusal
 from interruptible import HANGS
 from vendor import Vendor
 
@@ -110,10 +111,9 @@ def test_an_error_of_the_driver(
 ) -> None:
     device.default_stream.synchronize()
     vendor.fail(operation, 1)
-    with pytest.raises(devmod.LaunchError) as caught:
-        work(device)
+    text = refusal(devmod.LaunchError, work, device)
     vendor.succeed()
-    assert str(caught.value) == f"{device} {what}: {vendor.error('invalid value')}"
+    assert text == f"{device} {what}: {vendor.error('invalid value')}"
     work(device)
 
 
@@ -172,12 +172,9 @@ def test_the_default_streams_of_other_libraries_are_devmods(
 def test_a_number_is_no_stream(
     device: Any, add: Any, b: Any, c: Any, value: Any, vendor: Vendor
 ) -> None:
-    with pytest.raises(devmod.ArgumentError) as caught:
-        add(b, b, c, 64, grid=1, block=64, stream=value)
-    assert str(caught.value).startswith(
-        f"the {vendor.kind} function 'add' was given stream=, which is "
-    )
-    assert str(caught.value).endswith(f": expected a stream of kind {vendor.kind}")
+    text = refusal(devmod.ArgumentError, add, b, b, c, 64, grid=1, block=64, stream=value)
+    assert text.startswith(f"the {vendor.kind} function 'add' was given stream=, which is ")
+    assert text.endswith(f": expected a stream of kind {vendor.kind}")
 
 
 @pytest.mark.parametrize("what", ["stream", "event", "device"])

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import toy_backend as toy
+from each_case import refusal
 
 import devmod
 from devmod import FunctionInfo, Interface, Param
@@ -103,9 +104,7 @@ def message(
     error: type[Exception] = devmod.ArgumentError,
     **named: Any,
 ) -> str:
-    with pytest.raises(error) as caught:
-        call(*args, **named)
-    return str(caught.value)
+    return refusal(error, call, *args, **named)
 
 
 PICTURE = Param("picture", "image", "2d", "r", sample="float")
