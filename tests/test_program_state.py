@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from backend_checks import first_device
-from each_case import refusal
+from each_case import raised, refusal
 
 import devmod
 from devmod import ArgumentError, FormatError
@@ -171,9 +171,8 @@ CALLS: dict[str, tuple[Any, str, str]] = {
 def test_a_wrong_state_names_the_argument(zeros: devmod.Module, case: str) -> None:
     first_device("opencl")
     call, text, argument = CALLS[case]
-    with pytest.raises(ArgumentError) as caught:
-        call(zeros["p"].on("opencl"))
-    assert (str(caught.value), caught.value.argument) == (
+    error = raised(ArgumentError, lambda: call(zeros["p"].on("opencl")))
+    assert (str(error), error.argument) == (
         f"the opencl program 'p': {text}",
         argument,
     )

@@ -19,7 +19,7 @@ import pytest
 from devmod_toy import _device, _entries
 from devmod_toy._conformance import ToyConformance
 from distributions import install
-from each_case import refusal
+from each_case import check_texts, refusal
 from toy.backend import ALLOWED, conformance, environment, put, put_least, put_map, results
 from toy_faults import FAULTS, devices
 from toy_faults._fault import Fault
@@ -631,23 +631,16 @@ def test_the_error_for_broken_cases_names_their_distribution(
     )
 
 
-@pytest.mark.parametrize(
-    ("kind", "message"),
-    [
-        (
-            "nobody",
+def test_a_missing_backend() -> None:
+    check_texts(
+        {
             "devmod.conformance.nobody is not registered, and no known distribution provides it; by convention it would be devmod-nobody; "
-            "install that only if you trust its publisher",
-        ),
-        (
-            "cuda",
-            "devmod.conformance.cuda is not registered: the CUDA runtime is not installed. To add it: pip install devmod-cuda",
-        ),
-        ("a/b", "a kind is of the form [a-z][a-z0-9_]{0,31}; got U+002F at character 2"),
-    ],
-)
-def test_a_missing_backend(kind: str, message: str) -> None:
-    assert refusal((devmod.NotRegisteredError, devmod.FormatError), kit.run, kind) == message
+            "install that only if you trust its publisher": "nobody",
+            "devmod.conformance.cuda is not registered: the CUDA runtime is not installed. To add it: pip install devmod-cuda": "cuda",
+            "a kind is of the form [a-z][a-z0-9_]{0,31}; got U+002F at character 2": "a/b",
+        },
+        lambda kind: refusal((devmod.NotRegisteredError, devmod.FormatError), kit.run, kind),
+    )
 
 
 def test_a_backend_without_cases(tmp_path: Path) -> None:

@@ -50,6 +50,16 @@ def check_errors(cases: Mapping[str, Any], act: Callable[[Any], object]) -> None
     check_each(cases.items(), check)
 
 
+def check_texts(cases: Mapping[str, Any], text_of: Callable[[Any], str], start: str = "") -> None:
+    """Check that `text_of` returns each text, behind `start`, for the value beside it."""
+
+    def check(case: tuple[str, Any]) -> None:
+        text = text_of(case[1])
+        assert text == start + case[0], text
+
+    check_each(cases.items(), check)
+
+
 def raised(error: type[Exception], call: Callable[..., object], /, *args: Any, **named: Any) -> Any:
     """Return the error of a type that a call raises."""
     with pytest.raises(error) as caught:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from command_line import printed_by
-from each_case import error_of, refusal
+from each_case import error_of, raised, refusal
 from stored import from_wire
 from support import sample
 from work import assert_linear, work
@@ -270,9 +270,10 @@ def test_the_error_has_both_signatures_side_by_side() -> None:
         STRUCT,
         name="blur",
     )
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.bundle(module("cuda", interface=False), first, second)
-    assert str(caught.value) == (
+    error = raised(
+        devmod.FormatError, lambda: devmod.bundle(module("cuda", interface=False), first, second)
+    )
+    assert str(error) == (
         "the candidates of the bundle take different arguments in the function 'blur'. Give them the same names and types, or use mixed=True "
         "and call each by its own signature:\n"
         "  opencl/cl                     webgpu/wgsl\n"
@@ -285,7 +286,7 @@ def test_the_error_has_both_signatures_side_by_side() -> None:
         "Or give parameters of local memory a default size, and calls omit them: "
         "devmod.compile(…, local={'blur': {'tile': Local(per_thread=1)}})"
     )
-    assert (caught.value.kind, caught.value.function) == ("bundle", "blur")
+    assert (error.kind, error.function) == ("bundle", "blur")
 
 
 def test_the_error_has_all_functions_and_all_candidates_that_differ() -> None:

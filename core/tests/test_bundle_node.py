@@ -315,14 +315,15 @@ def test_damage_of_the_chosen_candidate_is_raised(register: Register) -> None:
 
 @pytest.mark.row("R4", "R24")
 def test_the_error_has_the_command_for_each_missing_candidate() -> None:
-    with pytest.raises(devmod.NotRegisteredError) as caught:
-        loaded(ptx("sm_90"), made("opencl")).get_function("f")
-    assert str(caught.value) == (
+    error = raised(
+        devmod.NotRegisteredError, lambda: loaded(ptx("sm_90"), made("opencl")).get_function("f")
+    )
+    assert str(error) == (
         "no candidate of the bundle can run 'f' here:\n"
         f"  1. cuda/ptx for {devmod.backend.find_spec('cuda').architecture('ptx', ptx('sm_90').code)}: {missing('cuda')}\n"
         f"  2. opencl/cl: {missing('opencl')}"
     )
-    assert (caught.value.kind, caught.value.function) == ("bundle", "f")
+    assert (error.kind, error.function) == ("bundle", "f")
 
 
 @pytest.mark.row("R25")
@@ -346,16 +347,18 @@ def test_the_error_names_candidates_without_a_device(register: Register) -> None
     Runtime(register, "cuda")
     Runtime(register, "opencl", devices=False)
     register("devmod.device", "opencl", no_driver)
-    with pytest.raises(devmod.DeviceNotFoundError) as caught:
-        loaded(made("cuda"), made("opencl"), made("webgpu")).get_function("f")
-    assert str(caught.value) == (
+    error = raised(
+        devmod.DeviceNotFoundError,
+        lambda: loaded(made("cuda"), made("opencl"), made("webgpu")).get_function("f"),
+    )
+    assert str(error) == (
         "no candidate of the bundle can run 'f' here:\n"
         "  1. cuda/cuda: the cuda runtime is installed, and there is no cuda device\n"
         "  2. opencl/cl: no OpenCL driver is installed: pip install 'devmod-opencl[pocl]'\n"
         f"  3. webgpu/wgsl: {missing('webgpu')}"
     )
     assert (
-        "".join(traceback.format_exception(caught.value)).count("Traceback") == 1
+        "".join(traceback.format_exception(error)).count("Traceback") == 1
     )  # that of the caller, with all reasons
 
 
@@ -366,15 +369,16 @@ def test_the_error_class_for_a_broken_runtime(register: Register) -> None:
 
     register("devmod.load_from_bytes", "cuda", Loaded)
     register("devmod.device", "cuda", broken)
-    with pytest.raises(devmod.PluginError) as caught:
-        loaded(made("opencl"), made("cuda")).get_function("f")
-    assert str(caught.value) == (
+    error = raised(
+        devmod.PluginError, lambda: loaded(made("opencl"), made("cuda")).get_function("f")
+    )
+    assert str(error) == (
         "no candidate of the bundle can run 'f' here:\n"
         f"  1. opencl/cl: {missing('opencl')}\n"
         "  2. cuda/cuda: devmod.device.cuda, registered in this process, failed: ImportError: libcuda is not there"
     )
-    assert isinstance(caught.value.__cause__, devmod.PluginError)
-    assert isinstance(caught.value.__cause__.__cause__, ImportError)
+    assert isinstance(error.__cause__, devmod.PluginError)
+    assert isinstance(error.__cause__.__cause__, ImportError)
 
 
 def test_the_log_has_the_choice_and_its_reason(

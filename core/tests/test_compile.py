@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from each_case import refusal
+from each_case import check_texts, refusal
 
 import devmod
 from devmod._values.origin import Origin
@@ -224,24 +224,24 @@ def test_the_error_for_an_unknown_kind() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"name": ""}, "name= is a function's name, not ''"),
-        ({"language": "CUDA C++"}, "opencl has no language 'CUDA C++'; its languages: 'OpenCL C'"),
-        ({"options": 3}, "options= is a sequence of strings, not 3"),
-        ({"options": ["-w", 3]}, "options= has 3; each is a string"),
-        (
-            {"name_expressions": "f<int>"},
-            "name_expressions= is a sequence of strings, not 'f<int>'",
-        ),
-        ({"include": "/no/such/folder"}, "include= has '/no/such/folder', which is not a folder"),
-        ({"include": [3]}, "include= has 3; each is a folder's path"),
-        ({"include": 3}, "include= is a folder's path, or a sequence of them, not 3"),
-    ],
-)
-def test_invalid_arguments(arguments: dict[str, object], message: str) -> None:
-    assert refused(devmod.CompileError, KERNEL, "opencl", **arguments) == message
+def test_invalid_arguments() -> None:
+    check_texts(
+        {
+            "name= is a function's name, not ''": {"name": ""},
+            "opencl has no language 'CUDA C++'; its languages: 'OpenCL C'": {
+                "language": "CUDA C++"
+            },
+            "options= is a sequence of strings, not 3": {"options": 3},
+            "options= has 3; each is a string": {"options": ["-w", 3]},
+            "name_expressions= is a sequence of strings, not 'f<int>'": {
+                "name_expressions": "f<int>"
+            },
+            "include= has '/no/such/folder', which is not a folder": {"include": "/no/such/folder"},
+            "include= has 3; each is a folder's path": {"include": [3]},
+            "include= is a folder's path, or a sequence of them, not 3": {"include": 3},
+        },
+        lambda arguments: refused(devmod.CompileError, KERNEL, "opencl", **arguments),
+    )
 
 
 # -- a target of somebody else's
@@ -395,31 +395,24 @@ def test_a_declared_function_may_have_another_name() -> None:
     assert module.functions["mine"].name == "k"
 
 
-@pytest.mark.parametrize(
-    ("fmap", "message"),
-    [
-        (
-            {"k": info("handle")},
-            "the declared fmap gives the opencl function 'k' 1 arguments; at <text>:1 it has 2",
-        ),
-        (
-            {"k": info("handle", "float32")},
-            "the declared fmap gives argument 2 ('n') of the opencl function 'k' the type 'float32'; at <text>:1 it is 'int32'",
-        ),
-        (
-            {"k": info("float32", "int32")},
-            "the declared fmap gives argument 1 ('x') of the opencl function 'k' the type 'float32'; at <text>:1 it is 'handle'",
-        ),
-        (
-            {"m": info(name="m")},
-            "the declared fmap maps 'm' to the opencl function 'm', which is missing in the source. Functions in the source: 'k'",
-        ),
-    ],
-)
-def test_a_declared_fmap_that_contradicts_the_source(
-    fmap: dict[str, devmod.FunctionInfo], message: str
-) -> None:
-    assert refused(devmod.CompileError, KERNEL, "opencl", fmap=fmap) == message
+def test_a_declared_fmap_that_contradicts_the_source() -> None:
+    check_texts(
+        {
+            "the declared fmap gives the opencl function 'k' 1 arguments; at <text>:1 it has 2": {
+                "k": info("handle")
+            },
+            "the declared fmap gives argument 2 ('n') of the opencl function 'k' the type 'float32'; at <text>:1 it is 'int32'": {
+                "k": info("handle", "float32")
+            },
+            "the declared fmap gives argument 1 ('x') of the opencl function 'k' the type 'float32'; at <text>:1 it is 'handle'": {
+                "k": info("float32", "int32")
+            },
+            "the declared fmap maps 'm' to the opencl function 'm', which is missing in the source. Functions in the source: 'k'": {
+                "m": info(name="m")
+            },
+        },
+        lambda fmap: refused(devmod.CompileError, KERNEL, "opencl", fmap=fmap),
+    )
 
 
 def test_an_invalid_declared_fmap() -> None:

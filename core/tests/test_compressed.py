@@ -250,13 +250,15 @@ def test_large_bytes_are_hashed_in_a_second_thread_with_the_same_result() -> Non
 def test_another_value_of_compress_is_refused_before_the_file_is_touched(
     compress: Any, tmp_path: Path
 ) -> None:
-    with pytest.raises(devmod.ArgumentError) as caught:
-        devmod.save(module(), tmp_path / "k.devmod", compress=compress)
+    error = raised(
+        devmod.ArgumentError,
+        lambda: devmod.save(module(), tmp_path / "k.devmod", compress=compress),
+    )
     assert (
-        str(caught.value)
+        str(error)
         == f"compress: expected 'zstd', 'zstd:LEVEL' with a level from 1 to 22, or 'none', got {compress!r}"
     )
-    assert caught.value.argument == "compress"
+    assert error.argument == "compress"
     assert list(tmp_path.iterdir()) == []
 
 

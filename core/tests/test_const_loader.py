@@ -8,7 +8,7 @@ from typing import Any
 import msgpack
 import numpy as np
 import pytest
-from each_case import refusal
+from each_case import check_texts, refusal
 from stored import from_wire
 
 import devmod
@@ -180,46 +180,39 @@ def test_a_read_only_array_is_not_copied() -> None:
     assert any(isinstance(part, memoryview) and part.obj is data for part in parts)
 
 
-@pytest.mark.parametrize(
-    ("tensors", "by_symbol", "said"),
-    [
-        ([1], {}, "const_loader: tensors is a map of names, not list"),
-        ({1: W}, {}, "const_loader: tensors is a map of names; 1 is not a string"),
-        (
-            {"x": 1.5},
-            {},
-            "const_loader: the constant 'x' is a host array (NumPy, DLPack or another buffer), not float",
-        ),
-        (
-            {"x": "text"},
-            {},
-            "const_loader: the constant 'x' is a host array (NumPy, DLPack or another buffer), not str",
-        ),
-        (
-            {"x": np.array(["a"])},
-            {},
-            "const_loader: the constant 'x' has elements of the format '1w', which is not supported",
-        ),
-        (
-            {"x": np.ones(1, ">f4")},
-            {},
-            "const_loader: the constant 'x' has elements of the format '>f', which is not supported",
-        ),
-        ({"x": W}, 5, "const_loader: by_symbol is a map of names, not int"),
-        (
-            {"x": W},
-            {"i": "x"},
-            "const_loader: the init symbol 'i' takes a sequence of names, not str",
-        ),
-        (
-            {"x": W},
-            {"i": ["x", "y"]},
-            "const_loader: the init symbol 'i' names constants that do not exist: 'y'",
-        ),
-    ],
-)
-def test_invalid_constants_are_refused(tensors: Any, by_symbol: Any, said: str) -> None:
-    assert refusal(devmod.FormatError, devmod.const_loader, tensors, by_symbol) == said
+def test_invalid_constants_are_refused() -> None:
+    check_texts(
+        {
+            "const_loader: tensors is a map of names, not list": ([1], {}),
+            "const_loader: tensors is a map of names; 1 is not a string": ({1: W}, {}),
+            "const_loader: the constant 'x' is a host array (NumPy, DLPack or another buffer), not float": (
+                {"x": 1.5},
+                {},
+            ),
+            "const_loader: the constant 'x' is a host array (NumPy, DLPack or another buffer), not str": (
+                {"x": "text"},
+                {},
+            ),
+            "const_loader: the constant 'x' has elements of the format '1w', which is not supported": (
+                {"x": np.array(["a"])},
+                {},
+            ),
+            "const_loader: the constant 'x' has elements of the format '>f', which is not supported": (
+                {"x": np.ones(1, ">f4")},
+                {},
+            ),
+            "const_loader: by_symbol is a map of names, not int": ({"x": W}, 5),
+            "const_loader: the init symbol 'i' takes a sequence of names, not str": (
+                {"x": W},
+                {"i": "x"},
+            ),
+            "const_loader: the init symbol 'i' names constants that do not exist: 'y'": (
+                {"x": W},
+                {"i": ["x", "y"]},
+            ),
+        },
+        lambda case: refusal(devmod.FormatError, devmod.const_loader, *case),
+    )
 
 
 def wire(constants: Any, symbols: Any) -> bytes:
@@ -229,20 +222,16 @@ def wire(constants: Any, symbols: Any) -> bytes:
 F32 = [2, 32, 1]
 
 
-@pytest.mark.parametrize(
-    ("data", "said"),
-    [
-        (
-            wire({"x": [F32, [1], "0000"]}, {}),
-            "constant 'x': expected a binary, found a string, at byte 10",
-        ),
-        (wire({}, {"i": "x"}), "init symbol 'i': expected an array, found a string, at byte 4"),
-    ],
-)
-def test_the_errors_of_invalid_bytes_have_the_place(data: bytes, said: str) -> None:
-    assert (
-        refusal(devmod.FormatError, devmod.load_from_bytes, "const_loader", data)
-        == f"the bytes of the const_loader module: {said}"
+def test_the_errors_of_invalid_bytes_have_the_place() -> None:
+    check_texts(
+        {
+            "constant 'x': expected a binary, found a string, at byte 10": wire(
+                {"x": [F32, [1], "0000"]}, {}
+            ),
+            "init symbol 'i': expected an array, found a string, at byte 4": wire({}, {"i": "x"}),
+        },
+        lambda data: refusal(devmod.FormatError, devmod.load_from_bytes, "const_loader", data),
+        start="the bytes of the const_loader module: ",
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from distributions import install, run
-from each_case import raised, refusal
+from each_case import check_texts, raised, refusal
 from support import KINDS, MAP_KINDS, sample
 
 import devmod
@@ -234,23 +234,27 @@ def test_the_formats_of_each_kind() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((b"", "cl", 3), "opencl: the fmap is a map of str to FunctionInfo, not int"),
-        (
-            (b"", "cl", {"f": "x"}),
-            "opencl: the fmap is a map of str to FunctionInfo; it has 'f': str",
+def test_wrong_arguments_are_refused() -> None:
+    check_texts(
+        {
+            "opencl: the fmap is a map of str to FunctionInfo, not int": (b"", "cl", 3),
+            "opencl: the fmap is a map of str to FunctionInfo; it has 'f': str": (
+                b"",
+                "cl",
+                {"f": "x"},
+            ),
+            "opencl: the source is a map of format to text; it has 'cl': int": (
+                b"",
+                "cl",
+                {},
+                {"cl": 3},
+            ),
+            "opencl: the source is a map of format to text, not int": (b"", "cl", {}, 3),
+        },
+        lambda arguments: refusal(
+            devmod.FormatError, devmod.create_with_fallback, "opencl", *arguments
         ),
-        (
-            (b"", "cl", {}, {"cl": 3}),
-            "opencl: the source is a map of format to text; it has 'cl': int",
-        ),
-        ((b"", "cl", {}, 3), "opencl: the source is a map of format to text, not int"),
-    ],
-)
-def test_wrong_arguments_are_refused(arguments: tuple[Any, ...], message: str) -> None:
-    assert refusal(devmod.FormatError, devmod.create_with_fallback, "opencl", *arguments) == message
+    )
 
 
 def test_a_module_copies_mutable_arguments() -> None:

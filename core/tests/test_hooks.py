@@ -12,7 +12,7 @@ from typing import Any
 import pluggy
 import pytest
 from distributions import install, run
-from each_case import refusal
+from each_case import raised, refusal
 from support import KINDS, sample
 
 import devmod
@@ -220,14 +220,13 @@ def test_a_hook_with_a_wrong_signature_is_rejected(register: Register) -> None:
     register(
         "devmod.hooks", "devmod_compile.opencl", SimpleNamespace(devmod_compile=devmod_compile)
     )
-    with pytest.raises(devmod.PluginError) as caught:
-        run_compiler(b"", devmod.Target("opencl"))
-    assert str(caught.value).startswith(
+    error = raised(devmod.PluginError, lambda: run_compiler(b"", devmod.Target("opencl")))
+    assert str(error).startswith(
         "devmod.hooks.devmod_compile.opencl is broken: the plugin registered in this process cannot be registered: "
         "Plugin 'devmod.hooks.devmod_compile.opencl in this process' for hook 'devmod_compile'"
     )
-    assert "device" in str(caught.value)
-    assert caught.value.__cause__ is not None
+    assert "device" in str(error)
+    assert error.__cause__ is not None
 
 
 @pytest.mark.row("R8")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from each_case import refusal
+from each_case import raised, refusal
 from stored import BAD_TYPE, THREE, Raw, entry, file_of, from_wire, module_of
 from support import KINDS, MAP_KINDS, sample
 
@@ -54,10 +54,9 @@ def test_the_texts_of_several_shaders_are_joined() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_first_use_of_a_missing_kind_raises_the_registrys_error(kind: str) -> None:
     text = refusal(devmod.NotRegisteredError, devmod.load_from_bytes, kind, b"")
-    with pytest.raises(devmod.NotRegisteredError) as caught:
-        stored(kind)["add"]
-    assert str(caught.value) == text
-    assert caught.value.key == f"devmod.load_from_bytes.{kind}"
+    error = raised(devmod.NotRegisteredError, lambda: stored(kind)["add"])
+    assert str(error) == text
+    assert error.key == f"devmod.load_from_bytes.{kind}"
 
 
 @pytest.mark.row("R5", "R24")
@@ -389,9 +388,7 @@ def test_an_invalid_function_is_refused_at_its_first_use_and_affects_no_other() 
     assert list(module.functions) == ["a", "bad", "b"]
     assert (module.functions["a"].name, module.functions["b"].name) == ("k", "l")
     for _ in range(2):
-        with pytest.raises(devmod.FormatError) as caught:
-            module.functions["bad"]
-        assert str(caught.value) == BAD_TYPE
+        assert refusal(devmod.FormatError, lambda: module.functions["bad"]) == BAD_TYPE
     assert repr(module) == "<StoredModule opencl: a, bad, b>"
     assert module.save_to_bytes() == THREE
 
@@ -401,9 +398,7 @@ def test_an_invalid_function_of_a_candidate_affects_no_other_function_of_a_bundl
     module = devmod.bundle(from_wire("opencl", THREE, ("a", "bad", "b")), stored("cuda"))
     assert list(module.functions) == ["a", "bad", "b", "add"]
     assert (module.functions["a"].name, module.functions["add"].name) == ("k", "add_kernel")
-    with pytest.raises(devmod.FormatError) as caught:
-        module.functions["bad"]
-    assert str(caught.value) == BAD_TYPE
+    assert refusal(devmod.FormatError, lambda: module.functions["bad"]) == BAD_TYPE
 
 
 @pytest.mark.row("R19")

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgpack
 import pytest
-from each_case import raised, refusal
+from each_case import check_texts, raised, refusal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stored import from_wire
@@ -304,42 +304,24 @@ GOOD = b"\xa2cl\x81\xa1f\x94\xa1k\x91\x93\x02\x20\x01\x90\x90\xc4\x03abc"
 
 
 @pytest.mark.row("R19")
-@pytest.mark.parametrize(
-    ("data", "error_text"),
-    [
-        (GOOD + b"\0\0", "2 more bytes follow the last field, at byte 21"),
-        (b"\x02" + GOOD[3:], "fmt: expected a string, found an integer, at byte 0"),
-        (b"\xa2cl\xc0\xc4\0", "fmap: expected a map, found nil, at byte 3"),
-        (
-            b"\xa2cl\x81\xc4\x01f\x94\xa1k\x90\x90\x90\xc4\0",
-            "fmap: expected a string, found a binary, at byte 4",
-        ),
-        (b"\xa2cl\x81\xa1f\x80\xc4\0", "fmap of 'f': expected an array, found a map, at byte 6"),
-        (
-            b"\xa2cl\x81\xa1f\x94\xa1k\x91\x93\x02\x20\xff\x90\x90\xc4\0",
-            "fmap of 'f', arg_types: -1 is not between 0 and 65535, at byte 13",
-        ),
-        (
-            b"\xa2cl\x81\xa1f\x94\xa1k\x91\x93\x02\x20\xc3\x90\x90\xc4\0",
-            "fmap of 'f', arg_types: expected an integer, found a boolean, at byte 13",
-        ),
-        (
-            b"\xa2cl\x81\xa1f\x94\xa1k\x90\x90\x91\xca\0\0\0\0\xc4\0",
-            "fmap of 'f', arg_extra_tags: expected an integer, found a float, at byte 12",
-        ),
-        (
-            b"\xa2cl\x81\xa1f\x95\xa1k\x90\x90\x90\x81\x01\x02\xc4\0",
-            "fmap of 'f', interface: expected a string, found an integer, at byte 13",
-        ),
-        (
-            b"\xa2cl\x81\xa1f\x95\xa1k\x90\x90\x90\x81\xa1x\xd6\0\0\0\0\0\xc4\0",
-            "fmap of 'f', interface: found an extension type, which is not supported here, at byte 15",
-        ),
-        (b"\xa2cl\x80\x80", "code: expected a binary, found a map, at byte 4"),
-    ],
-)
-def test_an_error_in_module_bytes_names_the_place(data: bytes, error_text: str) -> None:
-    assert refused("opencl", data) == f"the bytes of the opencl module: {error_text}"
+def test_an_error_in_module_bytes_names_the_place() -> None:
+    check_texts(
+        {
+            "2 more bytes follow the last field, at byte 21": GOOD + b"\0\0",
+            "fmt: expected a string, found an integer, at byte 0": b"\x02" + GOOD[3:],
+            "fmap: expected a map, found nil, at byte 3": b"\xa2cl\xc0\xc4\0",
+            "fmap: expected a string, found a binary, at byte 4": b"\xa2cl\x81\xc4\x01f\x94\xa1k\x90\x90\x90\xc4\0",
+            "fmap of 'f': expected an array, found a map, at byte 6": b"\xa2cl\x81\xa1f\x80\xc4\0",
+            "fmap of 'f', arg_types: -1 is not between 0 and 65535, at byte 13": b"\xa2cl\x81\xa1f\x94\xa1k\x91\x93\x02\x20\xff\x90\x90\xc4\0",
+            "fmap of 'f', arg_types: expected an integer, found a boolean, at byte 13": b"\xa2cl\x81\xa1f\x94\xa1k\x91\x93\x02\x20\xc3\x90\x90\xc4\0",
+            "fmap of 'f', arg_extra_tags: expected an integer, found a float, at byte 12": b"\xa2cl\x81\xa1f\x94\xa1k\x90\x90\x91\xca\0\0\0\0\xc4\0",
+            "fmap of 'f', interface: expected a string, found an integer, at byte 13": b"\xa2cl\x81\xa1f\x95\xa1k\x90\x90\x90\x81\x01\x02\xc4\0",
+            "fmap of 'f', interface: found an extension type, which is not supported here, at byte 15": b"\xa2cl\x81\xa1f\x95\xa1k\x90\x90\x90\x81\xa1x\xd6\0\0\0\0\0\xc4\0",
+            "code: expected a binary, found a map, at byte 4": b"\xa2cl\x80\x80",
+        },
+        lambda data: refused("opencl", data),
+        start="the bytes of the opencl module: ",
+    )
 
 
 def test_a_long_name_is_cut_in_a_message() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from each_case import refusal
+from each_case import raised, refusal
 
 import devmod
 from devmod.errors import ArgumentError, ToolchainNotFoundError, not_installed
@@ -80,9 +80,10 @@ def test_a_model_with_a_batch_and_new_weights(torch: Any) -> None:
 def test_arguments_that_do_not_fit(
     args: Any, options: Any, argument: str, text: str, torch: Any
 ) -> None:
-    with pytest.raises(ArgumentError) as caught:
-        interop.export(network(torch), args, targets="opencl", **options)
-    assert (str(caught.value), caught.value.argument) == (text, argument)
+    error = raised(
+        ArgumentError, lambda: interop.export(network(torch), args, targets="opencl", **options)
+    )
+    assert (str(error), error.argument) == (text, argument)
 
 
 def test_an_input_of_dynamic_that_the_model_does_not_have(torch: Any) -> None:

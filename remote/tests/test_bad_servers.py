@@ -514,10 +514,9 @@ def test_a_damaged_module_is_an_error_and_not_cached(server: Server) -> None:
     ],
 )
 def test_an_invalid_option(server: Server, options: dict[str, Any], text: str) -> None:
-    with pytest.raises(devmod.ArgumentError) as caught:
-        devmod.load(server.url(), **options)
-    assert str(caught.value) == f"load(url): {text}"
-    assert caught.value.argument == next(iter(options))
+    error = raised(devmod.ArgumentError, lambda: devmod.load(server.url(), **options))
+    assert str(error) == f"load(url): {text}"
+    assert error.argument == next(iter(options))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 import toy_backend as toy
 from bundles import Register, bundle_of, noise, runtime
 from command_line import printed_by
-from each_case import refusal
+from each_case import raised, refusal
 from http_server import Handler, Server
 from stored import Raw, entry, head_of, headed, row
 
@@ -338,13 +338,14 @@ def test_offline_without_an_entry_is_an_error(
     server.files["k.devmod"] = bundle_of(first=A)
     if by_variable:
         monkeypatch.setenv("DEVMOD_OFFLINE", "1")
-    with pytest.raises(devmod.FetchError) as caught:
-        devmod.load(server.url(), offline=None if by_variable else True)
-    assert str(caught.value) == (
+    error = raised(
+        devmod.FetchError, lambda: devmod.load(server.url(), offline=None if by_variable else True)
+    )
+    assert str(error) == (
         f"'{server.url()}' cannot be read offline: it is not in the cache. Load it once with offline=False and the same storage_options, "
         "and get the functions that are needed"
     )
-    assert isinstance(caught.value, OSError)
+    assert isinstance(error, OSError)
     assert server.requests == []
 
 

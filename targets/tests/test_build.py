@@ -249,9 +249,13 @@ def test_equal_jobs_are_compiled_once(tmp_path: Path) -> None:
 
 
 def test_an_output_in_a_missing_folder_is_an_error_of_the_system(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError) as caught:
-        devmod.build(write_kernels(tmp_path / "p", 1), output=tmp_path / "missing" / "k.devmod")
-    assert caught.value.filename == f"{tmp_path}/missing/"
+    error = raised(
+        FileNotFoundError,
+        lambda: devmod.build(
+            write_kernels(tmp_path / "p", 1), output=tmp_path / "missing" / "k.devmod"
+        ),
+    )
+    assert error.filename == f"{tmp_path}/missing/"
 
 
 @pytest.mark.parametrize(
@@ -271,9 +275,13 @@ def test_an_output_that_cannot_be_written_is_an_error_before_the_first_compile(
     (tmp_path / "folder.devmod").mkdir()
     (tmp_path / "loop.devmod").symlink_to("loop.devmod")
     progress = Recorder()
-    with pytest.raises(error) as caught:
-        devmod.build(write_kernels(tmp_path / "p", 1), output=tmp_path / output, progress=progress)
-    assert (caught.value.filename, caught.value.strerror) == (f"{tmp_path}/{name}", reason)
+    refused = raised(
+        error,
+        lambda: devmod.build(
+            write_kernels(tmp_path / "p", 1), output=tmp_path / output, progress=progress
+        ),
+    )
+    assert (refused.filename, refused.strerror) == (f"{tmp_path}/{name}", reason)
     assert progress.names == []
 
 

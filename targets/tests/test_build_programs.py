@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from build_project import InProcess
 from command_line import printed_by
+from each_case import raised
 
 import devmod
 from devmod._cli import main
@@ -260,9 +261,8 @@ MISTAKES: list[tuple[str, list[str]]] = [
 
 @pytest.mark.parametrize(("text", "expected"), MISTAKES)
 def test_mistakes(text: str, expected: list[str], project: Path) -> None:
-    with pytest.raises(ManifestError) as caught:
-        devmod.build(write(project, text))
-    problems = [f":{each.line}: {each.key}: {each.text}" for each in caught.value.problems]
+    error = raised(ManifestError, lambda: devmod.build(write(project, text)))
+    problems = [f":{each.line}: {each.key}: {each.text}" for each in error.problems]
     assert len(problems) == len(expected), problems
     assert all(map(str.startswith, problems, expected)), problems
 
@@ -273,9 +273,8 @@ def test_a_step_in_a_called_program_counts_as_the_step_that_calls_it(project: Pa
         + '[programs.q]\ninputs = ["x: float32[n, m]", "w: float32[m]"]\noutputs = ["y: float32[n, m]"]\n'
     )
     text += 'temporaries = ["z: float32[n, m]"]\nsteps = [\n"normalize(x=x, weight=w, y=y)",\n"normalize(x=z, weight=w, y=y)"]\n'
-    with pytest.raises(ManifestError) as caught:
-        devmod.build(write(project, text))
-    (problem,) = caught.value.problems
+    error = raised(ManifestError, lambda: devmod.build(write(project, text)))
+    (problem,) = error.problems
     assert (problem.key, problem.line) == ("programs.q.steps[1]", 23)
     assert problem.text.startswith(
         "step 2 ('normalize'), its step 1 ('square_sums'), argument 'x': "

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from command_line import printed_by
-from each_case import raised
+from each_case import check_texts, raised
 
 import devmod
 from devmod._cli import main
@@ -310,51 +310,65 @@ def test_standard_input_among_files(
     ]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (
-            ["twice.slang", "twice.cu", "-t", "rocm -arch=gfx90a"],
+def test_sources_and_targets_that_do_not_fit(capsys: pytest.CaptureFixture[str]) -> None:
+    check_texts(
+        {
             "twice.cu is for none of the targets: rocm gets the Slang, because a target gets its own language, or else that of the first "
-            "source. Compile it into a file of its own",
-        ),
-        (
-            ["twice.cl", "twice.metal", "-t", "opencl", "-t", "webgpu"],
+            "source. Compile it into a file of its own": [
+                "twice.slang",
+                "twice.cu",
+                "-t",
+                "rocm -arch=gfx90a",
+            ],
             "twice.metal is MSL, which none of the targets takes: opencl takes OpenCL C (.cl); webgpu takes WGSL (.wgsl), Slang (.slang). Add -t metal, "
-            "or give --language",
-        ),
-        (
-            ["twice.cl", "readme.txt", "-t", "opencl", "-t", "webgpu"],
+            "or give --language": ["twice.cl", "twice.metal", "-t", "opencl", "-t", "webgpu"],
             "the suffix of readme.txt does not show its language; give it with --language. opencl takes OpenCL C (.cl); webgpu takes WGSL "
-            "(.wgsl), Slang (.slang)",
-        ),
-        (
-            ["twice.inc", "twice.wgsl", "-t", "opencl", "-t", "webgpu", "--language", "MSL"],
+            "(.wgsl), Slang (.slang)": ["twice.cl", "readme.txt", "-t", "opencl", "-t", "webgpu"],
             "no target takes the language 'MSL': opencl takes OpenCL C (.cl); webgpu takes WGSL (.wgsl), Slang (.slang). It is a language "
-            "of metal",
-        ),
-        (
-            ["twice.inc", "twice.wgsl", "-t", "opencl", "-t", "webgpu", "--language", "Basic"],
-            "no target takes the language 'Basic': opencl takes OpenCL C (.cl); webgpu takes WGSL (.wgsl), Slang (.slang)",
-        ),
-        (
-            ["twice.cl", "-t", "opencl", "-t", "webgpu"],
-            "no source is for the target 'webgpu': webgpu takes WGSL (.wgsl), Slang (.slang). Add a source, or leave it out",
-        ),
-        (
-            ["twice.cl", "once.cl", "-t", "opencl", "-t", "opencl"],
-            "the target 'opencl' is given twice",
-        ),
-        (
-            ["twice.cl", "twice.cl", "-t", "opencl"],
-            "twice.cl and twice.cl both have a function 'twice'; rename one, or write two files",
-        ),
-    ],
-)
-def test_sources_and_targets_that_do_not_fit(
-    capsys: pytest.CaptureFixture[str], arguments: list[str], text: str
-) -> None:
-    assert usage_error(capsys, *arguments) == text
+            "of metal": [
+                "twice.inc",
+                "twice.wgsl",
+                "-t",
+                "opencl",
+                "-t",
+                "webgpu",
+                "--language",
+                "MSL",
+            ],
+            "no target takes the language 'Basic': opencl takes OpenCL C (.cl); webgpu takes WGSL (.wgsl), Slang (.slang)": [
+                "twice.inc",
+                "twice.wgsl",
+                "-t",
+                "opencl",
+                "-t",
+                "webgpu",
+                "--language",
+                "Basic",
+            ],
+            "no source is for the target 'webgpu': webgpu takes WGSL (.wgsl), Slang (.slang). Add a source, or leave it out": [
+                "twice.cl",
+                "-t",
+                "opencl",
+                "-t",
+                "webgpu",
+            ],
+            "the target 'opencl' is given twice": [
+                "twice.cl",
+                "once.cl",
+                "-t",
+                "opencl",
+                "-t",
+                "opencl",
+            ],
+            "twice.cl and twice.cl both have a function 'twice'; rename one, or write two files": [
+                "twice.cl",
+                "twice.cl",
+                "-t",
+                "opencl",
+            ],
+        },
+        lambda arguments: usage_error(capsys, *arguments),
+    )
 
 
 def test_an_unknown_kind_is_the_error_of_compile(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from each_case import raised, refusal
+from each_case import check_texts, raised, refusal
 
 import devmod
 from devmod import FunctionInfo, Interface, Param
@@ -155,37 +155,21 @@ def test_functions_that_differ_between_architectures_have_no_fatbin() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("target", "text"),
-    [
-        (
-            "cuda",
+def test_targets_that_do_not_fit() -> None:
+    check_texts(
+        {
             "the target 'cuda' names no architecture. Name those of the devices: 'cuda -arch=sm_80,sm_90,compute_90'. Or keep the source, "
             "which the receiver compiles: 'cuda -format=cuda'. PTX, cubin, fatbin need none: pass the language, as in devmod.compile(…, "
-            "language='PTX')",
-        ),
-        (
-            "cuda -arch=compute_90 -format=cubin",
-            "the target 'cuda -arch=compute_90 -format=cubin' requests a cubin of a virtual architecture; write -arch=sm_90, or -format=ptx",
-        ),
-        (
-            "cuda -arch=sm_90 -format=spv",
+            "language='PTX')": "cuda",
+            "the target 'cuda -arch=compute_90 -format=cubin' requests a cubin of a virtual architecture; write -arch=sm_90, or -format=ptx": "cuda -arch=compute_90 -format=cubin",
             "the target 'cuda -arch=sm_90 -format=spv' has the option -format=spv; expected -format=cuda, -format=ptx, -format=cubin, "
-            "-format=fatbin or -compiler=nvcc",
-        ),
-        (
-            "cuda -arch=sm_90 -fast=1",
+            "-format=fatbin or -compiler=nvcc": "cuda -arch=sm_90 -format=spv",
             "the target 'cuda -arch=sm_90 -fast=1' has the option -fast; expected -format=cuda, -format=ptx, -format=cubin, "
-            "-format=fatbin or -compiler=nvcc",
-        ),
-        (
-            "cuda -arch=sm_80,sm_90 -format=cuda",
-            "the target 'cuda -arch=sm_80,sm_90 -format=cuda' keeps the source, which is the same for all architectures; name at most one",
-        ),
-    ],
-)
-def test_targets_that_do_not_fit(target: str, text: str) -> None:
-    assert refused(SAXPY, target) == text
+            "-format=fatbin or -compiler=nvcc": "cuda -arch=sm_90 -fast=1",
+            "the target 'cuda -arch=sm_80,sm_90 -format=cuda' keeps the source, which is the same for all architectures; name at most one": "cuda -arch=sm_80,sm_90 -format=cuda",
+        },
+        lambda target: refused(SAXPY, target),
+    )
 
 
 def test_an_unknown_architecture_lists_those_that_nvrtc_knows() -> None:
@@ -659,37 +643,21 @@ def test_a_declared_fmap_without_libclang(monkeypatch: pytest.MonkeyPatch) -> No
 # -- what users of nvcc write
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (
-            'struct S { char bytes[32768]; }; extern "C" __global__ void k(S s, int *p) { *p = s.bytes[*p]; }',
+def test_errors_name_the_cause() -> None:
+    check_texts(
+        {
             "the CUDA C++ source does not compile: <text>:1: error: Formal parameter space overflowed (32776 bytes required, max 32764 bytes "
-            "allowed) in function k",
-        ),
-        (
-            'extern "C" __global__ void k(uint8_t *p, int n) { *p = n; }',
+            "allowed) in function k": 'struct S { char bytes[32768]; }; extern "C" __global__ void k(S s, int *p) { *p = s.bytes[*p]; }',
             'the CUDA C++ source does not compile: <text>:1: error: identifier "uint8_t" is undefined. #include <cstdint> declares it (and 7 '
-            "more in .log)",
-        ),
-        (
-            'extern "C" __global__ void k(float *p) { __half h; }',
-            'the CUDA C++ source does not compile: <text>:1: error: identifier "__half" is undefined. #include <cuda_fp16.h> declares it',
-        ),
-        (
-            f"{SAXPY}int main() {{ float *x; cudaMalloc(&x, 4); saxpy<<<1, 1>>>(1, x, x); }}",
-            f'the CUDA C++ source does not compile: <text>:2: error: identifier "cudaMalloc" is undefined. {DEVICE_ALONE} (and 1 more in .log)',
-        ),
-        (
-            f"{SAXPY}int main() {{ saxpy<<<1, 1>>>(1, nullptr, nullptr); }}",
+            "more in .log)": 'extern "C" __global__ void k(uint8_t *p, int n) { *p = n; }',
+            'the CUDA C++ source does not compile: <text>:1: error: identifier "__half" is undefined. #include <cuda_fp16.h> declares it': 'extern "C" __global__ void k(float *p) { __half h; }',
+            f'the CUDA C++ source does not compile: <text>:2: error: identifier "cudaMalloc" is undefined. {DEVICE_ALONE} (and 1 more in .log)': f"{SAXPY}int main() {{ float *x; cudaMalloc(&x, 4); saxpy<<<1, 1>>>(1, x, x); }}",
             "the CUDA C++ source does not compile: <text>:2: error: A function without execution space annotations "
             "(__host__/__device__/__global__) is considered a host function, and host functions are not allowed in JIT mode. Consider using "
-            f"-default-device flag to process unannotated functions as __device__ functions in JIT mode. {DEVICE_ALONE}",
-        ),
-    ],
-)
-def test_errors_name_the_cause(text: str, expected: str) -> None:
-    assert refused(text, "cuda -arch=sm_90") == expected
+            f"-default-device flag to process unannotated functions as __device__ functions in JIT mode. {DEVICE_ALONE}": f"{SAXPY}int main() {{ saxpy<<<1, 1>>>(1, nullptr, nullptr); }}",
+        },
+        lambda text: refused(text, "cuda -arch=sm_90"),
+    )
 
 
 def test_an_error_of_the_assembler() -> None:
@@ -736,37 +704,36 @@ def test_an_old_standard_and_long_double() -> None:
         assert str(info.interface) == "<Interface (x: float64, p: float64* rw, n: int32) any block>"
 
 
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        (
-            ["-std", "c++17"],
-            "'-std' has no value that is supported; write it in one word, as in -std=c++20",
-        ),
-        (
-            ["--maxrregcount", "32"],
-            "'--maxrregcount' has no value that is supported; write it in one word, as in --maxrregcount=32",
-        ),
-        (
-            ["-Xptxas", "-v"],
-            "'-Xptxas' has no value that is supported; write it in one word, as in -Xptxas=-O3",
-        ),
-        (["-dopt"], "'-dopt' has no value that is supported; write it in one word, as in -dopt=on"),
-        (
-            ["-O3"],
-            "'-O3' is nvcc's, and NVRTC lacks it: it compiles and optimizes the code of the device alone. Leave it out",
-        ),
-        (
-            ["--expt-relaxed-constexpr"],
+def test_options_in_the_form_of_nvcc() -> None:
+    check_texts(
+        {
+            "'-std' has no value that is supported; write it in one word, as in -std=c++20": [
+                "-std",
+                "c++17",
+            ],
+            "'--maxrregcount' has no value that is supported; write it in one word, as in --maxrregcount=32": [
+                "--maxrregcount",
+                "32",
+            ],
+            "'-Xptxas' has no value that is supported; write it in one word, as in -Xptxas=-O3": [
+                "-Xptxas",
+                "-v",
+            ],
+            "'-dopt' has no value that is supported; write it in one word, as in -dopt=on": [
+                "-dopt"
+            ],
+            "'-O3' is nvcc's, and NVRTC lacks it: it compiles and optimizes the code of the device alone. Leave it out": [
+                "-O3"
+            ],
             "'--expt-relaxed-constexpr' is nvcc's, and NVRTC lacks it: it compiles and optimizes the code of the device alone. Leave it out, "
-            "or compile with nvcc, as in 'cuda -arch=sm_90 -compiler=nvcc'. -default-device makes functions without __device__ functions of the device",
+            "or compile with nvcc, as in 'cuda -arch=sm_90 -compiler=nvcc'. -default-device makes functions without __device__ functions of the device": [
+                "--expt-relaxed-constexpr"
+            ],
+        },
+        lambda options: refused(
+            'extern "C" __global__ void k() {}', "cuda -arch=sm_90", options=options
         ),
-    ],
-)
-def test_options_in_the_form_of_nvcc(options: list[str], problem: str) -> None:
-    assert (
-        refused('extern "C" __global__ void k() {}', "cuda -arch=sm_90", options=options)
-        == f"the cuda option {problem}"
+        start="the cuda option ",
     )
 
 

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from each_case import refusal
+from each_case import check_texts, refusal
 
 import devmod
 from devmod_readers.nvidia import read_ptx
@@ -109,25 +109,15 @@ def test_structs_by_value() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("target", "text"),
-    [
-        (
-            "cuda -arch=sm_80",
-            "LLVM IR compiles to PTX, and 'sm_80' alone requests a cubin: write -arch=compute_80, or -format=ptx",
-        ),
-        (
-            "cuda -format=cuda",
-            "LLVM IR compiles to PTX for one architecture: expected a target such as 'cuda -arch=compute_80', got 'cuda -format=cuda'",
-        ),
-        (
-            "cuda",
-            "the target 'cuda' names no architecture. Name those of the devices: 'cuda -arch=compute_80'. PTX, cubin, fatbin need none",
-        ),
-    ],
-)
-def test_targets_that_do_not_fit(target: str, text: str) -> None:
-    assert refused(SCALE, target) == text
+def test_targets_that_do_not_fit() -> None:
+    check_texts(
+        {
+            "LLVM IR compiles to PTX, and 'sm_80' alone requests a cubin: write -arch=compute_80, or -format=ptx": "cuda -arch=sm_80",
+            "LLVM IR compiles to PTX for one architecture: expected a target such as 'cuda -arch=compute_80', got 'cuda -format=cuda'": "cuda -format=cuda",
+            "the target 'cuda' names no architecture. Name those of the devices: 'cuda -arch=compute_80'. PTX, cubin, fatbin need none": "cuda",
+        },
+        lambda target: refused(SCALE, target),
+    )
 
 
 def test_an_unknown_architecture_lists_those_that_clang_knows() -> None:

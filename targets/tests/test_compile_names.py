@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from each_case import refusal
+from each_case import check_texts, refusal
 
 import devmod
 from devmod._cli import main
@@ -114,30 +114,28 @@ def test_defaults_have_the_names_of_aliases() -> None:
     assert names(module) == ["a", "b", "scratch"]
 
 
-@pytest.mark.parametrize(
-    ("aliases", "text"),
-    [
-        (
-            {"x": ["a", "b"]},
-            "aliases= gives two parameters of the opencl function 'f' the name 'x': 'a' and 'b'. Only one of them can have it",
+def test_wrong_aliases() -> None:
+    check_texts(
+        {
+            "aliases= gives two parameters of the opencl function 'f' the name 'x': 'a' and 'b'. Only one of them can have it": {
+                "x": ["a", "b"]
+            },
+            "aliases= gives two parameters of the opencl function 'f' the name 'a': 'a' and 'b'. Only one of them can have it": {
+                "a": ["b"]
+            },
+            "aliases= has 'a' twice: for 'x' and for 'y'": {"x": ["a"], "y": ["a"]},
+            "aliases= is a sequence of strings, not 'ab'": {"x": "ab"},
+            "aliases= has 7; each is a string": {"x": [7]},
+            "aliases= has the name ''; a name is a string of UTF-8 with characters": {"": ["a"]},
+            "aliases= has an empty name for 'x': a parameter without a name has no alias": {
+                "x": [""]
+            },
+            "aliases= is a map of a parameter's name to its names in the sources, not ['x']": ["x"],
+        },
+        lambda aliases: refusal(
+            devmod.CompileError, devmod.compile, TWO, "opencl", aliases=aliases
         ),
-        (
-            {"a": ["b"]},
-            "aliases= gives two parameters of the opencl function 'f' the name 'a': 'a' and 'b'. Only one of them can have it",
-        ),
-        ({"x": ["a"], "y": ["a"]}, "aliases= has 'a' twice: for 'x' and for 'y'"),
-        ({"x": "ab"}, "aliases= is a sequence of strings, not 'ab'"),
-        ({"x": [7]}, "aliases= has 7; each is a string"),
-        ({"": ["a"]}, "aliases= has the name ''; a name is a string of UTF-8 with characters"),
-        (
-            {"x": [""]},
-            "aliases= has an empty name for 'x': a parameter without a name has no alias",
-        ),
-        (["x"], "aliases= is a map of a parameter's name to its names in the sources, not ['x']"),
-    ],
-)
-def test_wrong_aliases(aliases: Any, text: str) -> None:
-    assert refusal(devmod.CompileError, devmod.compile, TWO, "opencl", aliases=aliases) == text
+    )
 
 
 def test_two_blocks_have_no_common_alias() -> None:

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from each_case import refusal
+from each_case import check_texts, refusal
 from recorded_triton import recorded_kernel
 
 import devmod
@@ -203,58 +203,49 @@ def without(key: str) -> Any:
     return kernel
 
 
-@pytest.mark.parametrize(
-    ("kernel", "fmt", "message"),
-    [
-        (
-            recorded_kernel("add", signature={"x": "*fp32"}),
-            "",
-            "the binary of the Triton kernel 'add' does not fit its signature: it has 6 parameters; expected 1 arguments and at most 2 scratch pointers",
-        ),
-        (
-            recorded_kernel(
-                "add", signature={"x": "*fp32", "y": "i32", "out": "*fp32", "n": "i32"}
+def test_a_kernel_that_does_not_fit_is_an_error() -> None:
+    check_texts(
+        {
+            "the binary of the Triton kernel 'add' does not fit its signature: it has 6 parameters; expected 1 arguments and at most 2 scratch pointers": (
+                recorded_kernel("add", signature={"x": "*fp32"}),
+                "",
             ),
-            "",
-            "the binary of the Triton kernel 'add' does not fit its signature: parameter 2 has 8 bytes, and 'y' has 4",
-        ),
-        (
-            recorded_kernel("add", metadata={"num_warps": 8}),
-            "",
-            "the binary of the Triton kernel 'add' does not fit its metadata: it requires blocks of (128, 1, 1) threads, and the metadata has (256, 1, 1)",
-        ),
-        (
-            recorded_kernel("add", signature={"x": "*i7"}),
-            "",
-            "the Triton kernel 'add' has the argument 'x' of type '*i7', which is not supported",
-        ),
-        (
-            recorded_kernel("add", signature={"x": "tensordesc<fp32>"}),
-            "",
-            "the Triton kernel 'add' has the argument 'x' of type 'tensordesc<fp32>', which is not supported",
-        ),
-        (
-            recorded_kernel("add"),
-            "hsaco",
-            "the Triton kernel 'add' is for cuda: expected fmt='cubin' or 'ptx', got fmt='hsaco'",
-        ),
-        (
-            recorded_kernel("add", "hip"),
-            "ptx",
-            "the Triton kernel 'add' is for rocm: expected fmt='hsaco', got fmt='ptx'",
-        ),
-        (without("ptx"), "ptx", "the Triton kernel 'add' has no 'ptx'; it has: 'cubin'"),
-        (
-            recorded_kernel(
-                "add", metadata={"target": {"backend": "cpu", "arch": "x86", "warp_size": 1}}
+            "the binary of the Triton kernel 'add' does not fit its signature: parameter 2 has 8 bytes, and 'y' has 4": (
+                recorded_kernel(
+                    "add", signature={"x": "*fp32", "y": "i32", "out": "*fp32", "n": "i32"}
+                ),
+                "",
             ),
-            "",
-            "the Triton kernel 'add' is for the backend 'cpu'; devmod supports 'cuda', 'hip'",
-        ),
-    ],
-)
-def test_a_kernel_that_does_not_fit_is_an_error(kernel: Any, fmt: str, message: str) -> None:
-    assert refusal(devmod.FormatError, interop.load, kernel, fmt) == message
+            "the binary of the Triton kernel 'add' does not fit its metadata: it requires blocks of (128, 1, 1) threads, and the metadata has (256, 1, 1)": (
+                recorded_kernel("add", metadata={"num_warps": 8}),
+                "",
+            ),
+            "the Triton kernel 'add' has the argument 'x' of type '*i7', which is not supported": (
+                recorded_kernel("add", signature={"x": "*i7"}),
+                "",
+            ),
+            "the Triton kernel 'add' has the argument 'x' of type 'tensordesc<fp32>', which is not supported": (
+                recorded_kernel("add", signature={"x": "tensordesc<fp32>"}),
+                "",
+            ),
+            "the Triton kernel 'add' is for cuda: expected fmt='cubin' or 'ptx', got fmt='hsaco'": (
+                recorded_kernel("add"),
+                "hsaco",
+            ),
+            "the Triton kernel 'add' is for rocm: expected fmt='hsaco', got fmt='ptx'": (
+                recorded_kernel("add", "hip"),
+                "ptx",
+            ),
+            "the Triton kernel 'add' has no 'ptx'; it has: 'cubin'": (without("ptx"), "ptx"),
+            "the Triton kernel 'add' is for the backend 'cpu'; devmod supports 'cuda', 'hip'": (
+                recorded_kernel(
+                    "add", metadata={"target": {"backend": "cpu", "arch": "x86", "warp_size": 1}}
+                ),
+                "",
+            ),
+        },
+        lambda case: refusal(devmod.FormatError, interop.load, *case),
+    )
 
 
 @pytest.mark.parametrize("other", ["add.ptx", SimpleNamespace(asm={}), None])

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from build_project import built_failure
-from each_case import raised, refusal
+from each_case import check_texts, raised, refusal
 from slang_kernels import BASICS, IMAGES, PARAMETERS
 
 import devmod
@@ -351,127 +351,111 @@ def test_an_invalid_name_expression() -> None:
     assert refused(GENERIC, name_expressions=['g<"']) == error
 
 
-@pytest.mark.parametrize(
-    ("source", "kind", "error"),
-    [
-        (
-            kernel(
-                "uniform RWStructuredBuffer<float> y",
-                "double d = y[id.x];\n    y[id.x] = float(d * 3.0l);",
+def test_each_error() -> None:
+    check_texts(
+        {
+            "the Slang source does not compile: <text>:5: error: Slang cannot translate it to wgsl: 'double' type emitted": (
+                kernel(
+                    "uniform RWStructuredBuffer<float> y",
+                    "double d = y[id.x];\n    y[id.x] = float(d * 3.0l);",
+                ),
+                "webgpu",
             ),
-            "webgpu",
-            "the Slang source does not compile: <text>:5: error: Slang cannot translate it to wgsl: 'double' type emitted",
-        ),
-        (
-            "void add(RWStructuredBuffer<uint> y) { InterlockedAdd(y[0], 1); }\n"
-            + kernel("uniform RWStructuredBuffer<uint> y", "add(y);"),
-            "webgpu",
-            "the Slang source does not compile: <text>:1: error: InterlockedAdd is not available for wgsl",
-        ),
-        (
-            "void f() {}\nvoid f() {}\n" + kernel("uniform RWStructuredBuffer<float> y"),
-            "vulkan",
-            "the Slang source does not compile: <text>:2: error: function 'f' already has a body",
-        ),
-        (
-            "import nothere;\n" + kernel("uniform RWStructuredBuffer<float> y"),
-            "webgpu",
-            "the Slang source does not compile: <text>:1: error: cannot open file 'nothere.slang'",
-        ),
-        (
-            "float helper() { return 1; }",
-            "vulkan",
+            "the Slang source does not compile: <text>:1: error: InterlockedAdd is not available for wgsl": (
+                "void add(RWStructuredBuffer<uint> y) { InterlockedAdd(y[0], 1); }\n"
+                + kernel("uniform RWStructuredBuffer<uint> y", "add(y);"),
+                "webgpu",
+            ),
+            "the Slang source does not compile: <text>:2: error: function 'f' already has a body": (
+                "void f() {}\nvoid f() {}\n" + kernel("uniform RWStructuredBuffer<float> y"),
+                "vulkan",
+            ),
+            "the Slang source does not compile: <text>:1: error: cannot open file 'nothere.slang'": (
+                "import nothere;\n" + kernel("uniform RWStructuredBuffer<float> y"),
+                "webgpu",
+            ),
             'the Slang source <text> has no entry point: mark a function with [shader("compute")] and [numthreads(x, y, z)]; for a generic '
-            "one, pass the instances: name_expressions=['scale<float>']",
-        ),
-        (
-            kernel("uniform RWStructuredBuffer<float> y")
-            + kernel("uniform RWStructuredBuffer<int> z"),
-            "metal",
-            "the Slang source <text> has two entry points named 'f'",
-        ),
-        (
-            kernel("uniform float *y", "y[id.x] = 1;"),
-            "webgpu",
+            "one, pass the instances: name_expressions=['scale<float>']": (
+                "float helper() { return 1; }",
+                "vulkan",
+            ),
+            "the Slang source <text> has two entry points named 'f'": (
+                kernel("uniform RWStructuredBuffer<float> y")
+                + kernel("uniform RWStructuredBuffer<int> z"),
+                "metal",
+            ),
             "the Slang function 'f' cannot be translated to WGSL: its argument 'y' is or contains an address, which an argument cannot have "
-            "there: use a StructuredBuffer or a RWStructuredBuffer",
-        ),
-        (
-            kernel("uniform float *y", "y[id.x] = 1;"),
-            "metal",
+            "there: use a StructuredBuffer or a RWStructuredBuffer": (
+                kernel("uniform float *y", "y[id.x] = 1;"),
+                "webgpu",
+            ),
             "the Slang function 'f' cannot be translated to MSL: its argument 'y' is or contains an address, which an argument cannot have "
-            "there: use a StructuredBuffer or a RWStructuredBuffer",
-        ),
-        (
-            kernel("uniform RWStructuredBuffer<double> y", "y[id.x] = 1;"),
-            "webgpu",
-            "the Slang function 'f' cannot be translated to WGSL: its argument 'y' is or contains a float64, which it lacks",
-        ),
-        (
-            kernel("uniform RWStructuredBuffer<float> y, uniform bool on", "if (on) y[id.x] = 1;"),
-            "webgpu",
+            "there: use a StructuredBuffer or a RWStructuredBuffer": (
+                kernel("uniform float *y", "y[id.x] = 1;"),
+                "metal",
+            ),
+            "the Slang function 'f' cannot be translated to WGSL: its argument 'y' is or contains a float64, which it lacks": (
+                kernel("uniform RWStructuredBuffer<double> y", "y[id.x] = 1;"),
+                "webgpu",
+            ),
             "the Slang function 'f' cannot be translated to WGSL: its argument 'on' is or contains a bool, which a uniform cannot have "
-            "there: use a uint",
-        ),
-        (
-            "struct P { RWStructuredBuffer<float> y; }\nParameterBlock<P> p;\n"
-            + kernel("uniform float a", "p.y[id.x] = a;"),
-            "metal",
+            "there: use a uint": (
+                kernel(
+                    "uniform RWStructuredBuffer<float> y, uniform bool on", "if (on) y[id.x] = 1;"
+                ),
+                "webgpu",
+            ),
             "the Slang function 'f' cannot be translated to MSL: its argument 'p.y' is in a ParameterBlock, which is an argument buffer "
-            "there: use a parameter of its own",
-        ),
-        (
-            "struct P { RWStructuredBuffer<float> y; }\n"
-            + kernel("ParameterBlock<P> p, uniform float a", "p.y[id.x] = a;"),
-            "vulkan",
+            "there: use a parameter of its own": (
+                "struct P { RWStructuredBuffer<float> y; }\nParameterBlock<P> p;\n"
+                + kernel("uniform float a", "p.y[id.x] = a;"),
+                "metal",
+            ),
             "the Slang function 'f' takes 'p', a ParameterBlock of an entry point, which is no argument of devmod: declare it outside of "
-            "the function",
-        ),
-        (
-            kernel("uniform RWStructuredBuffer<float> y[3]", "y[id.x][0] = 1;"),
-            "vulkan",
-            "the Slang function 'f' takes 'y', an array of resources, which is no argument of devmod: declare each one",
-        ),
-        (
-            kernel(
-                "uniform RWByteAddressBuffer y, uniform uint n",
-                "float4 v[2] = y.Load<float4[2]>(0); y.Store(32, v[n]);",
+            "the function": (
+                "struct P { RWStructuredBuffer<float> y; }\n"
+                + kernel("ParameterBlock<P> p, uniform float a", "p.y[id.x] = a;"),
+                "vulkan",
             ),
-            "webgpu",
+            "the Slang function 'f' takes 'y', an array of resources, which is no argument of devmod: declare each one": (
+                kernel("uniform RWStructuredBuffer<float> y[3]", "y[id.x][0] = 1;"),
+                "vulkan",
+            ),
             "the Slang function 'f' cannot be translated to WGSL: it loads an array from a ByteAddressBuffer, for which Slang returns an "
-            "invalid text: load each element",
-        ),
-        (
-            kernel(
-                "uniform RWByteAddressBuffer y, uniform uint n",
-                "float4 v[2] = y.Load<float4[2]>(0); y.Store(32, v[n]);",
+            "invalid text: load each element": (
+                kernel(
+                    "uniform RWByteAddressBuffer y, uniform uint n",
+                    "float4 v[2] = y.Load<float4[2]>(0); y.Store(32, v[n]);",
+                ),
+                "webgpu",
             ),
-            "metal",
             "the Slang function 'f' cannot be translated to MSL: it loads an array from a ByteAddressBuffer, for which Slang returns an "
-            "invalid text: load each element",
-        ),
-        (
-            kernel("uniform RWBuffer<float> y", "y[id.x] = 1;"),
-            "vulkan",
-            "the Slang function 'f' takes 'y', a texel buffer, which is no argument of devmod: use a StructuredBuffer",
-        ),
-        (
-            kernel(
-                "uniform TextureCube<float4> y, uniform RWStructuredBuffer<float> z", "z[0] = 1;"
+            "invalid text: load each element": (
+                kernel(
+                    "uniform RWByteAddressBuffer y, uniform uint n",
+                    "float4 v[2] = y.Load<float4[2]>(0); y.Store(32, v[n]);",
+                ),
+                "metal",
             ),
-            "webgpu",
-            "the Slang function 'f' takes 'y', a cube texture, which is no argument of devmod: use a Texture2DArray of six layers",
-        ),
-        (
-            "struct P { RWStructuredBuffer<float> b; }\n"
-            + kernel("uniform P a, uniform RWStructuredBuffer<float> a_b", "a.b[0] = a_b[0];"),
-            "vulkan",
-            "the Slang function 'f' has two arguments named 'a_b': rename one of the parameters",
-        ),
-    ],
-)
-def test_each_error(source: str, kind: str, error: str) -> None:
-    assert refused(source, kind) == error
+            "the Slang function 'f' takes 'y', a texel buffer, which is no argument of devmod: use a StructuredBuffer": (
+                kernel("uniform RWBuffer<float> y", "y[id.x] = 1;"),
+                "vulkan",
+            ),
+            "the Slang function 'f' takes 'y', a cube texture, which is no argument of devmod: use a Texture2DArray of six layers": (
+                kernel(
+                    "uniform TextureCube<float4> y, uniform RWStructuredBuffer<float> z",
+                    "z[0] = 1;",
+                ),
+                "webgpu",
+            ),
+            "the Slang function 'f' has two arguments named 'a_b': rename one of the parameters": (
+                "struct P { RWStructuredBuffer<float> b; }\n"
+                + kernel("uniform P a, uniform RWStructuredBuffer<float> a_b", "a.b[0] = a_b[0];"),
+                "vulkan",
+            ),
+        },
+        lambda case: refused(*case),
+    )
 
 
 def test_a_double_inside_of_a_function() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from each_case import error_of, refusal
+from each_case import check_texts, error_of, refusal
 from hatchling.builders.wheel import WheelBuilder
 from tuned_maps import variant_values
 
@@ -380,73 +380,51 @@ def test_equal_sources_give_equal_bytes_in_each_folder(folder: Path, tmp_path: P
     assert devmod.dumps(compiled(folder)) == first
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (
-            {"expression": ""},
+def test_a_mistake_is_an_error(folder: Path) -> None:
+    check_texts(
+        {
             "a Triton source is compiled for one function, with the types of its arguments: name_expressions=['add(x: *fp32, out: *fp32, n: "
-            "i32)']; got none",
-        ),
-        (
-            {"expression": "add(x)"},
+            "i32)']; got none": {"expression": ""},
             "name_expressions= has 'add(x)'; expected a function with the types of its arguments, as in name_expressions=['add(x: *fp32, "
-            "out: *fp32, n: i32)']",
-        ),
-        (
-            {"expression": "sub(x: i32)"},
-            "kernels.py has no function 'sub'; its Triton functions are 'total', 'add', 'wrong', 'tuned', 'hooked'",
-        ),
-        (
-            {"expression": "add(x: *fp32, y: *fp32, z: i32)"},
-            "the Triton function 'add' has no parameter 'z'; its parameters are 'x', 'y', 'out', 'n', 'BLOCK'",
-        ),
-        (
-            {"expression": "add(x: *fp32)"},
-            """the parameter 'y' of the Triton function 'add' has no type, such as "*fp32" or "i32\"""",
-        ),
-        (
-            {"defines": {}},
-            "the parameter 'BLOCK' of the Triton function 'add' has no value: it is a tl.constexpr",
-        ),
-        (
-            {"expression": ADD.replace(":16", ":8")},
-            "the type '*fp32:8' of 'x' has the hint '8'; expected :16 (a multiple of 16) or :1 (the value 1)",
-        ),
-        (
-            {"expression": ADD.replace("i32", "i33")},
+            "out: *fp32, n: i32)']": {"expression": "add(x)"},
+            "kernels.py has no function 'sub'; its Triton functions are 'total', 'add', 'wrong', 'tuned', 'hooked'": {
+                "expression": "sub(x: i32)"
+            },
+            "the Triton function 'add' has no parameter 'z'; its parameters are 'x', 'y', 'out', 'n', 'BLOCK'": {
+                "expression": "add(x: *fp32, y: *fp32, z: i32)"
+            },
+            """the parameter 'y' of the Triton function 'add' has no type, such as "*fp32" or "i32\"""": {
+                "expression": "add(x: *fp32)"
+            },
+            "the parameter 'BLOCK' of the Triton function 'add' has no value: it is a tl.constexpr": {
+                "defines": {}
+            },
+            "the type '*fp32:8' of 'x' has the hint '8'; expected :16 (a multiple of 16) or :1 (the value 1)": {
+                "expression": ADD.replace(":16", ":8")
+            },
             f"the Triton function 'add' does not compile for {CUDA}: the Triton kernel 'add' has the argument 'n' of type 'i33', which is "
-            "not supported",
-        ),
-        (
-            {"options": ["num_warp=8"]},
-            "Triton has no option 'num_warp' for cuda. Did you mean 'num_warps'?",
-        ),
-        (
-            {"options": ["-O3"]},
-            "the option '-O3' is none of Triton's; expected options such as num_warps=8 or num_stages=3",
-        ),
-        (
-            {"target": "cuda -arch=sm_90 -format=fatbin"},
-            "the target 'cuda -arch=sm_90 -format=fatbin' has an option that Triton's kernels do not have; expected -format=cubin or -format=ptx",
-        ),
-        (
-            {"target": "rocm -arch=gfx90a:xnack-"},
-            "the target 'rocm -arch=gfx90a:xnack-' names no processor of Triton; expected a name such as gfx942 or gfx1100",
-        ),
-        (
-            {"target": "cuda"},
+            "not supported": {"expression": ADD.replace("i32", "i33")},
+            "Triton has no option 'num_warp' for cuda. Did you mean 'num_warps'?": {
+                "options": ["num_warp=8"]
+            },
+            "the option '-O3' is none of Triton's; expected options such as num_warps=8 or num_stages=3": {
+                "options": ["-O3"]
+            },
+            "the target 'cuda -arch=sm_90 -format=fatbin' has an option that Triton's kernels do not have; expected -format=cubin or -format=ptx": {
+                "target": "cuda -arch=sm_90 -format=fatbin"
+            },
+            "the target 'rocm -arch=gfx90a:xnack-' names no processor of Triton; expected a name such as gfx942 or gfx1100": {
+                "target": "rocm -arch=gfx90a:xnack-"
+            },
             "the target 'cuda' names no architecture. Name those of the devices: 'cuda -arch=sm_80,sm_90,compute_90'. PTX, cubin, fatbin "
-            "need none",
-        ),
-        (
-            {"expression": "wrong(x: i32)", "defines": {}},
-            f"the Triton function 'wrong' does not compile for {CUDA}: kernels.py:16: NameError('undefined is not defined')",
-        ),
-    ],
-)
-def test_a_mistake_is_an_error(folder: Path, changes: dict[str, Any], message: str) -> None:
-    assert refusal(devmod.CompileError, compiled, folder, **changes) == message
+            "need none": {"target": "cuda"},
+            f"the Triton function 'wrong' does not compile for {CUDA}: kernels.py:16: NameError('undefined is not defined')": {
+                "expression": "wrong(x: i32)",
+                "defines": {},
+            },
+        },
+        lambda changes: refusal(devmod.CompileError, compiled, folder, **changes),
+    )
 
 
 def test_an_exception_of_the_file_has_its_place(folder: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cuda_kernels import ADD, add_info, adder
-from each_case import refusal
+from each_case import raised, refusal
 from ptx_sources import ptx_of
 
 import devmod
@@ -39,9 +39,7 @@ def compile_program(source: str, arch: str) -> Any:
 
 
 def error_of(module: devmod.Module, name: str = "add") -> devmod.DevmodError:
-    with pytest.raises(devmod.DevmodError) as caught:
-        module[name]
-    return caught.value
+    return raised(devmod.DevmodError, lambda: module[name])
 
 
 @pytest.fixture
@@ -505,11 +503,10 @@ def test_globals_of_saved_modules_and_bundles(device: Any, tmp_path: Path) -> No
     ],
 )
 def test_invalid_requests_of_globals(arguments: dict[str, Any], text: str, device: Any) -> None:
-    with pytest.raises(devmod.DevmodError) as caught:
-        module_with_globals().get_global(**arguments)
-    assert str(caught.value) == text
+    error = raised(devmod.DevmodError, lambda: module_with_globals().get_global(**arguments))
+    assert str(error) == text
     assert isinstance(
-        caught.value, devmod.FunctionNotFoundError if "nothing" in text else devmod.ArgumentError
+        error, devmod.FunctionNotFoundError if "nothing" in text else devmod.ArgumentError
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from backend_checks import run_python
-from each_case import refusal
+from each_case import raised, refusal
 from ptx_sources import ptx_of
 from standin_cuda import child_environment
 
@@ -281,10 +281,12 @@ def test_invalid_arguments(
     standin: Any,
 ) -> None:
     calls = standin.calls("cuTensorMapEncodeTiled")
-    with pytest.raises(devmod.ArgumentError) as caught:
-        devmod_cuda.tensor_map(device.zeros(shape, dtype), box, **options)
-    assert str(caught.value).startswith(f"devmod_cuda.tensor_map {text}")
-    assert (caught.value.kind, caught.value.argument) == ("cuda", argument)
+    error = raised(
+        devmod.ArgumentError,
+        lambda: devmod_cuda.tensor_map(device.zeros(shape, dtype), box, **options),
+    )
+    assert str(error).startswith(f"devmod_cuda.tensor_map {text}")
+    assert (error.kind, error.argument) == ("cuda", argument)
     assert standin.calls("cuTensorMapEncodeTiled") == calls
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from each_case import refusal
+from each_case import raised, refusal
 from metal_kernels import ADD, add_info, adder
 
 import devmod
@@ -78,10 +78,9 @@ for ask in (lambda: m["k"], lambda: devmod.load("k.devmod")["k"], lambda: devmod
 )
 def test_invalid_payloads(fmt: str, code: bytes, text: str) -> None:
     """They are refused without Metal too."""
-    with pytest.raises(devmod.FormatError) as caught:
-        module_of(code, fmt)["k"]
-    assert str(caught.value) == text
-    assert caught.value.kind == "metal"
+    error = raised(devmod.FormatError, lambda: module_of(code, fmt)["k"])
+    assert str(error) == text
+    assert error.kind == "metal"
 
 
 def test_a_missing_shader() -> None:
@@ -99,12 +98,11 @@ def test_a_shader_under_the_name_of_its_entry(double: Any) -> None:
 
 def test_a_source_that_does_not_compile(double: Any) -> None:
     source = b"#include <metal_stdlib>\nkernel void k(device float *x) {\n    x[0] = 1.0\n}\n"
-    with pytest.raises(devmod.CompileError) as caught:
-        module_of(source)["k"]
-    assert str(caught.value) == (
+    error = raised(devmod.CompileError, lambda: module_of(source)["k"])
+    assert str(error) == (
         "metal device 0 (Double GPU) cannot build the metal source: program_source:3:15: error: expected ';' after expression"
     )
-    assert caught.value.log == "program_source:3:15: error: expected ';' after expression"
+    assert error.log == "program_source:3:15: error: expected ';' after expression"
 
 
 @pytest.mark.row("R30")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from backend_checks import run_in_threads, run_python
-from each_case import refusal
+from each_case import raised, refusal
 from opencl_kernels import ADD, add_info, adder, kernel
 
 import devmod
@@ -290,12 +290,9 @@ def test_the_options_of_the_first_line_reach_the_compiler(builds: list[str]) -> 
 
 
 def test_an_option_that_names_a_path_reaches_no_compiler(builds: list[str]) -> None:
-    with pytest.raises(devmod.FormatError) as caught:
-        adder("//devmod: -I/etc\n" + ADD)["add"]
-    assert (
-        str(caught.value) == "the source's first line has the option '-I/etc', which names a path"
-    )
-    assert caught.value.kind == "opencl"
+    error = raised(devmod.FormatError, lambda: adder("//devmod: -I/etc\n" + ADD)["add"])
+    assert str(error) == "the source's first line has the option '-I/etc', which names a path"
+    assert error.kind == "opencl"
     assert builds == []
 
 
@@ -419,13 +416,15 @@ def test_plain_assembly_is_assembled(device: Any) -> None:
 
 
 def test_errors_have_the_output_of_the_compiler(device: Any) -> None:
-    with pytest.raises(devmod.CompileError) as caught:
-        adder("__kernel void add(__global float *a) {\n  a[0] = nonsense;\n}")["add"]
-    first, second = str(caught.value).splitlines()[:2]
+    error = raised(
+        devmod.CompileError,
+        lambda: adder("__kernel void add(__global float *a) {\n  a[0] = nonsense;\n}")["add"],
+    )
+    first, second = str(error).splitlines()[:2]
     assert first == f"{device.name} cannot build the opencl source: "
     assert "nonsense" in second
-    assert "nonsense" in caught.value.log
-    assert len(caught.value.log) >= len(second.strip())
+    assert "nonsense" in error.log
+    assert len(error.log) >= len(second.strip())
     text = refusal(
         devmod.CompileError, adder("//devmod: -cl-no-such-option\n" + ADD).get_function, "add"
     )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from backend_checks import code_of
+from each_case import raised
 from standin_rocm import device_arch
 
 import devmod
@@ -71,9 +72,7 @@ def run_add(module: devmod.Module, n: int = 64) -> None:
 
 def error_of(module: devmod.Module, name: str = "add") -> devmod.DevmodError:
     """Return the error of the first get_function."""
-    with pytest.raises(devmod.DevmodError) as caught:
-        module[name]
-    return caught.value
+    return raised(devmod.DevmodError, lambda: module[name])
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from backend_checks import code_of
-from each_case import refusal
+from each_case import raised, refusal
 from standin_rocm import Standin
 from vendor_runtime import VendorRuntime, run_program
 
@@ -130,12 +130,13 @@ def test_an_architecture_that_ends_hiprtc_is_an_error(compile_source: Compile) -
 
 
 def test_an_error_of_the_source_has_its_line(compile_source: Compile) -> None:
-    with pytest.raises(CompileError) as error:
-        compile_source(SOURCE.replace("factor;", "missing;"), "gfx90a")
-    assert str(error.value) == (
+    refused = raised(
+        CompileError, lambda: compile_source(SOURCE.replace("factor;", "missing;"), "gfx90a")
+    )
+    assert str(refused) == (
         "the HIP source does not compile: kernel.hip:7:29: error: use of undeclared identifier 'missing'; did you mean 'using'? (and 1 more in .log)"
     )
-    assert "comgr" not in error.value.log
+    assert "comgr" not in refused.log
 
 
 @pytest.mark.row("R14", "R30")

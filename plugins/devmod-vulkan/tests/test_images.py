@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from each_case import refusal
+from each_case import check_texts, refusal
 from vulkan_kernels import compiled, fresh, kernel, packed, shader, words
 
 import devmod
@@ -580,45 +580,40 @@ def image_param(at: int, type_: str = "2d", **fields: str) -> Param:
 
 
 @pytest.mark.row("R12")
-@pytest.mark.parametrize(
-    ("params", "text"),
-    [
-        (
-            [image_param(0, "3d"), image_param(1)],
-            "has an image of the type '2d' at (set 0, binding 0), 'source', but the payload's fmap gives '3d'",
-        ),
-        (
-            [image_param(0), image_param(1, format="rgba8uint")],
-            "has an image of the format 'rgba8unorm' at (set 0, binding 1), 'to', but the payload's fmap gives 'rgba8uint'",
-        ),
-        (
-            [image_param(0), image_param(1, sample="int")],
-            "has an image of the sample 'float' at (set 0, binding 1), 'to', but the payload's fmap gives 'int'",
-        ),
-        (
-            [image_param(0), Param("s", "sampler", at=(0, 1))],
-            "has an image at (set 0, binding 1), 'to', but the payload's fmap has sampler there",
-        ),
-        (
-            [image_param(0)],
-            "has an image at (set 0, binding 1), 'to', but the payload's fmap has nothing there",
-        ),
-        (
-            [image_param(0), Param("x", "buffer", at=(0, 1))],
-            "has an image at (set 0, binding 1), 'to', but the payload's fmap has buffer there",
-        ),
-        (
-            [image_param(0), image_param(1), Param("s", "sampler", at=(0, 1))],
-            "has an image at (set 0, binding 1), 'to', but the payload's fmap has image with a sampler there",
-        ),
-    ],
-)
-def test_an_interface_that_differs_from_the_shader(
-    params: list[Param], text: str, device: Any
-) -> None:
-    assert (
-        refused(lambda: payload(INVERT, *params)["k"], devmod.FormatError)
-        == f"the SPIR-V of the vulkan function 'k' {text}"
+def test_an_interface_that_differs_from_the_shader(device: Any) -> None:
+    check_texts(
+        {
+            "has an image of the type '2d' at (set 0, binding 0), 'source', but the payload's fmap gives '3d'": [
+                image_param(0, "3d"),
+                image_param(1),
+            ],
+            "has an image of the format 'rgba8unorm' at (set 0, binding 1), 'to', but the payload's fmap gives 'rgba8uint'": [
+                image_param(0),
+                image_param(1, format="rgba8uint"),
+            ],
+            "has an image of the sample 'float' at (set 0, binding 1), 'to', but the payload's fmap gives 'int'": [
+                image_param(0),
+                image_param(1, sample="int"),
+            ],
+            "has an image at (set 0, binding 1), 'to', but the payload's fmap has sampler there": [
+                image_param(0),
+                Param("s", "sampler", at=(0, 1)),
+            ],
+            "has an image at (set 0, binding 1), 'to', but the payload's fmap has nothing there": [
+                image_param(0)
+            ],
+            "has an image at (set 0, binding 1), 'to', but the payload's fmap has buffer there": [
+                image_param(0),
+                Param("x", "buffer", at=(0, 1)),
+            ],
+            "has an image at (set 0, binding 1), 'to', but the payload's fmap has image with a sampler there": [
+                image_param(0),
+                image_param(1),
+                Param("s", "sampler", at=(0, 1)),
+            ],
+        },
+        lambda params: refused(lambda: payload(INVERT, *params)["k"], devmod.FormatError),
+        start="the SPIR-V of the vulkan function 'k' ",
     )
 
 

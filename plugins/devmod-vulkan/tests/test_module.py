@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from backend_checks import run_in_threads
-from each_case import refusal
+from each_case import check_texts, refusal
 from vulkan_kernels import ADD, SLOW, TWICE, adder, compiled, fresh, packed, shader, words
 
 import devmod
@@ -234,47 +234,32 @@ def add_info_with(*others: Param, blocks: Any = None) -> FunctionInfo:
     )
 
 
-@pytest.mark.parametrize(
-    ("info", "text"),
-    [
-        (
-            add_info_with(Param("n", "scalar", "int32", at=(1, 0))),
-            "places argument 4 at (1, 0), outside of its 1 blocks",
-        ),
-        (
-            add_info_with(Param("n", "scalar", "int32", at=0)),
-            "places argument 4 at 0, outside of its 1 blocks",
-        ),
-        (
-            add_info_with(Param("n", "scalar", "int32", at=(0, 4))),
-            "places argument 4 at byte 4 of a block of 4 bytes",
-        ),
-        (
-            add_info_with(Param("n", "scalar", "int32", at=(0, 0)), blocks=[Block("push", 4)] * 2),
-            "has two blocks of push constants",
-        ),
-        (
-            add_info_with(
+def test_an_interface_that_would_lose_a_value(no_driver: None) -> None:
+    check_texts(
+        {
+            "places argument 4 at (1, 0), outside of its 1 blocks": add_info_with(
+                Param("n", "scalar", "int32", at=(1, 0))
+            ),
+            "places argument 4 at 0, outside of its 1 blocks": add_info_with(
+                Param("n", "scalar", "int32", at=0)
+            ),
+            "places argument 4 at byte 4 of a block of 4 bytes": add_info_with(
+                Param("n", "scalar", "int32", at=(0, 4))
+            ),
+            "has two blocks of push constants": add_info_with(
+                Param("n", "scalar", "int32", at=(0, 0)), blocks=[Block("push", 4)] * 2
+            ),
+            "has a block of no bytes at (0, 7)": add_info_with(
                 Param("n", "scalar", "int32", at=(0, 0)),
                 blocks=[Block("push", 4), Block((0, 7), 0)],
             ),
-            "has a block of no bytes at (0, 7)",
-        ),
-        (
-            add_info_with(
+            "gives the uniform argument 4 the type 'float32x4', expected uint8xN": add_info_with(
                 Param("u", "uniform", "float32x4", at=(0, 7)),
                 Param("n", "scalar", "int32", at=(0, 0)),
             ),
-            "gives the uniform argument 4 the type 'float32x4', expected uint8xN",
-        ),
-    ],
-)
-def test_an_interface_that_would_lose_a_value(
-    info: FunctionInfo, text: str, no_driver: None
-) -> None:
-    assert (
-        refusal(devmod.FormatError, create(shader(ADD), info).get_function, "k")
-        == f"the interface of the vulkan function 'k' {text}"
+        },
+        lambda info: refusal(devmod.FormatError, create(shader(ADD), info).get_function, "k"),
+        start="the interface of the vulkan function 'k' ",
     )
 
 

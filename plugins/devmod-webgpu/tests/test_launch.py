@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from backend_checks import check_scalar, host_arrays, run_python
-from each_case import refusal
+from each_case import raised, refusal
 from tvm_vectors import check_matmul, check_vadd, only_function
 from webgpu_shaders import ADD, ALONE, function
 
@@ -970,14 +970,15 @@ def test_bindings_that_do_not_match_the_shader(device: Any) -> None:
 
 def test_a_shader_that_does_not_compile(device: Any) -> None:
     text = "@group(0) @binding(0) var<storage, read_write> x: array<f32>;\n@compute @workgroup_size(1) fn k() { x[0].b = 1.0; }"
-    with pytest.raises(devmod.CompileError) as caught:
-        create(text.encode(), Interface(), ()).get_function("k")
-    assert str(caught.value) == (
+    error = raised(
+        devmod.CompileError, lambda: create(text.encode(), Interface(), ()).get_function("k")
+    )
+    assert str(error) == (
         f"{device.name} cannot build the webgpu source: k.wgsl:2:43: invalid field accessor `b`\n"
         "   @compute @workgroup_size(1) fn k() { x[0].b = 1.0; }\n"
         "                                             ^ invalid accessor"
     )
-    assert ":2:43" in caught.value.log
+    assert ":2:43" in error.log
 
 
 @pytest.mark.row("R31", "R33")

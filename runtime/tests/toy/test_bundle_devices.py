@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import toy_backend as toy
-from each_case import refusal
+from each_case import raised, refusal
 
 import devmod
 from devmod import FunctionInfo, Interface, Param
@@ -155,13 +155,15 @@ def test_the_errors_of_a_device_that_no_candidate_fits(devices: list[toy.ToyDevi
         refusal(devmod.DeviceNotFoundError, bundle["f"].on, devices[0])
         == "no candidate of the bundle can run 'f' here:\n  1. toy/toy for 2: no toy device fits 2; there is: 1"
     )
-    with pytest.raises(devmod.ArgumentError) as caught:
-        devmod.bundle(module("2"), module("2"))["f"].on(devmod.device("other"))
+    error = raised(
+        devmod.ArgumentError,
+        lambda: devmod.bundle(module("2"), module("2"))["f"].on(devmod.device("other")),
+    )
     assert (
-        str(caught.value)
+        str(error)
         == "the function 'f' of the bundle cannot run on other device 0 (toy number 0): its candidates are of kind toy"
     )
-    assert (caught.value.function, caught.value.argument) == ("f", "device")
+    assert (error.function, error.argument) == ("f", "device")
 
 
 def test_devmod_device_chooses_the_default_device(

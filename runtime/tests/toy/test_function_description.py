@@ -7,8 +7,8 @@ import inspect
 import pydoc
 from typing import Any
 
-import pytest
 import toy_backend as toy
+from each_case import check_texts
 
 import devmod
 from devmod import FunctionInfo, Interface, Local, Member, Param
@@ -33,36 +33,29 @@ N = Param("n", "scalar", "int32")
 SCRATCH = Param("scratch", "local", "float32", default=Local(per_thread=4))
 
 
-@pytest.mark.parametrize(
-    ("params", "text"),
-    [
-        (
-            (X, N),
-            "(x: 'float32* rw', n: 'int32', *, grid=None, block=None, threads=None, stream=None) -> None",
-        ),
-        (
-            (X, SCRATCH, N),
+def test_the_signature() -> None:
+    check_texts(
+        {
+            "(x: 'float32* rw', n: 'int32', *, grid=None, block=None, threads=None, stream=None) -> None": (
+                X,
+                N,
+            ),
             "(x: 'float32* rw', n: 'int32', *, scratch: 'local float32' = Local(per_thread=4), grid=None, block=None, threads=None, "
-            "stream=None) -> None",
-        ),
-        (
-            (Param("lambda", "scalar", "int32"), N),
-            "(lambda_: 'int32', n: 'int32', *, grid=None, block=None, threads=None, stream=None) -> None",
-        ),
-        (
-            (Param("grid", "scalar", "int32"), N),
-            "(grid_: 'int32', n: 'int32', *, grid=None, block=None, threads=None, stream=None) -> None",
-        ),
-        (
-            (Param("", "scalar", "int32"), Param("a b", "scalar", "int32"), N, N),
+            "stream=None) -> None": (X, SCRATCH, N),
+            "(lambda_: 'int32', n: 'int32', *, grid=None, block=None, threads=None, stream=None) -> None": (
+                Param("lambda", "scalar", "int32"),
+                N,
+            ),
+            "(grid_: 'int32', n: 'int32', *, grid=None, block=None, threads=None, stream=None) -> None": (
+                Param("grid", "scalar", "int32"),
+                N,
+            ),
             "(argument_1: 'int32', argument_2: 'int32', n: 'int32', n_: 'int32', /, *, grid=None, block=None, threads=None, stream=None) "
-            "-> None",
-        ),
-        ((), "(*, grid=None, block=None, threads=None, stream=None) -> None"),
-    ],
-)
-def test_the_signature(params: tuple[Param, ...], text: str) -> None:
-    assert str(inspect.signature(make(*params))) == text
+            "-> None": (Param("", "scalar", "int32"), Param("a b", "scalar", "int32"), N, N),
+            "(*, grid=None, block=None, threads=None, stream=None) -> None": (),
+        },
+        lambda params: str(inspect.signature(make(*params))),
+    )
 
 
 def test_the_signature_follows_the_kind_and_the_rules() -> None:
