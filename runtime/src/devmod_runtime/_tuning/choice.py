@@ -194,7 +194,7 @@ class VariantChooser:
 
         where = ""
         if measured:
-            where = f" at {pairs_text(self._like.sizes, measured)}"
+            where = f" at {pairs_text(dict(zip(self._like.sizes, measured, strict=True)))}"
         text = f"the fastest in {label}{where}: {time_text(best)}"
         default = next(iter(self._variants))
         if best != default and times.get(default, inf) < inf:
@@ -279,10 +279,6 @@ def _log(size: int) -> float:
     return magnitude
 
 
-def pairs_text(names: Iterable[str], values: Iterable[object]) -> str:
-    """Return names and values as text: ``BLOCK=64, TILE=2``."""
-    return ", ".join(f"{name}={value!r}" for name, value in zip(names, values, strict=True))
-
-
-def constants_text(constants: Mapping[str, Constant]) -> str:
-    return pairs_text(constants, constants.values())
+def pairs_text(values: Mapping[str, object]) -> str:
+    """Return values by name as text: ``BLOCK=64, TILE=2``."""
+    return ", ".join(f"{name}={value!r}" for name, value in values.items())

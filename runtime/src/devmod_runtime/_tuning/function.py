@@ -23,7 +23,7 @@ from devmod_runtime._launch.function import Function, PerInstance, describe
 from devmod_runtime._launch.launcher import Kernel, LaunchConfig, Launcher
 from devmod_runtime._launch.opening import keep
 from devmod_runtime._launch.plain_call import Callers
-from devmod_runtime._tuning.choice import Values, VariantChooser, constants_text, pairs_text
+from devmod_runtime._tuning.choice import Values, VariantChooser, pairs_text
 from devmod_runtime._tuning.overlay import chooser_of
 
 
@@ -44,7 +44,7 @@ class VariantFunction(Function):
 
     @property
     def label(self) -> str:
-        return f"{super().label} ({constants_text(self.variant.constants)})"
+        return f"{super().label} ({pairs_text(self.variant.constants)})"
 
 
 class TunedRequest(LaunchRequest):
@@ -226,7 +226,7 @@ class TunedFunction(Function):
         while True:
             choice = self._chooser(device).choose(sizes, failures)
             offer = found[choice.values]
-            text = f"{self.label} on {device} takes {constants_text(offer.variant.constants)}: {choice.why}"
+            text = f"{self.label} on {device} takes {pairs_text(offer.variant.constants)}: {choice.why}"
             try:
                 function = self._function_of(offer)
                 _open(function, device)
@@ -266,7 +266,7 @@ class TunedFunction(Function):
             try:
                 grid = variant.grid_of(numbers)
             except ExpressionError as error:
-                at = pairs_text(numbers, numbers.values())
+                at = pairs_text(numbers)
                 raise self._error(f"{function.label}, {at}: {error}", next(iter(numbers))) from None
         return function._config_reader.read(args, grid, block, threads, shared_memory)[1]
 

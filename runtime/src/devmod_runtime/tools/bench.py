@@ -33,6 +33,7 @@ from devmod_runtime.tools.inputs import (
     RandomImage,
     arguments_of,
     call_once,
+    call_with,
     has_argument,
     has_grid,
     on_device,
@@ -50,7 +51,7 @@ from devmod_runtime.tools.values import read_counts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from typing import Any
 
     import numpy as np
@@ -63,19 +64,6 @@ if TYPE_CHECKING:
 else:
     from devmod._util.numpy import np
 
-_COLUMNS = (
-    "file",
-    "function",
-    "device",
-    "sizes",
-    "block",
-    "median",
-    "quartile1",
-    "quartile3",
-    "gb_per_s",
-    "clock",
-    "problem",
-)
 _TITLES = (
     "file",
     "function",
@@ -162,7 +150,7 @@ class Benchmark:
         """
         text = StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(_COLUMNS)
+        writer.writerow(Measurement._fields)
         writer.writerows(self.measurements)
         return text.getvalue()
 
@@ -389,19 +377,9 @@ class Combination(NamedTuple):
     ) -> Measurement:
         """Return its row."""
         low, median, high = times
-        return Measurement(
-            file=self.label,
-            function=self.name,
-            device=device,
-            sizes=",".join(f"{name}={value}" for name, value in self.sizes.items()),
-            block=_dims_text(self.block),
-            median=median,
-            quartile1=low,
-            quartile3=high,
-            gb_per_s=gb_per_s,
-            clock=clock,
-            problem=problem,
-        )
+        sizes = ",".join(f"{name}={value}" for name, value in self.sizes.items())
+        place = (self.label, self.name, device, sizes, _dims_text(self.block))
+        return Measurement(*place, median, low, high, gb_per_s, clock, problem)
 
 
 def combinations(
@@ -451,25 +429,6 @@ class Measure(NamedTuple):
     repeat: int
     warmup: int
 
-    def own_arguments(self, function: Function) -> dict[str, Any]:
-        """Return the arguments that the function has. A name that no function has is passed to all
-        of them, which raise the error.
-        """
-        return {
-            name: value
-            for name, value in self.given.items()
-            if has_argument(function, name) or not self.is_known(name)
-        }
-
-    def is_known(self, name: str) -> bool:
-        """Return whether a function has an argument of the name."""
-        for label, each in self.functions:
-            # One that fits no device here is the problem of its own rows.
-            with suppress(DevmodError):
-                if has_argument(self.modules[label][each], name):
-                    return True
-        return False
-
     def __call__(self, combination: Combination) -> tuple[Measurement, ArgumentError | None]:
         """Return the times, or the problem; and the error of the arguments, if it is one."""
         device = _device(combination.device)
@@ -482,7 +441,8 @@ class Measure(NamedTuple):
             function = self.modules[combination.label][combination.name]
             device = device or function.default_device()
             function = function.on(device)
-            given = self.own_arguments(function)
+            others = [(self.modules[label], name) for label, name in self.functions]
+            given = own_arguments(function, self.given, others)
             host = arguments_of(function, given, combination.sizes, Invented())
             call = on_device(function, host, device)
             is_sized = _gives_arrays(host, given)
@@ -493,7 +453,7 @@ class Measure(NamedTuple):
             if is_sized:
                 nbytes = _moved(function, call)
             shape = self._launch(function, combination)
-            launch = function.bind(*call.positional, **call.named, **shape)
+            launch = call_with(function.bind, call, shape)
             times, clock = _times(launch, self.repeat, self.warmup)
         except FunctionNotFoundError:
             raise
@@ -517,6 +477,29 @@ class Measure(NamedTuple):
             return {}
         given = {"threads": self.threads, "grid": self.grid, "block": combination.block}
         return read_shape(given, combination.sizes)
+
+
+def own_arguments(
+    function: Function, given: Mapping[str, Any], others: Sequence[tuple[Module, str]]
+) -> dict[str, Any]:
+    """Return the arguments that a function has. A name that no function has is passed to all of
+    them, which raise the error.
+    """
+    return {
+        name: value
+        for name, value in given.items()
+        if has_argument(function, name) or not is_known(name, others)
+    }
+
+
+def is_known(name: str, functions: Iterable[tuple[Module, str]]) -> bool:
+    """Return whether a function of a module has an argument of the name."""
+    for module, each in functions:
+        # One that fits no device here is the problem of its own rows.
+        with suppress(DevmodError):
+            if has_argument(module[each], name):
+                return True
+    return False
 
 
 def read_shape(given: Mapping[str, Dims], sizes: Mapping[str, int]) -> dict[str, Any]:
@@ -570,13 +553,17 @@ def _times(launch: Launch, repeat: int, warmup: int) -> tuple[list[float], str]:
             launch.time()
         return [launch.time() for _ in range(repeat)], clock
     except DevmodError:  # a device without time stamps; other errors come again below
-        times = []
-        for _ in range(warmup + repeat):
-            begin = perf_counter()
-            launch()
-            launch.stream.synchronize()
-            times.append(perf_counter() - begin)
+        times = [host_seconds(launch) for _ in range(warmup + repeat)]
         return times[warmup:], "host"
+
+
+def host_seconds(launch: Launch) -> float:
+    """Return the seconds from a launch to the end of the wait."""
+    launch.stream.synchronize()
+    begin = perf_counter()
+    launch()
+    launch.stream.synchronize()
+    return perf_counter() - begin
 
 
 # -- `devmod bench` measures in another process.

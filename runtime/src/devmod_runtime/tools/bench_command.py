@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -99,18 +100,16 @@ Exit status:
 @click.pass_context
 def command(
     context: click.Context,
+    /,
     items: tuple[str, ...],
-    threads: str | None,
-    grid: str | None,
     blocks: tuple[str, ...],
     devices: tuple[str, ...],
     sizes: tuple[str, ...],
-    repeat: int,
-    warmup: int,
     timeout: float | None,
     as_json: bool,
     as_csv: bool,
     plot: Path | None,
+    **options: Any,
 ) -> None:
     """Measure each FUNCTION (default: all) of each FILE on each device, with each size and block.
     Print the median and the quartiles.
@@ -138,14 +137,7 @@ def command(
         modules = open_modules(settings)
         _check_names(names, modules)
         functions = functions_of(modules, names or None)
-        settings |= {
-            "functions": functions,
-            "given": given,
-            "threads": threads,
-            "grid": grid,
-            "repeat": repeat,
-            "warmup": warmup,
-        }
+        settings |= {"functions": functions, "given": given, **options}
         benchmark = measure_elsewhere(
             combinations(functions, devices or (None,), values, blocks or (None,)),
             timeout,

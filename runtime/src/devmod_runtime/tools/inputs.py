@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
     from devmod import Device, Function, Image, Interface
     from devmod_runtime.tools.lengths import Constraint
+
+    #: The arguments of a call by name, or all of them by number from "1", in their order.
+    Arguments = dict[str, Any]
 else:
     from devmod._util.numpy import np
 
@@ -393,18 +396,6 @@ def _default_array(param: Param, dtype: np.dtype[Any], invented: Invented) -> np
     return array.reshape(elements, *dtype.shape)
 
 
-class Arguments(NamedTuple):
-    """The arguments of a call: those in its order, and those by name. One of both is empty."""
-
-    positional: tuple[Any, ...]
-    named: dict[str, Any]
-
-    def items(self) -> Iterator[tuple[str, Any]]:
-        """Yield each argument by its name, or by its number from 1."""
-        yield from ((str(number), value) for number, value in enumerate(self.positional, 1))
-        yield from self.named.items()
-
-
 def program_of(function: Function) -> ProgramFunction | None:
     """Return a function that is a program; None for another one."""
     if isinstance(function, ProgramFunction):
@@ -461,7 +452,7 @@ def has_argument(function: Function, name: str) -> bool:
     if program is not None and name in program.program.length_names:
         return True
     params = parameters(function)
-    return name in params or f"{name}_" in params or name in _records(function)
+    return _keyword(name, params) in params or name in _records(function)
 
 
 def arguments_of(
@@ -516,8 +507,8 @@ def arguments_of(
         elif invented is not None:
             values[name] = _invented_value(function, name, param, invented)
     if any(name.isdecimal() for name in values):
-        return Arguments(_by_number(values, len(params)), {})
-    return Arguments((), values)
+        return _by_number(values, len(params))
+    return values
 
 
 def _keyword(name: str, params: Collection[str]) -> str:
@@ -536,21 +527,16 @@ def _invented_value(function: Function, name: str, param: Param, invented: Inven
         raise NotFromInterfaceError(f"{name}: {error}") from None
 
 
-def _by_number(values: Mapping[str, Any], count: int) -> tuple[Any, ...]:
-    """Return the values of arguments in the order of their numbers, which must all be there."""
-
-    def number_of(name: str) -> int:
-        if name.isdecimal():
-            return int(name)
-        return 0
-
-    in_order = sorted(values, key=number_of)
-    if in_order != [str(number) for number in range(1, len(values) + 1)]:
+def _by_number(values: Mapping[str, Any], count: int) -> Arguments:
+    """Return arguments in the order of their numbers, which must all be there."""
+    in_order = [str(number) for number in range(1, len(values) + 1)]
+    others = values.keys() - {*in_order}
+    if others:
         raise ArgumentError(
             f"expected all arguments by number, 1=… to {count}=…, got {list_names(values)}",
-            argument=in_order[0],
+            argument=min(others),
         )
-    return tuple(values[name] for name in in_order)
+    return {number: values[number] for number in in_order}
 
 
 def _check_names(
@@ -607,7 +593,7 @@ def _program_arguments(
     if made:
         lengths = _lengths_for_made(function, lengths, constraints, invented)
         values |= _made_values(function, params, made, lengths, invented or Invented())
-    return Arguments((), {name: values[name] for name in params if name in values})
+    return {name: values[name] for name in params if name in values}
 
 
 def _check_lengths(
@@ -708,16 +694,16 @@ def _declared_array(
 def moved_arguments(function: Function, arguments: Arguments, seed: int) -> Arguments:
     """Return arguments on the host whose floats are moved by one unit in the last place."""
     params = parameters(function)
-    named = {}
-    for name, value in arguments.named.items():
+    result = {}
+    for name, value in arguments.items():
         if isinstance(value, RandomImage):
             value = value._replace(seed=seed)
         elif isinstance(value, np.ndarray):
             value = moved(value, seed)
         elif isinstance(value, float) and params[name].dtype is not None:
             value = moved(np.array(value, params[name].dtype), seed).item()
-        named[name] = value
-    return Arguments(arguments.positional, named)
+        result[name] = value
+    return result
 
 
 def describe_inputs(
@@ -738,7 +724,7 @@ def call_once(
     """Call a function. Return its result, and the arguments on the device with the outputs that a
     program has made.
     """
-    result = function(*arguments.positional, **arguments.named, **launch)
+    result = call_with(function, arguments, launch)
     program = program_of(function)
     if program is None or not program.outputs:
         return result, arguments
@@ -746,7 +732,14 @@ def call_once(
     if not isinstance(result, tuple):
         results = (result,)
     outputs = dict(zip(program.outputs, results, strict=True))
-    return None, on_device(function, Arguments((), arguments.named | outputs), device)
+    return None, on_device(function, arguments | outputs, device)
+
+
+def call_with(function: Callable[..., Any], arguments: Arguments, launch: Mapping[str, Any]) -> Any:
+    """Call a function, or its `bind`, with arguments and the keywords of a launch."""
+    if "1" in arguments:
+        return function(*arguments.values(), **launch)
+    return function(**arguments, **launch)
 
 
 def on_device(function: Function, arguments: Arguments, device: Device) -> Arguments:
@@ -763,15 +756,14 @@ def on_device(function: Function, arguments: Arguments, device: Device) -> Argum
                 f"{name}: {error}", kind=device.kind, function=function.name, argument=name
             ) from None
 
-    named = {name: copy(name, value) for name, value in arguments.named.items()}
+    result = {name: copy(name, value) for name, value in arguments.items()}
     program = program_of(function)
-    if program is not None and program.states and "state" not in named:
+    if program is not None and program.states and "state" not in result:
         known: dict[str, int] = {}
-        known_lengths(program, named, known)
+        known_lengths(program, result, known)
         lengths = {name: known[name] for name in program.open_lengths if name in known}
-        named["state"] = program.state(**lengths)
-    in_order = [copy(str(number), value) for number, value in enumerate(arguments.positional, 1)]
-    return Arguments(tuple(in_order), named)
+        result["state"] = program.state(**lengths)
+    return result
 
 
 def _copy(name: str, value: Any, param: Param | None, device: Device) -> Any:
@@ -824,7 +816,7 @@ def results_of(
     values = [*arguments.items()]
     program = program_of(function)
     if program is not None and program.states:
-        values.extend(arguments.named["state"].items())
+        values.extend(arguments["state"].items())
     results = {}
     for name, value in values:
         if not hasattr(value, "numpy"):

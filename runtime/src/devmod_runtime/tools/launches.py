@@ -159,7 +159,7 @@ class Conversation:
             self._worker.__exit__()
             self._worker = None
 
-    def ask(self, item: Sequence[Any]) -> tuple[Any, End | None]:
+    def ask(self, item: Any) -> tuple[Any, End | None]:
         """Return the result of an item and None, or None and how its process ended. The next item
         starts another process then.
         """

@@ -16,7 +16,6 @@ from devmod_runtime.tools.difference import Difference, worst_difference
 from devmod_runtime.tools.dimensions import warn_of_dimensions
 from devmod_runtime.tools.guard import guarded_twice
 from devmod_runtime.tools.inputs import (
-    Arguments,
     arguments_of,
     call_once,
     on_device,
@@ -68,9 +67,8 @@ def _run(module: Module, options: Mapping[str, Any]) -> dict[str, Any]:
     wanted = {name: read_array(name, path, params.get(name)) for name, path in expected.items()}
     sizes = options["sizes"]
     if program_of(kernel) is None and not options["guard"]:
-        values = dict(host.items()).values()
         warn_of_dimensions(
-            kernel, values, sizes.get("grid"), sizes.get("block"), sizes.get("threads")
+            kernel, host.values(), sizes.get("grid"), sizes.get("block"), sizes.get("threads")
         )
 
     def launch() -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -140,9 +138,8 @@ def _as_saved(path: str, result: Any, expected: Any) -> Any:
     return expected
 
 
-def _check_name(function: Function, name: str, call: Arguments) -> None:
+def _check_name(function: Function, name: str, given: Mapping[str, Any]) -> None:
     program = program_of(function)
-    given = dict(call.items())
     arrays = []
     for each, param in parameters(function).items():
         if param.kind in ("buffer", "image") and each in given:

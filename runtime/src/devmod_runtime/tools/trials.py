@@ -4,7 +4,6 @@ in another process.
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
 from contextlib import suppress
@@ -32,7 +31,7 @@ from devmod.errors import (
     describe_error,
 )
 from devmod.targets import PROGRAM
-from devmod.worker import End, answer_items, answers
+from devmod.worker import can_start_python
 from devmod_runtime.tools.doctor import device_problems
 from devmod_runtime.tools.draws import (
     RANGES,
@@ -62,7 +61,7 @@ from devmod_runtime.tools.inputs import (
     results_of,
     threads_of_images,
 )
-from devmod_runtime.tools.launches import describe_argument_error, describe_launch
+from devmod_runtime.tools.launches import Conversation, describe_launch
 from devmod_runtime.tools.lengths import known_lengths
 from devmod_runtime.tools.observed import replaced
 
@@ -87,8 +86,9 @@ _MOST_THREADS = 1 << 12
 #: The blocks of a launch with a further draw: in a kernel of one dimension, and in each of several.
 _MANY_BLOCKS = 16
 _SEVERAL_BLOCKS = 5
-#: The seeds of the launches of the reference with inputs that are moved.
-_SEEDS = (1, 1 << 20)
+#: The seeds of the launches of the reference with inputs that are moved by one unit in the last
+#: place: what its results change by is no error of another candidate.
+SEEDS = (1, 1 << 20)
 #: The bytes and the number of the arrays that the steps of a program write, with which its steps
 #: are compared one by one.
 _MOST_RECORDED = 1 << 26
@@ -123,44 +123,39 @@ class Planned(NamedTuple):
     label, device, reason
         The candidate, its device or "", and why it is not launched.
     request
-        What `_launch` is called with; empty without a device.
+        What all of its launches get; empty without a device.
+    outcomes
+        The outcome of each launch by its number, without those that were left out.
     """
 
     label: str
     device: str
     reason: str
     request: dict[str, Any]
-
-    def outcome(self, launch: int) -> Any:
-        """Return what a launch has written, a dict; None if it was left out.
-
-        Raises
-        ------
-        DevmodError
-            Its results could not be written.
-        """
-        outcome = _read_outcome(self.request["results"], launch)
-        if outcome is not None and outcome["outcome"] == "unsaved":
-            raise DevmodError(
-                f"verify: {outcome['text']}. Free space there, or set TMPDIR to another folder"
-            )
-        return outcome
+    outcomes: dict[int, dict[str, Any]]
 
     @property
-    def outcomes(self) -> list[dict[str, Any]]:
-        """What the launches of the first draw have written. The one without results is the last."""
-        found = []
-        for number, inputs in enumerate(self.request.get("launches", ())):
-            outcome = self.outcome(number)
-            if outcome is None or inputs["word"] != "random":
-                break
-            found.append(outcome)
-        return found
+    def first_outcomes(self) -> list[dict[str, Any]]:
+        """The outcomes of the first draw. The one without results is the last."""
+        return [
+            each
+            for number, each in self.outcomes.items()
+            if _is_first(self.request["launches"][number])
+        ]
+
+    def has_results(self, launch: int) -> bool:
+        """Return whether a launch was made, and has not failed."""
+        return self.outcomes.get(launch, {}).get("outcome") == "launched"
+
+    def is_sound(self, launch: int) -> bool:
+        """Return whether each launch of the first draw before another one had results."""
+        before = enumerate(self.request["launches"][:launch])
+        return all(self.has_results(number) for number, each in before if _is_first(each))
 
     def draw(self, launch: int, problem: str = "") -> Draw:
         """Return the draw of a launch, with the integers that devmod chose."""
         inputs = self.request["launches"][launch]
-        outcome = self.outcome(launch) or {}
+        outcome = self.outcomes.get(launch, {})
         # A program has the lengths that it accepts.
         chosen = outcome.get("numbers", inputs["numbers"])
         numbers = {name: number for name, number in chosen.items() if isinstance(number, int)}
@@ -174,9 +169,14 @@ class Planned(NamedTuple):
         text = ", ".join(f"{name}={number}" for name, number in draw.numbers.items())
         if text:
             text = f" for {text}"
-        if self.request["launches"][launch]["word"] != "random":
+        if not _is_first(self.request["launches"][launch]):
             text += f", with values from {draw.values}"
         return text
+
+
+def _is_first(inputs: Mapping[str, Any]) -> bool:
+    """Return whether inputs are those of the first draw."""
+    return bool(inputs["word"] == "random")
 
 
 def _candidates(name: str, modules: Sequence[Module]) -> Iterator[tuple[Module, str, str]]:
@@ -259,7 +259,7 @@ class Trials:
         self._number = count()
         self._listed = cache(devices)
         self._given = argument_texts(given, folder, self._number)
-        self._files: dict[int, Path] = {}
+        self._file = cache(self._write)
         self._groups: list[tuple[str, list[Planned]]] = []
         #: Why a device runs no small kernel, by its name.
         self._problem = cache(lambda place: device_problems([place]).get(place))
@@ -275,22 +275,21 @@ class Trials:
         request = self._request(name, interfaces, _interfaces(kernels) or interfaces)
         request["is_whole"] = len(programs) > 1
 
-        planned: list[Planned] = []
+        group: list[Planned] = []
         for module, kind, label in _candidates(name, candidates):
             reason = ""
-            fitting = []
+            planned = []
             for device in self._devices(kind):
                 candidate = _explained(module, name, kind, device)
                 if candidate.outcome == "refused":
                     reason = candidate.text
                 else:
-                    fitting.append(device)
-            for device in fitting:
-                planned.append(self._plan(module, name, device, label, request))
-            if not fitting:
+                    planned.append(self._plan(module, name, device, label, request))
+            if not planned:
                 reason = reason or _explained(module, name, kind).text
-                planned.append(Planned(label, "", reason, {}))
-        self._groups.append((name, planned))
+                planned.append(Planned(label, "", reason, {}, {}))
+            group += planned
+        self._groups.append((name, group))
 
     def _devices(self, kind: str) -> list[Device]:
         default = default_device(kind)
@@ -329,12 +328,6 @@ class Trials:
         self, module: Module, name: str, device: Device, label: str, request: Mapping[str, Any]
     ) -> Planned:
         """Return a candidate on a device; `request` is what it has in common with the others."""
-        path = self._files.get(id(module))
-        if path is None:
-            path = self._folder / f"{next(self._number)}.devmod"
-            path.write_bytes(dumps(module))
-            self._files[id(module)] = path
-
         arguments = {}
         with suppress(DevmodError):  # its process has the error
             function = module._unopened(name)
@@ -344,55 +337,79 @@ class Trials:
             self._unused.difference_update(arguments)
         place = device_label(device)
         own = {
-            "module": str(path),
+            "module": self._file(module),
             "kind": device.kind,
             "device": place,
             "arguments": arguments,
             "results": str(self._folder / str(next(self._number))),
         }
-        return Planned(label, place, "", {**request, **own})
+        return Planned(label, place, "", {**request, **own}, {})
+
+    def _write(self, module: Module) -> str:
+        path = self._folder / f"{next(self._number)}.devmod"
+        path.write_bytes(dumps(module))
+        return str(path)
 
     def run(self, timeout: float) -> Iterator[tuple[str, list[Planned]]]:
         """Launch all: each in another process, but runtimes that were registered in this process
         alone. Yield the name and the candidates of a function after its launches. Its files are
         removed then, since a module may have many functions.
         """
-        items = [_items(_with_device(group)) for _, group in self._groups]
         in_process = local_kinds()
-        results = answers(
-            __name__,
-            list(chain(*items)),
-            _launch,
-            timeout,
-            here=lambda request: request["kind"] in in_process,
-        )
-        for (name, group), own in zip(self._groups, items, strict=True):
-            for request in own:
-                _, end = next(results)
-                if end is not None:
-                    _note_end(request, end)
-            self._leave_out(_with_device(group))
-            yield name, group
-            for request in own:
-                for path in self._folder.glob(f"{Path(request['results']).name}-*"):
-                    path.unlink()
-        next(results, None)  # the end of the process
+        quiet = {"is_quiet": can_start_python()}
+        with (
+            Conversation(__name__, quiet, timeout, is_here=False) as others,
+            Conversation(__name__, {"is_quiet": False}, timeout, is_here=True) as here,
+        ):
+            for name, group in self._groups:
+                launched = [each for each in group if each.request]
+                for candidate, number, request in _requests(launched):
+                    conversation = others
+                    if request["kind"] in in_process:
+                        conversation = here
+                    outcome, end = conversation.ask(request)
+                    if end is not None:
+                        outcome = {"outcome": "failed", "text": describe_launch(end, _GIVE)}
+                    candidate.outcomes[number] = outcome
+                self._leave_out(launched)
+                yield name, group
+                for each in launched:
+                    for path in self._folder.glob(f"{Path(each.request['results']).name}-*"):
+                        path.unlink()
         _open.cache_clear()
         _stored_draw.cache_clear()
 
     def _leave_out(self, launched: Sequence[Planned]) -> None:
         """Leave out candidates that failed on a device that runs no small kernel either."""
         for each in launched:
-            if each.outcomes[-1]["outcome"] != "failed":
+            if each.first_outcomes[-1]["outcome"] != "failed":
                 continue
             problem = self._problem(each.device)
             if problem:
                 text = f"{each.device} runs no small kernel either: {problem}"
-                _write_outcome({**each.request, "launch": 0}, {"outcome": "left out", "text": text})
+                each.outcomes[0] = {"outcome": "left out", "text": text}
 
 
-def _with_device(group: Iterable[Planned]) -> list[Planned]:
-    return [each for each in group if each.request]
+def _requests(launched: Sequence[Planned]) -> Iterator[tuple[Planned, int, dict[str, Any]]]:
+    """Yield the launches of one function: each draw of all candidates, since the outcomes of one
+    decide about the next. A request has what the reference has written; None for the reference.
+    """
+    for number, inputs in enumerate(launched and launched[0].request["launches"]):
+        peers = [each for each in launched if each.is_sound(number)]
+        is_first = _is_first(inputs)
+        if len(peers) < 2 and not is_first:
+            return
+        for each in peers:
+            reference = next((peer for peer in peers if peer.has_results(number)), None)
+            if reference is None and each is not peers[0] and not is_first:
+                break
+            request = {**each.request, "inputs": inputs, "reference": None, "seeds": ()}
+            request["results"] += f"-{number}"
+            if reference is not None:
+                request["reference"] = reference.outcomes[number]["results"]
+            elif len(launched) > 1:
+                request["seeds"] = SEEDS
+            yield each, number, request
 
 
 def _launches(
@@ -476,97 +493,20 @@ def _is_data(param: Param) -> bool:
     return False
 
 
-def _items(planned: Sequence[Planned]) -> list[dict[str, Any]]:
-    """Return the launches of one function in their order: each draw of all candidates, so that the
-    outcomes of one decide about the next.
-    """
-    if not planned:
-        return []
-    items = []
-    peers = [each.request["results"] for each in planned]
-    for number in range(len(planned[0].request["launches"])):
-        for each in planned:
-            items.append({**each.request, "peers": peers, "launch": number})
-    return items
-
-
-def main(request: dict[str, Any]) -> None:
-    """Run in the new process: answer when the launch of each item has ended."""
+def launcher(settings: Mapping[str, Any]) -> Callable[[Any], Any]:
+    """Return the function that launches a candidate once."""
+    if not settings["is_quiet"]:
+        return _outcome
     own = os.dup(2)
     null = os.open(os.devnull, os.O_WRONLY)
 
-    def launch(item: dict[str, Any]) -> bool:
+    def launch(request: dict[str, Any]) -> dict[str, Any]:
         os.dup2(own, 2)
-        if item["launches"][item["launch"]]["word"] != "random":
+        if not _is_first(request["inputs"]):
             os.dup2(null, 2)  # the values may make a driver fail, which prints that
-        return _launch(item)
+        return _outcome(request)
 
-    answer_items(request, launch)
-
-
-def _outcome_path(results: str, launch: int) -> Path:
-    return Path(f"{results}-{launch}.json")
-
-
-def _write_outcome(request: Mapping[str, Any], outcome: Mapping[str, Any]) -> None:
-    path = _outcome_path(request["results"], request["launch"])
-    path.write_text(json.dumps(outcome), "utf-8")
-
-
-def _read_outcome(results: str, launch: int) -> Any:
-    """Return what a launch of a candidate has written, a dict; None for one that was left out."""
-    path = _outcome_path(results, launch)
-    if path.exists():
-        return json.loads(path.read_text("utf-8"))
-    return None
-
-
-def _note_end(request: Mapping[str, Any], end: End) -> None:
-    """Write that a launch has failed whose process has ended, unless it has written a finding."""
-    outcome = _read_outcome(request["results"], request["launch"])
-    if outcome is None or outcome["outcome"] in ("begun", "launched"):
-        _write_outcome(request, {"outcome": "failed", "text": describe_launch(end, _GIVE)})
-
-
-def _has_results(results: str, launch: int) -> bool:
-    outcome = _read_outcome(results, launch)
-    return outcome is not None and outcome["outcome"] == "launched"
-
-
-def _sound_peers(request: Mapping[str, Any], most: int) -> list[str]:
-    """Return the candidates of which each launch of the first draw, of at most so many, had
-    results.
-    """
-    numbers = []
-    for number, inputs in enumerate(request["launches"][:most]):
-        if inputs["word"] == "random":
-            numbers.append(number)
-    found = []
-    for results in request["peers"]:
-        if all(_has_results(results, number) for number in numbers):
-            found.append(results)
-    return found
-
-
-def _is_wanted(request: Mapping[str, Any]) -> bool:
-    """Return whether a launch is needed, after those before it."""
-    number = request["launch"]
-    peers = _sound_peers(request, number)
-    if request["launches"][number]["word"] == "random":
-        return request["results"] in peers
-    if len(peers) < 2 or request["results"] not in peers:
-        return False
-    return peers[0] == request["results"] or _has_results(peers[0], number)
-
-
-def _launch(request: dict[str, Any]) -> bool:
-    """Launch a candidate once, and write the outcome to a file: the process may end because of the
-    launch.
-    """
-    if _is_wanted(request):
-        _write_outcome(request, {"outcome": "begun"})
-        _write_outcome(request, _outcome(request))
-    return True
+    return launch
 
 
 @lru_cache(maxsize=32)
@@ -600,37 +540,35 @@ def _outcome(request: Mapping[str, Any]) -> dict[str, Any]:
     about: dict[str, Any] = {"is_invented": False, "numbers": {}}
     try:
         return _launched(request, about)
-    except _UnsavedError as error:
-        return {"outcome": "unsaved", "text": str(error)}
     except NotFromInterfaceError as error:
         return {"outcome": "not compared", "text": str(error)}
     except GuardError as error:
         return {"outcome": FAULTS[error.fault], "text": str(error), **about}
     except ArgumentError as error:
-        fields = describe_argument_error(error)
-        return {"outcome": "error", "text": str(error), "about": fields}
+        if _is_first(request["inputs"]):
+            raise
+        return {"outcome": "error", "text": str(error)}
     except DeviceNotFoundError as error:
         return {"outcome": "left out", "text": f"{request['device']}: {error}"}
-    except Exception as error:  # noqa: BLE001 - also a driver's own, which is the result of this candidate
+    except (KeyboardInterrupt, _UnsavedError):
+        raise
+    except BaseException as error:  # noqa: BLE001 - also a driver's own, which is the result of this candidate
         return {"outcome": "failed", "text": text_of(error)}
 
 
-class _UnsavedError(Exception):
+class _UnsavedError(DevmodError):
     """The results of a launch cannot be written."""
 
 
 def _launched(request: Mapping[str, Any], about: dict[str, Any]) -> dict[str, Any]:
     """Launch. Add to `about` the numbers, and whether inputs are invented."""
-    number = request["launch"]
     given = request["arguments"]
-    inputs = request["launches"][number]
+    inputs = request["inputs"]
     device = find_device(request["device"])
     function = _open(request["module"])._function_on(request["name"], device)
     interface = interface_of(function)
     if interface is None:
         raise NotFromInterfaceError("the function has no interface")
-    peers = _sound_peers(request, number + 1)
-    is_reference = not peers or peers[0] == request["results"]
 
     declared = {each.name: each for each in map(Param.from_dict, request["declared"])}
     invented = Invented(inputs["numbers"], inputs["length"], declared, inputs["word"], _draw)
@@ -641,18 +579,16 @@ def _launched(request: Mapping[str, Any], about: dict[str, Any]) -> dict[str, An
     program = program_of(function)
     if program is not None:
         about["numbers"] = {}
-        known_lengths(program, host.named, about["numbers"])
+        known_lengths(program, host, about["numbers"])
     about["is_invented"] = any(not isinstance(value, float) for value in made.values())
     about["is_invented"] |= bool(launch) and not request["shape"]
 
     def called(arguments: Arguments) -> Callable[..., Any]:
         return partial(_results, function, arguments, device, launch, request["written"])
 
-    expected: Iterable[Any] | None = ()
+    expected: Iterable[Any] | None = request["reference"] or ()
     if request["is_whole"]:
         expected = None
-    elif not is_reference:
-        expected = _read_outcome(peers[0], number)["results"]
 
     others: list[dict[str, Any]] = []
     with warnings.catch_warnings(record=True, action="always") as caught:
@@ -660,11 +596,10 @@ def _launched(request: Mapping[str, Any], about: dict[str, Any]) -> dict[str, An
             results = guarded_twice(function, partial(called(host), expected))
         else:
             results = _results_of_program(function, called(host), expected)
-        if is_reference and len(request["peers"]) > 1:
-            for seed in _SEEDS:
-                call = partial(called(moved_arguments(function, host, seed)), expected)
-                arrays = guarded_twice(function, call, again=False)
-                others.append({name: array for name, array, _ in arrays})
+        for seed in request["seeds"]:
+            call = partial(called(moved_arguments(function, host, seed)), expected)
+            arrays = guarded_twice(function, call, again=False)
+            others.append({name: array for name, array, _ in arrays})
 
     return {
         "outcome": "launched",
@@ -690,13 +625,14 @@ def _save(
     """
     files: list[tuple[str, str, str, bool]] = []
     for name, array, is_image in results:
-        path = f"{request['results']}-{request['launch']}-{len(files)}.npy"
+        path = f"{request['results']}-{len(files)}.npy"
         stacked = np.stack([array, *(each.get(name, array) for each in others)])
         try:
             np.save(path, stacked, allow_pickle=False)
         except OSError as error:
             raise _UnsavedError(
-                f"the results cannot be written to {path}: {error.strerror or error}"
+                f"verify: the results cannot be written to {path}: {error.strerror or error}. "
+                "Free space there, or set TMPDIR to another folder"
             ) from None
         is_rounded = is_image and array.dtype.kind in "iu"
         files.append((name, path, array.dtype.name, is_rounded))
@@ -742,9 +678,8 @@ def _results(
     if steps.results and steps.is_complete:
         entries = steps.results
     else:
-        values = dict(call.items())
         entries = [
-            (name, array, _is_image_of_floats(values.get(name))) for name, array in arrays.items()
+            (name, array, _is_image_of_floats(call.get(name))) for name, array in arrays.items()
         ]
     return entries, {name: array for name, array, _ in entries}
 
@@ -869,8 +804,7 @@ def _launch_shape(
     """Return the keywords of a launch."""
     if not has_grid(function):
         return {}
-    threads = request["launches"][request["launch"]]["threads"]
-    launch = dict(request["shape"] or {"threads": threads})
+    launch = dict(request["shape"] or {"threads": request["inputs"]["threads"]})
     if function.block is None and "block" in function.launch_keywords:
         block = request["block"]
         if not block and interface.open_block:
@@ -894,7 +828,7 @@ def load_result(path: str, dtype: str) -> np.ndarray[Any, Any]:
     return array
 
 
-def text_of(error: Exception) -> str:
+def text_of(error: BaseException) -> str:
     """Return the text of an error; with its type if it is not devmod's."""
     if isinstance(error, DevmodError):
         return str(error)

@@ -22,7 +22,7 @@ from devmod.errors import (
     function_not_found,
     list_names,
 )
-from devmod_runtime._tuning.choice import constants_text, pairs_text
+from devmod_runtime._tuning.choice import pairs_text
 from devmod_runtime.tools.bench import Benchmark, Measurement, aligned, size_cases
 from devmod_runtime.tools.launches import Conversation, is_local
 from devmod_runtime.tools.program_steps import kernels_of
@@ -75,12 +75,12 @@ class VariantTimes(NamedTuple):
     @property
     def label(self) -> str:
         """The constants as text."""
-        return constants_text(self.constants)
+        return pairs_text(self.constants)
 
     @property
     def size_label(self) -> str:
         """The sizes as text."""
-        return pairs_text(self.sizes, self.sizes.values())
+        return pairs_text(self.sizes)
 
 
 class TuningResult:
@@ -451,9 +451,9 @@ class Tuner:
         case = launches.case
 
         def report(share: float, best: int | None, seconds: float) -> None:
-            text = f"{launches.record.function} {pairs_text(case, case.values())}".rstrip()
+            text = f"{launches.record.function} {pairs_text(case)}".rstrip()
             if best is not None:
-                constants = constants_text(launches.variants[best])
+                constants = pairs_text(launches.variants[best])
                 text += f": best {constants}, {duration_text(seconds)}"
             self._report(text, (done + share) / total)
 

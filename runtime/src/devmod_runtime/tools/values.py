@@ -108,7 +108,7 @@ def read_counts(text: str, sizes: Mapping[str, int], argument: str) -> tuple[int
     return tuple(read_count(part, sizes, argument) for part in text.split(","))
 
 
-def read_launch(**options: str | None) -> dict[str, tuple[int, ...]]:
+def read_launch(**options: str | None) -> dict[str, Any]:
     """Return the numbers of each option of a launch that is given."""
     launch = {}
     for name, text in options.items():

@@ -31,7 +31,6 @@ from devmod.targets import PROGRAM
 from devmod_runtime._module import shader_entry, source_text
 from devmod_runtime.tools.difference import default_rtol, worst_difference
 from devmod_runtime.tools.draws import SCALES, random_array
-from devmod_runtime.tools.launches import argument_error
 from devmod_runtime.tools.trials import FAULTS, Draw, Planned, Trials, load_result, text_of
 
 TYPE_CHECKING = False
@@ -493,7 +492,9 @@ class _Compared:
         #: The candidates whose first launches have results, the reference first.
         self._sound = []
         for each in planned:
-            if {launch["outcome"] for launch in each.outcomes[: self._unsound]} == {"launched"}:
+            if {launch["outcome"] for launch in each.first_outcomes[: self._unsound]} == {
+                "launched"
+            }:
                 self._sound.append(each)
 
     def comparisons(self) -> Iterator[Comparison]:
@@ -502,9 +503,6 @@ class _Compared:
             if not each.request:
                 yield Comparison(each.label, "", "not compared", each.reason)
                 continue
-            last = each.outcomes[-1]
-            if last["outcome"] == "error":
-                raise argument_error(last["about"])
             if each in self._sound:
                 yield self._of_sound(each)
             else:
@@ -512,8 +510,8 @@ class _Compared:
 
     def _of_unsound(self, candidate: Planned) -> Comparison:
         """Return the comparison of a candidate of which a first launch has no results."""
-        number = len(candidate.outcomes) - 1
-        last = candidate.outcomes[-1]
+        number = len(candidate.first_outcomes) - 1
+        last = candidate.first_outcomes[-1]
         device = candidate.device
         if number == self._unsound:
             return Comparison(candidate.label, device, "not compared", self._note(candidate))
@@ -523,8 +521,8 @@ class _Compared:
 
     def _note(self, candidate: Planned) -> str:
         """Return what the last launch of a candidate says beside its results."""
-        number = len(candidate.outcomes) - 1
-        text = candidate.outcomes[-1]["text"]
+        number = len(candidate.first_outcomes) - 1
+        text = candidate.first_outcomes[-1]["text"]
         if number != self._unsound:
             return text  # type: ignore[no-any-return]
         launch = candidate.describe(number)
@@ -539,13 +537,13 @@ class _Compared:
             return
         reference = self._sound[0]
         for number, _ in enumerate(reference.request["launches"]):
-            if number != self._unsound and reference.outcome(number) is not None:
+            if number != self._unsound and number in reference.outcomes:
                 yield reference.draw(number, self._problem(number))
 
     def _problem(self, launch: int) -> str:
         """Return why a draw is not judged; "" if it is."""
         inputs = self._sound[0].request["launches"][launch]
-        reference, *others = [each.outcome(launch) for each in self._sound]
+        reference, *others = [each.outcomes.get(launch) for each in self._sound]
         if inputs["word"] == "random":
             return ""
         if reference is None:
@@ -563,7 +561,7 @@ class _Compared:
         outcome, verdict = self._verdict(candidate)
         notes = [verdict]
         if outcome not in _ERRORS:
-            notes += [launch["text"] for launch in candidate.outcomes[:-1]]
+            notes += [launch["text"] for launch in candidate.first_outcomes[:-1]]
             notes.append(self._note(candidate))
         text = "; ".join(filter(None, dict.fromkeys(notes)))
         return Comparison(candidate.label, candidate.device, outcome, text)
@@ -578,7 +576,7 @@ class _Compared:
 
         worst = None
         for number, _ in enumerate(candidate.request["launches"]):
-            launch = candidate.outcome(number)
+            launch = candidate.outcomes.get(number)
             if launch is None or number == self._unsound or self._problem(number):
                 continue
             if launch["outcome"] in _VERBS:
@@ -596,8 +594,8 @@ class _Compared:
 
     def _differences(self, candidate: Planned, launch: int) -> Iterator[tuple[str, Difference]]:
         """Yield the name and the difference of each array of a launch."""
-        reference = self._sound[0].outcome(launch) or {}
-        own = candidate.outcome(launch) or {}
+        reference = self._sound[0].outcomes.get(launch, {})
+        own = candidate.outcomes.get(launch, {})
         word = candidate.request["launches"][launch]["word"]
         files = {name: (path, dtype) for name, path, dtype, _ in reference.get("results", ())}
         for name, path, dtype, is_rounded in own.get("results", ()):
@@ -623,7 +621,7 @@ class _Compared:
             f"with {reference.label} on {reference.device}{candidate.describe(launch)}"
             f"; they differ by {difference.error:.3g}"
         )
-        inputs = (reference.outcome(launch) or {}).get("inputs", {})
+        inputs = reference.outcomes.get(launch, {}).get("inputs", {})
         elements = []
         words = []
         for each, (word, shape, dtype) in inputs.items():
@@ -657,7 +655,7 @@ def _unsound_launch(planned: Sequence[Planned]) -> int | None:
     for number in range(2):
         outcomes = []
         for each in planned:
-            for outcome in each.outcomes[number : number + 1]:
+            for outcome in each.first_outcomes[number : number + 1]:
                 if outcome["outcome"] not in _UNLAUNCHED:
                     outcomes.append(outcome)
         names = {each["outcome"] for each in outcomes}

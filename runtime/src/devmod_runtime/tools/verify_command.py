@@ -4,6 +4,8 @@ machine.
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from devmod._cli._describe import open_file
@@ -70,17 +72,16 @@ Exit status:
 @click.pass_context
 def command(
     context: click.Context,
+    /,
     file: str,
     function: str | None,
     arguments: tuple[str, ...],
     threads: str | None,
     grid: str | None,
     block: str | None,
-    rtol: float | None,
-    atol: float | None,
-    timeout: float,
     strict: bool,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Check the digests, the payloads and the launch tags of FILE. Launch each candidate of
     FUNCTION, or of all functions, and compare.
@@ -101,9 +102,7 @@ def command(
     given = split_assignments(arguments, "verify")
     sizes = read_launch(threads=threads, grid=grid, block=block)
     with plugins_at_work(), progress("comparing"):
-        verification = verify(
-            open_file(file)[1], function, given, **sizes, rtol=rtol, atol=atol, timeout=timeout
-        )
+        verification = verify(open_file(file)[1], function, given, **sizes, **options)
     if as_json:
         print_json(verification.to_dict())
     else:
