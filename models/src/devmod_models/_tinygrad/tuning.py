@@ -36,8 +36,6 @@ Render = Callable[[Sequence[Any]], Iterable[tuple[Any, str]]]
 #: The seconds that a kernel saves in a call on a device, the kernel, and the optimizations with
 #: which it is faster than with the heuristic's, the fastest first.
 Faster = tuple[float, str, list[str]]
-#: The kernels of each column of a program's variants, as `render` returns them.
-Columns = list[dict[str, dict[str, Any]]]
 
 
 def tuned(
@@ -83,12 +81,12 @@ def tuned(
                 usable.append(label)
             except DevmodError as error:
                 report(f"{label}: not tuned: {error}", 1.0)
-        columns = kernels.columns(found)
-    if not columns:
+        chosen = kernels.choose(found)
+    if not chosen:
         return program
     report(f"{kind}: measuring the variants", 1.0)
-    result = kernels.tuned_program(columns)
-    result.tuning_records = kernels.measure(result, columns[0], usable)
+    result = kernels.tuned_program(chosen)
+    result.tuning_records = kernels.measure(result, chosen, usable)
     return result
 
 
@@ -179,9 +177,9 @@ class _Kernels:
                 slow[kernel] = seconds
         return slow
 
-    def render(self, kernels: Mapping[str, Iterable[str]]) -> Columns:
-        """Return the columns of kernels with the heuristic's and other optimizations. Those that
-        cannot be rendered, or have other parameters, are left out.
+    def render(self, kernels: Mapping[str, Iterable[str]]) -> None:
+        """Render kernels with more optimizations. With some they cannot be rendered, or have other
+        parameters.
         """
         wanted: dict[str, list[str]] = {}
         for kernel, texts in kernels.items():
@@ -196,24 +194,6 @@ class _Kernels:
                 if json.dumps(answer.get("parameters")) != expected:
                     answer = {}
                 self._rendered[kernel, text] = answer
-
-        return self._columns(kernels)
-
-    def _columns(self, kernels: Mapping[str, Iterable[str]]) -> Columns:
-        """Return the columns of kernels with the heuristic's and other optimizations. Those that
-        cannot be rendered are left out.
-        """
-        columns: Columns = []
-        for kernel, texts in kernels.items():
-            own = {}
-            for text in (self.candidates(kernel).default, *texts):
-                if self._rendered[kernel, text]:
-                    own[text] = {**self._rendered[kernel, text], "optimizations": text}
-            for place, each in enumerate(own.values()):
-                if place == len(columns):
-                    columns.append({})
-                columns[place][kernel] = each
-        return columns
 
     def measure(
         self,
@@ -247,16 +227,31 @@ class _Kernels:
         self._records += records
         return records
 
-    def tuned_program(self, columns: Columns) -> devmod.Module:
-        """Return the program with variants. A kernel has one in each column that it is in."""
-        modules = [_with_variants(self._compiled, columns[0])]
-        for column in columns[1:]:
+    def tuned_program(self, kernels: Mapping[str, Iterable[str]]) -> devmod.Module:
+        """Return the program with the heuristic's and other optimizations of kernels, without those
+        that could not be rendered.
+        """
+        #: The first variants, those of the heuristic, then the second ones, and so on.
+        columns: list[dict[str, Any]] = [{}]
+        for kernel, texts in kernels.items():
+            default = self.candidates(kernel).default
+            own = [
+                text for text in dict.fromkeys([default, *texts]) if self._rendered[kernel, text]
+            ]
+            for place, text in enumerate(own):
+                if place == len(columns):
+                    columns.append({})
+                columns[place][kernel] = {**self._rendered[kernel, text], "optimizations": text}
+
+        first, *others = columns
+        modules = [_with_variants(self._compiled, first)]
+        for column in others:
             modules.append(_with_variants(self._plan.compile(column), column))
         program: devmod.Module = self._plan.program(devmod.bundle(*modules))
         return program
 
-    def columns(self, found: Sequence[Faster]) -> Columns:
-        """Return the columns of the program's variants, the heuristic's first.
+    def choose(self, found: Sequence[Faster]) -> dict[str, list[str]]:
+        """Return the optimizations that kernels get beside the heuristic's.
 
         Variants have as much text as all kernels at most, so that a file has at most twice as much.
         Those that save the most come first. The next fastest is in the place of one without room.
@@ -273,7 +268,7 @@ class _Kernels:
                     room -= length
                     texts.append(text)
                     break
-        return self._columns({kernel: texts for kernel, texts in chosen.items() if texts})
+        return {kernel: texts for kernel, texts in chosen.items() if texts}
 
 
 class _Search:
@@ -357,11 +352,11 @@ class _Search:
         wanted = {kernel: texts for kernel, texts in kernels.items() if texts}
         if not wanted or seconds <= 0:
             return
-        columns = self._kernels.render(wanted)
+        self._kernels.render(wanted)
         self._report(
             f"{self._device}: measuring variants of {count_text(len(wanted), 'kernel')}", 1.0
         )
-        module = self._kernels.tuned_program(columns)
+        module = self._kernels.tuned_program(wanted)
         for record in self._kernels.measure(module, wanted, [self._device], seconds):
             times = self._times.setdefault(record.function, {})
             for (_, values), each in record.measured.items():

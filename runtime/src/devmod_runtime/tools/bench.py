@@ -41,6 +41,8 @@ from devmod_runtime.tools.inputs import (
     program_of,
 )
 from devmod_runtime.tools.launches import (
+    Answer,
+    Settings,
     argument_error,
     describe_argument_error,
     describe_launch,
@@ -51,14 +53,15 @@ from devmod_runtime.tools.values import read_counts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from typing import Any
 
     import numpy as np
 
     from devmod import Device, Function, Launch
     from devmod.worker import End
-    from devmod_runtime.tools.inputs import Arguments
+    from devmod_runtime.tools.inputs import Arguments, Given
+    from devmod_runtime.tools.values import Numbers
 
     Dims = int | str | Sequence[int] | None
 else:
@@ -423,7 +426,7 @@ class Measure(NamedTuple):
 
     modules: Mapping[str, Module]
     functions: Sequence[tuple[str, str]]
-    given: Mapping[str, Any]
+    given: Given
     threads: Dims
     grid: Dims
     repeat: int
@@ -480,7 +483,7 @@ class Measure(NamedTuple):
 
 
 def own_arguments(
-    function: Function, given: Mapping[str, Any], others: Sequence[tuple[Module, str]]
+    function: Function, given: Given, others: Sequence[tuple[Module, str]]
 ) -> dict[str, Any]:
     """Return the arguments that a function has. A name that no function has is passed to all of
     them, which raise the error.
@@ -502,7 +505,7 @@ def is_known(name: str, functions: Iterable[tuple[Module, str]]) -> bool:
     return False
 
 
-def read_shape(given: Mapping[str, Dims], sizes: Mapping[str, int]) -> dict[str, Any]:
+def read_shape(given: Mapping[str, Dims], sizes: Numbers) -> dict[str, Any]:
     """Return the keywords of a launch that are given; a str is a text such as "N,N"."""
     shape: dict[str, Any] = {}
     for name, value in given.items():
@@ -569,7 +572,7 @@ def host_seconds(launch: Launch) -> float:
 # -- `devmod bench` measures in another process.
 
 
-def launcher(settings: Mapping[str, Any]) -> Callable[[Any], Any]:
+def launcher(settings: Settings) -> Answer:
     """Return the function that measures a combination, for
     `devmod_runtime.tools.launches.launched`.
     """
@@ -584,7 +587,7 @@ def launcher(settings: Mapping[str, Any]) -> Callable[[Any], Any]:
 
 
 def measure_elsewhere(
-    planned: Sequence[Combination], timeout: float | None, settings: Mapping[str, Any]
+    planned: Sequence[Combination], timeout: float | None, settings: Settings
 ) -> Benchmark:
     """Return the benchmark of combinations, measured in another process. One that ends it has a
     problem.

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     import numpy as np
+
+    from devmod_runtime.tools.draws import DType, HostArray
 else:
     from devmod._util.numpy import np
 
@@ -55,12 +57,12 @@ _RTOL = {8: 1e-10, 4: 2e-5, 2: 1e-2, 1: 0.25}
 _RTOL_BFLOAT16 = 5e-2
 
 
-def default_rtol(array: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> float:
+def default_rtol(array: HostArray, expected: HostArray) -> float:
     """Return the tolerance for two arrays by the less exact of their types."""
     return max(_rtol_of(array.dtype), _rtol_of(expected.dtype))
 
 
-def _rtol_of(dtype: np.dtype[Any]) -> float:
+def _rtol_of(dtype: DType) -> float:
     if dtype.kind in "biu":
         return 0.0
     if dtype.name == "bfloat16":
@@ -71,18 +73,18 @@ def _rtol_of(dtype: np.dtype[Any]) -> float:
     return _RTOL.get(size, _RTOL[8])
 
 
-def is_same(array: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
+def is_same(array: HostArray, other: HostArray) -> bool:
     """Return whether two arrays have one type and the same bytes."""
     return array.dtype == other.dtype and array.tobytes() == other.tobytes()
 
 
 def worst_difference(
     name: str,
-    array: np.ndarray[Any, Any],
-    expected: np.ndarray[Any, Any],
+    array: HostArray,
+    expected: HostArray,
     rtol: float | None,
     atol: float | None,
-    moved: Sequence[np.ndarray[Any, Any]] = (),
+    moved: Sequence[HostArray] = (),
     *,
     is_finite: bool = False,
 ) -> Difference:
@@ -163,9 +165,7 @@ def worst_difference(
     )
 
 
-def _change(
-    expected: np.ndarray[Any, Any], moved: Sequence[np.ndarray[Any, Any]], *, is_finite: bool
-) -> np.ndarray[Any, Any]:
+def _change(expected: HostArray, moved: Sequence[HostArray], *, is_finite: bool) -> HostArray:
     """Return how much each element differs for inputs that are moved; not finite for one that is
     not judged.
     """
@@ -179,8 +179,8 @@ def _change(
 
 
 def errors_and_allowed(
-    array: np.ndarray[Any, Any], expected: np.ndarray[Any, Any], rtol: float, atol: float
-) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    array: HostArray, expected: HostArray, rtol: float, atol: float
+) -> tuple[HostArray, HostArray]:
     """Return the absolute error of each element, which is nan if one value of two is no number, and
     the tolerance for it.
     """

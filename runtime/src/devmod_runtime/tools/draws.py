@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     import numpy as np
+
+    #: An array of NumPy.
+    HostArray = np.ndarray[Any, Any]
+    DType = np.dtype[Any]
 else:
     from devmod._util.numpy import np
 
@@ -58,7 +62,7 @@ def is_size(name: str, *, is_scalar: bool) -> bool:
     return _SIZE.search(name) is not None
 
 
-def has_integers(dtype: np.dtype[Any]) -> bool:
+def has_integers(dtype: DType) -> bool:
     """Return whether elements are integers, or structs with one."""
     if dtype.subdtype is not None:
         return has_integers(dtype.subdtype[0])
@@ -67,16 +71,14 @@ def has_integers(dtype: np.dtype[Any]) -> bool:
     return dtype.kind in "iu"
 
 
-def draw_of(name: str, dtype: np.dtype[Any], word: str) -> str:
+def draw_of(name: str, dtype: DType, word: str) -> str:
     """Return the draw of an array: integers whose name suggests indices have those of "random"."""
     if has_integers(dtype) and is_size(name, is_scalar=False):
         return "random"
     return word
 
 
-def random_array(
-    name: str, shape: Sequence[int], dtype: np.dtype[Any], word: str = "random"
-) -> np.ndarray[Any, Any]:
+def random_array(name: str, shape: Sequence[int], dtype: DType, word: str = "random") -> HostArray:
     """Return an array of the values of a draw.
 
     Raises
@@ -88,8 +90,8 @@ def random_array(
 
 
 def _random(
-    generator: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any], word: str
-) -> np.ndarray[Any, Any]:
+    generator: np.random.Generator, shape: tuple[int, ...], dtype: DType, word: str
+) -> HostArray:
     if dtype.subdtype is not None:
         base, lengths = dtype.subdtype
         return _random(generator, (*shape, *lengths), base, word)
@@ -110,8 +112,8 @@ def _random(
 
 
 def _integers(
-    generator: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any], word: str
-) -> np.ndarray[Any, Any]:
+    generator: np.random.Generator, shape: tuple[int, ...], dtype: DType, word: str
+) -> HostArray:
     if word == "random" or (dtype.kind == "u" and word != "wide"):
         return generator.integers(0, INTEGERS, shape).astype(dtype)
     if word != "wide":
@@ -127,8 +129,8 @@ def _integers(
 
 
 def _floats(
-    generator: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any], word: str
-) -> np.ndarray[Any, Any]:
+    generator: np.random.Generator, shape: tuple[int, ...], dtype: DType, word: str
+) -> HostArray:
     """Return floats with zeros and exact halves."""
     lowest = -float(_SMALL)
     highest = -lowest
@@ -150,7 +152,7 @@ def _floats(
     return np.where(choice > 15 / 16, 0.0, values).astype(dtype)
 
 
-def moved(array: np.ndarray[Any, Any], seed: int) -> np.ndarray[Any, Any]:
+def moved(array: HostArray, seed: int) -> HostArray:
     """Return an array whose floats are moved by one unit in the last place, up or down; a copy for
     the seed 0.
 

@@ -48,6 +48,9 @@ if TYPE_CHECKING:
     from devmod_runtime._program.plan import Named, Step, Values
     from devmod_runtime.tools.difference import Difference
     from devmod_runtime.tools.observed import Methods
+
+    #: Arrays on the host by name.
+    HostArrays = Mapping[str, Any]
 else:
     from devmod._util.numpy import np
 
@@ -132,7 +135,7 @@ _FILLS = (FILL, 0x3D)
 
 
 def guarded_twice(
-    function: Any, launch: Callable[[], tuple[Any, Mapping[str, Any]]], again: bool = True
+    function: Any, launch: Callable[[], tuple[Any, HostArrays]], again: bool = True
 ) -> Any:
     """Launch in two guards with other bytes around arrays and in new ones. Results that differ
     depend on these bytes.
@@ -159,7 +162,7 @@ def guarded_twice(
         The arrays depend on the bytes.
     """
 
-    def guarded(number: int, fill: int) -> tuple[Any, Mapping[str, Any]]:
+    def guarded(number: int, fill: int) -> tuple[Any, HostArrays]:
         with replaced(_methods(Zones(4096, count(number), fill)), order=0):
             return launch()
 
@@ -183,7 +186,7 @@ def guarded_twice(
 
 def _dependence(
     function: Any,
-    arrays: Mapping[str, Any],
+    arrays: HostArrays,
     found: tuple[str, Difference],
     unwritten: tuple[str, Difference] | None,
 ) -> GuardError:
@@ -214,9 +217,7 @@ def _dependence(
     return error
 
 
-def _differing(
-    arrays: Mapping[str, Any], expected: Mapping[str, Any]
-) -> tuple[str, Difference] | None:
+def _differing(arrays: HostArrays, expected: HostArrays) -> tuple[str, Difference] | None:
     """Return the first array that differs by more than the tolerance of its type, and the
     difference.
     """

@@ -40,10 +40,14 @@ if TYPE_CHECKING:
     import numpy as np
 
     from devmod import Device, Function, Image, Interface
+    from devmod_runtime.tools.draws import DType, HostArray
     from devmod_runtime.tools.lengths import Constraint
+    from devmod_runtime.tools.values import Numbers
 
     #: The arguments of a call by name, or all of them by number from "1", in their order.
     Arguments = dict[str, Any]
+    #: Values of arguments by name; a str is a text for `read_value`.
+    Given = Mapping[str, Any]
 else:
     from devmod._util.numpy import np
 
@@ -65,9 +69,7 @@ _MOST_BYTES = 1 << 28
 _FORMATS = {"": "rgba8unorm", "float": "rgba8unorm", "int": "rgba32sint", "uint": "rgba32uint"}
 
 
-def _small(
-    name: str, dtype: np.dtype[Any], number_of: Callable[[str, np.dtype[Any]], float]
-) -> np.ndarray[Any, Any]:
+def _small(name: str, dtype: DType, number_of: Callable[[str, DType], float]) -> HostArray:
     """Return one value with the numbers of `number_of`, which gets the name of the value, of a
     member, or of a lane as in ``size[0]``.
     """
@@ -109,7 +111,7 @@ class Invented(NamedTuple):
     length: int = _LENGTH
     declared: Mapping[str, Param] = {}
     word: str = "random"
-    draw: Callable[..., np.ndarray[Any, Any]] = random_array
+    draw: Callable[..., HostArray] = random_array
 
     def completed(self, param: Param) -> Param:
         """Return a parameter with the type of a buffer or the format of an image that another
@@ -124,7 +126,7 @@ class Invented(NamedTuple):
             return param
         return param.replace(type=known.type, members=known.members)
 
-    def word_of(self, name: str, dtype: np.dtype[Any]) -> str:
+    def word_of(self, name: str, dtype: DType) -> str:
         """Return the draw of an array. Integers that may be indices have those of "random": in the
         draw "signed" all of them, and in others those with such a name.
         """
@@ -132,7 +134,7 @@ class Invented(NamedTuple):
             return "random"
         return draw_of(name, dtype, self.word)
 
-    def number(self, name: str, dtype: np.dtype[Any]) -> float:
+    def number(self, name: str, dtype: DType) -> float:
         """Return the number of a scalar of a type that is not a struct."""
         if dtype.kind in "iu":
             limits = np.iinfo(dtype)
@@ -256,7 +258,7 @@ def _kinds_of_numbers(interfaces: Iterable[Interface]) -> dict[str, str]:
     for interface in interfaces:
         kinds |= dict.fromkeys(_lengths_in(interface), "u")
 
-    def note(name: str, dtype: np.dtype[Any]) -> float:
+    def note(name: str, dtype: DType) -> float:
         if name not in kinds or dtype.kind == "u":  # all candidates get one number
             kinds[name] = dtype.kind
         return 0
@@ -379,7 +381,7 @@ def _default_image(param: Param, invented: Invented) -> RandomImage:
     return RandomImage(shape, param.format or _FORMATS[param.sample], layers, invented.word)
 
 
-def _default_array(param: Param, dtype: np.dtype[Any], invented: Invented) -> np.ndarray[Any, Any]:
+def _default_array(param: Param, dtype: DType, invented: Invented) -> HostArray:
     # The same numbers for elements of one lane and of several: candidates of one function may
     # differ in that.
     lanes = prod(dtype.shape)
@@ -457,8 +459,8 @@ def has_argument(function: Function, name: str) -> bool:
 
 def arguments_of(
     function: Function,
-    given: Mapping[str, Any],
-    sizes: Mapping[str, int],
+    given: Given,
+    sizes: Numbers,
     invented: Invented | None = None,
 ) -> Arguments:
     """Return the arguments of a call on the host.
@@ -559,8 +561,8 @@ def _check_names(
 def _program_arguments(
     function: ProgramFunction,
     params: Mapping[str, Param],
-    given: Mapping[str, Any],
-    sizes: Mapping[str, int],
+    given: Given,
+    sizes: Numbers,
     invented: Invented | None,
 ) -> Arguments:
     """Return the arguments of a program. An array without a shape of its own has the declared one,
@@ -570,7 +572,7 @@ def _program_arguments(
     names = function.program.length_names
     _check_names(function, given, params, names)
     lengths = {name: sizes[name] for name in names if name in sizes}
-    values: dict[str, Any] = {}
+    values: Arguments = {}
     # The text of an array without its shape; "" for an argument that is not given.
     made: dict[str, str] = {}
     for name, value in given.items():
@@ -597,7 +599,7 @@ def _program_arguments(
 
 
 def _check_lengths(
-    function: ProgramFunction, stated: Mapping[str, int], constraints: Iterable[Constraint]
+    function: ProgramFunction, stated: Numbers, constraints: Iterable[Constraint]
 ) -> None:
     for _, name, length in constraints:
         if stated.get(name, length) != length:
@@ -609,10 +611,10 @@ def _made_values(
     function: ProgramFunction,
     params: Mapping[str, Param],
     made: Mapping[str, str],
-    lengths: Mapping[str, int],
+    lengths: Numbers,
     invented: Invented,
-) -> dict[str, Any]:
-    values: dict[str, Any] = {}
+) -> Arguments:
+    values: Arguments = {}
     for name, text in made.items():
         array = function.program.declared[name]
         if isinstance(array, Array):
@@ -624,7 +626,7 @@ def _made_values(
     return values
 
 
-def _length_of(name: str, value: Any, sizes: Mapping[str, int]) -> int:
+def _length_of(name: str, value: Any, sizes: Numbers) -> int:
     if isinstance(value, str):
         return read_count(value, sizes, name)
     return int(value)
@@ -664,7 +666,7 @@ def _lengths_for_made(
 def _declared_array(
     function: ProgramFunction,
     array: Array,
-    lengths: Mapping[str, int],
+    lengths: Numbers,
     text: str,
     invented: Invented,
 ) -> Any:
@@ -808,7 +810,7 @@ def _image_on_device(name: str, value: RandomImage, device: Device) -> Image:
 
 def results_of(
     function: Function, arguments: Arguments, written: Collection[str] = ()
-) -> dict[str, np.ndarray[Any, Any]]:
+) -> dict[str, HostArray]:
     """Return the arrays that a function may have written to, and those of `written`, on the
     host.
     """

@@ -23,6 +23,10 @@ from devmod.commands import STDIN, error_text, show_warning, standard_input
 from devmod.errors import ArgumentError, CompileError, DevmodError
 from devmod.worker import End, Worker, answer_items, can_start_python
 
+#: What the launches of another process have in common, and the function of an item.
+Settings = Mapping[str, Any]
+Answer = Callable[[Any], Any]
+
 #: What usually ends a process so, by the exit status; None: it takes too long.
 _CAUSES = {
     None: "The kernel may never end",
@@ -46,13 +50,13 @@ def file_settings(files: Sequence[str]) -> dict[str, Any]:
     return {"files": files, "stdin": stdin}
 
 
-def open_modules(settings: Mapping[str, Any]) -> dict[str, Module]:
+def open_modules(settings: Settings) -> dict[str, Module]:
     """Return the modules of the files of `file_settings` by their names."""
     return {each: open_file(each, b64decode(settings["stdin"]))[1] for each in settings["files"]}
 
 
 def launched(
-    launcher: str, items: Sequence[Any], seconds: float | None, settings: Mapping[str, Any]
+    launcher: str, items: Sequence[Any], seconds: float | None, settings: Settings
 ) -> Iterator[tuple[Any, End | None]]:
     """Yield for each item its result and None, or None and how its process ended. Raise an error
     that has the text of the other process's.
@@ -136,7 +140,7 @@ class Conversation:
     def __init__(
         self,
         launcher: str,
-        settings: Mapping[str, Any],
+        settings: Settings,
         seconds: float,
         *,
         is_here: bool,
@@ -147,7 +151,7 @@ class Conversation:
         self._seconds = seconds
         self._captures = captures
         self._worker: Worker | None = None
-        self._here: Callable[[Any], Any] | None = None
+        self._here: Answer | None = None
         if is_here or not can_start_python():
             self._here = _launcher(self._settings)
 
@@ -192,7 +196,7 @@ def main(request: dict[str, Any]) -> None:
     warnings.showwarning = show_warning
     launch = _launcher(request)
 
-    def answer(item: Any) -> dict[str, Any]:
+    def answer(item: Any) -> Any:
         try:
             return launch(item)
         except BaseException as error:  # noqa: BLE001 - a driver or a plugin may raise any, and the command prints it
@@ -207,7 +211,7 @@ def main(request: dict[str, Any]) -> None:
     answer_items(request, answer)
 
 
-def _launcher(settings: Mapping[str, Any]) -> Callable[[Any], dict[str, Any]]:
+def _launcher(settings: Settings) -> Answer:
     """Return the function of the items. Its module, which imports NumPy, is imported where it
     launches.
     """

@@ -116,6 +116,9 @@ class _Sum(NamedTuple):
         return f"{self.action} {self.name}"
 
 
+#: A method, or what queues a launch; and the functions that make new methods from present ones.
+Method = Callable[..., Any]
+_Replacements = dict[tuple[type, str], Callable[[Method], Method]]
 #: What is recorded: the action, the name, the device, the begin and the end in nanoseconds, the
 #: bytes and the thread. A tuple takes a tenth of the time of a `Record`.
 _Entry = tuple[str, str, str, int, int, int, int]
@@ -303,7 +306,7 @@ class Profile:
     # -- recording
 
     def _methods(self) -> Methods:
-        methods: dict[tuple[type, str], Callable[[Callable[..., Any]], Callable[..., Any]]] = {
+        methods: _Replacements = {
             (Function, "__call__"): self._call,
             (ProgramFunction, "__call__"): self._call,
             (Opening, "build"): partial(
@@ -334,11 +337,9 @@ class Profile:
 
         return make
 
-    def _methods_of(
-        self, owner: type
-    ) -> dict[tuple[type, str], Callable[[Callable[..., Any]], Callable[..., Any]]]:
+    def _methods_of(self, owner: type) -> _Replacements:
         """Return what replaces the methods of a class of devices or streams that copy and wait."""
-        found: dict[tuple[type, str], Callable[[Callable[..., Any]], Callable[..., Any]]] = {}
+        found: _Replacements = {}
         for name in owner.__dict__.keys() & _COPIES.keys():
             found[owner, name] = partial(self._copy, name=_COPIES[name])
         for name in owner.__dict__.keys() & _QUEUED_COPIES.keys():
@@ -354,8 +355,8 @@ class Profile:
         return found
 
     def _outermost(
-        self, original: Callable[..., Any], about: Callable[..., tuple[str, str, Any, int]]
-    ) -> Callable[..., Any]:
+        self, original: Method, about: Callable[..., tuple[str, str, Any, int]]
+    ) -> Method:
         """Return a method that records its time, unless another recorded method of devices or
         streams has called it.
         """
@@ -379,7 +380,7 @@ class Profile:
 
         return recorded
 
-    def _copy(self, original: Callable[..., Any], name: str) -> Callable[..., Any]:
+    def _copy(self, original: Method, name: str) -> Method:
         """Return a method that waits for the stream before it copies: else the time of the copy has
         that of the launches before it.
         """
@@ -393,7 +394,7 @@ class Profile:
 
         return recorded
 
-    def _queued_copy(self, original: Callable[..., Any], name: str) -> Callable[..., Any]:
+    def _queued_copy(self, original: Method, name: str) -> Method:
         local = self._local
 
         @wraps(original)
@@ -410,7 +411,7 @@ class Profile:
 
         return recorded
 
-    def _call(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _call(self, original: Method) -> Method:
         local = self._local
         add = self._entries.append
 
@@ -427,10 +428,10 @@ class Profile:
 
         return recorded
 
-    def _queue(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _queue(self, original: Method) -> Method:
         def queue(
-            launch: Callable[..., Any], name: str, stream: Stream, arguments: Iterable[Any] | None
-        ) -> Callable[..., Any]:
+            launch: Method, name: str, stream: Stream, arguments: Iterable[Any] | None
+        ) -> Method:
             own: list[Any] | None = None
             if arguments is not None:
                 own = ["", _bytes_of(arguments)]
@@ -438,9 +439,7 @@ class Profile:
 
         return queue
 
-    def _launch(
-        self, original: Callable[..., Any], name: str, stream: Stream, own: list[Any] | None
-    ) -> Callable[..., Any]:
+    def _launch(self, original: Method, name: str, stream: Stream, own: list[Any] | None) -> Method:
         """Return a function that queues a launch, with bytes of its own or of the thread's present
         call, and records it.
         """
@@ -515,8 +514,8 @@ class Profile:
         name: str,
         stream: Stream,
         nbytes_of: Callable[[], int],
-        original: Callable[..., Any],
-    ) -> Callable[..., Any]:
+        original: Method,
+    ) -> Method:
         """Return a function that queues a launch or a copy, and records it with an event before and
         after it.
         """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -23,12 +23,12 @@ from devmod_runtime.tools.inputs import (
     program_of,
     results_of,
 )
-from devmod_runtime.tools.launches import open_modules
+from devmod_runtime.tools.launches import Answer, Settings, open_modules
 from devmod_runtime.tools.profile import Profile
 from devmod_runtime.tools.values import PICTURES, read_array, write_array
 
 
-def launcher(settings: Mapping[str, Any]) -> Callable[[Any], Any]:
+def launcher(settings: Settings) -> Answer:
     """Return the function that launches."""
     (module,) = open_modules(settings).values()
     return partial(_run, module)

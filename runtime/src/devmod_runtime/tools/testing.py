@@ -28,13 +28,16 @@ if TYPE_CHECKING:
 
     from devmod_runtime._device.device import Device
     from devmod_runtime._launch.function import Function
+
+    #: The keywords of a call, or arrays by name.
+    Case = Mapping[str, Any]
 else:
     from devmod._util.numpy import np
 
 __all__ = ["assert_kernel", "draws"]
 
 
-def draws(case: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def draws(case: Case) -> Iterator[dict[str, Any]]:
     """Yield a case of `assert_kernel` with each draw of `devmod.verify` as values of its NumPy
     arrays: from 0 to 1, of both signs, negative ones, and large beside small ones.
 
@@ -55,7 +58,7 @@ def draws(case: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 def assert_kernel(
     f: Function,
     reference: Callable[..., Any],
-    cases: Iterable[Mapping[str, Any]],
+    cases: Iterable[Case],
     *,
     rtol: float | None = None,
     atol: float = 0.0,
@@ -106,7 +109,7 @@ def assert_kernel(
 def _check(
     f: Function,
     reference: Callable[..., Any],
-    case: Mapping[str, Any],
+    case: Case,
     rtol: float | None,
     atol: float,
 ) -> None:
@@ -130,7 +133,7 @@ def _check(
         _compare(f"{f.__name__}: {name}", name, results[name], np.asarray(array), rtol, atol)
 
 
-def _copies(values: Mapping[str, Any]) -> dict[str, Any]:
+def _copies(values: Case) -> dict[str, Any]:
     copies = dict(values)
     for name, value in values.items():
         if isinstance(value, np.ndarray):
@@ -147,7 +150,7 @@ def _is_unchanged(value: object) -> bool:
     return not isinstance(value, Image) and not hasattr(value, "__setitem__")
 
 
-def _expected(f: Function, value: object, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+def _expected(f: Function, value: object, arguments: Case) -> Case:
     """Return the expected arrays by the names of their arguments."""
     if not isinstance(value, Mapping):
         written = _written_arrays(f)
@@ -231,7 +234,7 @@ def _precision(dtype: Any) -> float:
     return float(ml_dtypes.finfo(dtype).eps)  # type: ignore[no-untyped-call]
 
 
-def _describe(case: Mapping[str, Any]) -> str:
+def _describe(case: Case) -> str:
     """Return the arguments of a case, with the type and the shape of each array."""
     words = []
     for name, value in case.items():

@@ -72,8 +72,15 @@ if TYPE_CHECKING:
 
     from devmod import Device, Function, Interface, Module
     from devmod_runtime._launch.arguments import Argument
-    from devmod_runtime.tools.inputs import Arguments
+    from devmod_runtime.tools.draws import DType, HostArray
+    from devmod_runtime.tools.inputs import Arguments, Given
+    from devmod_runtime.tools.launches import Answer, Settings
     from devmod_runtime.tools.observed import Methods
+
+    #: The inputs, the request and the outcome of a launch, of JSON's types.
+    Fields = dict[str, Any]
+    #: The name of an array that a launch has written, and whether it is an image of floats.
+    Result = tuple[str, HostArray, bool]
 
 #: The next step after a launch that ends its process.
 _GIVE = "Give arguments whose sizes the kernel requires to fit each other, such as n=64"
@@ -131,11 +138,11 @@ class Planned(NamedTuple):
     label: str
     device: str
     reason: str
-    request: dict[str, Any]
-    outcomes: dict[int, dict[str, Any]]
+    request: Fields
+    outcomes: dict[int, Fields]
 
     @property
-    def first_outcomes(self) -> list[dict[str, Any]]:
+    def first_outcomes(self) -> list[Fields]:
         """The outcomes of the first draw. The one without results is the last."""
         return [
             each
@@ -174,7 +181,7 @@ class Planned(NamedTuple):
         return text
 
 
-def _is_first(inputs: Mapping[str, Any]) -> bool:
+def _is_first(inputs: Fields) -> bool:
     """Return whether inputs are those of the first draw."""
     return bool(inputs["word"] == "random")
 
@@ -207,9 +214,7 @@ def _explained(module: Module, name: str, kind: str, device: Device | None = Non
     return next(each for each in explain(module, name, device).functions[name] if each.kind == kind)
 
 
-def argument_texts(
-    given: Mapping[str, Any], folder: Path, numbers: Iterator[int]
-) -> dict[str, str]:
+def argument_texts(given: Given, folder: Path, numbers: Iterator[int]) -> dict[str, str]:
     """Return the values of arguments as texts of `devmod run`. Arrays are files in a folder, with
     the next of `numbers` as their names.
     """
@@ -242,7 +247,7 @@ class Trials:
     def __init__(
         self,
         folder: Path,
-        given: Mapping[str, Any],
+        given: Given,
         unused: set[str],
         threads: Any,
         grid: Any,
@@ -299,7 +304,7 @@ class Trials:
 
     def _request(
         self, name: str, interfaces: Sequence[Interface], launched: Sequence[Interface]
-    ) -> dict[str, Any]:
+    ) -> Fields:
         """Return what the launches of all candidates of a function have in common. `launched` are
         the interfaces of its kernels.
         """
@@ -325,7 +330,7 @@ class Trials:
         }
 
     def _plan(
-        self, module: Module, name: str, device: Device, label: str, request: Mapping[str, Any]
+        self, module: Module, name: str, device: Device, label: str, request: Fields
     ) -> Planned:
         """Return a candidate on a device; `request` is what it has in common with the others."""
         arguments = {}
@@ -390,7 +395,7 @@ class Trials:
                 each.outcomes[0] = {"outcome": "left out", "text": text}
 
 
-def _requests(launched: Sequence[Planned]) -> Iterator[tuple[Planned, int, dict[str, Any]]]:
+def _requests(launched: Sequence[Planned]) -> Iterator[tuple[Planned, int, Fields]]:
     """Yield the launches of one function: each draw of all candidates, since the outcomes of one
     decide about the next. A request has what the reference has written; None for the reference.
     """
@@ -414,7 +419,7 @@ def _requests(launched: Sequence[Planned]) -> Iterator[tuple[Planned, int, dict[
 
 def _launches(
     interfaces: Sequence[Interface], blocks: Sequence[Sequence[int]], given: Collection[str]
-) -> list[dict[str, Any]]:
+) -> list[Fields]:
     """Return the inputs of each launch of a function: two with values from 0 to 1, and one for each
     further draw.
     """
@@ -436,7 +441,7 @@ def _launches(
         del plans[2:]
     has_data = any(map(_is_data, open_params))
     images = threads_of_images(interfaces)
-    launches: list[dict[str, Any]] = []
+    launches: list[Fields] = []
     for word, invented, threads in plans:
         if images and word in ("signed", "wide"):
             invented = distinct
@@ -493,14 +498,14 @@ def _is_data(param: Param) -> bool:
     return False
 
 
-def launcher(settings: Mapping[str, Any]) -> Callable[[Any], Any]:
+def launcher(settings: Settings) -> Answer:
     """Return the function that launches a candidate once."""
     if not settings["is_quiet"]:
         return _outcome
     own = os.dup(2)
     null = os.open(os.devnull, os.O_WRONLY)
 
-    def launch(request: dict[str, Any]) -> dict[str, Any]:
+    def launch(request: Fields) -> Fields:
         os.dup2(own, 2)
         if not _is_first(request["inputs"]):
             os.dup2(null, 2)  # the values may make a driver fail, which prints that
@@ -515,9 +520,7 @@ def _open(path: str) -> Module:
     return loads_own(Path(path).read_bytes())
 
 
-def _draw(
-    name: str, shape: tuple[int, ...], dtype: np.dtype[Any], word: str
-) -> np.ndarray[Any, Any]:
+def _draw(name: str, shape: tuple[int, ...], dtype: DType, word: str) -> HostArray:
     """Return a random array. Other candidates, and functions whose arguments have these names, get
     the same one: drawing it takes longer than a launch.
     """
@@ -527,17 +530,15 @@ def _draw(
 
 
 @lru_cache(maxsize=16)
-def _stored_draw(
-    name: str, shape: tuple[int, ...], dtype: np.dtype[Any], word: str
-) -> np.ndarray[Any, Any]:
+def _stored_draw(name: str, shape: tuple[int, ...], dtype: DType, word: str) -> HostArray:
     array = random_array(name, shape, dtype, word)
     array.flags.writeable = False
     return array
 
 
-def _outcome(request: Mapping[str, Any]) -> dict[str, Any]:
+def _outcome(request: Fields) -> Fields:
     """Return the outcome of a launch, "launched" or one of a `Comparison`, and the text."""
-    about: dict[str, Any] = {"is_invented": False, "numbers": {}}
+    about: Fields = {"is_invented": False, "numbers": {}}
     try:
         return _launched(request, about)
     except NotFromInterfaceError as error:
@@ -560,7 +561,7 @@ class _UnsavedError(DevmodError):
     """The results of a launch cannot be written."""
 
 
-def _launched(request: Mapping[str, Any], about: dict[str, Any]) -> dict[str, Any]:
+def _launched(request: Fields, about: Fields) -> Fields:
     """Launch. Add to `about` the numbers, and whether inputs are invented."""
     given = request["arguments"]
     inputs = request["inputs"]
@@ -590,7 +591,7 @@ def _launched(request: Mapping[str, Any], about: dict[str, Any]) -> dict[str, An
     if request["is_whole"]:
         expected = None
 
-    others: list[dict[str, Any]] = []
+    others: list[Fields] = []
     with warnings.catch_warnings(record=True, action="always") as caught:
         if program is None:
             results = guarded_twice(function, partial(called(host), expected))
@@ -618,7 +619,7 @@ def _notes(caught: Iterable[warnings.WarningMessage]) -> Iterator[str]:
 
 
 def _save(
-    request: Mapping[str, Any], results: Iterable[Any], others: Sequence[Mapping[str, Any]]
+    request: Fields, results: Iterable[Any], others: Sequence[Fields]
 ) -> list[tuple[str, str, str, bool]]:
     """Write each array of results, with what it is for inputs that are moved, to a file. Return its
     name, the file, its type, and whether its integers stand for floats.
@@ -643,11 +644,11 @@ def _results(
     function: Function,
     host: Arguments,
     device: Device,
-    launch: Mapping[str, Any],
+    launch: Fields,
     written: Sequence[str],
     expected: Iterable[Any] | None,
     most_steps: int = _MOST_STEPS,
-) -> tuple[list[tuple[str, np.ndarray[Any, Any], bool]], dict[str, np.ndarray[Any, Any]]]:
+) -> tuple[list[Result], dict[str, HostArray]]:
     """Launch. Return the name of each array that the launch, or a step of a program, has written,
     and whether it is an image of floats.
 
@@ -699,7 +700,7 @@ def _writers(function: Any) -> dict[str, Argument]:
     return writers
 
 
-def _padding_of(argument: Argument, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _padding_of(argument: Argument, array: HostArray) -> HostArray:
     """Return the bytes of an array behind its vectors of three numbers: a kernel may write anything
     there.
     """
@@ -751,7 +752,7 @@ class _Steps:
 
     def __init__(self, reference: Iterable[Any]) -> None:
         self._reference = {name: (path, dtype) for name, path, dtype, _ in reference}
-        self.results: list[tuple[str, np.ndarray[Any, Any], bool]] = []
+        self.results: list[Result] = []
         self.is_complete = True
         self._number = 0
         self._nbytes = 0
@@ -798,9 +799,7 @@ class _Steps:
             memory.assign(np.frombuffer(expected.tobytes(), np.uint8))
 
 
-def _launch_shape(
-    function: Function, interface: Interface, request: Mapping[str, Any]
-) -> dict[str, Any]:
+def _launch_shape(function: Function, interface: Interface, request: Fields) -> Fields:
     """Return the keywords of a launch."""
     if not has_grid(function):
         return {}
@@ -817,12 +816,12 @@ def _launch_shape(
     return launch
 
 
-def load_result(path: str, dtype: str) -> np.ndarray[Any, Any]:
+def load_result(path: str, dtype: str) -> HostArray:
     """Return an array of results and those for inputs that are moved, in one array of a file.
 
     NumPy stores types that are not its own, such as bfloat16, without their names.
     """
-    array: np.ndarray[Any, Any] = np.load(path, allow_pickle=False)
+    array: HostArray = np.load(path, allow_pickle=False)
     if array.dtype.type is np.void and not array.dtype.names:
         return array.view(numpy_dtype(dtype))
     return array

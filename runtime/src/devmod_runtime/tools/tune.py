@@ -24,7 +24,7 @@ from devmod.errors import (
 )
 from devmod_runtime._tuning.choice import pairs_text
 from devmod_runtime.tools.bench import Benchmark, Measurement, aligned, size_cases
-from devmod_runtime.tools.launches import Conversation, is_local
+from devmod_runtime.tools.launches import Conversation, Settings, is_local
 from devmod_runtime.tools.program_steps import kernels_of
 from devmod_runtime.tools.search import Search, Timing
 from devmod_runtime.tools.trials import argument_texts
@@ -33,7 +33,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    Dims = int | str | Sequence[int] | None
+    from devmod_runtime.tools.bench import Dims
+
     Report = Callable[[str, float], object]
 
 #: The most rows of a table, and the most lines of a plot. `to_dict` has all.
@@ -418,7 +419,7 @@ class Tuner:
             is_interrupted=self._is_interrupted,
         )
 
-    def _tune(self, settings: Mapping[str, Any]) -> None:
+    def _tune(self, settings: Settings) -> None:
         """Measure a function on a device."""
         searches: dict[tuple[int, ...], Search] = {}
         with _Launches(

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from devmod import Device, Image, Launch, Module
 from devmod._plugins.devices import device_label
@@ -26,18 +24,23 @@ from devmod_runtime.tools.inputs import (
     parameters,
     results_of,
 )
+from devmod_runtime.tools.launches import Answer, Settings
 from devmod_runtime.tools.program_steps import program_with, step_arguments
 from devmod_runtime.tools.search import LAUNCHES, Timing
 from devmod_runtime.tools.trials import SEEDS, text_of
 from devmod_runtime.tools.tuning_results import record_on
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from devmod_runtime.tools.draws import HostArray
+    from devmod_runtime.tools.inputs import Arguments, Given
+    from devmod_runtime.tools.values import Numbers
+
 #: The least time of a launch: records have no zero.
 _LEAST_TIME = 1e-9
 
-Array = np.ndarray[Any, Any]
 
-
-def launcher(settings: Mapping[str, Any]) -> Callable[[Sequence[Any]], Any]:
+def launcher(settings: Settings) -> Answer:
     """Return the function that answers items: "open" and sizes by name, then "times" and the
     arguments of `_Launches.times`, for `devmod_runtime.tools.launches.Conversation`.
 
@@ -80,9 +83,7 @@ class _Launches:
         The sizes by name.
     """
 
-    def __init__(
-        self, settings: Mapping[str, Any], module: Module, tuned: Any, sizes: Mapping[str, int]
-    ) -> None:
+    def __init__(self, settings: Settings, module: Module, tuned: Any, sizes: Numbers) -> None:
         self._settings = settings
         self._tuned = tuned
         self._device: Device = tuned.default_device()
@@ -106,7 +107,7 @@ class _Launches:
                 self._before[name] = self._device.from_numpy(array)
         self._bound: dict[int, Launch] = {}
         #: The results of the first variant, each with those for inputs that are moved.
-        self._expected: dict[str, list[Array]] = {}
+        self._expected: dict[str, list[HostArray]] = {}
         #: The variants whose results are those of the first; empty before its launch.
         self._equal: set[int] = set()
         #: Whether the device has time stamps, and whether the first variant changes no array, so
@@ -202,18 +203,18 @@ class _Launches:
         for name, before in self._before.items():
             self._call[name].copy_from(before)
 
-    def _results(self, variant: int) -> dict[str, Array]:
+    def _results(self, variant: int) -> dict[str, HostArray]:
         self._reset()
         return self._launch(variant, self._call)
 
-    def _launch(self, variant: int, call: dict[str, Any]) -> dict[str, Array]:
+    def _launch(self, variant: int, call: Arguments) -> dict[str, HostArray]:
         call_with(self._function(variant), call, self._shape)
         return {name: call[name].numpy() for name in self._before}
 
 
 def _arguments(
-    settings: Mapping[str, Any], module: Module, tuned: Any, function: Any, sizes: Mapping[str, int]
-) -> dict[str, Any]:
+    settings: Settings, module: Module, tuned: Any, function: Any, sizes: Numbers
+) -> Arguments:
     """Return the arguments on the host of a variant. An integer argument with the name of a size is
     that size. A kernel that a program launches has those of its first step.
     """
@@ -237,7 +238,7 @@ def _arguments(
 
 
 def _check_given(
-    function: Any, given: Mapping[str, Any], sizes: Sequence[str], deciding: Sequence[str]
+    function: Any, given: Given, sizes: Sequence[str], deciding: Sequence[str]
 ) -> None:
     """Raise ArgumentError for missing arguments that no tuning can invent."""
     for name in deciding:

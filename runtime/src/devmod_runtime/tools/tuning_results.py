@@ -15,6 +15,11 @@ from devmod.errors import FormatError, list_names
 from devmod_runtime._tuning.choice import record_of
 from devmod_runtime._tuning.function import TunedFunction
 
+#: A configuration, and its seconds; None if it failed.
+Row = tuple[Mapping[str, Any], float | None]
+#: Sizes by name.
+Numbers = Mapping[str, int]
+
 #: The seconds of a unit of T4's measurements.
 _UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 #: What both tools measure in, if a file names no unit.
@@ -32,9 +37,7 @@ def record_on(function: Any, device: str | None = None) -> TuningRecord | None:
     return record_of(function.name, function.tuning, function.default_device())
 
 
-def read_results(
-    path: Path, like: TuningRecord | None, sizes: Mapping[str, int]
-) -> tuple[TuningRecord, ...]:
+def read_results(path: Path, like: TuningRecord | None, sizes: Numbers) -> tuple[TuningRecord, ...]:
     """Return the records in a file of devmod's own, of Kernel Tuner or of Triton.
 
     Parameters
@@ -65,7 +68,7 @@ def read_results(
     return read_tuning_file(path, convert)
 
 
-def _record_of(value: Any, like: TuningRecord | None, sizes: Mapping[str, int]) -> TuningRecord:
+def _record_of(value: Any, like: TuningRecord | None, sizes: Numbers) -> TuningRecord:
     if not isinstance(value, dict) or not value.keys() & {"results", "configs_timings"}:
         raise FormatError(
             "the file is of none of the forms that can be imported: tuning records of devmod, results of Kernel Tuner (T4), and "
@@ -97,9 +100,7 @@ def _record_of(value: Any, like: TuningRecord | None, sizes: Mapping[str, int]) 
     return TuningRecord.from_dict(like.replace(measured=measured).to_dict())
 
 
-def _sizes_of(
-    value: Mapping[str, Any], names: Sequence[str], given: Mapping[str, int]
-) -> tuple[int, ...]:
+def _sizes_of(value: Mapping[str, Any], names: Sequence[str], given: Numbers) -> tuple[int, ...]:
     """Return the sizes of all times of a file. Triton's has those of its key before the types."""
     numbers = [each for each in value.get("key", ()) if type(each) is int]
     known = dict(given)
@@ -115,7 +116,7 @@ def _sizes_of(
 
 def _rows_of_kernel_tuner(
     results: Sequence[Any],
-) -> Iterator[tuple[Mapping[str, Any], float | None]]:
+) -> Iterator[Row]:
     """Yield the configurations that were run, and the seconds of each; None if it failed."""
     for each in results:
         state = each["invalidity"]
@@ -139,7 +140,7 @@ def _seconds_of(measurements: Sequence[Any]) -> float:
     raise FormatError("a result of the file has no measurement of the name 'time'")
 
 
-def _rows_of_triton(rows: Sequence[Any]) -> Iterator[tuple[Mapping[str, Any], float | None]]:
+def _rows_of_triton(rows: Sequence[Any]) -> Iterator[Row]:
     """Yield the same for Triton, whose time is the median and two quantiles."""
     for configuration, timing in rows:
         names = dict(configuration["kwargs"])

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from devmod_runtime.tools.draws import DType, HostArray
+
+    #: Sizes, or lengths, by name.
+    Numbers = Mapping[str, int]
 else:
     from devmod._util.numpy import np
 
@@ -78,7 +82,7 @@ def split_assignments(texts: Sequence[str], subject: str) -> dict[str, str]:
     return result
 
 
-def read_count(text: str, sizes: Mapping[str, int], argument: str) -> int:
+def read_count(text: str, sizes: Numbers, argument: str) -> int:
     """Return the number of a text: a number such as ``1024`` or ``1e6``, a size such as ``N``, or a
     product such as ``N*4``.
     """
@@ -101,7 +105,7 @@ def read_count(text: str, sizes: Mapping[str, int], argument: str) -> int:
     return prod(factors)
 
 
-def read_counts(text: str, sizes: Mapping[str, int], argument: str) -> tuple[int, ...]:
+def read_counts(text: str, sizes: Numbers, argument: str) -> tuple[int, ...]:
     """Return the numbers of a text such as ``16,N``."""
     if not text:
         return ()
@@ -117,7 +121,7 @@ def read_launch(**options: str | None) -> dict[str, Any]:
     return launch
 
 
-def read_value(name: str, text: str, param: Param | None, sizes: Mapping[str, int]) -> Any:
+def read_value(name: str, text: str, param: Param | None, sizes: Numbers) -> Any:
     """Return the value of an argument on the host.
 
     Parameters
@@ -160,9 +164,7 @@ def read_value(name: str, text: str, param: Param | None, sizes: Mapping[str, in
         ) from None
 
 
-def _generated(
-    name: str, match: re.Match[str], param: Param | None, sizes: Mapping[str, int]
-) -> Any:
+def _generated(name: str, match: re.Match[str], param: Param | None, sizes: Numbers) -> Any:
     dtype = _generated_type(name, match, param)
     shape = _generated_shape(name, match, param, dtype, sizes)
     number = match["value"]
@@ -180,7 +182,7 @@ def _generated(
         raise ArgumentError(f"{name}={match[0]}: {error}", argument=name) from None
 
 
-def _generated_type(name: str, match: re.Match[str], param: Param | None) -> np.dtype[Any]:
+def _generated_type(name: str, match: re.Match[str], param: Param | None) -> DType:
     """Return the type of a text such as ``zeros:float32[16]``. Default: that of the interface."""
     typed = param
     if match["type"]:
@@ -206,8 +208,8 @@ def _generated_shape(
     name: str,
     match: re.Match[str],
     param: Param | None,
-    dtype: np.dtype[Any],
-    sizes: Mapping[str, int],
+    dtype: DType,
+    sizes: Numbers,
 ) -> tuple[int, ...]:
     if match["shape"] is not None:
         return read_counts(match["shape"], sizes, name)
@@ -222,7 +224,7 @@ def _generated_shape(
 # -- Files.
 
 
-def read_array(name: str, path: str, param: Param | None = None) -> np.ndarray[Any, Any]:
+def read_array(name: str, path: str, param: Param | None = None) -> HostArray:
     """Return the array of a file: .npy, an .npz with one array or ``FILE.npz:KEY``, or a picture.
 
     A picture has the shape height × width × channels. It is of uint8; of float32 from 0 to 1 for a
@@ -253,7 +255,7 @@ def read_array(name: str, path: str, param: Param | None = None) -> np.ndarray[A
     )
 
 
-def _from_npz(name: str, path: str, key: str) -> np.ndarray[Any, Any]:
+def _from_npz(name: str, path: str, key: str) -> HostArray:
     try:
         # NumPy leaves a damaged file open.
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
@@ -299,7 +301,7 @@ def _pillow(name: str, path: str) -> Any:
     return Image
 
 
-def _picture(name: str, path: str, param: Param | None) -> np.ndarray[Any, Any]:
+def _picture(name: str, path: str, param: Param | None) -> HostArray:
     dtype = None
     is_image = False
     if param is not None:
@@ -338,7 +340,7 @@ def check_output(name: str, path: str) -> None:
     Path(path).parent.stat()
 
 
-def write_array(name: str, path: str, array: np.ndarray[Any, Any]) -> None:
+def write_array(name: str, path: str, array: HostArray) -> None:
     """Write an array to a file .npy, or as a picture. The file is written whole, or it is
     unchanged.
 
@@ -356,7 +358,7 @@ def write_array(name: str, path: str, array: np.ndarray[Any, Any]) -> None:
         file.write(content.getbuffer())
 
 
-def _save_picture(name: str, path: str, array: np.ndarray[Any, Any], content: BytesIO) -> None:
+def _save_picture(name: str, path: str, array: HostArray, content: BytesIO) -> None:
     suffix = Path(path).suffix.lower()
     pixels = array
     if pixels.dtype == np.uint32 and pixels.ndim == 2:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from devmod import FunctionInfo, Module, TargetSpec
     from devmod_runtime.tools.difference import Difference
+    from devmod_runtime.tools.draws import HostArray
 
 _OUTCOMES = (
     "reference",
@@ -636,9 +637,7 @@ class _Compared:
         return text
 
 
-def _default_atol(
-    candidate: Planned, word: str, array: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]
-) -> float:
+def _default_atol(candidate: Planned, word: str, array: HostArray, expected: HostArray) -> float:
     """Return the absolute tolerance of the type of an array, for the values of a draw."""
     tolerance = default_rtol(array, expected)
     if not candidate.request["is_whole"]:
