@@ -447,12 +447,12 @@ class Measure(NamedTuple):
             others = [(self.modules[label], name) for label, name in self.functions]
             given = own_arguments(function, self.given, others)
             host = arguments_of(function, given, combination.sizes, Invented())
-            call = on_device(function, host, device)
+            call = on_device(function, host)
             is_sized = _gives_arrays(host, given)
             if program_of(function) is not None:
                 # Its arrays have the sizes that it declares, and the outputs of a call.
                 is_sized = True
-                _, call = call_once(function, call, device)
+                _, call = call_once(function, call)
             if is_sized:
                 nbytes = _moved(function, call)
             shape = self._launch(function, combination)

@@ -12,7 +12,6 @@ import click
 from devmod import Module
 from devmod.commands import (
     STDIN,
-    FiniteRange,
     complete_function,
     debug_option,
     echo,
@@ -33,6 +32,7 @@ from devmod_runtime.tools.options import (
     plot_option,
     sizes_option,
     threads_option,
+    timeout_option,
 )
 from devmod_runtime.tools.values import read_counts, split_assignments
 
@@ -87,12 +87,7 @@ Exit status:
     show_default=True,
     help="The number of launches before them.",
 )
-@click.option(
-    "--timeout",
-    type=FiniteRange(0, min_open=True),
-    metavar="SECONDS",
-    help="The time limit for a row with its build. Default: none.",
-)
+@timeout_option("The time limit for a row with its build. Default: none.")
 @json_option
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
 @plot_option

@@ -9,7 +9,6 @@ import click
 
 from devmod import registered
 from devmod.commands import (
-    FiniteRange,
     debug_option,
     echo,
     json_option,
@@ -22,6 +21,7 @@ from devmod.commands import (
 from devmod.errors import pip_install
 from devmod.worker import answers
 from devmod_runtime.tools.devices import FIELDS, listing
+from devmod_runtime.tools.options import timeout_option
 
 #: The width of an architecture in the table: Vulkan's has every capability. `--json` prints all of
 #: it.
@@ -38,14 +38,7 @@ Examples:
 """,
 )
 @json_option
-@click.option(
-    "--timeout",
-    type=FiniteRange(0, min_open=True),
-    default=60,
-    show_default=True,
-    metavar="SECONDS",
-    help="The time limit for the devices of one runtime.",
-)
+@timeout_option("The time limit for the devices of one runtime.", default=60)
 @debug_option
 def command(as_json: bool, timeout: float) -> None:
     """List the devices of every installed runtime.

@@ -603,8 +603,7 @@ def _check_lengths(
 ) -> None:
     for _, name, length in constraints:
         if stated.get(name, length) != length:
-            text = f"{function.label}: {name}={stated[name]}, and an array has {length} there"
-            raise ArgumentError(text, kind=function.kind, function=function.name, argument=name)
+            raise function.error(f"{name}={stated[name]}, and an array has {length} there", name)
 
 
 def _made_values(
@@ -656,10 +655,10 @@ def _lengths_for_made(
     found = found or choose_lengths(function, lengths, constraints, {})
     names = function.program.length_names
     if found is None and (names or function.sizes):
-        text = f"{function.label}: no lengths that it accepts were found: give {list_names(names)}"
+        error = function.error(f"no lengths that it accepts were found: give {list_names(names)}")
         if invented is None:
-            raise ArgumentError(text, kind=function.kind, function=function.name)
-        raise NotFromInterfaceError(text)
+            raise error
+        raise NotFromInterfaceError(str(error))
     return found or {}
 
 
@@ -720,9 +719,7 @@ def describe_inputs(
     return found
 
 
-def call_once(
-    function: Function, arguments: Arguments, device: Device, **launch: Any
-) -> tuple[Any, Arguments]:
+def call_once(function: Function, arguments: Arguments, **launch: Any) -> tuple[Any, Arguments]:
     """Call a function. Return its result, and the arguments on the device with the outputs that a
     program has made.
     """
@@ -734,7 +731,7 @@ def call_once(
     if not isinstance(result, tuple):
         results = (result,)
     outputs = dict(zip(program.outputs, results, strict=True))
-    return None, on_device(function, arguments | outputs, device)
+    return None, on_device(function, arguments | outputs)
 
 
 def call_with(function: Callable[..., Any], arguments: Arguments, launch: Mapping[str, Any]) -> Any:
@@ -744,11 +741,12 @@ def call_with(function: Callable[..., Any], arguments: Arguments, launch: Mappin
     return function(**arguments, **launch)
 
 
-def on_device(function: Function, arguments: Arguments, device: Device) -> Arguments:
-    """Return arguments with their arrays, images and samplers on a device, and a new state if a
-    program has one.
+def on_device(function: Function, arguments: Arguments) -> Arguments:
+    """Return arguments with their arrays, images and samplers on the function's device, and a new
+    state if a program has one.
     """
     params = parameters(function)
+    device = function.default_device()
 
     def copy(name: str, value: Any) -> Any:
         try:

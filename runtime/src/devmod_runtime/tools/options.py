@@ -2,14 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
-from devmod.commands import FiniteRange, complete_kind
+from devmod.commands import FiniteRange, complete_function, complete_kind
 
 #: The value of an option with a number for each dimension.
 DIMS = "X[,Y[,Z]]"
+#: A file that a command writes.
+OUTPUT = click.Path(dir_okay=False, path_type=Path)
+
+
+def call_arguments(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the arguments FILE, FUNCTION and NAME=VALUE to a command."""
+    for add in (
+        click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]..."),
+        click.argument("function", required=False, shell_complete=complete_function),
+        click.argument("file", type=click.Path(allow_dash=True)),
+    ):
+        command = add(command)
+    return command
+
+
+def timeout_option(text: str, default: float | None = None) -> Callable[..., Any]:
+    """Return the option --timeout with a text for its help."""
+    return click.option(
+        "--timeout",
+        type=FiniteRange(0, min_open=True),
+        default=default,
+        show_default=True,
+        metavar="SECONDS",
+        help=text,
+    )
+
 
 threads_option = click.option(
     "--threads",
@@ -36,7 +64,7 @@ sizes_option = click.option(
 )
 plot_option = click.option(
     "--plot",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=OUTPUT,
     metavar="FILE",
     help="Write a plot: .svg, .png or .pdf.",
 )

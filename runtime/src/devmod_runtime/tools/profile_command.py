@@ -18,6 +18,7 @@ from devmod.commands import (
     print_json,
     quiet_drivers,
 )
+from devmod_runtime.tools.options import OUTPUT
 from devmod_runtime.tools.profile import Profile
 
 
@@ -35,7 +36,7 @@ Examples:
 @click.option(
     "-o",
     "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=OUTPUT,
     metavar="FILE",
     help="Write a trace in Chrome's format to FILE.",
 )

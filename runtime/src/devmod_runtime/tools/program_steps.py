@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from devmod import Device, FunctionInfo, Module
+from devmod import FunctionInfo, Module
 from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._device.stream import Stream
 from devmod_runtime._launch.opening import Opening
@@ -29,9 +29,7 @@ def program_with(module: Module, kernel: str) -> str:
     return ""
 
 
-def step_arguments(
-    program: Any, kernel: str, host: dict[str, Any], device: Device
-) -> dict[str, Any]:
+def step_arguments(program: Any, kernel: str, host: dict[str, Any]) -> dict[str, Any]:
     """Call a program, and return copies on the host of the arguments that a kernel has at its first
     launch.
     """
@@ -58,7 +56,7 @@ def step_arguments(
     # A batch would gather the launches and queue none of them before its end.
     methods: Methods = {(Opening, "queue"): replace, (Stream, "gathers"): lambda _: False}
     with replaced(methods, order=2):
-        call_once(program, on_device(program, host, device), device)
+        call_once(program, on_device(program, host))
     return found
 
 

@@ -72,10 +72,10 @@ def _run(module: Module, options: Mapping[str, Any]) -> dict[str, Any]:
         )
 
     def launch() -> tuple[tuple[Any, ...], dict[str, Any]]:
-        call = on_device(kernel, host, target)
+        call = on_device(kernel, host)
         with profile() as recorded:
             begin = perf_counter()
-            result, call = call_once(kernel, call, target, **sizes)
+            result, call = call_once(kernel, call, **sizes)
             target.synchronize()
             seconds = perf_counter() - begin
         arrays = results_of(kernel, call, named)

@@ -20,7 +20,6 @@ from devmod._values.info import signature_text
 from devmod.backend import temporary_folder
 from devmod.commands import (
     FiniteRange,
-    complete_function,
     complete_kind,
     debug_option,
     echo,
@@ -34,7 +33,7 @@ from devmod.errors import DevmodError, not_installed
 from devmod.targets import SIMULATED
 from devmod.worker import End
 from devmod_runtime.tools.launches import describe_launch, file_settings, launched
-from devmod_runtime.tools.options import DIMS, grid_option
+from devmod_runtime.tools.options import DIMS, call_arguments, grid_option, timeout_option
 from devmod_runtime.tools.values import check_output, read_launch, split_assignments
 
 #: The architecture of the simulated GPU, for which --sanitize compiles.
@@ -75,9 +74,7 @@ Exit status:
   1  a result is not the expected one, or an error
 """,
 )
-@click.argument("file", type=click.Path(allow_dash=True))
-@click.argument("function", required=False, shell_complete=complete_function)
-@click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]...")
+@call_arguments
 @click.option("--threads", metavar=DIMS, help="The threads in each dimension.")
 @grid_option
 @click.option("--block", metavar=DIMS, help="The threads of a block.")
@@ -126,12 +123,7 @@ Exit status:
     metavar="NAME=FILE",
     help="Write an array to a file .npy or a picture after the launch.",
 )
-@click.option(
-    "--timeout",
-    type=FiniteRange(0, min_open=True),
-    metavar="SECONDS",
-    help="The time limit for the launch with its build. Default: none.",
-)
+@timeout_option("The time limit for the launch with its build. Default: none.")
 @click.option(
     "--guard",
     is_flag=True,

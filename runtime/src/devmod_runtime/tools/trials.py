@@ -584,21 +584,19 @@ def _launched(request: Fields, about: Fields) -> Fields:
     about["is_invented"] = any(not isinstance(value, float) for value in made.values())
     about["is_invented"] |= bool(launch) and not request["shape"]
 
-    def called(arguments: Arguments) -> Callable[..., Any]:
-        return partial(_results, function, arguments, device, launch, request["written"])
-
     expected: Iterable[Any] | None = request["reference"] or ()
     if request["is_whole"]:
         expected = None
 
+    called = partial(_results, function, launch, request["written"])
     others: list[Fields] = []
     with warnings.catch_warnings(record=True, action="always") as caught:
         if program is None:
-            results = guarded_twice(function, partial(called(host), expected))
+            results = guarded_twice(function, partial(called, host, expected))
         else:
-            results = _results_of_program(function, called(host), expected)
+            results = _results_of_program(function, partial(called, host), expected)
         for seed in request["seeds"]:
-            call = partial(called(moved_arguments(function, host, seed)), expected)
+            call = partial(called, moved_arguments(function, host, seed), expected)
             arrays = guarded_twice(function, call, again=False)
             others.append({name: array for name, array, _ in arrays})
 
@@ -642,10 +640,9 @@ def _save(
 
 def _results(
     function: Function,
-    host: Arguments,
-    device: Device,
     launch: Fields,
     written: Sequence[str],
+    host: Arguments,
     expected: Iterable[Any] | None,
     most_steps: int = _MOST_STEPS,
 ) -> tuple[list[Result], dict[str, HostArray]]:
@@ -667,7 +664,7 @@ def _results(
             (GuardedCall, "check"): lambda _: lambda call: steps.defer(call),
         }
     with replaced(methods, order=2):
-        result, call = call_once(function, on_device(function, host, device), device, **launch)
+        result, call = call_once(function, on_device(function, host), **launch)
         arrays = results_of(function, call, written)
     for name, argument in _writers(function).items():
         if name in arrays:

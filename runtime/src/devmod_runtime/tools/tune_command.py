@@ -26,8 +26,6 @@ from devmod.backend import (
 )
 from devmod.commands import (
     STDIN,
-    FiniteRange,
-    complete_function,
     debug_option,
     echo,
     echo_lines,
@@ -42,13 +40,16 @@ from devmod_runtime._tuning.overlay import read_own, write_own
 from devmod_runtime.tools.bench import plot_format
 from devmod_runtime.tools.bench_command import read_sizes
 from devmod_runtime.tools.options import (
+    OUTPUT,
     atol_option,
+    call_arguments,
     devices_option,
     grid_option,
     plot_option,
     rtol_option,
     sizes_option,
     threads_option,
+    timeout_option,
 )
 from devmod_runtime.tools.tune import TIMEOUT, Tuner, TuningResult, names_to_tune
 from devmod_runtime.tools.tuning_results import read_results, record_on
@@ -83,9 +84,7 @@ Exit status:
   130  Ctrl-C; what was measured until then is written
 """,
 )
-@click.argument("file", type=click.Path(allow_dash=True))
-@click.argument("function", required=False, shell_complete=complete_function)
-@click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]...")
+@call_arguments
 @sizes_option
 @threads_option
 @grid_option
@@ -96,13 +95,8 @@ Exit status:
     metavar="TIME",
     help="How long the search may take, such as 90s or 10m. Default: no limit.",
 )
-@click.option(
-    "--timeout",
-    type=FiniteRange(0, min_open=True),
-    default=TIMEOUT,
-    show_default=True,
-    metavar="SECONDS",
-    help="The limit for four launches of a variant, the first with its build.",
+@timeout_option(
+    "The limit for four launches of a variant, the first with its build.", default=TIMEOUT
 )
 @rtol_option
 @atol_option
@@ -112,7 +106,7 @@ Exit status:
 )
 @click.option(
     "--export",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=OUTPUT,
     metavar="FILE",
     help="Write the times to a file of JSON, not to FILE. It may have others.",
 )

@@ -96,7 +96,7 @@ class _Launches:
         function = self._function(0)
         #: The arguments on the host and on the device.
         self._host = _arguments(settings, module, tuned, function, sizes)
-        self._call = on_device(function, self._host, self._device)
+        self._call = on_device(function, self._host)
         self._shape = read_shape({name: settings[name] for name in ("threads", "grid")}, sizes)
         #: The arrays that a launch may write, as they are before it: on the host, and on the device
         #: if they are no images.
@@ -171,7 +171,7 @@ class _Launches:
         self._is_idle = all(is_same(array, written[name]) for name, array in results.items())
         self._expected = {name: [array] for name, array in results.items()}
         for seed in SEEDS:
-            moved = on_device(function, moved_arguments(function, self._host, seed), self._device)
+            moved = on_device(function, moved_arguments(function, self._host, seed))
             for name, array in self._launch(variant, moved).items():
                 self._expected[name].append(array)
         self._equal = {variant}
@@ -220,11 +220,10 @@ def _arguments(
     """
     given = settings["given"]
     name = program_with(module, tuned.name)
-    device = tuned.default_device()
     if name:
-        program: Any = module[name].on(device)
+        program: Any = module[name].on(tuned.default_device())
         host = arguments_of(program, given, sizes, Invented())
-        return step_arguments(program, tuned.name, host, device)
+        return step_arguments(program, tuned.name, host)
     others = [(module, each) for each in settings["functions"]]
     given = own_arguments(function, given, others)
     texts = str([settings[each] for each in ("given", "threads", "grid")])

@@ -10,8 +10,6 @@ import click
 
 from devmod._cli._describe import open_file
 from devmod.commands import (
-    FiniteRange,
-    complete_function,
     debug_option,
     echo_lines,
     json_option,
@@ -21,7 +19,13 @@ from devmod.commands import (
     quiet_drivers,
 )
 from devmod.errors import list_names
-from devmod_runtime.tools.options import DIMS, atol_option, rtol_option
+from devmod_runtime.tools.options import (
+    DIMS,
+    atol_option,
+    call_arguments,
+    rtol_option,
+    timeout_option,
+)
 from devmod_runtime.tools.values import read_launch, split_assignments
 from devmod_runtime.tools.verify import verify
 
@@ -46,22 +50,13 @@ Exit status:
      none could be launched, or an error; with --strict, nothing was compared for a function
 """,
 )
-@click.argument("file", type=click.Path(allow_dash=True))
-@click.argument("function", required=False, shell_complete=complete_function)
-@click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]...")
+@call_arguments
 @click.option("--threads", metavar=DIMS, help="The threads of each launch. Default: two blocks.")
 @click.option("--grid", metavar=DIMS, help="The blocks of each launch, in place of --threads.")
 @click.option("--block", metavar=DIMS, help="The block of a candidate that has none of its own.")
 @rtol_option
 @atol_option
-@click.option(
-    "--timeout",
-    type=FiniteRange(0, min_open=True),
-    default=120,
-    show_default=True,
-    metavar="SECONDS",
-    help="The time limit for a launch, the first with its build.",
-)
+@timeout_option("The time limit for a launch, the first with its build.", default=120)
 @click.option(
     "--strict",
     is_flag=True,
