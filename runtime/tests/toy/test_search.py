@@ -55,8 +55,10 @@ def jitter(width: float) -> Noise:
 
 def search(table: Table, variants: Any = (), **options: Any) -> Search:
     names = variants or [{"BLOCK": each} for each, _ in enumerate(table.seconds)]
-    found = Search(table, names, clock=lambda: table.now, **options)
-    found.run()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("devmod_runtime.tools.search.monotonic", lambda: table.now)
+        found = Search(table, names, **options)
+        found.run()
     return found
 
 

@@ -19,7 +19,7 @@ from devmod import Module
 from devmod import device as find_device
 from devmod._plugins.devices import device_label
 from devmod._util.atomic import replacing
-from devmod._util.text import duration_text, escape_line
+from devmod._util.text import duration_text
 from devmod.errors import (
     ArgumentError,
     DevmodError,
@@ -49,6 +49,7 @@ from devmod_runtime.tools.launches import (
     launched,
     open_modules,
 )
+from devmod_runtime.tools.tables import aligned
 from devmod_runtime.tools.values import read_counts
 
 TYPE_CHECKING = False
@@ -215,14 +216,6 @@ class Benchmark:
         return "\n".join(aligned([[row[number] for number in used] for row in rows]))
 
     __repr__ = __str__
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table. The last column has no width: it may have long texts."""
-    table = [[escape_line(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    widths[-1] = 0
-    return ["  ".join(map(str.ljust, cells, widths)).rstrip() for cells in table]
 
 
 def _draw_curves(

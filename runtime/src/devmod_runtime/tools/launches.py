@@ -168,7 +168,7 @@ class Conversation:
         starts another process then.
         """
         if self._here is not None:
-            return self._here(item)["value"], None
+            return self._here(item), None
         items = [item]
         if self._worker is None:
             self._worker = Worker(__name__, self._settings, captures=self._captures)
@@ -198,7 +198,7 @@ def main(request: dict[str, Any]) -> None:
 
     def answer(item: Any) -> Any:
         try:
-            return launch(item)
+            return {"value": launch(item)}
         except BaseException as error:  # noqa: BLE001 - a driver or a plugin may raise any, and the command prints it
             text, log = error_text(error)
             return {
@@ -216,7 +216,7 @@ def _launcher(settings: Settings) -> Answer:
     launches.
     """
     find = cache(lambda: import_module(settings["launcher"]).launcher(settings))
-    return lambda item: {"value": find()(item)}
+    return lambda item: find()(item)
 
 
 def describe_launch(end: End, advice: str) -> str:

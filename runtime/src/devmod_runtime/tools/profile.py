@@ -36,6 +36,7 @@ from devmod_runtime._launch.function import Function
 from devmod_runtime._launch.opening import Opening
 from devmod_runtime._program.function import ProgramFunction
 from devmod_runtime.tools.observed import Methods, replaced
+from devmod_runtime.tools.tables import aligned
 
 #: The methods of a device that copy and return when the copy is done. The stream is the last
 #: argument, and the bytes are the one before.
@@ -261,13 +262,7 @@ class Profile:
                 rate = f"{each.gb_per_s:.3g}"
             host = duration_text(each.host)
             rows.append((each.label, each.device, str(each.number), host, on_device, rate))
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = []
-        for row in rows:
-            names = map(str.ljust, row[:2], widths[:2])
-            numbers = map(str.rjust, row[2:], widths[2:])
-            lines.append("  ".join([*names, *numbers]).rstrip())
-        return "\n".join(lines)
+        return "\n".join(aligned(rows, left=2))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a trace in Chrome's format, for https://ui.perfetto.dev: a track for each thread,
@@ -341,11 +336,12 @@ class Profile:
         """Return what replaces the methods of a class of devices or streams that copy and wait."""
         found: _Replacements = {}
         for name in owner.__dict__.keys() & _COPIES.keys():
-            found[owner, name] = partial(self._copy, name=_COPIES[name])
+            about = partial(_about_copy, _COPIES[name])
+            found[owner, name] = partial(self._outermost, about=about, waits=True)
         for name in owner.__dict__.keys() & _QUEUED_COPIES.keys():
             found[owner, name] = partial(self._queued_copy, name=_QUEUED_COPIES[name])
         if "upload" in owner.__dict__ and owner is not Device:  # that of Device calls `write`
-            about = lambda device, data, stream: ("copy", _COPIES["write"], device, data.nbytes)  # noqa: E731
+            about = partial(_about_copy, _COPIES["write"])
             found[owner, "upload"] = partial(self._outermost, about=about)
         if "synchronize" in owner.__dict__:
             found[owner, "synchronize"] = partial(
@@ -354,11 +350,11 @@ class Profile:
             )
         return found
 
-    def _outermost(
-        self, original: Method, about: Callable[..., tuple[str, str, Any, int]]
-    ) -> Method:
+    def _outermost(self, original: Method, about: Method, waits: bool = False) -> Method:
         """Return a method that records its time, unless another recorded method of devices or
-        streams has called it.
+        streams has called it. `about` returns the action, the name, the device and the bytes. With
+        `waits`, it waits for the stream before: else the time of a copy has that of the launches
+        before it.
         """
         local = self._local
 
@@ -366,6 +362,8 @@ class Profile:
         def recorded(*args: Any, **keywords: Any) -> Any:
             if local.inside:
                 return original(*args, **keywords)
+            if waits:
+                args[-1].synchronize()
             local.inside = True
             begin = perf_counter_ns()
             try:
@@ -377,20 +375,6 @@ class Profile:
                 self._entries.append(
                     (action, name, device_label(device), begin, end, nbytes, get_ident())
                 )
-
-        return recorded
-
-    def _copy(self, original: Method, name: str) -> Method:
-        """Return a method that waits for the stream before it copies: else the time of the copy has
-        that of the launches before it.
-        """
-        copy = self._outermost(original, lambda *args: ("copy", name, args[0], args[-2].nbytes))
-
-        @wraps(original)
-        def recorded(*args: Any, **keywords: Any) -> Any:
-            if not self._local.inside:
-                args[-1].synchronize()
-            return copy(*args, **keywords)
 
         return recorded
 
@@ -681,6 +665,13 @@ def _sum_of(group: Sequence[Record]) -> _Sum:
     if has_rate and nbytes and seconds:
         rate = nbytes / seconds / 1e9
     return _Sum(first.action, first.name, first.device, len(group), host, on_device, rate)
+
+
+def _about_copy(name: str, *args: Any) -> tuple[str, str, Any, int]:
+    """Return the record of a method of a device, whose last arguments are the bytes and the
+    stream.
+    """
+    return "copy", name, args[0], args[-2].nbytes
 
 
 def _bytes_of(values: Iterable[Any]) -> int:

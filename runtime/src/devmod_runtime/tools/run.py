@@ -119,15 +119,11 @@ def _run(module: Module, options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _seconds_on_device(recorded: Profile) -> float | None:
     """Return the seconds of all launches; None if one has no time, or there is none."""
-    total = 0.0
     launches = [each for each in recorded.records if each.action == "launch"]
-    for each in launches:
-        if each.on_device is None:
-            return None
-        total += each.on_device
-    if not launches:
+    times = [each.on_device for each in launches if each.on_device is not None]
+    if not times or len(times) < len(launches):
         return None
-    return total
+    return sum(times)
 
 
 def _as_saved(path: str, result: Any, expected: Any) -> Any:

@@ -113,8 +113,6 @@ class Search:
     report
         Called after each turn with the part of the variants that were measured, the best so far
         (None before the first), and its seconds.
-    clock
-        The clock of `seconds`.
 
     Attributes
     ----------
@@ -134,13 +132,11 @@ class Search:
         known: Mapping[int, float | None] | None = None,
         seconds: float = inf,
         report: Callable[[float, int | None, float], object] = lambda *_: None,
-        clock: Callable[[], float] = monotonic,
     ) -> None:
         self._launcher = launcher
         self._variants = variants
         self.known = dict(known or {})
-        self._clock = clock
-        self._end = clock() + seconds
+        self._end = monotonic() + seconds
         self._report = report
         #: The best of the known variants, with which the others are compared.
         self._anchor = _fastest(self.known)
@@ -257,7 +253,8 @@ class Search:
 
     def _time(self, variant: int) -> None:
         """Give a variant a turn."""
-        self._look_at_clock()
+        if monotonic() >= self._end:
+            raise _BudgetSpentError
         limit = inf
         if self.best is not None:
             limit = self.timings[self.best].far
@@ -273,10 +270,6 @@ class Search:
             seconds = self.timings[self.best].median
         share = len(self.seconds()) / min(len(self._variants), MOST_MEASURED)
         self._report(min(share, 1.0), self.best, seconds)
-
-    def _look_at_clock(self) -> None:
-        if self._clock() >= self._end:
-            raise _BudgetSpentError
 
 
 def _fastest(times: Mapping[int, float | None]) -> int | None:

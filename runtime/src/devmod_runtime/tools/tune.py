@@ -23,10 +23,11 @@ from devmod.errors import (
     list_names,
 )
 from devmod_runtime._tuning.choice import pairs_text
-from devmod_runtime.tools.bench import Benchmark, Measurement, aligned, size_cases
+from devmod_runtime.tools.bench import Benchmark, Measurement, size_cases
 from devmod_runtime.tools.launches import Conversation, Settings, is_local
 from devmod_runtime.tools.program_steps import kernels_of
 from devmod_runtime.tools.search import Search, Timing
+from devmod_runtime.tools.tables import aligned
 from devmod_runtime.tools.trials import argument_texts
 
 TYPE_CHECKING = False
@@ -366,10 +367,13 @@ class Tuner:
         self._report = report
         self._again = again
         self._end = inf
+        self._is_complete = True
         self._is_interrupted = False
-        #: The searches of each task by their keys.
-        self._found: list[tuple[_Launches, dict[tuple[int, ...], Search]]] = []
+        #: The number of searches that were begun.
+        self._begun = 0
         self._times: list[VariantTimes] = []
+        #: Functions of which no variant can be used have no record.
+        self._records: list[TuningRecord] = []
 
     def run(
         self, arguments: Mapping[str, Any], options: Mapping[str, Any], budget: float | None
@@ -404,24 +408,18 @@ class Tuner:
         return result
 
     def result(self) -> TuningResult:
-        """Return what was measured. Functions of which no variant can be used have no record."""
-        records = []
-        is_complete = not self._is_interrupted
-        for launches, searches in self._found:
-            is_complete &= all(each.is_complete for each in searches.values())
-            record = launches.record_of(searches)
-            if record is not None:
-                records.append(record)
+        """Return what was measured."""
         return TuningResult(
             self._times,
-            records,
-            is_complete=is_complete,
+            self._records,
+            is_complete=self._is_complete and not self._is_interrupted,
             is_interrupted=self._is_interrupted,
         )
 
     def _tune(self, settings: Settings) -> None:
         """Measure a function on a device."""
-        searches: dict[tuple[int, ...], Search] = {}
+        keys = set()
+        measured: dict[Any, float | None] = {}
         with _Launches(
             "devmod_runtime.tools.tune_launches",
             settings,
@@ -429,25 +427,36 @@ class Tuner:
             is_here=is_local([self._module]),
             captures=True,  # a driver prints why it ends, which is a result here
         ) as launches:
-            self._found.append((launches, searches))
-            for case in self._cases:
-                launches.open(case)
-                if launches.key in searches:
-                    raise ArgumentError(
-                        f"tune: {launches.record.function!r} is tuned by {list_names(launches.record.sizes) or 'no sizes'}, and two "
-                        "combinations of sizes are equal in that; give one of them"
-                    )
-                search = self._search(launches)
-                searches[launches.key] = search
-                try:
-                    search.run()
-                finally:
-                    for variant, seconds in search.seconds().items():
-                        self._times.append(launches.row(search, variant, seconds))
+            try:
+                for case in self._cases:
+                    launches.open(case)
+                    if launches.key in keys:
+                        raise ArgumentError(
+                            f"tune: {launches.record.function!r} is tuned by {list_names(launches.record.sizes) or 'no sizes'}, and two "
+                            "combinations of sizes are equal in that; give one of them"
+                        )
+                    keys.add(launches.key)
+                    self._run_search(launches, measured)
+            finally:
+                if any(measured.values()):
+                    self._records.append(launches.record.replace(measured=measured))
+
+    def _run_search(self, launches: _Launches, measured: dict[Any, float | None]) -> None:
+        """Search with the inputs that are open, and add the seconds by key and values."""
+        search = self._search(launches)
+        self._begun += 1
+        try:
+            search.run()
+        finally:
+            self._is_complete &= search.is_complete
+            for variant, seconds in search.seconds().items():
+                self._times.append(launches.row(search, variant, seconds))
+                values = tuple(launches.variants[variant].values())
+                measured[launches.key, values] = seconds
 
     def _search(self, launches: _Launches) -> Search:
         """Return the search with the inputs that are open."""
-        done = sum(len(searches) for _, searches in self._found)
+        done = self._begun
         total = len(self._tasks) * len(self._cases)
         case = launches.case
 
@@ -566,13 +575,3 @@ class _Launches(Conversation):
             launches = len(timing.times)
         about = (self.record.function, self.device, self.case, self.variants[variant])
         return VariantTimes(*about, *times, launches, problem)
-
-    def record_of(self, searches: Mapping[tuple[int, ...], Search]) -> TuningRecord | None:
-        """Return the record of searches; None if it has no time."""
-        measured: dict[Any, float | None] = {}
-        for key, search in searches.items():
-            for variant, seconds in search.seconds().items():
-                measured[key, tuple(self.variants[variant].values())] = seconds
-        if not any(measured.values()):
-            return None
-        return self.record.replace(measured=measured)

@@ -198,19 +198,15 @@ def _finish(
             echo_lines(str(result))
     if result.records and not as_json:
         _report(target, result.records)
-    _plot(result, options["plot"], quiet=as_json)
+    path = options["plot"]
+    if path is not None:
+        result.plot(path)
+        if not as_json:
+            echo(f"{path}: a plot of {count_text(len(result.times), 'time')}")
     if failure is not None:  # of a function behind those with times
         raise failure
     if result.is_interrupted:
         context.exit(130)
-
-
-def _plot(result: TuningResult, path: Path | None, *, quiet: bool) -> None:
-    if path is None:
-        return
-    result.plot(path)
-    if not quiet:
-        echo(f"{path}: a plot of {count_text(len(result.times), 'time')}")
 
 
 def _imported(

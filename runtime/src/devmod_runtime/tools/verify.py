@@ -31,6 +31,7 @@ from devmod.targets import PROGRAM
 from devmod_runtime._module import shader_entry, source_text
 from devmod_runtime.tools.difference import default_rtol, worst_difference
 from devmod_runtime.tools.draws import SCALES, random_array
+from devmod_runtime.tools.tables import aligned
 from devmod_runtime.tools.trials import FAULTS, Draw, Planned, Trials, load_result, text_of
 
 TYPE_CHECKING = False
@@ -238,19 +239,18 @@ def _describe_comparisons(checked: Sequence[Comparison], seen: set[str]) -> Iter
     """Yield the lines of a function's candidates. `seen` are the texts of functions before it: what
     a machine lacks is the same for each.
     """
-    places = []
+    width = max(map(len, _OUTCOMES))
+    rows = []
     for each in checked:
         place = each.candidate
+        text = each.text
         if each.device:
             place += f" on {each.device}"
-        places.append(place)
-    width = max(map(len, _OUTCOMES))
-    place_width = max(map(len, places), default=0)
-    for each, place in zip(checked, places, strict=True):
-        text = each.text
-        if not each.device:
+        else:
             text = shorten_repeat(text, seen)
-        yield f"  {each.outcome:<{width}}  {place:<{place_width}}  {text}".rstrip()
+        rows.append([each.outcome.ljust(width), place, text])
+    for line in aligned(rows):
+        yield f"  {line}"
 
 
 def _describe_draws(draws: Sequence[Draw]) -> Iterator[str]:
@@ -544,16 +544,14 @@ class _Compared:
     def _problem(self, launch: int) -> str:
         """Return why a draw is not judged; "" if it is."""
         inputs = self._sound[0].request["launches"][launch]
-        reference, *others = [each.outcomes.get(launch) for each in self._sound]
+        reference, *others = [each.outcomes.get(launch, {}) for each in self._sound]
         if inputs["word"] == "random":
             return ""
-        if reference is None:
-            return "not needed"
         if reference["outcome"] != "launched":
             return f"the reference {_VERBS.get(reference['outcome'], 'cannot be called')}"
         for each in others:
             # The integers may be indices or shifts, for which not each device has an error.
-            if inputs["may_fail"] and each is not None and each["outcome"] in _VERBS:
+            if inputs["may_fail"] and each.get("outcome") in _VERBS:
                 return f"a candidate {_VERBS[each['outcome']]}"
         return ""
 
@@ -595,11 +593,10 @@ class _Compared:
 
     def _differences(self, candidate: Planned, launch: int) -> Iterator[tuple[str, Difference]]:
         """Yield the name and the difference of each array of a launch."""
-        reference = self._sound[0].outcomes.get(launch, {})
-        own = candidate.outcomes.get(launch, {})
+        results = self._sound[0].outcomes[launch]["results"]
         word = candidate.request["launches"][launch]["word"]
-        files = {name: (path, dtype) for name, path, dtype, _ in reference.get("results", ())}
-        for name, path, dtype, is_rounded in own.get("results", ()):
+        files = {name: (path, dtype) for name, path, dtype, _ in results}
+        for name, path, dtype, is_rounded in candidate.outcomes[launch].get("results", ()):
             if name not in files:  # reflection may know of one candidate alone that it only reads
                 continue
             array = load_result(path, dtype)[0]
@@ -622,7 +619,7 @@ class _Compared:
             f"with {reference.label} on {reference.device}{candidate.describe(launch)}"
             f"; they differ by {difference.error:.3g}"
         )
-        inputs = reference.outcomes.get(launch, {}).get("inputs", {})
+        inputs = reference.outcomes[launch]["inputs"]
         elements = []
         words = []
         for each, (word, shape, dtype) in inputs.items():
