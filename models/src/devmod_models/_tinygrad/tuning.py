@@ -33,6 +33,8 @@ _SECONDS = 240.0
 _CONSTANT = "optimizations"
 
 Render = Callable[[Sequence[Any]], Iterable[tuple[Any, str]]]
+#: The optimizations of each kernel.
+Texts = dict[str, list[str]]
 #: The seconds that a kernel saves in a call on a device, the kernel, and the optimizations with
 #: which it is faster than with the heuristic's, the fastest first.
 Faster = tuple[float, str, list[str]]
@@ -72,7 +74,7 @@ def tuned(
     if not labels:
         report(f"{kind}: not tuned, since no device of the kind is here", 1.0)
     kernels = _Kernels(plan, compiled, program, inputs, render)
-    found: list[Faster] = []
+    found = []
     usable = []
     with settings():
         for label in labels:
@@ -177,11 +179,11 @@ class _Kernels:
                 slow[kernel] = seconds
         return slow
 
-    def render(self, kernels: Mapping[str, Iterable[str]]) -> None:
+    def render(self, kernels: Texts) -> None:
         """Render kernels with more optimizations. With some they cannot be rendered, or have other
         parameters.
         """
-        wanted: dict[str, list[str]] = {}
+        wanted = {}
         for kernel, texts in kernels.items():
             new = [text for text in texts if (kernel, text) not in self._rendered]
             if new:
@@ -227,7 +229,7 @@ class _Kernels:
         self._records += records
         return records
 
-    def tuned_program(self, kernels: Mapping[str, Iterable[str]]) -> devmod.Module:
+    def tuned_program(self, kernels: Texts) -> devmod.Module:
         """Return the program with the heuristic's and other optimizations of kernels, without those
         that could not be rendered.
         """
@@ -250,14 +252,14 @@ class _Kernels:
         program: devmod.Module = self._plan.program(devmod.bundle(*modules))
         return program
 
-    def choose(self, found: Sequence[Faster]) -> dict[str, list[str]]:
+    def choose(self, found: Sequence[Faster]) -> Texts:
         """Return the optimizations that kernels get beside the heuristic's.
 
         Variants have as much text as all kernels at most, so that a file has at most twice as much.
         Those that save the most come first. The next fastest is in the place of one without room.
         """
         room = _ROOM * sum(len(each["text"]) for each in self._plan.rendered.values())
-        chosen: dict[str, list[str]] = {}
+        chosen: Texts = {}
         for _, kernel, faster in sorted(found, reverse=True):
             texts = chosen.setdefault(kernel, [])
             for text in faster:
@@ -298,13 +300,13 @@ class _Search:
         """Return the kernels that are faster with other optimizations than the heuristic's."""
         self._report(f"{self._device}: measuring the kernels", 1.0)
         slow = self._kernels.slow(self._device)
-        forms: dict[str, list[str]] = {}
+        forms: Texts = {}
         for kernel in slow:
             forms.setdefault(self._kernels.candidates(kernel).form, []).append(kernel)
         leaders = [each[0] for each in forms.values()]
         self._try(leaders, lambda kernel: self._kernels.candidates(kernel).first())
         self._try(leaders, self._neighbours)
-        others: dict[str, list[str]] = {}
+        others: Texts = {}
         for leader, *followers in forms.values():
             others |= dict.fromkeys(followers, self._fastest(leader)[:_SHARED])
         self._measure(others, _SECONDS / 2)
@@ -336,7 +338,7 @@ class _Search:
 
     def _try(self, kernels: Iterable[str], amounts_of: Callable[[str], Iterable[Amounts]]) -> None:
         """Measure kernels with more optimizations."""
-        wanted: dict[str, list[str]] = {}
+        wanted = {}
         for kernel in kernels:
             candidates = self._kernels.candidates(kernel)
             texts = {candidates.text(each): each for each in amounts_of(kernel)}
@@ -347,7 +349,7 @@ class _Search:
             wanted[kernel] = [*texts]
         self._measure(wanted, self._end - monotonic())
 
-    def _measure(self, kernels: Mapping[str, Sequence[str]], seconds: float) -> None:
+    def _measure(self, kernels: Texts, seconds: float) -> None:
         """Measure kernels with more optimizations, beside the heuristic's, in so many seconds."""
         wanted = {kernel: texts for kernel, texts in kernels.items() if texts}
         if not wanted or seconds <= 0:

@@ -168,7 +168,7 @@ class VariantChooser:
         """Return the numbers of blocks that variants have at measured sizes and at those of a call;
         {} if the sizes are not enough to tell.
         """
-        found: Blocks = {}
+        found = {}
         try:
             for values in self._variants.keys() & times.keys():
                 counts = []

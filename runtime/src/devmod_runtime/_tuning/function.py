@@ -20,7 +20,7 @@ from devmod_runtime._device.device import Device
 from devmod_runtime._launch.arguments import Argument
 from devmod_runtime._launch.config import Dims, LaunchConfigReader, LaunchRequest
 from devmod_runtime._launch.function import Function, PerInstance, describe
-from devmod_runtime._launch.launcher import Kernel, LaunchConfig, Launcher
+from devmod_runtime._launch.launcher import LaunchConfig, Launcher
 from devmod_runtime._launch.opening import keep
 from devmod_runtime._launch.plain_call import Callers
 from devmod_runtime._tuning.choice import Values, VariantChooser, pairs_text
@@ -373,7 +373,7 @@ class TunedFunction(Function):
 
 def _open(function: VariantFunction, device: Device) -> None:
     """Build a variant. Raise LaunchError if the device does not run its block."""
-    kernel: Kernel = function.open(device)
+    kernel = function.open(device)
     block = function.block
     if block is not None:
         kernel.shape(LaunchConfig((1, 1, 1), block))

@@ -349,7 +349,7 @@ def functions_of(
         for name in wanted:
             # Of several files, another one may have it.
             is_elsewhere = any(name in each for each in modules.values())
-            if name in module or len(modules) == 1 or not is_elsewhere:
+            if name in module or not is_elsewhere:
                 functions.append((label, name))
     return functions
 

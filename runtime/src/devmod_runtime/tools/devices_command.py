@@ -47,8 +47,8 @@ def command(as_json: bool, timeout: float) -> None:
     as a problem.
     """
     quiet_drivers()
-    results: list[dict[str, object]] = []
-    problems: list[str] = []
+    results = []
+    problems = []
     claims = registered("devmod.device")
     kinds = sorted(claims, reverse=True)  # webgpu first: wgpu takes the longest to import
     with plugins_at_work():  # runtimes that are registered in this process list their devices here

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from devmod_runtime.tools.draws import DType, HostArray
+    from devmod_runtime.tools.draws import DType, HostArray, Shape
 else:
     from devmod._util.numpy import np
 
@@ -39,11 +39,11 @@ class Difference(NamedTuple):
     """
 
     error: float
-    place: tuple[int, ...]
+    place: Shape
     value: Any
     expected: Any
     is_error: bool
-    shape: tuple[int, ...] = ()
+    shape: Shape = ()
 
     @property
     def subscript(self) -> str:

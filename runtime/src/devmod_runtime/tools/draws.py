@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     #: An array of NumPy.
     HostArray = np.ndarray[Any, Any]
     DType = np.dtype[Any]
+    Shape = tuple[int, ...]
 else:
     from devmod._util.numpy import np
 
@@ -89,9 +90,7 @@ def random_array(name: str, shape: Sequence[int], dtype: DType, word: str = "ran
     return _random(np.random.default_rng(crc32(name.encode())), tuple(shape), dtype, word)
 
 
-def _random(
-    generator: np.random.Generator, shape: tuple[int, ...], dtype: DType, word: str
-) -> HostArray:
+def _random(generator: np.random.Generator, shape: Shape, dtype: DType, word: str) -> HostArray:
     if dtype.subdtype is not None:
         base, lengths = dtype.subdtype
         return _random(generator, (*shape, *lengths), base, word)
@@ -111,9 +110,7 @@ def _random(
     return _floats(generator, shape, dtype, word)
 
 
-def _integers(
-    generator: np.random.Generator, shape: tuple[int, ...], dtype: DType, word: str
-) -> HostArray:
+def _integers(generator: np.random.Generator, shape: Shape, dtype: DType, word: str) -> HostArray:
     if word == "random" or (dtype.kind == "u" and word != "wide"):
         return generator.integers(0, INTEGERS, shape).astype(dtype)
     if word != "wide":
@@ -128,9 +125,7 @@ def _integers(
     return np.where(generator.random(shape) < 1 / 8, generator.choice(special, shape), result)
 
 
-def _floats(
-    generator: np.random.Generator, shape: tuple[int, ...], dtype: DType, word: str
-) -> HostArray:
+def _floats(generator: np.random.Generator, shape: Shape, dtype: DType, word: str) -> HostArray:
     """Return floats with zeros and exact halves."""
     lowest = -float(_SMALL)
     highest = -lowest

@@ -40,12 +40,15 @@ if TYPE_CHECKING:
     import numpy as np
 
     from devmod import Device, Function, Image, Interface
-    from devmod_runtime.tools.draws import DType, HostArray
+    from devmod_runtime.tools.draws import DType, HostArray, Shape
     from devmod_runtime.tools.lengths import Constraint
     from devmod_runtime.tools.values import Numbers
 
     #: The arguments of a call by name, or all of them by number from "1", in their order.
     Arguments = dict[str, Any]
+    Interfaces = Iterable[Interface]
+    #: The numbers that devmod chooses for scalars, for members and for lanes, by name.
+    Chosen = dict[str, float]
     #: Values of arguments by name; a str is a text for `read_value`.
     Given = Mapping[str, Any]
 else:
@@ -143,13 +146,13 @@ class Invented(NamedTuple):
         return dtype.kind == "b" or self.numbers.get(name, _FLOAT)
 
 
-def equal_numbers(interfaces: Iterable[Interface]) -> Invented:
+def equal_numbers(interfaces: Interfaces) -> Invented:
     """Return inputs in which all integers are equal."""
     integers = _names_of_integers(interfaces)
     return Invented(dict.fromkeys(integers, _INTEGER), _length([_INTEGER] * len(integers)))
 
 
-def distinct_numbers(interfaces: Iterable[Interface], blocks: Collection[int]) -> Invented:
+def distinct_numbers(interfaces: Interfaces, blocks: Collection[int]) -> Invented:
     """Return inputs in which the numbers differ, and one integer or more is greater than a block
     and no multiple of it.
 
@@ -182,7 +185,7 @@ def distinct_numbers(interfaces: Iterable[Interface], blocks: Collection[int]) -
     return Invented(numbers, length)
 
 
-def _some_large(integers: Sequence[str], large: Sequence[int]) -> dict[str, float]:
+def _some_large(integers: Sequence[str], large: Sequence[int]) -> Chosen:
     """Return numbers of which as many are large as the limit on their product allows, or one."""
     # The other numbers are multiples of 4, as long as their product allows that too.
     attempts = [(number, 4) for number in range(len(large), 0, -1)]
@@ -192,14 +195,14 @@ def _some_large(integers: Sequence[str], large: Sequence[int]) -> dict[str, floa
         for each in range(2 * step, (len(integers) + 5) * step, step):
             if each not in values:
                 values.append(each)
-        numbers: dict[str, float] = dict(zip(integers, values, strict=False))
+        numbers: Chosen = dict(zip(integers, values, strict=False))
         if prod(numbers.values()) <= _MOST_PRODUCT:
             break
     return numbers
 
 
 def numbers_of_many_blocks(
-    interfaces: Iterable[Interface], threads: Sequence[int], blocks: Sequence[int], turn: int
+    interfaces: Interfaces, threads: Sequence[int], blocks: Sequence[int], turn: int
 ) -> Invented:
     """Return inputs in which as many integers as there are axes are less than the threads of a
     launch by a part of a block, and the others are small. They are multiples of 4 as those of
@@ -231,9 +234,9 @@ def numbers_of_many_blocks(
     return Invented({**distinct.numbers, **numbers}, _length(needed))
 
 
-def negative_numbers(interfaces: Iterable[Interface]) -> dict[str, float]:
+def negative_numbers(interfaces: Interfaces) -> Chosen:
     """Return a negative number for each scalar whose name does not suggest a size."""
-    numbers: dict[str, float] = {}
+    numbers: Chosen = {}
     for place, (name, kind) in enumerate(_kinds_of_numbers(interfaces).items()):
         if kind == "u" or is_size(name.partition("[")[0], is_scalar=True):
             continue
@@ -248,11 +251,11 @@ def _length(numbers: Iterable[float]) -> int:
     return max(_LENGTH, min(4 * int(prod(numbers)), _MOST_ELEMENTS))
 
 
-def _names_of_integers(interfaces: Iterable[Interface]) -> list[str]:
+def _names_of_integers(interfaces: Interfaces) -> list[str]:
     return [name for name, kind in _kinds_of_numbers(interfaces).items() if kind in "iu"]
 
 
-def _kinds_of_numbers(interfaces: Iterable[Interface]) -> dict[str, str]:
+def _kinds_of_numbers(interfaces: Interfaces) -> dict[str, str]:
     """Return NumPy's kind of each number that the scalars of functions have, by name."""
     kinds: dict[str, str] = {}
     for interface in interfaces:
@@ -271,7 +274,7 @@ def _kinds_of_numbers(interfaces: Iterable[Interface]) -> dict[str, str]:
     return {name: kind for name, kind in kinds.items() if kind != "b"}
 
 
-def params_of(interfaces: Iterable[Interface]) -> Iterator[Param]:
+def params_of(interfaces: Interfaces) -> Iterator[Param]:
     """Yield the parameters of several functions."""
     for interface in interfaces:
         yield from interface.params
@@ -290,7 +293,7 @@ def _lengths_in(interface: Interface) -> Iterator[str]:
 class RandomImage(NamedTuple):
     """An image of random texels, which `on_device` makes."""
 
-    shape: tuple[int, ...]
+    shape: Shape
     format: str
     layers: int
     word: str = "random"
@@ -298,7 +301,7 @@ class RandomImage(NamedTuple):
     seed: int = 0
 
 
-def declared_params(interfaces: Iterable[Interface]) -> dict[str, Param]:
+def declared_params(interfaces: Interfaces) -> dict[str, Param]:
     """Return the first buffer with a type, if all of that name agree on it, and the first image
     with a format, by their names.
     """
@@ -321,7 +324,7 @@ def declared_params(interfaces: Iterable[Interface]) -> dict[str, Param]:
     return found
 
 
-def threads_of_images(interfaces: Iterable[Interface]) -> list[int] | None:
+def threads_of_images(interfaces: Interfaces) -> list[int] | None:
     """Return one thread for each texel of the images from `default_value`; None for functions
     without images.
     """
@@ -498,7 +501,7 @@ def arguments_of(
         if isinstance(value, str):
             values[name] = read_value(name, value, params.get(name), sizes)
 
-    in_records: set[int] = set()
+    in_records = set()
     for name in values.keys() & records.keys():
         in_records.update(records[name].numbers)
     for number, (name, param) in enumerate(params.items()):
@@ -572,9 +575,9 @@ def _program_arguments(
     names = function.program.length_names
     _check_names(function, given, params, names)
     lengths = {name: sizes[name] for name in names if name in sizes}
-    values: Arguments = {}
+    values = {}
     # The text of an array without its shape; "" for an argument that is not given.
-    made: dict[str, str] = {}
+    made = {}
     for name, value in given.items():
         if name in names:
             lengths[name] = _length_of(name, value, sizes)
@@ -613,7 +616,7 @@ def _made_values(
     lengths: Numbers,
     invented: Invented,
 ) -> Arguments:
-    values: Arguments = {}
+    values = {}
     for name, text in made.items():
         array = function.program.declared[name]
         if isinstance(array, Array):

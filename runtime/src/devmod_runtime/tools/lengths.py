@@ -53,7 +53,7 @@ def known_lengths(
 
 
 def _lengths_of(array: Array, value: Any) -> Sequence[int]:
-    shape: tuple[int, ...] = tuple(getattr(value, "shape", ()))
+    shape = tuple(getattr(value, "shape", ()))
     if not array.format:
         return shape
     if hasattr(value, "layers"):

@@ -268,7 +268,7 @@ class Profile:
         """Write a trace in Chrome's format, for https://ui.perfetto.dev: a track for each thread,
         and one for each stream of a device.
         """
-        events: list[dict[str, Any]] = []
+        events = []
         streams: dict[Stream, int] = {}
         for entry in [*self._entries]:
             each = self._record(entry)
@@ -416,7 +416,7 @@ class Profile:
         def queue(
             launch: Method, name: str, stream: Stream, arguments: Iterable[Any] | None
         ) -> Method:
-            own: list[Any] | None = None
+            own = None
             if arguments is not None:
                 own = ["", _bytes_of(arguments)]
             return self._launch(original(launch, name, stream, arguments), name, stream, own)

@@ -87,7 +87,7 @@ def _run(module: Module, options: Mapping[str, Any]) -> dict[str, Any]:
         (result, seconds, recorded, results), _ = launch()
     for name, path in saved.items():
         write_array(name, path, results[name])
-    differences: dict[str, Difference] = {}
+    differences = {}
     for name, path in expected.items():
         array = _as_saved(path, results[name], wanted[name])
         differences[name] = worst_difference(

@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 
     from devmod import Device, Function, Interface, Module
     from devmod_runtime._launch.arguments import Argument
-    from devmod_runtime.tools.draws import DType, HostArray
+    from devmod_runtime.tools.draws import DType, HostArray, Shape
     from devmod_runtime.tools.inputs import Arguments, Given
     from devmod_runtime.tools.launches import Answer, Settings
     from devmod_runtime.tools.observed import Methods
@@ -273,14 +273,14 @@ class Trials:
         """Plan the launches of one function."""
         interfaces = _interfaces((each, name) for each in candidates)
         programs = [each for each in candidates if each.kind == PROGRAM]
-        kernels: list[tuple[Module, str]] = []
+        kernels = []
         for program in programs:
             for kernel, modules in program_kernels(name, program).items():
                 kernels += [(each, kernel) for each in modules]
         request = self._request(name, interfaces, _interfaces(kernels) or interfaces)
         request["is_whole"] = len(programs) > 1
 
-        group: list[Planned] = []
+        group = []
         for module, kind, label in _candidates(name, candidates):
             reason = ""
             planned = []
@@ -520,7 +520,7 @@ def _open(path: str) -> Module:
     return loads_own(Path(path).read_bytes())
 
 
-def _draw(name: str, shape: tuple[int, ...], dtype: DType, word: str) -> HostArray:
+def _draw(name: str, shape: Shape, dtype: DType, word: str) -> HostArray:
     """Return a random array. Other candidates, and functions whose arguments have these names, get
     the same one: drawing it takes longer than a launch.
     """
@@ -530,7 +530,7 @@ def _draw(name: str, shape: tuple[int, ...], dtype: DType, word: str) -> HostArr
 
 
 @lru_cache(maxsize=16)
-def _stored_draw(name: str, shape: tuple[int, ...], dtype: DType, word: str) -> HostArray:
+def _stored_draw(name: str, shape: Shape, dtype: DType, word: str) -> HostArray:
     array = random_array(name, shape, dtype, word)
     array.flags.writeable = False
     return array
@@ -538,7 +538,7 @@ def _stored_draw(name: str, shape: tuple[int, ...], dtype: DType, word: str) -> 
 
 def _outcome(request: Fields) -> Fields:
     """Return the outcome of a launch, "launched" or one of a `Comparison`, and the text."""
-    about: Fields = {"is_invented": False, "numbers": {}}
+    about = {"is_invented": False, "numbers": {}}
     try:
         return _launched(request, about)
     except NotFromInterfaceError as error:
@@ -584,12 +584,12 @@ def _launched(request: Fields, about: Fields) -> Fields:
     about["is_invented"] = any(not isinstance(value, float) for value in made.values())
     about["is_invented"] |= bool(launch) and not request["shape"]
 
-    expected: Iterable[Any] | None = request["reference"] or ()
+    expected = request["reference"] or ()
     if request["is_whole"]:
         expected = None
 
     called = partial(_results, function, launch, request["written"])
-    others: list[Fields] = []
+    others = []
     with warnings.catch_warnings(record=True, action="always") as caught:
         if program is None:
             results = guarded_twice(function, partial(called, host, expected))

@@ -547,7 +547,7 @@ class _Launches(Conversation):
         that was wrong is so with other sizes too.
         """
         numbers = {tuple(each.values()): number for number, each in enumerate(self.variants)}
-        known: dict[int, float | None] = {}
+        known = {}
         for each in records:
             record = each.arranged(self.record.constants, self.record.sizes)
             if record is None or record.replace(measured={}) != self.record:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from devmod import Interface, Module, TuningRecord
+from devmod import Module, TuningRecord
 from devmod._cli._describe import open_file
 from devmod._util.atomic import replacing
 from devmod.backend import (
@@ -165,7 +165,7 @@ def command(
     names = names_to_tune(module, function)
     known = [*module.tuning_records, *target.records]
     again = options["again"]
-    failure: DevmodError | None = None
+    failure = None
     with plugins_at_work(), progress("measuring", has_end=True) as report:
         timeout = options["timeout"]
         tuner = Tuner(module, names, counts, devices, known, timeout, report, again=again)
@@ -275,7 +275,7 @@ def _check_writable(path: str | Path) -> None:
 def _own_target(module: Module) -> _Target:
     """Return the records of this user, in the cache folder."""
     known: list[TuningRecord] = []
-    interfaces: dict[tuple[str, str], Interface] = {}
+    interfaces = {}
     for leaf in walk(module):
         for name, info in leaf.functions.items():
             if info.interface is not None and tuning_of(info.interface) is not None:

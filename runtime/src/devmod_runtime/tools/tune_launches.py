@@ -52,7 +52,7 @@ def launcher(settings: Settings) -> Answer:
         "grid", "rtol", "atol": as for `devmod.tune`.
     """
     module = loads_own(Path(settings["module"]).read_bytes())
-    function: Any = module[settings["function"]]
+    function = module[settings["function"]]
     device = settings["device"]
     if device is None:
         device = function.default_device()
@@ -221,7 +221,7 @@ def _arguments(
     given = settings["given"]
     name = program_with(module, tuned.name)
     if name:
-        program: Any = module[name].on(tuned.default_device())
+        program = module[name].on(tuned.default_device())
         host = arguments_of(program, given, sizes, Invented())
         return step_arguments(program, tuned.name, host)
     others = [(module, each) for each in settings["functions"]]

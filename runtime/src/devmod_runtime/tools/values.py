@@ -71,7 +71,7 @@ def split_assignments(texts: Sequence[str], subject: str) -> dict[str, str]:
     ArgumentError
         A text has no name, or two have one.
     """
-    result: dict[str, str] = {}
+    result = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name or not value:

@@ -472,7 +472,7 @@ def _check_binary(
     functions: Mapping[str, FunctionInfo],
 ) -> bool:
     if fmt in spec.text_formats:
-        text: bytes | memoryview = data
+        text = data
         if fmt not in spec.source_formats:  # a driver reads it, and a zero byte may end it
             text = bytes(data).rstrip(b"\0")
         source_text(spec.kind, f"the {spec.kind} {subject}", text)
