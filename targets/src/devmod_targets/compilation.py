@@ -312,12 +312,9 @@ def _check_closed(payload: Payload) -> None:
 
 def _own_file(request: CompileRequest) -> dict[str, str]:
     """Return the source itself if it is a file, path to SHA-256."""
-    from hashlib import sha256
-
     if not request.folder:
         return {}
-    path = os.path.join(request.folder, request.name)
-    return {path: sha256(request.data or request.text.encode()).hexdigest()}
+    return {os.path.join(request.folder, request.name): request.digest}
 
 
 def files_read(module: Module) -> dict[str, str] | None:

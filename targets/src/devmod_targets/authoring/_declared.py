@@ -4,7 +4,7 @@ source.
 
 from __future__ import annotations
 
-from devmod import FunctionInfo, Interface, Origin, Param
+from devmod import FunctionInfo, Interface, Param
 from devmod.backend import (
     DYNAMIC_SHARED_MEMORY,
     GRID_TAGS,
@@ -299,8 +299,6 @@ def source_payload(
         if not reflected:
             raise request.error(empty_error)
         fmap = merge_declared(spec, reflected, request.fmap)
-    options = (*source.options, *(f"-D{name}={value}" for name, value in source.defines.items()))
-    origin = Origin(str(request.target), toolchain, options, source.sources)
     data = source.text.encode()
     code = dict.fromkeys(fmap, data) if spec.shader_map else data
     return Payload(
@@ -309,7 +307,7 @@ def source_payload(
         fmt,
         fmap,
         {fmt: source.text},
-        origin,
+        source.origin(request, toolchain),
         source.files,
         unvalidated=unvalidated,
     )

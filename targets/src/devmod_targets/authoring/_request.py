@@ -132,6 +132,18 @@ class CompileRequest(NamedTuple):
         """Return a request with other values for some fields."""
         return self._replace(**fields)
 
+    @property
+    def content(self) -> bytes:
+        """The source as bytes."""
+        return self.data or self.text.encode()
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the source."""
+        from hashlib import sha256
+
+        return sha256(self.content).hexdigest()
+
     def outside(self, path: str) -> str:
         """Return why no include may read the file of a real path, as a clause of a message; "" if
         one may.

@@ -22,6 +22,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from devmod import Origin
 from devmod.errors import CompileError, FormatError, list_names
 from devmod_readers.options import OPTIONS_LINE, option_problem, split_options
 from devmod_targets._included import UNKNOWN_FILE
@@ -58,6 +59,11 @@ class SelfContainedSource(NamedTuple):
     sources: Mapping[str, str]
     names: Mapping[str, str]
     files: Mapping[str, str]
+
+    def origin(self, request: CompileRequest, toolchain: str) -> Origin:
+        """Return the origin of a payload of the source."""
+        options = (*self.options, *define_options(self.defines))
+        return Origin(str(request.target), toolchain, options, self.sources)
 
     def with_include(self, header: str) -> SelfContainedSource:
         """Return the source with the include of a header before its first line. The line of its
@@ -141,6 +147,11 @@ def complete_source(
     return SelfContainedSource(
         head + text, options, defines, files.sources, files.names, files.files
     )
+
+
+def define_options(defines: Mapping[str, str | None]) -> list[str]:
+    """Return the options of compilers for defines."""
+    return [f"-D{name}={value}" for name, value in defines.items()]
 
 
 def options_and_defines(request: CompileRequest) -> tuple[list[str], dict[str, str]]:

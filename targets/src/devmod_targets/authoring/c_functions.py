@@ -18,6 +18,7 @@ from devmod.errors import CompileError
 from devmod_readers.reflection import MemberType, ReflectedFunction, describe_members, with_members
 from devmod_readers.variables import read_variables
 from devmod_targets.authoring._process import digests_of
+from devmod_targets.authoring._source import define_options
 from devmod_targets.authoring.clang import (
     VIRTUAL_FOLDER,
     LocationSet,
@@ -334,7 +335,7 @@ class CFunctions:
         main = os.path.join(request.folder or VIRTUAL_FOLDER, os.path.basename(request.name))
         arguments = [*flags, "-nostdinc", "-w", "-ferror-limit=0"]
         arguments += [flag for flag in options.flags if flag.startswith(prefixes)]
-        arguments += [f"-D{name}={value}" for name, value in options.defines.items()]
+        arguments += define_options(options.defines)
         arguments += [f"-I{folder}" for folder in request.include]
         for each in (VIRTUAL_FOLDER, *options.toolchain.include):
             arguments += ["-isystem", each]

@@ -4,7 +4,6 @@ machine.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from functools import cache, cached_property
@@ -16,7 +15,7 @@ from devmod import Origin
 from devmod.backend import environment_text, find_program, temporary_folder
 from devmod.errors import ToolchainNotFoundError, compile_error
 from devmod_targets.authoring._process import dependencies, digests_of, own_environment, run_program
-from devmod_targets.authoring._source import options_and_defines
+from devmod_targets.authoring._source import define_options, options_and_defines
 from devmod_targets.authoring.instances import FILE, expression_error
 from devmod_targets.authoring.zig import LibraryHeaders, find_zig, toolchain
 
@@ -289,11 +288,10 @@ class ClangOptions(NamedTuple):
         """Return the origin of the payload. `readers` are the programs that read the signatures,
         such as "libclang 18.1.1".
         """
-        defines = (f"-D{name}={value}" for name, value in self.defines.items())
         return Origin(
             str(request.target),
             ", ".join([self.toolchain.name, *readers]),
-            (*self.options, *defines),
+            (*self.options, *define_options(self.defines)),
             sources,
         )
 
@@ -649,7 +647,7 @@ class ClangBuild:
         names.
         """
         request = self._request
-        results = {request.name: hashlib.sha256(request.data or request.text.encode()).hexdigest()}
+        results = {request.name: request.digest}
         for path, digest in self.files.items():
             if digest:
                 results.setdefault(self._header_name(path), digest)
@@ -657,7 +655,7 @@ class ClangBuild:
 
     def contents(self) -> Iterator[bytes]:
         """Yield the source, and each user header that it includes."""
-        yield self._request.data or self._request.text.encode()
+        yield self._request.content
         for path, digest in self.files.items():
             if digest:
                 yield Path(path).read_bytes()
@@ -714,7 +712,7 @@ class ClangBuild:
             path.write_text(text, encoding="utf-8", newline="")
         folders = [os.path.abspath(each) for each in (request.folder, *request.include) if each]
         result = ["-fno-ident", "-nostdinc", "-Werror=date-time"]
-        result += [f"-D{name}={value}" for name, value in defines.items()]
+        result += define_options(defines)
         if request.folder:
             result.append(f"-iquote{folders[0]}")
         result += [f"-I{os.path.abspath(each)}" for each in request.include]

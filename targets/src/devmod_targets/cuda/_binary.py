@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from hashlib import sha256
 from typing import Any
 
 from devmod import FunctionInfo, Origin
@@ -56,7 +55,7 @@ def wrap_binary(request: CompileRequest, requested: str) -> tuple[Payload, list[
     fmt = request.language.lower()
     name = f"the {_TITLES[fmt]} {request.name}"
     _check_has_no_options(request, name, is_assembled=fmt == "ptx" and requested != "ptx")
-    data = request.data or request.text.encode()
+    data = request.content
     if fmt == "ptx" and not architecture(fmt, data):
         raise request.error(
             f"{name} is invalid: expected the directives .version and .target with an architecture"
@@ -75,7 +74,7 @@ def wrap_binary(request: CompileRequest, requested: str) -> tuple[Payload, list[
             texts["ptx"] = request.text
     else:
         code = _stored_payload(request, requested, name, fmt, data)
-    sources = {request.name: sha256(data).hexdigest()}
+    sources = {request.name: request.digest}
     origin = Origin(str(request.target), tools, request.options, sources)
     return Payload("cuda", code, result, fmap, texts, origin, files={}), reports
 

@@ -43,7 +43,6 @@ def compile_ir(request: CompileRequest) -> tuple[Payload, list[str]]:
             "defines=, include= and name_expressions= are not supported for LLVM IR, which has no preprocessor"
         )
     _check_options(request, options)
-    data = request.data or request.text.encode()
     clang = [
         "clang",
         "--no-default-config",
@@ -56,7 +55,7 @@ def compile_ir(request: CompileRequest) -> tuple[Payload, list[str]]:
     ]
     if not any(option.startswith("-O") for option in options):
         options = ["-O3", *options]
-    source = {"program.ll": data}
+    source = {"program.ll": request.content}
     arguments = [*clang, f"-march={arch}", *options, "program.ll", "-o", "program.ptx"]
     result = _run(request, arguments, source, "program.ptx")
     ptx = result.output.decode()
@@ -79,9 +78,7 @@ def compile_ir(request: CompileRequest) -> tuple[Payload, list[str]]:
             f"the LLVM IR {request.name} has no kernel: give a function the calling convention ptx_kernel"
         )
     fmap = with_shared_memory(merge_declared(SPEC, kernels, request.fmap), entries)
-    from hashlib import sha256
-
-    sources = {request.name: sha256(data).hexdigest()}
+    sources = {request.name: request.digest}
     origin = Origin(str(request.target), toolchain(), options, sources)
     payload = Payload("cuda", ptx.encode(), "ptx", fmap, {"ll": text}, origin, files={})
     warnings = _messages(request, result, "warning")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 
-from devmod import FunctionInfo, Origin, Target
+from devmod import FunctionInfo, Target
 from devmod.errors import CompileError
 from devmod.targets.cuda import SPEC
 from devmod_readers.options.cuda import check_options, check_values, writes_folders
@@ -155,8 +155,7 @@ def _compile_cuda(request: CompileRequest, fmt: str) -> tuple[Payload, list[str]
         compiler_version = nvrtc.toolchain()
     code, joiner = _code(fmt, request.name, source.text, archs, programs)
     toolchain = ", ".join(filter(None, (compiler_version, reader, joiner)))
-    defines = [f"-D{name}={value}" for name, value in source.defines.items()]
-    origin = Origin(str(request.target), toolchain, (*source.options, *defines), source.sources)
+    origin = source.origin(request, toolchain)
     texts = {"cuda": source.text}
     if fmt in ("cubin", "fatbin"):
         texts["ptx"] = ptx[0]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from devmod import Origin
 from devmod.backend import FEATURES
 from devmod.errors import CompileError, FormatError
 from devmod_readers.reflection import ReflectedFunction
@@ -107,20 +106,13 @@ def compile_il(
         name: each.replace(needs=tuple(sorted({*each.needs, *needs})))
         for name, each in kernels.items()
     }
-    defines = [f"-D{name}={value}" for name, value in source.defines.items()]
-    origin = Origin(
-        str(request.target),
-        f"{program.toolchain}, {reader}",
-        (*source.options, *defines),
-        source.sources,
-    )
     return Payload(
         request.target.kind,
         code,
         "il",
         merge_declared(request.spec, kernels, request.fmap),
         {"cl": source.text},
-        origin,
+        source.origin(request, f"{program.toolchain}, {reader}"),
         source.files,
     )
 

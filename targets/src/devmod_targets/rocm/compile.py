@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from devmod import FunctionInfo, Origin, Target
+from devmod import FunctionInfo, Target
 from devmod.backend import DYNAMIC_SHARED_MEMORY, array_bytes, environment_text, parse_dtype
 from devmod.errors import CompileError, FormatError, ToolchainNotFoundError
 from devmod.targets.rocm import SPEC
@@ -609,14 +609,8 @@ def keep_source(request: CompileRequest) -> Compiled:
     )
     # hiprtc compiles no host's half, and has no standard library.
     checked, warnings, reports = _compile(complete, has_host=False)
-    defines = [f"-D{name}={value}" for name, value in source.defines.items()]
     assert checked.origin is not None
-    origin = Origin(
-        str(request.target),
-        checked.origin.toolchain,
-        (*source.options, *defines),
-        source.sources,
-    )
+    origin = source.origin(request, checked.origin.toolchain)
     files = {**source.files, **(checked.files or {})}
     payload = Payload("rocm", text.encode(), "hip", checked.fmap, {"hip": text}, origin, files)
     return payload, warnings, reports

@@ -10,7 +10,6 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from hashlib import sha256
 from typing import Any, NamedTuple
 
 from devmod import Origin
@@ -24,6 +23,7 @@ from devmod_targets.authoring import (
     warn_caller,
 )
 from devmod_targets.authoring._process import digests_of
+from devmod_targets.authoring._source import define_options
 from devmod_targets.slang._slang_process import symbol_of
 
 _WHEEL = "slangpy"
@@ -174,7 +174,7 @@ def translate(
         paths = _existing(folder, _PLACE.findall(log))
     files = _read_files(folder, file, paths)
     sources = {
-        request.name: sha256(request.text.encode()).hexdigest(),
+        request.name: request.digest,
         **_names(request, files, roots),
     }
     _check_matrices(request, files)
@@ -222,7 +222,7 @@ def _macros(request: CompileRequest, defines: Mapping[str, str]) -> list[str]:
             raise request.error(
                 f"the define {name!r} has parameters, which Slang's -D does not take: write a #define in the source"
             )
-    return [f"-D{name}={value}" for name, value in defines.items()]
+    return define_options(defines)
 
 
 def _read_files(folder: str, file: str, paths: Iterable[str]) -> dict[str, str]:

@@ -25,6 +25,7 @@ from typing import Any
 from devmod.errors import describe_error, list_names
 from devmod_targets._text import split_arguments
 from devmod_targets.authoring import CompileRequest, Payload
+from devmod_targets.authoring._source import define_options
 from devmod_targets.interop.triton import payload_of
 from devmod_targets.triton.kernels import (
     compile_kernel,
@@ -78,10 +79,10 @@ def compile(request: CompileRequest, _: Callable[[CompileRequest], Payload]) -> 
         read = files()
 
     folders = [request.folder, *request.include]
-    sources = {request.name: sha256(request.text.encode()).hexdigest()}
+    sources = {request.name: request.digest}
     for path, digest in read.items():
         sources[_name_of(path, folders)] = digest
-    defines = [f"-D{each}={value}" for each, value in request.defines.items()]
+    defines = define_options(request.defines)
     settings = [*request.options, *defines, *request.name_expressions]
     assert payload.origin is not None
     origin = payload.origin.replace(target=str(request.target), options=settings, sources=sources)

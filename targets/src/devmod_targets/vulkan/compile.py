@@ -36,6 +36,7 @@ from devmod_targets.authoring import (
     warn_caller,
 )
 from devmod_targets.authoring._process import compiler_folder, run_program
+from devmod_targets.authoring._source import define_options
 from devmod_targets.vulkan import _slangpy
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         recorded_options.append(f"--compiler={compiler}")
     if level:
         recorded_options.append(level)
-    recorded_options += [*options, *_macros(defines)]
+    recorded_options += [*options, *define_options(defines)]
     origin = Origin(
         str(request.target), ", ".join(build.toolchain), tuple(recorded_options), build.sources
     )
@@ -312,7 +313,7 @@ class Compiler(NamedTuple):
             command = [self.path, "-spirv", f"-fspv-target-env={target}", "-E", entry]
             if not any(option.startswith("-T") for option in options):
                 command += ["-T", "cs_6_0"]
-            return [*command, *_macros(defines), *options, "-Fo", out, file]
+            return [*command, *define_options(defines), *options, "-Fo", out, file]
         if self.name == "glslc":
             command = [
                 self.path,
@@ -324,7 +325,7 @@ class Compiler(NamedTuple):
             ]
             if hlsl:
                 command.append(f"-fentry-point={entry}")
-            return [*command, *_macros(defines), *options, "-o", out, file]
+            return [*command, *define_options(defines), *options, "-o", out, file]
         command = [
             self.path,
             "--target-env",
@@ -336,7 +337,7 @@ class Compiler(NamedTuple):
         ]
         if hlsl:
             command += ["-D", "-e", entry, "--source-entrypoint", entry]
-        return [*command, *_macros(defines), *options, "-o", out, file]
+        return [*command, *define_options(defines), *options, "-o", out, file]
 
     def preprocess(self, language: str, defines: Mapping[str, str], file: str) -> list[str] | None:
         """Return the command that preprocesses `file` to stdout; None if the compiler has none."""
@@ -349,11 +350,7 @@ class Compiler(NamedTuple):
             command += ["-S", "comp"]
             if language == "HLSL":
                 command.append("-D")
-        return [*command, *_macros(defines), file]
-
-
-def _macros(defines: Mapping[str, str]) -> list[str]:
-    return [f"-D{name}={value}" for name, value in defines.items()]
+        return [*command, *define_options(defines), file]
 
 
 def find_compiler(language: str, wanted: str, source: str) -> Compiler | _slangpy.Library:
@@ -531,8 +528,6 @@ class Build:
         """Return the functions of a SPIR-V module and the bytes of each. Without an optimization
         option the bytes are unchanged.
         """
-        from hashlib import sha256
-
         request = self.request
         useless = ""
         if options:
@@ -545,7 +540,7 @@ class Build:
             )
 
         self._library = find_library(tools_name, request.name)
-        self.sources = {request.name: sha256(request.data).hexdigest()}
+        self.sources = {request.name: request.digest}
         functions = self._functions(request.data, include_unused=True)
         version = f"{request.data[6]}.{request.data[5]}"
         if request.target.archs and version > self.environment.spirv:

@@ -27,7 +27,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from devmod import Origin
 from devmod.targets.webgpu import SPEC
 from devmod_readers.wgsl import survey_wgsl
 from devmod_targets._compilers import function_name
@@ -104,15 +103,13 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         functions[name] = entry
     fmap = merge_declared(SPEC, functions, request.fmap)
     code = source.text.encode()
-    recorded = [f"-D{name}={value}" for name, value in defines.items()]
-    origin = Origin(str(request.target), _TOOLCHAIN, recorded, source.sources)
     return Payload(
         "webgpu",
         dict.fromkeys(fmap, code),
         "wgsl",
         fmap,
         {"wgsl": source.text},
-        origin,
+        source.origin(request, _TOOLCHAIN),
         files=source.files,
         validator=validator,
         unvalidated=unvalidated,
