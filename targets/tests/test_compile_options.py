@@ -27,7 +27,7 @@ PLANTS = {
     "devmod_targets.build.options": [
         (
             "\n\n#: The options by name.",
-            '    tile: int = field(default=0, metadata=Option("The tile.", "A tile.", ("--tile",), type=int, schema={"type": "integer"},'
+            '    tile: int = field(default=0, metadata=Option("The tile.", "A tile.", ("--tile",), type=int, multiple=False, schema={"type": "integer"},'
             ' read=lambda table, key: table.typed(key, int, "a tile") or 0, per_kind=True).as_metadata())\n',
         )
     ],

@@ -50,7 +50,7 @@ from devmod_targets.authoring import CompileRequest, Payload, check_source_text,
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from devmod import FunctionInfo, Module, TargetSpec
+    from devmod import FunctionInfo, Interface, Module, TargetSpec
     from devmod_targets._compilers import Compiler
 
     Path = str | os.PathLike[str]
@@ -825,16 +825,21 @@ def _dims(argument: str, subject: str, value: Any) -> tuple[Any, ...]:
     return x, y, z
 
 
+def _interface_of(argument: str, name: str, info: FunctionInfo) -> Interface:
+    """Return the interface of a function, which an argument completes."""
+    if info.interface is None:
+        raise CompileError(
+            f"{argument}= needs the interface of {name!r}, and the compiler found none: declare it with fmap=",
+            function=name,
+            argument=argument,
+        )
+    return info.interface
+
+
 def _with_block(
     kind: str, name: str, info: FunctionInfo, block: tuple[int, int, int]
 ) -> FunctionInfo:
-    interface = info.interface
-    if interface is None:
-        raise CompileError(
-            f"block= needs the interface of {name!r}, and the compiler found none: declare it with fmap=",
-            function=name,
-            argument="block",
-        )
+    interface = _interface_of("block", name, info)
     if interface.block == block:
         return info
     if interface.block is not None:
@@ -860,13 +865,7 @@ def _with_expressions(
     """Return a function with the expressions of its grid or of its block, which
     `tuning.compile_variants` completes to the key ``tune``.
     """
-    interface = info.interface
-    if interface is None:
-        raise CompileError(
-            f"{argument}= needs the interface of {name!r}, and the compiler found none: declare it with fmap=",
-            function=name,
-            argument=argument,
-        )
+    interface = _interface_of(argument, name, info)
     tune = {**interface.extra.get("tune", {}), argument: [*expressions]}
     return info.replace(interface=interface.replace(extra={**interface.extra, "tune": tune}))
 
@@ -882,13 +881,7 @@ def _with_local(info: FunctionInfo, parameter: str, default: Local) -> FunctionI
 
 
 def _with_shared_memory(name: str, info: FunctionInfo, size: int | Local) -> FunctionInfo:
-    interface = info.interface
-    if interface is None:
-        raise CompileError(
-            f"shared_memory= needs the interface of {name!r}, and the compiler found none: declare it with fmap=",
-            function=name,
-            argument="shared_memory",
-        )
+    interface = _interface_of("shared_memory", name, info)
     return info.replace(interface=interface.replace(shared_memory=size))
 
 

@@ -60,6 +60,8 @@ _COMPARISONS = dict(
     zip((ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE), COMPARISONS, strict=True)
 )
 _LAUNCH = ("grid", "threads", "block")
+#: A comparison with its operands.
+_Comparison = tuple[str, Expression, Expression]
 #: The roles of the declared arrays by their key.
 _ROLES = {
     "inputs": "input",
@@ -201,7 +203,7 @@ def parse_program(
             name, f"backward: expected the name of a program, got {type(backward).__name__}"
         )
     names: dict[str, Declared] = {}
-    requires: list[tuple[str, Expression, Expression]] = []
+    requires: list[_Comparison] = []
     for key, texts in declared.items():
         for number, text in enumerate(_texts(name, key, texts)):
             try:
@@ -361,7 +363,7 @@ def _sampler(text: str) -> Sampler:
     return Sampler(name.strip(), *words)
 
 
-def parse_comparisons(text: str) -> list[tuple[str, Expression, Expression]]:
+def parse_comparisons(text: str) -> list[_Comparison]:
     """Return the comparisons in a text, each with its operands. Raise ValueError with the end of a
     sentence for another text.
     """
@@ -604,7 +606,7 @@ class _ProgramCall:
         self._turns = turns
         self._prefix = f"{inner.name}_{number}_"
         self.declared: dict[str, Declared] = {}
-        self.requires: list[tuple[str, Expression, Expression]] = []
+        self.requires: list[_Comparison] = []
         #: What stands for each name of the inner program.
         self._values = self._arguments(step)
 
@@ -803,9 +805,7 @@ _ROUNDED = {
 }
 
 
-def _range_of(
-    scalar: Scalar, value: Any, given: object
-) -> list[tuple[str, Expression, Expression]]:
+def _range_of(scalar: Scalar, value: Any, given: object) -> list[_Comparison]:
     """Return what an expression must meet for an integer of an inlined program. `given` is the
     scalar that it is, if it is one.
     """
@@ -821,7 +821,7 @@ def _range_of(
     least, greatest = integer_range("int64")
     if isinstance(value, str):
         least = 0  # no length is negative
-    result: list[tuple[str, Expression, Expression]] = []
+    result: list[_Comparison] = []
     if low > least:
         result.append(("<=", low, value))
     if high < greatest:

@@ -42,6 +42,7 @@ from devmod.errors import (
 from devmod_targets.authoring import CompileRequest, Payload
 
 Constant = bool | int | float | str
+Constants = Mapping[str, Constant]
 _Compile = Callable[[CompileRequest], Payload]
 _Configurations = Callable[[CompileRequest], tuple[list[dict[str, Any]], tuple[str, ...]]]
 #: The most combinations of values that the constraints are for.
@@ -92,7 +93,7 @@ def compile_variants(
     if request.spec.shader_map:
         shader = _shader(request, compile_one)
 
-    def compile_variant(constants: Mapping[str, Constant]) -> Payload:
+    def compile_variant(constants: Constants) -> Payload:
         return compile_one(_with_constants(request, constants))
 
     return join_variants(request, compile_variant, variants, keys, shader)
@@ -100,8 +101,8 @@ def compile_variants(
 
 def join_variants(
     request: CompileRequest,
-    compile_variant: Callable[[Mapping[str, Constant]], Payload],
-    variants: Sequence[Mapping[str, Constant]],
+    compile_variant: Callable[[Constants], Payload],
+    variants: Sequence[Constants],
     keys: Sequence[str] = (),
     shader: Payload | None = None,
 ) -> list[Payload]:
@@ -154,7 +155,7 @@ def _shader(request: CompileRequest, compile_one: _Compile) -> Payload | None:
         return None
 
 
-def _with_constants(request: CompileRequest, constants: Mapping[str, Constant]) -> CompileRequest:
+def _with_constants(request: CompileRequest, constants: Constants) -> CompileRequest:
     """Return the request of a variant, whose constants are macros, or options of Triton."""
     from devmod_readers.source_constants import source_literal
 
@@ -264,13 +265,13 @@ def _as_list(expression: Expression) -> Any:
     return expression
 
 
-def _label(constants: Mapping[str, Constant]) -> str:
+def _label(constants: Constants) -> str:
     """Return a variant for a message: ``BLOCK=64, TILE=2``."""
     return ", ".join(f"{name}={value}" for name, value in constants.items())
 
 
 @contextmanager
-def _naming(constants: Mapping[str, Constant]) -> Iterator[None]:
+def _naming(constants: Constants) -> Iterator[None]:
     """Add a note of the variant to an error of its compile."""
     try:
         yield
@@ -287,7 +288,7 @@ def _naming(constants: Mapping[str, Constant]) -> Iterator[None]:
 class _Variant(NamedTuple):
     """A variant that has been compiled."""
 
-    constants: Mapping[str, Constant]
+    constants: Constants
     payload: Payload
 
 
@@ -303,8 +304,8 @@ class _Build:
     def __init__(
         self,
         request: CompileRequest,
-        compile_variant: Callable[[Mapping[str, Constant]], Payload],
-        variants: Sequence[Mapping[str, Constant]],
+        compile_variant: Callable[[Constants], Payload],
+        variants: Sequence[Constants],
         sizes: Sequence[str],
     ) -> None:
         self._request = request

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from devmod import TargetSpec
 
     Command = Callable[..., None]
+    _Sources = tuple[Path, ...]
 
 
 def _compile_options(command: Command) -> Command:
@@ -53,7 +54,6 @@ def _compile_options(command: Command) -> Command:
             *option.flags,
             name,
             type=option.type,
-            is_flag=option.type is bool or None,
             multiple=option.multiple,
             metavar=option.metavar,
             help=option.help,
@@ -135,7 +135,7 @@ Examples:
 @debug_option
 @in_shell
 def command(
-    sources: tuple[Path, ...],
+    sources: _Sources,
     targets: tuple[str, ...],
     output: Path | None,
     werror: bool,
@@ -229,7 +229,7 @@ def _is_bundle(output: Path) -> bool:
     return str(output) == STDOUT or output.suffix.lower() == ".devmod"
 
 
-def _check_overwrites(sources: tuple[Path, ...], output: Path) -> None:
+def _check_overwrites(sources: _Sources, output: Path) -> None:
     """Raise UsageError for an output that is a source."""
     if str(output) == STDOUT or not output.exists():
         return
@@ -283,7 +283,7 @@ _Failures = list[tuple[str, CompileError]]
 
 
 def _compile(
-    sources: tuple[Path, ...],
+    sources: _Sources,
     compiles: Iterable[tuple[Assignment, Target]],
     arguments: dict[str, Any],
     show: Callable[[str], None],
@@ -358,7 +358,7 @@ def _check_used(arguments: dict[str, Any]) -> None:
             )
 
 
-def _print_main_notes(sources: tuple[Path, ...], built: _Built) -> None:
+def _print_main_notes(sources: _Sources, built: _Built) -> None:
     """Print a note for each entry point whose function has the name of its file: the other sources
     may have another name for it.
     """
@@ -414,7 +414,7 @@ def _write_payload(module: devmod.Module, output: Path) -> None:
     module.write_to_file(output)
 
 
-def _read_sources(sources: tuple[Path, ...]) -> list[Path | str | bytes]:
+def _read_sources(sources: _Sources) -> list[Path | str | bytes]:
     """Return the sources for `devmod.compile`. Standard input is text, or SPIR-V according to its
     first bytes.
     """
@@ -431,7 +431,7 @@ def _read_sources(sources: tuple[Path, ...]) -> list[Path | str | bytes]:
     return result
 
 
-def _check_architectures(sources: tuple[Path, ...], assignments: list[Assignment]) -> None:
+def _check_architectures(sources: _Sources, assignments: list[Assignment]) -> None:
     """Raise CompileError for a target that must name an architecture, before the first of several
     sources is compiled.
     """
@@ -445,9 +445,7 @@ def _check_architectures(sources: tuple[Path, ...], assignments: list[Assignment
                 raise CompileError(problem, kind=spec.kind)
 
 
-def _check_names(
-    sources: tuple[Path, ...], built: Sequence[tuple[Assignment, devmod.Module]]
-) -> None:
+def _check_names(sources: _Sources, built: Sequence[tuple[Assignment, devmod.Module]]) -> None:
     """Raise UsageError for functions with equal names: a look-up would only find the first of a
     target.
     """

@@ -8,7 +8,6 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
-from devmod.backend import find_spec
 from devmod.errors import ToolchainNotFoundError
 from devmod_targets._included import macro_values
 from devmod_targets.authoring._request import CompileRequest
@@ -51,8 +50,7 @@ class MacroIncludes:
         defines: Mapping[str, str],
         location: str,
     ) -> None:
-        spec = find_spec(request.target.kind)
-        assert spec is not None
+        spec = request.spec
         try:
             library = load_libclang(spec, request.language)
         except ToolchainNotFoundError as error:

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from devmod_targets.authoring import CompileRequest
     from devmod_targets.authoring.clang_build import ClangOptions
 
+    #: Returns the element type and the alignment of a type, as `element_type`.
+    _ElementType = Callable[[Any], tuple[str, int]]
 
 # -- Describe the members of C structs that libclang has laid out.
 
@@ -61,7 +63,7 @@ _FIELD = "FIELD_DECL"
 def record_members(
     type_: Any,
     *,
-    number_type: Callable[[Any], tuple[str, int]] = element_type,
+    number_type: _ElementType = element_type,
     array_record: Callable[[Any], tuple[list[tuple[int, int]], Any] | None] = lambda _: None,
 ) -> tuple[Member, ...]:
     """Return the members of a struct for `devmod.Param`; () if they cannot be described.
@@ -106,7 +108,7 @@ def record_members(
     return describe_members(_fields(type_) or (), look_up)
 
 
-def with_struct(param: Param, type_: Any, number_type: Callable[[Any], tuple[str, int]]) -> Param:
+def with_struct(param: Param, type_: Any, number_type: _ElementType) -> Param:
     """Return a param with the members of its struct, if it has an alignment and so is one."""
     if not param.align:
         return param
@@ -211,7 +213,7 @@ def qualified_name(cursor: Any) -> str:
 def global_types(
     declared: Iterable[tuple[str, Any]],
     binary: bytes,
-    number_type: Callable[[Any], tuple[str, int]] = element_type,
+    number_type: _ElementType = element_type,
 ) -> dict[str, list[Any]]:
     """Return the element type and the lengths of the global variables that a binary has, by name,
     for `Interface.extra`.
@@ -326,8 +328,8 @@ class CFunctions:
         flags: Sequence[str],
         prefixes: tuple[str, ...],
         headers: Mapping[str, str],
-        number_type: Callable[[Any], tuple[str, int]] = element_type,
-        pointee_type: Callable[[Any], tuple[str, int]] = element_type,
+        number_type: _ElementType = element_type,
+        pointee_type: _ElementType = element_type,
     ) -> None:
         library = load_libclang(spec, request.language)
         #: A variable for each follows the program. The first ones are those of the request.

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from devmod_targets.build.manifest import Manifest
 
     #: Groups of tasks with one compile each, and the outcomes with the numbers of the groups.
+    _Path = str | os.PathLike[str]
+    #: The place of a cache: its folder or its URL, True for the user's, False for none.
+    _Cache = _Path | bool
     _Compiles = tuple[list[list["Task"]], Iterator[tuple[int, Outcome]]]
 
 #: The longest wait of an interrupted build for the writes to its cache, in seconds.
@@ -44,12 +47,12 @@ _RECORDS = DiskCache("build")
 
 
 def build_manifest(
-    manifest: str | os.PathLike[str] = ".",
+    manifest: _Path = ".",
     *,
     targets: str | Iterable[str] = (),
-    output: str | os.PathLike[str] | None = None,
+    output: _Path | None = None,
     workers: int | None = None,
-    cache: str | os.PathLike[str] | bool = True,
+    cache: _Cache = True,
     dask: str = "",
     or_local: bool = False,
     partial: bool = False,
@@ -128,10 +131,10 @@ def build_manifest(
 
 def build_plan(
     plan: Plan,
-    output: str | os.PathLike[str] | None = None,
+    output: _Path | None = None,
     workers: int | None = None,
     *,
-    cache: str | os.PathLike[str] | bool = True,
+    cache: _Cache = True,
     dask: str = "",
     or_local: bool = False,
     partial: bool = False,
@@ -188,9 +191,7 @@ class _Build:
         self._problems: list[str] = []
         self._entries: Entries | None = None
 
-    def run(
-        self, cache: str | os.PathLike[str] | bool, dask: str, or_local: bool, partial: bool
-    ) -> BuildResult:
+    def run(self, cache: _Cache, dask: str, or_local: bool, partial: bool) -> BuildResult:
         clear_caches()
         if self._within:
             check_output(self._plan)
@@ -230,7 +231,7 @@ class _Build:
 
     # -- inputs
 
-    def _open_cache(self, place: str | os.PathLike[str] | bool, or_local: bool) -> Entries | None:
+    def _open_cache(self, place: _Cache, or_local: bool) -> Entries | None:
         try:
             return open_entries(place)
         except CacheError as error:
@@ -464,9 +465,7 @@ class _Build:
         return left_out
 
 
-def rows_of(
-    plan: Plan, cache: str | os.PathLike[str] | bool = True
-) -> list[tuple[str, str, str, str]]:
+def rows_of(plan: Plan, cache: _Cache = True) -> list[tuple[str, str, str, str]]:
     """Return the kernel, the source, the target and the status of each job: "cached", "compile", or
     "missing" without a source.
     """

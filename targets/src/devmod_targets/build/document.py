@@ -15,6 +15,8 @@ from devmod.backend import file_name, open_regular
 from devmod.errors import FormatError
 
 KeyPath = tuple[str | int, ...]
+#: The line of each key, from 1.
+_Lines = dict[KeyPath, int]
 
 
 MANIFEST_NAME = "devmod.toml"
@@ -99,7 +101,7 @@ class Document:
         self._prefix = prefix
 
     @cached_property
-    def _lines(self) -> dict[KeyPath, int]:
+    def _lines(self) -> _Lines:
         return key_lines(self._text)
 
     def line(self, keys: KeyPath) -> int:
@@ -278,7 +280,7 @@ _STRING = (
 _TOKEN = rf"(?s)({_STRING}|[\[\]{{}}=,.]|[^\s#\[\]{{}}=,.\"']++)|(\n)\s*+|[^\S\n]++|#[^\n]*+"
 
 
-def key_lines(text: str) -> dict[KeyPath, int]:
+def key_lines(text: str) -> _Lines:
     """Return the line, from 1, of each key and of each member of an array. A table has the line
     that names it first.
     """
@@ -300,11 +302,11 @@ class _Scanner:
     def __init__(self, text: str) -> None:
         self._rest = _tokens(text)
         self._token, self._line = next(self._rest)
-        self._lines: dict[KeyPath, int] = {}
+        self._lines: _Lines = {}
         #: The number of tables in each array of tables.
-        self._counts: dict[KeyPath, int] = {}
+        self._counts: _Lines = {}
 
-    def scan(self) -> dict[KeyPath, int]:
+    def scan(self) -> _Lines:
         table: KeyPath = ()
         while self._skip_breaks():
             line = self._line

@@ -29,6 +29,8 @@ from devmod_targets.build.tables import Table, check_path, describe
 
 Value = TypeVar("Value")
 
+Strings = tuple[str, ...]
+
 Define = str | int | float | bool
 #: Declared functions by name, each as JSON of a metadata file.
 Functions = tuple[tuple[str, str], ...]
@@ -42,7 +44,7 @@ Locals = tuple[tuple[str, str, int, bool], ...]
 #: The default dynamic shared memory: function ("" for all), bytes, and whether they are per thread.
 SharedMemory = tuple[tuple[str, int, bool], ...]
 #: Names of parameters, each with the names in the sources that it replaces.
-Aliases = tuple[tuple[str, tuple[str, ...]], ...]
+Aliases = tuple[tuple[str, Strings], ...]
 
 
 def _last(earlier: Any, later: Any) -> Any:
@@ -51,6 +53,10 @@ def _last(earlier: Any, later: Any) -> Any:
 
 def _or_none(value: Any) -> Any:
     return value or None
+
+
+def _dict_or_none(pairs: Any) -> Any:
+    return dict(pairs) or None
 
 
 def _same(value: Any) -> Any:
@@ -72,7 +78,7 @@ class Option:
     metavar
         What follows the flag in the help.
     type
-        The type of the command line's value: str, int, or bool for a flag.
+        The type of the command line's value: str or int.
     multiple
         Whether the command line may have the option more than once.
     parse
@@ -99,10 +105,10 @@ class Option:
 
     help: str
     description: str
-    flags: tuple[str, ...]
+    flags: Strings
     metavar: str | None = None
     type: type = str
-    multiple: bool = False
+    multiple: bool = True
     parse: Callable[[Any], Any] = _same
     key: str = ""
     schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "string", "pattern": r"\S"})
@@ -138,11 +144,9 @@ def _updated(earlier: Iterable[Any], later: Iterable[Any]) -> tuple[Any, ...]:
     return tuple((dict(earlier) | dict(later)).items())
 
 
-# -- options
-
-
-def _read_options(table: Table, key: str) -> tuple[str, ...]:
-    return table.strings(key, '["--use_fast_math"]') or ()
+def _strings(example: str) -> Callable[[Table, str], Strings]:
+    """Return the reader of an array of strings."""
+    return lambda table, key: table.strings(key, example) or ()
 
 
 # -- defines
@@ -187,20 +191,13 @@ def _define_problem(macro: str, value: object) -> str:
 # -- include
 
 
-def _read_include(table: Table, key: str) -> tuple[str, ...]:
+def _read_include(table: Table, key: str) -> Strings:
     paths = table.strings(key, '["include"]') or ()
     return tuple(check_path(table, each, key, index) for index, each in enumerate(paths))
 
 
-def _specific_first(earlier: tuple[str, ...], later: tuple[str, ...]) -> tuple[str, ...]:
+def _specific_first(earlier: Strings, later: Strings) -> Strings:
     return _distinct(later, earlier)
-
-
-# -- name_expressions
-
-
-def _read_expressions(table: Table, key: str) -> tuple[str, ...]:
-    return table.strings(key, '["scale<float>"]') or ()
 
 
 # -- fmap
@@ -530,7 +527,7 @@ def _parse_aliases(texts: Sequence[str]) -> dict[str, list[str]]:
 
 def _read_aliases(table: Table, key: str) -> Aliases:
     expected = 'a table of names, such as { data_a = ["data_a_packed16"] }'
-    result: list[tuple[str, tuple[str, ...]]] = []
+    result: list[tuple[str, Strings]] = []
     for alias, names in (table.typed(key, dict, expected) or {}).items():
         if isinstance(names, list):
             checked = [
@@ -603,14 +600,6 @@ def _are_constants(values: object) -> bool:
     return isinstance(values, list) and all(isinstance(each, Define) for each in values)
 
 
-def _read_constraints(table: Table, key: str) -> tuple[str, ...]:
-    return table.strings(key, '["BLOCK * TILE <= 512"]') or ()
-
-
-def _read_sizes(table: Table, key: str) -> tuple[str, ...]:
-    return table.strings(key, '["n"]') or ()
-
-
 # -- The record.
 
 
@@ -628,6 +617,7 @@ class CompileOptions:
             'The language of the sources, such as "OpenCL C", or the suffix of its files. Default: by the suffix of each source.',
             ("--language",),
             "LANGUAGE",
+            multiple=False,
         ).as_metadata(),
     )
     name: str = field(
@@ -637,9 +627,10 @@ class CompileOptions:
             "The function's name of a shader whose entry point is main. Default: the kernel's name, or the file's stem if the kernel has "
             "several sources for the target.",
             ("--name",),
+            multiple=False,
         ).as_metadata(),
     )
-    options: tuple[str, ...] = field(
+    options: Strings = field(
         default=(),
         metadata=Option(
             "An option for the backend's compiler, as in --option=-cl-fast-relaxed-math.",
@@ -647,9 +638,8 @@ class CompileOptions:
             "tables come last.",
             ("--option",),
             "OPTION",
-            multiple=True,
             schema=_STRINGS,
-            read=_read_options,
+            read=_strings('["--use_fast_math"]'),
             per_kind=True,
             merge=_concatenated,
             argument=_same,
@@ -662,7 +652,6 @@ class CompileOptions:
             "Macros and their values; true is 1. A more specific table overrides.",
             ("-D", "--define"),
             "NAME[=VALUE]",
-            multiple=True,
             parse=_parse_defines,
             schema={
                 "type": "object",
@@ -672,17 +661,16 @@ class CompileOptions:
             read=_read_defines,
             per_kind=True,
             merge=_updated,
-            argument=lambda value: dict(value) or None,
+            argument=_dict_or_none,
         ).as_metadata(),
     )
-    include: tuple[str, ...] = field(
+    include: Strings = field(
         default=(),
         metadata=Option(
             "A folder to search for includes.",
             "Folders to search for includes, relative to the manifest. Those of more specific tables come first.",
             ("-I", "--include"),
             "FOLDER",
-            multiple=True,
             schema={"type": "array", "items": {"$ref": "#/$defs/path"}},
             read=_read_include,
             per_kind=True,
@@ -690,16 +678,15 @@ class CompileOptions:
             argument=_same,
         ).as_metadata(),
     )
-    name_expressions: tuple[str, ...] = field(
+    name_expressions: Strings = field(
         default=(),
         metadata=Option(
             "An instance of a C++ template or of a generic function of Slang, as in --name-expression 'scale<float>'.",
             "Instances of C++ templates to compile, such as scale<float>. For CUDA C++, HIP and the Metal shading language.",
             ("--name-expression",),
             "EXPRESSION",
-            multiple=True,
             schema=_STRINGS,
-            read=_read_expressions,
+            read=_strings('["scale<float>"]'),
             merge=_distinct,
             argument=_same,
         ).as_metadata(),
@@ -712,7 +699,6 @@ class CompileOptions:
             "Declared functions by name, for arguments that the source does not show, such as those of LLVM IR.",
             ("--function",),
             "NAME[=SYMBOL](TYPE,...)",
-            multiple=True,
             parse=_parse_functions,
             key="functions",
             schema={"type": "object", "additionalProperties": {"$ref": "#/$defs/function"}},
@@ -730,7 +716,6 @@ class CompileOptions:
             "function also expressions of its constants.",
             ("--block",),
             "[FUNCTION=]X[,Y[,Z]]",
-            multiple=True,
             parse=_parse_blocks,
             schema=_by_function({"$ref": "#/$defs/dims"}),
             read=_read_blocks,
@@ -745,7 +730,6 @@ class CompileOptions:
             'The default sizes of parameters of local memory: bytes, or "4/thread"; or a table of function to such a table.',
             ("--local",),
             "[FUNCTION.]PARAMETER=BYTES[/thread]",
-            multiple=True,
             parse=_parse_locals,
             schema={
                 "type": "object",
@@ -765,7 +749,6 @@ class CompileOptions:
             "these.",
             ("--shared-memory",),
             "[FUNCTION=]BYTES[/thread]",
-            multiple=True,
             parse=_parse_shared_memory,
             schema=_by_function({"$ref": "#/$defs/size"}),
             read=_read_shared_memory,
@@ -780,13 +763,12 @@ class CompileOptions:
             "Names of parameters, each with the names in the sources that it replaces. Names that a source does not have are ignored.",
             ("--alias",),
             "NAME=NAME[,NAME...]",
-            multiple=True,
             parse=_parse_aliases,
             schema={"type": "object", "additionalProperties": _STRINGS},
             read=_read_aliases,
             per_kind=True,
             merge=_updated,
-            argument=lambda value: dict(value) or None,
+            argument=_dict_or_none,
         ).as_metadata(),
     )
     subgroup: int = field(
@@ -797,6 +779,7 @@ class CompileOptions:
             ("--subgroup",),
             "THREADS",
             int,
+            multiple=False,
             schema={"enum": list(SUBGROUP_SIZES)},
             read=_read_subgroup,
         ).as_metadata(),
@@ -808,7 +791,6 @@ class CompileOptions:
             "The constants of tuned functions, each with its values: { BLOCK = [64, 128] }. There is a variant for each combination.",
             ("--tune",),
             "NAME=VALUE,...",
-            multiple=True,
             parse=_parse_tune,
             schema={
                 "type": "object",
@@ -819,32 +801,30 @@ class CompileOptions:
                 },
             },
             read=_read_tune,
-            argument=lambda value: dict(value) or None,
+            argument=_dict_or_none,
         ).as_metadata(),
     )
-    constraints: tuple[str, ...] = field(
+    constraints: Strings = field(
         default=(),
         metadata=Option(
             "A comparison of constants that each variant meets, as in --constraint 'BLOCK * TILE <= 512'.",
             'Comparisons of constants that each variant meets, such as ["BLOCK * TILE <= 512"].',
             ("--constraint",),
             "COMPARISON",
-            multiple=True,
             schema=_STRINGS,
-            read=_read_constraints,
+            read=_strings('["BLOCK * TILE <= 512"]'),
             argument=_same,
         ).as_metadata(),
     )
-    sizes: tuple[str, ...] = field(
+    sizes: Strings = field(
         default=(),
         metadata=Option(
             "An integer argument that decides which variant is the best.",
             "The integer arguments that decide which variant is the best.",
             ("--size",),
             "ARGUMENT",
-            multiple=True,
             schema=_STRINGS,
-            read=_read_sizes,
+            read=_strings('["n"]'),
             argument=_same,
         ).as_metadata(),
     )
@@ -857,7 +837,6 @@ class CompileOptions:
             "these.",
             ("--grid",),
             "[FUNCTION=]X[,Y[,Z]]",
-            multiple=True,
             parse=_parse_grids,
             schema=_by_function({"$ref": "#/$defs/dims"}),
             read=_read_blocks,

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from devmod_targets.build.plan import Job
     from devmod_targets.build.result import JobResult
 
+#: The reason why a kernel does not compile for a kind, by both.
+Failures = dict[tuple[str, str], str]
 #: The file with the JSON schema beside a manifest, which its first line names for editors.
 SCHEMA_NAME = "devmod.schema.json"
 #: By suffix, the pattern of a source with a kernel in a language of several kinds. Those of a kind
@@ -140,14 +142,14 @@ def jobs_to_try(jobs: Iterable[Job]) -> tuple[Job, ...]:
     return tuple(job for job in jobs if job.kernel in shared)
 
 
-def failures_in(results: Iterable[JobResult]) -> dict[tuple[str, str], str]:
+def failures_in(results: Iterable[JobResult]) -> Failures:
     """Return the kernels and the kinds for which a compile failed, with the reason, if the kernel
     compiles for another kind.
 
     A missing compiler is no reason, since other machines have it. Nor is an error for every kind:
     the manifest may lack a macro.
     """
-    failures: dict[tuple[str, str], str] = {}
+    failures: Failures = {}
     kinds: dict[str, set[str]] = {}
     for each in results:
         if each.failure is None or each.failure.error != ToolchainNotFoundError.__name__:
@@ -170,7 +172,7 @@ def manifest_text(
     targets: Sequence[str] = (),
     *,
     output: str = "kernels.devmod",
-    failures: Mapping[tuple[str, str], str] | None = None,
+    failures: Failures | None = None,
 ) -> str:
     """Return the manifest of some sources.
 
@@ -218,7 +220,7 @@ def manifest_text(
 def _absent_kinds(
     kernels: Sequence[_Kernel],
     specs: Sequence[TargetSpec],
-    failures: Mapping[tuple[str, str], str],
+    failures: Failures,
 ) -> dict[str, str]:
     """Return the kinds for which every kernel fails, each with the first reason. They are left out
     of the targets.
@@ -259,9 +261,7 @@ class _Kernel:
                 self._takers.append(spec)
         self.kinds = [spec.kind for spec in self._takers]
 
-    def lines(
-        self, folder: str, absent: Collection[str], failures: Mapping[tuple[str, str], str]
-    ) -> list[str]:
+    def lines(self, folder: str, absent: Collection[str], failures: Failures) -> list[str]:
         """Return the lines of its table."""
         unused = self._unused()
         own = [each for each in self._sources if each not in unused]

@@ -31,6 +31,8 @@ from devmod_targets.cuda.signatures.declared import (
 )
 
 _READERS = {"ptx": lambda data: read_ptx(data.decode("utf-8", "replace")), "cubin": read_cubin}
+#: The architecture and the kernels of a binary.
+_Binary = tuple[str, Mapping[str, KernelEntry]]
 _VERBOSE = re.compile(r"--?(?:Xptxas|ptxas-options)=-(?:v|-verbose)")
 _TITLES = {"ptx": "PTX", "cubin": "cubin", "fatbin": "fatbin"}
 
@@ -92,14 +94,14 @@ def _check_has_no_options(request: CompileRequest, name: str, *, is_assembled: b
         )
 
 
-def _binaries(fmt: str, data: bytes) -> list[tuple[str, Mapping[str, KernelEntry]]]:
+def _binaries(fmt: str, data: bytes) -> list[_Binary]:
     """Return the architecture and the kernels of each binary. PTX precedes cubins, which have no
     types.
     """
     if fmt != "fatbin":
         return [(architecture(fmt, data), _READERS[fmt](data))]
     members = fatbin_members(data)
-    binaries: list[tuple[str, Mapping[str, KernelEntry]]] = []
+    binaries: list[_Binary] = []
     for kind in _READERS:
         for member in members:
             if member.kind == kind:
@@ -108,7 +110,7 @@ def _binaries(fmt: str, data: bytes) -> list[tuple[str, Mapping[str, KernelEntry
 
 
 def _functions(
-    request: CompileRequest, name: str, binaries: Sequence[tuple[str, Mapping[str, KernelEntry]]]
+    request: CompileRequest, name: str, binaries: Sequence[_Binary]
 ) -> dict[str, FunctionInfo]:
     """Return the declared functions, or without a declaration all kernels, whose types the binary
     then has.

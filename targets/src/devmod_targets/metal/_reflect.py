@@ -455,6 +455,14 @@ UNSUPPORTED = "unsupported"
 SAMPLED = "sampled"
 #: The tables of arguments, by their attributes.
 _TABLES = ("buffer", "texture", "sampler", "threadgroup")
+#: The attributes of a declaration: each word, with the text in its parentheses.
+_Attributes = dict[str, str]
+#: The name, the attributes and the place of a parameter; and all of those of a kernel.
+_Parameter = tuple[str, _Attributes, Any]
+_Parameters = Sequence[_Parameter]
+#: The table of an argument, its index if one is given, its type for arg_types, and its param.
+_Argument = tuple[str, int | None, str, Param]
+_Members = tuple[Member, ...]
 #: The number of indices of each table.
 _TABLE_SIZES = {"buffer": 31, "texture": 128, "sampler": 16, "threadgroup": 31}
 _ARGUMENT_ATTRIBUTES = (*_TABLES, "function_constant", "raster_order_group", "user")
@@ -508,12 +516,12 @@ class KernelReader:
             kernels[name] = self._kernel(name, cursor, attributes)
         return kernels
 
-    def _kernel_cursors(self) -> list[tuple[str, Any, dict[str, str]]]:
+    def _kernel_cursors(self) -> list[tuple[str, Any, _Attributes]]:
         """Return the name, the cursor and the attributes of each kernel.
 
         All other declarations are read too: constants, and the extents of names.
         """
-        found: list[tuple[str, Any, dict[str, str]]] = []
+        found: list[tuple[str, Any, _Attributes]] = []
         for scope, cursor in declarations(self._unit.cursor, is_in(MAIN)):
             kind = cursor.kind
             end = cursor.extent.end.offset
@@ -547,11 +555,11 @@ class KernelReader:
             for place, each in written_parameters(self._library, own, {MAIN: self._name}).items()
         }
 
-    def _attributes(self, cursor: Any) -> dict[str, str]:
+    def _attributes(self, cursor: Any) -> _Attributes:
         """Return the attributes of a declaration, as `Rewritten` has written them: the word and the
         text in its parentheses.
         """
-        attributes: dict[str, str] = {}
+        attributes: _Attributes = {}
         for each in cursor.get_children():
             if each.kind == self._kinds.ANNOTATE_ATTR and each.spelling.startswith("metal."):
                 word, _, text = each.spelling.removeprefix("metal.").partition("=")
@@ -617,7 +625,7 @@ class KernelReader:
 
     # -- one kernel
 
-    def _kernel(self, name: str, cursor: Any, attributes: dict[str, str]) -> ReflectedFunction:
+    def _kernel(self, name: str, cursor: Any, attributes: _Attributes) -> ReflectedFunction:
         file, line, _ = self._library.location(cursor.location)
         if file == MAIN:
             location = f"{self._name}:{line}"
@@ -666,8 +674,8 @@ class KernelReader:
         function: str,
         location: str,
         cursor: Any,
-        parameters: Sequence[tuple[str, dict[str, str], Any]],
-    ) -> list[tuple[str, int | None, str, Param]]:
+        parameters: _Parameters,
+    ) -> list[_Argument]:
         """Return the arguments of a kernel, each as `_argument` returns it."""
         arguments = []
         types = list(cursor.type.get_canonical().argument_types())
@@ -703,7 +711,7 @@ class KernelReader:
             )
         return constants
 
-    def _block(self, attributes: Mapping[str, str]) -> tuple[int, int, int] | None:
+    def _block(self, attributes: _Attributes) -> tuple[int, int, int] | None:
         """Return the block that the attributes require; None if they require none."""
         sizes = attributes.get("required_threads_per_threadgroup", "").split(",")
         x, y, z = (*map(self._number, sizes), 1, 1)[:3]
@@ -739,7 +747,7 @@ class KernelReader:
                     f"has the same {table} index {param.at} as {other!r}",
                 )
 
-    def _parameters(self, cursor: Any) -> list[tuple[str, dict[str, str], Any]]:
+    def _parameters(self, cursor: Any) -> list[_Parameter]:
         return [
             (each.spelling, self._attributes(each), each.extent)
             for each in cursor.get_children()
@@ -751,10 +759,10 @@ class KernelReader:
         function: str,
         location: str,
         name: str,
-        attributes: Mapping[str, str],
+        attributes: _Attributes,
         type_: Any,
         unknown: bool,
-    ) -> tuple[str, int | None, str, Param] | None:
+    ) -> _Argument | None:
         """Return its table, its index if one is given, its type for arg_types, and its param; None
         for what Metal fills in itself.
         """
@@ -795,7 +803,7 @@ class KernelReader:
         )
 
     def _index(
-        self, function: str, location: str, name: str, attributes: Mapping[str, str]
+        self, function: str, location: str, name: str, attributes: _Attributes
     ) -> int | None:
         """Return the index that an argument's attributes give; None if they give none."""
         index: int | None = None
@@ -908,9 +916,9 @@ def _sampled(param: Param, text: str) -> Mapping[str, object]:
 
 
 def _with_declared(
-    parameters: Sequence[tuple[str, dict[str, str], Any]],
-    declared: Sequence[tuple[str, dict[str, str], Any]],
-) -> list[tuple[str, dict[str, str], Any]]:
+    parameters: _Parameters,
+    declared: _Parameters,
+) -> list[_Parameter]:
     """Return the parameters of a template's instance, with what only the template declares of them.
 
     A template may have attributes that its instance does not repeat, and clang may give an instance
@@ -925,7 +933,7 @@ def _with_declared(
 
 
 def _order_arguments(
-    arguments: Sequence[tuple[str, int | None, str, Param]],
+    arguments: Sequence[_Argument],
 ) -> list[tuple[str, Param]]:
     """Return the arguments by table and index. An argument without an index gets the first free
     one, as in Metal.
@@ -1012,7 +1020,7 @@ def metal_element_type(type_: Any) -> tuple[str, int]:
     return element_type(type_)
 
 
-def buffer_element(target: Any, is_reference: bool) -> tuple[str, int, int, tuple[Member, ...]]:
+def buffer_element(target: Any, is_reference: bool) -> tuple[str, int, int, _Members]:
     """Return the element type of a buffer, the alignment of a struct, the bytes that the kernel
     requires, and the members of a struct.
 
@@ -1032,13 +1040,13 @@ def buffer_element(target: Any, is_reference: bool) -> tuple[str, int, int, tupl
         # Packed vectors have no padding, so the elements are scalars.
         target = target.get_template_argument_type(0).get_canonical()
     element, align = metal_element_type(target)
-    members: tuple[Member, ...] = ()
+    members: _Members = ()
     if align:
         members = struct_members(target)
     return element, align, size, members
 
 
-def _open_ended_element(type_: Any) -> tuple[str, int, int, tuple[Member, ...]] | None:
+def _open_ended_element(type_: Any) -> tuple[str, int, int, _Members] | None:
     """Return the element type of a struct that ends in an array of length one or unknown; None for
     any other struct.
 
@@ -1056,13 +1064,13 @@ def _open_ended_element(type_: Any) -> tuple[str, int, int, tuple[Member, ...]] 
         return "", 0, 0, ()
     lane = lane_type(last)
     element, align = element_type(lane)
-    members: tuple[Member, ...] = ()
+    members: _Members = ()
     if align:
         members = struct_members(lane)
     return element, align, 0, members
 
 
-def struct_members(type_: Any) -> tuple[Member, ...]:
+def struct_members(type_: Any) -> _Members:
     """Return the members of a struct; a matrix has one member without a name, the array of its
     columns.
     """

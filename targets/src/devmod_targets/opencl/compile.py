@@ -159,6 +159,7 @@ _OTHER_NAME = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(\w+)[ \t]*$", r
 _VALUE_PREFIXES = b"=+-*%&|^<>!~?[(,"
 _NOT_FOUND = re.compile("error: '[^']*' file not found$")
 _LABEL = re.compile(": (?:error|warning): ")
+_Kernels = dict[str, ReflectedFunction]
 _NEWER = "the OpenCL C source {name} is OpenCL C 2.0, but devices compile it as 1.2 by default: {why}. Add options=['-cl-std=CL2.0']"
 _BUILTIN = (
     "{location}: warning: the kernel {name!r} has the name of a built-in function of OpenCL C. "
@@ -180,7 +181,7 @@ def read(
     source: SelfContainedSource,
     messages: list[str],
     check: Callable[[Libclang, Any], None] = lambda _library, _unit: None,
-) -> tuple[dict[str, ReflectedFunction], str, str]:
+) -> tuple[_Kernels, str, str]:
     """Read the kernels of a program. Add the warnings to `messages`.
 
     Parameters
@@ -277,9 +278,7 @@ def _check_includes(request: CompileRequest, source: SelfContainedSource, unit: 
             )
 
 
-def _with_written(
-    library: Libclang, unit: Any, kernels: dict[str, ReflectedFunction]
-) -> dict[str, ReflectedFunction]:
+def _with_written(library: Libclang, unit: Any, kernels: _Kernels) -> _Kernels:
     """Return the kernels with the access of the buffers that they write in spite of const."""
     params = chain.from_iterable(kernel.params for kernel in kernels.values())
     if not any(param.kind == "buffer" and param.access == "r" for param in params):
@@ -527,8 +526,8 @@ class _Bodies:
                 yield cursor.location
 
 
-def _kernels(library: Libclang, unit: Any, text: str) -> dict[str, ReflectedFunction]:
-    kernels: dict[str, ReflectedFunction] = {}
+def _kernels(library: Libclang, unit: Any, text: str) -> _Kernels:
+    kernels: _Kernels = {}
     fixed: dict[str, tuple[int, int, int]] = {}
     hints: dict[str, tuple[int, int, int]] = {}
     subgroups: dict[str, int] = {}

@@ -52,6 +52,8 @@ from devmod_targets.authoring.llvm_signatures import dynamic_shared_kernels, ir_
 from devmod_targets.rocm._headers import explain_cuda, headers
 
 Compiled = tuple[Payload, list[str], list[str]]
+#: The kernels of a code object, by symbol.
+_Kernels = Mapping[str, CodeObjectKernel]
 
 
 _LANGUAGES = {
@@ -213,7 +215,7 @@ def _signatures(
     request: CompileRequest,
     options: ClangOptions,
     language: str,
-    kernels: Mapping[str, CodeObjectKernel],
+    kernels: _Kernels,
     code: bytes,
     added: list[str],
 ) -> tuple[Mapping[str, ReflectedFunction] | None, list[str], dict[str, str], list[str]]:
@@ -241,7 +243,7 @@ def _signatures(
 
 def _with_binary_facts(
     reflected: Mapping[str, ReflectedFunction],
-    kernels: Mapping[str, CodeObjectKernel],
+    kernels: _Kernels,
     dynamic: Collection[str],
     has_host: bool,
 ) -> dict[str, ReflectedFunction]:
@@ -315,7 +317,7 @@ def _missing_declarations(error: CompileError, options: ClangOptions, has_host: 
 def _read_undeclared(
     request: CompileRequest,
     options: ClangOptions,
-    kernels: Mapping[str, CodeObjectKernel],
+    kernels: _Kernels,
     code: bytes,
     added: list[str],
     optional: bool,
@@ -396,7 +398,7 @@ def _may_share_dynamically(content: bytes) -> bool:
 
 def _fmap(
     request: CompileRequest,
-    kernels: Mapping[str, CodeObjectKernel],
+    kernels: _Kernels,
     reflected: Mapping[str, ReflectedFunction] | None,
 ) -> dict[str, FunctionInfo]:
     """Return the fmap of the payload. Every kernel of the code object has a signature, reflected or
@@ -775,7 +777,7 @@ for _name, _dtype in VECTOR_ELEMENTS.items():
 def read_kernels(
     request: CompileRequest,
     options: ClangOptions,
-    kernels: Mapping[str, CodeObjectKernel],
+    kernels: _Kernels,
     code: bytes,
     added: Sequence[str],
 ) -> tuple[dict[str, ReflectedFunction], str, dict[str, str]]:

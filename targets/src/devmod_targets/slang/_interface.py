@@ -17,6 +17,15 @@ from devmod.errors import FormatError
 from devmod_targets.authoring import CompileRequest
 from devmod_targets.slang._driver import Entry, reflection_error
 
+#: The names of the parameter and of the members that lead to an argument.
+_Path = tuple[str, ...]
+#: A map of the reflection.
+_Map = Mapping[str, Any]
+#: A category of Slang's places, the space, and the index or the offset there.
+Slot = tuple[str, int, int]
+#: The places of a variable: the category to the space, the index or the offset, and the size.
+_Places = dict[str, tuple[int, int, int]]
+
 _MAX_DEPTH = 8
 #: The limit on the arguments of an entry point, and on the members of all its structs together.
 _MAX_ARGUMENTS = 1024
@@ -90,12 +99,12 @@ class ReflectedArgument(NamedTuple):
         Whether it is a parameter of the file.
     """
 
-    path: tuple[str, ...]
+    path: _Path
     kind: str
     type: str
     access: str
     members: tuple[Member, ...]
-    place: tuple[str, int, int]
+    place: Slot
     size: int
     block: int
     is_global: bool
@@ -123,9 +132,9 @@ class ValueBlock(NamedTuple):
         As in `ReflectedArgument`.
     """
 
-    path: tuple[str, ...]
+    path: _Path
     record: str
-    place: tuple[str, int, int] | None
+    place: Slot | None
     is_global: bool
 
 
@@ -197,9 +206,9 @@ class _Reader:
 
     def _add(
         self,
-        path: tuple[str, ...],
-        variable: Mapping[str, Any],
-        places: Mapping[str, tuple[int, int, int]],
+        path: _Path,
+        variable: _Map,
+        places: _Places,
         *,
         base: Mapping[str, tuple[int, int]] | None = None,
         block: int = -1,
@@ -230,9 +239,9 @@ class _Reader:
 
     def _add_constant_buffer(
         self,
-        path: tuple[str, ...],
-        type_: Mapping[str, Any],
-        places: Mapping[str, tuple[int, int, int]],
+        path: _Path,
+        type_: _Map,
+        places: _Places,
     ) -> None:
         category, space, index = _resource_place(places)
         element = self._map(type_.get("elementType"), "a type")
@@ -267,9 +276,9 @@ class _Reader:
 
     def _add_value(
         self,
-        path: tuple[str, ...],
-        type_: Mapping[str, Any],
-        places: Mapping[str, tuple[int, int, int]],
+        path: _Path,
+        type_: _Map,
+        places: _Places,
         *,
         block: int,
     ) -> None:
@@ -296,9 +305,9 @@ class _Reader:
 
     def _add_resource(
         self,
-        path: tuple[str, ...],
-        type_: Mapping[str, Any],
-        places: Mapping[str, tuple[int, int, int]],
+        path: _Path,
+        type_: _Map,
+        places: _Places,
     ) -> None:
         category, (space, index, size) = next(iter(places.items()))
         place = (category, space, index)
@@ -331,12 +340,12 @@ class _Reader:
 
     def _append(
         self,
-        path: tuple[str, ...],
+        path: _Path,
         kind: str,
         type_: str,
         access: str,
         members: tuple[Member, ...],
-        place: tuple[str, int, int],
+        place: Slot,
         size: int,
         block: int = -1,
     ) -> None:
@@ -350,9 +359,9 @@ class _Reader:
 
     def _member(
         self,
-        path: tuple[str, ...],
+        path: _Path,
         name: str,
-        type_: Mapping[str, Any],
+        type_: _Map,
         offset: int,
         size: int,
         depth: int,
@@ -386,9 +395,9 @@ class _Reader:
 
     def _struct(
         self,
-        path: tuple[str, ...],
+        path: _Path,
         name: str,
-        type_: Mapping[str, Any],
+        type_: _Map,
         offset: int,
         size: int,
         depth: int,
@@ -411,9 +420,9 @@ class _Reader:
 
     def _array(
         self,
-        path: tuple[str, ...],
+        path: _Path,
         name: str,
-        type_: Mapping[str, Any],
+        type_: _Map,
         offset: int,
         size: int,
         depth: int,
@@ -437,9 +446,7 @@ class _Reader:
             element = element.replace(size=min(stride, max(element.size, last)))
         return element.replace(shape=(count, *element.shape), strides=(stride, *element.strides))
 
-    def _matrix(
-        self, path: tuple[str, ...], name: str, type_: Mapping[str, Any], offset: int, size: int
-    ) -> Member:
+    def _matrix(self, path: _Path, name: str, type_: _Map, offset: int, size: int) -> Member:
         rows = type_.get("rowCount")
         columns = type_.get("columnCount")
         element = self._scalar(path, type_.get("elementType"))
@@ -456,14 +463,14 @@ class _Reader:
             stride = size // rows
         return Member(name, _vector(element, columns), offset, shape=(rows,), strides=(stride,))
 
-    def _scalar(self, path: tuple[str, ...], type_: object) -> str:
+    def _scalar(self, path: _Path, type_: object) -> str:
         about = self._map(type_, "a type")
         name = about.get("scalarType")
         if about.get("kind") != "scalar" or name not in _SCALARS:
             raise self._unsupported(path, *self._what(about))
         return str(name)
 
-    def _fields(self, type_: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    def _fields(self, type_: _Map) -> Iterator[_Map]:
         fields = type_.get("fields")
         if not isinstance(fields, list):
             raise self._error("expected the list of a struct's fields")
@@ -498,7 +505,7 @@ class _Reader:
 
     # -- JSON
 
-    def _places(self, variable: Mapping[str, Any]) -> dict[str, tuple[int, int, int]]:
+    def _places(self, variable: _Map) -> _Places:
         """Return the places of a variable: the category to the space, the index or offset, and the
         size.
         """
@@ -520,18 +527,18 @@ class _Reader:
             result[category] = numbers[0], numbers[1], numbers[2]
         return result
 
-    def _map(self, value: object, subject: str) -> Mapping[str, Any]:
+    def _map(self, value: object, subject: str) -> _Map:
         if not isinstance(value, dict):
             raise self._error(f"expected {subject}, got {type(value).__name__}")
         return value
 
-    def _name(self, variable: Mapping[str, Any]) -> str:
+    def _name(self, variable: _Map) -> str:
         name = variable.get("name")
         if not isinstance(name, str) or not name.isidentifier():
             raise self._error(f"expected a parameter's name, got {name!r}")
         return name
 
-    def _what(self, type_: Mapping[str, Any]) -> tuple[str, str]:
+    def _what(self, type_: _Map) -> tuple[str, str]:
         for key in ("access", "baseShape", "kind"):
             name = type_.get(key)
             if isinstance(name, str) and name[:1].lower() + name[1:] in _UNSUPPORTED:
@@ -546,7 +553,7 @@ class _Reader:
     def _error(self, problem: str) -> Exception:
         return reflection_error(self._request, problem, function=self._entry.name)
 
-    def _unsupported(self, path: tuple[str, ...], what: str, advice: str) -> Exception:
+    def _unsupported(self, path: _Path, what: str, advice: str) -> Exception:
         name = ".".join(path)
         return self._request.error(
             f"the Slang function {self._entry.name!r} takes {name!r}, {what}, which is no argument of devmod: {advice}",
@@ -559,9 +566,7 @@ def _are_numbers(values: Iterable[object], least: int) -> bool:
     return all(type(each) is int and least <= each < 2**31 for each in values)
 
 
-def _moved(
-    places: Mapping[str, tuple[int, int, int]], base: Mapping[str, tuple[int, int]]
-) -> dict[str, tuple[int, int, int]]:
+def _moved(places: _Places, base: Mapping[str, tuple[int, int]]) -> _Places:
     """Return places that are relative to `base`."""
     result = {}
     for category, (space, index, size) in places.items():
@@ -570,7 +575,7 @@ def _moved(
     return result
 
 
-def _resource_place(places: Mapping[str, tuple[int, int, int]]) -> tuple[str, int, int]:
+def _resource_place(places: _Places) -> Slot:
     """Return the first place that is not one of uniform parameters."""
     for category, (space, index, _) in places.items():
         if category != "uniform":

@@ -13,7 +13,7 @@ from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from devmod import Block, Interface, Member, Param
-from devmod.backend import array_bytes, dtype_name, find_spec, parse_dtype
+from devmod.backend import array_bytes, dtype_name, parse_dtype
 from devmod.errors import CompileError, ToolchainNotFoundError
 from devmod_readers.reflection import ReflectedFunction, with_members
 from devmod_targets._compilers import function_name
@@ -21,6 +21,7 @@ from devmod_targets.authoring import CompileRequest, Payload, merge_declared
 from devmod_targets.slang._driver import Entry, translate
 from devmod_targets.slang._interface import (
     ReflectedArgument,
+    Slot,
     ValueBlock,
     member_bytes,
     numbers_of,
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod.backend import Place
-
-    #: A table of places, a space, and an index in it.
-    _Slot = tuple[str, int, int]
 
 
 class _Target(NamedTuple):
@@ -75,8 +73,6 @@ def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payloa
     """Translate a source, and compile each entry point."""
     kind = request.target.kind
     target = _TARGETS[kind]
-    spec = find_spec(kind)
-    assert spec is not None
     options: tuple[str, ...] = ()
     if kind == "vulkan":
         from devmod_targets.vulkan.compile import environment_of
@@ -93,7 +89,7 @@ def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payloa
         name = function_name(request, entry.name, functions)
         functions[name] = _Match(request, entry, payload).function()
         payloads[name] = payload
-    fmap = merge_declared(spec, functions, request.fmap)
+    fmap = merge_declared(request.spec, functions, request.fmap)
     by_symbol = {functions[name].symbol: payload for name, payload in payloads.items()}
     code = {}
     for name, info in fmap.items():
@@ -245,7 +241,7 @@ class _Match:
         assert interface is not None  # the kind's compiler has reflected it
         self._interface: Interface = interface
         self._is_metal = request.target.kind == "metal"
-        self._params: dict[_Slot, list[Param]] = {}
+        self._params: dict[Slot, list[Param]] = {}
         self._blocks: list[_OwnBlock] = []
         self._read()
         self._bases = self._entry_bases()
@@ -354,7 +350,7 @@ class _Match:
         slot = self._slot("buffer", param.at)
         return any(block.is_global and block.place == slot for block in self._arguments.blocks)
 
-    def _slot(self, kind: str, at: Place) -> _Slot:
+    def _slot(self, kind: str, at: Place) -> Slot:
         if isinstance(at, tuple):
             return _SLOT, at[0], at[1]
         assert isinstance(at, int)
@@ -531,7 +527,7 @@ class _Match:
         """The table of blocks."""
         return "constantBuffer" if self._is_metal else _SLOT
 
-    def _place(self, block: ValueBlock) -> _Slot | None:
+    def _place(self, block: ValueBlock) -> Slot | None:
         """Return the place of a constant buffer, or of the uniform parameters of an entry point;
         None for the uniform parameters of the file, which can have any.
         """

@@ -36,7 +36,7 @@ _ENTRY = 19
 _FIND_ENTRY = 25
 
 _Pointer = ctypes.c_void_p
-_Out = ctypes.POINTER(ctypes.c_void_p)
+_Out = ctypes.POINTER(_Pointer)
 
 
 def load(start: dict[str, Any]) -> Callable[[dict[str, Any], bytes], tuple[int | bytes, ...]]:
@@ -68,11 +68,11 @@ class _Request:
     for the one that cannot be translated; and the messages.
     """
 
-    def __init__(self, library: ctypes.CDLL, session: ctypes.c_void_p) -> None:
+    def __init__(self, library: ctypes.CDLL, session: _Pointer) -> None:
         self._library = library
         self._session = session
         self._messages = b""
-        self._objects: list[ctypes.c_void_p] = []
+        self._objects: list[_Pointer] = []
 
     def answer(self, request: dict[str, Any], text: bytes) -> tuple[int | bytes, ...]:
         """Return the status and the parts of the answer for the text of a source."""
@@ -116,9 +116,7 @@ class _Request:
         library.spDestroyCompileRequest(compile_request)
         return int(bool(status)), json.dumps(head).encode(), *parts, self._messages
 
-    def _compile(
-        self, compile_request: ctypes.c_void_p, request: dict[str, Any], text: bytes
-    ) -> int:
+    def _compile(self, compile_request: _Pointer, request: dict[str, Any], text: bytes) -> int:
         """Compile a source. Return the status."""
         library = self._library
         arguments = [argument.encode() for argument in request["arguments"]]
@@ -140,9 +138,9 @@ class _Request:
 
     def _programs(
         self,
-        linkage: ctypes.c_void_p,
-        module: ctypes.c_void_p,
-        entries: list[ctypes.c_void_p],
+        linkage: _Pointer,
+        module: _Pointer,
+        entries: list[_Pointer],
         *,
         whole: bool,
     ) -> tuple[int, list[bytes]]:
@@ -162,12 +160,12 @@ class _Request:
                 return -1, parts
         return 0, parts
 
-    def _object(self) -> ctypes.c_void_p:
+    def _object(self) -> _Pointer:
         """Return a pointer for an object of Slang, which the request releases at its end."""
         self._objects.append(_Pointer())
         return self._objects[-1]
 
-    def _entries(self, module: ctypes.c_void_p) -> tuple[list[ctypes.c_void_p], list[str]]:
+    def _entries(self, module: _Pointer) -> tuple[list[_Pointer], list[str]]:
         """Return the compute entry points of a module that are not generic, and their names."""
         library = self._library
         entries = []
@@ -187,8 +185,8 @@ class _Request:
         return entries, names
 
     def _instances(
-        self, module: ctypes.c_void_p, instances: Sequence[str], *, rename: bool
-    ) -> Iterator[ctypes.c_void_p]:
+        self, module: _Pointer, instances: Sequence[str], *, rename: bool
+    ) -> Iterator[_Pointer]:
         """Yield the entry points of expressions; null for an error."""
         for instance in instances:
             entry = self._object()
@@ -213,7 +211,7 @@ class _Request:
             yield entry
 
     def _translated(
-        self, linkage: ctypes.c_void_p, components: list[ctypes.c_void_p], *, whole: bool
+        self, linkage: _Pointer, components: list[_Pointer], *, whole: bool
     ) -> list[bytes]:
         """Return the reflection and the code of a program. The code is b"" for an error, and there
         is nothing for one before.
@@ -240,13 +238,13 @@ class _Request:
             self._step(program, _CODE, first, first, ctypes.byref(code))
         return [_bytes(reflection), _bytes(code)]
 
-    def _step(self, target: ctypes.c_void_p, position: int, *arguments: Any) -> bool:
+    def _step(self, target: _Pointer, position: int, *arguments: Any) -> bool:
         messages = self._object()
         return self._check(
             _call(target, position, ctypes.c_int32, *arguments, ctypes.byref(messages)), messages
         )
 
-    def _check(self, status: int, messages: ctypes.c_void_p) -> bool:
+    def _check(self, status: int, messages: _Pointer) -> bool:
         """Return whether a call has succeeded, and keep its messages."""
         if messages.value:
             self._messages += _bytes(messages)
@@ -265,7 +263,7 @@ def symbol_of(instance: str) -> str:
     return "_".join(text.split())
 
 
-def _call(target: ctypes.c_void_p, position: int, result: Any, *arguments: Any) -> Any:
+def _call(target: _Pointer, position: int, result: Any, *arguments: Any) -> Any:
     """Call a function of an object's table."""
     table = ctypes.cast(ctypes.cast(target, ctypes.POINTER(_Pointer))[0], ctypes.POINTER(_Pointer))
     values = [_value(each) for each in arguments]
@@ -280,7 +278,7 @@ def _value(argument: Any) -> Any:
     return argument
 
 
-def _bytes(blob: ctypes.c_void_p) -> bytes:
+def _bytes(blob: _Pointer) -> bytes:
     if not blob.value:
         return b""
     return ctypes.string_at(_call(blob, _BYTES, _Pointer), _call(blob, _SIZE, ctypes.c_size_t))

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from devmod import FunctionInfo, Member, Param
-from devmod.backend import GRID_TAGS, array_bytes, dtype_name, find_spec, parse_dtype
+from devmod.backend import GRID_TAGS, array_bytes, dtype_name, parse_dtype
 from devmod.errors import CompileError, ToolchainNotFoundError
 from devmod_readers.reflection import ReflectedFunction, with_members
 from devmod_targets._compilers import function_name
@@ -21,6 +21,9 @@ from devmod_targets._text import header_text, split_arguments
 from devmod_targets.authoring import CompileRequest, Payload, merge_declared
 from devmod_targets.slang._driver import Entry, Translation
 from devmod_targets.slang._interface import ReflectedArgument, numbers_of, read_arguments
+
+#: The type and the name of a declaration, or the declaration and its statement.
+_Texts = tuple[str, str]
 
 
 class Wrapped(NamedTuple):
@@ -153,7 +156,7 @@ def check_arguments(request: CompileRequest, entry: Entry) -> None:
         )
 
 
-def _lacking(request: CompileRequest, argument: ReflectedArgument) -> tuple[str, str]:
+def _lacking(request: CompileRequest, argument: ReflectedArgument) -> _Texts:
     """Return what a kind lacks, for an error, and what to use."""
     what = _LACKING[argument.kind]
     advice = "use a StructuredBuffer or a RWStructuredBuffer"
@@ -226,14 +229,14 @@ class Text:
         self.elements: dict[str, None] = {}
         self._structs = {match[1]: match[2] for match in _STRUCT.finditer(text)}
 
-    def fields(self, name: str) -> list[tuple[str, str]]:
+    def fields(self, name: str) -> list[_Texts]:
         """Return the type and the name of each field of a struct; [] without the struct."""
         body = self._structs.get(name, "").strip()
         if not body:
             return []
         return self._declared(body.removesuffix(";").split(";\n"))
 
-    def parameters(self, start: int) -> list[tuple[str, str]]:
+    def parameters(self, start: int) -> list[_Texts]:
         """Return the type and the name of each parameter of a function. `start` is the place behind
         its opening parenthesis.
         """
@@ -248,7 +251,7 @@ class Text:
         """
         return "".join(f"static_assert(sizeof({each}) > 0);\n" for each in self.elements)
 
-    def _declared(self, declarations: Iterable[str]) -> list[tuple[str, str]]:
+    def _declared(self, declarations: Iterable[str]) -> list[_Texts]:
         result = []
         for declaration in declarations:
             match = _DECLARED.fullmatch(declaration.strip())
@@ -257,9 +260,7 @@ class Text:
             result.append((match[1], match[2]))
         return result
 
-    def variables(
-        self, parameters: Sequence[Any], declared: Sequence[tuple[str, str]]
-    ) -> list[Variable]:
+    def variables(self, parameters: Sequence[Any], declared: Sequence[_Texts]) -> list[Variable]:
         """Return a variable for each parameter of the reflection that has a place, with its name
         and its type in the text.
         """
@@ -278,7 +279,7 @@ class Text:
 
     def declaration(
         self, argument: ReflectedArgument, variables: Iterable[Variable], sampler: str = ""
-    ) -> tuple[str, str]:
+    ) -> _Texts:
         """Return the declaration of an argument as a parameter, and the statement that assigns it
         to Slang's variables.
 
@@ -302,7 +303,7 @@ class Text:
             return f"{place.type} {name}", f"{place.expression} = {name};"
         return self._buffer(argument, place)
 
-    def _buffer(self, argument: ReflectedArgument, place: Variable) -> tuple[str, str]:
+    def _buffer(self, argument: ReflectedArgument, place: Variable) -> _Texts:
         """Return the same as `declaration`, for a buffer."""
         is_bytes = place.reflected.get("baseShape") == "byteAddressBuffer"
         pattern = _BUFFER
@@ -488,9 +489,7 @@ def finish(
     for each in functions:
         name = function_name(request, each.name, reflected)
         reflected[name] = _function(request, each, found, blocks)
-    spec = find_spec(request.target.kind)
-    assert spec is not None
-    fmap = merge_declared(spec, reflected, request.fmap)
+    fmap = merge_declared(request.spec, reflected, request.fmap)
     return payload.replace(
         fmap={name: _packed(info) for name, info in fmap.items()},
         origin=translation.origin_of(payload),

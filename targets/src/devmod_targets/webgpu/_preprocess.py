@@ -121,6 +121,10 @@ class _End(NamedTuple):
     name: str
 
 
+#: What is read again, the next token last.
+_Pending = list[str | _End]
+
+
 class _Final(str):
     """The name of a macro inside its own expansion, which is never expanded."""
 
@@ -442,7 +446,7 @@ class _Preprocessor:
         starts and ends with an empty token.
         """
         result: list[str] = []
-        pending: list[str | _End] = [*reversed(argument)]  # what is read again, the next token last
+        pending: _Pending = [*reversed(argument)]  # what is read again, the next token last
         while (part := self._read(tokens, pending)) is not None:
             macro = self._macros.get(part)
             if macro is None or isinstance(part, _Final):
@@ -455,7 +459,7 @@ class _Preprocessor:
                 self._call(macro, tokens, pending, result)
         return result
 
-    def _read(self, tokens: Iterator[str], pending: list[str | _End]) -> str | None:
+    def _read(self, tokens: Iterator[str], pending: _Pending) -> str | None:
         """Return the next token; None at the end."""
         while pending:
             part = pending.pop()
@@ -473,12 +477,12 @@ class _Preprocessor:
                 f"the macros of the source expand to more than {_MAX_EXPANDED >> 20} MiB"
             )
 
-    def _push(self, pending: list[str | _End], macro: _Macro, body: Sequence[str]) -> None:
+    def _push(self, pending: _Pending, macro: _Macro, body: Sequence[str]) -> None:
         self._active.add(macro.name)
         pending += ["", _End(macro.name), *reversed(body), ""]
 
     def _call(
-        self, macro: _Macro, tokens: Iterator[str], pending: list[str | _End], result: list[str]
+        self, macro: _Macro, tokens: Iterator[str], pending: _Pending, result: list[str]
     ) -> None:
         """Expand the call of a macro with parameters, or add its name alone if there is no call."""
         line = self._line
@@ -531,7 +535,7 @@ class _Preprocessor:
         self,
         macro: _Macro,
         tokens: Iterator[str],
-        pending: list[str | _End],
+        pending: _Pending,
         line: int,
         breaks: list[str],
     ) -> list[list[str]]:
