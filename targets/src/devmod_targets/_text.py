@@ -12,7 +12,7 @@ from devmod.errors import CompileError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from importlib.resources.abc import Traversable
 
 
@@ -133,6 +133,11 @@ def header_files(package: str, folder: str = "headers") -> dict[str, str]:
                 yield start + each.name, each.read_text(encoding="utf-8")
 
     return dict(sorted(read(files(package) / folder, "")))
+
+
+def define_lines(defines: Mapping[str, str | None]) -> str:
+    """Return the directives of defines."""
+    return "".join(f"#define {name} {value}\n" for name, value in defines.items())
 
 
 #: A comment or a string of C, GLSL, HLSL and Slang.

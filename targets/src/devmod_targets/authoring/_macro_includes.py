@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from devmod.errors import ToolchainNotFoundError
 from devmod_targets._included import macro_values
+from devmod_targets._text import define_lines
 from devmod_targets.authoring._request import CompileRequest
 from devmod_targets.authoring.clang import VIRTUAL_FOLDER, load_libclang
 
@@ -62,7 +63,7 @@ class MacroIncludes:
         )  # clang looks for includes beside a link, not beside its target
         arguments = [*flags, "-nostdinc", "-w", "-ferror-limit=0", "-include", _DEFINES]
         arguments += [f"-I{os.path.abspath(folder)}" for folder in request.include]
-        head = "".join(f"#define {name} {value}\n" for name, value in defines.items())
+        head = define_lines(defines)
         description = f"the {request.language} source {request.name}"
         files = [(main, request.text), (_DEFINES, head)]
         unit = library.parse(

@@ -136,8 +136,7 @@ def complete_source(
     if head:
         head += line_directive(first_line, request.name)
 
-    macros = frozenset(name.partition("(")[0] for name in defines)
-    files = Inliner(request, macros, is_external=is_external)
+    files = Inliner(request, defines, is_external=is_external)
     text = files.inline(body, first_line)
     if files.by_macro and dialect:
         of_macros = (each for each in options if each.startswith(("-D", "-U", "-cl-std=")))
@@ -348,8 +347,8 @@ class Inliner(UserFiles):
     ----------
     request
         The compile request.
-    defined
-        The names of the defines, which an include guard may test.
+    defines
+        The defines, whose names an include guard may test.
     directive
         Returns the directive that sets the number and the file of the next line. GLSL's takes no
         file name.
@@ -369,7 +368,7 @@ class Inliner(UserFiles):
     def __init__(
         self,
         request: CompileRequest,
-        defined: frozenset[str],
+        defines: Iterable[str],
         directive: Callable[[int, str], str] = line_directive,
         is_external: Callable[[str], bool] = lambda _: False,
     ) -> None:
@@ -378,7 +377,7 @@ class Inliner(UserFiles):
         self.is_external = is_external
         self.by_macro = ""
         self.taken: MacroIncludes | None = None
-        self.defined = defined
+        self.defined = {name.partition("(")[0] for name in defines}
         #: For the text and each condition that is open at this point, the guarded files that are
         #: embedded there. Where the text at this point is compiled, all open conditions are true,
         #: so a second include of such a file has no effect.

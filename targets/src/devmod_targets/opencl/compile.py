@@ -17,7 +17,7 @@ from devmod import Param
 from devmod.errors import CompileError, compile_error, condition_hint
 from devmod_readers.options.opencl import is_supported
 from devmod_readers.reflection import ReflectedFunction
-from devmod_targets._text import header_text
+from devmod_targets._text import define_lines, header_text
 from devmod_targets.authoring import (
     Payload,
     SelfContainedSource,
@@ -350,11 +350,10 @@ def _parse(
     """
     main = os.path.join(request.folder or VIRTUAL_FOLDER, request.name)
     defines = os.path.join(VIRTUAL_FOLDER, _DEFINES)
-    head = "".join(f"#define {name} {value}\n" for name, value in source.defines.items())
     files = [
         (main, request.text),
         (os.path.join(VIRTUAL_FOLDER, NAME), header_text(__package__, f"headers/{NAME}")),
-        (defines, head + stand_ins),
+        (defines, define_lines(source.defines) + stand_ins),
     ]
     description = f"the OpenCL C source {request.name}"
     if source.options:

@@ -24,7 +24,7 @@ from devmod.errors import (
 from devmod.targets.vulkan import SPEC
 from devmod_targets._executables import version_of
 from devmod_targets._included import unresolved_names
-from devmod_targets._text import COMMENT, dropped_print
+from devmod_targets._text import COMMENT, define_lines, dropped_print
 from devmod_targets.authoring import (
     CompileRequest,
     Inliner,
@@ -45,6 +45,10 @@ if TYPE_CHECKING:
     from devmod_readers.reflection import ReflectedFunction, ReflectedShader
     from devmod_targets.authoring import SelfContainedSource
     from devmod_targets.vulkan._clspv import Clspv
+
+    _Functions = dict[str, ReflectedFunction]
+    #: The functions of a source, and the SPIR-V of each by its symbol.
+    _Compiled = tuple[_Functions, dict[str, bytes]]
 
 #: The architectures of the target: a version of Vulkan with its newest SPIR-V, or a version of
 #: SPIR-V.
@@ -134,15 +138,16 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         )
     options, defines = options_and_defines(request)
     level, compiler, options = _own_options(request, options)
+    request = request.replace(options=options, defines=defines)
     try:
         with ExitStack() as stack:
             build = Build(request, environment, level, stack)
             if request.language == "SPIR-V":
-                reflected, codes = build.spirv(options, defines, compiler)
+                reflected, codes = build.spirv(compiler)
             elif request.language == "OpenCL C":
-                reflected, codes = build.opencl(options, defines, compiler)
+                reflected, codes = build.opencl(compiler)
             else:
-                reflected, codes = build.source(options, defines, compiler)
+                reflected, codes = build.source(compiler)
     except OSError as error:
         if isinstance(error, DevmodError):
             raise
@@ -164,7 +169,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         recorded_options.append(f"--compiler={compiler}")
     if level:
         recorded_options.append(level)
-    recorded_options += [*options, *define_options(defines)]
+    recorded_options += [*request.options, *define_options(request.defines)]
     origin = Origin(
         str(request.target), ", ".join(build.toolchain), tuple(recorded_options), build.sources
     )
@@ -297,35 +302,29 @@ class Compiler(NamedTuple):
         return f"{_PROJECTS.get(self.name, self.name)} {version(self.path)}"
 
     def command(
-        self,
-        language: str,
-        entry: str,
-        environment: Environment,
-        defines: Mapping[str, str],
-        options: Sequence[str],
-        file: str,
-        out: str,
+        self, request: CompileRequest, entry: str, environment: Environment, file: str, out: str
     ) -> list[str]:
         """Return the command that compiles `file` to the SPIR-V file `out`."""
-        hlsl = language == "HLSL"
+        hlsl = request.language == "HLSL"
+        options = [*define_options(request.defines), *request.options]
         if self.name == "dxc":
             target = environment.tool_name.replace("spv", "spirv")
             command = [self.path, "-spirv", f"-fspv-target-env={target}", "-E", entry]
             if not any(option.startswith("-T") for option in options):
                 command += ["-T", "cs_6_0"]
-            return [*command, *define_options(defines), *options, "-Fo", out, file]
+            return [*command, *options, "-Fo", out, file]
         if self.name == "glslc":
             command = [
                 self.path,
                 "-fshader-stage=comp",
                 "-x",
-                language.lower(),
+                request.language.lower(),
                 f"--target-env=vulkan{environment.vulkan}",
                 f"--target-spv=spv{environment.spirv}",
             ]
             if hlsl:
                 command.append(f"-fentry-point={entry}")
-            return [*command, *define_options(defines), *options, "-o", out, file]
+            return [*command, *options, "-o", out, file]
         command = [
             self.path,
             "--target-env",
@@ -337,20 +336,20 @@ class Compiler(NamedTuple):
         ]
         if hlsl:
             command += ["-D", "-e", entry, "--source-entrypoint", entry]
-        return [*command, *define_options(defines), *options, "-o", out, file]
+        return [*command, *options, "-o", out, file]
 
-    def preprocess(self, language: str, defines: Mapping[str, str], file: str) -> list[str] | None:
+    def preprocess(self, request: CompileRequest, file: str) -> list[str] | None:
         """Return the command that preprocesses `file` to stdout; None if the compiler has none."""
         if self.name == "dxc":
             return None
         command = [self.path, "-E"]
         if self.name == "glslc":
-            command += ["-fshader-stage=comp", "-x", language.lower()]
+            command += ["-fshader-stage=comp", "-x", request.language.lower()]
         else:
             command += ["-S", "comp"]
-            if language == "HLSL":
+            if request.language == "HLSL":
                 command.append("-D")
-        return [*command, *define_options(defines), file]
+        return [*command, *define_options(request.defines), file]
 
 
 def find_compiler(language: str, wanted: str, source: str) -> Compiler | _slangpy.Library:
@@ -522,18 +521,16 @@ class Build:
 
     # -- each language
 
-    def spirv(
-        self, options: Sequence[str], defines: Mapping[str, str], tools_name: str
-    ) -> tuple[dict[str, ReflectedFunction], dict[str, bytes]]:
+    def spirv(self, tools_name: str) -> _Compiled:
         """Return the functions of a SPIR-V module and the bytes of each. Without an optimization
         option the bytes are unchanged.
         """
         request = self.request
         useless = ""
-        if options:
-            useless = f"the option {options[0]!r}"
-        elif defines:
-            useless = f"the define {next(iter(defines))!r}"
+        if request.options:
+            useless = f"the option {request.options[0]!r}"
+        elif request.defines:
+            useless = f"the define {next(iter(request.defines))!r}"
         if useless:
             raise request.error(
                 f"{request.name} is compiled SPIR-V, so {useless} has no effect; remove it"
@@ -554,16 +551,14 @@ class Build:
         self._disassemble(code)
         return functions, dict.fromkeys((function.symbol for function in functions.values()), code)
 
-    def opencl(
-        self, options: Sequence[str], defines: Mapping[str, str], compiler_name: str
-    ) -> tuple[dict[str, ReflectedFunction], dict[str, bytes]]:
+    def opencl(self, compiler_name: str) -> _Compiled:
         """Return the kernels of an OpenCL C source and their SPIR-V. Without an optimization option
         it is that of clspv.
         """
         from devmod_targets.vulkan._clspv import find_clspv
         from devmod_targets.vulkan._opencl import read_source, with_places
 
-        request = self.request.replace(options=options, defines=defines)
+        request = self.request
         compiler = find_clspv(compiler_name, request.name)
         suspects: list[str] = []
         source, kernels, reader = read_source(request, self.doubts, suspects)
@@ -587,7 +582,7 @@ class Build:
 
     def _by_clspv(
         self, compiler: Clspv, source: SelfContainedSource, options: Sequence[str]
-    ) -> tuple[dict[str, ReflectedFunction], bytes]:
+    ) -> tuple[_Functions, bytes]:
         """Return the functions and the SPIR-V of a source. If it is invalid, clspv puts the
         constants into a buffer.
         """
@@ -615,14 +610,12 @@ class Build:
             raise error from None
         return functions, code
 
-    def source(
-        self, options: Sequence[str], defines: Mapping[str, str], compiler_name: str
-    ) -> tuple[dict[str, ReflectedFunction], dict[str, bytes]]:
+    def source(self, compiler_name: str) -> _Compiled:
         """Return the functions of a source, and the SPIR-V of each."""
         request = self.request
         language = request.language
         compiler = find_compiler(language, compiler_name, request.name)
-        files = Files(request, language, defines)
+        files = Files(request)
         self.sources = files.sources
         self.files = files.files
         entries = ["main"]
@@ -631,21 +624,21 @@ class Build:
             with open(path, "w", encoding="utf-8", newline="") as file:
                 file.write(files.text)
             if language == "HLSL":
-                entries = self._entries(compiler, files, language, defines)
+                entries = self._entries(compiler, files)
         else:
             self._library = compiler
-        functions: dict[str, ReflectedFunction] = {}
+        functions: _Functions = {}
         codes: dict[str, bytes] = {}
         for entry in entries:
             if isinstance(compiler, Compiler):
                 command = compiler.command(
-                    language, entry, self.environment, defines, options, files.file, "compiled.spv"
+                    request, entry, self.environment, files.file, "compiled.spv"
                 )
                 data, output, failure = _written(
                     self._folder, command, "compiled.spv", lambda: self._prepare(compiler)
                 )
             else:
-                data, output, failure = self._compiled_by(compiler, files, options, defines)
+                data, output, failure = self._compiled_by(compiler, files)
             errors, warnings = files.messages(output)
             if failure:
                 raise compile_error(
@@ -668,11 +661,9 @@ class Build:
             self.warnings.append("\n".join([title, *self._warnings]))
         return functions, codes
 
-    def _entries(
-        self, compiler: Compiler, files: Files, language: str, defines: Mapping[str, str]
-    ) -> list[str]:
+    def _entries(self, compiler: Compiler, files: Files) -> list[str]:
         """Return the functions of a HLSL source with the attribute numthreads, in order."""
-        command = compiler.preprocess(language, defines, files.file)
+        command = compiler.preprocess(self.request, files.file)
         text = files.text
         if command is not None:
             status, printed = run(command, self._folder)
@@ -693,20 +684,15 @@ class Build:
 
     # -- one module
 
-    def _compiled_by(
-        self,
-        library: _slangpy.Library,
-        files: Files,
-        options: Sequence[str],
-        defines: Mapping[str, str],
-    ) -> tuple[bytes, str, str]:
+    def _compiled_by(self, library: _slangpy.Library, files: Files) -> _slangpy.Answer:
         """Compile GLSL by the library. Return the module, the messages, and if it fails the first
         of them.
         """
+        options = self.request.options
         for option in options:
             if option not in _slangpy.DEBUG_LEVELS:
                 raise self.request.error(self._unsupported_by_library(option))
-        text = text_with_defines(files.text, defines)
+        text = text_with_defines(files.text, self.request.defines)
         return library.compile(
             text, self.environment.spirv, options, lambda: self._prepare(library)
         )
@@ -734,7 +720,7 @@ class Build:
             self.toolchain.append(compiler.toolchain)
         import_module("devmod_readers.spirv")
 
-    def _functions(self, data: bytes, *, include_unused: bool) -> dict[str, ReflectedFunction]:
+    def _functions(self, data: bytes, *, include_unused: bool) -> _Functions:
         from devmod_readers.reflection import reflected_function
         from devmod_readers.spirv import read_module, reflect
 
@@ -885,7 +871,7 @@ class Build:
 
 def _written(
     folder: str, command: Sequence[str], name: str, meanwhile: Callable[[], None] = lambda: None
-) -> tuple[bytes, str, str]:
+) -> _slangpy.Answer:
     """Run a program that writes a file. Return the file, the messages, and if it fails the first of
     them.
     """
@@ -919,7 +905,7 @@ _VERSION_LINE = re.compile(
 )
 
 
-def text_with_defines(text: str, defines: Mapping[str, str]) -> str:
+def text_with_defines(text: str, defines: Mapping[str, str | None]) -> str:
     """Return a GLSL source with its defines as lines after ``#version``, before which no other
     directive is valid.
     """
@@ -929,9 +915,8 @@ def text_with_defines(text: str, defines: Mapping[str, str]) -> str:
     match = _VERSION_LINE.match(text)
     if match:
         head = match[0]
-    lines = "".join(f"#define {name} {value}\n" for name, value in defines.items())
     number = len(re.findall(_LINE_END, head)) + 1
-    return f"{head}\n{lines}#line {number}\n{text[len(head) :]}"
+    return f"{head}\n{define_lines(defines)}#line {number}\n{text[len(head) :]}"
 
 
 # -- Put a shader's source and includes into one file, and map a compiler's messages back to the
@@ -962,15 +947,14 @@ class Files:
         The value for `Payload`.
     """
 
-    def __init__(self, request: CompileRequest, language: str, defines: Mapping[str, str]) -> None:
+    def __init__(self, request: CompileRequest) -> None:
         self.file = "source.comp"
         directive = self._numbered
-        if language == "HLSL":
+        if request.language == "HLSL":
             self.file = "source.hlsl"
             directive = line_directive
         self._names = [request.name]
-        macros = frozenset(name.partition("(")[0] for name in defines)
-        inliner = Inliner(request, macros, directive)
+        inliner = Inliner(request, request.defines, directive)
         self.text = inliner.inline(request.text)
         self.sources = inliner.sources
         self.files = inliner.files | unresolved_names(self.text)

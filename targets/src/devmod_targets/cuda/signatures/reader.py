@@ -241,16 +241,16 @@ def own_kernels(ptx: str, *, is_nvcc: bool) -> dict[str, KernelEntry]:
     return {symbol: entry for symbol, entry in kernels.items() if not _OF_HEADERS.match(symbol)}
 
 
-def _macros(target: str, version: tuple[int, int]) -> list[tuple[str, str]]:
+def _macros(target: str, version: tuple[int, int]) -> dict[str, str]:
     """Return the macros that NVRTC predefines for an architecture."""
     major, minor = version
-    return [
-        ("__CUDA_ARCH__", f"{target}0"),
-        ("__CUDA_ARCH_LIST__", f"{target}0"),
-        ("__CUDACC_VER_MAJOR__", str(major)),
-        ("__CUDACC_VER_MINOR__", str(minor)),
-        ("CUDART_VERSION", str(major * 1000 + minor * 10)),
-    ]
+    return {
+        "__CUDA_ARCH__": f"{target}0",
+        "__CUDA_ARCH_LIST__": f"{target}0",
+        "__CUDACC_VER_MAJOR__": str(major),
+        "__CUDACC_VER_MINOR__": str(minor),
+        "CUDART_VERSION": str(major * 1000 + minor * 10),
+    }
 
 
 def _probe(

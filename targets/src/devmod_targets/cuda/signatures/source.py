@@ -10,9 +10,11 @@ from __future__ import annotations
 import os
 import re
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from devmod.targets.cuda import SPEC
+from devmod_targets._text import define_lines
 from devmod_targets.authoring._mangled import parse_function
 from devmod_targets.authoring.c_functions import declarations, global_types, is_in, qualified_name
 from devmod_targets.authoring.clang import (
@@ -304,7 +306,7 @@ def read_source(
     source: SelfContainedSource,
     expressions: Sequence[str],
     *,
-    macros: Sequence[tuple[str, str]] = (),
+    macros: Mapping[str, str] = MappingProxyType({}),
     preprocessed: PreprocessedSource | None = None,
 ) -> SourceKernels:
     """Parse a program and return its kernels.
@@ -340,8 +342,7 @@ def read_source(
         headers = dict(prelude.program_headers(text))
         for name in include_names(text):
             headers.setdefault(name, "")  # after a missing file libclang reports no further error
-        head = "".join(f"#define {name} {value}\n" for name, value in macros)
-        head += predefined(text) + prelude.text(text + appended)
+        head = define_lines(macros) + predefined(text) + prelude.text(text + appended)
     files = [(main, text + appended), (head_path, head)]
     for name, content in headers.items():
         if _is_plain(name):
