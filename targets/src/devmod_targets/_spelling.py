@@ -29,22 +29,16 @@ _STRING = r"'[^']*'|\"[^\"]*\""
 _CALL = re.compile(r"devmod\.compile\((?:…|\.\.\.), (\w+=.*?[\w'\]}])\)(?=[\s.,;)]|$)")
 #: ``language='GLSL'``, ``name_expressions=['scale<float>']``
 _VALUE = re.compile(rf"(?<![\w.=-])({_NAMES})=({_STRING}|\[(?:'[^']*'(?:, )?)+\])")
-#: ``block=(64, 1, 1)``, ``block=64``
-_BLOCK = re.compile(r"(?<![\w.=-])block=(?:\(([\d, ]+)\)|(\d+))")
+#: ``block=(64, 1, 1)``, ``block=64``, ``subgroup=32``
+_THREADS = re.compile(r"(?<![\w.=-])(block|subgroup)=(?:\(([\d, ]+)\)|(\d+))")
 #: ``block={'f': 64, 'g': (16, 16)}``
 _BLOCK_OF = r"'([^']*)': (?:\(([\d, ]+)\)|(\d+))"
 _BLOCKS = re.compile(rf"(?<![\w.=-])block=\{{({_BLOCK_OF}(?:, {_BLOCK_OF})*)\}}")
-#: ``subgroup=32``
-_SUBGROUP = re.compile(r"(?<![\w.=-])subgroup=(\d+)")
 #: ``defines={'cl_khr_fp16': 1}``
 _DEFINES = re.compile(r"(?<![\w.=-])defines=\{'(\w+)': 1\}")
-#: ``local={'sum': {'scratch': Local(per_thread=4)}}``
-_LOCAL = re.compile(
-    r"(?<![\w.=-])local=\{'([^']*)': \{'([^']*)': Local\((?:per_thread(=))?(\d+)\)\}\}"
-)
-#: ``shared_memory={'sum': Local(per_thread=4)}``
-_SHARED_MEMORY = re.compile(
-    r"(?<![\w.=-])shared_memory=\{'([^']*)': (?:Local\((?:per_thread(=))?)?(\d+)\)?\}"
+#: ``local={'sum': {'scratch': Local(per_thread=4)}}``, ``shared_memory={'sum': 1024}``
+_SIZES = re.compile(
+    r"(?<![\w.=-])(local|shared_memory)=\{'([^']*)': (?:\{'([^']*)': )?(?:Local\((?:per_thread(=))?)?(\d+)\)?\}{1,2}"
 )
 #: ``fmap={'f': devmod.FunctionInfo('f', ('handle',)), …}``
 _FUNCTION = r"'([^']*)': devmod\.FunctionInfo\('([^']*)', \(([^()]*)\)\)"
@@ -67,11 +61,9 @@ class Spelling:
         Returns an argument with its values, which are strings.
     blocks
         Returns the blocks of functions by their names.
-    local
-        Returns a default size of local memory: function, parameter, and the size as in
-        ``4/thread``.
-    shared_memory
-        Returns a default size of dynamic shared memory: function, and the size as for `local`.
+    size
+        Returns a default size of memory: the argument "local" or "shared_memory", the function, for
+        "local" the parameter too, and the size as in ``4/thread``.
     function
         Returns the declaration of a function: its name, its symbol and its types.
     mixed
@@ -83,8 +75,7 @@ class Spelling:
     argument: Callable[[str], str]
     value: Callable[[str, list[str]], str]
     blocks: Callable[[dict[str, list[str]]], str]
-    local: Callable[[str, str, str], str]
-    shared_memory: Callable[[str, str], str]
+    size: Callable[[str, list[str], str], str]
     function: Callable[[str, str, list[str]], str]
     mixed: str
     call: str = ""
@@ -108,33 +99,25 @@ def respell(text: str, spelling: Spelling) -> str:
         found = re.finditer(_BLOCK_OF, match[1])
         return spelling.blocks({each[1]: (each[2] or each[3]).split(", ") for each in found})
 
-    def local(match: re.Match[str]) -> str:
-        return spelling.local(match[1], match[2], _size(match[4], match[3]))
-
-    def shared_memory(match: re.Match[str]) -> str:
-        return spelling.shared_memory(match[1], _size(match[3], match[2]))
+    def size(match: re.Match[str]) -> str:
+        keys = [each for each in match.group(2, 3) if each is not None]
+        nbytes = match[5]
+        if match[4]:
+            nbytes += "/thread"
+        return spelling.size(match[1], keys, nbytes)
 
     text = _CALL.sub(lambda match: spelling.call + match[1], text)
     text = text.replace(_DECLARATION, spelling.function("NAME", "NAME", ["TYPE", "..."]))
-    text = _LOCAL.sub(local, text)
-    text = _SHARED_MEMORY.sub(shared_memory, text)
+    text = _SIZES.sub(size, text)
     text = _BLOCKS.sub(blocks, text)
     text = _DEFINES.sub(lambda match: spelling.value("defines", [f"{match[1]}=1"]), text)
-    text = _SUBGROUP.sub(lambda match: spelling.value("subgroup", [match[1]]), text)
     text = _VALUE.sub(value, text)
     text = _FUNCTIONS.sub(functions, text)
-    text = _BLOCK.sub(
-        lambda match: spelling.value("block", (match[1] or match[2]).split(", ")), text
+    text = _THREADS.sub(
+        lambda match: spelling.value(match[1], (match[2] or match[3]).split(", ")), text
     )
     text = _ARGUMENT.sub(lambda match: spelling.argument(match[1]), text)
     return text.replace("mixed=True", spelling.mixed).replace(" more in .log)", " more)")
-
-
-def _size(nbytes: str, per_thread: str | None) -> str:
-    """Return a size as in ``4/thread``. The second text is empty for a size in all."""
-    if per_thread:
-        return f"{nbytes}/thread"
-    return nbytes
 
 
 def _strings(text: str) -> list[str]:
@@ -153,12 +136,9 @@ def _blocks(blocks: dict[str, list[str]]) -> str:
     return " ".join(f"--block {quote(each)}" for each in options)
 
 
-def _local(function: str, parameter: str, size: str) -> str:
-    return f"--local {quote(f'{function}.{parameter}={size}')}"
-
-
-def _shared_memory(function: str, size: str) -> str:
-    return f"--shared-memory {quote(f'{function}={size}')}"
+def _size(name: str, keys: list[str], size: str) -> str:
+    value = ".".join(keys)
+    return f"{OPTIONS[name]} {quote(f'{value}={size}')}"
 
 
 def _function(name: str, symbol: str, types: list[str]) -> str:
@@ -171,8 +151,7 @@ _SHELL = Spelling(
     argument=OPTIONS.__getitem__,
     value=_value,
     blocks=_blocks,
-    local=_local,
-    shared_memory=_shared_memory,
+    size=_size,
     function=_function,
     mixed="--mixed",
 )

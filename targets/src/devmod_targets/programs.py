@@ -854,6 +854,10 @@ def _kernel_node(kernels: list[Module]) -> Module:
     return devmod.bundle(*kernels, mixed=True)
 
 
+#: The bytes of a kernel in each group of candidates.
+_Payloads = dict[tuple[str, ...], list[bytes]]
+
+
 class Parts:
     """The programs, the kernels and the constants of a module, to which programs are added.
 
@@ -989,7 +993,7 @@ class Parts:
         if info.interface is None or not self._nodes:
             return
         for kernel in info.interface.extra.get("kernels", ()):
-            known: dict[tuple[str, ...], list[bytes]] = {}
+            known: _Payloads = {}
             for node in self._nodes:
                 for key, found in self._payloads(node, kernel).items():
                     if known.setdefault(key, found) != found:
@@ -998,11 +1002,11 @@ class Parts:
                             f"the kernel {quote_name(kernel)} of merged files is not the same in all; make the program from one",
                         )
 
-    def _payloads(self, node: Module, kernel: str) -> dict[tuple[str, ...], list[bytes]]:
+    def _payloads(self, node: Module, kernel: str) -> _Payloads:
         """Return the bytes of a kernel in a node. Those of one group must be the same in all
         nodes.
         """
-        result: dict[tuple[str, ...], list[bytes]] = {}
+        result: _Payloads = {}
         for each in getattr(node, "candidates", (node,)):
             if kernel in each.function_names:
                 # Kernels beside one file may add candidates of other kinds. Merged files are

@@ -396,6 +396,8 @@ def check_symbols(
             )
 
 
+#: Assembly, the warnings and the remarks.
+Assembly = tuple[str, list[str], list[str]]
 _SUFFIXES = {
     "c": ".c",
     "c++": ".cpp",
@@ -433,8 +435,8 @@ class ClangBuild:
 
     Parameters
     ----------
-    request, toolchain
-        The source, and the compiler.
+    request, options
+        The source, and its options.
     language
         clang's name of the language: "c", "c++", "hip", "ir" or "assembler"; or "object", which is
         linked alone.
@@ -449,7 +451,7 @@ class ClangBuild:
     def __init__(
         self,
         request: CompileRequest,
-        toolchain: LlvmToolchain,
+        options: ClangOptions,
         language: str,
         headers: Mapping[str, str],
         folder: str,
@@ -457,7 +459,8 @@ class ClangBuild:
         ending: str = "",
     ) -> None:
         self._request = request
-        self._toolchain = toolchain
+        self._toolchain = options.toolchain
+        self._defines = options.defines
         self._language = language
         self._headers = headers
         self._folder = folder
@@ -466,17 +469,13 @@ class ClangBuild:
         self._assembly = b""
         self._kind = str(request.target.kind)
 
-    def compile(
-        self, flags: Sequence[str], defines: Mapping[str, str]
-    ) -> tuple[str, list[str], list[str]]:
+    def compile(self, flags: Sequence[str]) -> Assembly:
         """Compile the source to assembly.
 
         Parameters
         ----------
         flags
             clang's flags, with those of the processor.
-        defines
-            The macros, name to text.
 
         Returns
         -------
@@ -493,7 +492,7 @@ class ClangBuild:
             The source has errors.
         """
         name = self._write_source()
-        output = self._frontend(name, flags, defines, _TO_ASSEMBLY, "devmod.s")
+        output = self._frontend(name, flags, _TO_ASSEMBLY, "devmod.s")
         path = Path(self._folder, "devmod.s")
         self._assembly = path.read_bytes()
         text = path.read_text(encoding="utf-8", errors="replace")
@@ -507,12 +506,12 @@ class ClangBuild:
             return text, [], reports
         return text, ["\n".join(warnings)], reports
 
-    def llvm_ir(self, flags: Sequence[str], defines: Mapping[str, str]) -> str:
+    def llvm_ir(self, flags: Sequence[str]) -> str:
         """Return the source as LLVM IR text, with the optimizations of `flags`.
 
         Parameters
         ----------
-        flags, defines
+        flags
             As for `compile`.
 
         Raises
@@ -520,7 +519,7 @@ class ClangBuild:
         CompileError
             The source has errors.
         """
-        self._frontend(self._write_source(), [*flags, "-emit-llvm"], defines, ("-S",), "devmod.ll")
+        self._frontend(self._write_source(), [*flags, "-emit-llvm"], ("-S",), "devmod.ll")
         return Path(self._folder, "devmod.ll").read_text(encoding="utf-8", errors="replace")
 
     def bitcode(self) -> bytes:
@@ -595,7 +594,6 @@ class ClangBuild:
         self,
         name: str,
         flags: Sequence[str],
-        defines: Mapping[str, str],
         mode: Sequence[str],
         output: str,
     ) -> str:
@@ -603,7 +601,7 @@ class ClangBuild:
         is_preprocessed = self._language in _PREPROCESSED
         self._arguments = ["-x", self._language, *flags]
         if is_preprocessed:
-            self._arguments += self._preprocessor(defines)
+            self._arguments += self._preprocessor()
         self._arguments.append(name)
         arguments = [*self._arguments]
         if is_preprocessed:
@@ -704,7 +702,7 @@ class ClangBuild:
             path.write_text(request.text + self._ending, encoding="utf-8", newline="")
         return path.name
 
-    def _preprocessor(self, defines: Mapping[str, str]) -> list[str]:
+    def _preprocessor(self) -> list[str]:
         request = self._request
         for name, text in self._headers.items():
             path = Path(self._folder, HEADERS, name)
@@ -712,7 +710,7 @@ class ClangBuild:
             path.write_text(text, encoding="utf-8", newline="")
         folders = [os.path.abspath(each) for each in (request.folder, *request.include) if each]
         result = ["-fno-ident", "-nostdinc", "-Werror=date-time"]
-        result += define_options(defines)
+        result += define_options(self._defines)
         if request.folder:
             result.append(f"-iquote{folders[0]}")
         result += [f"-I{os.path.abspath(each)}" for each in request.include]

@@ -28,16 +28,17 @@ from devmod_targets.writable import check_writable, noting_interrupts
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Any
 
     from devmod import Module
     from devmod_targets.build.cache import Entries
     from devmod_targets.build.cluster import Cluster
     from devmod_targets.build.manifest import Manifest
 
-    #: Groups of tasks with one compile each, and the outcomes with the numbers of the groups.
     _Path = str | os.PathLike[str]
     #: The place of a cache: its folder or its URL, True for the user's, False for none.
     _Cache = _Path | bool
+    #: Groups of tasks with one compile each, and the outcomes with the numbers of the groups.
     _Compiles = tuple[list[list["Task"]], Iterator[tuple[int, Outcome]]]
 
 #: The longest wait of an interrupted build for the writes to its cache, in seconds.
@@ -50,15 +51,8 @@ def build_manifest(
     manifest: _Path = ".",
     *,
     targets: str | Iterable[str] = (),
-    output: _Path | None = None,
-    workers: int | None = None,
-    cache: _Cache = True,
-    dask: str = "",
-    or_local: bool = False,
-    partial: bool = False,
     strict: bool = False,
-    allow_python: bool = False,
-    progress: Progress | None = None,
+    **options: Any,
 ) -> BuildResult:
     """Build the kernels of a manifest into one file. The compiles run in worker processes; their
     results are cached by their inputs.
@@ -115,18 +109,7 @@ def build_manifest(
         The file cannot be written. A missing folder and a missing permission are found before the
         first compile.
     """
-    plan = plan_of(read_manifest(manifest), targets, strict=strict)
-    return build_plan(
-        plan,
-        output,
-        workers,
-        cache=cache,
-        dask=dask,
-        or_local=or_local,
-        partial=partial,
-        allow_python=allow_python,
-        progress=progress,
-    )
+    return build_plan(plan_of(read_manifest(manifest), targets, strict=strict), **options)
 
 
 def build_plan(

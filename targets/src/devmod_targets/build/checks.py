@@ -227,11 +227,7 @@ class Checks:
         result: list[tuple[KeyPath, Section]] = [((), manifest.section)]
         result += [(("target", each.target), each) for each in manifest.target_sections]
         for kernel in manifest.kernels:
-            result.append((("kernels", kernel.name), kernel.section))
-            result += [
-                (("kernels", kernel.name, "target", each.target), each)
-                for each in kernel.target_sections
-            ]
+            result += _sections_of(kernel)
         return result
 
     def _check_file(self, path: str, keys: KeyPath) -> None:
@@ -316,16 +312,13 @@ class Checks:
         if not targets:
             self._add((*keys, "skip"), "it leaves out every target of the kernel")
             return
-        if self._check_languages(kernel, keys) and self._check_sources(kernel, targets, keys):
+        if self._check_languages(kernel) and self._check_sources(kernel, targets, keys):
             self._check_served(kernel, uses, keys)
 
-    def _check_languages(self, kernel: KernelEntry, keys: KeyPath) -> bool:
+    def _check_languages(self, kernel: KernelEntry) -> bool:
         """Check that each language that a kernel names exists."""
         before = len(self._problems)
-        sections: list[tuple[KeyPath, Section]] = [(keys, kernel.section)]
-        for each in kernel.target_sections:
-            sections.append(((*keys, "target", each.target), each))
-        for place, section in sections:
+        for place, section in _sections_of(kernel):
             self._check_language(section.language, (*place, "language"))
             for index, source in enumerate(section.sources or ()):
                 self._check_language(source.language, (*place, "sources", index, "language"))
@@ -477,6 +470,13 @@ class Checks:
                         ("kernels", kernel.name, "sources", index),
                         f"{both} are both the function {name!r} for {use.variant.kind}; name one: {hint}",
                     )
+
+
+def _sections_of(kernel: KernelEntry) -> list[tuple[KeyPath, Section]]:
+    """Return the tables of a kernel with their keys."""
+    keys = ("kernels", kernel.name)
+    targets = [((*keys, "target", each.target), each) for each in kernel.target_sections]
+    return [(keys, kernel.section), *targets]
 
 
 def _function_name(use: Use, source: Source) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from devmod.backend import DiskCache, escape
 from devmod.commands import annotate, echo_lines
-from devmod.errors import DevmodError, with_log
+from devmod.errors import DevmodError, count_text, with_log
 from devmod_targets.build.plan import Job
 from devmod_targets.build.progress import Progress
 from devmod_targets.build.result import UNVALIDATED, Failure, JobResult, place_of
@@ -90,7 +90,7 @@ class LogProgress(_Shown):
     def begin(self, jobs: Sequence[Job], workers: int) -> None:
         """Start."""
         self._total = len(jobs)
-        self.show(f"{_counted(self._total, 'compile')}, {_counted(workers, 'worker')}")
+        self.show(f"{count_text(self._total, 'compile')}, {count_text(workers, 'worker')}")
 
     def add(self, result: JobResult) -> None:
         """Show the result of a job."""
@@ -278,9 +278,3 @@ def _live() -> Progress | None:
 
 def _indented(failure: Failure) -> str:
     return "\n".join(f"    {line}" for line in with_log(failure.message, failure.log).split("\n"))
-
-
-def _counted(count: int, noun: str) -> str:
-    if count == 1:
-        return f"1 {noun}"
-    return f"{count} {noun}s"

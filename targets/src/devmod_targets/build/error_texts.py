@@ -81,14 +81,18 @@ def _respell(text: str, kernel: str, local: Callable[[str, str, str], str]) -> s
             text += f" name = {json.dumps(symbol)},"
         return f"{text} arg_types = {json.dumps(types)}"
 
+    def size(name: str, keys: list[str], size: str) -> str:
+        if name == "local":
+            return local(keys[0], keys[1], size)
+        return f"shared_memory = {_size(keys[0], size)}"
+
     return respell(
         text,
         Spelling(
             _KEYS.__getitem__,
             _value,
             _blocks,
-            local,
-            lambda name, size: f"shared_memory = {_size(name, size)}",
+            size,
             function,
             "mixed = true",
         ),

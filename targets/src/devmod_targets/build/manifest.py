@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from devmod_targets.build.options import CompileOptions
+from devmod_targets.build.options import CompileOptions, Strings
 
 
 class Source(NamedTuple):
@@ -40,8 +40,8 @@ class KernelEntry(NamedTuple):
     name: str
     section: Section
     target_sections: tuple[Section, ...] = ()
-    targets: tuple[str, ...] = ()
-    skip: tuple[str, ...] = ()
+    targets: Strings = ()
+    skip: Strings = ()
 
 
 class ConstantsFile(NamedTuple):
@@ -51,7 +51,7 @@ class ConstantsFile(NamedTuple):
 
     path: str
     name: str = ""
-    names: tuple[str, ...] = ()
+    names: Strings = ()
 
 
 class Constants(NamedTuple):
@@ -60,7 +60,7 @@ class Constants(NamedTuple):
     """
 
     files: tuple[ConstantsFile, ...] = ()
-    functions: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    functions: tuple[tuple[str, Strings], ...] = ()
 
 
 class ProgramEntry(NamedTuple):
@@ -70,7 +70,7 @@ class ProgramEntry(NamedTuple):
 
     name: str
     steps: tuple[Any, ...]
-    declared: tuple[tuple[str, tuple[str, ...]], ...]
+    declared: tuple[tuple[str, Strings], ...]
     backward: str = ""
 
 
@@ -107,7 +107,7 @@ class Manifest(NamedTuple):
     path: str
     folder: str
     output: str
-    targets: tuple[str, ...]
+    targets: Strings
     kernels: tuple[KernelEntry, ...]
     section: Section = Section()
     target_sections: tuple[Section, ...] = ()
@@ -117,4 +117,4 @@ class Manifest(NamedTuple):
     with_sources: bool = False
     compress: str = ""
     strict: bool = False
-    tune_records: tuple[str, ...] = ()
+    tune_records: Strings = ()

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import reduce
 from math import isfinite
+from operator import add
 from typing import Any, TypeVar
 
 from devmod import FunctionInfo, Interface, Local, load_metadata_from_json
@@ -129,10 +130,6 @@ _STRINGS = {"type": "array", "items": {"$ref": "#/$defs/text"}}
 def _by_function(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema of a value for all functions, or of a table of function to value."""
     return {"anyOf": [schema, {"type": "object", "additionalProperties": schema}]}
-
-
-def _concatenated(earlier: tuple[Value, ...], later: tuple[Value, ...]) -> tuple[Value, ...]:
-    return earlier + later
 
 
 def _distinct(earlier: tuple[Value, ...], later: tuple[Value, ...]) -> tuple[Value, ...]:
@@ -641,7 +638,7 @@ class CompileOptions:
             schema=_STRINGS,
             read=_strings('["--use_fast_math"]'),
             per_kind=True,
-            merge=_concatenated,
+            merge=add,
             argument=_same,
         ).as_metadata(),
     )

@@ -13,6 +13,7 @@ from devmod import Module
 from devmod.backend import walk
 from devmod.errors import CompileError, with_log
 from devmod_targets.build.error_texts import kernel_text
+from devmod_targets.build.options import Strings
 from devmod_targets.build.plan import Job
 
 #: The start of the report of a source that no validator checked.
@@ -70,9 +71,9 @@ class JobResult(NamedTuple):
     job: Job
     status: str
     seconds: float = 0.0
-    warnings: tuple[str, ...] = ()
+    warnings: Strings = ()
     failure: Failure | None = None
-    reports: tuple[str, ...] = ()
+    reports: Strings = ()
 
 
 class Outcome(NamedTuple):
@@ -98,8 +99,8 @@ class Outcome(NamedTuple):
     error: str = ""
     message: str = ""
     log: str = ""
-    warnings: tuple[str, ...] = ()
-    reports: tuple[str, ...] = ()
+    warnings: Strings = ()
+    reports: Strings = ()
     seconds: float = 0.0
     toolchain: str = ""
     files: Mapping[str, str] | None = None
@@ -124,7 +125,7 @@ class BuildResult:
         self,
         output: str,
         results: tuple[JobResult, ...],
-        problems: tuple[str, ...] = (),
+        problems: Strings = (),
         modules: tuple[Module, ...] | None = None,
     ) -> None:
         self.output = output
@@ -154,12 +155,12 @@ class BuildResult:
         return self._modules
 
     @property
-    def warnings(self) -> tuple[str, ...]:
+    def warnings(self) -> Strings:
         """The warnings of all jobs, each once."""
         return tuple(dict.fromkeys(chain.from_iterable(each.warnings for each in self.results)))
 
     @property
-    def reports(self) -> tuple[str, ...]:
+    def reports(self) -> Strings:
         """The reports of the compilers of all jobs, each once."""
         return tuple(dict.fromkeys(chain.from_iterable(each.reports for each in self.results)))
 

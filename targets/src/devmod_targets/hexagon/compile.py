@@ -141,20 +141,20 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     with compiler_folder() as folder:
         ending = ending_of(explicit_instances(request.name_expressions))
         build = ClangBuild(
-            request, options.toolchain, language, header_files(__package__), folder, ending=ending
+            request, options, language, header_files(__package__), folder, ending=ending
         )
         machine = ["-target", "hexagon-unknown-none-elf", f"-m{arch}", "-fPIC"]
         flags = [*machine, *_source_flags(language), *options.flags]
         log: list[str] = []
         reports: list[str] = []
         if is_source or language == "ir":
-            source["asm"], log, reports = build.compile(flags, options.defines)
+            source["asm"], log, reports = build.compile(flags)
         # The assembler needs the options of the processor too, such as -mhvx.
         processor = [flag for flag in options.flags if flag.startswith("-m")]
         code, symbols = _link(request, build, [*machine, *processor])
         source["obj"] = build.object()
         if keeps_ir and (is_source or language == "ir"):
-            ir = build.llvm_ir(flags, options.defines)
+            ir = build.llvm_ir(flags)
             bitcode = build.bitcode()
             source.setdefault("ir", ir)
             source.setdefault("bc", bitcode)

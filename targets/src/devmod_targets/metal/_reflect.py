@@ -496,6 +496,8 @@ class KernelReader:
         self._used_constants: dict[str, int] | None = None
         self._may_cast = may_cast(text)
         self._count = 0
+        #: The kernel that is read, and its place.
+        self._function = self._location = ""
 
     def kernels(self) -> dict[str, ReflectedFunction]:
         """Return the kernels by their names in Metal."""
@@ -631,12 +633,14 @@ class KernelReader:
             location = f"{self._name}:{line}"
         else:
             location = f"{os.path.basename(file)}:{line}"
+        self._function = name
+        self._location = location
         pattern = template_of(cursor, self._library)
         parameters = self._parameters(cursor)
         if pattern is not None:
             parameters = _with_declared(parameters, self._parameters(pattern))
 
-        arguments = self._arguments(name, location, cursor, parameters)
+        arguments = self._arguments(cursor, parameters)
         extent = (pattern or cursor.get_definition() or cursor).extent
         text = self._text[extent.start.offset : extent.end.offset]
         params = _order_arguments(
@@ -648,10 +652,10 @@ class KernelReader:
         arg_types = [type_name for type_name, _ in params]
         arg_params = [param for _, param in params]
         is_selected = any("function_constant" in value for _, value, _ in parameters)
-        self._check_indices(name, location, arg_params, is_selected)
+        self._check_indices(arg_params, is_selected)
 
         extra: dict[str, Any] = {}
-        constants = self._used_by(name, location, cursor)
+        constants = self._used_by(cursor)
         if constants:
             extra["constants"] = constants
         if pattern is not None:
@@ -671,8 +675,6 @@ class KernelReader:
 
     def _arguments(
         self,
-        function: str,
-        location: str,
         cursor: Any,
         parameters: _Parameters,
     ) -> list[_Argument]:
@@ -682,9 +684,7 @@ class KernelReader:
         for number, (parameter, type_) in enumerate(zip(parameters, types, strict=False)):
             name, attributes, extent = parameter
             unknown = extent is not None and self._unknown.intersects(extent)
-            argument = self._argument(
-                function, location, name, attributes, type_.get_canonical(), unknown
-            )
+            argument = self._argument(name, attributes, type_.get_canonical(), unknown)
             if argument is None:
                 continue
             table, index, type_name, param = argument
@@ -693,7 +693,7 @@ class KernelReader:
             arguments.append((table, index, type_name, param))
         return arguments
 
-    def _used_by(self, function: str, location: str, cursor: Any) -> list[dict[str, object]]:
+    def _used_by(self, cursor: Any) -> list[dict[str, object]]:
         """Return the function constants that a kernel uses."""
         if not self._constants:
             return []
@@ -705,9 +705,10 @@ class KernelReader:
         self._count += len(constants)
         if self._count > MAX_ARGUMENTS:
             raise CompileError(
-                f"{location}: the kernels up to {function!r} use more than {MAX_ARGUMENTS} function constants together; split the source",
+                f"{self._location}: the kernels up to {self._function!r} use more than {MAX_ARGUMENTS} function constants together; "
+                "split the source",
                 kind="metal",
-                function=function,
+                function=self._function,
             )
         return constants
 
@@ -719,9 +720,7 @@ class KernelReader:
             return x, y, z
         return None
 
-    def _check_indices(
-        self, function: str, location: str, params: Sequence[Param], is_selected: bool
-    ) -> None:
+    def _check_indices(self, params: Sequence[Param], is_selected: bool) -> None:
         """Raise CompileError for indices that Metal does not support."""
         owners: dict[tuple[str, object], str] = {}
         for param in params:
@@ -732,8 +731,6 @@ class KernelReader:
             if param.at >= _TABLE_SIZES[table]:
                 last = _TABLE_SIZES[table] - 1
                 raise self._error(
-                    function,
-                    location,
                     param.name,
                     f"has the {table} index {param.at}; expected at most {last}",
                 )
@@ -741,8 +738,6 @@ class KernelReader:
             # A function constant may select one of two arguments with the same index.
             if other != param.name and not is_selected:
                 raise self._error(
-                    function,
-                    location,
                     param.name,
                     f"has the same {table} index {param.at} as {other!r}",
                 )
@@ -756,8 +751,6 @@ class KernelReader:
 
     def _argument(
         self,
-        function: str,
-        location: str,
         name: str,
         attributes: _Attributes,
         type_: Any,
@@ -780,7 +773,7 @@ class KernelReader:
             target = type_.get_pointee().get_canonical()
             if target.get_address_space() == self._threadgroup:
                 table = "threadgroup"
-        index = self._index(function, location, name, attributes)
+        index = self._index(name, attributes)
 
         if table == "texture" or (unknown and "texture" in attributes):
             return "texture", index, "handle", _image_param(name, texture)
@@ -791,20 +784,16 @@ class KernelReader:
                 param = param.replace(extra={UNSUPPORTED: "arrays of samplers"})
             return table, index, "handle", param
         if is_pointer:
-            type_name, param = self._pointer(function, location, name, type_, table, unknown)
+            type_name, param = self._pointer(name, type_, table, unknown)
             return table, index, type_name, param
         if unknown:
             return table, index, "", Param(name, "scalar")
         raise self._error(
-            function,
-            location,
             name,
             f"has the type {metal_spelling(type_.spelling)!r}, which devmod does not support",
         )
 
-    def _index(
-        self, function: str, location: str, name: str, attributes: _Attributes
-    ) -> int | None:
+    def _index(self, name: str, attributes: _Attributes) -> int | None:
         """Return the index that an argument's attributes give; None if they give none."""
         index: int | None = None
         for word in _TABLES:
@@ -816,16 +805,12 @@ class KernelReader:
                 if len(text) >= 100:
                     text = f"{text[:100]}…"
                 raise self._error(
-                    function,
-                    location,
                     name,
                     f"has the attribute [[{word}({text})]], whose value is unknown; write a number",
                 )
         return index
 
-    def _pointer(
-        self, function: str, location: str, name: str, type_: Any, table: str, unknown: bool
-    ) -> tuple[str, Param]:
+    def _pointer(self, name: str, type_: Any, table: str, unknown: bool) -> tuple[str, Param]:
         """Return the type and the param of an argument that is a pointer or a reference."""
         target = type_.get_pointee().get_canonical()
         is_reference = type_kind(type_) == REFERENCE
@@ -840,8 +825,6 @@ class KernelReader:
         space = target.get_address_space()
         if space not in (self._device, self._constant):
             raise self._error(
-                function,
-                location,
                 name,
                 "points into no address space; expected device, constant or threadgroup",
             )
@@ -866,14 +849,14 @@ class KernelReader:
         param = Param(name, "buffer", element, access, align=align, size=size)
         return "handle", with_members(param, members)
 
-    def _error(self, function: str, location: str, name: str, text: str) -> CompileError:
+    def _error(self, name: str, text: str) -> CompileError:
         argument = "an argument"
         if name:
             argument = f"the argument {name!r}"
         return CompileError(
-            f"{location}: {argument} of the kernel {function!r} {text}",
+            f"{self._location}: {argument} of the kernel {self._function!r} {text}",
             kind="metal",
-            function=function,
+            function=self._function,
             argument=name,
         )
 

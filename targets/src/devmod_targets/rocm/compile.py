@@ -35,6 +35,7 @@ from devmod_targets.authoring.clang_build import (
     HEADERS,
     SAVE_TEMPS,
     TOOLCHAIN,
+    Assembly,
     ClangBuild,
     ClangOptions,
     LlvmToolchain,
@@ -139,7 +140,7 @@ def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
     with compiler_folder() as folder:
         build = ClangBuild(
             request,
-            options.toolchain,
+            options,
             language,
             own_headers,
             folder,
@@ -164,7 +165,7 @@ def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
 
         ir = text.get("ll", "")
         if _needs_ir(request, language, build, keeps_ir):
-            ir = build.llvm_ir(flags, options.defines)
+            ir = build.llvm_ir(flags)
         if ir and (request.data or keeps_ir):
             text["ll"] = ir
 
@@ -178,7 +179,7 @@ def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
         if modules:
             readers.insert(0, _describe_modules(modules))
         if unread:
-            ir = ir or build.llvm_ir(flags, options.defines)
+            ir = ir or build.llvm_ir(flags)
             places = {name: (kernels[name].places, kernels[name].block) for name in unread}
             reflected = {**(reflected or {}), **ir_kernels(request, ir, places)}
 
@@ -273,7 +274,7 @@ def _build_code_object(
     flags: Sequence[str],
     machine: Sequence[str],
     has_host: bool,
-) -> tuple[bytes, tuple[str, list[str], list[str]], list[str]]:
+) -> tuple[bytes, Assembly, list[str]]:
     """Compile and link, and after an error again with the declarations that the source may need.
 
     Return the code object, the result of `ClangBuild.compile`, and the flags that the first compile
@@ -283,9 +284,9 @@ def _build_code_object(
     undefined = None
     while True:
         try:
-            compiled: tuple[str, list[str], list[str]] = ("", [], [])
+            compiled: Assembly = ("", [], [])
             if language != "assembler":
-                compiled = build.compile([*flags, *added], options.defines)
+                compiled = build.compile([*flags, *added])
             return build.link(machine, _LINK), compiled, added
         except CompileError as error:
             if _UNDEFINED.search(error.log):
