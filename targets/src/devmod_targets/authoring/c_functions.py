@@ -20,6 +20,10 @@ from devmod_readers.variables import read_variables
 from devmod_targets.authoring._process import digests_of
 from devmod_targets.authoring._source import define_options
 from devmod_targets.authoring.clang import (
+    ARRAYS,
+    FIXED_ARRAY,
+    POINTERS,
+    RECORD,
     VIRTUAL_FOLDER,
     LocationSet,
     element_type,
@@ -51,9 +55,6 @@ if TYPE_CHECKING:
 # -- Describe the members of C structs that libclang has laid out.
 
 
-#: clang's kinds of types.
-_RECORD = 105
-_FIXED_ARRAY = 112
 #: clang's kinds of declarations.
 _UNION = "UNION_DECL"
 _BASE = "CXX_BASE_SPECIFIER"
@@ -87,10 +88,10 @@ def record_members(
         size = of.get_size()
         dims: list[tuple[int, int]] = []
         while True:
-            if type_kind(of) == _FIXED_ARRAY:
+            if type_kind(of) == FIXED_ARRAY:
                 inner = lane_type(of)
                 record = [(of.element_count, inner.get_size())], inner
-            elif type_kind(of) == _RECORD and array_record(of) is not None:
+            elif type_kind(of) == RECORD and array_record(of) is not None:
                 record = array_record(of) or ([], of)
             else:
                 break
@@ -100,7 +101,7 @@ def record_members(
         dtype, align = number_type(of)
         if dtype and not align:
             return MemberType(size, dtype, dims=dims)
-        fields = _fields(of) if type_kind(of) == _RECORD else None
+        fields = _fields(of) if type_kind(of) == RECORD else None
         return MemberType(size, fields=fields, dims=dims)
 
     if array_record(type_) is not None:
@@ -125,9 +126,9 @@ def uses_location(type_: Any, locations: LocationSet) -> bool:
     visited = set()
     while pending:
         of = pending.pop().get_canonical()
-        while type_kind(of) == _FIXED_ARRAY:
+        while type_kind(of) == FIXED_ARRAY:
             of = lane_type(of)
-        if type_kind(of) == _RECORD and of.spelling not in visited:
+        if type_kind(of) == RECORD and of.spelling not in visited:
             visited.add(of.spelling)
             declaration = of.get_declaration()
             if locations.intersects(declaration.extent):
@@ -155,7 +156,7 @@ def _fields(type_: Any, start: int = 0) -> list[tuple[str, int, Any]] | None:
             return None
         offset = start + bits // 8
         of = field.type.get_canonical()
-        if type_kind(of) == _RECORD and not field.spelling.isidentifier():
+        if type_kind(of) == RECORD and not field.spelling.isidentifier():
             inner = _fields(of, offset)
             if inner is None:
                 return None
@@ -168,7 +169,6 @@ def _fields(type_: Any, start: int = 0) -> list[tuple[str, int, Any]] | None:
 #: libclang's flag. Signatures do not depend on the bodies of functions, and the headers of a target
 #: have hundreds.
 _SKIP_BODIES = 0x40
-_ARRAYS = ("CONSTANTARRAY", "INCOMPLETEARRAY", "VARIABLEARRAY")
 
 
 def declarations(
@@ -237,7 +237,7 @@ def global_types(
         type_ = cursor.type.get_canonical()
         nbytes = type_.get_size()
         lengths = []
-        while type_kind(type_) == _FIXED_ARRAY:
+        while type_kind(type_) == FIXED_ARRAY:
             lengths.append(type_.element_count)
             type_ = lane_type(type_)
         dtype, _ = number_type(type_)
@@ -503,7 +503,7 @@ class CFunctions:
         """
         type_ = argument.type.get_canonical()
         is_unknown = self._unknown.intersects(argument.extent)
-        if _kind(type_) in ("POINTER", "LVALUEREFERENCE", *_ARRAYS):
+        if type_kind(type_) in (*POINTERS[:2], *ARRAYS):
             return "handle", self._buffer(type_, name, is_unknown)
         if is_unknown or uses_location(type_, self._unknown):
             return "", Param(name, "scalar")
@@ -512,10 +512,10 @@ class CFunctions:
 
     def _buffer(self, type_: Any, name: str, is_unknown: bool) -> Param:
         """Return the Param of a pointer, a reference or an array."""
-        is_array = _kind(type_) in _ARRAYS
+        is_array = type_kind(type_) in ARRAYS
         target = type_.element_type if is_array else type_.get_pointee()
         const = target.is_const_qualified()
-        while _kind(target) in _ARRAYS:
+        while type_kind(target) in ARRAYS:
             target = target.element_type
             const = const or target.is_const_qualified()
 
@@ -524,7 +524,7 @@ class CFunctions:
         size = 0
         if not is_unknown:
             element, align = self._pointee_type(target.get_canonical())
-            if _kind(type_) == "CONSTANTARRAY":
+            if type_kind(type_) == FIXED_ARRAY:
                 size = max(type_.get_size(), 0)
         access = "r" if const else "rw"
         param = Param(name, "buffer", element, access, align=align, size=size)
@@ -536,11 +536,3 @@ class CFunctions:
 def _outside_system_headers(unit: Any) -> Iterator[tuple[str, Any]]:
     """Yield the `declarations` of a unit that are not in the headers of the compiler."""
     return declarations(unit.cursor, lambda each: not each.location.is_in_system_header)
-
-
-def _kind(type_: Any) -> str:
-    """Return the name of a type's kind; "" for kinds that cindex does not define, such as half."""
-    try:
-        return str(type_.kind.name)
-    except ValueError:
-        return ""

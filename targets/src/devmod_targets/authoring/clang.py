@@ -79,8 +79,12 @@ _NESTING_WORDS = re.compile(r"\b(?:else|for|while|do|if|switch)\b")
 _MAX_NESTING_WORDS = 2000
 #: clang's kinds of types.
 _UNEXPOSED = 1
-_RECORD = 105
-_ENUM = 106
+POINTERS = (101, 103, 104)  # pointers, references, references to values
+REFERENCES = POINTERS[1:]
+RECORD = 105
+ENUM = 106
+FIXED_ARRAY = 112
+ARRAYS = (FIXED_ARRAY, 114, 115)  # of fixed, unknown and variable length
 _VECTORS = (113, 176)
 _LARGEST_STRUCT = 0xFFFF
 
@@ -426,7 +430,7 @@ def element_type(type_: Any) -> tuple[str, int]:
     # libclang 18 has no kind for bfloat16.
     if kind == _UNEXPOSED and type_.spelling.endswith("__bf16"):
         return "bfloat16", 0
-    if kind == _ENUM:
+    if kind == ENUM:
         return element_type(type_.get_declaration().enum_type.get_canonical())
     if kind in _VECTORS:
         dtype, _ = element_type(lane_type(type_))
@@ -435,7 +439,7 @@ def element_type(type_: Any) -> tuple[str, int]:
         if dtype:
             dtype = f"{dtype}x{type_.element_count}"
         return dtype, 0
-    if kind != _RECORD:
+    if kind != RECORD:
         return "", 0
     size = type_.get_size()
     if not 0 < size <= _LARGEST_STRUCT:

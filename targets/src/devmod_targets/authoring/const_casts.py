@@ -17,7 +17,7 @@ from typing import Any
 
 from devmod import Param
 from devmod_readers.uses import bits, transitive_parts
-from devmod_targets.authoring.clang import Libclang, lane_type, type_kind
+from devmod_targets.authoring.clang import ARRAYS, POINTERS, RECORD, Libclang, lane_type, type_kind
 
 #: A parameter, by the function's name and its number; or a variable, by the hash of its
 #: declaration.
@@ -27,11 +27,6 @@ _Place = tuple[str, int] | int
 _CAST = re.compile(
     r"[*&]\s*(?:(?:const|volatile|restrict|__restrict(?:__)?)\s*)*[)>]|\b(?:typedef|using)\b"
 )
-#: clang's kinds of types.
-_POINTER = 101
-_REFERENCES = (103, 104)
-_RECORD = 105
-_ARRAYS = (112, 114, 115)
 #: clang's kind of a type that is known later, or never.
 _DEPENDENT = 26
 #: clang's number of OpenCL's address space of constants.
@@ -279,7 +274,7 @@ def _bodies(declarations: Iterable[Any]) -> Iterator[Any]:
 
 def _is_pointer(type_: Any) -> bool:
     kind = type_kind(type_.get_canonical())
-    return kind == _POINTER or kind in _REFERENCES or kind in _ARRAYS
+    return kind in POINTERS or kind in ARRAYS
 
 
 def _has_pointer(type_: Any) -> bool:
@@ -287,11 +282,11 @@ def _has_pointer(type_: Any) -> bool:
     among its members.
     """
     type_ = type_.get_canonical()
-    if _is_pointer(type_) or type_kind(type_) != _RECORD:
+    if _is_pointer(type_) or type_kind(type_) != RECORD:
         return _is_pointer(type_)
     for field in type_.get_fields():
         member = field.type.get_canonical()
-        if type_kind(member) in _ARRAYS:
+        if type_kind(member) in ARRAYS:
             member = lane_type(member)
         if _is_pointer(member):
             return True
@@ -303,10 +298,10 @@ def _is_mutable(type_: Any) -> bool:
     constant memory.
     """
     type_ = type_.get_canonical()
-    if type_kind(type_) != _POINTER and type_kind(type_) not in _REFERENCES:
+    if type_kind(type_) not in POINTERS:
         return False
     target = type_.get_pointee().get_canonical()
     # const may be on the array or on its elements.
-    while type_kind(target) in _ARRAYS and not target.is_const_qualified():
+    while type_kind(target) in ARRAYS and not target.is_const_qualified():
         target = lane_type(target)
     return not target.is_const_qualified() and target.get_address_space() != _CONSTANT

@@ -26,7 +26,12 @@ from devmod_targets.authoring import CompileRequest, SelfContainedSource
 from devmod_targets.authoring._open_block import open_functions
 from devmod_targets.authoring.c_functions import declarations, is_in, record_members
 from devmod_targets.authoring.clang import (
+    ARRAYS,
+    FIXED_ARRAY,
     MAX_ERRORS,
+    POINTERS,
+    RECORD,
+    REFERENCES,
     SYNTAX_CATEGORIES,
     VIRTUAL_FOLDER,
     Libclang,
@@ -763,7 +768,7 @@ class KernelReader:
             return None
         texture = _TEXTURE.match(type_.spelling)
         sampler = _SAMPLER.match(type_.spelling)
-        is_pointer = type_kind(type_) in (POINTER, REFERENCE)
+        is_pointer = type_kind(type_) in POINTERS
         table = "buffer"
         if sampler:
             table = "sampler"
@@ -813,7 +818,7 @@ class KernelReader:
     def _pointer(self, name: str, type_: Any, table: str, unknown: bool) -> tuple[str, Param]:
         """Return the type and the param of an argument that is a pointer or a reference."""
         target = type_.get_pointee().get_canonical()
-        is_reference = type_kind(type_) == REFERENCE
+        is_reference = type_kind(type_) in REFERENCES
         if type_kind(target) == RECORD and size_of(target) < 0:
             self.incomplete_types.add(_QUALIFIERS.sub("", target.spelling))
         element = ""
@@ -982,10 +987,6 @@ class Names:
 # -- The element types and sizes of Metal's types, as libclang reads them.
 
 
-POINTER = 101
-REFERENCE = 103
-RECORD = 105
-_ARRAYS = (112, 114)  # of fixed length, of unknown length
 _ATOMIC = re.compile(r"^(?:const |volatile |__\w+ )*metal::_?atomic<(.+)>$")
 _ARRAY_RECORD = re.compile(r"^(?:const |volatile |__\w+ )*metal::(?:matrix|array)<")
 _PACKED = re.compile(r"^(?:const |volatile |__\w+ )*metal::__devmod_packed<[^<>]+, (\d)>$")
@@ -1017,7 +1018,7 @@ def buffer_element(target: Any, is_reference: bool) -> tuple[str, int, int, _Mem
         open_ended = _open_ended_element(target)
         if open_ended is not None:
             return open_ended
-    while type_kind(target) == _ARRAYS[0]:
+    while type_kind(target) == FIXED_ARRAY:
         target = lane_type(target)
     if _PACKED.match(target.spelling):
         # Packed vectors have no padding, so the elements are scalars.
@@ -1039,9 +1040,9 @@ def _open_ended_element(type_: Any) -> tuple[str, int, int, _Members] | None:
     if not fields:
         return None
     last = fields[-1].type.get_canonical()
-    if type_kind(last) not in _ARRAYS:
+    if type_kind(last) not in ARRAYS:
         return None
-    if type_kind(last) == _ARRAYS[0] and last.element_count > 1:
+    if type_kind(last) == FIXED_ARRAY and last.element_count > 1:
         return None
     if len(fields) != 1:
         return "", 0, 0, ()
@@ -1067,7 +1068,7 @@ def _array_record(type_: Any) -> tuple[list[tuple[int, int]], Any] | None:
     if not _ARRAY_RECORD.match(type_.spelling):
         return None
     fields = [field.type.get_canonical() for field in type_.get_fields()]
-    if len(fields) != 1 or type_kind(fields[0]) != _ARRAYS[0]:
+    if len(fields) != 1 or type_kind(fields[0]) != FIXED_ARRAY:
         return None
     element = lane_type(fields[0])
     return [(fields[0].element_count, size_of(element))], element

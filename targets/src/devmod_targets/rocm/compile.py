@@ -30,7 +30,13 @@ from devmod_targets.authoring._open_block import open_kernels
 from devmod_targets.authoring._process import compiler_folder
 from devmod_targets.authoring._request import arch_hint, target_format
 from devmod_targets.authoring.c_functions import CFunctions
-from devmod_targets.authoring.clang import VECTOR_ELEMENTS, VIRTUAL_FOLDER, element_type, type_kind
+from devmod_targets.authoring.clang import (
+    RECORD,
+    VECTOR_ELEMENTS,
+    VIRTUAL_FOLDER,
+    element_type,
+    type_kind,
+)
 from devmod_targets.authoring.clang_build import (
     HEADERS,
     SAVE_TEMPS,
@@ -762,7 +768,6 @@ def _major(arch: str) -> int:
 # code object.
 
 
-_RECORD = 105
 #: The vectors of HIP's headers. Those of three elements have no padding.
 _VECTORS = {
     "__half2": "float16x2",
@@ -864,7 +869,7 @@ def _pointee_type(type_: Any) -> tuple[str, int]:
 
 
 def _record_name(type_: Any) -> str:
-    if type_kind(type_) != _RECORD:
+    if type_kind(type_) != RECORD:
         return ""
     name: str = type_.spelling.removeprefix("const ").removeprefix("volatile ")
     return name

@@ -4,6 +4,7 @@ C.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Mapping
 
@@ -28,38 +29,30 @@ def _divide(left: int, right: int) -> int:
     return quotient
 
 
-def _shift(left: int, right: int, sign: int) -> int:
-    if not 0 <= right < 64:
-        raise ValueError(f"it shifts by {right}; expected 0 to 63")
-    if sign > 0:
-        return left << right
-    return left >> right
-
-
 _BINARY: Mapping[str, Callable[[int, int], int]] = {
     "||": lambda left, right: bool(left) | bool(right),
     "&&": lambda left, right: bool(left) & bool(right),
-    "|": lambda left, right: left | right,
-    "^": lambda left, right: left ^ right,
-    "&": lambda left, right: left & right,
-    "==": lambda left, right: left == right,
-    "!=": lambda left, right: left != right,
-    "<": lambda left, right: left < right,
-    ">": lambda left, right: left > right,
-    "<=": lambda left, right: left <= right,
-    ">=": lambda left, right: left >= right,
-    "<<": lambda left, right: _shift(left, right, 1),
-    ">>": lambda left, right: _shift(left, right, -1),
-    "+": lambda left, right: left + right,
-    "-": lambda left, right: left - right,
-    "*": lambda left, right: left * right,
+    "|": operator.or_,
+    "^": operator.xor,
+    "&": operator.and_,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    ">": operator.gt,
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<<": operator.lshift,
+    ">>": operator.rshift,
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
     "/": _divide,
     "%": lambda left, right: left - right * _divide(left, right),
 }
 _UNARY: Mapping[str, Callable[[int], int]] = {
-    "!": lambda value: not value,
-    "~": lambda value: ~value,
-    "-": lambda value: -value,
+    "!": operator.not_,
+    "~": operator.invert,
+    "-": operator.neg,
     "+": int,
 }
 
@@ -93,12 +86,14 @@ class _Evaluator:
         """Return the value of operands with operators of a strength or stronger ones."""
         value = self._operand(live=live)
         while _STRENGTH.get(self.next, -1) >= strength:
-            operator = self._advance()
-            is_decided = (operator == "||" and value) or (operator == "&&" and not value)
+            word = self._advance()
+            is_decided = (word == "||" and value) or (word == "&&" and not value)
             is_needed = live and not is_decided
-            right = self.expression(_STRENGTH[operator] + 1, live=is_needed)
+            right = self.expression(_STRENGTH[word] + 1, live=is_needed)
+            if is_needed and word in ("<<", ">>") and not 0 <= right < 64:
+                raise ValueError(f"it shifts by {right}; expected 0 to 63")
             if is_needed:
-                value = _checked(_BINARY[operator](value, right))
+                value = _checked(_BINARY[word](value, right))
             else:
                 value = int(bool(value))
         return value

@@ -12,21 +12,24 @@ from devmod_targets.authoring._declared import argument_bytes
 from devmod_targets.authoring._mangled import BUILTINS, TypeNode
 from devmod_targets.authoring.c_functions import uses_location, with_struct
 from devmod_targets.authoring.clang import (
+    ARRAYS,
+    ENUM,
+    FIXED_ARRAY,
+    POINTERS,
+    RECORD,
+    REFERENCES,
     VECTOR_ELEMENTS,
-    LocationSet,
     element_type,
     lane_type,
     type_kind,
 )
 
-POINTER = 101
-REFERENCES = (103, 104)
-RECORD = 105
-ENUM = 106
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from devmod_targets.cuda.signatures.source import SourceKernels
+
 _FUNCTIONS = (110, 111)  # without and with a prototype
 _INCOMPLETE = -2
-_ARRAYS = (112, 114, 115)  # of fixed, unknown and variable length
-_FIXED_ARRAY = 112
 #: The types that `element_type` does not name: char16_t, char32_t, wchar_t, and long double, which
 #: is a double on the device.
 _OTHER_TYPES = {6: "uint16", 7: "uint32", 15: "int32", 23: "float64"}
@@ -112,7 +115,7 @@ def cuda_element_type(type_: Any) -> tuple[str, int]:
         dtype = _named_record(type_)
         if dtype:
             return dtype, 0
-    if kind == POINTER or kind in REFERENCES:
+    if kind in POINTERS:
         return "uint64", 0
     if kind in _OTHER_TYPES:
         return _OTHER_TYPES[kind], 0
@@ -135,7 +138,7 @@ def incomplete_name(type_: Any) -> str:
     types.
     """
     type_ = type_.get_canonical()
-    if type_kind(type_) != POINTER and type_kind(type_) not in REFERENCES:
+    if type_kind(type_) not in POINTERS:
         return ""
     target = type_.get_pointee().get_canonical()
     if type_kind(target) != RECORD or target.get_size() != _INCOMPLETE:
@@ -149,9 +152,7 @@ def _named(name: str) -> str:
     return DTYPES.get(name) or _COMPLEX.get(name, "")
 
 
-def clang_argument(
-    argument: Any, name: str, unknown: LocationSet, is_certain: bool, known: dict[str, Argument]
-) -> Argument:
+def clang_argument(argument: Any, name: str, source: SourceKernels) -> Argument:
     """Return the argument that a parameter declares.
 
     Parameters
@@ -160,36 +161,32 @@ def clang_argument(
         The cursor of the parameter.
     name
         Its name.
-    unknown
-        The places of errors. A type that is declared at one of them is unknown.
-    is_certain
-        Whether the conditions of the preprocessor are the compiler's. If not, the structs are
-        unknown.
-    known
-        The arguments of the same program by type, which this function extends.
+    source
+        The program. A type that is declared at one of its errors is unknown, and so are structs if
+        its conditions are not certain.
     """
-    if unknown and unknown.intersects(argument.extent):
+    if source.unknown and source.unknown.intersects(argument.extent):
         return Argument("", Param(name, "scalar"))
     type_ = argument.type.get_canonical()
     key = type_.spelling
-    result = known.get(key)
+    result = source.known_types.get(key)
     if result is None:
-        result = _clang_argument(type_, unknown, is_certain)
+        result = _clang_argument(type_, source)
         # A type without a name has its place in parentheses, which a macro repeats.
         if "(" not in key:
-            known[key] = result
+            source.known_types[key] = result
     return result.replace(result.param.replace(name=name))
 
 
-def _clang_argument(type_: Any, unknown: LocationSet, is_certain: bool) -> Argument:
+def _clang_argument(type_: Any, source: SourceKernels) -> Argument:
     """Return the argument of a canonical type, without its name."""
     kind = type_kind(type_)
-    if kind in _ARRAYS:
-        return _clang_pointer(kind, type_, unknown, is_certain)
-    if kind in REFERENCES or kind == POINTER:
-        return _clang_pointer(kind, type_.get_pointee().get_canonical(), unknown, is_certain)
+    if kind in ARRAYS:
+        return _clang_pointer(kind, type_, source)
+    if kind in POINTERS:
+        return _clang_pointer(kind, type_.get_pointee().get_canonical(), source)
     type_name = _type_name(type_)
-    if type_name and not _is_known(type_, unknown, is_certain):
+    if type_name and not _is_known(type_, source):
         return Argument("", Param("", "scalar"), type_name)
     element, align = cuda_element_type(type_)
     if not element:
@@ -201,7 +198,7 @@ def _clang_argument(type_: Any, unknown: LocationSet, is_certain: bool) -> Argum
     return Argument(element, with_struct(param, type_, cuda_element_type), type_name)
 
 
-def _clang_pointer(kind: int, target: Any, unknown: LocationSet, is_certain: bool) -> Argument:
+def _clang_pointer(kind: int, target: Any, source: SourceKernels) -> Argument:
     """Return the argument of a pointer, a reference or an array. `target` is the type behind it, or
     the array's own.
     """
@@ -210,13 +207,13 @@ def _clang_pointer(kind: int, target: Any, unknown: LocationSet, is_certain: boo
     size = 0
     # The declared length of ``int x[16]``, or the object of a reference, is the memory that the
     # kernel requires.
-    if kind in REFERENCES or kind == _FIXED_ARRAY:
+    if kind in REFERENCES or kind == FIXED_ARRAY:
         size = target.get_size()
     const = target.is_const_qualified()
-    while type_kind(target) in _ARRAYS:
+    while type_kind(target) in ARRAYS:
         target = lane_type(target)
     type_name = _type_name(target)
-    if type_name and not _is_known(target, unknown, is_certain):
+    if type_name and not _is_known(target, source):
         return Argument("handle", buffer_param("", "", const), type_name)
     element, align = cuda_element_type(target)
     param = buffer_param("", element, const, align, max(size, 0))
@@ -230,8 +227,8 @@ def _type_name(type_: Any) -> str:
     return _QUALIFIERS.sub("", type_.spelling)
 
 
-def _is_known(type_: Any, unknown: LocationSet, is_certain: bool) -> bool:
-    return is_certain and not uses_location(type_, unknown)
+def _is_known(type_: Any, source: SourceKernels) -> bool:
+    return source.is_certain and not uses_location(type_, source.unknown)
 
 
 def mangled_argument(name: str, node: TypeNode) -> Argument:
