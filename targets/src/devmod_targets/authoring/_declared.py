@@ -16,6 +16,7 @@ from devmod.backend import (
 from devmod.errors import CompileError, ToolchainNotFoundError, list_names
 from devmod_readers.parameters import Group, follower_numbers, group_values
 from devmod_targets.authoring._request import CompileRequest, Payload
+from devmod_targets.authoring._types import Functions, Reflected
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,9 +33,9 @@ _MAX_MEMBERS = 1 << 16
 
 def merge_declared(
     spec: TargetSpec,
-    reflected: Mapping[str, ReflectedFunction] | None,
+    reflected: Reflected | None,
     declared: Mapping[str, FunctionInfo] | None,
-) -> dict[str, FunctionInfo]:
+) -> Functions:
     """Return the fmap of a payload.
 
     ``FunctionInfo.name`` of a declared function is its symbol. Its arg_types, tags and interface
@@ -74,7 +75,7 @@ def merge_declared(
             for name, info in declared.items()
         }
     symbols = [function.symbol for function in reflected.values()]
-    by_symbol: dict[str, dict[str, FunctionInfo]] = {}
+    by_symbol: dict[str, Functions] = {}
     for name, info in declared.items():
         if info.name not in symbols:
             known = list_names(symbols)
@@ -85,7 +86,7 @@ def merge_declared(
                 function=name,
             )
         by_symbol.setdefault(info.name, {})[name] = info
-    merged: dict[str, FunctionInfo] = {}
+    merged: Functions = {}
     for name, function in reflected.items():
         undeclared = {name: FunctionInfo(function.symbol, ())}
         for key, info in by_symbol.get(function.symbol, undeclared).items():
@@ -93,7 +94,7 @@ def merge_declared(
     return merged
 
 
-def _count_all(reflected: Mapping[str, ReflectedFunction] | None) -> int:
+def _count_all(reflected: Reflected | None) -> int:
     result = 0
     for function in (reflected or {}).values():
         result += sum(_count(param.members) for param in function.params)
@@ -258,7 +259,7 @@ def source_payload(
     fmt: str,
     request: CompileRequest,
     source: SelfContainedSource,
-    read: Callable[[], tuple[Mapping[str, ReflectedFunction], str]],
+    read: Callable[[], tuple[Reflected, str]],
     *,
     empty_error: str,
 ) -> Payload:

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 from devmod import Param
 from devmod.backend import array_bytes, parse_dtype
 from devmod.errors import CompileError
-from devmod_readers.reflection import MemberType, ReflectedFunction, describe_members, with_members
+from devmod_readers.reflection import MemberType, describe_members, with_members
 from devmod_readers.variables import read_variables
 from devmod_targets.authoring._process import digests_of
 from devmod_targets.authoring._source import define_options
+from devmod_targets.authoring._types import Reflected
 from devmod_targets.authoring.clang import (
     ARRAYS,
     FIXED_ARRAY,
@@ -246,9 +247,7 @@ def global_types(
     return found
 
 
-def with_globals(
-    functions: dict[str, ReflectedFunction], types: dict[str, list[Any]]
-) -> dict[str, ReflectedFunction]:
+def with_globals(functions: Reflected, types: dict[str, list[Any]]) -> Reflected:
     """Return functions whose interfaces have the types of the module's global variables."""
     if not types:
         return functions
@@ -439,9 +438,7 @@ class CFunctions:
             result[symbol] = function_name(expression)
         return result
 
-    def with_globals(
-        self, functions: dict[str, ReflectedFunction], binary: bytes
-    ) -> dict[str, ReflectedFunction]:
+    def with_globals(self, functions: Reflected, binary: bytes) -> Reflected:
         """Return functions whose interfaces have the types of the global variables of the linked
         file.
         """

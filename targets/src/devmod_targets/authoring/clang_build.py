@@ -16,6 +16,7 @@ from devmod.backend import environment_text, find_program, temporary_folder
 from devmod.errors import ToolchainNotFoundError, compile_error
 from devmod_targets.authoring._process import dependencies, digests_of, own_environment, run_program
 from devmod_targets.authoring._source import define_options, options_and_defines
+from devmod_targets.authoring._types import Messages
 from devmod_targets.authoring.instances import FILE, expression_error
 from devmod_targets.authoring.zig import LibraryHeaders, find_zig, toolchain
 
@@ -735,7 +736,7 @@ class ClangBuild:
         return [line for line in output.splitlines() if not _SUMMARY.match(line)]
 
 
-def _by_level(lines: Sequence[str]) -> tuple[list[str], list[str]]:
+def _by_level(lines: Sequence[str]) -> Messages:
     """Return the lines of warnings and those of remarks. Lines without a level, such as notes and
     quoted source, follow their message.
 

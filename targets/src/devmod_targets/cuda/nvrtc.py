@@ -19,6 +19,7 @@ from devmod.backend import compile_error, environment_text
 from devmod.errors import CompileError, ToolchainNotFoundError, not_installed, pip_install
 from devmod_targets._text import check_source_text
 from devmod_targets.authoring import line_directive
+from devmod_targets.authoring._types import Messages
 from devmod_targets.authoring.instances import expression_error
 from devmod_targets.cuda import _wheels
 from devmod_targets.cuda._headers import header_of, host_headers, missing_header, predefined
@@ -432,7 +433,7 @@ def clock_error(place: str, macro: str, log: str = "") -> CompileError:
     )
 
 
-def diagnostics(log: str, name: str = "", ptx: str = "the PTX") -> tuple[list[str], list[str]]:
+def diagnostics(log: str, name: str = "", ptx: str = "the PTX") -> Messages:
     """Return the errors and the warnings of a log, each as ``file:line: error: text`` or
     ``file:line: warning #177-D: text``.
 

@@ -4,7 +4,7 @@ wheel ziglang.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from devmod import FunctionInfo
@@ -22,6 +22,7 @@ from devmod_targets.authoring import (
 )
 from devmod_targets.authoring._process import compiler_folder
 from devmod_targets.authoring._request import arch_hint
+from devmod_targets.authoring._types import Reflected
 from devmod_targets.authoring.c_functions import CFunctions
 from devmod_targets.authoring.clang import element_type
 from devmod_targets.authoring.clang_build import (
@@ -216,7 +217,7 @@ def _read_source(
     options: ClangOptions,
     symbols: Sequence[str],
     code: bytes,
-) -> tuple[Mapping[str, ReflectedFunction] | None, list[str], dict[str, str], list[str]]:
+) -> tuple[Reflected | None, list[str], dict[str, str], list[str]]:
     """Read the exported functions of a C or C++ source with libclang.
 
     Return the signatures by name, or None if the caller's fmap has all functions and libclang is

@@ -16,6 +16,7 @@ from devmod_readers.nvidia import KernelEntry, ParamPlace, read_cubin, read_ptx
 from devmod_readers.offload import OffloadImage
 from devmod_readers.offload import read_images as read_images
 from devmod_targets.authoring import CompileRequest, merge_declared
+from devmod_targets.authoring._types import Functions, Reflected
 from devmod_targets.cuda.signatures.declared import (
     declaration_error,
     declared_kernels,
@@ -98,9 +99,7 @@ def load(
     return devmod.bundle(*modules)
 
 
-def _declared_functions(
-    image: OffloadImage, fmap: Mapping[str, FunctionInfo]
-) -> dict[str, FunctionInfo]:
+def _declared_functions(image: OffloadImage, fmap: Mapping[str, FunctionInfo]) -> Functions:
     """Return those of the functions that an image has."""
     own = _function_names(image, {info.name for info in fmap.values()})
     return {key: info for key, info in fmap.items() if info.name in own}
@@ -120,7 +119,7 @@ def _function_names(image: OffloadImage, symbols: Collection[str]) -> Collection
 
 def image_functions(
     images: Sequence[tuple[str, str, memoryview]], names: Iterable[str]
-) -> list[dict[str, FunctionInfo]]:
+) -> list[Functions]:
     """Return for each image those of the named functions that it contains.
 
     The types are those of the first image that has them, the block and the limits of a launch those
@@ -147,7 +146,7 @@ def image_functions(
             argument="fmap",
         )
     kernels = [read_kernels(kind, fmt, data) for kind, fmt, data in images]
-    results: list[dict[str, FunctionInfo]] = [{} for _ in images]
+    results: list[Functions] = [{} for _ in images]
     for name in names:
         chosen: dict[int, _Chosen] = {}
         for number, (functions, entries) in enumerate(kernels):
@@ -173,7 +172,7 @@ def image_functions(
     return results
 
 
-def _select(functions: Mapping[str, ReflectedFunction], name: str) -> ReflectedFunction | None:
+def _select(functions: Reflected, name: str) -> ReflectedFunction | None:
     """Return the function of a name or a symbol; None if there is none."""
     for key, function in functions.items():
         if name in (key, function.symbol):

@@ -24,6 +24,7 @@ from devmod_readers.uses import bits, transitive_parts
 from devmod_targets._text import header_text
 from devmod_targets.authoring import CompileRequest, SelfContainedSource
 from devmod_targets.authoring._open_block import open_functions
+from devmod_targets.authoring._types import Reflected, Threads
 from devmod_targets.authoring.c_functions import declarations, is_in, record_members
 from devmod_targets.authoring.clang import (
     ARRAYS,
@@ -45,9 +46,7 @@ from devmod_targets.authoring.const_casts import may_cast, written_param, writte
 from devmod_targets.authoring.instances import template_of
 
 
-def read(
-    request: CompileRequest, source: SelfContainedSource
-) -> tuple[dict[str, ReflectedFunction], list[str], str]:
+def read(request: CompileRequest, source: SelfContainedSource) -> tuple[Reflected, list[str], str]:
     """Read the kernels of a program.
 
     Returns
@@ -504,9 +503,9 @@ class KernelReader:
         #: The kernel that is read, and its place.
         self._function = self._location = ""
 
-    def kernels(self) -> dict[str, ReflectedFunction]:
+    def kernels(self) -> Reflected:
         """Return the kernels by their names in Metal."""
-        kernels: dict[str, ReflectedFunction] = {}
+        kernels: Reflected = {}
         first: dict[str, Any] = {}
         for name, cursor, attributes in self._kernel_cursors():
             # A declaration and its definition have one canonical cursor.
@@ -717,7 +716,7 @@ class KernelReader:
             )
         return constants
 
-    def _block(self, attributes: _Attributes) -> tuple[int, int, int] | None:
+    def _block(self, attributes: _Attributes) -> Threads | None:
         """Return the block that the attributes require; None if they require none."""
         sizes = attributes.get("required_threads_per_threadgroup", "").split(",")
         x, y, z = (*map(self._number, sizes), 1, 1)[:3]

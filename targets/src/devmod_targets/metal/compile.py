@@ -25,13 +25,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
 
 from devmod import Origin
 from devmod.backend import find_program, temporary_folder
 from devmod.errors import ToolchainNotFoundError
 from devmod.targets.metal import SPEC
-from devmod_readers.reflection import ReflectedFunction
 from devmod_targets._included import unresolved_names
 from devmod_targets.authoring import (
     CompileRequest,
@@ -43,6 +41,7 @@ from devmod_targets.authoring import (
 )
 from devmod_targets.authoring._process import run_program
 from devmod_targets.authoring._request import target_format
+from devmod_targets.authoring._types import Reflected
 from devmod_targets.metal._reflect import HEADERS, read, version_option
 
 #: The options that a receiver can pass to Metal's compiler (MTLCompileOptions).
@@ -93,7 +92,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
                 )
     warnings: list[str] = []
 
-    def read_kernels() -> tuple[Mapping[str, ReflectedFunction], str]:
+    def read_kernels() -> tuple[Reflected, str]:
         kernels, texts, toolchain = read(request, source)
         warnings.extend(texts)
         if _MAIN not in kernels or request.stem in kernels:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from devmod.backend import FEATURES
 from devmod.errors import CompileError, FormatError
@@ -17,6 +17,7 @@ from devmod_readers.spirv import (
 )
 from devmod_targets.authoring import CompileRequest, Payload, SelfContainedSource, merge_declared
 from devmod_targets.authoring._declared import argument_bytes
+from devmod_targets.authoring._types import Reflected
 from devmod_targets.authoring.zig import run_zig
 from devmod_targets.opencl._definitions import define
 from devmod_targets.opencl._names import read_builtins, rename
@@ -53,7 +54,7 @@ _SPACES = {
 def compile_il(
     request: CompileRequest,
     source: SelfContainedSource,
-    kernels: Mapping[str, ReflectedFunction],
+    kernels: Reflected,
     reader: str,
     standard: str,
 ) -> Payload:
@@ -170,9 +171,7 @@ def _name(module: SpirvModule, id_: int) -> str:
     return module.names.get(id_) or str(id_)
 
 
-def _check_kernels(
-    request: CompileRequest, kernels: Mapping[str, ReflectedFunction], module: SpirvModule
-) -> None:
+def _check_kernels(request: CompileRequest, kernels: Reflected, module: SpirvModule) -> None:
     """Raise CompileError if the arguments of a kernel are not those of the SPIR-V."""
     compiled = read_kernels(module)
     for name, kernel in kernels.items():

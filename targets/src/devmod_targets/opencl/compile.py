@@ -29,6 +29,7 @@ from devmod_targets.authoring import (
 from devmod_targets.authoring._mangled import BUILTINS
 from devmod_targets.authoring._open_block import OPENCL_FUNCTIONS, open_functions
 from devmod_targets.authoring._request import CompileRequest, target_format
+from devmod_targets.authoring._types import Threads
 from devmod_targets.authoring.c_functions import with_struct
 from devmod_targets.authoring.clang import (
     MAX_ERRORS,
@@ -527,8 +528,8 @@ class _Bodies:
 
 def _kernels(library: Libclang, unit: Any, text: str) -> _Kernels:
     kernels: _Kernels = {}
-    fixed: dict[str, tuple[int, int, int]] = {}
-    hints: dict[str, tuple[int, int, int]] = {}
+    fixed: dict[str, Threads] = {}
+    hints: dict[str, Threads] = {}
     subgroups: dict[str, int] = {}
     for cursor in unit.cursor.get_children():
         if cursor.kind != library.cindex.CursorKind.FUNCTION_DECL:

@@ -29,6 +29,7 @@ from devmod_targets.authoring._declared import argument_bytes, value_groups
 from devmod_targets.authoring._open_block import open_kernels
 from devmod_targets.authoring._process import compiler_folder
 from devmod_targets.authoring._request import arch_hint, target_format
+from devmod_targets.authoring._types import Reflected
 from devmod_targets.authoring.c_functions import CFunctions
 from devmod_targets.authoring.clang import (
     RECORD,
@@ -225,7 +226,7 @@ def _signatures(
     kernels: _Kernels,
     code: bytes,
     added: list[str],
-) -> tuple[Mapping[str, ReflectedFunction] | None, list[str], dict[str, str], list[str]]:
+) -> tuple[Reflected | None, list[str], dict[str, str], list[str]]:
     """Return the functions that libclang reads or None, the reader, the files that it read, and the
     kernels whose signatures are those of the IR.
     """
@@ -249,11 +250,11 @@ def _signatures(
 
 
 def _with_binary_facts(
-    reflected: Mapping[str, ReflectedFunction],
+    reflected: Reflected,
     kernels: _Kernels,
     dynamic: Collection[str],
     has_host: bool,
-) -> dict[str, ReflectedFunction]:
+) -> Reflected:
     """Return the functions with the wave and the shared memory of the code object, and with the tag
     of those that are in `dynamic`, which a binary does not contain.
     """
@@ -328,7 +329,7 @@ def _read_undeclared(
     code: bytes,
     added: list[str],
     optional: bool,
-) -> tuple[dict[str, ReflectedFunction], str, dict[str, str]] | None:
+) -> tuple[Reflected, str, dict[str, str]] | None:
     """Return the result of `read_kernels`; None for a source that it cannot read, if that is
     `optional`: all kernels are declared.
     """
@@ -406,7 +407,7 @@ def _may_share_dynamically(content: bytes) -> bool:
 def _fmap(
     request: CompileRequest,
     kernels: _Kernels,
-    reflected: Mapping[str, ReflectedFunction] | None,
+    reflected: Reflected | None,
 ) -> dict[str, FunctionInfo]:
     """Return the fmap of the payload. Every kernel of the code object has a signature, reflected or
     declared.
@@ -786,7 +787,7 @@ def read_kernels(
     kernels: _Kernels,
     code: bytes,
     added: Sequence[str],
-) -> tuple[dict[str, ReflectedFunction], str, dict[str, str]]:
+) -> tuple[Reflected, str, dict[str, str]]:
     """Read the kernels of a source.
 
     Parameters

@@ -15,6 +15,7 @@ from devmod import Member
 from devmod.backend import array_bytes, parse_dtype
 from devmod.errors import FormatError
 from devmod_targets.authoring import CompileRequest
+from devmod_targets.authoring._types import Threads
 from devmod_targets.slang._driver import Entry, reflection_error
 
 #: The names of the parameter and of the members that lead to an argument.
@@ -145,7 +146,7 @@ class Arguments(NamedTuple):
 
     arguments: Sequence[ReflectedArgument]
     blocks: Sequence[ValueBlock]
-    threads: tuple[int, int, int] | None
+    threads: Threads | None
     constants: Mapping[int, str]
 
 
@@ -196,7 +197,7 @@ class _Reader:
             )
         return Arguments(self._arguments, self._blocks, self._threads(), self._constants)
 
-    def _threads(self) -> tuple[int, int, int] | None:
+    def _threads(self) -> Threads | None:
         threads = self._entry.reflection.get("threadGroupSize")
         if threads is None:
             return None

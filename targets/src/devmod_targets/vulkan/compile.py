@@ -37,6 +37,7 @@ from devmod_targets.authoring import (
 )
 from devmod_targets.authoring._process import compiler_folder, run_program
 from devmod_targets.authoring._source import define_options
+from devmod_targets.authoring._types import Messages
 from devmod_targets.vulkan import _slangpy
 
 if TYPE_CHECKING:
@@ -964,7 +965,7 @@ class Files:
             self._names.append(name)
         return f"#line {number} {self._names.index(name)}\n"
 
-    def messages(self, output: str) -> tuple[list[str], list[str]]:
+    def messages(self, output: str) -> Messages:
         """Return the errors and the warnings in a compiler's output, each in the form ``k.comp:3:
         error: …``.
         """

@@ -16,6 +16,7 @@ from devmod_readers.reflection import ReflectedFunction
 from devmod_targets.authoring import CompileRequest
 from devmod_targets.authoring._declared import value_groups
 from devmod_targets.authoring._mangled import TypeNode, parse_function
+from devmod_targets.authoring._types import Reflected
 from devmod_targets.cuda.signatures.types import Argument, bytes_argument, mangled_argument
 
 #: PTX's types of numbers. Compilers write unsigned types for signed integers too. ``.b32`` may be
@@ -45,7 +46,7 @@ def declared_kernels(
     request: CompileRequest,
     entries: Iterable[KernelEntry],
     lowered: Mapping[str, str] | None = None,
-) -> dict[str, ReflectedFunction]:
+) -> Reflected:
     """Return the kernels of a binary by name, with the types of the declared fmap.
 
     Parameters
@@ -84,7 +85,7 @@ def declared_kernels(
         function = ReflectedFunction(entry.name, types, params, location=request.name)
         kernels.setdefault(name, []).append((signature, with_entry(function, entry)))
 
-    functions: dict[str, ReflectedFunction] = {}
+    functions: Reflected = {}
     for name, overloads in kernels.items():
         if len(overloads) == 1:
             overloads = [(name, overloads[0][1])]
@@ -127,9 +128,7 @@ def with_shared_memory(
     return functions
 
 
-def without_types(
-    functions: Mapping[str, ReflectedFunction], entries: Mapping[str, KernelEntry]
-) -> str:
+def without_types(functions: Reflected, entries: Mapping[str, KernelEntry]) -> str:
     """Return the symbol of a function whose types are not all known; "" if there is none."""
     for function in functions.values():
         if not all(function.types):
@@ -142,7 +141,7 @@ def without_types(
 def declaration_error(
     name: str,
     symbol: str,
-    functions: Mapping[str, ReflectedFunction],
+    functions: Reflected,
     entries: Mapping[str, KernelEntry],
 ) -> str:
     """Return the error for a kernel whose types are unknown, with a declaration of the kernels to
