@@ -18,6 +18,7 @@ from hatchling.plugin import hookimpl
 
 from devmod.backend import escape
 from devmod.errors import DevmodError, list_names, with_log
+from devmod_targets._paths import with_slashes
 from devmod_targets.build import plan_of, read_manifest
 from devmod_targets.build.build import build_plan, check_output, input_files
 from devmod_targets.build.plan import Plan
@@ -112,8 +113,7 @@ class DevmodBuildHook(BuildHookInterface):  # type: ignore[type-arg]  # Hatchlin
         """Return a path relative to the project's folder, with slashes."""
         root = os.path.realpath(self.root)
         folder, name = os.path.split(path)
-        relative = os.path.relpath(os.path.join(os.path.realpath(folder), name), root)
-        relative = relative.replace(os.sep, "/")
+        relative = with_slashes(os.path.join(os.path.realpath(folder), name), root)
         if relative.startswith("../"):
             self._stop(f"{path} is outside of the project {root}: a distribution cannot hold it")
         return relative

@@ -30,6 +30,7 @@ from devmod.backend import (
 from devmod.errors import DevmodError, FormatError, quote_name
 from devmod_readers.nvidia import ParamPlace
 from devmod_readers.reflection import ReflectedFunction
+from devmod_targets._paths import below
 from devmod_targets.authoring import decode_source, merge_declared
 from devmod_targets.cuda.signatures.declared import without_types
 from devmod_targets.cuda.signatures.types import bytes_argument
@@ -374,7 +375,7 @@ def _write_files(module: devmod.Module, folder: str) -> int:
         name = names.get(sha256(data).hexdigest())
         if name is None:
             continue
-        place = os.path.join(folder, *name.split("/"))
+        place = below(folder, name)
         if not _is_plain(name) or os.path.lexists(place):
             raise FormatError(
                 f"the {module.kind} module has the file {quote_name(name[:MAX_NAME])}, which cannot be written there"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from devmod.backend import find_spec
 from devmod.errors import CompileError, did_you_mean, list_names
+from devmod_targets._paths import with_slashes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -160,7 +161,7 @@ class CompileRequest(NamedTuple):
         folder = os.path.dirname(path)
         own = ""
         if self.root:
-            folder = os.path.relpath(folder, roots[0]).replace(os.sep, "/")
+            folder = with_slashes(folder, roots[0])
             own = "the project, the source's folder and "
         return f"outside {own}the folders of include=. To allow it, add its folder: include=[{folder!r}]"
 

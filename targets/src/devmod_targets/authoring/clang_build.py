@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 from devmod import Origin
 from devmod.backend import environment_text, find_program, temporary_folder
 from devmod.errors import ToolchainNotFoundError, compile_error
+from devmod_targets._paths import name_in
 from devmod_targets.authoring._process import dependencies, digests_of, own_environment, run_program
 from devmod_targets.authoring._source import define_options, options_and_defines
 from devmod_targets.authoring._types import Messages
@@ -680,12 +681,8 @@ class ClangBuild:
 
     def _header_name(self, path: str) -> str:
         """Return a header as an include names it."""
-        full = os.path.normpath(path)
         folders = [each for each in (*self._request.include, self._request.folder) if each]
-        for each in sorted(folders, key=len, reverse=True):
-            if full.startswith(os.path.join(each, "")):
-                return os.path.relpath(full, each).replace(os.sep, "/")
-        return os.path.basename(full)
+        return name_in(os.path.normpath(path), sorted(folders, key=len, reverse=True))
 
     @property
     def _source_name(self) -> str:

@@ -14,6 +14,7 @@ from devmod.errors import FormatError, count_text
 from devmod.plugins import shared_scan
 from devmod.worker import processors
 from devmod_targets._executables import clear_caches, file_digest
+from devmod_targets._paths import below
 from devmod_targets.build import toolchains
 from devmod_targets.build.cache import CacheError, job_key, open_entries, pack_entry, unpack_entry
 from devmod_targets.build.closure import Closure, SourceTree, closure_of
@@ -609,7 +610,7 @@ def own_files(manifest: Manifest) -> list[str]:
     """Return the paths of the files with constants and with tuning records."""
     paths = [each.path for each in manifest.constants.files]
     paths += manifest.tune_records
-    return [os.path.join(manifest.folder, *path.split("/")) for path in paths]
+    return [below(manifest.folder, path) for path in paths]
 
 
 def texts_of_current(path: str, record: str) -> list[tuple[list[str], list[str]]] | None:
@@ -659,7 +660,7 @@ def save_bundle(
         root, left_out = add_programs(manifest, root, complete=complete and plan.is_whole)
     records: list[devmod.TuningRecord] = []
     for name in manifest.tune_records:
-        records.extend(read_tuning_file(os.path.join(manifest.folder, *name.split("/"))))
+        records.extend(read_tuning_file(below(manifest.folder, name)))
     root.tuning_records = records
     with noting_interrupts(path):
         devmod.save(

@@ -19,6 +19,7 @@ from devmod_targets._compilers import (
     owner_of,
     takes,
 )
+from devmod_targets._paths import below
 from devmod_targets.build.matrix import (
     Use,
     covers,
@@ -271,7 +272,7 @@ class Checks:
         return self._folders[folder]
 
     def _path(self, path: str) -> str:
-        return os.path.join(self._manifest.folder, *path.split("/"))
+        return below(self._manifest.folder, path)
 
     def _check_options(self) -> None:
         for keys, section in self._sections():

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from devmod import Module, load_from_bytes
 from devmod.backend import array_bytes, dtype_name_of, open_regular, parse_dtype
 from devmod.errors import FormatError, did_you_mean, list_names, not_installed
+from devmod_targets._paths import below
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -70,7 +71,7 @@ def load_constants(folder: str, constants: Constants) -> Module:
     tensors: dict[str, _Tensor] = {}
     owners: dict[str, str] = {}
     for file in constants.files:
-        for name, tensor in _read(os.path.join(folder, *file.path.split("/")), file):
+        for name, tensor in _read(below(folder, file.path), file):
             if name in owners:
                 hint = "; rename one: { path = …, name = … }" if file.path.endswith(".npy") else ""
                 raise FormatError(

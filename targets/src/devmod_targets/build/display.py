@@ -13,6 +13,7 @@ from typing import Any
 from devmod.backend import DiskCache, escape
 from devmod.commands import annotate, echo_lines
 from devmod.errors import DevmodError, count_text, with_log
+from devmod_targets._paths import below, with_slashes
 from devmod_targets.build.plan import Job
 from devmod_targets.build.progress import Progress
 from devmod_targets.build.result import UNVALIDATED, Failure, JobResult, place_of
@@ -204,7 +205,7 @@ class Annotations(Progress):
         _annotate("warning", _TITLE, text, err=self._err)
 
     def _path(self, source: str) -> str:
-        return os.path.join(self._folder, *source.split("/"))
+        return below(self._folder, source)
 
 
 def annotate_error(
@@ -238,7 +239,7 @@ def _annotate(
     """
     if path:
         root = os.path.realpath(os.environ.get("GITHUB_WORKSPACE") or os.curdir)
-        path = os.path.relpath(os.path.realpath(path), root).replace(os.sep, "/")
+        path = with_slashes(os.path.realpath(path), root)
     annotate(level, text, err=err, file=path, line=str(line or ""), title=title)
 
 

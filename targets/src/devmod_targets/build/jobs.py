@@ -18,6 +18,7 @@ from devmod import Target
 from devmod.backend import temporary_folder
 from devmod.errors import CompileError, DevmodError, describe_error
 from devmod.plugins import lookup
+from devmod_targets._paths import below, with_slashes
 from devmod_targets.authoring import CompilerReport
 from devmod_targets.build.closure import Closure
 from devmod_targets.build.plan import Job
@@ -77,15 +78,15 @@ def attempt(job: Job, files: Sequence[PackedFile] = (), *, with_sources: bool = 
         folder = os.path.realpath(folder)
         paths = {}
         for each in files:
-            path = os.path.join(folder, *each.name.split("/"))
+            path = below(folder, each.name)
             os.makedirs(os.path.dirname(path), exist_ok=True)
             if isinstance(each.data, str):  # a compiler may treat a link in another way than a copy
-                os.link(os.path.join(folder, *each.data.split("/")), path)
+                os.link(below(folder, each.data), path)
             else:
                 with open(path, "wb") as file:
                     file.write(each.data)
             paths[path] = each.path
-        job = replace(job, folder=os.path.join(folder, *job.folder.split("/")))
+        job = replace(job, folder=below(folder, job.folder))
         for path in (job.folder, *job.include_paths):
             os.makedirs(path, exist_ok=True)
         outcome = _attempt(job, with_sources)._replace(toolchain=toolchain)
@@ -113,7 +114,7 @@ def pack_files(job: Job, closure: Closure) -> tuple[Job, tuple[PackedFile, ...]]
     )
 
     def relative(path: str, start: str = base) -> str:
-        return os.path.relpath(path, start).replace(os.sep, "/")
+        return with_slashes(path, start)
 
     packed = replace(
         job,

@@ -4,13 +4,13 @@ of a target that takes it.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from devmod import Target
 from devmod.errors import FormatError, did_you_mean, list_names
 from devmod_targets._compilers import MAIN_SYMBOLS
+from devmod_targets._paths import below
 from devmod_targets.build.matrix import (
     Use,
     covers,
@@ -57,7 +57,7 @@ class Job(CompileOptions):
     @property
     def path(self) -> str:
         """The path of the source."""
-        return os.path.join(self.folder, *self.source.split("/"))
+        return below(self.folder, self.source)
 
     @property
     def kind(self) -> str:
@@ -67,7 +67,7 @@ class Job(CompileOptions):
     @property
     def include_paths(self) -> tuple[str, ...]:
         """The paths of the include folders."""
-        return tuple(os.path.join(self.folder, *each.split("/")) for each in self.include)
+        return tuple(below(self.folder, each) for each in self.include)
 
     def arguments(self) -> dict[str, Any]:
         """Return the keyword arguments of `devmod.compile`."""
@@ -103,7 +103,7 @@ class Plan(NamedTuple):
     @property
     def output(self) -> str:
         """The absolute path of the bundle."""
-        return os.path.join(self.manifest.folder, *self.manifest.output.split("/"))
+        return below(self.manifest.folder, self.manifest.output)
 
 
 def plan_of(manifest: Manifest, targets: str | Iterable[str] = (), *, strict: bool = False) -> Plan:

@@ -13,6 +13,7 @@ from devmod.errors import FormatError, ToolchainNotFoundError
 from devmod.targets import KINDS
 from devmod_targets._compilers import chosen_sources, is_own, other_choice
 from devmod_targets._groups import grouped
+from devmod_targets._paths import below, with_slashes
 from devmod_targets._text import header_text
 from devmod_targets._toolchain import find_toolchain
 from devmod_targets.build.document import key_text
@@ -331,7 +332,7 @@ def _files(folder: str) -> Iterator[str]:
     for parent, folders, names in os.walk(folder):
         kept = [each for each in folders if not each.startswith(".")]
         folders[:] = sorted(set(kept) - _SKIPPED_FOLDERS)
-        relative = os.path.relpath(parent, folder).replace(os.sep, "/")
+        relative = with_slashes(parent, folder)
         prefix = "" if relative == "." else f"{relative}/"
         for name in sorted(names):
             yield prefix + name
@@ -339,17 +340,14 @@ def _files(folder: str) -> Iterator[str]:
 
 def _has_kernel(folder: str, path: str, pattern: str) -> bool:
     return (
-        os.path.isfile(os.path.join(folder, *path.split("/")))
-        and re.search(pattern, _text(folder, path)) is not None
+        os.path.isfile(below(folder, path)) and re.search(pattern, _text(folder, path)) is not None
     )
 
 
 def _text(folder: str, path: str) -> str:
     """Return the text of a source; "" if it cannot be read."""
     try:
-        with open(
-            os.path.join(folder, *path.split("/")), encoding="utf-8", errors="replace"
-        ) as file:
+        with open(below(folder, path), encoding="utf-8", errors="replace") as file:
             return file.read(_MAX_TEXT)
     except OSError:
         return ""

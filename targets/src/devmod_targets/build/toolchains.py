@@ -27,6 +27,7 @@ from devmod_targets._executables import (
     package_folders,
     tree_digest,
 )
+from devmod_targets._paths import below
 from devmod_targets._text import header_files
 from devmod_targets._toolchain import Toolchain, clang_files, clang_headers, find_toolchain
 from devmod_targets.build.closure import SystemHeaders
@@ -77,7 +78,7 @@ def system_headers(job: Job) -> SystemHeaders:
         return SystemHeaders()
     folder = os.path.join(_NO_FOLDER, job.kind)
     headers = header_files(toolchain.package)
-    texts = {os.path.join(folder, *name.split("/")): text for name, text in headers.items()}
+    texts = {below(folder, name): text for name, text in headers.items()}
     folders = [folder]
     own = clang_headers(_toolchain_options(job.options))
     if own:

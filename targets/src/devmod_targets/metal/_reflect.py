@@ -21,6 +21,7 @@ from devmod.errors import CompileError, compile_error
 from devmod.targets.metal import SPEC
 from devmod_readers.reflection import MAX_ARGUMENTS, ReflectedFunction, with_members
 from devmod_readers.uses import bits, transitive_parts
+from devmod_targets._paths import below
 from devmod_targets._text import header_text
 from devmod_targets.authoring import CompileRequest, SelfContainedSource
 from devmod_targets.authoring._open_block import open_functions
@@ -341,7 +342,7 @@ def parse_program(
         (MAIN, text),
         (os.path.join(VIRTUAL_FOLDER, NAME), header_text(__package__, f"headers/{NAME}")),
     ]
-    files += [(os.path.join(VIRTUAL_FOLDER, *name.split("/")), "") for name in HEADERS]
+    files += [(below(VIRTUAL_FOLDER, name), "") for name in HEADERS]
     return library.parse(
         MAIN,
         [*_ARGUMENTS, version_option(source.options)],

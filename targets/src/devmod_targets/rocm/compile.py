@@ -18,6 +18,7 @@ from devmod.targets.rocm import SPEC
 from devmod_readers.amdgpu import CodeObjectKernel, read_code_object
 from devmod_readers.options.rocm import is_supported
 from devmod_readers.reflection import ReflectedFunction
+from devmod_targets._paths import below
 from devmod_targets.authoring import (
     CompileRequest,
     Payload,
@@ -537,7 +538,7 @@ def library_flags(error: CompileError, toolchain: LlvmToolchain) -> list[str]:
     if not missing or ".." in missing[1]:
         return []
     root = os.path.dirname(toolchain.include[0])
-    folders = [os.path.join(root, *each.split("/")) for each in _LIBRARY_FOLDERS]
+    folders = [below(root, each) for each in _LIBRARY_FOLDERS]
     if not any(os.path.isfile(os.path.join(folder, missing[1])) for folder in folders):
         return []
     flags = [f"-D{each}" for each in _LIBRARY_DEFINES.split()]

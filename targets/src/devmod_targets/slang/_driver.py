@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from devmod import Origin
 from devmod.errors import CompileError, ToolchainNotFoundError, compile_error, not_installed
+from devmod_targets._paths import name_in
 from devmod_targets._text import dropped_print
 from devmod_targets.authoring import (
     CompileRequest,
@@ -318,11 +319,7 @@ def _names(
             raise request.error(
                 f"the Slang source {request.name} includes the file {path!r}, which is {outside}"
             )
-        name = os.path.basename(path)
-        for root in roots:
-            if path.startswith(os.path.join(root, "")):
-                name = os.path.relpath(path, root).replace(os.sep, "/")
-                break
+        name = name_in(path, roots)
         number = 1
         while name in result:
             number += 1

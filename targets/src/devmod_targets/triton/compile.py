@@ -23,6 +23,7 @@ from types import ModuleType
 from typing import Any
 
 from devmod.errors import describe_error, list_names
+from devmod_targets._paths import name_in
 from devmod_targets._text import split_arguments
 from devmod_targets.authoring import CompileRequest, Payload
 from devmod_targets.authoring._source import define_options
@@ -81,7 +82,7 @@ def compile(request: CompileRequest, _: Callable[[CompileRequest], Payload]) -> 
     folders = [request.folder, *request.include]
     sources = {request.name: request.digest}
     for path, digest in read.items():
-        sources[_name_of(path, folders)] = digest
+        sources[name_in(path, folders)] = digest
     defines = define_options(request.defines)
     settings = [*request.options, *defines, *request.name_expressions]
     assert payload.origin is not None
@@ -239,14 +240,6 @@ def _executed(request: CompileRequest) -> Iterator[tuple[ModuleType, Callable[[]
         for name in imported():
             del sys.modules[name]
         linecache.cache.pop(path, None)
-
-
-def _name_of(path: str, folders: list[str]) -> str:
-    """Return a file as its folder contains it; its name alone if it is in none of the folders."""
-    for folder in folders:
-        if path.startswith(os.path.join(folder, "")):
-            return os.path.relpath(path, folder).replace(os.sep, "/")
-    return os.path.basename(path)
 
 
 def _own_file(module: ModuleType) -> str:

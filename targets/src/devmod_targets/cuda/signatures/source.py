@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from devmod.targets.cuda import SPEC
+from devmod_targets._paths import below
 from devmod_targets._text import define_lines
 from devmod_targets.authoring._mangled import parse_function
 from devmod_targets.authoring.c_functions import declarations, global_types, is_in, qualified_name
@@ -346,7 +347,7 @@ def read_source(
     files = [(main, text + appended), (head_path, head)]
     for name, content in headers.items():
         if _is_plain(name):
-            files.append((os.path.join(_HEADERS, *name.split("/")), content))
+            files.append((below(_HEADERS, name), content))
     arguments = [*_LANGUAGE, "-nostdinc", "-undef"]
     if preprocessed is not None:
         # The functions of a preprocessed program have no attributes of the host and the device:
