@@ -481,7 +481,7 @@ def _has_symbol(declaration: SourceKernel, entry: KernelEntry) -> bool:
 def _arguments_of(declaration: SourceKernel, source: SourceKernels) -> list[Argument]:
     names = declaration.parameter_names(source.library)
     return [
-        clang_argument(argument, name, source)
+        clang_argument(argument, name, source.unknown, source.is_certain, source.known_types)
         for argument, name in zip(declaration.arguments, names, strict=True)
     ]
 

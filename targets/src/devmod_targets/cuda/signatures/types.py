@@ -19,14 +19,11 @@ from devmod_targets.authoring.clang import (
     RECORD,
     REFERENCES,
     VECTOR_ELEMENTS,
+    LocationSet,
     element_type,
     lane_type,
     type_kind,
 )
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from devmod_targets.cuda.signatures.source import SourceKernels
 
 _FUNCTIONS = (110, 111)  # without and with a prototype
 _INCOMPLETE = -2
@@ -152,7 +149,9 @@ def _named(name: str) -> str:
     return DTYPES.get(name) or _COMPLEX.get(name, "")
 
 
-def clang_argument(argument: Any, name: str, source: SourceKernels) -> Argument:
+def clang_argument(
+    argument: Any, name: str, unknown: LocationSet, is_certain: bool, known: dict[str, Argument]
+) -> Argument:
     """Return the argument that a parameter declares.
 
     Parameters
@@ -161,32 +160,36 @@ def clang_argument(argument: Any, name: str, source: SourceKernels) -> Argument:
         The cursor of the parameter.
     name
         Its name.
-    source
-        The program. A type that is declared at one of its errors is unknown, and so are structs if
-        its conditions are not certain.
+    unknown
+        The places of errors. A type that is declared at one of them is unknown.
+    is_certain
+        Whether the conditions of the preprocessor are the compiler's. If not, the structs are
+        unknown.
+    known
+        The arguments of the same program by type, which this function extends.
     """
-    if source.unknown and source.unknown.intersects(argument.extent):
+    if unknown and unknown.intersects(argument.extent):
         return Argument("", Param(name, "scalar"))
     type_ = argument.type.get_canonical()
     key = type_.spelling
-    result = source.known_types.get(key)
+    result = known.get(key)
     if result is None:
-        result = _clang_argument(type_, source)
+        result = _clang_argument(type_, unknown, is_certain)
         # A type without a name has its place in parentheses, which a macro repeats.
         if "(" not in key:
-            source.known_types[key] = result
+            known[key] = result
     return result.replace(result.param.replace(name=name))
 
 
-def _clang_argument(type_: Any, source: SourceKernels) -> Argument:
+def _clang_argument(type_: Any, unknown: LocationSet, is_certain: bool) -> Argument:
     """Return the argument of a canonical type, without its name."""
     kind = type_kind(type_)
     if kind in ARRAYS:
-        return _clang_pointer(kind, type_, source)
+        return _clang_pointer(kind, type_, unknown, is_certain)
     if kind in POINTERS:
-        return _clang_pointer(kind, type_.get_pointee().get_canonical(), source)
+        return _clang_pointer(kind, type_.get_pointee().get_canonical(), unknown, is_certain)
     type_name = _type_name(type_)
-    if type_name and not _is_known(type_, source):
+    if type_name and not _is_known(type_, unknown, is_certain):
         return Argument("", Param("", "scalar"), type_name)
     element, align = cuda_element_type(type_)
     if not element:
@@ -198,7 +201,7 @@ def _clang_argument(type_: Any, source: SourceKernels) -> Argument:
     return Argument(element, with_struct(param, type_, cuda_element_type), type_name)
 
 
-def _clang_pointer(kind: int, target: Any, source: SourceKernels) -> Argument:
+def _clang_pointer(kind: int, target: Any, unknown: LocationSet, is_certain: bool) -> Argument:
     """Return the argument of a pointer, a reference or an array. `target` is the type behind it, or
     the array's own.
     """
@@ -213,7 +216,7 @@ def _clang_pointer(kind: int, target: Any, source: SourceKernels) -> Argument:
     while type_kind(target) in ARRAYS:
         target = lane_type(target)
     type_name = _type_name(target)
-    if type_name and not _is_known(target, source):
+    if type_name and not _is_known(target, unknown, is_certain):
         return Argument("handle", buffer_param("", "", const), type_name)
     element, align = cuda_element_type(target)
     param = buffer_param("", element, const, align, max(size, 0))
@@ -227,8 +230,8 @@ def _type_name(type_: Any) -> str:
     return _QUALIFIERS.sub("", type_.spelling)
 
 
-def _is_known(type_: Any, source: SourceKernels) -> bool:
-    return source.is_certain and not uses_location(type_, source.unknown)
+def _is_known(type_: Any, unknown: LocationSet, is_certain: bool) -> bool:
+    return is_certain and not uses_location(type_, unknown)
 
 
 def mangled_argument(name: str, node: TypeNode) -> Argument:
