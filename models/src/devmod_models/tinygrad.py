@@ -368,6 +368,7 @@ class _Plan:
     ) -> None:
         from tinygrad.uop.ops import Ops
 
+        from devmod_models._tinygrad.record import each_call
         from devmod_models._tinygrad.render import KINDS
 
         self.name = name
@@ -381,7 +382,8 @@ class _Plan:
         self.trees = trees
         self.rendered: dict[str, dict[str, Any]] = {}
         self._arrays = {each.buffer: each for each in (*recording.inputs, *recording.outputs)}
-        self._turns = {each.variable: each.name for each in recording.repeats}
+        #: The names of the numbers of turns, by those of tinygrad's variables.
+        self._turns: dict[str, str] = {}
         self._declared: dict[str, Any] = {"temporaries": [], "constants": [], "states": []}
         self._data: dict[str, Any] = {}
         #: The names in the model of constants, by their names in the program.
@@ -389,7 +391,8 @@ class _Plan:
         self.arch = KINDS[target.kind][1]
         if target.kind == "cuda" and target.arch:
             self.arch = re.sub(r"\Acompute", "sm", target.arch.split(",")[0])
-        for call in recording.calls:
+        self.calls = [*each_call(recording.calls)]
+        for call in self.calls:
             tree = call.src[0]
             if tree.op is not Ops.SINK:
                 raise self.error(call, "a copy between devices in each call, which no program has")
@@ -451,9 +454,8 @@ class _Plan:
     def error(self, call: Any, what: str) -> ArgumentError:
         from devmod_models._tinygrad.record import effects
 
-        calls = self.recording.calls
         reached = effects(call)[0]
-        for written, used in map(effects, calls[calls.index(call) :]):
+        for written, used in map(effects, self.calls[self.calls.index(call) :]):
             if used & reached:
                 reached |= written
         results = list_names(each.name for each in self.recording.outputs if each.buffer in reached)
@@ -464,44 +466,42 @@ class _Plan:
         """Return the module of the program. `module` has its kernels. Tuned ones have their own
         grids and blocks.
         """
-        from devmod_models._tinygrad.record import arranged, effects
+        from devmod_models._tinygrad.record import effects
 
-        written = set[Any]()
-        steps = []
-        for call in self.recording.calls:
-            kernel = self.kernels[call.src[0].key]
-            rendered = self.rendered[kernel]
-            written |= effects(call)[0]
-            info: Any = module.functions[kernel]
-            arguments = self._arguments(call, rendered, info)
-            launch = {"grid": rendered["grid"], "block": rendered["block"]}
-            if TUNED in info.interface.needs:
-                launch = {}
-            steps.append(devmod.step(kernel, **launch, **arguments))
+        steps = self._steps(self.recording.calls, module.functions)
+        written = set[Any]().union(*[effects(call)[0] for call in self.calls])
         if self._data:
             module = devmod.bundle(module, devmod.const_loader(self._data, {}), mixed=True)
         return make_program(
             self.name,
             module,
-            self._repeated(arranged(steps, self.recording.repeats)),
+            steps,
             {**self._interface(written), **self._declared},
             originals=self._originals,
             folded=self._folded(),
         )
 
-    def _repeated(self, steps: Sequence[Any]) -> list[Any]:
-        """Return the steps, with a `devmod.repeat` for each pair of a repeat and its steps."""
-        from devmod_models._tinygrad.record import expression
+    def _steps(self, calls: Iterable[Any], functions: Mapping[str, Any]) -> list[Any]:
+        """Return the steps of calls. `functions` has the kernels."""
+        from devmod_models._tinygrad.record import Repeat, expression
 
-        result: list[Any] = []
-        for each in steps:
-            if type(each) is tuple:
-                repeat, inner = each
-                count = expression(repeat.turns)
-                result.append(devmod.repeat(count, repeat.name, self._repeated(inner)))
-            else:
-                result.append(each)
-        return result
+        steps: list[Any] = []
+        for call in calls:
+            if isinstance(call, Repeat):
+                name = self._turns.get(call.variable) or self.names.take(call.variable)
+                self._turns[call.variable] = name
+                inner = self._steps(call.calls, functions)
+                steps.append(devmod.repeat(expression(call.turns), name, inner))
+                continue
+            kernel = self.kernels[call.src[0].key]
+            rendered = self.rendered[kernel]
+            info = functions[kernel]
+            arguments = self._arguments(call, rendered, info)
+            launch = {"grid": rendered["grid"], "block": rendered["block"]}
+            if TUNED in info.interface.needs:
+                launch = {}
+            steps.append(devmod.step(kernel, **launch, **arguments))
+        return steps
 
     def _arguments(self, call: Any, rendered: Mapping[str, Any], info: Any) -> dict[str, str]:
         """Return the arguments of a step by the names of the kernel's parameters."""
@@ -749,7 +749,7 @@ def _limit_error(plan: _Plan, kernel: str, limit: str) -> ArgumentError:
     """Return the error of a kernel that exceeds a limit of its kind."""
     from tinygrad.uop.ops import Ops
 
-    call = next(each for each in plan.recording.calls if plan.kernels[each.src[0].key] == kernel)
+    call = next(each for each in plan.calls if plan.kernels[each.src[0].key] == kernel)
     stores = (each for each in call.src[0].toposort() if each.op is Ops.STORE)
     result = next(stores).src[1].op.name
     return plan.error(call, f"{limit}, for {result}. Choose a smaller largest length")

@@ -14,6 +14,8 @@ from tinygrad.dtype import AddrSpace
 from tinygrad.engine import realize
 from tinygrad.uop.ops import Ops, UOp, _substitute, graph_rewrite
 
+from devmod_models._tinygrad.record import replaced
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -39,25 +41,19 @@ def in_parts(recording: Recording, most: int) -> Recording:
     """
     known = {each.buffer for each in (*recording.inputs, *recording.outputs)}
     found: dict[UOp, _Parts] = {}
-    calls: list[UOp] = []
-    places = []
-    for call in recording.calls:
-        for buffer in realize.get_call_arg_uops(call):
+
+    def calls_of(call: UOp) -> list[UOp]:
+        buffers = realize.get_call_arg_uops(call)
+        for buffer in buffers:
             size = buffer.max_numel() * buffer.dtype.itemsize
             if size > most and buffer not in known:
                 found[buffer] = _divide(recording, buffer, _rows(call, buffer), most)
             known.add(buffer)
-        places.append(len(calls))
-        if found.keys().isdisjoint(realize.get_call_arg_uops(call)):
-            calls.append(call)
-            continue
-        for loop in _loops_over_parts(call, found):
-            calls.append(_call(call, found, loop))
-    places.append(len(calls))
-    repeats = []
-    for each in recording.repeats:
-        repeats.append(each._replace(first=places[each.first], end=places[each.end]))
-    return recording._replace(calls=calls, repeats=repeats)
+        if found.keys().isdisjoint(buffers):
+            return [call]
+        return [_call(call, found, loop) for loop in _loops_over_parts(call, found)]
+
+    return recording._replace(calls=replaced(recording.calls, calls_of))
 
 
 def _accesses(call: UOp) -> Iterator[tuple[UOp, UOp]]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from keyword import iskeyword
 from threading import RLock
 from types import FunctionType, MethodType, ModuleType, SimpleNamespace
@@ -140,8 +141,8 @@ class Recording(NamedTuple):
     Attributes
     ----------
     calls
-        Their calls, in order. The first source of one is the kernel's tree, the others are buffers
-        and bound variables.
+        Their calls, in order, and repeats of others. The first source of a call is the kernel's
+        tree, the others are buffers and bound variables.
     inputs, outputs
         The arrays of the caller.
     held
@@ -155,13 +156,11 @@ class Recording(NamedTuple):
         The names in use.
     fixed
         The buffers whose values other constants were computed from.
-    repeats
-        The calls that run several times.
     parts
         The buffers of parts of arrays, each with those of all parts of the same array.
     """
 
-    calls: list[UOp]
+    calls: Calls
     inputs: list[Array]
     outputs: list[Array]
     held: dict[UOp, Array]
@@ -169,37 +168,25 @@ class Recording(NamedTuple):
     variables: dict[str, UOp]
     names: Names
     fixed: set[UOp]
-    repeats: list[Repeat]
     parts: dict[UOp, list[UOp]]
 
     @property
     def most_buffers(self) -> int:
         """The most buffers of a kernel."""
-        return max((len(realize.get_call_arg_uops(each)) for each in self.calls), default=0)
+        return max(
+            (len(realize.get_call_arg_uops(each)) for each in each_call(self.calls)), default=0
+        )
 
     def _last_uses(self) -> dict[UOp, int]:
-        """Return the temporaries with the numbers of the last calls that use them."""
+        """Return the temporaries with the numbers of the last items of `calls` that use them."""
         kept = {each.buffer for each in (*self.inputs, *self.outputs)}
         last: dict[UOp, int] = {}
-        for number, call in enumerate(self.calls):
-            for each in realize.get_call_arg_uops(call):
-                if each not in kept and not each.is_realized:
-                    last[each] = number
+        for number, item in enumerate(self.calls):
+            for call in each_call([item]):
+                for each in realize.get_call_arg_uops(call):
+                    if each not in kept and not each.is_realized:
+                        last[each] = number
         return last
-
-    def _groups(self) -> Iterator[tuple[range, list[Any]]]:
-        """Yield the numbers of a call, or of those of a repeat, with what `_compiled` takes."""
-        # One that is around others is before them.
-        ends = {each.first: each.end for each in reversed(self.repeats)}
-        number = 0
-        while number < len(self.calls):
-            end = ends.get(number, number + 1)
-            inner = []
-            for each in self.repeats:
-                if number <= each.first < end:
-                    inner.append(each._replace(first=each.first - number, end=each.end - number))
-            yield range(number, end), arranged(self.calls[number:end], inner)
-            number = end
 
     def evaluate(self, inputs: Sequence[Any]) -> list[Tensor]:
         """Run the kernels on tinygrad's CPU device, and return the outputs. Temporaries are freed
@@ -216,12 +203,12 @@ class Recording(NamedTuple):
         for array, elements in zip(self.inputs, inputs, strict=True):
             fill(array.buffer, elements)
         last = self._last_uses()
-        for numbers, calls in self._groups():
-            is_long = any(map(_is_long, self.calls[numbers.start : numbers.stop]))
+        for number, item in enumerate(self.calls):
+            is_long = any(map(_is_long, each_call([item])))
             with settings(NOOPT=int(not is_long)):
-                _run(_compiled(calls), {})
-            for buffer, number in last.items():
-                if number in numbers:
+                _run(_compiled([item]), {})
+            for buffer, end in last.items():
+                if end == number:
                     buffer.buffer.deallocate()
         return [Tensor(each.buffer).reshape(each.shape) for each in self.outputs]
 
@@ -231,40 +218,40 @@ class Repeat(NamedTuple):
 
     Attributes
     ----------
-    first, end
-        The number of the first call, and that of the call behind the last one.
     turns
         The number of turns: an int, or a symbolic length.
-    variable, name
-        The name of the variable that is the number of the turn, and that of the program.
+    variable
+        The name of the variable that is the number of the turn.
+    calls
+        The calls.
     """
 
-    first: int
-    end: int
     turns: Any
     variable: str
-    name: str
+    calls: Calls
 
 
-def arranged(items: Sequence[Any], repeats: Sequence[Repeat]) -> list[Any]:
-    """Return the items of calls, and for each repeat the pair of it and its items in their
-    place. A repeat within another one is behind it.
-    """
-    following = list(repeats)
+Calls = list["UOp | Repeat"]
 
-    def within(number: int, end: int) -> list[Any]:
-        result: list[Any] = []
-        while number < end:
-            if following and following[0].first == number:
-                repeat = following.pop(0)
-                result.append((repeat, within(number, repeat.end)))
-                number = repeat.end
-            else:
-                result.append(items[number])
-                number += 1
-        return result
 
-    return within(0, len(items))
+def each_call(calls: Iterable[UOp | Repeat]) -> Iterator[UOp]:
+    """Yield calls, also those of repeats."""
+    for each in calls:
+        if isinstance(each, Repeat):
+            yield from each_call(each.calls)
+        else:
+            yield each
+
+
+def replaced(calls: Calls, function: Callable[[UOp], Sequence[UOp]]) -> Calls:
+    """Return calls with others in the place of each. A repeat without calls is left out."""
+    result: Calls = []
+    for each in calls:
+        if not isinstance(each, Repeat):
+            result += function(each)
+        elif inner := replaced(each.calls, function):
+            result.append(each._replace(calls=inner))
+    return result
 
 
 #: The buffers on whose values that of a buffer depends which a `Tape` has computed: a realized
@@ -286,15 +273,15 @@ class Tape:
     Attributes
     ----------
     calls
-        The calls. One has the numbers of its bound variables among its sources.
-    repeats
-        Those that run several times, by their first call.
+        The calls, and repeats of them. One has the numbers of its bound variables among its
+        sources.
     """
 
     def __init__(self) -> None:
-        self.calls: list[UOp] = []
-        self.repeats: list[Repeat] = []
-        self._turns: list[str] = []
+        self.calls: Calls = []
+        #: Those that get the next call: those of the innermost repeat.
+        self._current = self.calls
+        self._variables: set[str] = set()
         self._values: dict[str, int] = {}
 
     @contextmanager
@@ -316,10 +303,10 @@ class Tape:
             numbers = []
             for variable in call.src[0].variables():
                 name = variable.expr
-                if name in values and name not in self._turns:
+                if name in values and name not in self._variables:
                     own = UOp.variable(name, variable.vmin, variable.vmax)
                     numbers.append(own.bind(values[name]))
-            self.calls.append(call.replace(src=(*call.src, *numbers)))
+            self._current.append(call.replace(src=(*call.src, *numbers)))
 
     @contextmanager
     def repeat(self, turns: Any, most: int) -> Iterator[UOp | int]:
@@ -336,44 +323,39 @@ class Tape:
         if most == 1:
             yield 0
             return
-        name = f"turn_{len(self.repeats)}"
-        place = len(self.repeats)
-        first = len(self.calls)
-        self.repeats.append(Repeat(first, first, turns, name, name))
-        self._turns.append(name)
+        name = f"turn_{len(self._variables)}"
+        self._variables.add(name)
+        repeat = Repeat(turns, name, [])
+        outer = self._current
+        outer.append(repeat)
+        self._current = repeat.calls
         try:
             yield UOp.variable(name, 0, most - 1).bind(0)
         finally:
-            self._turns.pop()
-        self.repeats[place] = Repeat(first, len(self.calls), turns, name, name)
+            self._current = outer
 
     def play(self, skipped: set[UOp]) -> None:
         """Run the calls: all, or where some depend on buffers that are skipped, the others outside
         of repeats. A later run has what these give, such as copies of constants.
         """
-        calls = []
-        for call in self.calls:
-            used = effects(call)[1]
-            origins = set(used)
-            for each in used:
-                origins |= _origins.get(each, set())
-            if skipped.isdisjoint(origins):
-                calls.append(call)
-        items = arranged(self.calls, self.repeats)
-        if len(calls) < len(self.calls):
+        every = [*each_call(self.calls)]
+        calls = [each for each in every if skipped.isdisjoint(_sources(each))]
+        items = self.calls
+        if len(calls) < len(every):
             items = [each for each in calls if not each.src[0].variables()]
         _run(_compiled(items), self._values)
 
     def link(self) -> None:
         """Record on which buffers the values of those depend that the calls write."""
         # What a later turn reads is written behind it.
-        for call in (*self.calls, *self.calls):
-            written, used = effects(call)
-            found = set(used)
-            for each in used:
-                found |= _origins.get(each, set())
-            for each in written:
-                _origins[each] = found
+        for call in (*each_call(self.calls), *each_call(self.calls)):
+            _origins.update(dict.fromkeys(effects(call)[0], _sources(call)))
+
+
+def _sources(call: UOp) -> set[UOp]:
+    """Return the buffers on whose values the results of a call depend."""
+    used = effects(call)[1]
+    return used.union(*[_origins.get(each, ()) for each in used])
 
 
 def _is_long(call: UOp) -> bool:
@@ -385,26 +367,15 @@ def _is_long(call: UOp) -> bool:
     return steps > _LONG
 
 
-def _compiled(items: Sequence[Any]) -> list[Any]:
-    """Return what `_run` runs for calls and pairs of a repeat and its calls."""
+def _compiled(calls: Calls) -> list[Any]:
+    """Return what `_run` runs for calls."""
     result: list[Any] = []
-    calls: list[UOp] = []
-
-    def end() -> None:
-        if calls:
-            result.append(
-                realize.link_linear(realize.compile_linear(UOp(Ops.LINEAR, src=tuple(calls))))
-            )
-            calls.clear()
-
-    for each in items:
-        if isinstance(each, tuple):
-            end()
-            repeat, inner = each
-            result.append((repeat, _compiled(inner)))
+    for is_repeat, group in groupby(calls, lambda each: isinstance(each, Repeat)):
+        if is_repeat:
+            result += [(each, _compiled(each.calls)) for each in group]
         else:
-            calls.append(each)
-    end()
+            linear = realize.compile_linear(UOp(Ops.LINEAR, src=tuple(group)))
+            result.append(realize.link_linear(linear))
     return result
 
 
@@ -550,25 +521,18 @@ def record(
         held = {**constants, **_held_tensors(fn)}
         assigned = [each for each in held.values() if each.uop.base.op is Ops.AFTER]
         Tensor.realize(*flat.values(), *assigned)
-    calls = tape.calls
-    _check_random(calls)
+    _check_random(each_call(tape.calls))
 
     names.exact.update(results, held)
     made = [_array(flat[name], names.take(name), each.shape) for name, each in results.items()]
     given = {each.buffer for each in own}
     named = _held_arrays(held, given, names)
-    once, kept, states, places = _split(calls, given, {each.buffer for each in made}, named)
+    once, kept, states = _split(tape.calls, given, {each.buffer for each in made}, named)
     realize.run_linear(UOp(Ops.LINEAR, src=tuple(once)))
     fixed: set[UOp] = set()
     for call in once:
         fixed |= effects(call)[1]
-    repeats = []
-    for each in tape.repeats:
-        first = places[each.first]
-        end = places[each.end]
-        if end > first:
-            repeats.append(each._replace(first=first, end=end, name=names.take(each.name)))
-    return Recording(kept, own, made, named, states, variables, names, fixed, repeats, {})
+    return Recording(kept, own, made, named, states, variables, names, fixed, {})
 
 
 def _bound_variables(inputs: Mapping[str, Any]) -> dict[str, UOp]:
@@ -585,7 +549,7 @@ def _bound_variables(inputs: Mapping[str, Any]) -> dict[str, UOp]:
     return result
 
 
-def _check_random(calls: Sequence[UOp]) -> None:
+def _check_random(calls: Iterable[UOp]) -> None:
     """Raise ArgumentError if a call makes random numbers."""
     seeds: set[UOp] = set()
     for table in (Tensor._device_seeds, Tensor._device_rng_counters):
@@ -620,33 +584,31 @@ def _held_arrays(
 
 
 def _split(
-    calls: Sequence[UOp], inputs: set[UOp], outputs: set[UOp], held: Mapping[UOp, Array]
-) -> tuple[list[UOp], list[UOp], set[UOp], list[int]]:
-    """Return the calls that depend on constants alone, the others, the buffers that are state, and
-    for each call the number of the others before it.
+    calls: Calls, inputs: set[UOp], outputs: set[UOp], held: Mapping[UOp, Array]
+) -> tuple[list[UOp], Calls, set[UOp]]:
+    """Return the calls that depend on constants alone, the others, and the buffers that are state.
 
     A buffer that the function has made and still holds at its end, such as a cache that its first
     call makes, is state. The calls that fill it before any other uses it are constant.
     """
-    everything = [(call, *effects(call)) for call in calls]
-    dynamic = _dynamic(everything, inputs | outputs)
+    dynamic = _dynamic([(call, *effects(call)) for call in each_call(calls)], inputs | outputs)
     own = dynamic - inputs - outputs
     late = {each for each in own if each in held and not each.is_realized}
     once: list[UOp] = []
-    kept: list[UOp] = []
     begun: set[UOp] = set()
     filled: set[UOp] = set()
-    places: list[int] = []
-    for call, written, used in everything:
-        places.append(len(kept))
+
+    def kept(call: UOp) -> list[UOp]:
+        written, used = effects(call)
         if call.src[0].variables() or not used.isdisjoint((dynamic - late) | begun):
-            kept.append(call)
-            begun |= used & late
-        else:
-            once.append(call)
-            filled |= written
-    places.append(len(kept))
-    return once, kept, {each for each in own if each.is_realized or each in filled}, places
+            begun.update(used & late)
+            return [call]
+        once.append(call)
+        filled.update(written)
+        return []
+
+    rest = replaced(calls, kept)
+    return once, rest, {each for each in own if each.is_realized or each in filled}
 
 
 def _dynamic(calls: Sequence[tuple[UOp, set[UOp], set[UOp]]], arrays: set[UOp]) -> set[UOp]:
