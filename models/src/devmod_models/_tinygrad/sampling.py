@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tinygrad import Tensor, dtypes
+from tinygrad.nn.onnx import onnx_ops
 
 from devmod.errors import CompileError
 
@@ -161,31 +162,28 @@ def _deform_conv(
     offset_group: int = 1,
     pads: Sequence[int] = (0, 0, 0, 0),
     strides: Sequence[int] = (1, 1),
-) -> Tensor:
+) -> Any:
     if x.ndim != 4:
         raise CompileError("a deformed convolution of another number of dimensions than 2")
     batch, channels = x.shape[:2]
     kernel = tuple(kernel_shape or weight.shape[2:])
     out = offset.shape[2:]
-    size = prod(kernel)
-    offset = offset.reshape(batch * offset_group, size, 2, *out).cast(dtypes.float32)
+    groups = batch * offset_group
+    offset = offset.reshape(groups, -1, 2, *out).cast(dtypes.float32)
     places = np.indices((*kernel, *out), np.float32)
     coordinates = []
     for axis in range(2):
         own = places[axis] * dilations[axis] - pads[axis] + places[axis + 2] * strides[axis]
-        base = Tensor(own.astype(np.float32)).reshape(1, size, *out)
-        coordinates.append((base + offset[:, :, axis]).reshape(batch * offset_group, -1))
-    parts = x.reshape(batch * offset_group, channels // offset_group, *x.shape[2:])
+        base = Tensor(own.astype(np.float32)).reshape(1, -1, *out)
+        coordinates.append((base + offset[:, :, axis]).reshape(groups, -1))
+    parts = x.reshape(groups, channels // offset_group, *x.shape[2:])
     columns = Tensor.usum(*_corners(parts, coordinates, _linear, _stay)).cast(x.dtype)
-    columns = columns.reshape(batch, offset_group, channels // offset_group, size, prod(out))
     if mask is not None:
-        columns = columns * mask.reshape(batch, offset_group, 1, size, prod(out))
-    columns = columns.reshape(batch, group, channels // group * size, prod(out))
-    rows = weight.reshape(1, group, weight.shape[0] // group, -1)
-    result = (rows @ columns).reshape(batch, weight.shape[0], *out)
-    if bias is not None:
-        result = result + bias.reshape(1, -1, 1, 1)
-    return result
+        columns = columns * mask.reshape(groups, 1, -1)
+    # The elements of each place of the kernel stand side by side in an image.
+    columns = columns.reshape(batch, channels, *kernel, *out).permute(0, 1, 4, 2, 5, 3)
+    image = columns.flatten(4, 5).flatten(2, 3)
+    return onnx_ops["Conv"](image, weight, bias, group=group, strides=kernel)
 
 
 def _roi_align(
@@ -244,40 +242,18 @@ def _col2im(
     pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
 ) -> Tensor:
-    """Each element of a block becomes an image, which has it at each step, and these are added."""
+    """The gradient of the blocks of an image by the image adds what is at the same place."""
     dims = len(image_shape)
-    dilations = dilations or [1] * dims
     pads = pads or [0] * (2 * dims)
-    strides = strides or [1] * dims
-    lengths = []
-    steps = []
-    inner = []
-    for axis, side in enumerate(image_shape):
-        lengths.append(side + pads[axis] + pads[dims + axis])
-        span = dilations[axis] * (block_shape[axis] - 1) + 1
-        steps.append((lengths[axis] - span) // strides[axis] + 1)
-        inner.append((pads[axis], pads[axis] + side))
-    columns = x.reshape(x.shape[0], -1, prod(block_shape), *steps)
-    images = []
-    for number, places in enumerate(product(*map(range, block_shape))):
-        image = columns[:, :, number]
-        for axis, place in enumerate(places):
-            first = place * dilations[axis]
-            image = _spread(image, axis + 2, strides[axis], first, lengths[axis])
-        images.append(image)
-    return Tensor.usum(*images).shrink((None, None, *inner))
-
-
-def _spread(x: Tensor, axis: int, stride: int, first: int, length: int) -> Tensor:
-    """Return x with its elements along an axis at each stride-th place, from the first on, among
-    zeros.
-    """
-    span = (x.shape[axis] - 1) * stride + 1
-    before: list[Any] = [None] * axis
-    after: list[Any] = [None] * (x.ndim - axis - 1)
-    wide = x.unsqueeze(axis + 1).pad((*before, None, (0, stride - 1), *after))
-    flat = wide.flatten(axis, axis + 1).shrink((*before, (0, span), *after))
-    return flat.pad((*before, (first, length - first - span), *after))
+    margins = [(pads[axis], pads[dims + axis]) for axis in range(dims)]
+    channels = x.shape[1] // prod(block_shape)
+    image = Tensor.empty(x.shape[0], channels, *image_shape, dtype=x.dtype)
+    padded = image.pad((None, None, *margins))
+    blocks = padded._pool(tuple(block_shape), strides or 1, dilations or 1)
+    inner = tuple(range(2, 2 + dims))
+    columns = blocks.permute(0, 1, *[each + dims for each in inner], *inner).reshape(x.shape)
+    (result,) = columns.gradient(image, gradient=x)
+    return result
 
 
 OPERATORS: dict[str, Any] = {
