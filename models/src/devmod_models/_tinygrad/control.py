@@ -15,7 +15,7 @@ from tinygrad.engine import realize
 
 from devmod.errors import CompileError
 from devmod_models._tinygrad.record import depends, is_unread, largest, reading, recording
-from devmod_models._tinygrad.recurrent import at, buffer, write
+from devmod_models._tinygrad.recurrent import at, buffer, part, write
 from devmod_models.onnx import Graph, Node
 
 __all__ = ["CONTROL"]
@@ -204,9 +204,11 @@ class _Loop:
         is_repeat = decisions.take(lambda: self._can_repeat(count, most))
         self._runner.graph_values = kept
         if is_repeat:
-            self._repeat(count, most)
+            states, stacks = self._repeat(count, most)
         else:
-            self._unroll(count)
+            states, stacks = self._unroll(count)
+        outputs = [_moved(each, 0, axis) for each, axis in zip(stacks, self.axes, strict=True)]
+        kept.update(zip(self._node.outputs, [*states, *outputs], strict=True))
 
     def _can_repeat(self, count: Any, most: int) -> bool:
         """Return whether the turns can be a repeat, which only a trial tries: its values are not
@@ -229,8 +231,7 @@ class _Loop:
             values[name] = at(sequence, _place(turn, count, is_backward))
         values.update(zip(self._carried, states, strict=True))
 
-    def _repeat(self, count: Any, most: int) -> None:
-        values = self._runner.graph_values
+    def _repeat(self, count: Any, most: int) -> tuple[list[Tensor], list[Tensor]]:
         with recording() as tape:
             states = []
             for value in self._values:
@@ -243,11 +244,7 @@ class _Loop:
             with tape.repeat(count, most) as turn:
                 self._enter(sequences, count, turn, states)
                 stacks = self._turn(states, count, most, turn)
-        outputs = []
-        for stack, axis in zip(stacks, self.axes, strict=True):
-            inner = [None] * (len(stack.shape) - 1)
-            outputs.append(_moved(stack.shrink(((0, count), *inner)), 0, axis))
-        values.update(zip(self._node.outputs, [*states, *outputs], strict=True))
+        return states, [part(each, 0, count) for each in stacks]
 
     def _turn(self, states: list[Tensor], count: Any, most: int, turn: Any) -> list[Tensor]:
         """Run a turn, which writes the states, and return what it writes at its place."""
@@ -271,7 +268,7 @@ class _Loop:
             state.assign(result).realize()
         return stacks
 
-    def _unroll(self, count: Any) -> None:
+    def _unroll(self, count: Any) -> tuple[list[Tensor], list[Tensor]]:
         runner = self._runner
         if not isinstance(count, int):
             raise CompileError("its turns differ, and their number is a length of the call")
@@ -291,16 +288,12 @@ class _Loop:
                 continue
             if not _number(runner, self.condition, "the condition of its body"):
                 break
-        outputs = []
-        for name, stack, axis, backward in zip(
-            self._stacked, stacks, self.axes, self.backward, strict=True
-        ):
+        for name, stack, backward in zip(self._stacked, stacks, self.backward, strict=True):
             if not stack:
                 raise CompileError(f"its result {name!r} is empty, as it has no turn")
             if backward:
                 stack.reverse()
-            outputs.append(_moved(Tensor.stack(*stack), 0, axis))
-        runner.graph_values.update(zip(self._node.outputs, [*states, *outputs], strict=True))
+        return states, [Tensor.stack(*each) for each in stacks]
 
 
 #: The functions that set the outputs of a node among the values of a runner. They raise

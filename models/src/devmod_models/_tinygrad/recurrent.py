@@ -163,15 +163,14 @@ class _Layer:
                 write(states, after, cell(at(inputs, place), state, keep))
 
         if is_reversed:
-            return self._masked(states.shrink(((0, length), None, None))), at(states, 0)
-        result = states.shrink(((1, length + 1), None, None))
-        return self._masked(result), at(states, length)
+            return self._masked(part(states, 0, length)), at(states, 0)
+        return self._masked(part(states, 1, length + 1)), at(states, length)
 
     def _masked(self, states: Tensor) -> Tensor:
         """Return zeros behind the end of each sequence."""
         if self._lengths is None:
             return states
-        positions = Tensor.arange(self._most).shrink(((0, self.length),)).reshape(-1, 1, 1)
+        positions = part(Tensor.arange(self._most), 0, self.length).reshape(-1, 1, 1)
         return (positions < self._lengths.reshape(1, -1, 1)).where(states, 0)
 
     def results(self, direction: Callable[[int], tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
@@ -220,20 +219,19 @@ def buffer(*shape: int, dtype: Any) -> Tensor:
     return Tensor(UOp.new_buffer("CPU", prod(shape), dtype)).reshape(shape)
 
 
-def _part(tensor: Tensor, place: Any) -> Tensor:
-    """Return one position of the first dimension of a tensor."""
-    inner: list[Any] = [None] * (len(tensor.shape) - 1)
-    return tensor.shrink(((place, place + 1), *inner))
+def part(tensor: Tensor, first: Any, end: Any) -> Tensor:
+    """Return the positions of the first dimension of a tensor from `first` to before `end`."""
+    return tensor.shrink(((first, end), *[None] * (tensor.ndim - 1)))
 
 
 def at(tensor: Tensor, place: Any) -> Tensor:
     """Return the part of a tensor at a position of its first dimension."""
-    return _part(tensor, place).reshape(tensor.shape[1:])
+    return part(tensor, place, place + 1).reshape(tensor.shape[1:])
 
 
 def write(tensor: Tensor, place: Any, value: Tensor) -> None:
     """Write the part of a tensor at a position of its first dimension."""
-    _part(tensor, place).assign(value.reshape(1, *value.shape).cast(tensor.dtype))
+    part(tensor, place, place + 1).assign(value.reshape(1, *value.shape).cast(tensor.dtype))
     tensor.realize()
 
 
