@@ -329,7 +329,7 @@ def _named(fn: Any, inputs: Sequence[Any], names: Sequence[str] | None) -> dict[
     from tinygrad import Tensor, UOp
 
     if names is None:
-        names = _default_names(fn, len(inputs))
+        names = default_names(fn, len(inputs))
     if len(set(names)) != len(inputs) or len(names) != len(inputs):
         raise ArgumentError(
             f"names has {list_names(names)}; expected {len(inputs)} different names, one for each input",
@@ -344,7 +344,7 @@ def _named(fn: Any, inputs: Sequence[Any], names: Sequence[str] | None) -> dict[
     return dict(zip(names, inputs, strict=True))
 
 
-def _default_names(fn: Any, count: int) -> list[str]:
+def default_names(fn: Any, count: int) -> list[str]:
     """Return the names of a function's first parameters, or x0, x1, ... if it has fewer."""
     names = []
     for each in inspect.signature(fn).parameters.values():

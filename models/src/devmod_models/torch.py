@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import re
 from importlib.util import find_spec
@@ -19,6 +18,7 @@ from devmod.errors import (
     not_installed,
 )
 from devmod_models._command import ask
+from devmod_models.tinygrad import default_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -134,16 +134,13 @@ def export(
 
 def _names(model: Any, args: Sequence[Any]) -> list[str]:
     """Return the names of a model's arguments: those of the parameters of `forward`."""
-    parameters = list(inspect.signature(model.forward).parameters)
     for number, each in enumerate(args):
         if not hasattr(each, "numpy"):
             raise ArgumentError(
                 f"torch.export: the argument {number} is {type(each).__name__}; expected a Tensor",
                 argument="args",
             )
-    if len(parameters) < len(args):
-        return [f"x{number}" for number in range(len(args))]
-    return parameters[: len(args)]
+    return default_names(model.forward, len(args))
 
 
 def _dims(dynamic: Mapping[str, Mapping[int, Length]], names: Sequence[str]) -> dict[str, str]:
