@@ -72,13 +72,13 @@ def computed(inputs: Mapping[str, Any], half: str = "") -> list[Any]:
 
 def traced(half: str = "", **dims: Any) -> tuple[Any, dict[str, Any], dict[str, Any]]:
     """Trace the model, and return its function, the inputs and the constants."""
-    from devmod_models._tinygrad.onnx import Function, choose_inputs, example_tensors
+    from devmod_models._tinygrad.onnx import choose_inputs, example_tensors, function
 
     model, own = runner(half, **dims)
     example = example_tensors(model, choose_inputs(model, {})[-1][0])
     own.trial(example)
     constants = {name: each for name, each in own.constants.items() if each.shape}
-    return Function(own, list(example)), example, constants
+    return function(own, example), example, constants
 
 
 def program(*targets: str, half: str = "", **dims: Any) -> Any:

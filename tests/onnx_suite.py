@@ -238,7 +238,7 @@ class Traced:
         )
 
     def _function(self) -> Any:
-        return self._models.Function(self._runner, list(self._example))
+        return self._models.function(self._runner, self._example)
 
 
 def refused(arrays: dict[str, Any], place: str) -> str:

@@ -7,6 +7,7 @@ import operator
 import re
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +62,7 @@ from devmod_models.onnx import Constant, Graph, Model, Node, Range, Shape, read_
 from devmod_readers.programs import read_program
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 #: For each run the lengths that a call chooses, and the arrays of the inputs.
 Choices = list[tuple[dict[str, int], dict[str, Any]]]
@@ -321,20 +322,16 @@ def _check_nodes(model: Model) -> None:
                 )
 
 
-class Function:
-    """A run for `tinygrad.export`, which looks for tensors in `__dict__`: those of a former run are
-    no constants.
+def function(runner: Runner, inputs: Iterable[str]) -> Callable[..., dict[str, Tensor]]:
+    """Return a run for `tinygrad.export`, as a function of the inputs. That looks for tensors in
+    what a function refers to, and those of a former run are no constants: a partial refers to
+    nothing.
     """
+    return partial(_run_with, runner, [*inputs])
 
-    __slots__ = ("inputs", "runner")
 
-    def __init__(self, runner: Runner, inputs: list[str]) -> None:
-        self.runner = runner
-        self.inputs = inputs
-
-    def __call__(self, *tensors: Tensor) -> dict[str, Tensor]:
-        """Return the outputs by name."""
-        return self.runner.run(dict(zip(self.inputs, tensors, strict=True)))
+def _run_with(runner: Runner, inputs: Sequence[str], *tensors: Tensor) -> dict[str, Tensor]:
+    return runner.run(dict(zip(inputs, tensors, strict=True)))
 
 
 def _divided(a: Any, b: Any) -> Any:
@@ -478,7 +475,7 @@ def _export(
     if request["is_tuned"]:
         tune = [*arrays[-1][1].values()]
     made = tinygrad.make(
-        Function(runner, list(example)),
+        function(runner, example),
         [*example.values()],
         targets=request["targets"],
         name=request["name"],
