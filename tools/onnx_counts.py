@@ -151,8 +151,8 @@ def counts(results: Outcomes) -> str:
     """Return the counts as a part of the page."""
     import onnx
 
-    right = []
     partly = []
+    lacks = []
     totals: Counter[str] = Counter()
     reasons: dict[str, Counter[str]] = {}
     lacking: dict[str, Any] = {}
@@ -167,9 +167,9 @@ def counts(results: Outcomes) -> str:
                     continue
                 reasons.setdefault(label, Counter())[place] += 1
                 lacking.setdefault(label, {})[operator] = None
-        if number == len(own):
-            right.append(f"{operator}&nbsp;{number}")
-        elif number:
+        if not number:
+            lacks.append(operator)
+        elif number < len(own):
             partly.append(f"{operator}&nbsp;{number}/{len(own)}")
     every = sum(map(len, results.values()))
     places = [*totals]
@@ -177,8 +177,10 @@ def counts(results: Outcomes) -> str:
     for place in places[1:]:
         devices.append(f"{totals[place]:,} on {place}")
     start = f"Of the {every:,} cases of one node in onnx {onnx.__version__}, {totals['cpu']:,} are right on the CPU"
+    others = len(results) - len(partly) - len(lacks)
     lines = [
-        f"{', '.join([start, *devices])}. All are right of: {', '.join(right)}. Some are right of: {', '.join(partly)}.",
+        f"{', '.join([start, *devices])}. Some are right of {', '.join(partly)}; "
+        f"none of {', '.join(lacks)}; and all of the other {others} operators, on the CPU.",
         "",
         f"| not right because of | {' | '.join(places)} | operators |",
         f"|---|{'---|' * len(places)}---|",
