@@ -158,10 +158,6 @@ def _place(turn: Any, count: Any, is_backward: Any) -> Any:
     return turn
 
 
-class _OtherShapeError(Exception):
-    """A turn has a result of another shape or type than the one before."""
-
-
 class _Loop:
     """The turns of a node.
 
@@ -218,7 +214,7 @@ class _Loop:
             return False
         try:
             self._repeat(count, most)
-        except (CompileError, _OtherShapeError):
+        except CompileError:
             return False
         return True
 
@@ -254,7 +250,7 @@ class _Loop:
         for name, state in zip(self._results, states, strict=True):
             result = runner.restored(name)
             if result.shape != state.shape or result.dtype != state.dtype:
-                raise _OtherShapeError
+                raise CompileError("a turn has a result of another shape or type")
             results.append(result.contiguous())
         stacks = []
         for name, backward in zip(self._stacked, self.backward, strict=True):

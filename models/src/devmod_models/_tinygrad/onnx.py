@@ -115,7 +115,7 @@ class Runner(OnnxRunner):  # type: ignore[misc]
 
     def __init__(self, model: Model, precision: Precision | None = None) -> None:
         _check_nodes(model)
-        self._precision = precision
+        self._precision = precision or Precision({}, set(), computes=False)
         self.constants = {name: _tensor(*each) for name, each in model.constants.items()}
         arrays = [each for each in self.constants.values() if each.shape]
         if arrays:
@@ -138,8 +138,7 @@ class Runner(OnnxRunner):  # type: ignore[misc]
     ) -> dict[str, Tensor]:
         """Return the outputs by name. `judge` gets each node, and the values by name after it."""
         self.graph_values = {**self._kept, **inputs}
-        self.buffers = {each.uop.base for each in inputs.values()}
-        self.buffers.update(map(buffer_of, inputs.values()))
+        self.buffers = set(map(buffer_of, inputs.values()))
         self.decisions.begin()
         self._judge = judge
         self._has_lengths = not all(isinstance(each.numel(), int) for each in inputs.values())
@@ -168,9 +167,7 @@ class Runner(OnnxRunner):  # type: ignore[misc]
             self._judge(node, self.graph_values)
 
     def _run_node(self, node: Node) -> None:
-        names = node.inputs
-        if self._precision is not None:
-            names = self._precision.enter(node, self.graph_values)
+        names = self._precision.enter(node, self.graph_values)
         lengths = self._on_lengths(node)
         if lengths is not None:
             self.graph_values[node.outputs[0]] = lengths
@@ -186,14 +183,11 @@ class Runner(OnnxRunner):  # type: ignore[misc]
             operators = OpSetId(Domain.from_onnx(node.domain), node.version)
             self.graph_nodes = (OnnxNode(node.operator, operators, names, node.outputs, options),)
             self({})
-        if self._precision is not None:
-            self._precision.leave(node, names, self.graph_values)
+        self._precision.leave(node, names, self.graph_values)
 
     def restored(self, name: str) -> Any:
         """Return a value of the last run, in the type that it has in the model."""
         value = self._get_python_const(name, "", 0)
-        if self._precision is None:
-            return value
         return self._precision.restored(name, value)
 
     @contextmanager
@@ -440,11 +434,8 @@ def export(request: Mapping[str, Any], report: Report) -> tuple[list[str], list[
         model, names = halved(model)
 
     def new_runner() -> Runner:
-        precision = None
-        if request["half"]:
-            computes = request["half"] != "weights"
-            precision = Precision(model.constants, names, computes=computes)
-        return Runner(model, precision)
+        computes = request["half"] == "all"
+        return Runner(model, Precision(model.constants, names, computes=computes))
 
     given = {name or next(iter(model.inputs)): each for name, each in files.items()}
     with ExitStack() as stack:
@@ -551,9 +542,6 @@ class _Check:
         self._request = request
         self._report = report
         self._reference = Reference(request["model"])
-        self._program = self._reference.program
-        if request["expected"]:
-            self._program = "PyTorch"
         self._threads = ThreadPoolExecutor(processors())
         kinds = [Target.parse(each).kind for each in request["targets"]]
         self._devices = self._threads.submit(device_labels, kinds)
@@ -567,6 +555,13 @@ class _Check:
     def __exit__(self, *_: object) -> None:
         # The processes of an error end with this one.
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+    @property
+    def _program(self) -> str:
+        """The other program: if one fails, the next one."""
+        if self._request["expected"]:
+            return "PyTorch"
+        return self._reference.program
 
     def _reference_results(self) -> list[dict[str, Any]]:
         """Return the results of the other program for all inputs: those of PyTorch are given."""
@@ -658,9 +653,7 @@ class _Check:
         expected = self._expected.result()[number]
         if not expected:
             return f"not compared with another program: {reference.problem}"
-        program = reference.program
-        if self._request["expected"]:
-            program = self._program
+        program = self._program
         wanted = [expected[name] for name in own]
         try:
             compare_all("tinygrad on the CPU", own.values(), wanted, program, self._allowed)
