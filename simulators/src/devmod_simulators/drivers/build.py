@@ -27,6 +27,7 @@ FLAGS = (
     "-Wextra",
     "-Werror",
     "-Wno-deprecated-declarations",
+    "-Wno-unused-parameter",  # they are those of the vendor's header
 )
 #: More options of the compiler, such as -fsanitize=address,undefined.
 VARIABLE = "DEVMOD_STANDIN_CFLAGS"

@@ -8,6 +8,7 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
+_DRIVERS = Path(__file__).resolve().parent
 _RUNTIME_HEADERS = (
     "cuda_runtime_api.h",
     "cuda_egl_interop.h",
@@ -18,8 +19,12 @@ _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _PROTOTYPE = re.compile(r"\b(?:CUDARTAPI|CUDAAPI|cudaError_t) (\w+)\(([^;]*)\)\s*;")
 #: A default value, for C++.
 _DEFAULT = re.compile(r" (?:__dv\(\w+\)|= \w+)")
+#: The type and the name of a parameter; `void` has none.
+_PARAMETER = re.compile(r"([^,]*[ *])(\w+)(?:\[\w*\])?(?:, |$)")
+#: A code of an error.
+_ERROR = re.compile(r"\b(cudaSuccess|cudaError\w+|CUDA_SUCCESS|CUDA_ERROR_\w+) += +\d+")
 #: A name that is that of another symbol, or of one for the default stream of a thread.
-_RENAMED = re.compile(r"#define (cuda\w+) +(?:__CUDART_API_(PTSZ|PTDS)\()?(cuda\w+)")
+_RENAMED = re.compile(r"#define (cu\w+) +(?:__CUDA(?:RT)?_API_(PTSZ|PTDS)\()?(cu\w+)")
 #: A function of the driver, and the version of one of its forms.
 _FORM = re.compile(r"\*PFN_(\w+?)_v(\d+)\)")
 #: Of CUDA for Windows.
@@ -29,41 +34,109 @@ _ABSENT = {"cudaWGLGetDevice"}
 def runtime_files(headers: Path) -> dict[str, str]:
     """Return the files of a CUDA runtime."""
     types = (headers / "driver_types.h").read_text("utf-8")
-    errors = re.findall(r"\b(cudaSuccess|cudaError\w+) += +\d+", types)
-    functions = _runtime_functions(headers)
+    functions: dict[str, str] = {}
+    for header in _RUNTIME_HEADERS:
+        functions = _functions((headers / header).read_text("utf-8"), functions)
+    driver = _functions((headers / "cuda.h").read_text("utf-8"), {})
+    of_thread, others = _forwards(functions, driver)
     return {
-        "error_names.h": "\n".join(f"NAME({name})" for name in errors),
+        "errors.h": _errors(types, "libcudart"),
         "parameters.h": _definitions(functions),
+        "properties.h": _properties(types),
+        "stream_forwards.h": "\n".join(of_thread),
+        "forwards.h": "\n".join(others),
         "missing.h": "\n".join(f"MISSING({name})" for name in sorted(functions.keys() - _ABSENT)),
     }
 
 
+def _rows(library: str, table: str) -> list[tuple[str, str]]:
+    """Return the rows of a table: the first word of each, and what follows it."""
+    rows = []
+    for line in (_DRIVERS / library / table).read_text("utf-8").splitlines():
+        if line and not line.startswith("#"):
+            word, _, others = line.partition(" ")
+            rows.append((word, others))
+    return rows
+
+
+def _errors(header: str, library: str) -> str:
+    """Return the rows of a table of the errors of a header: code, name, and text or NULL."""
+    texts = dict(_rows(library, "errors.txt"))
+    rows = []
+    for name in _ERROR.findall(header):
+        text = f'"{texts[name]}"' if name in texts else "NULL"
+        rows.append(f'{{{name}, "{name}", {text}}},')
+    return "\n".join(rows)
+
+
+def _properties(header: str) -> str:
+    """Return the rows of a table of the properties of a device that a header has."""
+    fields = _COMMENT.sub("", header).partition("cudaDeviceProp")[2].partition("}")[0]
+    rows = []
+    for field, attribute in _rows("libcudart", "properties.txt"):
+        if re.search(rf"\b{field.partition('[')[0]}\b", fields):
+            rows.append(f"FIELD({field}, CU_DEVICE_ATTRIBUTE_{attribute}),")
+    return "\n".join(rows)
+
+
+def _forwards(functions: dict[str, str], driver: dict[str, str]) -> tuple[list[str], list[str]]:
+    """Return calls of the driver: of functions with a form for the default stream of a thread, and
+    of others.
+    """
+    of_thread: list[str] = []
+    others: list[str] = []
+    for name, target in _rows("libcudart", "forwards.txt"):
+        if name not in functions:
+            continue
+        target = target or name.replace("cuda", "cu", 1)
+        lines = others
+        if {f"{name}_ptsz", f"{name}_ptds"}.intersection(functions):
+            lines = of_thread
+        kernel = ""
+        arguments = []
+        types = [each.strip() for each, _ in _PARAMETER.findall(driver[target])]
+        parameters = _PARAMETER.findall(functions[name])
+        for (own, argument), needed in zip(parameters, types, strict=True):
+            if needed == "CUfunction" and "*" in own:
+                kernel = f"{argument}, "
+                argument = "function"
+            elif own == "cudaStream_t " and lines is of_thread:
+                argument = f"STREAM({argument})"
+            elif own.startswith("struct ") and "*" not in own:
+                argument = f"*({needed} *)&{argument}"
+            else:
+                argument = f"({needed}){argument}"
+            arguments.append(argument)
+        form = "FORWARD_KERNEL" if kernel else "FORWARD"
+        lines.append(f"{form}({name}, {kernel}{target}({', '.join(arguments)}))")
+    return of_thread, others
+
+
 def _definitions(functions: dict[str, str]) -> str:
-    """Return a file that defines a macro for the parameters of each function."""
-    return "\n".join(f"#define PARAMETERS_{name} {each}" for name, each in functions.items())
+    """Return a file that defines macros for the parameters of each function, and for their names."""
+    lines = []
+    for name, parameters in functions.items():
+        names = ", ".join(each for _, each in _PARAMETER.findall(parameters))
+        lines.append(f"#define PARAMETERS_{name} {parameters}")
+        lines.append(f"#define ARGUMENTS_{name} ({names})")
+    return "\n".join(lines)
 
 
-def _functions(header: str) -> dict[str, str]:
-    """Return the parameters of functions by their names."""
+def _functions(header: str, others: dict[str, str]) -> dict[str, str]:
+    """Return the parameters of the functions of a header, and of others, by the names of their
+    symbols too.
+    """
     results: dict[str, str] = {}
     for name, parameters in _PROTOTYPE.findall(_COMMENT.sub("", header)):
         # The first prototype is the newest.
         results.setdefault(name, _DEFAULT.sub("", " ".join(parameters.split())))
-    return results
-
-
-def _runtime_functions(headers: Path) -> dict[str, str]:
-    """Return the parameters of the runtime's functions, by the names of their symbols."""
-    results: dict[str, str] = {}
-    for header in _RUNTIME_HEADERS:
-        text = (headers / header).read_text("utf-8")
-        results = _functions(text) | results
-        for name, form, symbol in _RENAMED.findall(text):
-            if name not in results:
-                continue
-            results[symbol] = results[name]
-            if form:
-                results[f"{symbol}_{form.lower()}"] = results[name]
+    results |= others
+    for name, form, symbol in _RENAMED.findall(header):
+        if name not in results:
+            continue
+        results[symbol] = results[name]
+        if form:
+            results[f"{symbol}_{form.lower()}"] = results[name]
     return results
 
 
@@ -78,5 +151,17 @@ def driver_files(headers: Path) -> dict[str, str]:
             symbol = f"{name}_v{form}" if form > 1 else name
             if version >= 10020:
                 lines.append(f'{{"{symbol}", {version}}},')
-    functions = _functions((headers / "cuda.h").read_text("utf-8"))
-    return {"first_versions.h": "\n".join(lines), "driver_parameters.h": _definitions(functions)}
+    header = (headers / "cuda.h").read_text("utf-8")
+    attributes = []
+    for name, value in _rows("libcuda", "attributes.txt"):
+        attributes.append(f"[CU_DEVICE_ATTRIBUTE_{name}] = {value},")
+    unsupported = []
+    for name, _ in _rows("libcuda", "unsupported.txt"):
+        unsupported.append(f"UNSUPPORTED({name})")
+    return {
+        "attributes.h": "\n".join(attributes),
+        "unsupported.h": "\n".join(unsupported),
+        "first_versions.h": "\n".join(lines),
+        "driver_parameters.h": _definitions(_functions(header, {})),
+        "errors.h": _errors(header, "libcuda"),
+    }

@@ -1,11 +1,7 @@
 /* Contexts: the stack of each thread, limits, access to peers. */
 #include "cuda_standin.h"
 
-CUresult CUDAAPI cuCtxCreate(CUcontext *pctx, CUctxCreateParams *ctxCreateParams,
-                             unsigned int flags, CUdevice dev) {
-    ENTER(READY);
-    (void)ctxCreateParams, (void)flags;
-    CHECK(pctx, CUDA_ERROR_INVALID_VALUE);
+API_IF(pctx, cuCtxCreate, READY) {
     CHECK(dev >= 0 && dev < DEVICES && devices[dev].exists, CUDA_ERROR_INVALID_DEVICE);
     CHECK(!devices[dev].failed, (CUresult)devices[dev].failed);
     Context *context = context_make(dev, false);
@@ -15,8 +11,7 @@ CUresult CUDAAPI cuCtxCreate(CUcontext *pctx, CUctxCreateParams *ctxCreateParams
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuCtxDestroy(CUcontext ctx) {
-    ENTER(READY);
+API(cuCtxDestroy, READY) {
     Context *context;
     TRY(context_of(ctx, &context));
     CHECK(!context->primary, CUDA_ERROR_INVALID_CONTEXT);
@@ -33,29 +28,18 @@ CUresult CUDAAPI cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice de
 }
 
 /* pycuda counts its own references to a context that it made, through these. */
-CUresult CUDAAPI cuCtxAttach(CUcontext *pctx, unsigned int flags) {
-    ENTER(CURRENT);
-    CHECK(pctx && !flags, CUDA_ERROR_INVALID_VALUE);
-    *pctx = current_context()->handle;
-    return CUDA_SUCCESS;
-}
+FORWARD_IF(!flags, cuCtxAttach, CURRENT, GIVE(pctx, current_context()->handle))
 
-CUresult CUDAAPI cuCtxDetach(CUcontext ctx) {
-    ENTER(READY);
-    Context *context;
-    return context_of(ctx, &context);
-}
+WITH(cuCtxDetach, READY, Context *context, context_of(ctx, &context), CUDA_SUCCESS)
 
-CUresult CUDAAPI cuCtxPushCurrent(CUcontext ctx) {
-    ENTER(READY);
+API(cuCtxPushCurrent, READY) {
     Context *context;
     TRY(context_of(ctx, &context));
     CHECK(stack_push(context), CUDA_ERROR_OPERATING_SYSTEM);
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuCtxPopCurrent(CUcontext *pctx) {
-    ENTER(READY);
+API(cuCtxPopCurrent, READY) {
     Context *context;
     CHECK(stack_pop(&context), CUDA_ERROR_INVALID_CONTEXT);
     if (pctx)
@@ -63,8 +47,7 @@ CUresult CUDAAPI cuCtxPopCurrent(CUcontext *pctx) {
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuCtxSetCurrent(CUcontext ctx) {
-    ENTER(READY);
+API(cuCtxSetCurrent, READY) {
     Context *context = NULL;
     if (ctx)
         TRY(context_of(ctx, &context));
@@ -72,16 +55,9 @@ CUresult CUDAAPI cuCtxSetCurrent(CUcontext ctx) {
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuCtxGetCurrent(CUcontext *pctx) {
-    ENTER(READY);
-    CHECK(pctx, CUDA_ERROR_INVALID_VALUE);
-    *pctx = current_context() ? current_context()->handle : NULL;
-    return CUDA_SUCCESS;
-}
+ANSWER(cuCtxGetCurrent, READY, pctx, current_context() ? current_context()->handle : NULL)
 
-CUresult CUDAAPI cuCtxGetDevice(CUdevice *device) {
-    ENTER(READY);
-    CHECK(device, CUDA_ERROR_INVALID_VALUE);
+API_IF(device, cuCtxGetDevice, READY) {
     CHECK(current_context(), CUDA_ERROR_INVALID_CONTEXT);
     *device = current_context()->device;
     return CUDA_SUCCESS;
@@ -89,38 +65,24 @@ CUresult CUDAAPI cuCtxGetDevice(CUdevice *device) {
 
 FORWARD(cuCtxSynchronize, CURRENT, context_synchronize())
 
-CUresult CUDAAPI cuCtxSetLimit(CUlimit limit, size_t value) {
-    ENTER(CURRENT);
+API(cuCtxSetLimit, CURRENT) {
     CHECK((int)limit >= 0 && limit < CU_LIMIT_MAX, CUDA_ERROR_UNSUPPORTED_LIMIT);
     current_context()->limits[limit] = value;
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuCtxGetLimit(size_t *pvalue, CUlimit limit) {
-    ENTER(CURRENT);
-    CHECK(pvalue, CUDA_ERROR_INVALID_VALUE);
+API_IF(pvalue, cuCtxGetLimit, CURRENT) {
     CHECK((int)limit >= 0 && limit < CU_LIMIT_MAX, CUDA_ERROR_UNSUPPORTED_LIMIT);
     *pvalue = current_context()->limits[limit];
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuCtxGetCacheConfig(CUfunc_cache *pconfig) {
-    ENTER(CURRENT);
-    CHECK(pconfig, CUDA_ERROR_INVALID_VALUE);
-    *pconfig = current_context()->cache;
-    return CUDA_SUCCESS;
-}
+ANSWER(cuCtxGetCacheConfig, CURRENT, pconfig, current_context()->cache)
 
-CUresult CUDAAPI cuCtxSetCacheConfig(CUfunc_cache config) {
-    ENTER(CURRENT);
-    current_context()->cache = config;
-    return CUDA_SUCCESS;
-}
+FORWARD(cuCtxSetCacheConfig, CURRENT, (current_context()->cache = config, CUDA_SUCCESS))
 
-CUresult CUDAAPI cuCtxGetApiVersion(CUcontext ctx, unsigned int *version) {
-    ENTER(READY);
+API_IF(version, cuCtxGetApiVersion, READY) {
     Context *context = current_context();
-    CHECK(version, CUDA_ERROR_INVALID_VALUE);
     if (ctx)
         TRY(context_of(ctx, &context));
     CHECK(context, CUDA_ERROR_INVALID_CONTEXT);
@@ -128,8 +90,7 @@ CUresult CUDAAPI cuCtxGetApiVersion(CUcontext ctx, unsigned int *version) {
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority) {
-    ENTER(CURRENT);
+API(cuCtxGetStreamPriorityRange, CURRENT) {
     if (leastPriority)
         *leastPriority = 0;
     if (greatestPriority)
@@ -137,20 +98,11 @@ CUresult CUDAAPI cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPr
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags) {
-    ENTER(CURRENT);
-    Context *peer;
-    CHECK(!Flags, CUDA_ERROR_INVALID_VALUE);
-    TRY(context_of(peerContext, &peer));
-    return context_enable_peer(peer->device);
-}
+WITH(cuCtxEnablePeerAccess, CURRENT, Context *peer, context_of(peerContext, &peer),
+     Flags ? CUDA_ERROR_INVALID_VALUE : context_enable_peer(peer->device))
 
-CUresult CUDAAPI cuCtxDisablePeerAccess(CUcontext peerContext) {
-    ENTER(CURRENT);
-    Context *peer;
-    TRY(context_of(peerContext, &peer));
-    return context_disable_peer(peer->device);
-}
+WITH(cuCtxDisablePeerAccess, CURRENT, Context *peer, context_of(peerContext, &peer),
+     context_disable_peer(peer->device))
 
 /* No profiler is there to start. */
 CUresult CUDAAPI cuProfilerStart(void);

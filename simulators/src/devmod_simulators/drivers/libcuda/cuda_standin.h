@@ -7,21 +7,32 @@
 
 #include "driver.h"
 
-/* PARAMETERS_name: the parameters of each function. A build writes it, from cuda.h. */
+/* PARAMETERS_name and ARGUMENTS_name, the parameters of each function and their names in
+ * parentheses. A build writes it, from cuda.h. */
 #include "driver_parameters.h"
 
-/* A function of the API that is a call of another: its name, what it needs, and the call. It has
- * the parameters of cuda.h. */
-#define FORWARD(name, need, call) FORWARD_AS(name, need, call, PARAMETERS_##name)
-#define FORWARD_AS(name, need, call, ...)                                                          \
-    CUresult CUDAAPI name(__VA_ARGS__) {                                                           \
-        ENTER(need);                                                                               \
-        return call;                                                                               \
-    }
+/* A function of the API, with the parameters of cuda.h; its body follows. */
+#define ENTRY(name) ENTRY_AS(name, PARAMETERS_##name)
+#define ENTRY_AS(name, parameters) CUresult CUDAAPI name(parameters)
 
-/* The same, where a condition of the arguments holds. */
+/* The same, of which the body has what it needs, and where a condition of the arguments holds. */
+#define API(name, need) API_IF(true, name, need)
+#define API_IF(condition, name, need)                                                              \
+    API_IF_AS(condition, name, need, PARAMETERS_##name, ARGUMENTS_##name)
+#define API_IF_AS(condition, name, need, parameters, arguments)                                    \
+    static CUresult name##_body(parameters);                                                       \
+    CUresult CUDAAPI name(parameters) {                                                            \
+        ENTER(need);                                                                               \
+        CHECK(condition, CUDA_ERROR_INVALID_VALUE);                                                \
+        return name##_body arguments;                                                              \
+    }                                                                                              \
+    static CUresult name##_body(parameters)
+
+/* A function of the API that is a call of another. */
+#define FORWARD(name, need, call) FORWARD_IF(true, name, need, call)
 #define FORWARD_IF(condition, name, need, call)                                                    \
     FORWARD_IF_AS(condition, name, need, call, PARAMETERS_##name)
+#define FORWARD_AS(name, need, call, ...) FORWARD_IF_AS(true, name, need, call, __VA_ARGS__)
 #define FORWARD_IF_AS(condition, name, need, call, ...)                                            \
     CUresult CUDAAPI name(__VA_ARGS__) {                                                           \
         ENTER(need);                                                                               \
@@ -30,13 +41,29 @@
     }
 /* The same, where a handle is checked before all else, as in NVIDIA's library. */
 #define FORWARD_OF(handle, name, need, call)                                                       \
-    FORWARD_OF_AS(handle, name, need, call, PARAMETERS_##name)
-#define FORWARD_OF_AS(handle, name, need, call, ...)                                               \
-    CUresult CUDAAPI name(__VA_ARGS__) {                                                           \
+    ENTRY(name) {                                                                                  \
         CHECK(handle, CUDA_ERROR_INVALID_HANDLE);                                                  \
         ENTER(need);                                                                               \
         return call;                                                                               \
     }
+/* A function that writes a value to a pointer. */
+#define ANSWER(name, need, result, value) FORWARD(name, need, GIVE(result, value))
+
+/* A function with a variable that another function finds, and a call with it. */
+#define WITH(name, need, declaration, find, call)                                                  \
+    API(name, need) {                                                                              \
+        declaration;                                                                               \
+        TRY(find);                                                                                 \
+        return call;                                                                               \
+    }
+#define WITH_FUNCTION(name, handle, call)                                                          \
+    WITH(name, CURRENT, Function *function, function_of(handle, &function), call)
+#define WITH_STREAM(name, call)                                                                    \
+    WITH(name, CURRENT, Stream *stream, stream_of(hStream, &stream), call)
+
+/* What such a call answers: a value at a pointer of the caller. */
+#define GIVE(result, value)                                                                        \
+    (result) ? (*(result) = (value), CUDA_SUCCESS) : CUDA_ERROR_INVALID_VALUE
 
 /* The settings DEVMOD_STANDIN_… are listed in simulators/README.md. */
 

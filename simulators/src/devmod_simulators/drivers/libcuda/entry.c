@@ -21,12 +21,7 @@ const Vendor vendor = {.visible = visible,
 
 FORWARD_IF(!Flags, cuInit, ANY, process_initialize())
 
-CUresult CUDAAPI cuDriverGetVersion(int *driverVersion) {
-    ENTER(ANY);
-    CHECK(driverVersion, CUDA_ERROR_INVALID_VALUE);
-    *driverVersion = driver_version();
-    return CUDA_SUCCESS;
-}
+ANSWER(cuDriverGetVersion, ANY, driverVersion, driver_version())
 
 /* NVRTC and nvJitLink ask for a private table of the driver, and go on without. The CUDA runtime
  * asks for others, and ends. */

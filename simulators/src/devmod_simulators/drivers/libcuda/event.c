@@ -1,8 +1,7 @@
 /* Events. As in NVIDIA's library, a null handle is an error before all else. */
 #include "cuda_standin.h"
 
-CUresult CUDAAPI cuEventCreate(CUevent *phEvent, unsigned int Flags) {
-    ENTER(CURRENT);
+API(cuEventCreate, CURRENT) {
     unsigned known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
     CHECK(!(Flags & ~known), CUDA_ERROR_INVALID_VALUE);
     CHECK(!(Flags & CU_EVENT_INTERPROCESS), CUDA_ERROR_NOT_SUPPORTED);

@@ -166,7 +166,7 @@ static CUresult param_info(const Kernel *kernel, size_t index, size_t *offset, s
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc) {
+ENTRY(cuFuncGetAttribute) {
     CHECK(hfunc || driver_version() < 12040, CUDA_ERROR_INVALID_HANDLE);
     ENTER(CURRENT);
     Function *function;
@@ -174,22 +174,11 @@ CUresult CUDAAPI cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunc
     return get_attribute(pi, attrib, function);
 }
 
-CUresult CUDAAPI cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value) {
-    ENTER(CURRENT);
-    Function *function;
-    TRY(function_of(hfunc, &function));
-    return set_attribute(attrib, value, function);
-}
+WITH_FUNCTION(cuFuncSetAttribute, hfunc, set_attribute(attrib, value, function))
 
-CUresult CUDAAPI cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
-    ENTER(CURRENT);
-    Function *function;
-    (void)config;
-    return function_of(hfunc, &function);
-}
+WITH_FUNCTION(cuFuncSetCacheConfig, hfunc, CUDA_SUCCESS)
 
-CUresult CUDAAPI cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset,
-                                    size_t *paramSize) {
+ENTRY(cuFuncGetParamInfo) {
     CHECK(func, CUDA_ERROR_INVALID_VALUE);
     ENTER(CURRENT);
     Function *function;
@@ -226,13 +215,7 @@ static CUresult library_load(CUlibrary *library, const void *code, unsigned regi
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuLibraryLoadFromFile(CUlibrary *library, const char *fileName,
-                                       CUjit_option *jitOptions, void **jitOptionsValues,
-                                       unsigned int numJitOptions, CUlibraryOption *libraryOptions,
-                                       void **libraryOptionValues, unsigned int numLibraryOptions) {
-    ENTER(READY);
-    (void)libraryOptions, (void)libraryOptionValues, (void)numLibraryOptions;
-    CHECK(library && fileName, CUDA_ERROR_INVALID_VALUE);
+API_IF((library && fileName), cuLibraryLoadFromFile, READY) {
     char *image = file_contents(fileName);
     CHECK(image, CUDA_ERROR_FILE_NOT_FOUND);
     unsigned registers = jit_registers(numJitOptions, jitOptions, jitOptionsValues);
@@ -241,18 +224,10 @@ CUresult CUDAAPI cuLibraryLoadFromFile(CUlibrary *library, const char *fileName,
     return code;
 }
 
-CUresult CUDAAPI cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions,
-                                   void **jitOptionsValues, unsigned int numJitOptions,
-                                   CUlibraryOption *libraryOptions, void **libraryOptionValues,
-                                   unsigned int numLibraryOptions) {
-    ENTER(READY);
-    (void)libraryOptions, (void)libraryOptionValues, (void)numLibraryOptions;
-    CHECK(library && code, CUDA_ERROR_INVALID_VALUE);
-    return library_load(library, code, jit_registers(numJitOptions, jitOptions, jitOptionsValues));
-}
+FORWARD_IF((library && code), cuLibraryLoadData, READY,
+           library_load(library, code, jit_registers(numJitOptions, jitOptions, jitOptionsValues)))
 
-CUresult CUDAAPI cuLibraryUnload(CUlibrary library) {
-    ENTER(READY);
+API(cuLibraryUnload, READY) {
     Library *object = handle_get(HANDLE_LIBRARY, library);
     CHECK(object, CUDA_ERROR_INVALID_HANDLE);
     for (int i = 0; i < object->module_count; i++) {
@@ -275,8 +250,7 @@ static CUresult kernel_make(Library *library, const char *name, CUkernel *result
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name) {
-    ENTER(CURRENT);
+API(cuLibraryGetKernel, CURRENT) {
     Library *object = handle_get(HANDLE_LIBRARY, library);
     Module *module;
     CHECK(object, CUDA_ERROR_INVALID_HANDLE);
@@ -286,8 +260,7 @@ CUresult CUDAAPI cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const 
     return kernel_make(object, name, pKernel);
 }
 
-CUresult CUDAAPI cuLibraryGetKernelCount(unsigned int *count, CUlibrary lib) {
-    ENTER(CURRENT);
+API(cuLibraryGetKernelCount, CURRENT) {
     Module *module;
     TRY(handle_module(lib, &module));
     CHECK(count, CUDA_ERROR_INVALID_VALUE);
@@ -295,9 +268,7 @@ CUresult CUDAAPI cuLibraryGetKernelCount(unsigned int *count, CUlibrary lib) {
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int numKernels,
-                                           CUlibrary lib) {
-    ENTER(CURRENT);
+API(cuLibraryEnumerateKernels, CURRENT) {
     Library *object = handle_get(HANDLE_LIBRARY, lib);
     Module *module;
     CHECK(object, CUDA_ERROR_INVALID_HANDLE);
@@ -308,8 +279,7 @@ CUresult CUDAAPI cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int numKe
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuLibraryGetModule(CUmodule *pMod, CUlibrary library) {
-    ENTER(CURRENT);
+API(cuLibraryGetModule, CURRENT) {
     Library *object = handle_get(HANDLE_LIBRARY, library);
     Module *module;
     CHECK(object, CUDA_ERROR_INVALID_HANDLE);
@@ -321,17 +291,13 @@ CUresult CUDAAPI cuLibraryGetModule(CUmodule *pMod, CUlibrary library) {
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
-                                    const char *name) {
-    ENTER(CURRENT);
+API(cuLibraryGetGlobal, CURRENT) {
     Module *module;
     TRY(handle_module(library, &module));
     return module_global(module, name, dptr, bytes);
 }
 
-CUresult CUDAAPI cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
-                                     const char *name) {
-    ENTER(CURRENT);
+API(cuLibraryGetManaged, CURRENT) {
     Module *module;
     CUdeviceptr address;
     TRY(handle_module(library, &module));
@@ -348,36 +314,15 @@ static CUresult kernel_function(CUkernel kernel, Function **function) {
     return function_of((CUfunction)kernel, function);
 }
 
-CUresult CUDAAPI cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel,
-                                      CUdevice dev) {
-    ENTER(CURRENT);
-    Function *function;
-    (void)dev;
-    TRY(kernel_function(kernel, &function));
-    return get_attribute(pi, attrib, function);
-}
+#define WITH_KERNEL(name, call)                                                                    \
+    WITH(name, CURRENT, Function *function, kernel_function(kernel, &function), call)
 
-CUresult CUDAAPI cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel,
-                                      CUdevice dev) {
-    ENTER(CURRENT);
-    Function *function;
-    (void)dev;
-    TRY(kernel_function(kernel, &function));
-    return set_attribute(attrib, val, function);
-}
+WITH_KERNEL(cuKernelGetAttribute, get_attribute(pi, attrib, function))
 
-CUresult CUDAAPI cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev) {
-    ENTER(CURRENT);
-    Function *function;
-    (void)dev;
-    CHECK((unsigned)config <= CU_FUNC_CACHE_PREFER_EQUAL, CUDA_ERROR_INVALID_VALUE);
-    return kernel_function(kernel, &function);
-}
+WITH_KERNEL(cuKernelSetAttribute, set_attribute(attrib, val, function))
 
-CUresult CUDAAPI cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramOffset,
-                                      size_t *paramSize) {
-    ENTER(CURRENT);
-    Function *function;
-    TRY(kernel_function(kernel, &function));
-    return param_info(function->kernel, paramIndex, paramOffset, paramSize);
-}
+WITH_KERNEL(cuKernelSetCacheConfig, (unsigned)config <= CU_FUNC_CACHE_PREFER_EQUAL
+                                        ? CUDA_SUCCESS
+                                        : CUDA_ERROR_INVALID_VALUE)
+
+WITH_KERNEL(cuKernelGetParamInfo, param_info(function->kernel, paramIndex, paramOffset, paramSize))

@@ -12,9 +12,7 @@ FORWARD(cuGraphGetNodes, READY, graph_nodes(hGraph, (void **)nodes, numNodes))
 FORWARD(cuGraphNodeGetType, READY, graph_node_kind(hNode, (NodeKind *)type))
 FORWARD(cuGraphDestroyNode, READY, node_destroy(hNode))
 
-CUresult CUDAAPI cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOriginalNode,
-                                        CUgraph hClonedGraph) {
-    ENTER(READY);
+API(cuGraphNodeFindInClone, READY) {
     const Graph *clone = graph_of(hClonedGraph);
     const Node *original = node_of(hOriginalNode);
     CHECK(phNode && clone && original, CUDA_ERROR_INVALID_VALUE);
@@ -24,15 +22,10 @@ CUresult CUDAAPI cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOrigin
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHandle_out,
-                                                CUgraph hGraph, CUcontext ctx,
-                                                unsigned int defaultLaunchValue,
-                                                unsigned int flags) {
-    ENTER(CURRENT);
+API_IF((pHandle_out && !(flags & ~(unsigned)CU_GRAPH_COND_ASSIGN_DEFAULT)),
+       cuGraphConditionalHandleCreate, CURRENT) {
     Context *context = current_context();
     uint64_t address;
-    CHECK(pHandle_out && !(flags & ~(unsigned)CU_GRAPH_COND_ASSIGN_DEFAULT),
-          CUDA_ERROR_INVALID_VALUE);
     if (ctx)
         TRY(context_of(ctx, &context));
     TRY(graph_add_condition(&address, hGraph, context, defaultLaunchValue, flags != 0));
@@ -58,11 +51,8 @@ static CUresult instantiate(CUgraphExec *result, CUgraph graph, unsigned long lo
 FORWARD_IF(!(flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD), cuGraphInstantiate, CURRENT,
            instantiate(phGraphExec, hGraph, flags, NULL))
 
-CUresult CUDAAPI cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph,
-                                              CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams) {
-    ENTER(CURRENT);
+API_IF(instantiateParams, cuGraphInstantiateWithParams, CURRENT) {
     bool cyclic = false;
-    CHECK(instantiateParams, CUDA_ERROR_INVALID_VALUE);
     CUresult code = instantiate(phGraphExec, hGraph, instantiateParams->flags, &cyclic);
     instantiateParams->hErrNode_out = NULL;
     instantiateParams->result_out =
@@ -94,11 +84,8 @@ CUresult CUDAAPI cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph,
 FORWARD(cuGraphExecGetFlags, READY, executable_flags(hGraphExec, (unsigned long long *)flags))
 FORWARD(cuGraphNodeSetEnabled, READY, executable_enable(hGraphExec, hNode, isEnabled != 0))
 
-CUresult CUDAAPI cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode,
-                                       unsigned int *isEnabled) {
-    ENTER(READY);
+API_IF(isEnabled, cuGraphNodeGetEnabled, READY) {
     bool enabled;
-    CHECK(isEnabled, CUDA_ERROR_INVALID_VALUE);
     TRY(executable_enabled(hGraphExec, hNode, &enabled));
     *isEnabled = enabled;
     return CUDA_SUCCESS;
@@ -168,9 +155,7 @@ FORWARD(cuGraphReleaseUserObject, READY, graph_release_object(graph, object, cou
  * ---------------------------------------------------------------------------------------------------------------
  */
 
-CUresult CUDAAPI cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr,
-                                              void *value) {
-    ENTER(READY);
+API(cuDeviceGetGraphMemAttribute, READY) {
     CHECK(device_valid(device), CUDA_ERROR_INVALID_DEVICE);
     const GraphUsage *usage = graph_usage(device);
     const uint64_t values[] = {[CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT] = usage->used,
@@ -182,9 +167,7 @@ CUresult CUDAAPI cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attrib
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr,
-                                              void *value) {
-    ENTER(READY);
+API(cuDeviceSetGraphMemAttribute, READY) {
     CHECK(device_valid(device), CUDA_ERROR_INVALID_DEVICE);
     CHECK(value && !*(cuuint64_t *)value, CUDA_ERROR_INVALID_VALUE); /* it can only be reset */
     GraphUsage *usage = graph_usage(device);
@@ -197,8 +180,7 @@ CUresult CUDAAPI cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attrib
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuDeviceGraphMemTrim(CUdevice device) {
-    ENTER(READY);
+API(cuDeviceGraphMemTrim, READY) {
     CHECK(device_valid(device), CUDA_ERROR_INVALID_DEVICE);
     graph_usage(device)->reserved = graph_usage(device)->used;
     return CUDA_SUCCESS;

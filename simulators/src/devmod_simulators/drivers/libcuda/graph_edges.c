@@ -45,9 +45,7 @@ static const Node *earlier(const Node *node, const Edge *edge) {
     return node->graph->nodes[graph_index(node->graph, edge->from)];
 }
 
-CUresult CUDAAPI cuGraphGetEdges(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to,
-                                 CUgraphEdgeData *edgeData, size_t *numEdges) {
-    ENTER(READY);
+API(cuGraphGetEdges, READY) {
     const Graph *graph = graph_of(hGraph);
     CHECK(graph && numEdges && !from == !to, CUDA_ERROR_INVALID_VALUE);
     EdgeList list = {.from = from, .to = to, .data = edgeData, .room = from ? *numEdges : 0};
@@ -59,8 +57,7 @@ CUresult CUDAAPI cuGraphGetEdges(CUgraph hGraph, CUgraphNode *from, CUgraphNode 
     return end_list(&list, numEdges);
 }
 
-CUresult CUDAAPI cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, size_t *numRootNodes) {
-    ENTER(READY);
+API(cuGraphGetRootNodes, READY) {
     const Graph *graph = graph_of(hGraph);
     CHECK(graph && numRootNodes, CUDA_ERROR_INVALID_VALUE);
     EdgeList list = {.from = rootNodes, .room = rootNodes ? *numRootNodes : 0};
@@ -70,9 +67,7 @@ CUresult CUDAAPI cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, siz
     return end_list(&list, numRootNodes);
 }
 
-CUresult CUDAAPI cuGraphNodeGetDependencies(CUgraphNode hNode, CUgraphNode *dependencies,
-                                            CUgraphEdgeData *edgeData, size_t *numDependencies) {
-    ENTER(READY);
+API(cuGraphNodeGetDependencies, READY) {
     const Node *node = node_of(hNode);
     CHECK(node && numDependencies, CUDA_ERROR_INVALID_VALUE);
     EdgeList list = {
@@ -82,10 +77,7 @@ CUresult CUDAAPI cuGraphNodeGetDependencies(CUgraphNode hNode, CUgraphNode *depe
     return end_list(&list, numDependencies);
 }
 
-CUresult CUDAAPI cuGraphNodeGetDependentNodes(CUgraphNode hNode, CUgraphNode *dependentNodes,
-                                              CUgraphEdgeData *edgeData,
-                                              size_t *numDependentNodes) {
-    ENTER(READY);
+API(cuGraphNodeGetDependentNodes, READY) {
     const Node *node = node_of(hNode);
     CHECK(node && numDependentNodes, CUDA_ERROR_INVALID_VALUE);
     EdgeList list = {
@@ -103,10 +95,7 @@ FORWARD(cuGraphAddDependencies, READY,
         graph_add_edges(hGraph, (void *const *)from, (void *const *)to, (const EdgeData *)edgeData,
                         numDependencies))
 
-CUresult CUDAAPI cuGraphRemoveDependencies(CUgraph hGraph, const CUgraphNode *from,
-                                           const CUgraphNode *to, const CUgraphEdgeData *edgeData,
-                                           size_t numDependencies) {
-    ENTER(READY);
+API(cuGraphRemoveDependencies, READY) {
     (void)edgeData; /* two nodes have one edge at most */
     return graph_remove_edges(hGraph, (void *const *)from, (void *const *)to, numDependencies);
 }
@@ -147,8 +136,7 @@ static void print_graph(FILE *file, const Graph *graph) {
     fprintf(file, "}\n");
 }
 
-CUresult CUDAAPI cuGraphDebugDotPrint(CUgraph hGraph, const char *path, unsigned int flags) {
-    ENTER(READY);
+API(cuGraphDebugDotPrint, READY) {
     (void)flags; /* they ask for more, which people read alone */
     const Graph *graph = graph_of(hGraph);
     CHECK(graph && path, CUDA_ERROR_INVALID_VALUE);

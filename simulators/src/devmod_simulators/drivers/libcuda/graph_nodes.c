@@ -530,18 +530,14 @@ static CUlaunchAttributeValue attribute_of(const Launch *launch, CUlaunchAttribu
     return value;
 }
 
-CUresult CUDAAPI cuGraphKernelNodeGetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr,
-                                               CUkernelNodeAttrValue *value_out) {
-    ENTER(READY);
+API(cuGraphKernelNodeGetAttribute, READY) {
     const Launch *launch = launch_of(hNode);
     CHECK(launch && value_out, CUDA_ERROR_INVALID_VALUE);
     *value_out = attribute_of(launch, attr);
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr,
-                                               const CUkernelNodeAttrValue *value) {
-    ENTER(READY);
+API(cuGraphKernelNodeSetAttribute, READY) {
     Op *op;
     CHECK(launch_of(hNode) && value, CUDA_ERROR_INVALID_VALUE);
     CUlaunchAttribute attribute = {.id = attr, .value = *value};
@@ -549,8 +545,7 @@ CUresult CUDAAPI cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUkernelNodeAt
     return node_set(node_of(hNode), NODE_KERNEL, op);
 }
 
-CUresult CUDAAPI cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src) {
-    ENTER(READY);
+API(cuGraphKernelNodeCopyAttributes, READY) {
     Op *op;
     CHECK(launch_of(src) && launch_of(dst), CUDA_ERROR_INVALID_VALUE);
     TRY(launch_copy(launch_of(dst), launch_of(src), NULL, &op));

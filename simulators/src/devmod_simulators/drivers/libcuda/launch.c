@@ -219,11 +219,7 @@ static CUresult launch(const CUlaunchConfig *config, CUfunction f, void **params
     return submit(stream, op);
 }
 
-CUresult CUDAAPI cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
-                                unsigned int gridDimZ, unsigned int blockDimX,
-                                unsigned int blockDimY, unsigned int blockDimZ,
-                                unsigned int sharedMemBytes, CUstream hStream, void **kernelParams,
-                                void **extra) {
+ENTRY(cuLaunchKernel) {
     if (skip_launches)
         return CUDA_SUCCESS;
     ENTER(CURRENT);
@@ -232,8 +228,7 @@ CUresult CUDAAPI cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned in
     return launch(&config, f, kernelParams, extra, false);
 }
 
-CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams,
-                                  void **extra) {
+ENTRY(cuLaunchKernelEx) {
     if (skip_launches)
         return CUDA_SUCCESS;
     ENTER(CURRENT);
@@ -241,11 +236,7 @@ CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, vo
     return launch(config, f, kernelParams, extra, false);
 }
 
-CUresult CUDAAPI cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX,
-                                           unsigned int gridDimY, unsigned int gridDimZ,
-                                           unsigned int blockDimX, unsigned int blockDimY,
-                                           unsigned int blockDimZ, unsigned int sharedMemBytes,
-                                           CUstream hStream, void **kernelParams) {
+ENTRY(cuLaunchCooperativeKernel) {
     if (skip_launches)
         return CUDA_SUCCESS;
     ENTER(CURRENT);
@@ -257,26 +248,17 @@ CUresult CUDAAPI cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX,
 /* ---- the launch API of CUDA 3, which pycuda has
  * ------------------------------------------------------------------------------- */
 
-CUresult CUDAAPI cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z) {
-    ENTER(CURRENT);
+API_IF(x > 0 && y > 0 && z > 0, cuFuncSetBlockShape, CURRENT) {
     Function *function;
     TRY(function_of(hfunc, &function));
-    CHECK(x > 0 && y > 0 && z > 0, CUDA_ERROR_INVALID_VALUE);
-    function->next_block[0] = (uint32_t)x, function->next_block[1] = (uint32_t)y,
-    function->next_block[2] = (uint32_t)z;
+    const int block[] = {x, y, z};
+    memcpy(function->next_block, block, sizeof block);
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuFuncSetSharedSize(CUfunction hfunc, unsigned int bytes) {
-    ENTER(CURRENT);
-    Function *function;
-    TRY(function_of(hfunc, &function));
-    function->next_shared = bytes;
-    return CUDA_SUCCESS;
-}
+WITH_FUNCTION(cuFuncSetSharedSize, hfunc, (function->next_shared = bytes, CUDA_SUCCESS))
 
-CUresult CUDAAPI cuParamSetSize(CUfunction hfunc, unsigned int numbytes) {
-    ENTER(CURRENT);
+API(cuParamSetSize, CURRENT) {
     Function *function;
     TRY(function_of(hfunc, &function));
     CHECK(numbytes <= sizeof function->next_params, CUDA_ERROR_INVALID_VALUE);
@@ -284,8 +266,7 @@ CUresult CUDAAPI cuParamSetSize(CUfunction hfunc, unsigned int numbytes) {
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuParamSetv(CUfunction hfunc, int offset, void *ptr, unsigned int numbytes) {
-    ENTER(CURRENT);
+API(cuParamSetv, CURRENT) {
     Function *function;
     TRY(function_of(hfunc, &function));
     CHECK(ptr && offset >= 0 && inside(sizeof function->next_params, (uint64_t)offset, numbytes),
@@ -294,17 +275,15 @@ CUresult CUDAAPI cuParamSetv(CUfunction hfunc, int offset, void *ptr, unsigned i
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuParamSeti(CUfunction hfunc, int offset, unsigned int value) {
+ENTRY(cuParamSeti) {
     return cuParamSetv(hfunc, offset, &value, sizeof value);
 }
 
-CUresult CUDAAPI cuParamSetf(CUfunction hfunc, int offset, float value) {
+ENTRY(cuParamSetf) {
     return cuParamSetv(hfunc, offset, &value, sizeof value);
 }
 
-CUresult CUDAAPI cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height,
-                                   CUstream hStream) {
-    ENTER(CURRENT);
+API(cuLaunchGridAsync, CURRENT) {
     Function *function;
     TRY(function_of(f, &function));
     CHECK(grid_width > 0 && grid_height > 0, CUDA_ERROR_INVALID_VALUE);
@@ -325,10 +304,10 @@ CUresult CUDAAPI cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height
     return launch(&config, f, NULL, extra, false);
 }
 
-CUresult CUDAAPI cuLaunchGrid(CUfunction f, int grid_width, int grid_height) {
+ENTRY(cuLaunchGrid) {
     return cuLaunchGridAsync(f, grid_width, grid_height, NULL);
 }
 
-CUresult CUDAAPI cuLaunch(CUfunction f) {
+ENTRY(cuLaunch) {
     return cuLaunchGridAsync(f, 1, 1, NULL);
 }

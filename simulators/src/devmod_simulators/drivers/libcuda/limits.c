@@ -86,29 +86,22 @@ CUresult check_resources(const Launch *launch, int device) {
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func,
-                                                             int blockSize,
-                                                             size_t dynamicSMemSize) {
-    ENTER(CURRENT);
+API_IF((numBlocks && blockSize > 0), cuOccupancyMaxActiveBlocksPerMultiprocessor, CURRENT) {
     Function *function;
-    CHECK(numBlocks && blockSize > 0, CUDA_ERROR_INVALID_VALUE);
     TRY(function_of(func, &function));
     *numBlocks = (int)resident(function, (uint64_t)blockSize, dynamicSMemSize,
                                function->module->context->device);
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-    int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize, unsigned int flags) {
+ENTRY(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags) {
     CHECK(!(flags & ~(unsigned)CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE), CUDA_ERROR_INVALID_VALUE);
     return cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, func, blockSize, dynamicSMemSize);
 }
 
-CUresult CUDAAPI cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func,
-                                                         int numBlocks, int blockSize) {
-    ENTER(CURRENT);
+API_IF((dynamicSmemSize && numBlocks > 0 && blockSize > 0), cuOccupancyAvailableDynamicSMemPerBlock,
+       CURRENT) {
     Function *function;
-    CHECK(dynamicSmemSize && numBlocks > 0 && blockSize > 0, CUDA_ERROR_INVALID_VALUE);
     TRY(function_of(func, &function));
     int device = function->module->context->device;
     size_t of_all =
@@ -124,12 +117,9 @@ CUresult CUDAAPI cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func,
-                                                  CUoccupancyB2DSize blockSizeToDynamicSMemSize,
-                                                  size_t dynamicSMemSize, int blockSizeLimit) {
-    ENTER(CURRENT);
+API_IF((minGridSize && blockSize && !blockSizeToDynamicSMemSize), cuOccupancyMaxPotentialBlockSize,
+       CURRENT) {
     Function *function;
-    CHECK(minGridSize && blockSize && !blockSizeToDynamicSMemSize, CUDA_ERROR_INVALID_VALUE);
     TRY(function_of(func, &function));
     int most = function->kernel->max_threads ? (int)function->kernel->max_threads : 1024;
     *blockSize = blockSizeLimit > 0 && blockSizeLimit < most ? blockSizeLimit : most;
@@ -144,22 +134,16 @@ static bool allows_large_clusters(const Launch *launch) {
            launch->function->attributes[CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED];
 }
 
-CUresult CUDAAPI cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func,
-                                                    const CUlaunchConfig *config) {
-    ENTER(CURRENT);
+API_IF((clusterSize && config), cuOccupancyMaxPotentialClusterSize, CURRENT) {
     Launch launch = {0};
-    CHECK(clusterSize && config, CUDA_ERROR_INVALID_VALUE);
     TRY(function_of(func, &launch.function));
     TRY(take_attributes(&launch, config->attrs, config->numAttrs));
     *clusterSize = allows_large_clusters(&launch) ? 16 : 8;
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func,
-                                              const CUlaunchConfig *config) {
-    ENTER(CURRENT);
+API_IF((numClusters && config), cuOccupancyMaxActiveClusters, CURRENT) {
     Function *function;
-    CHECK(numClusters && config, CUDA_ERROR_INVALID_VALUE);
     TRY(function_of(func, &function));
     int device = function->module->context->device;
     Launch launch = {.function = function};

@@ -64,13 +64,10 @@ static CUresult advise(CUdeviceptr address, size_t count, CUmem_advise advice,
 
 FORWARD(cuMemAdvise, CURRENT, advise(devPtr, count, advice, location))
 
-CUresult CUDAAPI cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUmemLocation location,
-                                    unsigned int flags, CUstream hStream) {
-    ENTER(CURRENT);
+API_IF(!flags, cuMemPrefetchAsync, CURRENT) {
     Stream *stream;
     Block *block;
     int place;
-    CHECK(!flags, CUDA_ERROR_INVALID_VALUE);
     TRY(stream_of(hStream, &stream));
     TRY(managed_block(devPtr, count, &block));
     TRY(place_of(location, &place));
@@ -118,11 +115,8 @@ static CUresult submit_batch(const Batch *batch, bool discards, unsigned long lo
     return visit_batch(batch, true);
 }
 
-CUresult CUDAAPI cuMemDiscardBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count,
-                                        unsigned long long flags, CUstream hStream) {
-    ENTER(CURRENT);
-    return submit_batch(&(Batch){dptrs, sizes, count, NULL, NULL, 0}, true, flags, hStream);
-}
+FORWARD(cuMemDiscardBatchAsync, CURRENT,
+        submit_batch(&(Batch){dptrs, sizes, count, NULL, NULL, 0}, true, flags, hStream))
 
 #define PREFETCH_BATCH(name, discards)                                                             \
     CUresult CUDAAPI name(CUdeviceptr *dptrs, size_t *sizes, size_t count,                         \
@@ -137,10 +131,7 @@ CUresult CUDAAPI cuMemDiscardBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_
 PREFETCH_BATCH(cuMemPrefetchBatchAsync, false)
 PREFETCH_BATCH(cuMemDiscardAndPrefetchBatchAsync, true)
 
-CUresult CUDAAPI cuMemRangeGetAttribute(void *data, size_t dataSize,
-                                        CUmem_range_attribute attribute, CUdeviceptr devPtr,
-                                        size_t count) {
-    ENTER(CURRENT);
+API(cuMemRangeGetAttribute, CURRENT) {
     Block *block;
     int *places = data;
     size_t room = dataSize / sizeof *places;
@@ -171,14 +162,11 @@ CUresult CUDAAPI cuMemRangeGetAttribute(void *data, size_t dataSize,
     }
 }
 
-CUresult CUDAAPI cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length,
-                                        unsigned int flags) {
-    ENTER(CURRENT);
+API_IF(flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST ||
+           flags == CU_MEM_ATTACH_SINGLE,
+       cuStreamAttachMemAsync, CURRENT) {
     Stream *stream;
     Block *block;
-    CHECK(flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST ||
-              flags == CU_MEM_ATTACH_SINGLE,
-          CUDA_ERROR_INVALID_VALUE);
     TRY(stream_of(hStream, &stream));
     TRY(managed_block(dptr, length ? length : 1, &block));
     /* The host may access the memory at any time, as on each device since Pascal. */

@@ -25,11 +25,7 @@ static CUresult drop_levels(Mipmap *mipmap) {
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMipmappedArrayCreate(CUmipmappedArray *pHandle,
-                                        const CUDA_ARRAY3D_DESCRIPTOR *pMipmappedArrayDesc,
-                                        unsigned int numMipmapLevels) {
-    ENTER(CURRENT);
-    CHECK(pHandle && pMipmappedArrayDesc, CUDA_ERROR_INVALID_VALUE);
+API_IF((pHandle && pMipmappedArrayDesc), cuMipmappedArrayCreate, CURRENT) {
     CUDA_ARRAY3D_DESCRIPTOR form = *pMipmappedArrayDesc;
     unsigned most = level_count(&form);
     unsigned levels = numMipmapLevels < most ? numMipmapLevels : most; /* CUDA clamps it */
@@ -52,9 +48,7 @@ CUresult CUDAAPI cuMipmappedArrayCreate(CUmipmappedArray *pHandle,
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmipmappedArray hMipmappedArray,
-                                          unsigned int level) {
-    ENTER(CURRENT);
+API(cuMipmappedArrayGetLevel, CURRENT) {
     const Mipmap *mipmap = handle_get(HANDLE_MIPMAP, hMipmappedArray);
     CHECK(mipmap, CUDA_ERROR_INVALID_HANDLE);
     CHECK(pLevelArray && level < mipmap->count, CUDA_ERROR_INVALID_VALUE);
@@ -62,8 +56,7 @@ CUresult CUDAAPI cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmipmappedArray
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray) {
-    ENTER(CURRENT);
+API(cuMipmappedArrayDestroy, CURRENT) {
     Mipmap *mipmap = handle_get(HANDLE_MIPMAP, hMipmappedArray);
     CHECK(mipmap, CUDA_ERROR_INVALID_HANDLE);
     TRY(refuse_in_capture());

@@ -214,9 +214,7 @@ static CUresult load(CUmodule *result, const void *image, unsigned count, CUjit_
 FORWARD(cuModuleLoadData, CURRENT, load(module, image, 0, NULL, NULL))
 FORWARD(cuModuleLoadDataEx, CURRENT, load(module, image, numOptions, options, optionValues))
 
-CUresult CUDAAPI cuModuleLoad(CUmodule *module, const char *fname) {
-    ENTER(CURRENT);
-    CHECK(module && fname, CUDA_ERROR_INVALID_VALUE);
+API_IF((module && fname), cuModuleLoad, CURRENT) {
     char *image = file_contents(fname);
     CHECK(image, CUDA_ERROR_FILE_NOT_FOUND);
     CUresult result = load(module, image, 0, NULL, NULL);
@@ -224,8 +222,7 @@ CUresult CUDAAPI cuModuleLoad(CUmodule *module, const char *fname) {
     return result;
 }
 
-CUresult CUDAAPI cuModuleUnload(CUmodule hmod) {
-    ENTER(CURRENT);
+API(cuModuleUnload, CURRENT) {
     Module *module = handle_get(HANDLE_MODULE, hmod);
     CHECK(module, CUDA_ERROR_INVALID_HANDLE);
     Context *module_context = module->context;
@@ -253,8 +250,7 @@ Function *module_function(Module *module, const char *name) {
     return NULL;
 }
 
-CUresult CUDAAPI cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name) {
-    ENTER(CURRENT);
+API(cuModuleGetFunction, CURRENT) {
     Module *module = handle_get(HANDLE_MODULE, hmod);
     CHECK(module, CUDA_ERROR_INVALID_HANDLE);
     CHECK(hfunc && name && *name, CUDA_ERROR_INVALID_VALUE);
@@ -279,9 +275,7 @@ CUresult module_global(const Module *module, const char *name, CUdeviceptr *addr
     return CUDA_ERROR_NOT_FOUND;
 }
 
-CUresult CUDAAPI cuModuleGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod,
-                                   const char *name) {
-    ENTER(CURRENT);
+API(cuModuleGetGlobal, CURRENT) {
     Module *module = handle_get(HANDLE_MODULE, hmod);
     CHECK(module, CUDA_ERROR_INVALID_HANDLE);
     return module_global(module, name, dptr, bytes);

@@ -63,10 +63,7 @@ FORWARD(cuPointerGetAttribute, CURRENT, read_attribute(data, attribute, ptr))
 
 /* Unlike the function for one attribute, this one answers zeros for a pointer that CUDA does not
  * know. */
-CUresult CUDAAPI cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes,
-                                        void **data, CUdeviceptr ptr) {
-    ENTER(READY);
-    CHECK(numAttributes && attributes && data, CUDA_ERROR_INVALID_VALUE);
+API_IF((numAttributes && attributes && data), cuPointerGetAttributes, READY) {
     bool known = arena_block(ptr, 1) || is_registered(ptr, 1);
     for (unsigned i = 0; i < numAttributes; i++) {
         if (known) {

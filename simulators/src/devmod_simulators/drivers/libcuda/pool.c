@@ -1,22 +1,12 @@
 /* Stream-ordered allocations and their pools. */
 #include "cuda_standin.h"
 
-static CUresult allocate_async(Pool *pool, CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
-    uint64_t address;
-    CHECK(dptr, CUDA_ERROR_INVALID_VALUE);
-    TRY(pool_allocate(pool, &address, bytesize, hStream));
-    *dptr = address;
-    return CUDA_SUCCESS;
-}
+FORWARD(cuMemAllocAsync, CURRENT, pool_allocate(NULL, (uint64_t *)dptr, bytesize, hStream))
 
-FORWARD(cuMemAllocAsync, CURRENT, allocate_async(NULL, dptr, bytesize, hStream))
-
-CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
-                                         CUstream hStream) {
-    ENTER(CURRENT);
+API(cuMemAllocFromPoolAsync, CURRENT) {
     Pool *from = handle_get(HANDLE_POOL, pool);
     CHECK(from, CUDA_ERROR_INVALID_VALUE);
-    return allocate_async(from, dptr, bytesize, hStream);
+    return pool_allocate(from, (uint64_t *)dptr, bytesize, hStream);
 }
 
 FORWARD(cuMemFreeAsync, CURRENT, pool_free(dptr, hStream))
@@ -89,11 +79,9 @@ FORWARD(cuDeviceGetDefaultMemPool, READY, give_pool(pool_out, OF_DEVICE(dev), po
 FORWARD(cuDeviceGetMemPool, READY, give_pool(pool, OF_DEVICE(dev), pool_current))
 FORWARD(cuDeviceSetMemPool, READY, take_pool(pool, OF_DEVICE(dev)))
 
-CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps) {
-    ENTER(READY);
+API_IF((pool && poolProps), cuMemPoolCreate, READY) {
     BlockKind kind;
     int place;
-    CHECK(pool && poolProps, CUDA_ERROR_INVALID_VALUE);
     TRY(read_location(&poolProps->location, poolProps->allocType, &kind, &place));
     if (poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE) {
         bool may_share = kind == BLOCK_DEVICE || (kind == BLOCK_HOST && place == POOL_HOST_NODE);
@@ -107,23 +95,19 @@ CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolP
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemPoolDestroy(CUmemoryPool pool) {
-    ENTER(READY);
+API(cuMemPoolDestroy, READY) {
     Pool *own = handle_get(HANDLE_POOL, pool);
     CHECK(own, CUDA_ERROR_INVALID_VALUE);
     return pool_destroy(own);
 }
 
 /* No freed memory is kept, so there is nothing to trim. */
-CUresult CUDAAPI cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) {
-    ENTER(READY);
-    (void)minBytesToKeep;
+API(cuMemPoolTrimTo, READY) {
     CHECK(handle_get(HANDLE_POOL, pool), CUDA_ERROR_INVALID_VALUE);
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value) {
-    ENTER(READY);
+API(cuMemPoolSetAttribute, READY) {
     Pool *own = handle_get(HANDLE_POOL, pool);
     CHECK(own && value, CUDA_ERROR_INVALID_VALUE);
     switch (attr) {
@@ -145,8 +129,7 @@ CUresult CUDAAPI cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute at
     }
 }
 
-CUresult CUDAAPI cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value) {
-    ENTER(READY);
+API(cuMemPoolGetAttribute, READY) {
     const Pool *own = handle_get(HANDLE_POOL, pool);
     CHECK(own && value, CUDA_ERROR_INVALID_VALUE);
     switch (attr) {
@@ -171,8 +154,7 @@ CUresult CUDAAPI cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute at
     }
 }
 
-CUresult CUDAAPI cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count) {
-    ENTER(READY);
+API(cuMemPoolSetAccess, READY) {
     Pool *own = handle_get(HANDLE_POOL, pool);
     CHECK(own && map, CUDA_ERROR_INVALID_VALUE);
     for (size_t i = 0; i < count; i++) {
@@ -190,9 +172,7 @@ CUresult CUDAAPI cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *ma
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool,
-                                    CUmemLocation *location) {
-    ENTER(READY);
+API(cuMemPoolGetAccess, READY) {
     const Pool *own = handle_get(HANDLE_POOL, memPool);
     CHECK(own && flags && location, CUDA_ERROR_INVALID_VALUE);
     bool is_host = location->type == CU_MEM_LOCATION_TYPE_HOST;

@@ -1,9 +1,7 @@
 /* Primary contexts: one for each device, with the count of those who retain it. */
 #include "cuda_standin.h"
 
-CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev) {
-    ENTER(READY);
-    CHECK(pctx, CUDA_ERROR_INVALID_VALUE);
+API_IF(pctx, cuDevicePrimaryCtxRetain, READY) {
     CHECK(dev >= 0 && dev < DEVICES && devices[dev].exists, CUDA_ERROR_INVALID_DEVICE);
     Device *device = &devices[dev];
     CHECK(!device->failed, (CUresult)device->failed);
@@ -13,8 +11,7 @@ CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev) {
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice dev) {
-    ENTER(READY);
+API(cuDevicePrimaryCtxRelease, READY) {
     CHECK(dev >= 0 && dev < DEVICES && devices[dev].exists, CUDA_ERROR_INVALID_DEVICE);
     Context *context = devices[dev].primary;
     if (!context || !context->references) {
@@ -26,8 +23,7 @@ CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice dev) {
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuDevicePrimaryCtxReset(CUdevice dev) {
-    ENTER(READY);
+API(cuDevicePrimaryCtxReset, READY) {
     CHECK(dev >= 0 && dev < DEVICES && devices[dev].exists, CUDA_ERROR_INVALID_DEVICE);
     Context *context = devices[dev].primary;
     if (context && context->alive) {

@@ -9,29 +9,13 @@ FORWARD_OF(hStream, cuStreamDestroy, READY, stream_destroy(hStream))
 FORWARD(cuStreamSynchronize, CURRENT, stream_synchronize(hStream))
 FORWARD(cuStreamQuery, CURRENT, stream_query(hStream))
 
-CUresult CUDAAPI cuStreamGetFlags(CUstream hStream, unsigned int *flags) {
-    ENTER(CURRENT);
-    Stream *stream;
-    CHECK(flags, CUDA_ERROR_INVALID_VALUE);
-    TRY(stream_of(hStream, &stream));
-    *flags = stream->flags;
-    return CUDA_SUCCESS;
-}
+WITH_STREAM(cuStreamGetFlags, GIVE(flags, stream->flags))
 
-CUresult CUDAAPI cuStreamGetPriority(CUstream hStream, int *priority) {
-    ENTER(CURRENT);
-    Stream *stream;
-    CHECK(priority, CUDA_ERROR_INVALID_VALUE);
-    TRY(stream_of(hStream, &stream));
-    *priority = stream->priority;
-    return CUDA_SUCCESS;
-}
+WITH_STREAM(cuStreamGetPriority, GIVE(priority, stream->priority))
 
-CUresult CUDAAPI cuStreamGetCtx(CUstream hStream, CUcontext *pctx) {
-    ENTER(READY);
+API_IF(pctx, cuStreamGetCtx, READY) {
     Stream *stream;
     bool special = !hStream || hStream == CU_STREAM_LEGACY || hStream == CU_STREAM_PER_THREAD;
-    CHECK(pctx, CUDA_ERROR_INVALID_VALUE);
     CHECK(!special || current_context(),
           CUDA_ERROR_INVALID_CONTEXT); /* these alone are the current context's */
     TRY(stream_of(hStream, &stream));
@@ -45,8 +29,8 @@ FORWARD(cuLaunchHostFunc, CURRENT, stream_call(hStream, fn, userData))
  * --------------------------------------------------------------------------------------------------------------
  */
 
-CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
-    ENTER(ANY); /* a thread has its mode without a device too, once cuInit was called */
+API(cuThreadExchangeStreamCaptureMode, ANY) {
+    /* a thread has its mode without a device too, once cuInit was called */
     CHECK(process_was_initialized(), CUDA_ERROR_NOT_INITIALIZED);
     return capture_exchange_mode((int *)mode);
 }
@@ -55,34 +39,18 @@ FORWARD(cuStreamBeginCapture, CURRENT, capture_begin(hStream, (CaptureMode)mode)
 FORWARD(cuStreamEndCapture, CURRENT, capture_end(hStream, (void **)phGraph))
 FORWARD(cuStreamIsCapturing, CURRENT, capture_status(hStream, (CaptureStatus *)captureStatus))
 
-CUresult CUDAAPI cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph,
-                                             const CUgraphNode *dependencies,
-                                             const CUgraphEdgeData *dependencyData,
-                                             size_t numDependencies, CUstreamCaptureMode mode) {
-    ENTER(CURRENT);
+API(cuStreamBeginCaptureToGraph, CURRENT) {
     (void)dependencyData; /* the next node waits for the whole of them */
     return capture_begin_to(hStream, hGraph, (void *const *)dependencies, numDependencies,
                             (CaptureMode)mode);
 }
 
-CUresult CUDAAPI cuStreamUpdateCaptureDependencies(CUstream hStream, CUgraphNode *dependencies,
-                                                   const CUgraphEdgeData *dependencyData,
-                                                   size_t numDependencies, unsigned int flags) {
-    ENTER(CURRENT);
-    (void)dependencyData;
-    CHECK(flags <= CU_STREAM_SET_CAPTURE_DEPENDENCIES, CUDA_ERROR_INVALID_VALUE);
-    return capture_set_front(hStream, (void *const *)dependencies, numDependencies,
-                             flags == CU_STREAM_ADD_CAPTURE_DEPENDENCIES);
-}
+FORWARD_IF(flags <= CU_STREAM_SET_CAPTURE_DEPENDENCIES, cuStreamUpdateCaptureDependencies, CURRENT,
+           capture_set_front(hStream, (void *const *)dependencies, numDependencies,
+                             flags == CU_STREAM_ADD_CAPTURE_DEPENDENCIES))
 
-CUresult CUDAAPI cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captureStatus_out,
-                                        cuuint64_t *id_out, CUgraph *graph_out,
-                                        const CUgraphNode **dependencies_out,
-                                        const CUgraphEdgeData **edgeData_out,
-                                        size_t *numDependencies_out) {
-    ENTER(CURRENT);
+API_IF(captureStatus_out, cuStreamGetCaptureInfo, CURRENT) {
     CaptureInfo info = {0};
-    CHECK(captureStatus_out, CUDA_ERROR_INVALID_VALUE);
     TRY(capture_info(hStream, &info));
     *captureStatus_out = (CUstreamCaptureStatus)info.status;
     if (id_out)

@@ -4,23 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-CUresult CUDAAPI cuStreamGetId(CUstream hStream, unsigned long long *streamId) {
-    ENTER(CURRENT);
-    Stream *stream;
-    CHECK(streamId, CUDA_ERROR_INVALID_VALUE);
-    TRY(stream_of(hStream, &stream));
-    *streamId = (uintptr_t)stream;
-    return CUDA_SUCCESS;
-}
+WITH_STREAM(cuStreamGetId, GIVE(streamId, (uintptr_t)stream))
 
-CUresult CUDAAPI cuStreamGetDevice(CUstream hStream, CUdevice *device) {
-    ENTER(CURRENT);
-    Stream *stream;
-    CHECK(device, CUDA_ERROR_INVALID_VALUE);
-    TRY(stream_of(hStream, &stream));
-    *device = context_of_stream(stream)->device;
-    return CUDA_SUCCESS;
-}
+WITH_STREAM(cuStreamGetDevice, GIVE(device, context_of_stream(stream)->device))
 
 /* The attributes that streams have. */
 static const CUstreamAttrID known[] = {
@@ -45,12 +31,9 @@ static CUresult attribute_of(CUstream handle, CUstreamAttrID attribute, Stream *
     return CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult CUDAAPI cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr,
-                                      const CUstreamAttrValue *value) {
-    ENTER(CURRENT);
+API_IF(value, cuStreamSetAttribute, CURRENT) {
     Stream *stream;
     CUstreamAttrValue *own;
-    CHECK(value, CUDA_ERROR_INVALID_VALUE);
     TRY(attribute_of(hStream, attr, &stream, &own));
     *own = *value;
     if (attr == CU_LAUNCH_ATTRIBUTE_PRIORITY)
@@ -58,12 +41,9 @@ CUresult CUDAAPI cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr,
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr,
-                                      CUstreamAttrValue *value_out) {
-    ENTER(CURRENT);
+API_IF(value_out, cuStreamGetAttribute, CURRENT) {
     Stream *stream;
     CUstreamAttrValue *own;
-    CHECK(value_out, CUDA_ERROR_INVALID_VALUE);
     TRY(attribute_of(hStream, attr, &stream, &own));
     *value_out = *own;
     if (attr == CU_LAUNCH_ATTRIBUTE_PRIORITY)
@@ -71,8 +51,7 @@ CUresult CUDAAPI cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr,
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuStreamCopyAttributes(CUstream dst, CUstream src) {
-    ENTER(CURRENT);
+API(cuStreamCopyAttributes, CURRENT) {
     Stream *to;
     Stream *from;
     CUstreamAttrValue *to_value;

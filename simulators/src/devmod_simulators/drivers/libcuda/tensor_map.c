@@ -134,13 +134,7 @@ static void write_map(CUtensorMap *map, const Tensor *tensor, const char *magic,
     memcpy(map, &descriptor, sizeof descriptor);
 }
 
-CUresult CUDAAPI cuTensorMapEncodeTiled(
-    CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank,
-    void *globalAddress, const cuuint64_t *globalDim, const cuuint64_t *globalStrides,
-    const cuuint32_t *boxDim, const cuuint32_t *elementStrides, CUtensorMapInterleave interleave,
-    CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion,
-    CUtensorMapFloatOOBfill oobFill) {
-    ENTER(READY);
+API(cuTensorMapEncodeTiled, READY) {
     Tensor tensor = {tensorDataType, tensorRank, globalAddress, globalDim,   globalStrides,
                      elementStrides, interleave, swizzle,       l2Promotion, oobFill};
     TRY(check_tensor(tensorMap, &tensor));
@@ -172,14 +166,7 @@ static bool corner_fits(const int *corner, cuuint32_t rank) {
     return true;
 }
 
-CUresult CUDAAPI cuTensorMapEncodeIm2col(
-    CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank,
-    void *globalAddress, const cuuint64_t *globalDim, const cuuint64_t *globalStrides,
-    const int *pixelBoxLowerCorner, const int *pixelBoxUpperCorner, cuuint32_t channelsPerPixel,
-    cuuint32_t pixelsPerColumn, const cuuint32_t *elementStrides, CUtensorMapInterleave interleave,
-    CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion,
-    CUtensorMapFloatOOBfill oobFill) {
-    ENTER(READY);
+API(cuTensorMapEncodeIm2col, READY) {
     Tensor tensor = {tensorDataType, tensorRank, globalAddress, globalDim,   globalStrides,
                      elementStrides, interleave, swizzle,       l2Promotion, oobFill};
     CHECK(tensorRank >= 3 && tensorRank <= 5 && pixelBoxLowerCorner && pixelBoxUpperCorner,
@@ -190,14 +177,7 @@ CUresult CUDAAPI cuTensorMapEncodeIm2col(
     return encode_columns(tensorMap, &tensor, channelsPerPixel, pixelsPerColumn);
 }
 
-CUresult CUDAAPI cuTensorMapEncodeIm2colWide(
-    CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank,
-    void *globalAddress, const cuuint64_t *globalDim, const cuuint64_t *globalStrides,
-    int pixelBoxLowerCornerWidth, int pixelBoxUpperCornerWidth, cuuint32_t channelsPerPixel,
-    cuuint32_t pixelsPerColumn, const cuuint32_t *elementStrides, CUtensorMapInterleave interleave,
-    CUtensorMapIm2ColWideMode mode, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion,
-    CUtensorMapFloatOOBfill oobFill) {
-    ENTER(READY);
+API(cuTensorMapEncodeIm2colWide, READY) {
     Tensor tensor = {tensorDataType, tensorRank, globalAddress, globalDim,   globalStrides,
                      elementStrides, interleave, swizzle,       l2Promotion, oobFill};
     const int corners[] = {pixelBoxLowerCornerWidth, pixelBoxUpperCornerWidth};
@@ -206,8 +186,7 @@ CUresult CUDAAPI cuTensorMapEncodeIm2colWide(
     return encode_columns(tensorMap, &tensor, channelsPerPixel, pixelsPerColumn);
 }
 
-CUresult CUDAAPI cuTensorMapReplaceAddress(CUtensorMap *tensorMap, void *globalAddress) {
-    ENTER(READY);
+API(cuTensorMapReplaceAddress, READY) {
     Descriptor *descriptor = (Descriptor *)tensorMap;
     CHECK(
         tensorMap && (uintptr_t)globalAddress % 16 == 0 &&

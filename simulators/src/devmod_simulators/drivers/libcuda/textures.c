@@ -304,15 +304,11 @@ static CUresult take_texture(const CUDA_TEXTURE_DESC *texture, Descriptor *descr
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_DESC *pResDesc,
-                                   const CUDA_TEXTURE_DESC *texture,
-                                   const CUDA_RESOURCE_VIEW_DESC *pResViewDesc) {
-    ENTER(CURRENT);
+API_IF(pTexDesc, cuTexObjectCreate, CURRENT) {
     Descriptor descriptor = {0};
-    CHECK(texture, CUDA_ERROR_INVALID_VALUE);
     CHECK(!pResViewDesc, CUDA_ERROR_NOT_SUPPORTED);
     TRY(take_resource(pResDesc, &descriptor));
-    TRY(take_texture(texture, &descriptor));
+    TRY(take_texture(pTexDesc, &descriptor));
     if (pResDesc->resType == CU_RESOURCE_TYPE_LINEAR) /* a read outside gives zeros */
         descriptor.modes[0] = CU_TR_ADDRESS_MODE_BORDER;
     const Mipmap *mipmap = NULL;
@@ -321,10 +317,8 @@ CUresult CUDAAPI cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_
     return describe("texture", &descriptor, mipmap, pTexObject);
 }
 
-CUresult CUDAAPI cuSurfObjectCreate(CUsurfObject *pSurfObject, const CUDA_RESOURCE_DESC *pResDesc) {
-    ENTER(CURRENT);
+API_IF((pResDesc && pResDesc->resType == CU_RESOURCE_TYPE_ARRAY), cuSurfObjectCreate, CURRENT) {
     Descriptor descriptor = {0};
-    CHECK(pResDesc && pResDesc->resType == CU_RESOURCE_TYPE_ARRAY, CUDA_ERROR_INVALID_VALUE);
     TRY(take_resource(pResDesc, &descriptor));
     Array *array = handle_get(HANDLE_ARRAY, pResDesc->res.array.hArray);
     CHECK(array->form.Flags & CUDA_ARRAY3D_SURFACE_LDST, CUDA_ERROR_INVALID_VALUE);

@@ -62,53 +62,36 @@ static cudaError_t take_form(const struct cudaChannelFormatDesc *desc, struct cu
     return runtime_format(desc, &form->Format, &form->NumChannels);
 }
 
-cudaError_t CUDARTAPI cudaMalloc3DArray(cudaArray_t *array,
-                                        const struct cudaChannelFormatDesc *desc,
-                                        struct cudaExtent extent, unsigned int flags) {
+API(cudaMalloc3DArray) {
     CUDA_ARRAY3D_DESCRIPTOR form;
-    ENTER();
     TRY(take_form(desc, extent, flags, &form));
     FINISH(cuArray3DCreate((CUarray *)array, &form));
 }
 
-cudaError_t CUDARTAPI cudaMallocMipmappedArray(cudaMipmappedArray_t *mipmappedArray,
-                                               const struct cudaChannelFormatDesc *desc,
-                                               struct cudaExtent extent, unsigned int numLevels,
-                                               unsigned int flags) {
+API(cudaMallocMipmappedArray) {
     CUDA_ARRAY3D_DESCRIPTOR form;
-    ENTER();
     TRY(take_form(desc, extent, flags, &form));
     FINISH(cuMipmappedArrayCreate((CUmipmappedArray *)mipmappedArray, &form, numLevels));
 }
 
-FORWARD(cudaGetMipmappedArrayLevel,
-        cuMipmappedArrayGetLevel((CUarray *)levelArray, (CUmipmappedArray)(uintptr_t)mipmappedArray,
-                                 level))
-
-cudaError_t CUDARTAPI cudaFreeMipmappedArray(cudaMipmappedArray_t mipmappedArray) {
-    ENTER();
+API(cudaFreeMipmappedArray) {
     if (!mipmappedArray)
         return cudaSuccess;
     FINISH(cuMipmappedArrayDestroy((CUmipmappedArray)mipmappedArray));
 }
 
-cudaError_t CUDARTAPI cudaMallocArray(cudaArray_t *array, const struct cudaChannelFormatDesc *desc,
-                                      size_t width, size_t height, unsigned int flags) {
+ENTRY(cudaMallocArray) {
     return cudaMalloc3DArray(array, desc, (struct cudaExtent){width, height, 0}, flags);
 }
 
-cudaError_t CUDARTAPI cudaFreeArray(cudaArray_t array) {
-    ENTER();
+API(cudaFreeArray) {
     if (!array)
         return cudaSuccess;
     FINISH(cuArrayDestroy((CUarray)array));
 }
 
-cudaError_t CUDARTAPI cudaArrayGetInfo(struct cudaChannelFormatDesc *desc,
-                                       struct cudaExtent *extent, unsigned int *flags,
-                                       cudaArray_t array) {
+API(cudaArrayGetInfo) {
     CUDA_ARRAY3D_DESCRIPTOR form;
-    ENTER();
     TRY(cuArray3DGetDescriptor(&form, (CUarray)array));
     if (desc)
         TRY(form_of(form.Format, form.NumChannels, desc));
@@ -119,8 +102,7 @@ cudaError_t CUDARTAPI cudaArrayGetInfo(struct cudaChannelFormatDesc *desc,
     return cudaSuccess;
 }
 
-cudaError_t CUDARTAPI cudaGetChannelDesc(struct cudaChannelFormatDesc *desc,
-                                         cudaArray_const_t array) {
+ENTRY(cudaGetChannelDesc) {
     CHECK(desc, cudaErrorInvalidValue);
     return cudaArrayGetInfo(desc, NULL, NULL, (cudaArray_t)(uintptr_t)array);
 }

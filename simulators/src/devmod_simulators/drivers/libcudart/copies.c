@@ -206,17 +206,12 @@ static cudaError_t copy_batch(void *const *to, const void *const *from, const si
 }
 
 #if RUNTIME_MAJOR >= 13
-cudaError_t CUDARTAPI cudaMemcpyBatchAsync(void *const *dsts, const void *const *srcs,
-                                           const size_t *sizes, size_t count,
-                                           struct cudaMemcpyAttributes *attrs, size_t *attrsIdxs,
-                                           size_t numAttrs, cudaStream_t stream) {
+ENTRY(cudaMemcpyBatchAsync) {
     (void)attrs, (void)attrsIdxs, (void)numAttrs;
     return copy_batch(dsts, srcs, sizes, count, stream);
 }
 #else
-cudaError_t CUDARTAPI cudaMemcpyBatchAsync(void **dsts, void **srcs, size_t *sizes, size_t count,
-                                           struct cudaMemcpyAttributes *attrs, size_t *attrsIdxs,
-                                           size_t numAttrs, size_t *failIdx, cudaStream_t stream) {
+ENTRY(cudaMemcpyBatchAsync) {
     (void)attrs, (void)attrsIdxs, (void)numAttrs;
     if (failIdx)
         *failIdx = SIZE_MAX; /* CUDA's answer where no single copy is the reason */
@@ -225,10 +220,7 @@ cudaError_t CUDARTAPI cudaMemcpyBatchAsync(void **dsts, void **srcs, size_t *siz
 #endif
 
 #if CUDART_VERSION >= 13050 /* earlier headers lack it */
-cudaError_t CUDARTAPI cudaMemcpyWithAttributesAsync(void *dst, const void *src, size_t size,
-                                                    struct cudaMemcpyAttributes *attr,
-                                                    cudaStream_t stream) {
-    (void)attr;
+ENTRY(cudaMemcpyWithAttributesAsync) {
     return copy_batch(&dst, &src, &size, 1, stream);
 }
 #endif

@@ -10,7 +10,7 @@ _Static_assert((int)cudaLimitPersistingL2CacheSize == (int)CU_LIMIT_PERSISTING_L
 
 static unsigned flags_of[MOST_DEVICES]; /* by cudaSetDeviceFlags and cudaInitDevice */
 
-cudaError_t CUDARTAPI cudaGetDeviceCount(int *count) {
+ENTRY(cudaGetDeviceCount) {
     CHECK(count, cudaErrorInvalidValue);
     *count = 0;
     TRY(runtime_start());
@@ -25,17 +25,17 @@ static cudaError_t check_device(int device) {
     return cudaSuccess;
 }
 
-cudaError_t CUDARTAPI cudaSetDevice(int device) {
+ENTRY(cudaSetDevice) {
     TRY(check_device(device));
     TRY(runtime_choose(device));
     FINISH(runtime_place_managed());
 }
 
-cudaError_t CUDARTAPI cudaGetDevice(int *device) {
+ENTRY(cudaGetDevice) {
     return runtime_device(device);
 }
 
-cudaError_t CUDARTAPI cudaInitDevice(int device, unsigned int deviceFlags, unsigned int flags) {
+ENTRY(cudaInitDevice) {
     TRY(check_device(device));
     CHECK(!(flags & ~(unsigned)cudaInitDeviceFlagsAreValid), cudaErrorInvalidValue);
     if (flags & cudaInitDeviceFlagsAreValid)
@@ -43,14 +43,14 @@ cudaError_t CUDARTAPI cudaInitDevice(int device, unsigned int deviceFlags, unsig
     FINISH(runtime_primary(device, NULL));
 }
 
-cudaError_t CUDARTAPI cudaSetValidDevices(int *device_arr, int len) {
+ENTRY(cudaSetValidDevices) {
     CHECK(device_arr || !len, cudaErrorInvalidValue);
     for (int i = 0; i < len; i++)
         TRY(check_device(device_arr[i]));
     return cudaSuccess; /* all are valid: cudaSetDevice chooses */
 }
 
-cudaError_t CUDARTAPI cudaSetDeviceFlags(unsigned int flags) {
+ENTRY(cudaSetDeviceFlags) {
     int device;
     TRY(runtime_device(&device));
     CHECK(!(flags & ~(unsigned)cudaDeviceMask), cudaErrorInvalidValue);
@@ -58,7 +58,7 @@ cudaError_t CUDARTAPI cudaSetDeviceFlags(unsigned int flags) {
     return cudaSuccess;
 }
 
-cudaError_t CUDARTAPI cudaGetDeviceFlags(unsigned int *flags) {
+ENTRY(cudaGetDeviceFlags) {
     int device;
     CHECK(flags, cudaErrorInvalidValue);
     TRY(runtime_device(&device));
@@ -66,10 +66,8 @@ cudaError_t CUDARTAPI cudaGetDeviceFlags(unsigned int *flags) {
     return cudaSuccess;
 }
 
-FORWARD(cudaDeviceSynchronize, cuCtxSynchronize())
-
 /* As in NVIDIA's library the primary context goes, and the next call begins it again. */
-cudaError_t CUDARTAPI cudaDeviceReset(void) {
+ENTRY(cudaDeviceReset) {
     int device;
     TRY(runtime_device(&device));
     TRY(cuDevicePrimaryCtxReset(device));
@@ -88,7 +86,7 @@ FORWARD_STARTED(cudaDeviceGetPCIBusId, cuDeviceGetPCIBusId(pciBusId, len, device
 FORWARD_STARTED(cudaDeviceGetByPCIBusId, cuDeviceGetByPCIBusId(device, pciBusId))
 
 /* Return the first device that has what is asked for, else the first. */
-cudaError_t CUDARTAPI cudaChooseDevice(int *device, const struct cudaDeviceProp *prop) {
+ENTRY(cudaChooseDevice) {
     int count;
     struct cudaDeviceProp own;
     CHECK(device && prop, cudaErrorInvalidValue);
@@ -113,17 +111,10 @@ cudaError_t CUDARTAPI cudaChooseDevice(int *device, const struct cudaDeviceProp 
  * ------------------------------------------------------------------------------------------------------------------
  */
 
-FORWARD(cudaDeviceSetLimit, cuCtxSetLimit((CUlimit)limit, value))
-FORWARD(cudaDeviceGetLimit, cuCtxGetLimit(pValue, (CUlimit)limit))
-FORWARD(cudaDeviceSetCacheConfig, cuCtxSetCacheConfig((CUfunc_cache)cacheConfig))
-FORWARD(cudaDeviceGetCacheConfig, cuCtxGetCacheConfig((CUfunc_cache *)pCacheConfig))
-
 /* The banks of shared memory have four bytes since compute capability 5.0. */
 FORWARD(cudaDeviceSetSharedMemConfig, ((void)config, cudaSuccess))
 
-cudaError_t CUDARTAPI cudaDeviceGetSharedMemConfig(enum cudaSharedMemConfig *pConfig) {
-    ENTER();
-    CHECK(pConfig, cudaErrorInvalidValue);
+API_IF(pConfig, cudaDeviceGetSharedMemConfig) {
     *pConfig = cudaSharedMemBankSizeFourByte;
     return cudaSuccess;
 }
@@ -138,33 +129,20 @@ FORWARD_STARTED(cudaDeviceCanAccessPeer, cuDeviceCanAccessPeer(canAccessPeer, de
 FORWARD_STARTED(cudaDeviceGetP2PAttribute,
                 cuDeviceGetP2PAttribute(value, (CUdevice_P2PAttribute)attr, srcDevice, dstDevice))
 
-cudaError_t CUDARTAPI cudaDeviceEnablePeerAccess(int peerDevice, unsigned int flags) {
+API_IF(!flags, cudaDeviceEnablePeerAccess) {
     CUcontext peer;
-    ENTER();
-    CHECK(!flags, cudaErrorInvalidValue);
     TRY(check_device(peerDevice));
     TRY(runtime_primary(peerDevice, &peer));
     FINISH(cuCtxEnablePeerAccess(peer, flags));
 }
 
-cudaError_t CUDARTAPI cudaDeviceDisablePeerAccess(int peerDevice) {
+API(cudaDeviceDisablePeerAccess) {
     CUcontext peer;
-    ENTER();
     TRY(check_device(peerDevice));
     TRY(runtime_primary(peerDevice, &peer));
     FINISH(cuCtxDisablePeerAccess(peer));
 }
 
-#if RUNTIME_MAJOR == 12
-/* The names of before CUDA 4. */
-#define ALIAS(name) __attribute__((alias(name)))
-
-cudaError_t CUDARTAPI cudaThreadSynchronize(void) ALIAS("cudaDeviceSynchronize");
-cudaError_t CUDARTAPI cudaThreadExit(void) ALIAS("cudaDeviceReset");
-cudaError_t CUDARTAPI cudaThreadSetLimit(enum cudaLimit, size_t) ALIAS("cudaDeviceSetLimit");
-cudaError_t CUDARTAPI cudaThreadGetLimit(size_t *, enum cudaLimit) ALIAS("cudaDeviceGetLimit");
-cudaError_t CUDARTAPI cudaThreadSetCacheConfig(enum cudaFuncCache)
-    ALIAS("cudaDeviceSetCacheConfig");
-cudaError_t CUDARTAPI cudaThreadGetCacheConfig(enum cudaFuncCache *)
-    ALIAS("cudaDeviceGetCacheConfig");
+#if RUNTIME_MAJOR == 12 /* the name of before CUDA 4 */
+cudaError_t CUDARTAPI cudaThreadExit(void) __attribute__((alias("cudaDeviceReset")));
 #endif

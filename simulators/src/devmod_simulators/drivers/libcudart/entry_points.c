@@ -20,14 +20,10 @@ static cudaError_t get_entry(const char *symbol, void **function, unsigned versi
     return cudaSuccess;
 }
 
-cudaError_t CUDARTAPI cudaGetDriverEntryPoint(const char *symbol, void **funcPtr,
-                                              unsigned long long flags,
-                                              enum cudaDriverEntryPointQueryResult *driverStatus) {
+ENTRY(cudaGetDriverEntryPoint) {
     return get_entry(symbol, funcPtr, CUDART_VERSION, flags, driverStatus);
 }
 
-cudaError_t CUDARTAPI cudaGetDriverEntryPointByVersion(
-    const char *symbol, void **funcPtr, unsigned int cudaVersion, unsigned long long flags,
-    enum cudaDriverEntryPointQueryResult *driverStatus) {
+ENTRY(cudaGetDriverEntryPointByVersion) {
     return get_entry(symbol, funcPtr, cudaVersion, flags, driverStatus);
 }

@@ -69,11 +69,8 @@ static cudaError_t take_host(CUDA_HOST_NODE_PARAMS *to, const struct cudaHostNod
 NODES(Kernel, CUDA_KERNEL_NODE_PARAMS, take_kernel)
 NODES(Host, CUDA_HOST_NODE_PARAMS, take_host)
 
-cudaError_t CUDARTAPI cudaGraphKernelNodeGetParams(cudaGraphNode_t node,
-                                                   struct cudaKernelNodeParams *pNodeParams) {
+API_IF(pNodeParams, cudaGraphKernelNodeGetParams) {
     CUDA_KERNEL_NODE_PARAMS driver;
-    ENTER();
-    CHECK(pNodeParams, cudaErrorInvalidValue);
     TRY(cuGraphKernelNodeGetParams(node, &driver));
     *pNodeParams = (struct cudaKernelNodeParams){
         .func = driver.func, /* a handle, which stands for the host's function elsewhere too */
@@ -86,11 +83,8 @@ cudaError_t CUDARTAPI cudaGraphKernelNodeGetParams(cudaGraphNode_t node,
     return cudaSuccess;
 }
 
-cudaError_t CUDARTAPI cudaGraphHostNodeGetParams(cudaGraphNode_t node,
-                                                 struct cudaHostNodeParams *pNodeParams) {
+API_IF(pNodeParams, cudaGraphHostNodeGetParams) {
     CUDA_HOST_NODE_PARAMS driver;
-    ENTER();
-    CHECK(pNodeParams, cudaErrorInvalidValue);
     TRY(cuGraphHostNodeGetParams(node, &driver));
     *pNodeParams = (struct cudaHostNodeParams){.fn = driver.fn, .userData = driver.userData};
     return cudaSuccess;
@@ -99,10 +93,6 @@ cudaError_t CUDARTAPI cudaGraphHostNodeGetParams(cudaGraphNode_t node,
 /* The values of attributes have the driver's layout. */
 _Static_assert(sizeof(cudaLaunchAttributeValue) == sizeof(CUkernelNodeAttrValue), "one layout");
 
-FORWARD(cudaGraphKernelNodeGetAttribute,
-        cuGraphKernelNodeGetAttribute(hNode, (CUkernelNodeAttrID)attr, (void *)value_out))
-FORWARD(cudaGraphKernelNodeSetAttribute,
-        cuGraphKernelNodeSetAttribute(hNode, (CUkernelNodeAttrID)attr, (const void *)value))
 /* CUDA 12 and 13 have these parameters in another order. */
 FORWARD(cudaGraphKernelNodeCopyAttributes, cuGraphKernelNodeCopyAttributes(hDst, hSrc))
 
@@ -165,10 +155,6 @@ _Static_assert(sizeof(struct cudaMemsetParams) == sizeof(CUDA_MEMSET_NODE_PARAMS
 
 FORWARD(cudaGraphAddMemsetNode,
         cuGraphAddMemsetNode(AT_WHERE, (const CUDA_MEMSET_NODE_PARAMS *)pMemsetParams, current()))
-FORWARD(cudaGraphMemsetNodeGetParams,
-        cuGraphMemsetNodeGetParams(node, (CUDA_MEMSET_NODE_PARAMS *)pNodeParams))
-FORWARD(cudaGraphMemsetNodeSetParams,
-        cuGraphMemsetNodeSetParams(node, (const CUDA_MEMSET_NODE_PARAMS *)pNodeParams))
 FORWARD(cudaGraphExecMemsetNodeSetParams,
         cuGraphExecMemsetNodeSetParams(hGraphExec, node,
                                        (const CUDA_MEMSET_NODE_PARAMS *)pNodeParams, current()))
@@ -180,28 +166,6 @@ FORWARD(cudaGraphExecMemsetNodeSetParams,
 /* An allocation has the driver's layout. */
 _Static_assert(sizeof(struct cudaMemAllocNodeParams) == sizeof(CUDA_MEM_ALLOC_NODE_PARAMS),
                "one layout");
-
-FORWARD(cudaGraphAddMemAllocNode,
-        cuGraphAddMemAllocNode(AT_WHERE, (CUDA_MEM_ALLOC_NODE_PARAMS *)nodeParams))
-FORWARD(cudaGraphMemAllocNodeGetParams,
-        cuGraphMemAllocNodeGetParams(node, (CUDA_MEM_ALLOC_NODE_PARAMS *)params_out))
-FORWARD(cudaGraphAddMemFreeNode, cuGraphAddMemFreeNode(AT_WHERE, POINTER(dptr)))
-FORWARD(cudaGraphMemFreeNodeGetParams, cuGraphMemFreeNodeGetParams(node, dptr_out))
-FORWARD(cudaGraphAddEmptyNode, cuGraphAddEmptyNode(AT_WHERE))
-FORWARD(cudaGraphAddChildGraphNode, cuGraphAddChildGraphNode(AT_WHERE, childGraph))
-FORWARD(cudaGraphChildGraphNodeGetGraph, cuGraphChildGraphNodeGetGraph(node, pGraph))
-FORWARD(cudaGraphExecChildGraphNodeSetParams,
-        cuGraphExecChildGraphNodeSetParams(hGraphExec, node, childGraph))
-
-#define EVENTS(kind)                                                                               \
-    FORWARD(cudaGraphAddEvent##kind##Node, cuGraphAddEvent##kind##Node(AT_WHERE, event))           \
-    FORWARD(cudaGraphEvent##kind##NodeGetEvent, cuGraphEvent##kind##NodeGetEvent(node, event_out)) \
-    FORWARD(cudaGraphEvent##kind##NodeSetEvent, cuGraphEvent##kind##NodeSetEvent(node, event))     \
-    FORWARD(cudaGraphExecEvent##kind##NodeSetEvent,                                                \
-            cuGraphExecEvent##kind##NodeSetEvent(hGraphExec, hNode, event))
-
-EVENTS(Record)
-EVENTS(Wait)
 
 FORWARD(cudaGraphConditionalHandleCreate,
         cuGraphConditionalHandleCreate((CUgraphConditionalHandle *)pHandle_out, graph, current(),
@@ -256,18 +220,14 @@ FORWARD(cudaGraphAddNode, add_node(AT_WHERE, NULL, nodeParams))
 
 FORWARD(cudaGraphAddNode_v2, add_node(AT_WHERE, dependencyData, nodeParams))
 
-cudaError_t CUDARTAPI cudaGraphNodeSetParams(cudaGraphNode_t node,
-                                             struct cudaGraphNodeParams *nodeParams) {
+API(cudaGraphNodeSetParams) {
     CUgraphNodeParams driver;
-    ENTER();
     TRY(take_node(nodeParams, &driver));
     FINISH(cuGraphNodeSetParams(node, &driver));
 }
 
-cudaError_t CUDARTAPI cudaGraphExecNodeSetParams(cudaGraphExec_t graphExec, cudaGraphNode_t node,
-                                                 struct cudaGraphNodeParams *nodeParams) {
+API(cudaGraphExecNodeSetParams) {
     CUgraphNodeParams driver;
-    ENTER();
     TRY(take_node(nodeParams, &driver));
     FINISH(cuGraphExecNodeSetParams(graphExec, node, &driver));
 }

@@ -20,7 +20,7 @@ static cudaError_t get_handle(void *handle, const void *symbol) {
 FORWARD(cudaGetKernel, get_handle(kernelPtr, entryFuncAddr))
 FORWARD(cudaGetFuncBySymbol, get_handle(functionPtr, symbolPtr))
 
-cudaError_t CUDARTAPI cudaFuncGetName(const char **name, const void *func) {
+ENTRY(cudaFuncGetName) {
     CUfunction function;
     CHECK(name && func, cudaErrorInvalidValue);
     *name = runtime_function_name(func);
@@ -76,14 +76,8 @@ _Static_assert((int)cudaFuncAttributeMaxDynamicSharedMemorySize ==
                    (int)CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                "function attributes");
 
-FORWARD_KERNEL(cudaFuncSetAttribute, func,
-               cuFuncSetAttribute(function, (CUfunction_attribute)attr, value))
-
-cudaError_t CUDARTAPI cudaKernelSetAttributeForDevice(cudaKernel_t kernel,
-                                                      enum cudaFuncAttribute attr, int value,
-                                                      int device) {
+API(cudaKernelSetAttributeForDevice) {
     CUcontext context;
-    ENTER();
     TRY(runtime_primary(device, &context));
     TRY(cuCtxPushCurrent(context));
     cudaError_t result = cudaFuncSetAttribute(kernel, attr, value);
@@ -94,9 +88,6 @@ cudaError_t CUDARTAPI cudaKernelSetAttributeForDevice(cudaKernel_t kernel,
 /* The simulated GPU has no caches: only the kernel is checked. */
 FORWARD_KERNEL(cudaFuncSetCacheConfig, func, ((void)cacheConfig, cudaSuccess))
 FORWARD_KERNEL(cudaFuncSetSharedMemConfig, func, ((void)config, cudaSuccess))
-
-FORWARD_KERNEL(cudaFuncGetParamInfo, func,
-               cuFuncGetParamInfo(function, paramIndex, paramOffset, paramSize))
 
 #if CUDART_VERSION >= 13050 /* earlier headers lack it */
 static cudaError_t param_count(CUfunction function, size_t *count) {

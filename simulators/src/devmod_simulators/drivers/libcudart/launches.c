@@ -36,21 +36,17 @@ static cudaError_t launch(const void *kernel, const cudaLaunchConfig_t *config, 
     FINISH(cuLaunchKernelEx(&driver, function, args, NULL));
 }
 
-cudaError_t CUDARTAPI cudaLaunchKernel(const void *func, dim3 gridDim, dim3 blockDim, void **args,
-                                       size_t sharedMem, cudaStream_t stream) {
+ENTRY(cudaLaunchKernel) {
     cudaLaunchConfig_t config = {gridDim, blockDim, sharedMem, stream, NULL, 0};
     return launch(func, &config, args);
 }
 
-cudaError_t CUDARTAPI cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *func,
-                                          void **args) {
+ENTRY(cudaLaunchKernelExC) {
     CHECK(config, cudaErrorInvalidValue);
     return launch(func, config, args);
 }
 
-cudaError_t CUDARTAPI cudaLaunchCooperativeKernel(const void *func, dim3 gridDim, dim3 blockDim,
-                                                  void **args, size_t sharedMem,
-                                                  cudaStream_t stream) {
+ENTRY(cudaLaunchCooperativeKernel) {
     cudaLaunchAttribute cooperative = {.id = cudaLaunchAttributeCooperative,
                                        .val = {.cooperative = 1}};
     cudaLaunchConfig_t config = {gridDim, blockDim, sharedMem, stream, &cooperative, 1};
@@ -65,8 +61,6 @@ cudaError_t CUDARTAPI __cudaLaunchKernel(cudaKernel_t kernel, dim3 gridDim, dim3
     cudaLaunchConfig_t config = {gridDim, blockDim, sharedMem, stream, NULL, 0};
     return launch(kernel, &config, args);
 }
-
-FORWARD(cudaLaunchHostFunc, cuLaunchHostFunc(STREAM(stream), fn, userData))
 
 #if CUDART_VERSION >= 13050 /* earlier headers lack it */
 FORWARD(cudaLaunchHostFunc_v2, ((void)syncMode, cuLaunchHostFunc(STREAM(stream), fn, userData)))

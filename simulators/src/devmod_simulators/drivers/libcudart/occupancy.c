@@ -19,16 +19,6 @@ CUlaunchConfig runtime_config(const cudaLaunchConfig_t *config, CUstream stream)
     };
 }
 
-FORWARD_KERNEL(cudaOccupancyMaxActiveBlocksPerMultiprocessor, func,
-               cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, function, blockSize,
-                                                           dynamicSMemSize))
-FORWARD_KERNEL(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, func,
-               cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, function, blockSize,
-                                                                    dynamicSMemSize, flags))
-FORWARD_KERNEL(cudaOccupancyAvailableDynamicSMemPerBlock, func,
-               cuOccupancyAvailableDynamicSMemPerBlock(dynamicSmemSize, function, numBlocks,
-                                                       blockSize))
-
 /* A function of the driver about a kernel and the configuration of a launch. */
 typedef CUresult About(int *number, CUfunction function, const CUlaunchConfig *config);
 

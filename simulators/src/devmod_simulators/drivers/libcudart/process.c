@@ -1,14 +1,14 @@
 /* Versions and the profiler. */
 #include "runtime.h"
 
-cudaError_t CUDARTAPI cudaRuntimeGetVersion(int *runtimeVersion) {
+ENTRY(cudaRuntimeGetVersion) {
     CHECK(runtimeVersion, cudaErrorInvalidValue);
     *runtimeVersion = CUDART_VERSION;
     return cudaSuccess;
 }
 
 /* It needs no device, and not the version that the runtime needs. */
-cudaError_t CUDARTAPI cudaDriverGetVersion(int *driverVersion) {
+ENTRY(cudaDriverGetVersion) {
     FINISH(cuDriverGetVersion(driverVersion));
 }
 

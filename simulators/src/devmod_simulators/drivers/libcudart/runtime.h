@@ -63,8 +63,6 @@ cudaError_t runtime_format(const struct cudaChannelFormatDesc *form, CUarray_for
                            unsigned *channels);
 /* Return the driver's form of the configuration of a launch. */
 CUlaunchConfig runtime_config(const cudaLaunchConfig_t *config, CUstream stream);
-/* Return a place by the number of its device, which is cudaCpuDeviceId for the host. */
-CUmemLocation runtime_location(int device);
 
 /* ---- modules.c: what programs have registered
  * -----------------------------------------------------------------------------------------
@@ -107,28 +105,44 @@ void runtime_forget_managed(void);
 /* The last line: return the result of a call. */
 #define FINISH(call) return runtime_note((cudaError_t)(call))
 
-/* PARAMETERS_name: the parameters of each function. A build writes it, from NVIDIA's headers. */
+/* PARAMETERS_name and ARGUMENTS_name: the parameters of each function, and their names in
+ * parentheses. A build writes it, from NVIDIA's headers. */
 #include "parameters.h"
 
-/* A function that needs a context and is a call of another one, with the parameters of NVIDIA's
- * header. The second macro has the name of the symbol, if a header gives the name another form. */
-#define FORWARD(name, call) FORWARD_SYMBOL(name, call)
-#define FORWARD_SYMBOL(name, call)                                                                 \
-    cudaError_t CUDARTAPI name(PARAMETERS_##name) {                                                \
+/* A function, with the parameters of NVIDIA's header; its body follows. The second macro has the
+ * name of the symbol, if a header gives the name another form. */
+#define ENTRY(name) ENTRY_SYMBOL(name)
+#define ENTRY_SYMBOL(name) cudaError_t CUDARTAPI name(PARAMETERS_##name)
+
+/* The same, of which the body has a context, and where a condition of the arguments holds. */
+#define API(name) API_IF(true, name)
+#define API_IF(condition, name) API_SYMBOL(condition, name)
+#define API_SYMBOL(condition, name)                                                                \
+    static cudaError_t name##_body(PARAMETERS_##name);                                             \
+    ENTRY_SYMBOL(name) {                                                                           \
+        ENTER();                                                                                   \
+        CHECK(condition, cudaErrorInvalidValue);                                                   \
+        return name##_body ARGUMENTS_##name;                                                       \
+    }                                                                                              \
+    static cudaError_t name##_body(PARAMETERS_##name)
+
+/* A function that needs a context and is a call of another one. */
+#define FORWARD(name, call)                                                                        \
+    ENTRY(name) {                                                                                  \
         ENTER();                                                                                   \
         FINISH(call);                                                                              \
     }
 
 /* The same without a context. */
 #define FORWARD_STARTED(name, call)                                                                \
-    cudaError_t CUDARTAPI name(PARAMETERS_##name) {                                                \
+    ENTRY(name) {                                                                                  \
         TRY(runtime_start());                                                                      \
         FINISH(call);                                                                              \
     }
 
 /* The same with a kernel. The call has `function`, the driver's of this kernel. */
 #define FORWARD_KERNEL(name, kernel, call)                                                         \
-    cudaError_t CUDARTAPI name(PARAMETERS_##name) {                                                \
+    ENTRY(name) {                                                                                  \
         CUfunction function;                                                                       \
         ENTER();                                                                                   \
         TRY(runtime_function(kernel, &function));                                                  \
@@ -137,9 +151,8 @@ void runtime_forget_managed(void);
 
 /* An allocation of `size` bytes, whose address goes to *result. Unlike the driver's, one of zero
  * bytes is no error, and gives no memory. */
-#define ALLOCATE(name, call, result) ALLOCATE_SYMBOL(name, call, result)
-#define ALLOCATE_SYMBOL(name, call, result)                                                        \
-    cudaError_t CUDARTAPI name(PARAMETERS_##name) {                                                \
+#define ALLOCATE(name, call, result)                                                               \
+    ENTRY(name) {                                                                                  \
         ENTER();                                                                                   \
         CHECK(result, cudaErrorInvalidValue);                                                      \
         *(result) = NULL;                                                                          \
@@ -165,7 +178,7 @@ typedef struct {
     CUstream stream;
 } At;
 #define PAIR(name, call)                                                                           \
-    cudaError_t CUDARTAPI name(PARAMETERS_##name) {                                                \
+    ENTRY(name) {                                                                                  \
         const At at = {true, DEFAULT_STREAM};                                                      \
         ENTER();                                                                                   \
         return call;                                                                               \

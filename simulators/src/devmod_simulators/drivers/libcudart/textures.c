@@ -75,14 +75,9 @@ static CUDA_RESOURCE_VIEW_DESC view_of(const struct cudaResourceViewDesc *from) 
                                      .lastLayer = from->lastLayer};
 }
 
-cudaError_t CUDARTAPI cudaCreateTextureObject(cudaTextureObject_t *pTexObject,
-                                              const struct cudaResourceDesc *pResDesc,
-                                              const struct cudaTextureDesc *pTexDesc,
-                                              const struct cudaResourceViewDesc *pResViewDesc) {
+API_IF(pTexDesc, cudaCreateTextureObject) {
     CUDA_RESOURCE_DESC resource;
     CUDA_TEXTURE_DESC texture;
-    ENTER();
-    CHECK(pTexDesc, cudaErrorInvalidValue);
     TRY(take_resource(pResDesc, &resource));
     take_texture(pTexDesc, &texture);
     if (!pResViewDesc)
@@ -91,13 +86,8 @@ cudaError_t CUDARTAPI cudaCreateTextureObject(cudaTextureObject_t *pTexObject,
     FINISH(cuTexObjectCreate(pTexObject, &resource, &texture, &view));
 }
 
-cudaError_t CUDARTAPI cudaCreateSurfaceObject(cudaSurfaceObject_t *pSurfObject,
-                                              const struct cudaResourceDesc *pResDesc) {
+API(cudaCreateSurfaceObject) {
     CUDA_RESOURCE_DESC resource;
-    ENTER();
     TRY(take_resource(pResDesc, &resource));
     FINISH(cuSurfObjectCreate(pSurfObject, &resource));
 }
-
-FORWARD(cudaDestroyTextureObject, cuTexObjectDestroy(texObject))
-FORWARD(cudaDestroySurfaceObject, cuSurfObjectDestroy(surfObject))
