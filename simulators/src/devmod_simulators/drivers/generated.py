@@ -1,5 +1,5 @@
-"""Files of C that a build writes, from NVIDIA's headers: names of errors and functions, prototypes,
-and versions.
+"""Files of C that a build writes, from NVIDIA's headers and from tables beside the C files:
+prototypes, versions, calls, errors, attributes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def runtime_files(headers: Path) -> dict[str, str]:
     of_thread, others = _forwards(functions, driver)
     return {
         "errors.h": _errors(types, "libcudart"),
-        "parameters.h": _definitions(functions),
+        "parameters.h": definitions(functions),
         "properties.h": _properties(types),
         "stream_forwards.h": "\n".join(of_thread),
         "forwards.h": "\n".join(others),
@@ -57,6 +57,11 @@ def _rows(library: str, table: str) -> list[tuple[str, str]]:
             word, _, others = line.partition(" ")
             rows.append((word, others))
     return rows
+
+
+def _table(library: str, table: str, form: str) -> str:
+    """Return the rows of a table in a form of C."""
+    return "\n".join(form.format(*row) for row in _rows(library, table))
 
 
 def _errors(header: str, library: str) -> str:
@@ -89,9 +94,7 @@ def _forwards(functions: dict[str, str], driver: dict[str, str]) -> tuple[list[s
         if name not in functions:
             continue
         target = target or name.replace("cuda", "cu", 1)
-        lines = others
-        if {f"{name}_ptsz", f"{name}_ptds"}.intersection(functions):
-            lines = of_thread
+        lines = of_thread if f"{name}_ptsz" in functions else others
         kernel = ""
         arguments = []
         types = [each.strip() for each, _ in _PARAMETER.findall(driver[target])]
@@ -112,8 +115,8 @@ def _forwards(functions: dict[str, str], driver: dict[str, str]) -> tuple[list[s
     return of_thread, others
 
 
-def _definitions(functions: dict[str, str]) -> str:
-    """Return a file that defines macros for the parameters of each function, and for their names."""
+def definitions(functions: dict[str, str]) -> str:
+    """Return a file that defines macros for the parameters of functions, and for their names."""
     lines = []
     for name, parameters in functions.items():
         names = ", ".join(each for _, each in _PARAMETER.findall(parameters))
@@ -152,16 +155,10 @@ def driver_files(headers: Path) -> dict[str, str]:
             if version >= 10020:
                 lines.append(f'{{"{symbol}", {version}}},')
     header = (headers / "cuda.h").read_text("utf-8")
-    attributes = []
-    for name, value in _rows("libcuda", "attributes.txt"):
-        attributes.append(f"[CU_DEVICE_ATTRIBUTE_{name}] = {value},")
-    unsupported = []
-    for name, _ in _rows("libcuda", "unsupported.txt"):
-        unsupported.append(f"UNSUPPORTED({name})")
     return {
-        "attributes.h": "\n".join(attributes),
-        "unsupported.h": "\n".join(unsupported),
+        "attributes.h": _table("libcuda", "attributes.txt", "[CU_DEVICE_ATTRIBUTE_{}] = {},"),
+        "unsupported.h": _table("libcuda", "unsupported.txt", "UNSUPPORTED({})"),
         "first_versions.h": "\n".join(lines),
-        "driver_parameters.h": _definitions(_functions(header, {})),
+        "driver_parameters.h": definitions(_functions(header, {})),
         "errors.h": _errors(header, "libcuda"),
     }

@@ -2,7 +2,7 @@
 #include "cuda_standin.h"
 
 API_IF(pctx, cuCtxCreate, READY) {
-    CHECK(dev >= 0 && dev < DEVICES && devices[dev].exists, CUDA_ERROR_INVALID_DEVICE);
+    CHECK(device_valid(dev), CUDA_ERROR_INVALID_DEVICE);
     CHECK(!devices[dev].failed, (CUresult)devices[dev].failed);
     Context *context = context_make(dev, false);
     context_activate(context);
@@ -32,12 +32,8 @@ FORWARD_IF(!flags, cuCtxAttach, CURRENT, GIVE(pctx, current_context()->handle))
 
 WITH(cuCtxDetach, READY, Context *context, context_of(ctx, &context), CUDA_SUCCESS)
 
-API(cuCtxPushCurrent, READY) {
-    Context *context;
-    TRY(context_of(ctx, &context));
-    CHECK(stack_push(context), CUDA_ERROR_OPERATING_SYSTEM);
-    return CUDA_SUCCESS;
-}
+WITH(cuCtxPushCurrent, READY, Context *context, context_of(ctx, &context),
+     stack_push(context) ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM)
 
 API(cuCtxPopCurrent, READY) {
     Context *context;

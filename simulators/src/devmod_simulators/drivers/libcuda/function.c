@@ -186,16 +186,8 @@ ENTRY(cuFuncGetParamInfo) {
     return param_info(function->kernel, paramIndex, paramOffset, paramSize);
 }
 
-static CUresult name_of(CUfunction handle, const char **name) {
-    Function *function;
-    CHECK(name, CUDA_ERROR_INVALID_VALUE);
-    TRY(function_of(handle, &function));
-    *name = function->kernel->name;
-    return CUDA_SUCCESS;
-}
-
-FORWARD(cuFuncGetName, CURRENT, name_of(hfunc, name))
-FORWARD(cuKernelGetName, CURRENT, name_of((CUfunction)hfunc, name))
+WITH_FUNCTION(cuFuncGetName, hfunc, GIVE(name, function->kernel->name))
+WITH_FUNCTION(cuKernelGetName, (CUfunction)hfunc, GIVE(name, function->kernel->name))
 
 /* ---- libraries
  * ---------------------------------------------------------------------------------------------------------------
@@ -260,13 +252,8 @@ API(cuLibraryGetKernel, CURRENT) {
     return kernel_make(object, name, pKernel);
 }
 
-API(cuLibraryGetKernelCount, CURRENT) {
-    Module *module;
-    TRY(handle_module(lib, &module));
-    CHECK(count, CUDA_ERROR_INVALID_VALUE);
-    *count = module->kernel_count;
-    return CUDA_SUCCESS;
-}
+WITH(cuLibraryGetKernelCount, CURRENT, Module *module, handle_module(lib, &module),
+     GIVE(count, module->kernel_count))
 
 API(cuLibraryEnumerateKernels, CURRENT) {
     Library *object = handle_get(HANDLE_LIBRARY, lib);

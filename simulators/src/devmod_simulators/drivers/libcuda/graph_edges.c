@@ -95,10 +95,9 @@ FORWARD(cuGraphAddDependencies, READY,
         graph_add_edges(hGraph, (void *const *)from, (void *const *)to, (const EdgeData *)edgeData,
                         numDependencies))
 
-API(cuGraphRemoveDependencies, READY) {
-    (void)edgeData; /* two nodes have one edge at most */
-    return graph_remove_edges(hGraph, (void *const *)from, (void *const *)to, numDependencies);
-}
+/* Two nodes have one edge at most, so its data is not needed. */
+FORWARD(cuGraphRemoveDependencies, READY,
+        graph_remove_edges(hGraph, (void *const *)from, (void *const *)to, numDependencies))
 
 /* ---- a graph as text
  * --------------------------------------------------------------------------------------------------------------

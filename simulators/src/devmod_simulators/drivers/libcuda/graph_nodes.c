@@ -429,10 +429,6 @@ static CUresult read_as(CUgraphNode handle, CUgraphNodeType type, void *result, 
     add(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams)
 #define SET(params) set(hNode, params)
 #define SET_EXECUTABLE(params) set_executable(hGraphExec, hNode, params)
-#define NEW_NODE                                                                                   \
-    CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,                     \
-        size_t numDependencies
-#define EXECUTABLE_NODE CUgraphExec hGraphExec, CUgraphNode hNode
 
 FORWARD(cuGraphAddNode, CURRENT, ADD_WITH_DATA)
 FORWARD(cuGraphNodeSetParams, CURRENT, SET(nodeParams))
@@ -445,41 +441,31 @@ FORWARD(cuGraphAddNode_v3, CURRENT, ADD_WITH_DATA)
 FORWARD(cuGraphNodeSetParams_v2, CURRENT, SET(nodeParams))
 #endif
 
-/* The functions of a kind of node: to add, to read, to replace, and in an executable graph. */
-#define FAMILY(add_name, get_name, set_name, set_executable_name, kind, Type)                      \
-    FORWARD_AS(add_name, CURRENT, ADD(GIVEN(kind, params, NULL)), NEW_NODE, const Type *params)    \
-    FORWARD_AS(get_name, READY, READ(kind, params), CUgraphNode hNode, Type *params)               \
-    FORWARD_AS(set_name, CURRENT, SET(GIVEN(kind, params, NULL)), CUgraphNode hNode,               \
-               const Type *params)                                                                 \
-    FORWARD_AS(set_executable_name, CURRENT, SET_EXECUTABLE(GIVEN(kind, params, NULL)),            \
-               EXECUTABLE_NODE, const Type *params)
-#define FAMILY_IN_CONTEXT(add_name, get_name, set_name, set_executable_name, kind, Type)           \
-    FORWARD_AS(add_name, CURRENT, ADD(GIVEN(kind, params, ctx)), NEW_NODE, const Type *params,     \
-               CUcontext ctx)                                                                      \
-    FORWARD_AS(get_name, READY, READ(kind, params), CUgraphNode hNode, Type *params)               \
-    FORWARD_AS(set_name, CURRENT, SET(GIVEN(kind, params, NULL)), CUgraphNode hNode,               \
-               const Type *params)                                                                 \
-    FORWARD_AS(set_executable_name, CURRENT, SET_EXECUTABLE(GIVEN(kind, params, ctx)),             \
-               EXECUTABLE_NODE, const Type *params, CUcontext ctx)
-#define FAMILY_OF_EVENTS(add_name, get_name, set_name, set_executable_name, kind)                  \
-    FORWARD_AS(add_name, READY, ADD(GIVEN(kind, &event, NULL)), NEW_NODE, CUevent event)           \
-    FORWARD_AS(get_name, READY, READ(kind, event), CUgraphNode hNode, CUevent *event)              \
-    FORWARD_AS(set_name, READY, SET(GIVEN(kind, &event, NULL)), CUgraphNode hNode, CUevent event)  \
-    FORWARD_AS(set_executable_name, READY, SET_EXECUTABLE(GIVEN(kind, &event, NULL)),              \
-               EXECUTABLE_NODE, CUevent event)
-
-FAMILY(cuGraphAddKernelNode, cuGraphKernelNodeGetParams, cuGraphKernelNodeSetParams,
-       cuGraphExecKernelNodeSetParams, KERNEL, CUDA_KERNEL_NODE_PARAMS)
-FAMILY(cuGraphAddHostNode, cuGraphHostNodeGetParams, cuGraphHostNodeSetParams,
-       cuGraphExecHostNodeSetParams, HOST, CUDA_HOST_NODE_PARAMS)
-FAMILY_IN_CONTEXT(cuGraphAddMemcpyNode, cuGraphMemcpyNodeGetParams, cuGraphMemcpyNodeSetParams,
-                  cuGraphExecMemcpyNodeSetParams, MEMCPY, CUDA_MEMCPY3D)
-FAMILY_IN_CONTEXT(cuGraphAddMemsetNode, cuGraphMemsetNodeGetParams, cuGraphMemsetNodeSetParams,
-                  cuGraphExecMemsetNodeSetParams, MEMSET, CUDA_MEMSET_NODE_PARAMS)
-FAMILY_OF_EVENTS(cuGraphAddEventRecordNode, cuGraphEventRecordNodeGetEvent,
-                 cuGraphEventRecordNodeSetEvent, cuGraphExecEventRecordNodeSetEvent, EVENT_RECORD)
-FAMILY_OF_EVENTS(cuGraphAddEventWaitNode, cuGraphEventWaitNodeGetEvent,
-                 cuGraphEventWaitNodeSetEvent, cuGraphExecEventWaitNodeSetEvent, WAIT_EVENT)
+FORWARD(cuGraphAddKernelNode, CURRENT, ADD(GIVEN(KERNEL, nodeParams, NULL)))
+FORWARD(cuGraphKernelNodeGetParams, READY, READ(KERNEL, nodeParams))
+FORWARD(cuGraphKernelNodeSetParams, CURRENT, SET(GIVEN(KERNEL, nodeParams, NULL)))
+FORWARD(cuGraphExecKernelNodeSetParams, CURRENT, SET_EXECUTABLE(GIVEN(KERNEL, nodeParams, NULL)))
+FORWARD(cuGraphAddHostNode, CURRENT, ADD(GIVEN(HOST, nodeParams, NULL)))
+FORWARD(cuGraphHostNodeGetParams, READY, READ(HOST, nodeParams))
+FORWARD(cuGraphHostNodeSetParams, CURRENT, SET(GIVEN(HOST, nodeParams, NULL)))
+FORWARD(cuGraphExecHostNodeSetParams, CURRENT, SET_EXECUTABLE(GIVEN(HOST, nodeParams, NULL)))
+FORWARD(cuGraphAddMemcpyNode, CURRENT, ADD(GIVEN(MEMCPY, copyParams, ctx)))
+FORWARD(cuGraphMemcpyNodeGetParams, READY, READ(MEMCPY, nodeParams))
+FORWARD(cuGraphMemcpyNodeSetParams, CURRENT, SET(GIVEN(MEMCPY, nodeParams, NULL)))
+FORWARD(cuGraphExecMemcpyNodeSetParams, CURRENT, SET_EXECUTABLE(GIVEN(MEMCPY, copyParams, ctx)))
+FORWARD(cuGraphAddMemsetNode, CURRENT, ADD(GIVEN(MEMSET, memsetParams, ctx)))
+FORWARD(cuGraphMemsetNodeGetParams, READY, READ(MEMSET, nodeParams))
+FORWARD(cuGraphMemsetNodeSetParams, CURRENT, SET(GIVEN(MEMSET, nodeParams, NULL)))
+FORWARD(cuGraphExecMemsetNodeSetParams, CURRENT, SET_EXECUTABLE(GIVEN(MEMSET, memsetParams, ctx)))
+FORWARD(cuGraphAddEventRecordNode, READY, ADD(GIVEN(EVENT_RECORD, &event, NULL)))
+FORWARD(cuGraphEventRecordNodeGetEvent, READY, READ(EVENT_RECORD, event_out))
+FORWARD(cuGraphEventRecordNodeSetEvent, READY, SET(GIVEN(EVENT_RECORD, &event, NULL)))
+FORWARD(cuGraphExecEventRecordNodeSetEvent, READY,
+        SET_EXECUTABLE(GIVEN(EVENT_RECORD, &event, NULL)))
+FORWARD(cuGraphAddEventWaitNode, READY, ADD(GIVEN(WAIT_EVENT, &event, NULL)))
+FORWARD(cuGraphEventWaitNodeGetEvent, READY, READ(WAIT_EVENT, event_out))
+FORWARD(cuGraphEventWaitNodeSetEvent, READY, SET(GIVEN(WAIT_EVENT, &event, NULL)))
+FORWARD(cuGraphExecEventWaitNodeSetEvent, READY, SET_EXECUTABLE(GIVEN(WAIT_EVENT, &event, NULL)))
 FORWARD(cuGraphAddEmptyNode, READY, ADD(ONE(EMPTY)))
 FORWARD(cuGraphAddChildGraphNode, READY, ADD(ONE(GRAPH, .graph.graph = childGraph)))
 FORWARD(cuGraphChildGraphNodeGetGraph, READY, READ(GRAPH, phGraph))
@@ -489,8 +475,7 @@ FORWARD(cuGraphMemAllocNodeGetParams, READY, READ(MEM_ALLOC, params_out))
 FORWARD(cuGraphAddMemFreeNode, READY, ADD(ONE(MEM_FREE, .free.dptr = dptr)))
 FORWARD(cuGraphMemFreeNodeGetParams, READY, READ(MEM_FREE, dptr_out))
 
-CUresult CUDAAPI cuGraphAddMemAllocNode(NEW_NODE, CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams) {
-    ENTER(CURRENT);
+API(cuGraphAddMemAllocNode, CURRENT) {
     CUgraphNodeParams *params = GIVEN(MEM_ALLOC, nodeParams, NULL);
     TRY(ADD(params));
     nodeParams->dptr = params->alloc.dptr;

@@ -219,31 +219,21 @@ static CUresult launch(const CUlaunchConfig *config, CUfunction f, void **params
     return submit(stream, op);
 }
 
-ENTRY(cuLaunchKernel) {
-    if (skip_launches)
-        return CUDA_SUCCESS;
-    ENTER(CURRENT);
-    CUlaunchConfig config = {gridDimX,  gridDimY,       gridDimZ, blockDimX, blockDimY,
-                             blockDimZ, sharedMemBytes, hStream,  NULL,      0};
-    return launch(&config, f, kernelParams, extra, false);
-}
+#define LAUNCH(name, call)                                                                         \
+    ENTRY(name) {                                                                                  \
+        if (skip_launches)                                                                         \
+            return CUDA_SUCCESS;                                                                   \
+        ENTER(CURRENT);                                                                            \
+        return call;                                                                               \
+    }
+#define CONFIGURATION                                                                              \
+    &(CUlaunchConfig){gridDimX,  gridDimY,       gridDimZ, blockDimX, blockDimY,                   \
+                      blockDimZ, sharedMemBytes, hStream,  NULL,      0}
 
-ENTRY(cuLaunchKernelEx) {
-    if (skip_launches)
-        return CUDA_SUCCESS;
-    ENTER(CURRENT);
-    CHECK(config, CUDA_ERROR_INVALID_VALUE);
-    return launch(config, f, kernelParams, extra, false);
-}
-
-ENTRY(cuLaunchCooperativeKernel) {
-    if (skip_launches)
-        return CUDA_SUCCESS;
-    ENTER(CURRENT);
-    CUlaunchConfig config = {gridDimX,  gridDimY,       gridDimZ, blockDimX, blockDimY,
-                             blockDimZ, sharedMemBytes, hStream,  NULL,      0};
-    return launch(&config, f, kernelParams, NULL, true);
-}
+LAUNCH(cuLaunchKernel, launch(CONFIGURATION, f, kernelParams, extra, false))
+LAUNCH(cuLaunchCooperativeKernel, launch(CONFIGURATION, f, kernelParams, NULL, true))
+LAUNCH(cuLaunchKernelEx,
+       config ? launch(config, f, kernelParams, extra, false) : CUDA_ERROR_INVALID_VALUE)
 
 /* ---- the launch API of CUDA 3, which pycuda has
  * ------------------------------------------------------------------------------- */

@@ -118,18 +118,12 @@ static CUresult submit_batch(const Batch *batch, bool discards, unsigned long lo
 FORWARD(cuMemDiscardBatchAsync, CURRENT,
         submit_batch(&(Batch){dptrs, sizes, count, NULL, NULL, 0}, true, flags, hStream))
 
-#define PREFETCH_BATCH(name, discards)                                                             \
-    CUresult CUDAAPI name(CUdeviceptr *dptrs, size_t *sizes, size_t count,                         \
-                          CUmemLocation *locations, size_t *firsts, size_t location_count,         \
-                          unsigned long long flags, CUstream hStream) {                            \
-        ENTER(CURRENT);                                                                            \
-        CHECK(locations && firsts && location_count, CUDA_ERROR_INVALID_VALUE);                    \
-        return submit_batch(&(Batch){dptrs, sizes, count, locations, firsts, location_count},      \
-                            discards, flags, hStream);                                             \
-    }
+#define WHOLE_BATCH &(Batch){dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs}
 
-PREFETCH_BATCH(cuMemPrefetchBatchAsync, false)
-PREFETCH_BATCH(cuMemDiscardAndPrefetchBatchAsync, true)
+FORWARD_IF((prefetchLocs && prefetchLocIdxs && numPrefetchLocs), cuMemPrefetchBatchAsync, CURRENT,
+           submit_batch(WHOLE_BATCH, false, flags, hStream))
+FORWARD_IF((prefetchLocs && prefetchLocIdxs && numPrefetchLocs), cuMemDiscardAndPrefetchBatchAsync,
+           CURRENT, submit_batch(WHOLE_BATCH, true, flags, hStream))
 
 API(cuMemRangeGetAttribute, CURRENT) {
     Block *block;

@@ -14,11 +14,13 @@ FORWARD_IF((dptr && (flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOS
            cuMemAllocManaged, CURRENT,
            memory_allocate(BLOCK_MANAGED, bytesize, flags, (uint64_t *)dptr))
 
-API(cuMemFree, CURRENT) {
-    CHECK(dptr, CUDA_SUCCESS);
+static CUresult release(uint64_t address, bool host) {
+    CHECK(address, CUDA_SUCCESS);
     TRY(refuse_in_capture());
-    return memory_release(dptr, false);
+    return memory_release(address, host);
 }
+
+FORWARD(cuMemFree, CURRENT, release(dptr, false))
 
 API_IF(pp, cuMemHostAlloc, CURRENT) {
     unsigned known =
@@ -27,15 +29,11 @@ API_IF(pp, cuMemHostAlloc, CURRENT) {
     return memory_allocate(BLOCK_HOST, bytesize, Flags, (uint64_t *)pp);
 }
 
-CUresult CUDAAPI cuMemAllocHost(void **pp, size_t bytesize) {
+ENTRY(cuMemAllocHost) {
     return cuMemHostAlloc(pp, bytesize, 0);
 }
 
-API(cuMemFreeHost, CURRENT) {
-    CHECK(p, CUDA_SUCCESS);
-    TRY(refuse_in_capture());
-    return memory_release((uintptr_t)p, true);
-}
+FORWARD(cuMemFreeHost, CURRENT, release((uintptr_t)p, true))
 
 FORWARD(cuMemHostRegister, CURRENT, memory_register(p, bytesize))
 

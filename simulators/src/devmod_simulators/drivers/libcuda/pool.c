@@ -1,13 +1,17 @@
 /* Stream-ordered allocations and their pools. */
 #include "cuda_standin.h"
 
+static CUresult pool_of(CUmemoryPool handle, Pool **pool) {
+    *pool = handle_get(HANDLE_POOL, handle);
+    return *pool ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+#define WITH_POOL(name, need, handle, call) WITH(name, need, Pool *own, pool_of(handle, &own), call)
+
 FORWARD(cuMemAllocAsync, CURRENT, pool_allocate(NULL, (uint64_t *)dptr, bytesize, hStream))
 
-API(cuMemAllocFromPoolAsync, CURRENT) {
-    Pool *from = handle_get(HANDLE_POOL, pool);
-    CHECK(from, CUDA_ERROR_INVALID_VALUE);
-    return pool_allocate(from, (uint64_t *)dptr, bytesize, hStream);
-}
+WITH_POOL(cuMemAllocFromPoolAsync, CURRENT, pool,
+          pool_allocate(own, (uint64_t *)dptr, bytesize, hStream))
 
 FORWARD(cuMemFreeAsync, CURRENT, pool_free(dptr, hStream))
 
@@ -95,17 +99,10 @@ API_IF((pool && poolProps), cuMemPoolCreate, READY) {
     return CUDA_SUCCESS;
 }
 
-API(cuMemPoolDestroy, READY) {
-    Pool *own = handle_get(HANDLE_POOL, pool);
-    CHECK(own, CUDA_ERROR_INVALID_VALUE);
-    return pool_destroy(own);
-}
+WITH_POOL(cuMemPoolDestroy, READY, pool, pool_destroy(own))
 
 /* No freed memory is kept, so there is nothing to trim. */
-API(cuMemPoolTrimTo, READY) {
-    CHECK(handle_get(HANDLE_POOL, pool), CUDA_ERROR_INVALID_VALUE);
-    return CUDA_SUCCESS;
-}
+WITH_POOL(cuMemPoolTrimTo, READY, pool, CUDA_SUCCESS)
 
 API(cuMemPoolSetAttribute, READY) {
     Pool *own = handle_get(HANDLE_POOL, pool);

@@ -2,7 +2,7 @@
 #include "cuda_standin.h"
 
 API_IF(pctx, cuDevicePrimaryCtxRetain, READY) {
-    CHECK(dev >= 0 && dev < DEVICES && devices[dev].exists, CUDA_ERROR_INVALID_DEVICE);
+    CHECK(device_valid(dev), CUDA_ERROR_INVALID_DEVICE);
     Device *device = &devices[dev];
     CHECK(!device->failed, (CUresult)device->failed);
     if (!context_primary(dev)->references++)
@@ -12,7 +12,7 @@ API_IF(pctx, cuDevicePrimaryCtxRetain, READY) {
 }
 
 API(cuDevicePrimaryCtxRelease, READY) {
-    CHECK(dev >= 0 && dev < DEVICES && devices[dev].exists, CUDA_ERROR_INVALID_DEVICE);
+    CHECK(device_valid(dev), CUDA_ERROR_INVALID_DEVICE);
     Context *context = devices[dev].primary;
     if (!context || !context->references) {
         violation("cuDevicePrimaryCtxRelease without cuDevicePrimaryCtxRetain");
@@ -24,7 +24,7 @@ API(cuDevicePrimaryCtxRelease, READY) {
 }
 
 API(cuDevicePrimaryCtxReset, READY) {
-    CHECK(dev >= 0 && dev < DEVICES && devices[dev].exists, CUDA_ERROR_INVALID_DEVICE);
+    CHECK(device_valid(dev), CUDA_ERROR_INVALID_DEVICE);
     Context *context = devices[dev].primary;
     if (context && context->alive) {
         context_deactivate(context);

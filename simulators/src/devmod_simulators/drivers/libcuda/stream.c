@@ -39,11 +39,10 @@ FORWARD(cuStreamBeginCapture, CURRENT, capture_begin(hStream, (CaptureMode)mode)
 FORWARD(cuStreamEndCapture, CURRENT, capture_end(hStream, (void **)phGraph))
 FORWARD(cuStreamIsCapturing, CURRENT, capture_status(hStream, (CaptureStatus *)captureStatus))
 
-API(cuStreamBeginCaptureToGraph, CURRENT) {
-    (void)dependencyData; /* the next node waits for the whole of them */
-    return capture_begin_to(hStream, hGraph, (void *const *)dependencies, numDependencies,
-                            (CaptureMode)mode);
-}
+/* The next node waits for the whole of others, whatever the data of their edges. */
+FORWARD(cuStreamBeginCaptureToGraph, CURRENT,
+        capture_begin_to(hStream, hGraph, (void *const *)dependencies, numDependencies,
+                         (CaptureMode)mode))
 
 FORWARD_IF(flags <= CU_STREAM_SET_CAPTURE_DEPENDENCIES, cuStreamUpdateCaptureDependencies, CURRENT,
            capture_set_front(hStream, (void *const *)dependencies, numDependencies,

@@ -15,28 +15,10 @@ typedef struct {
 
 _Static_assert(sizeof(Descriptor) <= sizeof(CUtensorMap), "the descriptor is too large");
 
+/* Return the bytes of an element, 0 for an unknown type. */
 static unsigned element_size(CUtensorMapDataType type) {
-    switch (type) {
-    case CU_TENSOR_MAP_DATA_TYPE_UINT8:
-        return 1;
-    case CU_TENSOR_MAP_DATA_TYPE_UINT16:
-    case CU_TENSOR_MAP_DATA_TYPE_FLOAT16:
-    case CU_TENSOR_MAP_DATA_TYPE_BFLOAT16:
-        return 2;
-    case CU_TENSOR_MAP_DATA_TYPE_UINT32:
-    case CU_TENSOR_MAP_DATA_TYPE_INT32:
-    case CU_TENSOR_MAP_DATA_TYPE_FLOAT32:
-    case CU_TENSOR_MAP_DATA_TYPE_FLOAT32_FTZ:
-    case CU_TENSOR_MAP_DATA_TYPE_TFLOAT32:
-    case CU_TENSOR_MAP_DATA_TYPE_TFLOAT32_FTZ:
-        return 4;
-    case CU_TENSOR_MAP_DATA_TYPE_UINT64:
-    case CU_TENSOR_MAP_DATA_TYPE_INT64:
-    case CU_TENSOR_MAP_DATA_TYPE_FLOAT64:
-        return 8;
-    default:
-        return 0;
-    }
+    static const unsigned char sizes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
+    return (unsigned)type < sizeof sizes ? sizes[type] : 0;
 }
 
 static bool is_float(CUtensorMapDataType type) {
@@ -55,6 +37,10 @@ typedef struct {
     CUtensorMapL2promotion promotion;
     CUtensorMapFloatOOBfill fill;
 } Tensor;
+
+#define TENSOR                                                                                     \
+    {tensorDataType, tensorRank, globalAddress, globalDim,   globalStrides,                        \
+     elementStrides, interleave, swizzle,       l2Promotion, oobFill}
 
 static CUresult check_modes(const Tensor *tensor) {
     bool wide = tensor->interleave == CU_TENSOR_MAP_INTERLEAVE_32B;
@@ -135,8 +121,7 @@ static void write_map(CUtensorMap *map, const Tensor *tensor, const char *magic,
 }
 
 API(cuTensorMapEncodeTiled, READY) {
-    Tensor tensor = {tensorDataType, tensorRank, globalAddress, globalDim,   globalStrides,
-                     elementStrides, interleave, swizzle,       l2Promotion, oobFill};
+    Tensor tensor = TENSOR;
     TRY(check_tensor(tensorMap, &tensor));
     CHECK(boxDim, CUDA_ERROR_INVALID_VALUE);
     for (cuuint32_t i = 0; i < tensorRank; i++)
@@ -167,8 +152,7 @@ static bool corner_fits(const int *corner, cuuint32_t rank) {
 }
 
 API(cuTensorMapEncodeIm2col, READY) {
-    Tensor tensor = {tensorDataType, tensorRank, globalAddress, globalDim,   globalStrides,
-                     elementStrides, interleave, swizzle,       l2Promotion, oobFill};
+    Tensor tensor = TENSOR;
     CHECK(tensorRank >= 3 && tensorRank <= 5 && pixelBoxLowerCorner && pixelBoxUpperCorner,
           CUDA_ERROR_INVALID_VALUE);
     CHECK(corner_fits(pixelBoxLowerCorner, tensorRank) &&
@@ -178,8 +162,7 @@ API(cuTensorMapEncodeIm2col, READY) {
 }
 
 API(cuTensorMapEncodeIm2colWide, READY) {
-    Tensor tensor = {tensorDataType, tensorRank, globalAddress, globalDim,   globalStrides,
-                     elementStrides, interleave, swizzle,       l2Promotion, oobFill};
+    Tensor tensor = TENSOR;
     const int corners[] = {pixelBoxLowerCornerWidth, pixelBoxUpperCornerWidth};
     CHECK((unsigned)mode <= CU_TENSOR_MAP_IM2COL_WIDE_MODE_W128, CUDA_ERROR_INVALID_VALUE);
     CHECK(corner_fits(&corners[0], 3) && corner_fits(&corners[1], 3), CUDA_ERROR_INVALID_VALUE);

@@ -14,168 +14,119 @@ static CUcontext current(void) {
     return context;
 }
 
-/* ---- kernels and host functions
+/* ---- kinds of nodes. Layouts are the driver's, but for a copy and a kernel's function.
  * ------------------------------------------------------------------------------------------------
  */
 
-static cudaError_t take_kernel(CUDA_KERNEL_NODE_PARAMS *to,
-                               const struct cudaKernelNodeParams *from) {
+_Static_assert(sizeof(struct cudaGraphNodeParams) == sizeof(CUgraphNodeParams), "one layout");
+_Static_assert(offsetof(struct cudaKernelNodeParams, extra) ==
+                   offsetof(CUDA_KERNEL_NODE_PARAMS, extra),
+               "one layout");
+_Static_assert(sizeof(cudaLaunchAttributeValue) == sizeof(CUkernelNodeAttrValue), "one layout");
+_Static_assert(sizeof(struct cudaHostNodeParams) == sizeof(CUDA_HOST_NODE_PARAMS), "one layout");
+_Static_assert(sizeof(struct cudaMemsetParams) == sizeof(CUDA_MEMSET_NODE_PARAMS), "one layout");
+_Static_assert(sizeof(struct cudaMemAllocNodeParams) == sizeof(CUDA_MEM_ALLOC_NODE_PARAMS),
+               "one layout");
+
+static cudaError_t take_kernel(CUgraphNodeParams *to, const struct cudaKernelNodeParams *from) {
     CHECK(from, cudaErrorInvalidValue);
-    *to = (CUDA_KERNEL_NODE_PARAMS){
-        .gridDimX = from->gridDim.x,
-        .gridDimY = from->gridDim.y,
-        .gridDimZ = from->gridDim.z,
-        .blockDimX = from->blockDim.x,
-        .blockDimY = from->blockDim.y,
-        .blockDimZ = from->blockDim.z,
-        .sharedMemBytes = from->sharedMemBytes,
-        .kernelParams = from->kernelParams,
-        .extra = from->extra,
-    };
-    return runtime_function(from->func, &to->func);
+    to->type = CU_GRAPH_NODE_TYPE_KERNEL;
+    memcpy(&to->kernel, from, sizeof *from);
+    return runtime_function(from->func, &to->kernel.func);
 }
 
-static cudaError_t take_host(CUDA_HOST_NODE_PARAMS *to, const struct cudaHostNodeParams *from) {
+static cudaError_t take_fill(CUgraphNodeParams *to, const struct cudaMemsetParams *from) {
     CHECK(from, cudaErrorInvalidValue);
-    to->fn = from->fn;
-    to->userData = from->userData;
+    to->type = CU_GRAPH_NODE_TYPE_MEMSET;
+    memcpy(&to->memset, from, sizeof *from);
+    to->memset.ctx = current();
     return cudaSuccess;
 }
 
-#define NODES(kind, Driver, take)                                                                  \
-    cudaError_t CUDARTAPI cudaGraphAdd##kind##Node(WHERE,                                          \
-                                                   const struct cuda##kind##NodeParams *params) {  \
-        Driver driver = {0};                                                                       \
+static cudaError_t take_copy(CUgraphNodeParams *to, const struct cudaMemcpy3DParms *from) {
+    to->type = CU_GRAPH_NODE_TYPE_MEMCPY;
+    to->memcpy.copyCtx = current();
+    return runtime_copy(&to->memcpy.copyParams, from);
+}
+
+static cudaError_t take_row(CUgraphNodeParams *to, void *target, const void *source, size_t count,
+                            enum cudaMemcpyKind kind) {
+    CUDA_MEMCPY3D *copy = &to->memcpy.copyParams;
+    to->type = CU_GRAPH_NODE_TYPE_MEMCPY;
+    to->memcpy.copyCtx = current();
+    *copy = (CUDA_MEMCPY3D){.WidthInBytes = count, .Height = 1, .Depth = 1};
+    TRY(runtime_source(copy, source, count, 0, kind));
+    return runtime_target(copy, target, count, 0, kind);
+}
+
+static cudaError_t take_to_symbol(CUgraphNodeParams *to, const void *symbol, const void *source,
+                                  size_t count, size_t offset, enum cudaMemcpyKind kind) {
+    void *target;
+    TRY(runtime_variable_bytes(symbol, offset, count, &target));
+    return take_row(to, target, source, count, kind);
+}
+
+static cudaError_t take_from_symbol(CUgraphNodeParams *to, void *target, const void *symbol,
+                                    size_t count, size_t offset, enum cudaMemcpyKind kind) {
+    void *source;
+    TRY(runtime_variable_bytes(symbol, offset, count, &source));
+    return take_row(to, target, source, count, kind);
+}
+
+#define NODES(add, set, set_executable, take, ...)                                                 \
+    cudaError_t CUDARTAPI add(WHERE, __VA_ARGS__) {                                                \
+        CUgraphNodeParams to = {0};                                                                \
         ENTER();                                                                                   \
-        TRY(take(&driver, params));                                                                \
-        FINISH(cuGraphAdd##kind##Node(AT_WHERE, &driver));                                         \
+        TRY(take);                                                                                 \
+        FINISH(cuGraphAddNode_v2(pGraphNode, graph, pDependencies, NULL, numDependencies, &to));   \
     }                                                                                              \
-    cudaError_t CUDARTAPI cudaGraph##kind##NodeSetParams(                                          \
-        cudaGraphNode_t node, const struct cuda##kind##NodeParams *params) {                       \
-        Driver driver = {0};                                                                       \
+    cudaError_t CUDARTAPI set(cudaGraphNode_t node, __VA_ARGS__) {                                 \
+        CUgraphNodeParams to = {0};                                                                \
         ENTER();                                                                                   \
-        TRY(take(&driver, params));                                                                \
-        FINISH(cuGraph##kind##NodeSetParams(node, &driver));                                       \
+        TRY(take);                                                                                 \
+        FINISH(cuGraphNodeSetParams(node, &to));                                                   \
     }                                                                                              \
-    cudaError_t CUDARTAPI cudaGraphExec##kind##NodeSetParams(                                      \
-        cudaGraphExec_t hGraphExec, cudaGraphNode_t node,                                          \
-        const struct cuda##kind##NodeParams *params) {                                             \
-        Driver driver = {0};                                                                       \
+    cudaError_t CUDARTAPI set_executable(cudaGraphExec_t executable, cudaGraphNode_t node,         \
+                                         __VA_ARGS__) {                                            \
+        CUgraphNodeParams to = {0};                                                                \
         ENTER();                                                                                   \
-        TRY(take(&driver, params));                                                                \
-        FINISH(cuGraphExec##kind##NodeSetParams(hGraphExec, node, &driver));                       \
+        TRY(take);                                                                                 \
+        FINISH(cuGraphExecNodeSetParams(executable, node, &to));                                   \
     }
+#define COPIES(form, take, ...)                                                                    \
+    NODES(cudaGraphAddMemcpyNode##form, cudaGraphMemcpyNodeSetParams##form,                        \
+          cudaGraphExecMemcpyNodeSetParams##form, take, __VA_ARGS__)
 
-NODES(Kernel, CUDA_KERNEL_NODE_PARAMS, take_kernel)
-NODES(Host, CUDA_HOST_NODE_PARAMS, take_host)
+NODES(cudaGraphAddKernelNode, cudaGraphKernelNodeSetParams, cudaGraphExecKernelNodeSetParams,
+      take_kernel(&to, params), const struct cudaKernelNodeParams *params)
+NODES(cudaGraphAddMemsetNode, cudaGraphMemsetNodeSetParams, cudaGraphExecMemsetNodeSetParams,
+      take_fill(&to, params), const struct cudaMemsetParams *params)
+COPIES(, take_copy(&to, params), const struct cudaMemcpy3DParms *params)
+COPIES(1D, take_row(&to, dst, src, count, kind), void *dst, const void *src, size_t count,
+       enum cudaMemcpyKind kind)
+COPIES(ToSymbol, take_to_symbol(&to, symbol, src, count, offset, kind), const void *symbol,
+       const void *src, size_t count, size_t offset, enum cudaMemcpyKind kind)
+COPIES(FromSymbol, take_from_symbol(&to, dst, symbol, count, offset, kind), void *dst,
+       const void *symbol, size_t count, size_t offset, enum cudaMemcpyKind kind)
 
+/* The function is a handle, which stands for the host's function elsewhere too. */
 API_IF(pNodeParams, cudaGraphKernelNodeGetParams) {
     CUDA_KERNEL_NODE_PARAMS driver;
     TRY(cuGraphKernelNodeGetParams(node, &driver));
-    *pNodeParams = (struct cudaKernelNodeParams){
-        .func = driver.func, /* a handle, which stands for the host's function elsewhere too */
-        .gridDim = {driver.gridDimX, driver.gridDimY, driver.gridDimZ},
-        .blockDim = {driver.blockDimX, driver.blockDimY, driver.blockDimZ},
-        .sharedMemBytes = driver.sharedMemBytes,
-        .kernelParams = driver.kernelParams,
-        .extra = driver.extra,
-    };
+    memcpy(pNodeParams, &driver, sizeof *pNodeParams);
     return cudaSuccess;
 }
-
-API_IF(pNodeParams, cudaGraphHostNodeGetParams) {
-    CUDA_HOST_NODE_PARAMS driver;
-    TRY(cuGraphHostNodeGetParams(node, &driver));
-    *pNodeParams = (struct cudaHostNodeParams){.fn = driver.fn, .userData = driver.userData};
-    return cudaSuccess;
-}
-
-/* The values of attributes have the driver's layout. */
-_Static_assert(sizeof(cudaLaunchAttributeValue) == sizeof(CUkernelNodeAttrValue), "one layout");
 
 /* CUDA 12 and 13 have these parameters in another order. */
 FORWARD(cudaGraphKernelNodeCopyAttributes, cuGraphKernelNodeCopyAttributes(hDst, hSrc))
-
-/* ---- copies and fills
- * ------------------------------------------------------------------------------------------------
- */
-
-static cudaError_t take_row(CUDA_MEMCPY3D *copy, void *to, const void *from, size_t count,
-                            enum cudaMemcpyKind kind) {
-    *copy = (CUDA_MEMCPY3D){.WidthInBytes = count, .Height = 1, .Depth = 1};
-    TRY(runtime_source(copy, from, count, 0, kind));
-    return runtime_target(copy, to, count, 0, kind);
-}
-
-static cudaError_t take_to_symbol(CUDA_MEMCPY3D *copy, const void *symbol, const void *from,
-                                  size_t count, size_t offset, enum cudaMemcpyKind kind) {
-    void *to;
-    TRY(runtime_variable_bytes(symbol, offset, count, &to));
-    return take_row(copy, to, from, count, kind);
-}
-
-static cudaError_t take_from_symbol(CUDA_MEMCPY3D *copy, void *to, const void *symbol, size_t count,
-                                    size_t offset, enum cudaMemcpyKind kind) {
-    void *from;
-    TRY(runtime_variable_bytes(symbol, offset, count, &from));
-    return take_row(copy, to, from, count, kind);
-}
-
-#define COPIES(form, take, ...)                                                                    \
-    cudaError_t CUDARTAPI cudaGraphAddMemcpyNode##form(WHERE, __VA_ARGS__) {                       \
-        CUDA_MEMCPY3D copy;                                                                        \
-        ENTER();                                                                                   \
-        TRY(take);                                                                                 \
-        FINISH(cuGraphAddMemcpyNode(AT_WHERE, &copy, current()));                                  \
-    }                                                                                              \
-    cudaError_t CUDARTAPI cudaGraphMemcpyNodeSetParams##form(cudaGraphNode_t node, __VA_ARGS__) {  \
-        CUDA_MEMCPY3D copy;                                                                        \
-        ENTER();                                                                                   \
-        TRY(take);                                                                                 \
-        FINISH(cuGraphMemcpyNodeSetParams(node, &copy));                                           \
-    }                                                                                              \
-    cudaError_t CUDARTAPI cudaGraphExecMemcpyNodeSetParams##form(                                  \
-        cudaGraphExec_t hGraphExec, cudaGraphNode_t node, __VA_ARGS__) {                           \
-        CUDA_MEMCPY3D copy;                                                                        \
-        ENTER();                                                                                   \
-        TRY(take);                                                                                 \
-        FINISH(cuGraphExecMemcpyNodeSetParams(hGraphExec, node, &copy, current()));                \
-    }
-
-COPIES(, runtime_copy(&copy, params), const struct cudaMemcpy3DParms *params)
-COPIES(1D, take_row(&copy, dst, src, count, kind), void *dst, const void *src, size_t count,
-       enum cudaMemcpyKind kind)
-COPIES(ToSymbol, take_to_symbol(&copy, symbol, src, count, offset, kind), const void *symbol,
-       const void *src, size_t count, size_t offset, enum cudaMemcpyKind kind)
-COPIES(FromSymbol, take_from_symbol(&copy, dst, symbol, count, offset, kind), void *dst,
-       const void *symbol, size_t count, size_t offset, enum cudaMemcpyKind kind)
-
-/* A fill has the driver's layout. */
-_Static_assert(sizeof(struct cudaMemsetParams) == sizeof(CUDA_MEMSET_NODE_PARAMS), "one layout");
-
-FORWARD(cudaGraphAddMemsetNode,
-        cuGraphAddMemsetNode(AT_WHERE, (const CUDA_MEMSET_NODE_PARAMS *)pMemsetParams, current()))
-FORWARD(cudaGraphExecMemsetNodeSetParams,
-        cuGraphExecMemsetNodeSetParams(hGraphExec, node,
-                                       (const CUDA_MEMSET_NODE_PARAMS *)pNodeParams, current()))
-
-/* ---- memory, events and graphs
- * ------------------------------------------------------------------------------------------------
- */
-
-/* An allocation has the driver's layout. */
-_Static_assert(sizeof(struct cudaMemAllocNodeParams) == sizeof(CUDA_MEM_ALLOC_NODE_PARAMS),
-               "one layout");
 
 FORWARD(cudaGraphConditionalHandleCreate,
         cuGraphConditionalHandleCreate((CUgraphConditionalHandle *)pHandle_out, graph, current(),
                                        defaultLaunchValue, flags))
 
-/* ---- nodes of any kind: what the driver's structure has otherwise
+/* ---- nodes of any kind
  * ------------------------------------------------------------------------------------------------
  */
-
-_Static_assert(sizeof(struct cudaGraphNodeParams) == sizeof(CUgraphNodeParams), "one layout");
 
 static cudaError_t take_node(const struct cudaGraphNodeParams *from, CUgraphNodeParams *to) {
     CHECK(from, cudaErrorInvalidValue);
