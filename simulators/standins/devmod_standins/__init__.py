@@ -6,14 +6,25 @@ simulators/README.md has what each executes, and its limits.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from devmod_simulators import DriverLibrary, StandinLibrary
+from devmod_simulators.drivers.generated import definitions
 from devmod_simulators.drivers.library import COMMON
 
 __all__ = ["libamdhip64", "libhiprtc"]
 
 _HERE = Path(__file__).resolve().parent
+
+
+def _hip_files() -> dict[str, str]:
+    """Return the parameters of HIP's functions, for a build."""
+    text = (_HERE / "libamdhip64" / "calls.md").read_text("utf-8")
+    functions = dict(re.findall(r"^[\w *]*?(hip\w+)\((.*?)\);", text, re.MULTILINE))
+    return {"hip_parameters.h": definitions(functions)}
+
+
 #: HIP's runtime, by the name that hip-python loads: launches of gfx1100 code are executed by
 #: `devmod_standins.rdna3`.
 libamdhip64 = DriverLibrary(
@@ -21,6 +32,7 @@ libamdhip64 = DriverLibrary(
     (COMMON, _HERE / "libamdhip64"),
     "worker",
     ("-W", "ignore", str(_HERE / "rdna3")),
+    generate=_hip_files,
 )
 #: HIP's runtime compiler: `devmod.compile` compiles the source.
 libhiprtc = StandinLibrary(

@@ -14,23 +14,21 @@ Context *hip_current(void) {
     return top ? device_context(top->device) : device_valid(0) ? device_context(0) : NULL;
 }
 
-HIP(hipSetDevice, READY, (int deviceId), (deviceId)) {
+HIP(hipSetDevice, READY) {
     CHECK(device_valid(deviceId), CODE_INVALID_DEVICE);
     stack_replace(device_context(deviceId));
     return CODE_SUCCESS;
 }
 
-HIP(hipGetDevice, READY, (int *deviceId), (deviceId)) {
+HIP(hipGetDevice, READY) {
     CHECK(deviceId, CODE_INVALID_VALUE);
     *deviceId = current_context()->device;
     return CODE_SUCCESS;
 }
 
-HIP(hipDeviceSynchronize, CURRENT, (void), ()) {
-    return context_synchronize();
-}
+HIP_FORWARD(hipDeviceSynchronize, CURRENT, context_synchronize())
 
-HIP(hipDeviceEnablePeerAccess, CURRENT, (int peerDeviceId, unsigned flags), (peerDeviceId, flags)) {
+HIP(hipDeviceEnablePeerAccess, CURRENT) {
     CHECK(!flags, CODE_INVALID_VALUE);
     return context_enable_peer(peerDeviceId);
 }
@@ -39,7 +37,7 @@ HIP(hipDeviceEnablePeerAccess, CURRENT, (int peerDeviceId, unsigned flags), (pee
  * --------------------------------------------------------------------------------------------------------------
  */
 
-HIP(hipDevicePrimaryCtxRetain, READY, (hipCtx_t * pctx, int dev), (pctx, dev)) {
+HIP(hipDevicePrimaryCtxRetain, READY) {
     CHECK(pctx, CODE_INVALID_VALUE);
     CHECK(device_valid(dev), CODE_INVALID_DEVICE);
     CHECK(!devices[dev].failed, devices[dev].failed);
@@ -47,7 +45,7 @@ HIP(hipDevicePrimaryCtxRetain, READY, (hipCtx_t * pctx, int dev), (pctx, dev)) {
     return CODE_SUCCESS;
 }
 
-HIP(hipCtxGetCurrent, READY, (hipCtx_t * ctx), (ctx)) {
+HIP(hipCtxGetCurrent, READY) {
     CHECK(ctx, CODE_INVALID_VALUE);
     *ctx = current_context()->handle;
     return CODE_SUCCESS;

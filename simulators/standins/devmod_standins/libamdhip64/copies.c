@@ -21,28 +21,17 @@ static int copy(void *dst, const void *src, size_t size, int kind, hipStream_t s
     return copy_linear((uintptr_t)dst, (uintptr_t)src, size, stream, async, sides);
 }
 
-HIP(hipMemcpy, CURRENT, (void *dst, const void *src, size_t sizeBytes, int kind),
-    (dst, src, sizeBytes, kind)) {
-    return copy(dst, src, sizeBytes, kind, NULL, false);
-}
+HIP_FORWARD(hipMemcpy, CURRENT, copy(dst, src, sizeBytes, kind, NULL, false))
 
-#define COPY(name, source, kind)                                                                   \
-    HIP(name, CURRENT, (void *dst, source src, size_t sizeBytes), (dst, src, sizeBytes)) {         \
-        return copy(dst, src, sizeBytes, kind, NULL, false);                                       \
-    }                                                                                              \
-    HIP(name##Async, CURRENT, (void *dst, source src, size_t sizeBytes, hipStream_t stream),       \
-        (dst, src, sizeBytes, stream)) {                                                           \
-        return copy(dst, src, sizeBytes, kind, stream, true);                                      \
-    }
+#define COPY(name, kind)                                                                           \
+    HIP_FORWARD(name, CURRENT, copy(dst, src, sizeBytes, kind, NULL, false))                       \
+    HIP_FORWARD(name##Async, CURRENT, copy(dst, src, sizeBytes, kind, stream, true))
 
-COPY(hipMemcpyHtoD, const void *, hipMemcpyHostToDevice)
-COPY(hipMemcpyDtoH, void *, hipMemcpyDeviceToHost)
-COPY(hipMemcpyDtoD, void *, hipMemcpyDeviceToDevice)
+COPY(hipMemcpyHtoD, hipMemcpyHostToDevice)
+COPY(hipMemcpyDtoH, hipMemcpyDeviceToHost)
+COPY(hipMemcpyDtoD, hipMemcpyDeviceToDevice)
 
-HIP(hipMemcpy2D, CURRENT,
-    (void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height,
-     int kind),
-    (dst, dpitch, src, spitch, width, height, kind)) {
+HIP(hipMemcpy2D, CURRENT) {
     int sides;
     TRY(sides_of(kind, &sides));
     CHECK(dpitch >= width && spitch >= width, CODE_INVALID_VALUE);
@@ -54,17 +43,13 @@ HIP(hipMemcpy2D, CURRENT,
  * ------------------------------------------------------------------------------------------------------------------
  */
 
-#define FILL(bits, type)                                                                           \
-    HIP(hipMemsetD##bits, CURRENT, (void *dest, type value, size_t count), (dest, value, count)) { \
-        return submit_fill((Fill){(uintptr_t)dest, 0, count, 1, sizeof value, (uint32_t)value},    \
-                           NULL, false);                                                           \
-    }                                                                                              \
-    HIP(hipMemsetD##bits##Async, CURRENT,                                                          \
-        (void *dest, type value, size_t count, hipStream_t stream),                                \
-        (dest, value, count, stream)) {                                                            \
-        return submit_fill((Fill){(uintptr_t)dest, 0, count, 1, sizeof value, (uint32_t)value},    \
-                           stream, true);                                                          \
-    }
+static int fill(void *dest, size_t count, size_t element, int value, hipStream_t stream,
+                bool async) {
+    Fill whole = {(uintptr_t)dest, 0, count, 1, element, (uint32_t)value};
+    return submit_fill(whole, stream, async);
+}
 
-FILL(8, unsigned char)
-FILL(32, int)
+HIP_FORWARD(hipMemsetD8, CURRENT, fill(dest, count, 1, value, NULL, false))
+HIP_FORWARD(hipMemsetD8Async, CURRENT, fill(dest, count, 1, value, stream, true))
+HIP_FORWARD(hipMemsetD32, CURRENT, fill(dest, count, 4, value, NULL, false))
+HIP_FORWARD(hipMemsetD32Async, CURRENT, fill(dst, count, 4, value, stream, true))

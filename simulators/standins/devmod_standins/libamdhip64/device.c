@@ -83,7 +83,7 @@ int device_attribute(int device, int attribute) {
     }
 }
 
-HIP(hipGetDeviceCount, ANY, (int *count), (count)) {
+HIP(hipGetDeviceCount, ANY) {
     CHECK(count, CODE_INVALID_VALUE);
     *count = 0;
     TRY(process_initialize());
@@ -91,28 +91,28 @@ HIP(hipGetDeviceCount, ANY, (int *count), (count)) {
     return CODE_SUCCESS;
 }
 
-HIP(hipDeviceGet, READY, (int *device, int ordinal), (device, ordinal)) {
+HIP(hipDeviceGet, READY) {
     CHECK(device, CODE_INVALID_VALUE);
     CHECK(device_valid(ordinal) && ordinal < device_count(), CODE_INVALID_DEVICE);
     *device = ordinal;
     return CODE_SUCCESS;
 }
 
-HIP(hipDeviceGetName, READY, (char *name, int len, int device), (name, len, device)) {
+HIP(hipDeviceGetName, READY) {
     CHECK(name && len > 0, CODE_INVALID_VALUE);
     CHECK(device_valid(device), CODE_INVALID_DEVICE);
     device_name(device, name, (size_t)len);
     return CODE_SUCCESS;
 }
 
-HIP(hipDeviceTotalMem, READY, (size_t *bytes, int device), (bytes, device)) {
+HIP(hipDeviceTotalMem, READY) {
     CHECK(bytes, CODE_INVALID_VALUE);
     CHECK(device_valid(device), CODE_INVALID_DEVICE);
     *bytes = device_memory();
     return CODE_SUCCESS;
 }
 
-HIP(hipDeviceGetAttribute, READY, (int *pi, int attr, int deviceId), (pi, attr, deviceId)) {
+HIP(hipDeviceGetAttribute, READY) {
     CHECK(pi && attr >= 0 && attr < hipDeviceAttributes, CODE_INVALID_VALUE);
     CHECK(device_valid(deviceId), CODE_INVALID_DEVICE);
     *pi = device_attribute(deviceId, attr);

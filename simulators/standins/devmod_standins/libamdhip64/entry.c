@@ -28,18 +28,18 @@ bool hip_since(int major) {
     return hip_version() >= major * 10000000;
 }
 
-HIP(hipInit, READY, (unsigned flags), (flags)) {
+HIP(hipInit, READY) {
     CHECK(!flags, CODE_INVALID_VALUE);
     return CODE_SUCCESS;
 }
 
-HIP(hipDriverGetVersion, ANY, (int *driverVersion), (driverVersion)) {
+HIP(hipDriverGetVersion, ANY) {
     CHECK(driverVersion, CODE_INVALID_VALUE);
     *driverVersion = hip_version();
     return CODE_SUCCESS;
 }
 
-HIP(hipRuntimeGetVersion, ANY, (int *runtimeVersion), (runtimeVersion)) {
+HIP(hipRuntimeGetVersion, ANY) {
     CHECK(runtimeVersion, CODE_INVALID_VALUE);
     *runtimeVersion = hip_version();
     return CODE_SUCCESS;

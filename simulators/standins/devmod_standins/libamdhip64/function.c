@@ -6,8 +6,7 @@ int function_of(hipFunction_t handle, Function **function) {
     return *function ? CODE_SUCCESS : CODE_INVALID_HANDLE;
 }
 
-HIP(hipFuncGetAttribute, CURRENT, (int *value, int attrib, hipFunction_t hfunc),
-    (value, attrib, hfunc)) {
+HIP(hipFuncGetAttribute, CURRENT) {
     Function *function;
     CHECK(value && attrib >= 0 && attrib < HIP_FUNC_ATTRIBUTE_MAX, CODE_INVALID_VALUE);
     TRY(function_of(hfunc, &function));
@@ -67,9 +66,7 @@ uint64_t resident_blocks(const Function *function, uint64_t threads, uint64_t dy
     return result < 32 ? result : 32;
 }
 
-HIP(hipModuleOccupancyMaxActiveBlocksPerMultiprocessor, CURRENT,
-    (int *numBlocks, hipFunction_t f, int blockSize, size_t dynSharedMemPerBlk),
-    (numBlocks, f, blockSize, dynSharedMemPerBlk)) {
+HIP(hipModuleOccupancyMaxActiveBlocksPerMultiprocessor, CURRENT) {
     Function *function;
     CHECK(numBlocks && blockSize > 0, CODE_INVALID_VALUE);
     TRY(function_of(f, &function));

@@ -10,6 +10,15 @@ typedef int hipError_t;
 typedef void *hipCtx_t, *hipModule_t, *hipFunction_t, *hipStream_t, *hipEvent_t, *hipGraph_t,
     *hipGraphNode_t, *hipGraphExec_t;
 typedef void (*hipHostFn_t)(void *data);
+typedef int hipDeviceAttribute_t, hipFunction_attribute, hipMemcpyKind, hipStreamCaptureMode,
+    hipStreamCaptureStatus;
+typedef void hipDeviceProp_tR0000, hipDeviceProp_tR0600;
+typedef struct {
+    int type, device;
+    void *devicePointer, *hostPointer;
+    int isManaged;
+    unsigned allocationFlags;
+} hipPointerAttribute_t;
 
 /* Errors that CUDA's driver does not have, or has with another name (codes.h has the others). */
 enum {

@@ -14,32 +14,32 @@
 /* Note a code as the last error of this thread, and return it. */
 hipError_t note_error(int code);
 
+/* PARAMETERS_name and ARGUMENTS_name: the parameters of each function, and their names in
+ * parentheses. A build writes it, of calls.md. */
+#include "hip_parameters.h"
+
 /* Define a function of the API: it takes the lock, counts the call, and notes its error. The body,
  * which follows, returns a code. It can be called without the lock as NAME_call. */
-#define HIP(name, need, parameters, arguments)                                                     \
-    static int name##_call parameters;                                                             \
-    hipError_t name parameters;                                                                    \
-    hipError_t name parameters {                                                                   \
-        static Counter counter_;                                                                   \
-        __attribute__((cleanup(leave))) Entry entry_ = {0};                                        \
-        int code_ = enter(&entry_, &counter_, #name, (need));                                      \
-        return note_error(code_ ? code_ : name##_call arguments);                                  \
-    }                                                                                              \
-    static int name##_call parameters
-
-/* Define a launch: it does nothing while launches are skipped. */
-#define HIP_LAUNCH(name, parameters, arguments)                                                    \
-    static int name##_call parameters;                                                             \
-    hipError_t name parameters;                                                                    \
-    hipError_t name parameters {                                                                   \
-        if (skip_launches)                                                                         \
+#define HIP(name, need) HIP_UNLESS(false, name, need)
+/* A launch: it does nothing while launches are skipped. */
+#define HIP_LAUNCH(name) HIP_UNLESS(skip_launches, name, CURRENT)
+#define HIP_UNLESS(condition, name, need)                                                          \
+    static int name##_call(PARAMETERS_##name);                                                     \
+    hipError_t name(PARAMETERS_##name);                                                            \
+    hipError_t name(PARAMETERS_##name) {                                                           \
+        if (condition)                                                                             \
             return CODE_SUCCESS;                                                                   \
         static Counter counter_;                                                                   \
         __attribute__((cleanup(leave))) Entry entry_ = {0};                                        \
-        int code_ = enter(&entry_, &counter_, #name, CURRENT);                                     \
-        return note_error(code_ ? code_ : name##_call arguments);                                  \
+        int code_ = enter(&entry_, &counter_, #name, (need));                                      \
+        return note_error(code_ ? code_ : name##_call ARGUMENTS_##name);                           \
     }                                                                                              \
-    static int name##_call parameters
+    static int name##_call(PARAMETERS_##name)
+/* A function that is a call. */
+#define HIP_FORWARD(name, need, call)                                                              \
+    HIP(name, need) {                                                                              \
+        return call;                                                                               \
+    }
 
 /* Return the version of HIP: 10,000,000 for each major one and 100,000 for each minor one. */
 int hip_version(void);

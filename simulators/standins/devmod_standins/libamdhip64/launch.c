@@ -112,24 +112,14 @@ static int submit_launch(Launch head, hipStream_t handle, void **params, void **
     return submit(stream, op);
 }
 
-HIP_LAUNCH(hipModuleLaunchKernel,
-           (hipFunction_t f, unsigned gridDimX, unsigned gridDimY, unsigned gridDimZ,
-            unsigned blockDimX, unsigned blockDimY, unsigned blockDimZ, unsigned sharedMemBytes,
-            hipStream_t stream, void **kernelParams, void **extra),
-           (f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes,
-            stream, kernelParams, extra)) {
+HIP_LAUNCH(hipModuleLaunchKernel) {
     Launch launch = {
         NULL,           f,    {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ},
         sharedMemBytes, false};
     return submit_launch(launch, stream, kernelParams, extra);
 }
 
-HIP_LAUNCH(hipModuleLaunchCooperativeKernel,
-           (hipFunction_t f, unsigned gridDimX, unsigned gridDimY, unsigned gridDimZ,
-            unsigned blockDimX, unsigned blockDimY, unsigned blockDimZ, unsigned sharedMemBytes,
-            hipStream_t stream, void **kernelParams),
-           (f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes,
-            stream, kernelParams)) {
+HIP_LAUNCH(hipModuleLaunchCooperativeKernel) {
     Launch launch = {
         NULL,           f,   {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ},
         sharedMemBytes, true};

@@ -11,12 +11,9 @@ static int allocate(BlockKind kind, void **ptr, size_t size, unsigned flags) {
     return CODE_SUCCESS;
 }
 
-HIP(hipMalloc, CURRENT, (void **ptr, size_t size), (ptr, size)) {
-    return allocate(BLOCK_DEVICE, ptr, size, 0);
-}
+HIP_FORWARD(hipMalloc, CURRENT, allocate(BLOCK_DEVICE, ptr, size, 0))
 
-HIP(hipMallocPitch, CURRENT, (void **ptr, size_t *pitch, size_t width, size_t height),
-    (ptr, pitch, width, height)) {
+HIP(hipMallocPitch, CURRENT) {
     CHECK(pitch, CODE_INVALID_VALUE);
     size_t row = (width + PITCH - 1) / PITCH * PITCH;
     TRY(allocate(BLOCK_DEVICE, ptr, row * height, 0));
@@ -24,26 +21,25 @@ HIP(hipMallocPitch, CURRENT, (void **ptr, size_t *pitch, size_t width, size_t he
     return CODE_SUCCESS;
 }
 
-HIP(hipFree, CURRENT, (void *ptr), (ptr)) {
+HIP(hipFree, CURRENT) {
     CHECK(ptr, CODE_SUCCESS);
     TRY(refuse_in_capture());
     return memory_release((uintptr_t)ptr, false);
 }
 
-HIP(hipHostMalloc, CURRENT, (void **ptr, size_t size, unsigned flags), (ptr, size, flags)) {
+HIP(hipHostMalloc, CURRENT) {
     unsigned known =
         hipHostMallocPortable | hipHostMallocMapped | hipHostMallocWriteCombined | 0xe0000000u;
     CHECK(!(flags & ~known), CODE_INVALID_VALUE);
     return allocate(BLOCK_HOST, ptr, size, flags);
 }
 
-HIP(hipHostFree, CURRENT, (void *ptr), (ptr)) {
+HIP(hipHostFree, CURRENT) {
     CHECK(ptr, CODE_SUCCESS);
     return memory_release((uintptr_t)ptr, true);
 }
 
-HIP(hipMemGetAddressRange, CURRENT, (void **pbase, size_t *psize, void *dptr),
-    (pbase, psize, dptr)) {
+HIP(hipMemGetAddressRange, CURRENT) {
     Block *block = arena_block((uintptr_t)dptr, 1);
     CHECK(block && block->live && !block->internal, CODE_NOT_FOUND);
     if (pbase)
@@ -53,16 +49,13 @@ HIP(hipMemGetAddressRange, CURRENT, (void **pbase, size_t *psize, void *dptr),
     return CODE_SUCCESS;
 }
 
-HIP(hipMemGetInfo, CURRENT, (size_t *free, size_t *total), (free, total)) {
-    return memory_info(free, total);
-}
+HIP_FORWARD(hipMemGetInfo, CURRENT, memory_info(free, total))
 
 /* ---- in the order of a stream
  * ------------------------------------------------------------------------------------------------
  */
 
-HIP(hipMallocAsync, CURRENT, (void **dev_ptr, size_t size, hipStream_t stream),
-    (dev_ptr, size, stream)) {
+HIP(hipMallocAsync, CURRENT) {
     uint64_t address = 0;
     CHECK(dev_ptr, CODE_INVALID_VALUE);
     if (size)
@@ -71,6 +64,4 @@ HIP(hipMallocAsync, CURRENT, (void **dev_ptr, size_t size, hipStream_t stream),
     return CODE_SUCCESS;
 }
 
-HIP(hipFreeAsync, CURRENT, (void *dev_ptr, hipStream_t stream), (dev_ptr, stream)) {
-    return pool_free((uintptr_t)dev_ptr, stream);
-}
+HIP_FORWARD(hipFreeAsync, CURRENT, pool_free((uintptr_t)dev_ptr, stream))

@@ -86,7 +86,7 @@ static int load_into(Module *module, const void *image) {
     return place(module);
 }
 
-HIP(hipModuleLoadData, CURRENT, (hipModule_t * module, const void *image), (module, image)) {
+HIP(hipModuleLoadData, CURRENT) {
     CHECK(module && image, CODE_INVALID_VALUE);
     TRY(refuse_in_capture());
     Module *object = calloc(1, sizeof *object);
@@ -112,7 +112,7 @@ static int module_of(hipModule_t handle, Module **module) {
     return *module ? CODE_SUCCESS : CODE_INVALID_HANDLE;
 }
 
-HIP(hipModuleUnload, CURRENT, (hipModule_t module), (module)) {
+HIP(hipModuleUnload, CURRENT) {
     Module *object;
     TRY(module_of(module, &object));
     int code = context_run(object->context);
@@ -121,8 +121,7 @@ HIP(hipModuleUnload, CURRENT, (hipModule_t module), (module)) {
     return code;
 }
 
-HIP(hipModuleGetFunction, CURRENT,
-    (hipFunction_t * function, hipModule_t module, const char *kname), (function, module, kname)) {
+HIP(hipModuleGetFunction, CURRENT) {
     Module *object;
     CHECK(function && kname && *kname, CODE_INVALID_VALUE);
     TRY(module_of(module, &object));
@@ -138,8 +137,7 @@ HIP(hipModuleGetFunction, CURRENT,
     return CODE_NOT_FOUND;
 }
 
-HIP(hipModuleGetGlobal, CURRENT, (void **dptr, size_t *bytes, hipModule_t hmod, const char *name),
-    (dptr, bytes, hmod, name)) {
+HIP(hipModuleGetGlobal, CURRENT) {
     Module *object;
     CHECK(name, CODE_INVALID_VALUE);
     TRY(module_of(hmod, &object));

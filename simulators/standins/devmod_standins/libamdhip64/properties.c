@@ -69,7 +69,7 @@ static void write_fields(unsigned char *properties, int device, bool new) {
     device_target(device, (char *)properties + (new ? NEW_TARGET : OLD_TARGET));
 }
 
-HIP(hipGetDeviceProperties, READY, (void *prop, int deviceId), (prop, deviceId)) {
+HIP(hipGetDeviceProperties, READY) {
     enum { NUMBER = 392 };
     CHECK(prop, CODE_INVALID_VALUE);
     CHECK(device_valid(deviceId), CODE_INVALID_DEVICE);
@@ -80,7 +80,7 @@ HIP(hipGetDeviceProperties, READY, (void *prop, int deviceId), (prop, deviceId))
     return CODE_SUCCESS;
 }
 
-HIP(hipGetDevicePropertiesR0600, READY, (void *prop, int deviceId), (prop, deviceId)) {
+HIP(hipGetDevicePropertiesR0600, READY) {
     CHECK(prop, CODE_INVALID_VALUE);
     CHECK(device_valid(deviceId), CODE_INVALID_DEVICE);
     memset(prop, 0, NEW_BYTES);
