@@ -60,7 +60,6 @@ enum {
     hipDeviceAttributeClockRate = 5,
     hipDeviceAttributeConcurrentKernels = 8,
     hipDeviceAttributeCooperativeLaunch = 10,
-    hipDeviceAttributeIntegrated = 16,
     hipDeviceAttributeL2CacheSize = 19,
     hipDeviceAttributeComputeCapabilityMajor = 23,
     hipDeviceAttributeManagedMemory = 24,

@@ -1,5 +1,5 @@
-/* The two structures of device properties: that of HIP 5 and that of HIP 6 and later, which the
- * function's name tells apart. */
+/* Attributes of devices, and the two structures of properties: that of HIP 5 and that of HIP 6 and
+ * later, which the function's name tells apart. */
 #include "hip_standin.h"
 
 #include <stdlib.h>
@@ -14,50 +14,79 @@ enum {
     NEW_UUID = 256
 };
 
-/* Where an attribute lies in both structures, and the bytes of its field: -1 where a structure
- * lacks it. */
+/* Attributes: the value, 0 where it differs between devices; where it lies in both structures, -1
+ * where one lacks it; the bytes of its field. */
 static const struct {
-    int attribute, old, new, size;
+    int attribute, value, old, new, size;
 } fields[] = {
-    {hipDeviceAttributeMaxSharedMemoryPerBlock, 264, 296, 8},
-    {hipDeviceAttributeMaxRegistersPerBlock, 272, 304, 4},
-    {hipDeviceAttributeWarpSize, 276, 308, 4},
-    {hipDeviceAttributeMaxPitch, -1, 312, 8},
-    {hipDeviceAttributeMaxThreadsPerBlock, 280, 320, 4},
-    {hipDeviceAttributeMaxBlockDimX, 284, 324, 4},
-    {hipDeviceAttributeMaxBlockDimY, 288, 328, 4},
-    {hipDeviceAttributeMaxBlockDimZ, 292, 332, 4},
-    {hipDeviceAttributeMaxGridDimX, 296, 336, 4},
-    {hipDeviceAttributeMaxGridDimY, 300, 340, 4},
-    {hipDeviceAttributeMaxGridDimZ, 304, 344, 4},
-    {hipDeviceAttributeClockRate, 308, 348, 4},
-    {hipDeviceAttributeMemoryClockRate, 312, 608, 4},
-    {hipDeviceAttributeMemoryBusWidth, 316, 612, 4},
-    {hipDeviceAttributeTotalConstantMemory, 320, 352, 8},
-    {hipDeviceAttributeComputeCapabilityMajor, 328, 360, 4},
-    {hipDeviceAttributeComputeCapabilityMinor, 332, 364, 4},
-    {hipDeviceAttributeTextureAlignment, -1, 368, 8},
-    {hipDeviceAttributeMultiprocessorCount, 336, 388, 4},
-    {hipDeviceAttributeCanMapHostMemory, 388, 400, 4},
-    {hipDeviceAttributeConcurrentKernels, 360, 576, 4},
-    {hipDeviceAttributePciBusId, 368, 584, 4},
-    {hipDeviceAttributeAsyncEngineCount, -1, 600, 4},
-    {hipDeviceAttributeUnifiedAddressing, -1, 604, 4},
-    {hipDeviceAttributeL2CacheSize, 340, 616, 4},
-    {hipDeviceAttributeMaxThreadsPerMultiProcessor, 344, 624, 4},
-    {hipDeviceAttributeStreamPrioritiesSupported, -1, 628, 4},
-    {hipDeviceAttributeSharedMemPerMultiprocessor, 376, 640, 8},
-    {hipDeviceAttributeMaxRegistersPerMultiprocessor, -1, 648, 4},
-    {hipDeviceAttributeManagedMemory, -1, 652, 4},
-    {hipDeviceAttributeCooperativeLaunch, 656, 688, 4},
-    {hipDeviceAttributeSharedMemPerBlockOptin, -1, 696, 8},
-    {hipDeviceAttributeMaxBlocksPerMultiProcessor, -1, 712, 4},
-    {hipDeviceAttributeMemoryPoolsSupported, -1, 744, 4},
-    {hipDeviceAttributeMaxSharedMemoryPerMultiprocessor, -1, 1416, 8},
+    {hipDeviceAttributeMaxSharedMemoryPerBlock, 0, 264, 296, 8},
+    {hipDeviceAttributeMaxRegistersPerBlock, 65536, 272, 304, 4},
+    {hipDeviceAttributeWarpSize, 0, 276, 308, 4},
+    {hipDeviceAttributeMaxPitch, 2147483647, -1, 312, 8},
+    {hipDeviceAttributeMaxThreadsPerBlock, MAX_THREADS, 280, 320, 4},
+    {hipDeviceAttributeMaxBlockDimX, MAX_THREADS, 284, 324, 4},
+    {hipDeviceAttributeMaxBlockDimY, MAX_THREADS, 288, 328, 4},
+    {hipDeviceAttributeMaxBlockDimZ, MAX_THREADS, 292, 332, 4},
+    {hipDeviceAttributeMaxGridDimX, 2147483647, 296, 336, 4},
+    {hipDeviceAttributeMaxGridDimY, 65536, 300, 340, 4},
+    {hipDeviceAttributeMaxGridDimZ, 65536, 304, 344, 4},
+    {hipDeviceAttributeClockRate, 1000000, 308, 348, 4},
+    {hipDeviceAttributeMemoryClockRate, 1000000, 312, 608, 4},
+    {hipDeviceAttributeMemoryBusWidth, 384, 316, 612, 4},
+    {hipDeviceAttributeTotalConstantMemory, 2147483647, 320, 352, 8},
+    {hipDeviceAttributeComputeCapabilityMajor, 0, 328, 360, 4},
+    {hipDeviceAttributeComputeCapabilityMinor, 0, 332, 364, 4},
+    {hipDeviceAttributeTextureAlignment, 256, -1, 368, 8},
+    {hipDeviceAttributeMultiprocessorCount, 0, 336, 388, 4},
+    {hipDeviceAttributeCanMapHostMemory, 1, 388, 400, 4},
+    {hipDeviceAttributeConcurrentKernels, 1, 360, 576, 4},
+    {hipDeviceAttributePciBusId, 0, 368, 584, 4},
+    {hipDeviceAttributeAsyncEngineCount, 2, -1, 600, 4},
+    {hipDeviceAttributeUnifiedAddressing, 1, -1, 604, 4},
+    {hipDeviceAttributeL2CacheSize, 4 << 20, 340, 616, 4},
+    {hipDeviceAttributeMaxThreadsPerMultiProcessor, 2048, 344, 624, 4},
+    {hipDeviceAttributeStreamPrioritiesSupported, 1, -1, 628, 4},
+    {hipDeviceAttributeSharedMemPerMultiprocessor, 0, 376, 640, 8},
+    {hipDeviceAttributeMaxRegistersPerMultiprocessor, 65536, -1, 648, 4},
+    {hipDeviceAttributeManagedMemory, 1, -1, 652, 4},
+    {hipDeviceAttributeCooperativeLaunch, 1, 656, 688, 4},
+    {hipDeviceAttributeSharedMemPerBlockOptin, 0, -1, 696, 8},
+    {hipDeviceAttributeMaxBlocksPerMultiProcessor, 32, -1, 712, 4},
+    {hipDeviceAttributeMemoryPoolsSupported, 1, -1, 744, 4},
+    {hipDeviceAttributeMaxSharedMemoryPerMultiprocessor, 0, -1, 1416, 8},
 };
 
+enum { FIELDS = sizeof fields / sizeof fields[0] };
+
+int device_attribute(int device, int attribute) {
+    char target[TARGET_BYTES];
+    device_target(device, target);
+    switch (attribute) {
+    case hipDeviceAttributeComputeCapabilityMajor:
+        return target_major(target);
+    case hipDeviceAttributeComputeCapabilityMinor:
+        return target_minor(target);
+    case hipDeviceAttributeMultiprocessorCount:
+        return (int)setting_number("multiprocessors", 16);
+    case hipDeviceAttributePciBusId:
+        return physical_device(device) + 1;
+    case hipDeviceAttributeMaxSharedMemoryPerBlock:
+    case hipDeviceAttributeSharedMemPerBlockOptin:
+    case hipDeviceAttributeSharedMemPerMultiprocessor:
+    case hipDeviceAttributeMaxSharedMemoryPerMultiprocessor:
+        return (int)setting_number("shared_memory", SHARED_BYTES);
+    case hipDeviceAttributeWarpSize:
+        return target_lanes(target);
+    default:
+        for (int i = 0; i < FIELDS; i++)
+            if (fields[i].attribute == attribute)
+                return fields[i].value;
+        return 0;
+    }
+}
+
 static void write_fields(unsigned char *properties, int device, bool new) {
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+    for (int i = 0; i < FIELDS; i++) {
         int place = new ? fields[i].new : fields[i].old;
         int64_t value = device_attribute(device, fields[i].attribute);
         if (place >= 0)
