@@ -161,23 +161,6 @@ def test_a_file_for_other_machines_has_no_ptx_for_a_cubin() -> None:
     )
 
 
-def test_a_cubin_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    """PTX beside a cubin runs: plugins/devmod-cuda/tests/test_module.py."""
-    cubin = (
-        Path(__file__).parents[1] / "targets" / "tests" / "vectors" / "triton" / "add.cuda.cubin"
-    )
-    program = (
-        "import ctypes, sys\ncuda = ctypes.CDLL('libcuda.so.1')\ncontext, module = ctypes.c_void_p(), ctypes.c_void_p()\n"
-        "cuda.cuInit(0), cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0), cuda.cuCtxSetCurrent(context)\n"
-        f"print(cuda.cuModuleLoadData(ctypes.byref(module), open({str(cubin)!r}, 'rb').read()))"
-    )
-    status, text = python(program).splitlines()
-    assert status == "209"
-    assert text.startswith(
-        "devmod-simulators: the simulated GPU executes PTX, and this is a cubin for sm_90. Compile for compute_90 (NVRTC: "
-    )
-
-
 def test_the_users_sitecustomize_is_imported(tmp_path: Path) -> None:
     """The command has one of its own, which imports that of the user."""
     (tmp_path / "sitecustomize.py").write_text("import builtins; builtins.mine = __file__")

@@ -26,7 +26,7 @@ from devmod_simulators import (
     ViolationError,
     libcuda,
 )
-from devmod_standins import libamdhip64, metal, rdna3
+from devmod_standins import libamdhip64, metal
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES, STANDINS = ROOT / "simulators" / "src", ROOT / "simulators" / "standins"
@@ -188,22 +188,6 @@ def test_a_violation_is_an_error_at_the_end(library: DriverLibrary) -> None:
 
 
 @pytest.mark.skipif(bool(metal.missing()), reason=metal.missing())
-def test_a_kernel_of_metal_runs_on_the_cpu() -> None:
-    text = """#include <metal_stdlib>
-using namespace metal;
-kernel void scale(device float *x [[buffer(0)]], constant float &a [[buffer(1)]], uint i [[thread_position_in_grid]]) { x[i] *= a; }
-"""
-    data, factor = (
-        bytearray(np.arange(8, dtype="float32").tobytes()),
-        bytearray(np.float32(3).tobytes()),
-    )
-    metal.compile_kernel(text, "scale")(
-        {("buffer", 0): data, ("buffer", 1): factor}, (2, 1, 1), (4, 1, 1)
-    )
-    assert np.frombuffer(data, "float32").tolist() == [0, 3, 6, 9, 12, 15, 18, 21]
-
-
-@pytest.mark.skipif(bool(metal.missing()), reason=metal.missing())
 def test_a_kernel_of_metal_samples_a_texture() -> None:
     text = """#include <metal_stdlib>
 using namespace metal;
@@ -285,14 +269,3 @@ kernel void sums(device half *x [[buffer(0)]], device long *n [[buffer(1)]], uin
     )
     assert np.frombuffer(data, "float16").tolist() == [*range(32), *[31.5] * 32]
     assert np.frombuffer(numbers, "int64").tolist() == [*range(40), *[40] * 24]
-
-
-@pytest.mark.skipif(bool(rdna3.missing()), reason=rdna3.missing())
-def test_a_kernel_of_gfx1100_runs_on_the_emulator(tmp_path: Path) -> None:
-    from hip_kernels import code_object
-
-    x, y = np.arange(64, dtype="float32"), np.ones(64, "float32")
-    emulator = rdna3.Emulator(code_object(), tmp_path)
-    emulator.add("axpy", x, y, np.float32(2), np.int32(60), grid=(2, 1, 1), block=(32, 1, 1))
-    emulator.run()
-    assert y.tolist() == [1 + 2 * i for i in range(60)] + [1] * 4

@@ -48,18 +48,6 @@ def kernel(name: str, target: str = "gfx1100") -> int:
 
 
 @pytest.mark.usefixtures("emulator")
-def test_machine_code_runs_in_the_worker() -> None:
-    x, y = np.arange(1000, dtype=np.float32), np.ones(1000, np.float32)
-    source, target = allocate(x), allocate(y)
-    check(
-        launch_block(
-            kernel("axpy"), struct.pack("<QQfi", source, target, 2.0, 1000), (4, 1, 1), (256, 1, 1)
-        )
-    )
-    assert read(target, 1000, np.float32) == (y + 2 * x).tolist()
-
-
-@pytest.mark.usefixtures("emulator")
 def test_globals_have_memory_and_first_values() -> None:
     module, place, size = (
         made(hip.hipModuleLoadData, code_object()),

@@ -9,26 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cuda_calls import allocate, cuda, driver, errors, read, zeros
-from cuda_sources import AXPY
-from ptx_sources import ptx_of
+from cuda_calls import cuda, driver, errors, read, zeros
 
 from devmod_simulators import StandinDriver
 
 pytestmark = pytest.mark.usefixtures("context")
-
-
-def test_a_kernel_of_ptx_runs_in_the_worker() -> None:
-    module = driver.cuModuleLoadData(ptx_of(AXPY).encode() + b"\0")
-    function = driver.cuModuleGetFunction(module, b"k")
-    x = allocate(np.arange(1000, dtype=np.float32))
-    y = allocate(np.ones(1000, np.float32))
-    values = (
-        (2.0, int(x), int(y), 1000),
-        (ctypes.c_float, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int),
-    )
-    driver.cuLaunchKernel(function, 4, 1, 1, 256, 1, 1, 0, 0, values, 0)
-    assert read(y, 1000, np.float32) == [2 * i + 1 for i in range(1000)]
 
 
 def test_work_of_a_stream_waits_until_something_needs_it(standin: StandinDriver) -> None:

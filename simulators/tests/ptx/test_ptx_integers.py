@@ -72,34 +72,21 @@ def truncated(a: int, b: int) -> int:
     return quotient if (a < 0) == (b < 0) else -quotient
 
 
-def field(bits: int) -> Callable[..., int]:
+def field(bits: int, is_signed: bool = False) -> Callable[..., int]:
+    """The bits past the end are copies of the sign, for signed numbers, or zeros."""
+
     def extract(a: int, start: int, count: int) -> int:
         start, count = start & 255, count & 255
-        if not count:
-            return 0
-        # The bits past the end are copies of the sign, for signed numbers, or zeros.
-        number = a >> min(start, bits - 1 if a < 0 else start) if a < 0 else a >> start
-        if a < 0 and start > bits - 1:
-            return -1
-        count = min(count, bits - start) if start < bits else 0
-        if not count:
-            return 0
-        return number & ((1 << count) - 1)
+        past = 0
+        if is_signed and count:
+            past = a >> min(start + count, bits) - 1 & 1
+        result = 0
+        for place in range(bits):
+            inside = place < count and place + start < bits
+            result |= (a >> place + start & 1 if inside else past) << place
+        return result
 
     return extract
-
-
-def signed_field(a: int, start: int, count: int) -> int:
-    start, count = start & 255, count & 255
-    if not count:
-        return 0
-    top = min(start + count - 1, 31)
-    sign = a >> top & 1
-    result = 0
-    for place in range(32):
-        inside = place < count and place + start <= 31
-        result |= (a >> (place + start) & 1 if inside else sign) << place
-    return result
 
 
 def inserted(bits: int) -> Callable[..., int]:
@@ -140,7 +127,7 @@ def lookup(table: int) -> Callable[..., int]:
     )
 
 
-def highest(bits: int, number: int) -> int:
+def highest(number: int) -> int:
     number = ~number if number < 0 else number
     return number.bit_length() - 1
 
@@ -167,7 +154,7 @@ FAMILIES: list[tuple[str, str, str, Callable[..., int]]] = [
     ("neg.{t}", "s16 s32 s64", "t -> t", lambda a: -a),
     ("sad.{t}", "u16 u32 s32 s64", "t t t -> t", lambda a, b, c: abs(a - b) + c),
     ("popc.b{n}", "u32 u64", "t -> u32", lambda a: a.bit_count()),
-    ("bfind.{t}", "u32 s32 u64 s64", "t -> u32", lambda a: highest(0, a)),
+    ("bfind.{t}", "u32 s32 u64 s64", "t -> u32", highest),
     ("shl.b{n}", "u16 u32 u64", "t u32 -> t", lambda a, b: a << min(b, 64)),
     ("shr.{t}", SIX, "t u32 -> t", lambda a, b: a >> min(b, 64)),
     ("and.b{n}", "u16 u32 u64", "t t -> t", lambda a, b: a & b),
@@ -191,8 +178,8 @@ CASES: list[tuple[str, str, Callable[..., int]]] = [
     ("dp4a.u32.u32", "u32 u32 u32 -> u32", lambda a, b, c: dot("uu", a, b, c)),
     ("dp4a.s32.s32", "s32 s32 s32 -> s32", lambda a, b, c: dot("ss", a, b, c)),
     ("dp4a.s32.u32", "s32 u32 s32 -> s32", lambda a, b, c: dot("su", a, b, c)),
-    ("bfind.shiftamt.u32", "u32 -> u32", lambda a: 31 - highest(0, a) if a else -1),
-    ("bfe.s32", "s32 u32 u32 -> s32", signed_field),
+    ("bfind.shiftamt.u32", "u32 -> u32", lambda a: 31 - highest(a) if a else -1),
+    ("bfe.s32", "s32 u32 u32 -> s32", field(32, True)),
     ("prmt.b32", "u32 u32 u32 -> u32", permuted),
     ("prmt.b32.f4e", "u32 u32 u32 -> u32", lambda a, b, c: (b << 32 | a) >> 8 * (c & 3)),
     ("prmt.b32.rc16", "u32 u32 u32 -> u32", lambda a, b, c: (a >> 16 * (c & 1) & 0xFFFF) * 0x10001),
