@@ -1,4 +1,4 @@
-"""Kernels of Triton, with arrays of cuda.bindings: softmax, dot, cumsum, atomics."""
+"""Kernels of Triton, with arrays of cuda.bindings: softmax and dot."""
 
 import numpy as np
 import triton
@@ -46,17 +46,6 @@ def dot(a, b, out, n, B: tl.constexpr):
     tl.store(out + i[:, None] * n + j[None, :], total)
 
 
-@triton.jit
-def cumsum(x, out, B: tl.constexpr):
-    i = tl.arange(0, B)
-    tl.store(out + i, tl.cumsum(tl.load(x + i), 0))
-
-
-@triton.jit
-def count(x, out, B: tl.constexpr):
-    tl.atomic_add(out + tl.load(x + tl.arange(0, B)).to(tl.int32) % 7, 1.0)
-
-
 driver.cuInit(0)
 driver.cuCtxSetCurrent(driver.cuDevicePrimaryCtxRetain(0)[1])
 random = np.random.default_rng(0)
@@ -72,9 +61,3 @@ for name, dtype in (("fp32", np.float32), ("fp16", np.float16)):
     print(
         "dot", name, np.allclose(out.get(), a.astype(np.float32) @ b.astype(np.float32), rtol=1e-2)
     )
-host = np.arange(256, dtype=np.float32)
-out, counts = DeviceArray(np.zeros_like(host)), DeviceArray(np.zeros(7, np.float32))
-cumsum[(1,)](DeviceArray(host), out, B=256)
-print("cumsum", np.allclose(out.get(), host.cumsum(), rtol=1e-4))
-count[(1,)](DeviceArray(host), counts, B=256)
-print("atomics", (counts.get() == np.bincount(np.arange(256) % 7)).all())
