@@ -176,11 +176,12 @@ def test_what_two_pages_say_of_a_look_up_must_agree(reader: str) -> None:
         ["r", [0, 0, 3]],
         ["s", [0, 2, 0]],  # another rank
         ["t", [0, 0, 0, 0, 1, 0]],
+        ["u", [0, 0, 0, 0, 0, 0]],
         ["x", [0, 0, 0]],
         ["y", [0, 0, 0]],  # a name that it has not
         ["z", [1, 1, 0]],  # a candidate of the page
     ]
-    first = {**golden_bad.entry(golden_bad.NAMED), "functions": ["f", *"pqrst", "x"], "rank": 0}
+    first = {**golden_bad.entry(golden_bad.NAMED), "functions": ["f", *"pqrstu", "x"], "rank": 0}
     second = {**golden_bad.entry(), "functions": ["n"], "rank": 1}
     pages = [
         msgpack.packb({"modules": [first]}),
@@ -193,7 +194,7 @@ def test_what_two_pages_say_of_a_look_up_must_agree(reader: str) -> None:
     blobs = golden_bad.NAMED.ljust(64, b"\0") + golden_bad.BLOB
     data = headed({"candidates": 2, "pages": rows}, b"".join(pages), blobs)
     disagree = "two parts of it describe a candidate in different ways"
-    expected = {"x": [0], "f": [0], "n": [1], "o": [], **dict.fromkeys("pqrstyz", disagree)}
+    expected = {"x": [0], "f": [0], "n": [1], "o": [], **dict.fromkeys("pqrstuyz", disagree)}
     for name, result in expected.items():
         assert look_up_in_python(data, name) == result
         found = look_up[reader](data, name)
