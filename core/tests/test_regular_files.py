@@ -57,7 +57,7 @@ def test_load(strange: Strange) -> None:
     make, what = strange
     path = make("k.devmod")
     assert (
-        refused(lambda: devmod.load(path))
+        refused(devmod.load, path)
         == f"{path!r} is {what}; expected a regular file. For bytes in memory there is devmod.loads"
     )
 
@@ -78,12 +78,12 @@ def test_write_to_file(strange: Strange, tmp_path: Path) -> None:
     module = devmod.create_with_fallback("cuda", code, fmt, fmap)
     path = make(f"k.{fmt}")
     assert (
-        refused(lambda: module.write_to_file(path))
+        refused(module.write_to_file, path)
         == f"{path!r} is {what}, which saving would replace. Give the path of a regular file"
     )
     beside = make("other.tvm_meta.json")
     assert (
-        refused(lambda: module.write_to_file(tmp_path / f"other.{fmt}"))
+        refused(module.write_to_file, tmp_path / f"other.{fmt}")
         == f"{beside!r} is {what}; expected a regular file"
     )
     assert sorted(os.listdir(tmp_path)) == sorted([f"k.{fmt}", "other.tvm_meta.json"])
@@ -95,12 +95,11 @@ def test_a_payload_and_its_metadata(strange: Strange, tmp_path: Path) -> None:
     assert spec is not None
     path = make("k.ptx")
     assert (
-        refused(lambda: read_payload(spec, path, "ptx"))
-        == f"{path!r} is {what}; expected a regular file"
+        refused(read_payload, spec, path, "ptx") == f"{path!r} is {what}; expected a regular file"
     )
     beside = make("other.tvm_meta.json")
     (tmp_path / "other.ptx").write_bytes(b"code")
-    said = refused(lambda: read_payload(spec, str(tmp_path / "other.ptx"), "ptx"))
+    said = refused(read_payload, spec, str(tmp_path / "other.ptx"), "ptx")
     assert said == f"{beside!r} is {what}; expected a regular file"
 
 
@@ -119,10 +118,7 @@ def test_load_from_file_with_any_loader(
     if suffix == "npu":
         register("devmod.load_from_file", "npu", loader)
     path = make(f"k.{suffix}")
-    assert (
-        refused(lambda: devmod.load_from_file(path))
-        == f"{path!r} is {what}; expected a regular file"
-    )
+    assert refused(devmod.load_from_file, path) == f"{path!r} is {what}; expected a regular file"
 
 
 @pytest.mark.parametrize("suffix", ["devmod", "tvmimports", "so", "ptx"])
@@ -145,6 +141,6 @@ def test_a_library_exported_by_tvm(strange: Strange) -> None:
     make, what = strange
     path = make("lib.so")
     assert (
-        refused(lambda: devmod.interop.tvm.load_library(path))
+        refused(devmod.interop.tvm.load_library, path)
         == f"{path!r} is {what}; expected a regular file"
     )

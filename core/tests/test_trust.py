@@ -48,7 +48,7 @@ def test_a_file_is_asked_about_once_when_it_is_opened(
     (tmp_path / "store").mkdir()
     Path("store/k").write_bytes(FILE)
     Path("k.devmod").symlink_to("store/k")
-    assert refusal(lambda: devmod.load("k.devmod")) == f"{tmp_path}/k.devmod has no signature"
+    assert refusal(devmod.load, "k.devmod") == f"{tmp_path}/k.devmod has no signature"
     assert checker.asked == [(f"{tmp_path}/k.devmod", "", HEAD, len(FILE), None, (policy,))]
     Path("k.devmod.sig").write_bytes(b"signed")
     module = devmod.load("k.devmod")
@@ -59,14 +59,14 @@ def test_a_file_is_asked_about_once_when_it_is_opened(
         module["f"]
     assert (len(checker.asked), module.save_to_bytes()) == (2, b"1")
     assert devmod.load("k.devmod", signature=b"signed").kind == "first"
-    assert refusal(lambda: devmod.load("k.devmod", signature=b"another"))
+    assert refusal(devmod.load, "k.devmod", signature=b"another")
     Path("k.devmod.sig").write_bytes(bytes(2 << 20))
-    assert refusal(lambda: devmod.load("k.devmod"))
+    assert refusal(devmod.load, "k.devmod")
     assert len(checker.asked[-1][4]) == (1 << 20) + 1
 
 
 def test_bytes_and_file_objects_are_memory(checker: Any) -> None:
-    assert refusal(lambda: devmod.loads(FILE)) == "memory has no signature"
+    assert refusal(devmod.loads, FILE) == "memory has no signature"
     assert refusal(lambda: devmod.load(io.BytesIO(FILE))) == "memory has no signature"
     assert devmod.loads(FILE, signature=b"signed").kind == "first"
     assert devmod.load(io.BytesIO(FILE), signature=b"signed").save_to_bytes() == b"1"
@@ -83,8 +83,7 @@ def test_a_resource_has_its_signature_beside_it(checker: Any, tmp_path: Path) ->
     with zipfile.ZipFile("kernels.zip") as archive:
         unsigned, signed = (zipfile.Path(archive, f"a/{name}.devmod") for name in "ks")
         assert (
-            refusal(lambda: devmod.load(unsigned))
-            == f"{tmp_path}/kernels.zip/a/k.devmod has no signature"
+            refusal(devmod.load, unsigned) == f"{tmp_path}/kernels.zip/a/k.devmod has no signature"
         )
         assert devmod.load(signed).save_to_bytes() == b"1"
         gc.collect()  # closes the refused resource before its archive
@@ -99,7 +98,7 @@ def test_the_file_of_a_package_names_the_package(
     (package / "k.devmod").write_bytes(FILE)
     install(tmp_path / "site", "acme-kernels", groups={"devmod.bundles": {"acme": "acme_kernels"}})
     monkeypatch.setenv("DEVMOD_PLUGINS_ALLOW", "devmod-trust,acme-kernels")
-    assert refusal(lambda: devmod.installed("acme"))
+    assert refusal(devmod.installed, "acme")
     assert checker.asked[-1][:2] == (str(package / "k.devmod"), "acme_kernels")
 
 
@@ -175,14 +174,12 @@ def test_without_the_checker_everything_is_refused(
         ("wrapper", "hookwrapper", "optionalhook", "tryfirst", "trylast", "specname")
     )
     missing = f"{MISSING}devmod-trust, which checks files, is not installed. To add it: pip install devmod-trust"
-    assert refusal(lambda: devmod.load("k.devmod")) == f"'k.devmod' {missing}"
-    assert refusal(lambda: devmod.loads(FILE)) == f"the bundle in memory {missing}"
-    assert (
-        refusal(lambda: devmod.create("opencl", b"", "cl", {})) == f"create('opencl', …) {missing}"
-    )
+    assert refusal(devmod.load, "k.devmod") == f"'k.devmod' {missing}"
+    assert refusal(devmod.loads, FILE) == f"the bundle in memory {missing}"
+    assert refusal(devmod.create, "opencl", b"", "cl", {}) == f"create('opencl', …) {missing}"
     # Another plugin is asked too, and does not stand for devmod-trust.
     register("devmod.hooks", "devmod_verify", types.SimpleNamespace(devmod_verify=devmod_verify))
-    assert refusal(lambda: devmod.load("k.devmod")) == f"'k.devmod' {missing}"
+    assert refusal(devmod.load, "k.devmod") == f"'k.devmod' {missing}"
     assert asked == [str(Path("k.devmod").absolute())]
     monkeypatch.setenv("DEVMOD_TRUST", " ")
     assert devmod.load("k.devmod").kind == "first"
@@ -200,7 +197,7 @@ def test_an_excluded_checker_refuses_everything(
 ) -> None:
     monkeypatch.setenv(variable, value)
     text = f"the bundle in memory {MISSING}{variable} excludes devmod-trust, which checks files: {todo}"
-    assert refusal(lambda: devmod.loads(FILE, signature=b"signed")) == text
+    assert refusal(devmod.loads, FILE, signature=b"signed") == text
     assert not checker.asked
 
 
@@ -338,7 +335,7 @@ def test_white_space_is_part_of_the_name_of_a_policy(
         monkeypatch.setenv("DEVMOD_TRUST", before)
         devmod.loads(FILE)
         devmod.trust(name)
-        assert refusal(lambda: devmod.loads(FILE))
+        assert refusal(devmod.loads, FILE)
         assert checker.asked[-1][-1] == (str(tmp_path / name),)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import re
 import sys
 import traceback
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +83,7 @@ def stall(handler: Handler, server: Server) -> bool:
     return True
 
 
-def error_of(act: Callable[[], Any]) -> devmod.FetchError:
-    return raised(devmod.FetchError, act)
+error_of = functools.partial(raised, devmod.FetchError)
 
 
 @pytest.fixture(autouse=True)
@@ -113,7 +112,7 @@ def test_a_failure_that_may_pass_is_repeated(server: Server, answer: Answer) -> 
 
 def test_the_last_attempt_raises_the_error(server: Server) -> None:
     server.answers = [status(500), status(503), status(502)]
-    error = error_of(lambda: devmod.load(server.url(), retries=1))
+    error = error_of(devmod.load, server.url(), retries=1)
     assert (
         str(error)
         == f"'{server.url()}' cannot be read: the server answered 503 Service Unavailable (after 2 attempts)"
@@ -147,13 +146,13 @@ def test_the_pauses_double_and_are_those_that_the_server_asks_for(
 )
 def test_a_final_status_is_an_error_at_once(server: Server, number: int, text: str) -> None:
     server.answers = [status(number)]
-    error = error_of(lambda: devmod.load(server.url()))
+    error = error_of(devmod.load, server.url())
     assert str(error) == f"'{server.url()}' cannot be read: {text}"
     assert (error.status, len(server.requests)) == (number, 1)
 
 
 def test_a_server_that_does_not_exist() -> None:
-    error = error_of(lambda: devmod.load("http://127.0.0.1:9/k.devmod", retries=0))
+    error = error_of(devmod.load, "http://127.0.0.1:9/k.devmod", retries=0)
     assert re.fullmatch(
         r"'http://127\.0\.0\.1:9/k\.devmod' cannot be read: ClientConnectorError: Cannot connect to host .*",
         str(error),
@@ -163,14 +162,14 @@ def test_a_server_that_does_not_exist() -> None:
 
 def test_a_server_that_stops(server: Server) -> None:
     server.answers = [stall]
-    error = error_of(lambda: devmod.load(server.url(), retries=0, timeout=SHORT))
+    error = error_of(devmod.load, server.url(), retries=0, timeout=SHORT)
     # On a loaded machine the time may end before the first bytes.
     assert re.fullmatch(
         rf"'{server.url()}' cannot be read: the server sent (nothing for|1000 bytes in) 0\.05 s; `timeout` allows more",
         str(error),
     )
     server.answers = [silence]
-    error = error_of(lambda: devmod.load(server.url(), retries=0, timeout=SHORT))
+    error = error_of(devmod.load, server.url(), retries=0, timeout=SHORT)
     assert (
         str(error)
         == f"'{server.url()}' cannot be read: the server sent nothing for 0.05 s; `timeout` allows more"
@@ -189,7 +188,7 @@ def test_a_server_that_sends_byte_after_byte(server: Server) -> None:
         return True
 
     server.answers = [trickle]
-    error = error_of(lambda: devmod.load(server.url(), retries=0, timeout=SHORT))
+    error = error_of(devmod.load, server.url(), retries=0, timeout=SHORT)
     assert re.fullmatch(
         rf"'{server.url()}' cannot be read: the server sent (nothing for|\d+ bytes in) 0\.05 s; `timeout` allows more",
         str(error),
@@ -205,7 +204,7 @@ def silence(handler: Handler, server: Server) -> bool:
 
 def test_the_text_has_no_secrets(server: Server) -> None:
     address = server.url("gone.devmod").replace("//", "//user:password@")
-    error = error_of(lambda: devmod.load(f"{address}?signature=secret"))
+    error = error_of(devmod.load, f"{address}?signature=secret")
     assert (
         str(error)
         == f"'{server.url('gone.devmod')}?…' cannot be read: the server answered 404 Not Found"
@@ -214,7 +213,7 @@ def test_the_text_has_no_secrets(server: Server) -> None:
 
 def test_redirects_without_an_end(server: Server) -> None:
     server.answers = [status(302, Location=server.url())] * 20
-    error = error_of(lambda: devmod.load(server.url()))
+    error = error_of(devmod.load, server.url())
     assert str(error) == f"'{server.url()}' cannot be read: the server redirects without an end"
     assert len(server.requests) < 20
 
@@ -224,7 +223,7 @@ def test_redirects_without_an_end(server: Server) -> None:
 )
 def test_a_redirect_to_no_http_url(server: Server, place: str) -> None:
     server.answers = [status(302, Location=place)]
-    error = error_of(lambda: devmod.load(server.url()))
+    error = error_of(devmod.load, server.url())
     assert (
         str(error)
         == f"'{server.url()}' cannot be read: the server redirects to an address that is not an HTTP URL"
@@ -265,9 +264,7 @@ def test_no_traceback_has_a_secret(
     ],
 )
 def test_an_address_with_colons_has_no_secrets(url: str, shown: str) -> None:
-    assert str(error_of(lambda: devmod.load(url, retries=0))).startswith(
-        f"{shown!r} cannot be read: "
-    )
+    assert str(error_of(devmod.load, url, retries=0)).startswith(f"{shown!r} cannot be read: ")
 
 
 def test_a_redirect_to_another_server_takes_no_headers_along(server: Server) -> None:
@@ -332,7 +329,7 @@ def test_an_answer_that_is_compressed(server: Server) -> None:
         return True
 
     server.answers = [answer]
-    error = error_of(lambda: devmod.load(server.url()))
+    error = error_of(devmod.load, server.url())
     assert str(error) == (
         f"'{server.url()}' cannot be read: the server compressed the answer (gzip), and was asked not to: turn that off for this file"
     )
@@ -342,7 +339,7 @@ def test_an_answer_that_is_compressed(server: Server) -> None:
 def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "k.devmod")
     url = f"file://{tmp_path}/k.devmod"
-    error = error_of(lambda: devmod.load(url))
+    error = error_of(devmod.load, url)
     assert (
         str(error)
         == f"{url!r} cannot be read: {os.fspath(tmp_path / 'k.devmod')!r} is a pipe (FIFO); expected a regular file"
@@ -351,7 +348,7 @@ def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
 
 def test_a_long_text_of_the_server_is_cut(server: Server) -> None:
     server.answers = [partial("y" * 7000)]
-    error = error_of(lambda: devmod.load(server.url()))
+    error = error_of(devmod.load, server.url())
     assert str(error).endswith(f"answered with Content-Range {'y' * 200 + '…'!r}")
 
 
@@ -374,7 +371,7 @@ def test_a_long_text_of_the_server_is_cut(server: Server) -> None:
 )
 def test_another_range_than_requested(server: Server, content_range: str) -> None:
     server.answers = [partial(content_range)]
-    error = error_of(lambda: devmod.load(server.url()))
+    error = error_of(devmod.load, server.url())
     assert str(error) == (
         f"'{server.url()}' cannot be read: the server was asked for bytes 0-28671, and answered with Content-Range {content_range!r}"
     )
@@ -403,7 +400,7 @@ def test_another_size_than_the_index_describes(server: Server, total: int, text:
 
 def test_an_answer_that_is_shorter_than_its_range(server: Server) -> None:
     server.answers = [partial("bytes 0-28671/200232", BUNDLE[:1000])]
-    error = error_of(lambda: devmod.load(server.url(), retries=0))
+    error = error_of(devmod.load, server.url(), retries=0)
     assert (
         str(error) == f"'{server.url()}' cannot be read: the answer ended after 1000 of 28672 bytes"
     )
@@ -475,7 +472,7 @@ def test_a_file_that_is_replaced_while_its_index_is_read(server: Server) -> None
         return False
 
     server.answers = [proceed, replace]
-    error = error_of(lambda: devmod.load(server.url()))
+    error = error_of(devmod.load, server.url())
     assert (
         str(error)
         == f"'{server.url()}' was replaced by another file since devmod.load opened it. Load it again"
@@ -514,7 +511,7 @@ def test_a_damaged_module_is_an_error_and_not_cached(server: Server) -> None:
     ],
 )
 def test_an_invalid_option(server: Server, options: dict[str, Any], text: str) -> None:
-    error = raised(devmod.ArgumentError, lambda: devmod.load(server.url(), **options))
+    error = raised(devmod.ArgumentError, devmod.load, server.url(), **options)
     assert str(error) == f"load(url): {text}"
     assert error.argument == next(iter(options))
 
@@ -526,7 +523,7 @@ def test_an_invalid_option(server: Server, options: dict[str, Any], text: str) -
     ],
 )
 def test_an_invalid_url(url: str, text: str) -> None:
-    assert str(error_of(lambda: devmod.load(url))) == f"{url!r} cannot be read: {text}"
+    assert str(error_of(devmod.load, url)) == f"{url!r} cannot be read: {text}"
 
 
 SCHEMES = (
@@ -582,7 +579,7 @@ def test_another_file_system_in_the_place_of_that_for_http(scheme: str) -> None:
 
     fsspec.register_implementation(scheme, MemoryFileSystem, clobber=True)
     try:
-        error = error_of(lambda: devmod.load(f"{scheme}://host/k.devmod"))
+        error = error_of(devmod.load, f"{scheme}://host/k.devmod")
     finally:
         fsspec.register_implementation(scheme, HTTPFileSystem, clobber=True)
     assert str(error) == (
@@ -610,7 +607,7 @@ def test_a_file_system_without_its_package(
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     text = f"the package {package} is not installed. To add it: {install}"
-    assert str(error_of(lambda: devmod.load(url))) == f"{url!r} cannot be read: {text}"
+    assert str(error_of(devmod.load, url)) == f"{url!r} cannot be read: {text}"
 
 
 def test_a_file_system_whose_package_is_broken(
@@ -623,4 +620,4 @@ def test_a_file_system_whose_package_is_broken(
     entry = {"class": "broken_files.Files", "err": "Install broken-files for it"}
     monkeypatch.setitem(known_implementations, "box", entry)
     text = "Install broken-files for it (ImportError: a library cannot be opened)"
-    assert str(error_of(lambda: devmod.load("box://k"))) == f"'box://k' cannot be read: {text}"
+    assert str(error_of(devmod.load, "box://k")) == f"'box://k' cannot be read: {text}"

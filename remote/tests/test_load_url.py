@@ -339,7 +339,7 @@ def test_offline_without_an_entry_is_an_error(
     if by_variable:
         monkeypatch.setenv("DEVMOD_OFFLINE", "1")
     error = raised(
-        devmod.FetchError, lambda: devmod.load(server.url(), offline=None if by_variable else True)
+        devmod.FetchError, devmod.load, server.url(), offline=None if by_variable else True
     )
     assert str(error) == (
         f"'{server.url()}' cannot be read offline: it is not in the cache. Load it once with offline=False and the same storage_options, "

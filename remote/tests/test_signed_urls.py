@@ -20,7 +20,7 @@ FILE = bundle_of(first=b"1")
 def test_the_signature_of_a_url_has_sig_after_its_path(checker: Any, server: Server) -> None:
     server.files["k.devmod"] = FILE
     url = server.url("k.devmod?token=secret").replace("http://", "http://user:password@")
-    assert refusal(lambda: devmod.load(url)) == f"{server.url()} has no signature"
+    assert refusal(devmod.load, url) == f"{server.url()} has no signature"
     server.files["k.devmod.sig"] = b"signed"
     module = devmod.load(url)
     assert checker.asked[-1][0] == server.url()
@@ -30,7 +30,7 @@ def test_the_signature_of_a_url_has_sig_after_its_path(checker: Any, server: Ser
     ] * 2
     assert module.save_to_bytes() == b"1"
     server.files["k.devmod.sig"] = b"another"
-    assert refusal(lambda: devmod.load(url))
+    assert refusal(devmod.load, url)
     server.requests.clear()
     assert devmod.load(url, signature=b"signed").kind == "first"
     assert [path for path, _ in server.requests] == ["/k.devmod?token=secret"]
@@ -41,7 +41,7 @@ def test_the_cache_has_the_signature_with_the_file(checker: Any, server: Server)
     server.files |= {"k.devmod": FILE, "k.devmod.sig": b"signed", "unsigned.devmod": FILE}
     devmod.load(server.url())
     assert devmod.load(server.url(), offline=True).kind == "first"
-    assert refusal(lambda: devmod.load(server.url("unsigned.devmod")))
+    assert refusal(devmod.load, server.url("unsigned.devmod"))
     with pytest.raises(devmod.FetchError) as caught:
         devmod.load(server.url("unsigned.devmod"), offline=True)
     assert "unsigned.devmod.sig' cannot be read offline: it is not in the cache" in str(
