@@ -613,7 +613,7 @@ def read_cuda(data: bytes) -> None:
     request = CompileRequest(text, devmod.Target("cuda"))
     source = attempt(lambda: complete_source(request, lambda _: True))
     kernels = source and attempt(
-        lambda: read_kernels(request, source, macros=(), expressions=("g<float>",))
+        lambda: read_kernels(request, source, macros={}, expressions=("g<float>",))
     )
     if kernels:
         entries = {
