@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from devmod._formats.repeats import Repeats
     from devmod._modules.agreement import Agreement
     from devmod._modules.bundle import BundleModule
-    from devmod._values.code import Binary
+    from devmod._values.code import AnyPath, Binary
     from devmod._values.origin import Origin
     from devmod._values.spec import TargetSpec
 
@@ -89,7 +89,7 @@ class Plan:
         module: Module,
         compress: str | None = None,
         with_sources: bool = False,
-        path: str | os.PathLike[str] = "",
+        path: AnyPath = "",
     ) -> None:
         if not isinstance(module, Module):
             raise FormatError(f"expected a Module to save, got {type(module).__name__}")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
+    from devmod._values.code import AnyPath
     from devmod._values.records import TuningRecord
 
 #: The limit on a file of JSON in bytes.
@@ -26,7 +27,7 @@ MAX_JSON = 64 << 20
 
 
 def read_tuning_file(
-    path: str | os.PathLike[str],
+    path: AnyPath,
     convert: Callable[[Any], Sequence[TuningRecord]] | None = None,
 ) -> tuple[TuningRecord, ...]:
     """Read the records in a JSON file.
@@ -57,7 +58,7 @@ def read_tuning_file(
 
 
 def write_tuning_file(
-    path: str | os.PathLike[str], records: Iterable[TuningRecord], *, adds: bool = False
+    path: AnyPath, records: Iterable[TuningRecord], *, adds: bool = False
 ) -> None:
     """Write records into a JSON file, each in one line. With `adds`, those that it has stay. The
     file is complete or unchanged.
@@ -70,7 +71,7 @@ def write_tuning_file(
             file.write(data)
 
 
-def add_tuning_records(path: str | os.PathLike[str], records: Iterable[TuningRecord]) -> None:
+def add_tuning_records(path: AnyPath, records: Iterable[TuningRecord]) -> None:
     """Add records to those of a ``.devmod`` file. Its payloads do not change. Times of variants
     that the file has are replaced.
 
@@ -86,7 +87,7 @@ def add_tuning_records(path: str | os.PathLike[str], records: Iterable[TuningRec
         save(module, path)
 
 
-def check_unsigned(path: str | os.PathLike[str]) -> None:
+def check_unsigned(path: AnyPath) -> None:
     """Raise FormatError if there are signatures of a file, which new records make invalid."""
     for name in (file_name(path), os.path.realpath(file_name(path))):
         if os.path.lexists(f"{name}.sig"):

@@ -27,7 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from devmod._values.code import Binary, Code
+    from devmod._values.code import AnyPath, Binary, Code, Functions
     from devmod._values.spec import TargetSpec
 
 SUFFIX = ".tvm_meta.json"
@@ -66,9 +66,9 @@ def load_metadata_from_json(text: str | bytes) -> dict[str, FunctionInfo]:
 def write_payload(
     spec: TargetSpec,
     fmt: str,
-    fmap: Mapping[str, FunctionInfo],
+    fmap: Functions,
     code: Code,
-    path: str | os.PathLike[str],
+    path: AnyPath,
 ) -> None:
     """Write one raw payload and its metadata file; see `devmod.Module.write_to_file`.
 
@@ -213,7 +213,7 @@ def metadata_path(path: str) -> str:
     return os.path.splitext(path)[0] + SUFFIX
 
 
-def _refuse_clash(path: str, fmap: Mapping[str, FunctionInfo]) -> None:
+def _refuse_clash(path: str, fmap: Functions) -> None:
     try:
         text = _read_bounded(path)
     except FileNotFoundError:

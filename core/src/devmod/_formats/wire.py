@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from devmod._formats.repeats import Repeats
-    from devmod._values.code import Binary, Code
+    from devmod._values.code import Binary, Code, Contents, Functions
     from devmod._values.spec import TargetSpec
 
 #: The maximum size of a msgpack binary in bytes.
@@ -32,9 +32,7 @@ _EXTRA = attrgetter("extra")
 _middles: dict[tuple[object, ...], bytes] = {}
 
 
-def encode(
-    spec: TargetSpec, fmt: str, fmap: Mapping[str, FunctionInfo], code: Code
-) -> tuple[Binary, ...]:
+def encode(spec: TargetSpec, fmt: str, fmap: Functions, code: Code) -> tuple[Binary, ...]:
     """Return a module's bytes in parts. The payload, or each shader, is a separate part and is not
     copied.
 
@@ -141,9 +139,7 @@ def _payload_parts(spec: TargetSpec, data: memoryview) -> Sequence[Binary]:
 #
 # No bytes follow the last field. `encode` writes the shortest forms and maps in insertion order.
 # `decode` accepts any valid form.
-def decode(
-    spec: TargetSpec, data: Binary, repeats: Repeats = ()
-) -> tuple[str, Mapping[str, FunctionInfo], Code]:
+def decode(spec: TargetSpec, data: Binary, repeats: Repeats = ()) -> Contents:
     """Return the format, the functions and the code in a module's bytes; with `repeats`, in those
     of a file.
 
@@ -164,7 +160,7 @@ def decode(
     if repeats and not spec.shader_map:
         raise reader.error("repeats, which only shaders have")
     fmt = spec.formats[0]
-    fmap: Mapping[str, FunctionInfo] = {}
+    fmap: Functions = {}
     code: Code = b""
     for field in spec.fields:
         reader.field = field
@@ -255,9 +251,7 @@ def append_binary(
     head.clear()
 
 
-def _pack_fmap(
-    fmap: Mapping[str, FunctionInfo], kind: str, pack: Callable[[object, str], bytes]
-) -> bytes:
+def _pack_fmap(fmap: Functions, kind: str, pack: Callable[[object, str], bytes]) -> bytes:
     subject = f"the fmap of the {kind} module"
     parts = [map_header(len(fmap))]
     has_extra = False

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod._modules.module import Module
-    from devmod._values.info import FunctionInfo, Interface
+    from devmod._values.code import Functions
+    from devmod._values.info import Interface
     from devmod._values.param import Member
     from devmod._values.tuning import Variant
 
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     #: The parameters of a call by name.
     Form = dict[str, Parameter]
     #: The functions of candidates.
-    Functions = Mapping[Module, Mapping[str, FunctionInfo]]
+    FunctionsOf = Mapping[Module, Functions]
     #: The interfaces of candidates of one function.
     Interfaces = Mapping[Module, Interface]
 
@@ -87,7 +88,7 @@ def agreement(name: str, candidates: Sequence[Module]) -> Agreement | None:
     return _agreement(_interfaces(name, functions))
 
 
-def functions_of(module: Module) -> Mapping[str, FunctionInfo]:
+def functions_of(module: Module) -> Functions:
     """Return a candidate's functions; none if its bytes are damaged or its target spec is broken.
     The first use raises the error.
     """
@@ -143,7 +144,7 @@ def has_names(interface: Interface | None) -> bool:
     return all(names) and len(set(names)) == len(names)
 
 
-def common_signature(name: str, functions: Functions) -> str:
+def common_signature(name: str, functions: FunctionsOf) -> str:
     """Return the signature of a call that reaches each candidate of a function; "" if fewer than
     two are comparable.
     """
@@ -187,7 +188,7 @@ def _common_records(interfaces: Sequence[Interface], flattened: frozenset[str]) 
     return set.intersection(*names)
 
 
-def shared_functions(modules: Sequence[Module]) -> Iterator[tuple[str, Functions]]:
+def shared_functions(modules: Sequence[Module]) -> Iterator[tuple[str, FunctionsOf]]:
     """Yield each function that several candidates of bundles have, with the functions of these
     candidates. No payload is kept.
     """
@@ -197,7 +198,7 @@ def shared_functions(modules: Sequence[Module]) -> Iterator[tuple[str, Functions
             continue
         for name in candidate:
             owners.setdefault(name, []).append(candidate)
-    functions: dict[Module, Mapping[str, FunctionInfo]] = {}
+    functions: dict[Module, Functions] = {}
     for name, several in owners.items():
         if len(several) == 1:
             continue
@@ -445,7 +446,7 @@ def _local_text(function: str, param: Param) -> str:
     )
 
 
-def _interfaces(name: str, functions: Functions) -> dict[Module, Interface]:
+def _interfaces(name: str, functions: FunctionsOf) -> dict[Module, Interface]:
     """Return the interfaces that can be compared; none if they are too large. Those of equal bytes
     are one object.
     """

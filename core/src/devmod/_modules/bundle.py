@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from devmod import Device, Function
     from devmod._arrays.array import Array
     from devmod._modules.agreement import Agreement
+    from devmod._values.code import Functions
     from devmod._values.info import FunctionInfo
 
 
@@ -63,7 +64,7 @@ class BundleModule(Module):
         return "bundle"
 
     @property
-    def functions(self) -> Mapping[str, FunctionInfo]:
+    def functions(self) -> Functions:
         """The functions of all candidates. A function of several candidates has the info of the
         first, which is decoded when it is used.
         """
@@ -153,13 +154,13 @@ class BundleModule(Module):
                 missing.append(str(error))
                 return None
 
-        try:
-            with shared_scan():
-                array: Array = choose(name, self, self.candidates, self.order, get, device)
-        except FunctionNotFoundError as error:
+        with shared_scan():
+            array: Array | None = choose(name, self, self.candidates, self.order, get, device)
+        if array is None:
+            problem = f"no candidate of the bundle that can run here has a global {name!r}"
             raise FunctionNotFoundError(
-                "; ".join([str(error), *missing]), kind="bundle", function=name
-            ) from None
+                "; ".join([problem, *missing]), kind="bundle", function=name
+            )
         return array
 
     def _signature_of(self, name: str) -> str:

@@ -34,7 +34,6 @@ from devmod.errors import (
     DeviceNotFoundError,
     DevmodError,
     FormatError,
-    FunctionNotFoundError,
     NotRegisteredError,
     PluginError,
     RuntimeNotLinkedError,
@@ -74,10 +73,10 @@ def choose(
     owners: Sequence[Module],
     prefer: tuple[str, ...],
     get: Callable[[Module, Device | None], Any],
-    device: Device | None = None,
+    device: Device | None,
 ) -> Any:
     """Return ``get(candidate, device)`` of the chosen candidate. A candidate with the result None
-    is skipped.
+    is skipped; None if it is that of each candidate that can run here.
 
     Parameters
     ----------
@@ -92,8 +91,6 @@ def choose(
 
     Raises
     ------
-    FunctionNotFoundError
-        The result is None for each candidate that can run here.
     PluginError, DeviceNotFoundError, RuntimeNotLinkedError, NotRegisteredError
         No candidate can run here. The message lists the problem of each.
     """
@@ -120,11 +117,7 @@ def choose(
         debug(text)
         return result
     if has_runnable:
-        raise FunctionNotFoundError(
-            f"no candidate of the bundle that can run here has a global {name!r}",
-            kind="bundle",
-            function=name,
-        )
+        return None
     raise _no_candidate(name, notes)
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from devmod import Device
     from devmod._arrays.array import Array
     from devmod._formats.parts import StoredPart
-    from devmod._values.code import Binary
+    from devmod._values.code import Binary, Functions
 
     #: The start and the end of the elements of a constant in a module's bytes, and its name.
     Span = tuple[int, int, str]
@@ -146,7 +146,7 @@ class ConstLoaderModule(Module):
         return KIND
 
     @property
-    def functions(self) -> Mapping[str, FunctionInfo]:
+    def functions(self) -> Functions:
         """The init symbols: functions without arguments."""
         return {symbol: FunctionInfo(symbol, ()) for symbol in self.by_symbol}
 
@@ -210,7 +210,7 @@ class ConstLoaderModule(Module):
     def wire_parts(self) -> Sequence[Binary]:
         if self._wire is not None and self._is_whole:
             return (self._wire,)
-        return self._join(None)
+        return self._join(1 << 63, [])  # none is as large
 
     def file_parts(self, least: int) -> tuple[Sequence[Binary], list[ConstantTensor]]:
         """Return the module's bytes for a file, and the constants of `least` bytes or more, in
@@ -219,9 +219,7 @@ class ConstLoaderModule(Module):
         parts: list[ConstantTensor] = []
         return self._join(least, parts), parts
 
-    def _join(
-        self, least: int | None, parts: list[ConstantTensor] | None = None
-    ) -> Sequence[Binary]:
+    def _join(self, least: int, parts: list[ConstantTensor]) -> Sequence[Binary]:
         """Return the module's bytes in pieces. Constants of `least` bytes or more are added to
         `parts`, and have their positions there.
         """
@@ -232,7 +230,7 @@ class ConstLoaderModule(Module):
             if name is None:
                 continue
             tensor = self.tensors[name]
-            if least is not None and parts is not None and tensor.nbytes >= least:
+            if tensor.nbytes >= least:
                 head += _wire.pack(len(parts), f"the {KIND} module", KIND)
                 parts.append(tensor)
                 continue

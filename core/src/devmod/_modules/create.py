@@ -23,13 +23,12 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from devmod._values.code import Code, Source
-    from devmod._values.info import FunctionInfo
+    from devmod._values.code import Code, Functions, Source
     from devmod._values.spec import TargetSpec
 
     #: For const_loader, the two are its maps.
     AnyCode = Code | Mapping[str, Any]
-    AnyFunctions = Mapping[str, FunctionInfo] | Mapping[str, Iterable[str]]
+    AnyFunctions = Functions | Mapping[str, Iterable[str]]
 
 CREATE = "devmod.create"
 LOAD_FROM_BYTES = "devmod.load_from_bytes"
@@ -181,9 +180,7 @@ def load_stored(kind: str, data: Buffer) -> Module:
     return _check_result(module, LOAD_FROM_BYTES, kind, expected)
 
 
-def create_shared(
-    kind: str, fmt: str, fmap: Mapping[str, FunctionInfo], code: Code
-) -> Module | None:
+def create_shared(kind: str, fmt: str, fmap: Functions, code: Code) -> Module | None:
     """Load the runtime's module of shaders that share memory, as `create` does.
 
     Joined bytes would repeat the shaders. Return None if one distribution provides the loader for

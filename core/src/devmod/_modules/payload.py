@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from os import PathLike
     from typing import Any
 
-    from devmod._values.code import Binary, Code, Source
+    from devmod._values.code import Binary, Code, Functions, Source
     from devmod._values.spec import TargetSpec
 
 
@@ -68,7 +68,7 @@ class PayloadModule(Module):
         return self._format
 
     @property
-    def functions(self) -> Mapping[str, FunctionInfo]:
+    def functions(self) -> Functions:
         return self._functions
 
     @property
@@ -136,8 +136,8 @@ def inspect_payload(spec: TargetSpec, fmt: str, code: Code, source: Source, requ
 
 
 def check_payload(
-    spec: TargetSpec, fmt: str, fmap: Mapping[str, FunctionInfo], code: Code, source: Source | None
-) -> tuple[str, Mapping[str, FunctionInfo], Code, Source]:
+    spec: TargetSpec, fmt: str, fmap: Functions, code: Code, source: Source | None
+) -> tuple[str, Functions, Code, Source]:
     """Check the arguments of create, and return copies that the caller cannot change.
 
     Raises
@@ -156,7 +156,7 @@ def check_payload(
     return fmt, check_fmap(kind, fmap), _check_code(spec, code), texts
 
 
-def check_fmap(kind: str, fmap: Mapping[str, FunctionInfo]) -> Mapping[str, FunctionInfo]:
+def check_fmap(kind: str, fmap: Functions) -> Functions:
     """Return a copy of an fmap, or raise FormatError if it is not a map of str to FunctionInfo."""
     if isinstance(fmap, _wire.StoredFunctions):
         return fmap  # immutable, and each function is checked at its first use
@@ -188,14 +188,14 @@ def _check_code(spec: TargetSpec, code: Code) -> Code:
         if isinstance(code, (bytes, bytearray, memoryview)):
             return _immutable(code)
         raise FormatError(f"{kind}: the code is bytes, not {type(code).__name__}", kind=kind)
-    if isinstance(code, (bytes, bytearray, memoryview, str)) or not hasattr(code, "items"):
+    if not hasattr(code, "items"):
         raise FormatError(
             f"{kind}: the code is a map of entry name to bytes, not {type(code).__name__}",
             kind=kind,
         )
     shaders: dict[str, Binary] = {}
     #: By the identity of the first: entries that share a shader still do.
-    results: dict[int, tuple[Binary, Binary]] = {}
+    results: dict[int, tuple[object, Binary]] = {}
     for name, shader in code.items():
         if not isinstance(name, str) or not isinstance(shader, (bytes, bytearray, memoryview)):
             raise FormatError(

@@ -12,7 +12,7 @@ from devmod.errors import FormatError, function_not_found, list_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from os import PathLike
     from typing import Any
 
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from devmod._formats.trust import FileHead
     from devmod._modules.const_loader import ConstLoaderModule
     from devmod._util.once import Once, Result
-    from devmod._values.code import Binary, Code, Source
-    from devmod._values.info import FunctionInfo
+    from devmod._values.code import Binary, Code, Contents, Functions, Source
     from devmod._values.origin import Origin
     from devmod._values.spec import TargetSpec
 
@@ -100,7 +99,7 @@ class StoredModule(Module):
         return self.entry.fmt
 
     @property
-    def functions(self) -> Mapping[str, FunctionInfo]:
+    def functions(self) -> Functions:
         # A look-up reads the functions of all candidates. Without a policy it hashes none: damage
         # shows at the first use.
         contents = None
@@ -348,9 +347,8 @@ class StoredModule(Module):
         """The bytes in the file, also if this devmod cannot use them."""
         entry = self.entry
         assert entry.offset is not None
-        start = entry.offset
-        digest = entry.digest if self.has_digest else None
-        return self._once.get("bytes", lambda: self._read([(start, entry.size, digest)])[0])
+        place = (entry.offset, entry.size, entry.digest)
+        return self._once.get("bytes", lambda: self._read([place])[0])
 
     @property
     def _stored(self) -> memoryview:
@@ -476,7 +474,7 @@ class StoredModule(Module):
                 return module
         return load_stored(self.kind, self.save_to_bytes())
 
-    def _constants(self) -> tuple[str, Mapping[str, FunctionInfo], Code]:
+    def _constants(self) -> Contents:
         """Return `_contents` of constants, which have no spec: their functions are the init
         symbols.
         """
@@ -517,9 +515,7 @@ class StoredModule(Module):
 
         return find_spec(self.kind)
 
-    def _contents(
-        self, *, verify: bool = True
-    ) -> tuple[str, Mapping[str, FunctionInfo], Code] | None:
+    def _contents(self, *, verify: bool = True) -> Contents | None:
         """Return the format, the functions and the code in the bytes, by default verified; None for
         a kind without an installed spec.
         """

@@ -13,11 +13,10 @@ from devmod.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from devmod._modules.module import Module
-    from devmod._values.code import Binary, Code
-    from devmod._values.info import FunctionInfo
+    from devmod._values.code import Binary, Code, Functions
     from devmod._values.spec import TargetSpec
 
 #: The separator of the different variants of a module's shaders.
@@ -26,7 +25,7 @@ _SEPARATOR = "&"
 
 def payload_of(
     module: Module, parts: Sequence[Binary] = ()
-) -> tuple[TargetSpec, str, Mapping[str, FunctionInfo], Code] | None:
+) -> tuple[TargetSpec, str, Functions, Code] | None:
     """Return a module's target spec, format, functions and code; None for a kind without a spec.
 
     Parameters

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import BinaryIO
 
+    from devmod._values.code import AnyPath
+
 
 try:
     import fcntl as fcntl
@@ -73,7 +75,7 @@ def locked(path: str, mode: int = os.O_RDONLY) -> Iterator[int]:
 
 
 @contextmanager
-def changing(path: str | os.PathLike[str]) -> Iterator[None]:
+def changing(path: AnyPath) -> Iterator[None]:
     """Let one process at a time read a file and replace it. The others wait.
 
     The lock is that of the folder: `replacing` gives the name to another file. Without locks, such
@@ -124,7 +126,7 @@ class replacing:
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], *, size: int = 0, sync: bool = False, within: str = ""
+        self, path: AnyPath, *, size: int = 0, sync: bool = False, within: str = ""
     ) -> None:
         self._name = file_name(path)
         if within:

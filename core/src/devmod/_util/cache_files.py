@@ -112,7 +112,7 @@ def _bounded_files(base: str, kind: str) -> Iterator[CacheFile]:
             yield from files(folder)
 
 
-def remove_oldest(files: Iterable[CacheFile], bound: int, most: int = 0) -> None:
+def remove_oldest(files: Iterable[CacheFile], bound: int, most: int) -> None:
     """Remove the least recently used files until at most `bound` bytes and `most` files are left.
 
     Parameters
@@ -133,10 +133,8 @@ def remove_oldest(files: Iterable[CacheFile], bound: int, most: int = 0) -> None
             remove(each)
     total = sum(each.size for each in entries)
     count = len(entries)
-    if total <= bound and (not most or count <= most):
-        return
     for each in sorted(entries, key=lambda each: (each.last_use, each.path)):
-        if total <= bound and (not most or count <= most):
+        if total <= bound and count <= most:
             return
         remove(each)
         total -= each.size

@@ -15,6 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import BinaryIO
 
+    from devmod._values.code import AnyPath
+
 _TYPES = (
     (stat.S_ISFIFO, "a pipe (FIFO)"),
     (stat.S_ISSOCK, "a socket"),
@@ -26,7 +28,7 @@ _TYPES = (
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
-def open_regular(path: str | os.PathLike[str], *, hint: str = "") -> BinaryIO:
+def open_regular(path: AnyPath, *, hint: str = "") -> BinaryIO:
     """Open a regular file for reading in binary mode. The result's ``name`` is the number of the
     open file, not the path.
 
@@ -59,14 +61,14 @@ def open_regular(path: str | os.PathLike[str], *, hint: str = "") -> BinaryIO:
     return file
 
 
-def check_regular(path: str | os.PathLike[str]) -> None:
+def check_regular(path: AnyPath) -> None:
     """Raise FormatError if `path` is a pipe, a socket or a device. Opening a folder or a missing
     file raises later.
     """
     _refuse(path, _mode(path))
 
 
-def _mode(path: str | os.PathLike[str]) -> int:
+def _mode(path: AnyPath) -> int:
     """Return the mode of a file; 0 if it has none, and opening it raises the error."""
     try:
         return os.stat(path).st_mode
@@ -84,7 +86,7 @@ def file_type(mode: int) -> str:
     return ""
 
 
-def _refuse(path: str | os.PathLike[str], mode: int, hint: str = "") -> None:
+def _refuse(path: AnyPath, mode: int, hint: str = "") -> None:
     result = file_type(mode)
     if result:
         raise FormatError(
@@ -92,7 +94,7 @@ def _refuse(path: str | os.PathLike[str], mode: int, hint: str = "") -> None:
         )
 
 
-def file_name(path: str | os.PathLike[str]) -> str:
+def file_name(path: AnyPath) -> str:
     """Return a path as a str.
 
     Raises

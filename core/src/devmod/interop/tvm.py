@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from devmod._values.code import Binary
+    from devmod._values.code import AnyPath, Binary
     from devmod._values.spec import TargetSpec
     from devmod_readers.tvm import TvmReader
 
@@ -274,7 +274,7 @@ class ForeignModule(Module):
             "imports (.imports), or write the bytes of devmod.interop.tvm.dump_imports(module) for TVM"
         )
 
-    def write_to_file(self, path: str | os.PathLike[str]) -> None:
+    def write_to_file(self, path: AnyPath) -> None:
         """Raise FormatError, as `save_to_bytes`."""
         self.save_to_bytes()
 
