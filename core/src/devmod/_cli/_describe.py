@@ -38,6 +38,9 @@ from devmod.errors import DevmodError, FormatError, ToolchainNotFoundError, admi
 from devmod.targets import PROGRAM, SHARED_OBJECT
 from devmod.targets.forms import detect_form
 
+#: What a file has, as plain data. A value may be a function that returns or yields it.
+Description = dict[str, Any]
+
 
 def describe(
     name: str,
@@ -45,7 +48,7 @@ def describe(
     verify: bool = False,
     source: bool = False,
     begin: Callable[[str, int | None], object],
-) -> dict[str, Any]:
+) -> Description:
     """Return the file's format and size, its module tree, and the commands that install the missing
     runtimes.
 
@@ -72,8 +75,8 @@ def describe(
         than `MAX_DEPTH`.
     """
     form, module, count, name = open_file(name)
-    result: dict[str, Any] = {"file": name, "format": form, "bytes": count}
-    checked: dict[str, Any] = {"verified": None}
+    result: Description = {"file": name, "format": form, "bytes": count}
+    checked: Description = {"verified": None}
     if verify:
         checked["verified"] = sum(_verified(each, name) for each in walk(module))
         checked["programs"] = _checked_programs(module)
@@ -167,7 +170,7 @@ def _verified(module: Module, name: str) -> bool:
     return True
 
 
-def _checked_programs(root: Module) -> dict[str, Any]:
+def _checked_programs(root: Module) -> Description:
     """Return how many programs were checked against the candidates of their kernels, and why they
     were not.
     """
@@ -287,7 +290,7 @@ def _open_stdin(data: bytes) -> tuple[str, Module, int, str]:
         ) from error
 
 
-def _tree(root: Module, path: str, source: bool, common: Mapping[int, Any]) -> dict[str, Any]:
+def _tree(root: Module, path: str, source: bool, common: Mapping[int, Any]) -> Description:
     """Return the description of the root. The imports of a module are described when they are
     printed, each once. `common` is by bundle.
     """
@@ -311,12 +314,12 @@ def _tree(root: Module, path: str, source: bool, common: Mapping[int, Any]) -> d
             described["common"] = common[id(module)]
         return described
 
-    result: dict[str, Any] = describe_module(root, 1)
+    result: Description = describe_module(root, 1)
     return result
 
 
-def _module(module: Module, number: int) -> dict[str, Any]:
-    result: dict[str, Any] = {
+def _module(module: Module, number: int) -> Description:
+    result: Description = {
         "number": number,
         "kind": module.kind,
         "format": module.format,
@@ -357,7 +360,7 @@ def _is_readable(module: Module) -> bool:
 
 def _texts(
     module: Module, number: int, sources: dict[int, dict[str, int]]
-) -> dict[str, str | bytes | int]:
+) -> Description:
     """Return the sources of a module by format, with its payload if that is text. Equal texts of a
     shader map are there once.
 
@@ -382,7 +385,7 @@ def _features_of(module: Module) -> Sequence[str]:
     return module.entry.features
 
 
-def _payload_text(module: Module, texts: Source) -> dict[str, Any]:
+def _payload_text(module: Module, texts: Source) -> Description:
     """Return the payload by its format, if it or the source of that format is text."""
     if _features_of(module):
         return {}
@@ -403,10 +406,10 @@ def _payload_text(module: Module, texts: Source) -> dict[str, Any]:
     return {module.format: text}
 
 
-def _functions(module: Module, readable: bool) -> Iterator[dict[str, Any]]:
+def _functions(module: Module, readable: bool) -> Iterator[Description]:
     for name, info in _infos(module):
         interface = info.interface
-        result: dict[str, Any] = {
+        result: Description = {
             "name": name,
             "symbol": None,
             "signature": f"{name}(…)",
@@ -434,11 +437,11 @@ _DECLARED = {
 }
 
 
-def _program(name: str, interface: Interface, module: Module) -> dict[str, Any]:
+def _program(name: str, interface: Interface, module: Module) -> Description:
     """Return the declarations and the steps of a program as text. "problem" has why it has no
     steps.
     """
-    result: dict[str, Any] = {key: [] for key in _DECLARED.values()}
+    result: Description = {key: [] for key in _DECLARED.values()}
     for param in interface.params:
         role = param.extra.get("role")
         if not isinstance(role, str) or role not in _DECLARED:
@@ -499,7 +502,7 @@ def _infos(module: Module) -> Iterator[tuple[str, FunctionInfo]]:
             yield name, functions[name]
 
 
-def _common_functions(bundle: Module) -> Iterator[dict[str, Any]]:
+def _common_functions(bundle: Module) -> Iterator[Description]:
     """Yield the functions that several candidates have, each with the signature of a call that
     reaches all of them.
 
@@ -514,7 +517,7 @@ def _common_functions(bundle: Module) -> Iterator[dict[str, Any]]:
         text = common_signature(name, functions)
         if not text:
             continue
-        result: dict[str, Any] = {"name": name, "signature": text}
+        result: Description = {"name": name, "signature": text}
         kinds = list(dict.fromkeys(each.kind for each in functions))
         if len(kinds) < len(every):
             result["kinds"] = kinds
@@ -562,7 +565,7 @@ def _find_runtime(kind: str) -> dict[str, str]:
     return {"installed": installed, "install": install, "excluded": ""}
 
 
-def _missing_runtimes(root: Module) -> dict[str, Any]:
+def _missing_runtimes(root: Module) -> Description:
     """Return the commands that install a runtime for every function of a tree.
 
     A module and its imports need the runtimes of their kinds. A function of a bundle needs the

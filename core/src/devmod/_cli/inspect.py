@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from devmod._cli._describe import describe, open_file
+from devmod._cli._describe import Description, describe, open_file
 from devmod._cli._known import KNOWN
 from devmod._cli._options import (
     complete_function,
@@ -265,7 +265,7 @@ def _read_lengths(text: str) -> dict[str, int]:
     return lengths
 
 
-def _print_missing(description: dict[str, Any]) -> None:
+def _print_missing(description: Description) -> None:
     """Print what to install, or that nothing is missing."""
     if description["install"]:
         _print_list("To run all of it here:", description["install"])
@@ -291,7 +291,7 @@ def _print_list(title: str, lines: list[str]) -> None:
         echo(f"  {line}")
 
 
-def _lines_of(module: dict[str, Any], indent: str, modules: list[dict[str, Any]]) -> Iterator[str]:
+def _lines_of(module: Description, indent: str, modules: list[Description]) -> Iterator[str]:
     """Yield the lines of a module and of its imports. `modules` has the modules already printed, by
     number.
     """
@@ -320,7 +320,7 @@ def _lines_of(module: dict[str, Any], indent: str, modules: list[dict[str, Any]]
         yield f"{inner}also imports, shown above: {', '.join(list(again)[:12])}{more}"
 
 
-def _head_line(module: dict[str, Any]) -> str:
+def _head_line(module: Description) -> str:
     """Return the line of a module: what it is, its size, and the state of its runtime."""
     line = _head(module)
     if module["bytes"] is not None:
@@ -340,7 +340,7 @@ def _head_line(module: dict[str, Any]) -> str:
     return f"{line} — runtime: not installed"
 
 
-def _lines_of_common(functions: Iterable[dict[str, Any]], indent: str) -> Iterator[str]:
+def _lines_of_common(functions: Iterable[Description], indent: str) -> Iterator[str]:
     """Yield the lines of functions that several candidates have."""
     for function in functions:
         owners = "every candidate"
@@ -349,7 +349,7 @@ def _lines_of_common(functions: Iterable[dict[str, Any]], indent: str) -> Iterat
         yield f"{indent}{owners}: {function['signature']}"
 
 
-def _lines_of_origin(origin: dict[str, Any], indent: str) -> Iterator[str]:
+def _lines_of_origin(origin: Description, indent: str) -> Iterator[str]:
     parts = []
     if origin.get("target"):
         parts.append(f"target {origin['target']!r}")
@@ -367,7 +367,7 @@ def _lines_of_origin(origin: dict[str, Any], indent: str) -> Iterator[str]:
 
 
 def _lines_of_sources(
-    sources: dict[str, str | bytes | int], indent: str, modules: list[dict[str, Any]]
+    sources: dict[str, str | bytes | int], indent: str, modules: list[Description]
 ) -> Iterator[str]:
     for name, text in sources.items():
         yield f"{indent}source {name}:"
@@ -381,7 +381,7 @@ def _lines_of_sources(
             yield f"{indent}  {size(len(text))} of binary"
 
 
-def _lines_of_records(records: list[dict[str, Any]]) -> Iterator[str]:
+def _lines_of_records(records: list[Description]) -> Iterator[str]:
     """Yield the lines of tuning records, with the fastest variants."""
     yield f"Tuning records: {len(records)}, which --json has"
     for record in records[:_MAX_NAMES]:
@@ -403,7 +403,7 @@ def _assignments(names: list[str], values: list[Any]) -> str:
     return ", ".join([f"{name}={value}" for name, value in zip(names, values, strict=True)])
 
 
-def _lines_of_program(program: dict[str, Any], indent: str) -> Iterator[str]:
+def _lines_of_program(program: Description, indent: str) -> Iterator[str]:
     """Yield the lines of a program below its signature."""
     for key in ("temporaries", "constants", "states", "samplers", "requires"):
         texts = program.get(key)
@@ -437,5 +437,5 @@ def _lines_of_text(text: str) -> Iterator[str]:
         at = end
 
 
-def _head(module: dict[str, Any]) -> str:
+def _head(module: Description) -> str:
     return " ".join(filter(None, (module["kind"], module["format"], module["variant"])))

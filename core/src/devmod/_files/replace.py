@@ -215,7 +215,7 @@ def _rebuilt(root: Module, changed: dict[int, Module]) -> Module:
             if below == imports:
                 continue
             changed[id(module)] = _copy(module)
-        changed[id(module)].__dict__["_devmod_imports"] = below
+        changed[id(module)]._devmod_imports = below
     return changed.get(id(root), root)
 
 

@@ -21,30 +21,30 @@ class StoredBundle(BundleModule):
 
     def __init__(self, tree: Tree, prefer: tuple[str, ...]) -> None:
         super().__init__((), prefer)
-        del self.__dict__["_devmod_imports"]
+        del self._devmod_imports
         self.tree = tree
         self.find_agreement = tree.agreement
         # also without records: a look at the imports would read the whole index
-        self.__dict__["_devmod_tuning"] = tree.index.tuning_records
+        self._devmod_tuning = tree.index.tuning_records
 
     @property
     def imports(self) -> tuple[Module, ...]:
         """The roots. The first access reads the whole index."""
-        if "_devmod_imports" not in self.__dict__:
-            self.__dict__["_devmod_imports"] = tuple(
+        if self._devmod_imports is None:
+            self._devmod_imports = tuple(
                 [self.tree.module(number) for number in self.tree.index.roots()]
             )
         return super().imports
 
     @property
     def _owners(self) -> Mapping[str, Module]:
-        if "_devmod_imports" in self.__dict__:
+        if self._devmod_imports is not None:
             return super()._owners
         return _Owners(self.tree)
 
     def _owners_of(self, name: str, query_imports: bool = False) -> list[Module]:
         # The pages find no functions of imports.
-        if "_devmod_imports" not in self.__dict__ and isinstance(name, str) and not query_imports:
+        if self._devmod_imports is None and isinstance(name, str) and not query_imports:
             modules = self.tree.find(name)
             if modules:
                 return modules

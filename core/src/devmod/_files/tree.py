@@ -76,13 +76,13 @@ class Tree:
                 head=self._head,
             )
         if imports:
-            module.__dict__["_devmod_imports"] = imports
+            module._devmod_imports = imports
         self._add_records(module)
         return module
 
     def _add_records(self, module: Module) -> None:
         if TUNING in self.index.sections:
-            module.__dict__["_devmod_tuning"] = self.index.tuning_records
+            module._devmod_tuning = self.index.tuning_records
 
     def _checked(self, number: int) -> tuple[Entry, tuple[Module, ...]]:
         """Return the entry of a module and its imports, after a check of the tree below it."""

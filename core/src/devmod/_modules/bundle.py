@@ -57,7 +57,7 @@ class BundleModule(Module):
         #: The functions by request, so that devices are listed once for each. A failure is not
         #: cached.
         self._functions: dict[tuple[object, ...], Any] = {}
-        self.__dict__["_devmod_imports"] = modules
+        self._devmod_imports = modules
 
     @property
     def kind(self) -> str:
@@ -117,8 +117,8 @@ class BundleModule(Module):
             query_imports,
             order,
             environment_text("DEVMOD_DEVICE"),
-            len(self.__dict__.get("_devmod_imports", ())),
-            self.__dict__.get("_devmod_tuning"),
+            len(self._devmod_imports or ()),
+            self._devmod_tuning,
         )
         function = self._functions.get(key)
         if function is None:

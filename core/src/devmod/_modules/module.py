@@ -87,6 +87,11 @@ class Module(ProcessLocal, ABC):
     """
 
     _pickle_advice = "pass devmod.dumps(module) or the path of a file, and load it there"
+    #: The imports, what reads the tuning records, and the origin or what reads it. The classes of
+    #: backends set none of them.
+    _devmod_imports: tuple[Module, ...] | None = None
+    _devmod_tuning: ReadRecords | None = None
+    _devmod_origin: Any = None
 
     # -- properties
 
@@ -124,10 +129,10 @@ class Module(ProcessLocal, ABC):
         """The origin of the payload (target, toolchain, options); None if it is unknown.
         FormatError if that of a file is invalid.
         """
-        value = self.__dict__.get("_devmod_origin")
+        value = self._devmod_origin
         if callable(value):
             value = value()
-        return value
+        return value  # type: ignore[no-any-return]
 
     @property
     def property_mask(self) -> int:
@@ -153,14 +158,14 @@ class Module(ProcessLocal, ABC):
         own = tuple(records)
         if not all(isinstance(each, TuningRecord) for each in own):
             raise ArgumentError(f"tuning_records: expected TuningRecords, got {own!r:.200}")
-        self.__dict__["_devmod_tuning"] = lambda *_: own
+        self._devmod_tuning = lambda *_: own
 
     def _records_of(self, *function: str) -> tuple[TuningRecord, ...]:
         """Return the tuning records, or those of one function: a file may have many."""
         readers: dict[ReadRecords, None] = {}  # the modules of a file have one
-        for module in walk(self, enter=lambda each: "_devmod_tuning" not in each.__dict__):
-            if "_devmod_tuning" in module.__dict__:
-                readers[module.__dict__["_devmod_tuning"]] = None
+        for module in walk(self, enter=lambda each: each._devmod_tuning is None):
+            if module._devmod_tuning is not None:
+                readers[module._devmod_tuning] = None
         records: list[TuningRecord] = []
         for read in readers:
             records += read(*function)
@@ -175,8 +180,7 @@ class Module(ProcessLocal, ABC):
     @property
     def imports(self) -> tuple[Module, ...]:
         """The modules that this one imports, in order."""
-        value: tuple[Module, ...] = self.__dict__.get("_devmod_imports", ())
-        return value
+        return self._devmod_imports or ()
 
     def import_module(self, other: Module) -> None:
         """Add `other` to the imports.
@@ -192,7 +196,7 @@ class Module(ProcessLocal, ABC):
             raise FormatError(
                 f"{self.kind}: importing the {other.kind} module would make a cycle: it is this module or imports it"
             )
-        self.__dict__["_devmod_imports"] = (*self.imports, other)
+        self._devmod_imports = (*self.imports, other)
 
     # -- functions, globals and source
 
@@ -355,8 +359,7 @@ class Module(ProcessLocal, ABC):
 
 def copy_records(module: Module, other: AnyModule) -> AnyModule:
     """Give another module the tuning records of a module, which are not read, and return it."""
-    if "_devmod_tuning" in module.__dict__:
-        other.__dict__["_devmod_tuning"] = module.__dict__["_devmod_tuning"]
+    other._devmod_tuning = module._devmod_tuning
     return other
 
 

@@ -439,8 +439,8 @@ class StoredModule(Module):
 
     def _real(self) -> Module:
         real = self._once.get("real", self._load)
-        if "_devmod_imports" in self.__dict__:  # a module may be imported at any time
-            real.__dict__["_devmod_imports"] = self.__dict__["_devmod_imports"]
+        if self._devmod_imports is not None:  # a module may be imported at any time
+            real._devmod_imports = self._devmod_imports
         return real
 
     def _load(self) -> Module:
@@ -456,7 +456,7 @@ class StoredModule(Module):
             module = self._load_shared()
         else:
             module = load_stored(self.kind, self._stored)
-        module.__dict__["_devmod_origin"] = self._devmod_origin
+        module._devmod_origin = self._devmod_origin
         return copy_records(self, module)
 
     def _load_shared(self) -> Module:

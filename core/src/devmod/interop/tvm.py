@@ -139,7 +139,7 @@ def _load_imports(data: memoryview, subject: str) -> Module:
     values.finish()
     for number, module in enumerate(modules):
         imports = children[rows[number] : rows[number + 1]]
-        module.__dict__["_devmod_imports"] = tuple(modules[child] for child in imports)
+        module._devmod_imports = tuple(modules[child] for child in imports)
         module.__dict__["_devmod_tvm_number"] = number
     reached = len(ordered(modules[:1]))
     if reached != len(modules):
