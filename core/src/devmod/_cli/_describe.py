@@ -358,9 +358,7 @@ def _is_readable(module: Module) -> bool:
     return module.kind == "const_loader" or find_spec(module.kind) is not None
 
 
-def _texts(
-    module: Module, number: int, sources: dict[int, dict[str, int]]
-) -> Description:
+def _texts(module: Module, number: int, sources: dict[int, dict[str, int]]) -> Description:
     """Return the sources of a module by format, with its payload if that is text. Equal texts of a
     shader map are there once.
 

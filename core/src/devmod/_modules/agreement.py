@@ -558,10 +558,8 @@ def _all_agree(params: Iterable[Parameter]) -> bool:
 
 def _agree(first: Parameter, second: Parameter) -> bool:
     """Return whether one value fits two parameters."""
-    extra = getattr(first, "extra", {})
-    other_extra = getattr(second, "extra", {})
     for key in ("role", "shape", "value", "place"):
-        if extra.get(key) != other_extra.get(key):
+        if first.extra.get(key) != second.extra.get(key):
             return False
 
     first = _value_of(first)

@@ -12,12 +12,11 @@ from devmod._values.param import (
     Param,
     cut_text,
     declaration_text,
-    is_count,
     join_texts,
     parameter_text,
     short_repr,
 )
-from devmod._values.value import Value, check_count, read_list, read_map, read_place
+from devmod._values.value import Value, check_count, is_count, read_list, read_map, read_place
 from devmod.errors import FormatError
 
 TYPE_CHECKING = False

@@ -11,13 +11,21 @@ from itertools import pairwise
 
 from devmod._util.text import escape_line
 from devmod._values.dtypes import array_bytes, dtype_name, is_packed, parse_dtype
-from devmod._values.value import Value, check_count, read_counts, read_list, read_map, read_place
+from devmod._values.value import (
+    Value,
+    check_count,
+    is_count,
+    read_counts,
+    read_list,
+    read_map,
+    read_place,
+)
 from devmod.errors import ArgumentError, FormatError, pip_install, quote_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from typing import Any, TypeGuard
+    from typing import Any
 
     import numpy as np
 
@@ -525,11 +533,6 @@ def _check_default(default: object, kind: str, subject: str) -> None:
     raise FormatError(
         f"{subject} has an invalid default: expected {expected}, got {default!r} for {kind}"
     )
-
-
-def is_count(value: object) -> TypeGuard[int]:
-    """Return whether a value of a file is an integer from 0 to 2**63 - 1."""
-    return type(value) is int and 0 <= value < 2**63
 
 
 def _is_pack(values: Sequence[Any]) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from devmod._util.text import escape_line
+from devmod._values.dtypes import parse_dtype
 from devmod._values.info import TUNED
 from devmod._values.limits import LIMITS
 
@@ -250,12 +251,12 @@ def _need_of(webgpu: str) -> str:
 
 def _uniform_bytes(type_: str) -> int:
     """Return the bytes of a uniform of type "uint8" or "uint8xN"; 0 for other types."""
-    if type_ == "uint8":
-        return 1
-    base, _, count = type_.rpartition("x")
-    if base == "uint8":
-        return int(count)
-    return 0
+    if not type_:
+        return 0
+    code, bits, lanes = parse_dtype(type_)
+    if (code, bits) != (1, 8):
+        return 0
+    return lanes
 
 
 def fits(needed: Requirements, capabilities: Capabilities | None) -> str:

@@ -7,7 +7,7 @@ from devmod.errors import FormatError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any, Self
+    from typing import Any, Self, TypeGuard
 
     #: The place of an argument or a block: None (its number), an index, a pair, or "push".
     Place = int | str | tuple[int, int] | None
@@ -109,6 +109,11 @@ def _rebuild(cls: type[Value], fields: Sequence[object]) -> Value:
 # -- checks of fields
 
 
+def is_count(value: object) -> TypeGuard[int]:
+    """Return whether a value of a file is an integer from 0 to 2**63 - 1."""
+    return type(value) is int and 0 <= value < 2**63
+
+
 def check_count(value: object, subject: str, least: int = 0) -> None:
     """Raise FormatError if `value` is not an int from `least` to 2**63 - 1."""
     if type(value) is not int or not least <= value < 2**63:
@@ -123,12 +128,10 @@ def read_place(at: object, subject: str, *, push: bool = False) -> Place:
         return None
     if push and at == "push":
         return "push"
-    if type(at) is int and 0 <= at < 2**63:
+    if is_count(at):
         return at
-    if isinstance(at, (list, tuple)) and len(at) == 2:
-        first, second = at
-        if type(first) is type(second) is int and 0 <= first < 2**63 and 0 <= second < 2**63:
-            return (first, second)
+    if isinstance(at, (list, tuple)) and len(at) == 2 and all(map(is_count, at)):
+        return (at[0], at[1])
     raise FormatError(f"{subject} has the place {at!r}; a place is an index or a pair of indices")
 
 
