@@ -208,7 +208,7 @@ def _check_devices(kind: str) -> list[Check]:
     """Return the checks of a kind's runtime and devices. It imports the plugin and opens the
     driver, and raises nothing.
     """
-    checks: list[Check] = []
+    checks = []
     part = "runtime"
     try:
         lookup("devmod.create", kind)
@@ -234,7 +234,7 @@ def _check_devices(kind: str) -> list[Check]:
 
 def _check_hook(kind: str, name: str, provider: str) -> list[Check]:
     """Return the checks of a kind by the hook of one plugin. It raises nothing."""
-    checks: list[Check] = []
+    checks = []
     subject = "devmod_doctor"
     try:
         callers = hooks.callers("devmod_doctor", kind)

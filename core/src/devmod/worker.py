@@ -420,7 +420,7 @@ def answers(
     processes
         How many processes work at the same time. They get the items in turns.
     """
-    others: list[_Item] = []
+    others = []
     if can_start_python():
         others = [each for each in items if not here(each)]
     with ExitStack() as stack:

@@ -101,7 +101,7 @@ def _comparisons(root: Module) -> dict[int, Any]:
     """Return a function for each bundle, by its id, that yields what its candidates have in
     common.
     """
-    results: dict[int, Any] = {}
+    results = {}
     compared: set[int] = set()
     # The kernels are compared in the node that a program imports, below the program.
     for bundle in sorted(_outer_bundles(root), key=_imports_program):
@@ -120,7 +120,7 @@ def _outer_bundles(root: Module) -> Iterator[Module]:
     """Yield the bundles that are in no bundle: the candidates of a nested bundle are those of the
     outer one.
     """
-    seen: set[int] = set()
+    seen = set()
     pending = [(root, False)]
     while pending:
         module, in_bundle = pending.pop()

@@ -148,7 +148,7 @@ def print_json(data: Mapping[str, Any] | Sequence[Any]) -> None:
 @contextmanager
 def _batched() -> Iterator[Write]:
     """Yield a function that prints text in large pieces."""
-    parts: list[str] = []
+    parts = []
     length = 0
 
     def write(text: str) -> None:

@@ -10,7 +10,7 @@ import click
 from devmod._cli._known import KNOWN
 from devmod._cli._options import SuggestingGroup, debug_option, json_option
 from devmod._cli._output import echo, print_json, print_table, size
-from devmod._util.cache_files import CacheFile, files, kinds, remove
+from devmod._util.cache_files import files, kinds, remove
 from devmod._util.cache_folder import cache_dir, folder_problem
 from devmod._util.disk_cache import size_bound
 from devmod.errors import DevmodError, list_names
@@ -74,8 +74,8 @@ def clear(kind: str | None, as_json: bool) -> None:
         raise DevmodError(
             f"there is no cache of the kind {kind!r} in {base!r}; there are: {list_names(there)}"
         )
-    removed: list[CacheFile] = []
-    failed: list[str] = []
+    removed = []
+    failed = []
     chosen = there if kind is None else [kind]
     for name in chosen:
         for file in files(_check_folder(os.path.join(base, name))):

@@ -146,7 +146,7 @@ def command(
 def _show_file(file: str, as_json: bool, verify: bool, source: bool) -> None:
     """Show all modules of a file, and what to install."""
     with shared_scan():  # functions and sources are read during printing
-        lines: list[str] = []
+        lines = []
 
         # Of a large file the first line is printed before the others are known.
         def begin(line: str, count: int | None) -> None:

@@ -146,7 +146,7 @@ def _states(timeout: float | None, *, with_core: bool) -> list[tuple[Claim, _Sta
         return states
 
     importable = [claim for claim, state in states if _is_importable(claim, state)]
-    broken: dict[int, _State] = {}
+    broken = {}
     for claim, (text, traceback) in _import_problems(importable, timeout):
         if text:
             broken[id(claim)] = ("broken", text, traceback)

@@ -109,8 +109,8 @@ class IndexWriter:
 
     def pack(self) -> tuple[bytes, list[bytes], int]:
         """Return the head, the pages, and the size of the bytes behind them without the section."""
-        rows: list[list[object]] = []
-        pages: list[bytes] = []
+        rows = []
+        pages = []
         before = b""
         total = 0
         for page in self._pages:
@@ -159,7 +159,7 @@ class IndexWriter:
             starts.append(stop)
             ends.append(ends[-1] + size)
 
-        pages: list[PlannedPage] = []
+        pages = []
         position = size = 0
         while position < len(names):
             stop = _end_of_page(names, ends, position)

@@ -111,7 +111,7 @@ class Order:
         """
         counts = self._counts
         shared = {name for name, count in counts.items() if count > 1}
-        keys: dict[int, str] = {}
+        keys = {}
         for place in self.ranks:
             names: Sequence[str] = self.names[place]
             if not names:

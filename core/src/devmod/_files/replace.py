@@ -168,9 +168,9 @@ def _check(
     """Raise ArgumentError for values that constants cannot get."""
     missing = sorted(places.keys() - given.keys())
     unknown = sorted(given.keys() - places.keys() - folded.keys())
-    misfits: list[str] = []
-    ambiguous: list[str] = []
-    fixed: list[str] = []
+    misfits = []
+    ambiguous = []
+    fixed = []
     example = ""
     advice = ""
     for name, value in sorted(given.items()):

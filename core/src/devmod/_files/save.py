@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from devmod._files.index_writer import Parts, Record
     from devmod._formats.parts import StoredPart
     from devmod._formats.repeats import Repeats
-    from devmod._modules.agreement import Agreement
     from devmod._modules.bundle import BundleModule
     from devmod._values.code import AnyPath, Binary
     from devmod._values.origin import Origin
@@ -149,8 +148,8 @@ class Plan:
             roots = module.imports
         found = ordered(roots)
         loaders = [each for each, _ in found if each.kind == _index.CONSTANTS]
-        forms: dict[int, ConstantForm] = {}
-        same: dict[int, Module] = {}
+        forms = {}
+        same = {}
         if loaders:
             from devmod._files.constants import ConstantPlan
 
@@ -515,7 +514,7 @@ class Plan:
         pieces = parts() if callable(parts) else parts
         # The output of the library depends on the pieces of its input, so the input is one piece.
         data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        results: list[bytes] = []
+        results = []
         digest = run_both(
             lambda: sha256_of(data), lambda: results.append(compress(data, self._level)), size
         )
@@ -633,7 +632,7 @@ class Plan:
         """
         from devmod._values.origin import Origin
 
-        extra: dict[str, Any] = {}
+        extra = {}
         if origin is not None:
             extra = dict(origin.extra)
         if is_compressed:
@@ -674,7 +673,7 @@ def _calls_of(
     find = bundle.find_agreement
     if find is None:
         return pack_agreements(agreements(roots))
-    calls: dict[str, Agreement] = {}
+    calls = {}
     for name in shared:
         found = find(name)
         if found is not None:

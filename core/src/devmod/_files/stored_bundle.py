@@ -58,7 +58,7 @@ class _Owners(Mapping[str, Module]):
         self._tree = tree
 
     def __getitem__(self, name: str) -> Module:
-        modules: list[Module] = []
+        modules = []
         if isinstance(name, str):
             modules = self._tree.find(name)
         if not modules:

@@ -424,8 +424,8 @@ def candidates_of(
     bundle, and None for another module.
     """
     pending = [*roots][::-1]
-    seen: set[int] = set()
-    results: list[int] = []
+    seen = set()
+    results = []
     while pending:
         number = pending.pop()
         if number not in seen:

@@ -188,7 +188,7 @@ class Reader:
         if part.isascii() and high >= 0x7F:  # each is one byte
             self.at += count
             return tuple(part)
-        numbers: list[int] = []
+        numbers = []
         data = self.data
         end = self._end
         for _ in range(count):

@@ -432,7 +432,7 @@ class Index:
         }
         fields = reader.read_fields(fields_of(keys))
         reader.finish()
-        entries: list[Entry] = []
+        entries = []
         for key in _index.ROLES:
             entries += fields.get(key, ())
         if len(entries) != page.count:
@@ -482,11 +482,11 @@ class Index:
 
     def _read_all(self) -> list[Entry]:
         self._read_pages(self.pages)
-        entries: list[Entry] = []
+        entries = []
         for page in self.pages:
             entries += self._load(page).entries
         self._check_trees(entries)
-        sources: set[int] = set()
+        sources = set()
         parts: set[int] = set()
         for entry in entries:
             if entry.sources is not None:
@@ -684,7 +684,7 @@ def _read_sections(reader: Reader) -> dict[str, tuple[int, bytes]]:
 
 def _read_pages(reader: Reader) -> list[Page]:
     """Read what the head says of the pages. Their places are from the end of the head on."""
-    pages: list[Page] = []
+    pages = []
     first = at = end = 0
     name: bytes | None = b""
     for number in range(reader.read_array()):

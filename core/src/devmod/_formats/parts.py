@@ -189,7 +189,7 @@ def _like_another(parts: Sequence[StoredPart | Binary], group: Sequence[int]) ->
         if isinstance(part, StoredPart):
             return group
         by_sample.setdefault(_sample(part), []).append(number)
-    numbers: list[int] = []
+    numbers = []
     for alike in by_sample.values():
         if len(alike) > 1:
             numbers += alike

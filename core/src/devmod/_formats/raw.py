@@ -224,7 +224,7 @@ def _refuse_clash(path: str, fmap: Functions) -> None:
         raise FormatError(
             f"{path!r} already exists and is not a metadata file ({error}); move it"
         ) from error
-    differ: list[str] = []
+    differ = []
     for name in {**there, **fmap}:
         if not _same(there.get(name), fmap.get(name)):
             differ.append(name)

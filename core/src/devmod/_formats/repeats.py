@@ -41,7 +41,7 @@ def check_repeats(repeats: Repeats, size: int, stored: int, subject: str) -> Non
         They are invalid, or add too many bytes. The message begins with `subject`.
     """
     end = 0
-    positions: set[int] = set()
+    positions = set()
     for each in repeats:
         if len(each) < 3:
             raise FormatError(f"{subject} have a repeat without a position")
@@ -87,9 +87,9 @@ def share(parts: Sequence[Binary]) -> tuple[Sequence[Binary], Repeats]:
     sizes: dict[int, int] = {}
     for part in parts[1::2]:
         sizes[len(part)] = sizes.get(len(part), 0) + 1
-    groups: list[list[int]] = []
+    groups = []
     latest: dict[Binary, list[int]] = {}
-    kept: list[Binary] = []
+    kept = []
     at = 0
     for number, part in enumerate(parts):
         if number % 2 and len(part) and sizes[len(part)] > 1:  # only these are hashed
@@ -118,7 +118,7 @@ def read_shaders(reader: Reader, repeats: Repeats) -> Mapping[str, memoryview]:
     ranges: dict[int, tuple[int, int]] = {}
     for start, length, *positions in repeats:
         ranges |= dict.fromkeys(positions, (start, length))
-    stored: dict[int, memoryview] = {}
+    stored = {}
     shaders: dict[str, memoryview] = {}
     for _ in range(reader.read_map()):
         name = reader.read_key(shaders)

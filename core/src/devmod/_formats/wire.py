@@ -103,7 +103,7 @@ def payload_offset(spec: TargetSpec, parts: Sequence[Binary]) -> int:
 def _payload_parts(spec: TargetSpec, data: memoryview) -> Sequence[Binary]:
     """Return a module's bytes in parts, as `encode` does: each payload is a part."""
     reader = Reader(data, "", spec.kind)
-    parts: list[Binary] = []
+    parts = []
     end = 0
     for field in spec.fields:
         if field != "code":

@@ -198,7 +198,7 @@ def shared_functions(modules: Sequence[Module]) -> Iterator[tuple[str, Functions
             continue
         for name in candidate:
             owners.setdefault(name, []).append(candidate)
-    functions: dict[Module, Functions] = {}
+    functions = {}
     for name, several in owners.items():
         if len(several) == 1:
             continue
@@ -218,7 +218,7 @@ def agreements(modules: Sequence[Module], *, check: bool = False) -> dict[str, A
     """
     results = {}
     nodes: Mapping[Module, Module] | None = None
-    mismatches: dict[str, Interfaces] = {}
+    mismatches = {}
     without: dict[tuple[tuple[str, ...], object], list[str]] = {}
     with shared_scan():
         for name, functions in shared_functions(modules):
@@ -247,7 +247,7 @@ def agreements(modules: Sequence[Module], *, check: bool = False) -> dict[str, A
 
 def _mismatched(interfaces: Interfaces, nodes: Mapping[Module, Module]) -> Interfaces:
     """Return the candidates of a function that must agree and do not; none if there are none."""
-    mismatched: Interfaces = {}
+    mismatched = {}
     for group in by_node(interfaces, nodes):
         own = {each: interfaces[each] for each in group}
         if len(own) > 1 and _agreement(own) is None:
@@ -377,7 +377,7 @@ def _needs_block(module: Module, interface: Interface) -> bool:
 
 def _mismatch_error(mismatches: Mapping[str, Interfaces]) -> FormatError:
     """Return the error for functions whose candidates take different arguments."""
-    tables: list[str] = []
+    tables = []
     hints: dict[str, None] = {}
     for name, interfaces in mismatches.items():
         title = ""

@@ -145,7 +145,7 @@ class BundleModule(Module):
         """
         from devmod._modules.choice import choose
 
-        missing: list[str] = []
+        missing = []
 
         def get(module: Module, _: Device | None) -> Array | None:
             try:

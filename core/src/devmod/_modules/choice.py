@@ -166,7 +166,7 @@ def verdicts(
     """
     for kind, group in _by_kind(owners, prefer).items():
         usable = []
-        refused: list[Verdict] = []
+        refused = []
         for each in group:
             problem = not_runnable(each, device)
             if problem is None:
@@ -204,7 +204,7 @@ def program_verdicts(
         A module imports no kernels, or two of its imports have one of the program.
     """
     read = cache(read)  # each kind asks
-    usable: list[Module] = []
+    usable = []
     for program in programs:
         newer = _needs_newer(program, is_chosen=True)
         if newer is None:
@@ -497,7 +497,7 @@ def _ranked(usable: Sequence[Module], arch: str, rank: Any) -> list[Module]:
     """Return the candidates whose variant fits an architecture, best first. An unknown variant
     ranks below all that fit.
     """
-    ranks: dict[Module, int] = {}
+    ranks = {}
     for module in usable:
         variant = ""
         if rank is not None:

@@ -186,7 +186,7 @@ class ConstLoaderModule(Module):
         """Read some constants before their use, with few requests to a server."""
         from devmod._formats.parts import read_together
 
-        parts: list[StoredPart] = []
+        parts = []
         for name in names:
             constant = self.tensors.get(name)
             if constant is not None and constant.part is not None and not constant.is_read:
@@ -325,7 +325,7 @@ def load_from_bytes(data: memoryview, parts: Sequence[StoredPart] = ()) -> Const
     """
     reader = Reader(read_only_view(data), f"the bytes of the {KIND} module", KIND)
     tensors: dict[str, ConstantTensor] = {}
-    spans: list[Span] = []
+    spans = []
     reader.field = "constants"
     for _ in range(reader.read_map()):
         reader.field = "constants"

@@ -417,7 +417,7 @@ def walk(*roots: Module, enter: Callable[[Module], bool] | None = None) -> Itera
         Returns whether to walk the imports of a module. None: always.
     """
     pending = list(reversed(roots))
-    seen: set[int] = set()
+    seen = set()
     while pending:
         module = pending.pop()
         if id(module) in seen:
@@ -443,7 +443,7 @@ def owners_of(name: str, *modules: Module) -> Iterator[Module]:
     are searched once.
     """
     has: dict[int, bool] = {}
-    owners: dict[int, Module] = {}
+    owners = {}
     for module, imports in reversed(ordered(modules)):  # imports before their importers
         # Not a bundle's own names: bundles that share candidates would list the names repeatedly.
         if holds_candidates(module):
@@ -476,7 +476,7 @@ def ordered(roots: Sequence[Module]) -> list[tuple[Module, tuple[Module, ...]]]:
         A module imports itself, directly or through other modules.
     """
     finished: list[tuple[Module, tuple[Module, ...]]] = []
-    state: dict[int, bool] = {}  # whether a module is finished; the others are on the path
+    state = {}  # whether a module is finished; the others are on the path
     path: list[tuple[Module | None, tuple[Module, ...], list[Module]]] = [(None, (), [*roots])]
     while path:
         importer, imports, remaining = path[-1]

@@ -193,7 +193,7 @@ def _check_code(spec: TargetSpec, code: Code) -> Code:
             f"{kind}: the code is a map of entry name to bytes, not {type(code).__name__}",
             kind=kind,
         )
-    shaders: dict[str, Binary] = {}
+    shaders = {}
     #: By the identity of the first: entries that share a shader still do.
     results: dict[int, tuple[object, Binary]] = {}
     for name, shader in code.items():

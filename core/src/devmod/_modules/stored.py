@@ -246,7 +246,7 @@ class StoredModule(Module):
             return super().save_to_bytes()
         from devmod._util.digest import run_both
 
-        copies: list[bytes] = []  # a copy takes as long as the digest
+        copies = []  # a copy takes as long as the digest
         run_both(self._check_bytes, lambda: copies.append(bytes(self._bytes)), self.entry.size)
         return copies[0]
 

@@ -167,7 +167,7 @@ def devices(*kinds: str) -> list[Device]:
 
 def devices_of_kinds(kinds: Iterable[str]) -> list[Device]:
     """Return the devices of some kinds, as `devices` returns those of all."""
-    result: list[Device] = []
+    result = []
     for kind in sorted({*kinds} & {*registry.registered(GROUP)}):
         try:
             result.extend(probe(kind))

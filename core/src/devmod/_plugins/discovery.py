@@ -78,8 +78,8 @@ def once_per_scan(key: tuple[str, ...], make: Callable[[], Result]) -> Result:
 
 def _scan_all() -> Iterator[Distribution]:
     earlier: list[Folder] = []
-    seen: set[str] = set()
-    broken: list[Distribution] = []
+    seen = set()
+    broken = []
     for folder in _sources():
         for distribution in folder.distributions:
             name = normalize_name(distribution.name)

@@ -136,7 +136,7 @@ def unused(claim: Claim) -> str:
     """Return why no call uses an entry of ``devmod.hooks``, according to its name; "" if it may be
     used.
     """
-    kinds: set[str] = set()
+    kinds = set()
     for group in ("devmod.targets", "devmod.create", "devmod.device"):
         kinds |= {each.name for each in registry.claims(group)}
     hook, _, kind = claim.name.partition(".")

@@ -263,7 +263,7 @@ def _candidates(several: list[Claim]) -> list[Claim]:
     if several and several[0].object is not None:
         return several[:1]
     # The metadata of an interrupted install does not compete with a valid distribution.
-    by_distribution: dict[str, Claim] = {}
+    by_distribution = {}
     for claim in reversed(several):
         if not claim.problem or claim.version:
             by_distribution[normalize_name(claim.distribution)] = claim

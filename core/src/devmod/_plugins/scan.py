@@ -182,7 +182,7 @@ def _read_archive(folder: Folder) -> None:
 
 
 def _with_entries(sources: list[Any]) -> list[Distribution]:
-    result: list[Distribution] = []
+    result = []
     for each in sources:
         location = str(getattr(each, "_path", ""))
         try:

@@ -59,7 +59,7 @@ def run_both(one: Callable[[], Any], other: Callable[[], None], size: int) -> An
     from contextlib import suppress
     from threading import Thread
 
-    results: list[Any] = []
+    results = []
 
     def run() -> None:
         with suppress(Exception):  # the caller's thread calls `one` again, which raises it there

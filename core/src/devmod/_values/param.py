@@ -539,7 +539,7 @@ def _is_pack(values: Sequence[Any]) -> bool:
     """Return whether these are different values of a `Param.pack`. Its shapes are numbered from 0;
     without shapes, its strides are.
     """
-    types: dict[str, str] = {}
+    types = {}
     for value in values:
         if not isinstance(value, str):
             return False

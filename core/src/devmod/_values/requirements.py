@@ -302,7 +302,7 @@ def fits(needed: Requirements, capabilities: Capabilities | None) -> str:
 
 def _missing(needed: Requirements, device: Any, sizes: Sequence[int]) -> list[str]:
     """Return the features and the subgroups that a device lacks."""
-    missing: list[str] = []
+    missing = []
     if needed.features:
         features = device.features
         if features is not None:

@@ -169,7 +169,7 @@ def _parse_options(text: str, words: Sequence[str]) -> dict[str, str]:
     """Return the options that the words of a target's text give, with those for the architectures
     as "arch".
     """
-    options: dict[str, str] = {}
+    options = {}
     for position, word in enumerate(words):
         key, equals, value = word[1:].partition("=")
         if not word.startswith("-") or not equals or not key:

@@ -41,7 +41,7 @@ class Value:
         """Return the map of some fields for a file. Empty ones are omitted, those of `always` only
         if they are None.
         """
-        result: dict[str, Any] = {}
+        result = {}
         for name in names or type(self).__annotations__:
             value = getattr(self, name)
             if name == "extra" or (not value and (name not in always or value is None)):
