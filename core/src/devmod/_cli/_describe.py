@@ -174,7 +174,7 @@ def _checked_programs(root: Module) -> Description:
     """Return how many programs were checked against the candidates of their kernels, and why they
     were not.
     """
-    programs: list[tuple[str, Module]] = []
+    programs = []
     for each in walk(root):
         if each.kind == PROGRAM and not _features_of(each):
             programs += [(name, each) for name in each.function_names]

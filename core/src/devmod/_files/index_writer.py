@@ -192,7 +192,7 @@ class IndexWriter:
 
     def _add_others(self, page: PlannedPage) -> None:
         """Add the candidates of other pages that have a name of a page."""
-        others: list[tuple[str, list[int]]] = []
+        others = []
         variants: dict[tuple[str, str, str], int] = {}
         for name, further in zip(page.names, page.further, strict=False):
             if further is None:

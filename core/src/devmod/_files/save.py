@@ -194,7 +194,7 @@ class Plan:
 
     def _add_modules(self, order: Order, forms: dict[int, ConstantForm]) -> None:
         """Make the records of all modules, of their sources and of the parts."""
-        last: list[tuple[int, ConstantForm]] = []
+        last = []
         for place, module in enumerate(order.modules):
             form = forms.get(id(module))
             if form is not None and form.parts:
@@ -217,7 +217,7 @@ class Plan:
         subject = "the bundle to be saved"
         heights: dict[int, int] = {}
         numbers = order.numbers
-        inner: dict[int, list[int]] = {}
+        inner = {}
         for place, imports in order.imports.items():
             inner[numbers[place]] = [numbers[each] for each in imports]
         for place in order.tops:

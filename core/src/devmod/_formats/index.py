@@ -381,7 +381,7 @@ def fields_of(
     """Return the fields of a map for `Reader.read_fields`: for the key as devmod writes it, the key
     and the reader of its value.
     """
-    fields: dict[bytes, tuple[str, Callable[[Reader], Any]]] = {}
+    fields = {}
     for key, read in readers.items():
         fields[bytes((0xA0 | len(key),)) + key.encode()] = (key, read)
     return fields

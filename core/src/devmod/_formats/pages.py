@@ -224,7 +224,7 @@ class Index:
             return []
         own = self._owners(self._load(page)).get(name, ())
         count = len(own)
-        numbers: dict[int | None, int] = {}
+        numbers = {}
         for number in own:
             numbers[self.entry(number).rank] = number
         for number, claim in page.others(name):
@@ -262,7 +262,7 @@ class Index:
         are not compared with each other.
         """
         self._read_pages(self.pages)
-        rows: list[tuple[int, Sequence[str]]] = []
+        rows = []
         for page in self.pages:
             rows += self._rows(page)
         rows.sort(key=lambda row: row[0])
@@ -559,7 +559,7 @@ class Index:
 
     @staticmethod
     def _in_order(entries: Sequence[Entry]) -> list[int]:
-        ranks: list[tuple[int, int]] = []
+        ranks = []
         for number, entry in enumerate(entries):
             if entry.rank is not None:
                 ranks.append((entry.rank, number))
@@ -570,7 +570,7 @@ def _rows_of(data: bytes) -> list[tuple[int, Sequence[str]]] | None:
     """Return the rows of a page by msgpack's own code; None if the strict reader must read it."""
     from msgpack import unpackb  # type: ignore[import-untyped]
 
-    rows: list[tuple[int, Sequence[str]]] = []
+    rows = []
     try:
         for each in unpackb(data).get("modules", ()):
             if "rank" in each and "functions" in each:
@@ -596,7 +596,7 @@ def _checked(read: Read, place: str, pages_end: int, size: int) -> ReadParts:
         if end >= pages_end:  # a page follows the page before
             following = max(min(aligned(end), size), end)
         starts = [start for start, _, _ in places[1:]]
-        parts: list[tuple[int, bytes | None, int]] = []
+        parts = []
         for (start, length, digest), after in zip(places, [*starts, following], strict=True):
             parts.append((length, digest, after - start - length))
 

@@ -166,7 +166,7 @@ def find_equal(parts: Sequence[StoredPart | Binary]) -> list[tuple[int, bytes]]:
             for number in _like_another(parts, group):
                 digests[number] = _digest_of(parts[number])
     first: dict[bytes, int] = {}
-    result: list[tuple[int, bytes]] = []
+    result = []
     for number, digest in enumerate(digests):
         equal = number
         if digest:

@@ -67,7 +67,7 @@ def check_repeats(repeats: Repeats, size: int, stored: int, subject: str) -> Non
 
 def expand(data: memoryview, repeats: Repeats) -> list[memoryview]:
     """Return a module's bytes, in parts that share memory, from those in the file."""
-    inserted: list[tuple[int, memoryview]] = []
+    inserted = []
     for start, length, *positions in repeats:
         part = data[start : start + length]
         inserted += [(position, part) for position in positions]

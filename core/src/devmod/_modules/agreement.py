@@ -120,7 +120,7 @@ def _agreement(interfaces: Interfaces) -> Agreement | None:
 # bytes of one candidate.
 def pack_agreements(agreements: Mapping[str, Agreement]) -> dict[str, list[object]]:
     """Return the agreements for an index."""
-    packed: dict[str, list[object]] = {}
+    packed = {}
     for name, each in agreements.items():
         packed[name] = [bool(each.keywords_only), *sorted(each.flattened)]
     return packed
@@ -451,7 +451,7 @@ def _interfaces(name: str, functions: FunctionsOf) -> dict[Module, Interface]:
     are one object.
     """
     interfaces = {}
-    decoded: dict[bytes, Interface | None] = {}
+    decoded = {}
     size = 0
     with shared_scan():
         for candidate, infos in functions.items():

@@ -94,7 +94,7 @@ def choose(
     PluginError, DeviceNotFoundError, RuntimeNotLinkedError, NotRegisteredError
         No candidate can run here. The message lists the problem of each.
     """
-    notes: list[tuple[Module, DevmodError]] = []
+    notes = []
     has_runnable = False
     for module, fitting_device, is_default, reason in verdicts(
         name, bundle, owners, prefer, device

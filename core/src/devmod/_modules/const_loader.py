@@ -270,7 +270,7 @@ def const_loader(tensors: Mapping[str, Any], by_symbol: Mapping[str, Iterable[st
         does not exist.
     """
     constants = {name: as_constant(name, tensor) for name, tensor in items_of(tensors, "tensors")}
-    symbols: dict[str, tuple[str, ...]] = {}
+    symbols = {}
     for symbol, names in items_of(by_symbol, "by_symbol"):
         subject = f"const_loader: the init symbol {symbol!r} takes a sequence of names"
         if isinstance(names, str) or not hasattr(names, "__iter__"):

@@ -475,7 +475,7 @@ def ordered(roots: Sequence[Module]) -> list[tuple[Module, tuple[Module, ...]]]:
     FormatError
         A module imports itself, directly or through other modules.
     """
-    finished: list[tuple[Module, tuple[Module, ...]]] = []
+    finished = []
     state = {}  # whether a module is finished; the others are on the path
     path: list[tuple[Module | None, tuple[Module, ...], list[Module]]] = [(None, (), [*roots])]
     while path:

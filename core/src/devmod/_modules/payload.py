@@ -195,7 +195,7 @@ def _check_code(spec: TargetSpec, code: Code) -> Code:
         )
     shaders = {}
     #: By the identity of the first: entries that share a shader still do.
-    results: dict[int, tuple[object, Binary]] = {}
+    results = {}
     for name, shader in code.items():
         if not isinstance(name, str) or not isinstance(shader, (bytes, bytearray, memoryview)):
             raise FormatError(

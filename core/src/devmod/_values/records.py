@@ -69,7 +69,7 @@ class TuningRecord(NamedTuple):
         """Return the record of a map from `to_dict`. Raise FormatError for other objects."""
         fields = read_map(data, "a tuning record", "function", "kind")
         texts = [_check_text(fields.get(name, "")) for name in cls._fields[:6]]
-        measured: dict[Case, float | None] = {}
+        measured = {}
         try:
             constants = read_names(fields, "constants")
             names = read_names(fields, "sizes")

@@ -105,7 +105,7 @@ def requirements(interface: Interface | None, fmt: str = "") -> Requirements:
     """
     if interface is None:
         return Requirements(format=fmt)
-    amounts: list[tuple[str, int]] = []
+    amounts = []
     if interface.block is not None:
         amounts += _block_amounts(interface.block, interface.subgroup)
     memory = interface.extra.get("workgroup_memory", 0)
@@ -113,7 +113,7 @@ def requirements(interface: Interface | None, fmt: str = "") -> Requirements:
         amounts.append(("shared_memory", memory))
 
     images = []
-    places: list[tuple[str, Place]] = []
+    places = []
     for param in interface.params:
         kind = _BINDINGS.get(param.kind)
         if param.kind == "image":

@@ -140,7 +140,7 @@ def _read_tuning(interface: Interface) -> Tuning:
             f"{MAX_VARIANTS} variants"
         )
 
-    fields_of: dict[tuple[Any, ...], dict[str, Any]] = {}
+    fields_of = {}
     #: The constants that are integers in each variant.
     numbers = dict.fromkeys(constants)
     for data in maps:
