@@ -13,8 +13,7 @@ from devmod_runtime._device.stream import is_in_stream
 from devmod_runtime._fork import check_driver
 from devmod_runtime._launch.arguments import BlockBytes
 from devmod_runtime._launch.checks import IMAGES, CheckedCall, overlap
-from devmod_runtime._launch.host_call import host_call
-from devmod_runtime._launch.opening import Opening, keep
+from devmod_runtime._launch.opening import Opening
 from devmod_runtime._launch.order import is_record
 from devmod_runtime._launch.packs import expand
 from devmod_runtime._launch.plain_call import DEVICE_KEY, variables
@@ -83,7 +82,6 @@ class KernelCall(CheckedCall):
         # Taken before `Opening` is asked: if an observer begins or ends later, the function has
         # others.
         callers = function._callers
-        host_calls = function._host_calls
         super().__init__(function, function._launcher, function._rules.device)
         self._has_candidates = function._rules.resolve is not None
         self.function = function
@@ -132,10 +130,14 @@ class KernelCall(CheckedCall):
         if has_key and Opening.kernel_call is KernelCall:
             # As ints: an object of a call may have another value in the next one.
             dims = request.given(grid, block, threads)
-            key_device = device if function._first_buffer >= 0 else None
-            function.keep_caller(self, callers, (key_device, *dims, current, *request.key))
+            first: object = None
             if self.transfers:
-                self._keep_host_call(host_calls, (*dims, stream), args, request.key)
+                if stream is not self.stream and (stream is not None or is_in_stream()):
+                    return
+                first = variables.get(DEVICE_KEY)
+            elif function._first_buffer >= 0:
+                first = device
+            function.keep_caller(self, callers, args, (first, *dims, current, *request.key))
 
     def _refuse_unsupported(self) -> None:
         """Raise LaunchError for an argument that the backend does not support."""
@@ -145,22 +147,6 @@ class KernelCall(CheckedCall):
                 raise function.unsupported(argument, f"of kind {argument.kind}")
             if argument.is_address and not self._launcher.has_addresses:
                 raise function.unsupported(argument, "an address")
-
-    def _keep_host_call(
-        self,
-        host_calls: dict[Any, Any],
-        launch: Sequence[Any],
-        args: Sequence[Any],
-        sizes: Sequence[int],
-    ) -> None:
-        """Cache what the next call with host arrays need not check again."""
-        stream = launch[-1]
-        if stream is not self.stream and (stream is not None or is_in_stream()):
-            return
-        arguments = self.function._signature.arguments
-        repeated = host_call(arguments, args, len(self.transfers), self.stream, self.enqueue)
-        if repeated is not None:
-            keep(host_calls, (*launch, variables.get(DEVICE_KEY), *sizes), repeated)
 
     def launch(self) -> Any:
         """Launch once and return what the function returns.

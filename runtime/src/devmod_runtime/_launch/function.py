@@ -37,6 +37,7 @@ from devmod_runtime._fork import check_driver
 from devmod_runtime._launch.arguments import Argument, Signature
 from devmod_runtime._launch.call import KernelCall
 from devmod_runtime._launch.config import LaunchConfigReader
+from devmod_runtime._launch.host_call import host_call, repeated_types
 from devmod_runtime._launch.opening import Opening, keep
 from devmod_runtime._launch.order import ArgumentOrder, MemberArgument
 from devmod_runtime._launch.plain_call import MISSING, Callers, plain_call
@@ -290,12 +291,7 @@ class Function(ProcessLocal):
                 break
         #: The arguments whose values are part of the keys of calls too.
         self.key_arguments: Sequence[Argument] = ()
-        #: From (device, grid, block, threads, stream) of a plain call to the function that queues
-        #: the launch.
         self._callers = Callers()
-        #: From (grid, block, threads, stream, value of DEVMOD_DEVICE) of a call with host arrays to
-        #: what it has checked.
-        self._host_calls: dict[Any, Callable[..., Any]] = {}
         _references.add(ref(self, _references.discard))
         if "numpy" in sys.modules:
             np.import_numpy()  # finalizers at the interpreter's exit cannot import it
@@ -467,12 +463,22 @@ class Function(ProcessLocal):
         )
         return Launch(self, call.kernel, call.stream, call.shape, call.values, args, call.checked)
 
-    def keep_caller(self, call: KernelCall, callers: dict[Any, Any], key: tuple[Any, ...]) -> None:
-        """Cache the function that queues a launch for the next plain call with the key."""
+    def keep_caller(
+        self, call: KernelCall, callers: dict[Any, Any], args: Sequence[Any], key: tuple[Any, ...]
+    ) -> None:
+        """Cache the function that queues a launch for the next plain call with the key. `args` are
+        those of this call.
+        """
+        arguments = self._signature.arguments
         enqueue = call.enqueue
         if self._packs_numbers:
-            plain = call.kernel.plain_caller(call.stream, call.shape, self._signature.arguments)
+            plain = call.kernel.plain_caller(call.stream, call.shape, arguments)
             enqueue = Opening.queue(plain, self.name, call.stream, None)
+        if call.transfers:
+            dtypes = repeated_types(arguments, args, len(call.transfers))
+            if not dtypes:
+                return
+            enqueue = host_call(arguments, dtypes, call.stream, enqueue, self._packs_numbers)
         keep(callers, key, enqueue)
 
     def _arrange(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -662,7 +668,6 @@ class Function(ProcessLocal):
     def reopen(self) -> None:
         """Let the next call ask `Opening` again."""
         # In this order: what the calls of another thread cache of the old ones is lost.
-        self._host_calls = {}
         self._callers = Callers(len(self.key_arguments))
         self.__class__ = self._class
 

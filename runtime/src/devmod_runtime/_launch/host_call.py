@@ -1,32 +1,32 @@
-"""Repeated calls with host arrays: the code of a call that is like one before it, unrolled over its
-arguments.
+"""What queues a launch with host arrays, for calls like one before it: code that is unrolled over
+the arguments.
 
 What `KernelCall` has checked once is not asked again: the device, the grid, the block and the
 stream. For an array that the kernel reads, one that it writes, and an int, the code is::
 
-    def call(a0, a1, a2):
-        if type(a0) is not ndarray: a0 = plain_array(a0)
-        if type(a1) is not ndarray: a1 = plain_array(a1)
+    def call(values):
+        (a0, a1, a2) = values
         try:
+            if type(a0) is not ndarray: a0 = plain_array(a0)
             flags0 = a0.flags
             if a0.dtype is not D0 or not flags0.c_contiguous or ...: raise ConversionError
+            if type(a1) is not ndarray: a1 = plain_array(a1)
             flags1 = a1.flags
             if a1.dtype is not D1 or not flags1.writeable or ...: raise ConversionError
-            (v2 is the bytes of a2)
-        except NOT_PLAIN: raise ConversionError
+        except AttributeError: raise ConversionError
         if (a0 is a1 or not (...)) and may_share_memory(a0, a1): raise ConversionError
         data0 = a0.data
         data1 = a1.data
         start = perf_counter()
         if a0.nbytes >= LEAST or a1.nbytes >= LEAST:
-            result = in_place([data0, data1, v2], is_long)
+            result = in_place([data0, data1, a2], is_long)
             is_long = perf_counter() - start > LONG
             return result
         try:
             m0 = upload(data0)
             m1 = upload(data1)
         except UPLOAD_ERRORS: raise ConversionError
-        result = enqueue((m0, m1, v2))
+        result = enqueue((m0, m1, a2))
         if is_long: synchronize()
         read(m1, data1)
         is_long = perf_counter() - start > LONG
@@ -41,21 +41,15 @@ from math import inf
 from time import perf_counter
 from types import CodeType, FunctionType
 
+from devmod.backend import ConversionError
 from devmod_runtime._device.host import plain_array
 from devmod_runtime._device.in_place import InPlace
 from devmod_runtime._launch.checks import LONG
-from devmod_runtime._launch.plain_call import (
-    NUMBER_NAMES,
-    compiled,
-    conversions,
-    kind_of,
-    names_of,
-    tuple_text,
-)
+from devmod_runtime._launch.plain_call import compiled, tuple_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     import numpy as np
@@ -69,34 +63,34 @@ else:
 
 def host_call(
     arguments: Sequence[Argument],
-    args: Sequence[Any],
-    copies: int,
+    dtypes: Mapping[int, np.dtype[Any]],
     stream: Stream,
     enqueue: Queue,
-) -> Callable[..., Any] | None:
-    """Return the function of a call with contiguous host arrays like a call before it: of the same
-    types, on the same device, with the same grid, block and stream.
+    is_unpacked: bool,
+) -> Queue:
+    """Return what queues a launch with contiguous host arrays, for calls like a call before it: on
+    the same device, with the same grid, block and stream.
 
     Parameters
     ----------
-    arguments, args
-        The arguments of the function, and those of the call before it.
-    copies
-        The host arrays of that call. Those with the same memory are one.
+    arguments, dtypes
+        The arguments of the function, and the types of the arrays by number.
     stream, enqueue
-        Its stream, and the function that queues a launch.
+        The stream, and the function that queues a launch with device arrays.
+    is_unpacked
+        Whether `enqueue` takes each value as an argument of its own.
 
     Returns
     -------
-    function or None
-        It takes the arguments in the kernel's order, launches, and returns what the function
-        returns. It raises ConversionError if `KernelCall` must check them. None if no call like it
-        can be repeated.
+    function
+        It takes what `enqueue` takes, with host arrays in place of their memory, and returns what
+        that returns. It raises ConversionError if `KernelCall` must check them.
     """
-    dtypes = _find_dtypes(arguments, args, copies)
-    if not dtypes:
-        return None
     device = stream.device
+    queue = enqueue
+    if is_unpacked:
+        queue = lambda values: enqueue(*values)  # noqa: E731
+    written = {number: arguments[number].written for number in dtypes}
     names: dict[str, Any] = {
         "LEAST": device.in_place_from,
         "UPLOAD_ERRORS": device.upload_errors,
@@ -107,14 +101,13 @@ def host_call(
         "read": device.reader(stream),
         "synchronize": stream.synchronize,
         "enqueue": enqueue,
+        "in_place": partial(_launch_in_place, stream, queue, written),
     }
     kinds = ""
-    written = {}
     for each in arguments:
         number = each.number
         if number not in dtypes:
-            kinds += kind_of(each)
-            names |= names_of(each)
+            kinds += "-"
             continue
         letter = "r"
         if each.written:
@@ -122,21 +115,21 @@ def host_call(
         if dtypes[number].kind == "c":
             letter = letter.upper()
         kinds += letter
-        written[number] = each.written
         names |= {
             f"D{number}": dtypes[number],
             f"S{number}": each.size or 1,
             f"U{number}": each.unit,
         }
-    names["in_place"] = partial(_launch_in_place, stream, enqueue, written)
-    return FunctionType(_code(kinds, device.in_place_from < inf), _NAMES | names)
+    code = _code(kinds, is_unpacked, device.in_place_from < inf)
+    return FunctionType(code, _NAMES | names)
 
 
-def _find_dtypes(
+def repeated_types(
     arguments: Sequence[Argument], args: Sequence[Any], copies: int
 ) -> dict[int, np.dtype[Any]]:
-    """Return the types of the arrays of a call that can be repeated, by the number of the argument:
-    each buffer is a contiguous host array in memory of its own. Else none.
+    """Return the types of the arrays of a call that `host_call` can repeat, by the number of the
+    argument: each buffer is a contiguous host array in memory of its own, one of the `copies`. Else
+    none.
     """
     buffers = [each for each in arguments if each.kind == "buffer"]
     if len(buffers) != copies:
@@ -165,44 +158,47 @@ def _is_plain_buffer(argument: Argument) -> bool:
 
 
 @lru_cache(256)
-def _code(kinds: str, has_in_place: bool) -> CodeType:
+def _code(kinds: str, is_unpacked: bool, has_in_place: bool) -> CodeType:
     """Return the code of all functions for such arguments.
 
     Parameters
     ----------
     kinds
         A letter for each argument: r and w are arrays that the kernel reads and writes, R and W
-        those of complex numbers, and the letters of `kind_of` are numbers.
+        those of complex numbers, and - are numbers.
+    is_unpacked
+        Whether each value is an argument of its own.
     has_in_place
         Whether arrays may be used where they are.
     """
-    arrays = [number for number, kind in enumerate(kinds) if kind in "rwRW"]
+    arrays = [number for number, kind in enumerate(kinds) if kind != "-"]
     results = [number for number in arrays if kinds[number] in "wW"]
     places = [f"a{number}" for number in range(len(kinds))]
+    values = places.copy()
+    in_place = places.copy()
     checks: list[str] = []
     datas: list[str] = []
-    values: list[str] = []
-    in_place: list[str] = []
-    for number, kind in enumerate(kinds):
-        if number not in arrays:
-            values.append(f"v{number}")
-            in_place.append(f"v{number}")
-            continue
-        values.append(f"m{number}")
-        in_place.append(f"data{number}")
+    for number in arrays:
+        values[number] = f"m{number}"
+        in_place[number] = f"data{number}"
         checks += _checks(number, is_written=number in results)
         # A memoryview has no complex numbers.
         data = f"a{number}.data"
-        if kind in "RW":
+        if kinds[number] in "RW":
             data = f"a{number}.reshape(-1).view(uint8).data"
         datas.append(f"data{number} = {data}")
 
-    lines = [
-        *(f"if type(a{each}) is not ndarray: a{each} = plain_array(a{each})" for each in arrays),
+    head = "def call(values):"
+    lines = ["global is_long", f"{tuple_text(places)} = values"]
+    passed = tuple_text(values)
+    if is_unpacked:
+        head = f"def call({', '.join(places)}):"
+        lines = ["global is_long"]
+        passed = ", ".join(values)
+    lines += [
         "try:",
         *checks,
-        *conversions(kinds),
-        "except NOT_PLAIN: raise ConversionError",
+        "except AttributeError: raise ConversionError",
         *_sharing(arrays),
         *datas,
         "start = perf_counter()",
@@ -222,13 +218,13 @@ def _code(kinds: str, has_in_place: bool) -> CodeType:
         "try:",
         *(f"    m{each} = upload(data{each})" for each in arrays),
         "except UPLOAD_ERRORS: raise ConversionError",
-        f"result = enqueue({tuple_text(values)})",
+        f"result = enqueue({passed})",
         wait,
         *(f"read(m{each}, data{each})" for each in results),
         "is_long = perf_counter() - start > LONG",
         "return result",
     ]
-    return compiled(f"def call({', '.join(places)}):", ["global is_long", *lines]).__code__
+    return compiled(head, lines).__code__
 
 
 def _checks(number: int, *, is_written: bool) -> list[str]:
@@ -242,6 +238,7 @@ def _checks(number: int, *, is_written: bool) -> list[str]:
     if is_written:
         conditions.append(f"not flags{number}.writeable")
     return [
+        f"    if type(a{number}) is not ndarray: a{number} = plain_array(a{number})",
         f"    flags{number} = a{number}.flags",
         f"    if {' or '.join(conditions)}: raise ConversionError",
     ]
@@ -261,7 +258,7 @@ def _sharing(arrays: Sequence[int]) -> list[str]:
 
 #: What the code of all calls needs.
 _NAMES: dict[str, Any] = {
-    **NUMBER_NAMES,
+    "ConversionError": ConversionError,
     "LONG": LONG,
     "perf_counter": perf_counter,
     "plain_array": plain_array,

@@ -1,8 +1,11 @@
 """Plain calls: the code of the call of one function, unrolled over its arguments.
 
-A plain call has device arrays of the exact type, ints and floats, and a configuration that a call
-had before. Python takes a third of the time of a loop for it, and finds the names of the arguments
-where it looks for those of every parameter.
+A plain call has device arrays of the exact type or host arrays, ints and floats, and a
+configuration that a call had before. Python takes a third of the time of a loop for it, and finds
+the names of the arguments where it looks for those of every parameter.
+
+What queues the launch is cached by the configuration: with device arrays it takes their memory, and
+with host arrays the arrays, which it checks and copies (`host_call`).
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from devmod.backend import ConversionError
 from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._device.stream import current_stream, entered, is_in_stream
 from devmod_runtime._launch.arguments import Argument, BlockBytes
-from devmod_runtime._launch.scalars import AddressBytes
+from devmod_runtime._launch.scalars import AddressBytes, real
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +37,7 @@ MISSING = object()
 #: The number of arguments too many that a call can have before they are taken for those by name.
 _MORE = 4
 _LAUNCH = "grid, block, threads, stream"
-#: For each letter of `kind_of`, the value that the kernel takes.
+#: For each letter of `_kind_of`, the value that the kernel takes.
 _VALUES = {"-": "a{}", "F": "a{}", "b": "m{}", "B": "m{}", "f": "v{}", "v": "v{}"}
 #: What `os.environ` reads, and the key of DEVMOD_DEVICE there. A look-up in `os.environ` itself
 #: takes 0.6 µs of each call with host arrays.
@@ -48,13 +51,14 @@ _PLAIN_DIMS = " and ".join(
 
 class Callers(dict[Any, Any]):
     """The functions that queue launches, by the device, the grid, the block, the threads and the
-    stream of a plain call.
+    stream of a plain call. With host arrays, the value of DEVMOD_DEVICE is in the place of the
+    device.
 
     Attributes
     ----------
-    last, last_host
-        The function of the last call and its key, with device arrays and with host arrays. Most
-        loops give the same objects again: to compare them takes half of the time of a look-up.
+    last
+        The function of the last call and its key. Most loops give the same objects again: to
+        compare them takes half of the time of a look-up.
 
     Parameters
     ----------
@@ -62,12 +66,11 @@ class Callers(dict[Any, Any]):
         The number of the sizes of a tuned function, behind the rest of the key.
     """
 
-    __slots__ = ("last", "last_host")
+    __slots__ = ("last",)
 
     def __init__(self, sizes: int = 0) -> None:
         none = (None,) * sizes
         self.last: tuple[Any, ...] = (None, MISSING, None, None, None, None, *none)
-        self.last_host: tuple[Any, ...] = (None, MISSING, None, None, None, *none)
 
 
 def are_counts(*dims: Dims) -> bool:
@@ -90,16 +93,14 @@ def _pack_other(pack: Callable[[Any], bytes], value: Any) -> bytes:
     return packed
 
 
-#: What the conversions of numbers need.
-NUMBER_NAMES: dict[str, Any] = {
+#: What all functions' code needs.
+_NAMES: dict[str, Any] = {
     "BlockBytes": BlockBytes,
     "ConversionError": ConversionError,
     # A new configuration or another type: `KernelCall` converts it or raises the error.
     "NOT_PLAIN": (AttributeError, KeyError, struct_error, OverflowError, TypeError, ValueError),
     "pack_other": _pack_other,
-}
-#: What all functions' code needs. Only a DeviceArray has a `device` that is a key of the callers.
-_NAMES = NUMBER_NAMES | {
+    "real": real,
     "M": MISSING,
     "are_counts": are_counts,
     "current_stream": current_stream,
@@ -121,7 +122,7 @@ def plain_call(function: Function) -> Callable[..., Any]:
     if function._order.is_plain:
         names = function._order.names
     sizes = frozenset(each.number for each in arguments if each.size)
-    kinds = "".join(map(kind_of, arguments))
+    kinds = "".join(map(_kind_of, arguments))
     if function._packs_numbers:
         kinds = kinds.translate({ord("f"): "F", ord("v"): "-"})
     keys = tuple([each.number for each in function.key_arguments])
@@ -135,19 +136,17 @@ def plain_call(function: Function) -> Callable[..., Any]:
     )
     constants: dict[str, Any] = {}
     for each in arguments:
-        constants |= names_of(each)
-        constants[f"S{each.number}"] = each.size
+        expected, convert = _converter(each)
+        constants |= {
+            f"T{each.number}": expected,
+            f"P{each.number}": convert,
+            f"N{each.number}": each.pack,
+            f"S{each.number}": each.size,
+        }
     return FunctionType(code, _NAMES | constants, "__call__", defaults)
 
 
-def names_of(argument: Argument) -> dict[str, Any]:
-    """Return what `conversions` need of an argument, by the names in the code."""
-    expected, convert = _converter(argument)
-    number = argument.number
-    return {f"T{number}": expected, f"P{number}": convert, f"N{number}": argument.pack}
-
-
-def kind_of(argument: Argument) -> str:
+def _kind_of(argument: Argument) -> str:
     """Return the letter of what the code does for an argument.
 
     b and B are arrays of one type and of any, f floats, v other values.
@@ -224,24 +223,16 @@ def _code(
     key = "".join(f", s{each}" for each in keys)
     is_other = "".join(f" or l{each} != s{each}" for each in keys)
 
-    device = "None"
-    if first >= 0:
-        device = f"a{first}.device"
-        lines += _lines_of_host_arrays(f"a{first}", ", ".join(positions), last, key, is_other)
     lines += [
         "try:",
-        f"    device = {device}",
-        _checks(kinds, first, sizes),
-        *conversions(kinds),
-        # The current stream is part of the key. Nothing looks for it in a program that enters no
-        # stream.
-        "    current = stream if stream is not None or not entered else current_stream(device or self.default_device())",
+        *_lines_of_arrays(kinds, first, sizes),
         f"    call, d, g, b, t, c{last} = self._callers.last",
         f"    if t is not threads or d is not device or g is not grid or b is not block or c is not current{is_other}:",
         "        callers = self._callers",
         f"        call = callers[device, grid, block, threads, current{key}]",
         f"        if {_PLAIN_DIMS}: callers.last = call, device, grid, block, threads, current{key}",
         "        elif not are_counts(grid, block, threads): raise KeyError",
+        *_conversions(kinds),
         "except NOT_PLAIN: pass",
         "else:",
         f"    try: return call({_passed(kinds, is_unpacked)})",
@@ -289,31 +280,27 @@ def _lines_of_names(positions: Sequence[str], names: Sequence[str], other: str) 
     ]
 
 
-def _lines_of_host_arrays(first: str, arguments: str, last: str, key: str, other: str) -> list[str]:
-    """Return the lines for a call with a host array in the place of the first device array, which
-    `host_call` takes. `last`, `key` and `other` have the sizes of a tuned function.
+def _lines_of_arrays(kinds: str, first: int, sizes: frozenset[int]) -> list[str]:
+    """Return the lines that find the device and the stream in the key of a call, and what stands
+    for each array. They raise NOT_PLAIN.
     """
-    is_other = " or ".join(
-        ["t is not threads", "g is not grid", "b is not block", "s is not stream", "entered"]
-    )
+    # The current stream is part of the key. Nothing looks for it in a program that enters no
+    # stream.
+    current = "current = stream if stream is not None or not entered else current_stream"
+    if first < 0:
+        return ["    device = None", f"    {current}(self.default_device())"]
+    arrays = [number for number, kind in enumerate(kinds) if kind in "bB"]
     return [
-        f"if type({first}) is not DeviceArray:",
-        "    callers = self._callers",
-        f"    call, g, b, t, s{last} = callers.last_host",
-        f"    if {is_other} or DEVICE_KEY in variables{other}:",
-        "        call = None",
-        "        try:",
-        "            if stream is not None or not entered or not is_in_stream():",
-        f"                call = self._host_calls[grid, block, threads, stream, variables.get(DEVICE_KEY){key}]",
-        "        except (KeyError, TypeError): pass",
-        "        if call is None: pass",
-        f"        elif not ({_PLAIN_DIMS}):",
-        "            if not are_counts(grid, block, threads): call = None",
-        "        elif DEVICE_KEY not in variables:",
-        f"            callers.last_host = call, grid, block, threads, stream{key}",
-        "    if call is not None:",
-        f"        try: return call({arguments})",
-        "        except ConversionError: pass",
+        f"    if type(a{first}) is DeviceArray:",
+        f"        device = a{first}.device",
+        _checks(kinds, arrays, first, sizes),
+        f"        {current}(device)",
+        *(f"        m{each} = a{each}.memory" for each in arrays),
+        "    else:",
+        "        device = variables.get(DEVICE_KEY)",
+        "        if entered and stream is None and is_in_stream(): raise KeyError",
+        "        current = stream",
+        *(f"        m{each} = a{each}" for each in arrays),
     ]
 
 
@@ -325,26 +312,21 @@ def _passed(kinds: str, is_unpacked: bool) -> str:
     return tuple_text(values)
 
 
-def _checks(kinds: str, first: int, sizes: frozenset[int]) -> str:
-    """Return the line that checks the arguments of a plain call. It raises NOT_PLAIN."""
-    arrays = [number for number, kind in enumerate(kinds) if kind in "bB"]
+def _checks(kinds: str, arrays: Sequence[int], first: int, sizes: frozenset[int]) -> str:
+    """Return the line that checks device arrays. It raises NOT_PLAIN."""
     checks = [f"a{number}.device is device" for number in arrays if number != first]
     checks += [f"a{number}.dtype is T{number}" for number in arrays if kinds[number] == "b"]
     checks += [f"a{number}.nbytes >= S{number}" for number in sizes]
-    for number, kind in enumerate(kinds):
-        if kind == "F":
-            checks.append(f"(type(a{number}) is float or type(a{number}) is int)")
-    return f"    if not ({' and '.join(checks) or True}): raise KeyError"
+    return f"        if not ({' and '.join(checks) or True}): raise KeyError"
 
 
-def conversions(kinds: str) -> list[str]:
-    """Return the lines that convert the arrays and the numbers, b, B, f and v of `kind_of`. They
-    raise NOT_PLAIN.
-    """
+def _conversions(kinds: str) -> list[str]:
+    """Return the lines that convert numbers, F, f and v of `_kind_of`. They raise NOT_PLAIN."""
     lines = []
     for number, kind in enumerate(kinds):
-        if kind in "bB":
-            lines.append(f"    m{number} = a{number}.memory")
+        if kind == "F":
+            is_plain = f"type(a{number}) is float or type(a{number}) is int"
+            lines.append(f"    if not ({is_plain}): a{number} = real(a{number})")
         if kind not in "fv":
             continue
         condition = f"kind is T{number}"

@@ -174,7 +174,7 @@ def _pack_int(value: Any, name: str, bits: int, signed: bool) -> bytes:
 
 
 def _pack_float(value: Any, name: str, char: str) -> bytes:
-    number = _real(value)
+    number = real(value)
     try:
         return struct.pack("<" + char, number)
     except OverflowError:
@@ -185,7 +185,7 @@ def _pack_complex(value: Any, name: str, char: str) -> bytes:
     if isinstance(value, complex) or _kind(value) == "c":
         number = complex(value)
     else:
-        number = complex(_real(value), 0.0)
+        number = complex(real(value), 0.0)
     try:
         return struct.pack(f"<{char}{char}", number.real, number.imag)
     except OverflowError:
@@ -194,7 +194,7 @@ def _pack_complex(value: Any, name: str, char: str) -> bytes:
 
 def _pack_small(value: Any, name: str) -> bytes:
     exponent_bits, mantissa_bits, bias, special = _SMALL[name]
-    number = _real(value)
+    number = real(value)
     body = exponent_bits + mantissa_bits
     #: The code of infinity in the IEEE types.
     top = ((1 << exponent_bits) - 1) << mantissa_bits
@@ -229,7 +229,7 @@ def _pack_small(value: Any, name: str) -> bytes:
 
 def _pack_exponent(value: Any, name: str) -> bytes:
     """Pack a float8_e8m0fnu: a power of two from 2**-127 to 2**127."""
-    number = _real(value)
+    number = real(value)
     if math.isnan(number):
         return b"\xff"
     if math.isinf(number) or number <= 0:
@@ -301,7 +301,7 @@ def struct_bytes(value: Any, name: str, size: int) -> bytes:
     return view.tobytes()
 
 
-def _real(value: Any) -> float:
+def real(value: Any) -> float:
     """Convert a real number to a float: Python's numbers, NumPy's scalars and arrays without
     dimensions, fractions, decimals.
     """
