@@ -466,9 +466,9 @@ class Step:
         self,
         argument: Argument,
         given: Any,
-        values: Values,
         arrays: Named,
         numbers: Mapping[Any, int],
+        values: Values,
     ) -> Maker | None:
         """Return the function that returns a value of the kernel for the slots and the scalars of a
         call; None if it is always the same.
@@ -513,6 +513,29 @@ class Step:
             return pack(self.value(given, values, members, scalars))
 
         return make
+
+    def constant(
+        self,
+        argument: Argument,
+        given: Any,
+        arrays: Named,
+        scalars: Named,
+        stream: Stream,
+        values: Values,
+        own: Values,
+    ) -> Any:
+        """Return a value of the kernel that is the same in all calls, for `own` names. Those of the
+        plan are `values`.
+        """
+        value = self.value(given, own, arrays, scalars)
+        if argument.pack is None:
+            return value
+        try:
+            return argument.pack(value)
+        except ConversionError:
+            # Raises the error with its argument.
+            self.call(stream, values | self.first_turn | own, arrays, scalars)
+            raise
 
     def call(
         self,
@@ -876,61 +899,27 @@ class LaunchPlan:
         #: that return these values.
         self._made: list[tuple[int, Maker, Step, Argument]] = []
         values = shapes.values
-
-        def add_by_turn(source: int, step: Step, argument: Argument, given: Any) -> None:
-            """Add a kernel's value that differs by turn. The slot `source` has the values of all
-            turns.
-            """
+        for source, step, argument, given in layout.values:
             repeats = step.repeats_in(given)
-            own = {each: values[each] for each in _names_of(given) if each in values}
-            first = None
-            if step.maker(argument, given, own | step.first_turn, arrays, numbers) is None:
-
-                def value_of(own: Values) -> Any:
-                    value = step.value(given, own, arrays, scalars)
-                    try:
-                        return argument.pack(value) if argument.pack else value
-                    except ConversionError:
-                        # Raises the error with its argument.
-                        step.call(stream, values | step.first_turn | own, arrays, scalars)
-                        raise
-
-                by_turn = _by_turn(repeats, shapes.turns, own, value_of)
-                first = by_turn
-                for _ in repeats:
-                    first = first[0]
-                self._fixed.append(by_turn)
-            else:
-                makers = _by_turn(
-                    repeats,
-                    shapes.turns,
-                    own,
-                    lambda own: step.maker(argument, given, own, arrays, numbers),
-                )
-                self._made.append((source, partial(_call_each, makers), step, argument))
-                self._fixed.append(None)
+            own = values
+            if repeats:
+                own = {each: values[each] for each in _names_of(given) if each in values}
+            find_maker = partial(step.maker, argument, given, arrays, numbers)
+            make: Any = find_maker(own)
+            first: Any = None
+            if make is None:
+                find = partial(step.constant, argument, given, arrays, scalars, stream, values)
+                first = _by_turn(repeats, shapes.turns, own, find)
+            elif repeats:
+                make = partial(_call_each, _by_turn(repeats, shapes.turns, own, find_maker))
+            if make is not None:
+                self._made.append((source, make, step, argument))
+            self._fixed.append(first)
             for number, repeat in enumerate(repeats, source):
+                if make is None:
+                    first = first[0]
                 self._fixed.append(first)
                 turns[repeat].slots.append((number + 1, number))
-
-        for number, step, argument, given in layout.values:
-            try:
-                if step.repeats_in(given):
-                    add_by_turn(number, step, argument, given)
-                    continue
-                value = None
-                make = step.maker(argument, given, values, arrays, numbers)
-                if make is not None:
-                    self._made.append((number, make, step, argument))
-                else:
-                    value = step.value(given, values, arrays, scalars)
-                    if argument.pack is not None:
-                        value = argument.pack(value)
-                self._fixed.append(value)
-            except ConversionError:
-                # Raises the error with its argument.
-                step.call(stream, values | step.first_turn, arrays, scalars)
-                raise
 
     def _add_launches(
         self,
