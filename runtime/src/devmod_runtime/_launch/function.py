@@ -273,17 +273,13 @@ class Function(ProcessLocal):
         #: From the names in a call to its plan. One number of arguments by position goes with each.
         self._plans: dict[tuple[str, ...], Plan] = {}
         self._packs_numbers = launcher.packs_numbers(signature.arguments)
-        #: The method of a plain call, None before the second call; and the class whose method it
-        #: replaces.
+        #: The method of a plain call; None before the second call.
         self._plain_call: Callable[..., Any] | None = None
-        self._unrolled: type[Function] | None = None
         #: The number of arguments by position that need no other order; -1 if there is no such
         #: number.
         self._count = -1
         if self._order.is_plain:
             self._count = len(signature.arguments)
-            if type(self) is Function:
-                self._unrolled = Function
         self._first_buffer = -1
         for each in signature.arguments:
             if each.kind == "buffer" or each.is_address:
@@ -370,7 +366,7 @@ class Function(ProcessLocal):
                 given = self._arrange(args, keywords)
             args = given
         plain = self._plain_call
-        if self._callers and (plain is None or type(self) is self._unrolled):
+        if self._callers and (plain is None or (self._count >= 0 and type(self) is self._class)):
             plain = self._take_plain_calls()
         if (
             plain is None
@@ -386,17 +382,17 @@ class Function(ProcessLocal):
         """
         if self._plain_call is None:
             self._plain_call = plain_call(self)
-        unrolled = self._unrolled
-        if unrolled is not None and type(self) is unrolled and Function.__call__ is _CALL:
+        own = self._class
+        if self._count >= 0 and type(self) is own and own.__call__ is _CALL:
             # The class of one object: Python takes a call's method from the class.
             names: dict[str, Any] = {
                 "__call__": self._plain_call,
                 "__slots__": (),
                 "__doc__": Function.__dict__["__doc__"],
             }
-            self.__class__ = type("Function", (unrolled,), names)
-            if Function.__call__ is not _CALL:  # an observer has begun in another thread
-                self.__class__ = unrolled
+            self.__class__ = type("Function", (own,), names)
+            if own.__call__ is not _CALL:  # an observer has begun in another thread
+                self.__class__ = own
         return self._plain_call
 
     def _call_in_other_form(

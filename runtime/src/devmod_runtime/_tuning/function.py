@@ -94,8 +94,6 @@ class TunedFunction(Function):
             interface = interface_with_block(info.interface, tuning.variants[0])
         super().__init__(name, info, launcher, interface=interface, **rules)
         self._config_reader = TunedReader(launcher, self._signature, self._rules.find_block)
-        if self._order.is_plain and type(self) is TunedFunction:
-            self._unrolled = TunedFunction
         #: The candidates whose variants it has, its own payload alone if it is of no bundle.
         self._candidates: Sequence[Any] = [self._rules.own]
         if self._rules.joined:
