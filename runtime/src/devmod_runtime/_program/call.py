@@ -127,6 +127,8 @@ class CheckedProgramCall(CheckedCall):
         self._usages: list[tuple[str, object]] = []
         lengths: list[tuple[int, ...] | None] = []
         is_written = self._has_host_arrays = self._returns_device_arrays = False
+        #: Whether an output is not given, and whether a host array is written.
+        self._has_new = self._reads_back = False
         for argument, declared in zip(function.arguments, function.arrays.values(), strict=True):
             given = values.get(declared.name)
             taken = None
@@ -137,6 +139,7 @@ class CheckedProgramCall(CheckedCall):
                     shape = taken.shape
                     if type(taken) is HostView:
                         self._has_host_arrays = True
+                        self._reads_back |= argument.written
                         if declared.format:
                             shape = self._lengths(declared, taken)
                     else:
@@ -151,6 +154,8 @@ class CheckedProgramCall(CheckedCall):
                 except ConversionError as error:
                     raise self._error(argument, error) from None
                 is_written |= argument.written
+            else:
+                self._has_new = True
             self._arrays.append(taken)
             lengths.append(shape)
 
@@ -312,25 +317,14 @@ class CheckedProgramCall(CheckedCall):
         return tuple(results)
 
     def _waits(self) -> bool:
-        """Return whether the call has host arrays that kernels may use, and returns after the
-        kernels have ended however it passes them.
+        """Return whether the call can use host arrays where they are, and returns after the kernels
+        have ended however it passes them.
         """
         if self._device.in_place_from == inf:
             return False
-        has_new_on_host = not self._returns_device_arrays
-        if not has_new_on_host and not self._has_host_arrays:
-            return False
-        if self._must_wait:
+        if self._must_wait or self._reads_back:
             return True
-        for argument, declared, value in zip(
-            self._function.arguments, self._function.arrays.values(), self._arrays, strict=True
-        ):
-            if type(value) is HostView:
-                if value.nbytes and argument.written:
-                    return True
-            elif value is None and has_new_on_host and self._shapes.nbytes[declared.name] > 0:
-                return True
-        return False
+        return self._has_new and not self._returns_device_arrays
 
     def _outputs(self, in_place: InPlace | None) -> list[Any]:
         """Launch, and return the outputs. `in_place` takes the host arrays that kernels use where
@@ -562,10 +556,21 @@ def repeat(function: ProgramFunction, args: Sequence[Any], given: Any) -> Any:
         stream = current_stream(device) or device.default_stream
     elif not isinstance(given, Stream):
         return NotImplemented
+    key: list[Any] = []
+    #: The memory of the arrays; None for outputs.
     slots: list[Any] = []
-    key = _plain_shapes(function, args, slots)
-    if key is None:
-        return NotImplemented
+    for place, type_ in function.array_places:
+        if place is None:
+            key.append(None)
+            slots.append(None)
+            continue
+        array = args[place]
+        if type(array) is not DeviceArray or array._root is not None:
+            return NotImplemented
+        if array.dtype is not type_ or array.device is not device:
+            return NotImplemented
+        key.append(array.shape)
+        slots.append(array.memory)
     scalars = {each.name: function.scalar(each, args[at]) for at, each in function.scalar_places}
     key += [scalars[name] for name in function.sizes]
     plan = function._plans.get((*key, stream, device.generation, False))
@@ -583,28 +588,6 @@ def repeat(function: ProgramFunction, args: Sequence[Any], given: Any) -> Any:
     if len(results) == 1:
         return results[0]
     return tuple(results)
-
-
-def _plain_shapes(
-    function: ProgramFunction, args: Sequence[Any], slots: list[Any]
-) -> list[Any] | None:
-    """Return the shapes of the arrays of a plain call; None for a call that is not plain. `slots`
-    gets their memory. Outputs have None.
-    """
-    key: list[Any] = []
-    for place, type_ in function.array_places:
-        if place is None:
-            key.append(None)
-            slots.append(None)
-            continue
-        array = args[place]
-        if type(array) is not DeviceArray or array._root is not None:
-            return None
-        if array.dtype is not type_ or array.device is not function.device:
-            return None
-        key.append(array.shape)
-        slots.append(array.memory)
-    return key
 
 
 def _share_bytes(one: DeviceArray | Image, other: DeviceArray | Image) -> bool:
