@@ -8,6 +8,7 @@ import re
 from functools import cached_property, lru_cache
 from itertools import chain, repeat, starmap
 from math import prod
+from operator import mul
 from struct import Struct, calcsize
 
 from devmod.backend import (
@@ -293,9 +294,7 @@ class OpenCLKernel(Kernel):
             ) from error
 
     def shape(self, launch: LaunchConfig) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        size = tuple(
-            blocks * threads for blocks, threads in zip(launch.grid, launch.block, strict=True)
-        )
+        size = tuple(map(mul, launch.grid, launch.block))
         problem = self._problem(launch, size)
         if problem:
             raise self._device.invalid_launch(self._name, problem)
