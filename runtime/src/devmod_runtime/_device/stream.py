@@ -234,14 +234,13 @@ def check_earlier_event(
     ArgumentError
         `earlier` is not an instance of `event_class`, or belongs to another device.
     """
-    other: Device | None = None
+    got = repr(earlier)
     if isinstance(earlier, event_class):
-        other = getattr(earlier, "device", None)
-    if not isinstance(earlier, event_class) or other is not device:
-        got = repr(earlier)
+        other: Device | None = getattr(earlier, "device", None)
+        if other is device:
+            return earlier
         if other:
             got = f"one of {other}"
-        raise ArgumentError(
-            f"elapsed takes an event of {device}, not {got}", kind=device.kind, argument="earlier"
-        )
-    return earlier
+    raise ArgumentError(
+        f"elapsed takes an event of {device}, not {got}", kind=device.kind, argument="earlier"
+    )

@@ -132,12 +132,9 @@ def repeated_types(
     none.
     """
     buffers = [each for each in arguments if each.kind == "buffer"]
-    if len(buffers) != copies:
+    # The shape of an array for vectors with padding is checked each time.
+    if len(buffers) != copies or any(each.is_padded or each.is_address for each in arguments):
         return {}
-    for argument in arguments:
-        if argument.pack is None and not _is_plain_buffer(argument):
-            return {}
-
     dtypes: dict[int, np.dtype[Any]] = {}
     for buffer in buffers:
         array = args[buffer.number]
@@ -148,13 +145,6 @@ def repeated_types(
             return {}
         dtypes[buffer.number] = array.dtype
     return dtypes
-
-
-def _is_plain_buffer(argument: Argument) -> bool:
-    """Whether the kernel takes an array as it is, and its type alone is checked."""
-    if argument.kind != "buffer" or argument.is_padded:
-        return False
-    return argument.layout is None and argument.packed is None
 
 
 @lru_cache(256)
@@ -250,10 +240,11 @@ def _sharing(arrays: Sequence[int]) -> list[str]:
     """
     if len(arrays) < 2:
         return []
-    same = " or ".join(f"a{one} is a{other}" for one, other in combinations(arrays, 2))
-    own = " and ".join(f"flags{each}.owndata" for each in arrays)
-    pairs = [f"may_share_memory(a{one}, a{other})" for one, other in combinations(arrays, 2)]
-    return [f"if ({same} or not ({own})) and ({' or '.join(pairs)}): raise ConversionError"]
+    pairs = list(combinations(arrays, 2))
+    same = " or ".join([f"a{one} is a{other}" for one, other in pairs])
+    own = " and ".join([f"flags{each}.owndata" for each in arrays])
+    shared = " or ".join([f"may_share_memory(a{one}, a{other})" for one, other in pairs])
+    return [f"if ({same} or not ({own})) and ({shared}): raise ConversionError"]
 
 
 #: What the code of all calls needs.

@@ -128,9 +128,6 @@ _lock = fork_safe(RLock())  # a signal's handler may call a program
 
 def memory_of(stream: Stream) -> StreamMemory:
     """Return the memory of a stream."""
-    result = _memories.get(stream)
-    if result is not None:
-        return result
     with _lock:
         result = _memories.get(stream)
         if result is None:
