@@ -402,14 +402,14 @@ class Function(ProcessLocal):
         the values of `LAUNCH_KEYWORDS`.
         """
         args = [each for each in given if each is not MISSING]
-        names: tuple[str, ...] = ()
         # Python gives more arguments by position to those by name.
-        if len(args) < len(given):
-            names = self._order.names
-        if not names:
+        if len(args) == len(given):
             args += [each for each in by_name if each is not MISSING]
+            by_name = ()
         keywords |= {
-            name: each for name, each in zip(names, by_name, strict=False) if each is not MISSING
+            name: each
+            for name, each in zip(self._order.names, by_name, strict=False)
+            if each is not MISSING
         }
         return Function.__call__(
             self, *args, **dict(zip(LAUNCH_KEYWORDS, launch, strict=True)), **keywords
