@@ -44,8 +44,13 @@ class InPlace:
 
     def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
         """Keep the arrays if the body has failed while kernels may use them."""
-        if error is not None and self:
-            self._keep(error)
+        if error is None or not self:
+            return
+        start_uninterrupted(lambda call: call._stream.synchronize(), self)
+        if not isinstance(error, DevmodError):
+            error.add_note(
+                "a kernel of this call may still run, and write to the call's arrays; devmod keeps them until it has ended"
+            )
 
     def take(self, data: memoryview, *, written: bool) -> Any:
         """Return the device's memory for bytes of the host, which kernels may write to if
@@ -102,16 +107,6 @@ class InPlace:
             self._stream.device.finish_in_place(memory, self._stream)
         if not self._written:
             self._stream.synchronize()
-
-    def _keep(self, error: BaseException) -> None:
-        """Keep the arrays until the kernels that were queued have ended. If they may still run,
-        `error` gets a note.
-        """
-        start_uninterrupted(lambda call: call._stream.synchronize(), self)
-        if not isinstance(error, DevmodError):
-            error.add_note(
-                "a kernel of this call may still run, and write to the call's arrays; devmod keeps them until it has ended"
-            )
 
 
 _lock = fork_safe(RLock())  # a handler of a signal may call too

@@ -13,6 +13,7 @@ from devmod_runtime._device.stream import is_in_stream
 from devmod_runtime._fork import check_driver
 from devmod_runtime._launch.arguments import BlockBytes
 from devmod_runtime._launch.checks import IMAGES, CheckedCall, overlap
+from devmod_runtime._launch.config import as_given
 from devmod_runtime._launch.opening import Opening
 from devmod_runtime._launch.order import is_record
 from devmod_runtime._launch.packs import expand
@@ -129,7 +130,8 @@ class KernelCall(CheckedCall):
         has_key = shared_memory is None and not has_launch_values
         if has_key and Opening.kernel_call is KernelCall:
             # As ints: an object of a call may have another value in the next one.
-            dims = request.given(grid, block, threads)
+            read = request.grid, request.block, request.threads
+            dims = map(as_given, (grid, block, threads), read)
             first: object = None
             if self.transfers:
                 if stream is not self.stream and (stream is not None or is_in_stream()):

@@ -44,18 +44,6 @@ class LaunchRequest:
     shared_memory: int | None = None
     key: tuple[int, ...] = ()
 
-    def given(
-        self, grid: Dims, block: Dims, threads: Dims
-    ) -> tuple[int | tuple[int, ...] | None, ...]:
-        """Return the grid, the block and the threads of the call in the form in which they were
-        given, as plain ints.
-        """
-        return (
-            _as_given(grid, self.grid),
-            _as_given(block, self.block),
-            _as_given(threads, self.threads),
-        )
-
 
 class LaunchConfigReader:
     """Reads the launch configuration from the calls of one function.
@@ -355,7 +343,8 @@ def _first_given(grid: Dims, block: Dims, threads: Dims) -> str:
     return ""
 
 
-def _as_given(dims: Dims, triple: tuple[int, int, int] | None) -> int | tuple[int, ...] | None:
+def as_given(dims: Dims, triple: tuple[int, int, int] | None) -> int | tuple[int, ...] | None:
+    """Return dimensions in the form in which a call gave them, as plain ints."""
     if dims is None or triple is None:
         return None
     if isinstance(dims, (tuple, list)):

@@ -400,20 +400,20 @@ class CheckedProgramCall(CheckedCall):
 
     def _launch(self, arrays: Sequence[Any], slots: list[Any]) -> None:
         """Queue the launches of a call that is not prepared."""
+        function = self._function
         plan = self._plan
         is_checked = plan is not None and not self._has_views and not self._adopted
 
         def find_plan(buffers: Sequence[Any]) -> LaunchPlan:
-            return plan or self._new_plan(arrays, buffers)
+            if plan is not None:
+                return plan
+            plans = function._plans  # taken before `Opening` is asked, as in `KernelCall`
+            named = self._named(arrays, buffers)
+            new = LaunchPlan(function, self._shapes, self._stream, named, self._scalars)
+            keep(plans, self._key, new, _MAX_CACHED)
+            return new
 
         _queue(self._shapes, self._stream, slots, self._scalars, find_plan, is_checked)
-
-    def _new_plan(self, arrays: Sequence[Any], buffers: Sequence[Any]) -> LaunchPlan:
-        plans = self._function._plans  # taken before `Opening` is asked, as in `KernelCall`
-        named = self._named(arrays, buffers)
-        plan = LaunchPlan(self._function, self._shapes, self._stream, named, self._scalars)
-        keep(plans, self._key, plan, _MAX_CACHED)
-        return plan
 
     def bound(self) -> Launch:
         """Return the prepared launch, which owns its temporaries."""

@@ -241,15 +241,11 @@ class OtherExtent:
         self,
         function: Any,
         args: Sequence[Any],
-        grid: Any,
-        block: Any,
-        threads: Any,
-        stream: Stream,
-        shared_memory: Any,
-        *,
+        *launch: Any,
         program: str,
     ) -> None:
-        args, request = function._config_reader.read(args, grid, block, threads, shared_memory)
+        *dims, stream, shared_memory = launch
+        args, request = function._config_reader.read(args, *dims, shared_memory)
         launched, request = function.chosen(stream.device, request, [])
         self.kernel = launched.open(stream.device)
         _, self.shape = launched._config_reader.resolve(request, self.kernel)
@@ -323,11 +319,14 @@ class Step:
         self.places: list[Any] = []
         #: A tuned function may choose by its arguments.
         self.is_plain = not self.function.key_arguments
+        sizes = {}
         for argument, param in zip(
             self.function._signature.arguments, interface.params, strict=True
         ):
             given = _given(step.arguments, argument, param)
             self.arguments.append((argument, given))
+            if argument in self.function.key_arguments:
+                sizes[argument.name] = given
             place: Any = None
             if type(given) in (str, tuple) and not self.repeats_in(given):
                 place = (argument, given)
@@ -349,10 +348,6 @@ class Step:
             if argument.plain_packer is None:
                 self.is_plain &= argument.packed is None and type_ == argument.plain_type
 
-        sizes = {}
-        for argument, given in self.arguments:
-            if argument in self.function.key_arguments:
-                sizes[argument.name] = given
         self.sizes = tuple(sizes)
         self.extent = step.grid, step.block, step.threads, tuple(sizes.values())
 
