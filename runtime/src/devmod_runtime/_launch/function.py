@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from devmod.backend import Binary
     from devmod_runtime._launch.config import LaunchRequest
     from devmod_runtime._launch.launcher import Kernel, LaunchConfig, Launcher
-    from devmod_runtime._launch.order import Plan
 
     Dims = int | Sequence[int] | None
 
@@ -270,8 +269,7 @@ class Function(ProcessLocal):
             self._signature, self._rules.keywords_only, self._rules.flattened
         )
         signature = self._signature
-        #: From the names in a call to its plan. One number of arguments by position goes with each.
-        self._plans: dict[tuple[str, ...], Plan] = {}
+        self._plans = self._order.plans
         self._packs_numbers = launcher.packs_numbers(signature.arguments)
         #: The method of a plain call; None before the second call.
         self._plain_call: Callable[..., Any] | None = None
@@ -363,7 +361,7 @@ class Function(ProcessLocal):
             except KeyError:
                 given = None
             if given is None:
-                given = self._arrange(args, keywords)
+                given = self._order.arrange(args, keywords)
             args = given
         plain = self._plain_call
         if self._callers and (plain is None or (self._count >= 0 and type(self) is self._class)):
@@ -453,7 +451,7 @@ class Function(ProcessLocal):
         ArgumentError, LaunchError
             As in a call. A host array is an ArgumentError.
         """
-        args = self._arrange(args, keywords)
+        args = self._order.arrange(args, keywords)
         call = Opening.kernel_call(
             self, args, grid, block, threads, stream, shared_memory, bound=True
         )
@@ -476,15 +474,6 @@ class Function(ProcessLocal):
                 return
             enqueue = host_call(arguments, dtypes, call.stream, enqueue, self._packs_numbers)
         keep(callers, key, enqueue)
-
-    def _arrange(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Return the arguments of a call in the kernel's order. Raise ArgumentError for a wrong
-        name or number of them.
-        """
-        args, plan = self._order.arrange(args, keywords)
-        if plan is not None:
-            keep(self._plans, tuple(keywords), plan)
-        return args
 
     @property
     def block(self) -> tuple[int, int, int] | None:

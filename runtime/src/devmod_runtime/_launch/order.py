@@ -14,6 +14,7 @@ from devmod._values.param import check_members, is_value, kind_text, members_by_
 from devmod.backend import LAUNCH_KEYWORDS, ConversionError, parse_dtype
 from devmod.errors import ArgumentError, FormatError, did_you_mean, list_names, quote_name
 from devmod_runtime._launch.arguments import AddressBlock, Argument, BlockBytes, Signature
+from devmod_runtime._launch.opening import keep
 from devmod_runtime._launch.scalars import AddressBytes, StructError, struct_packer
 
 TYPE_CHECKING = False
@@ -54,6 +55,9 @@ class ArgumentOrder:
         The arguments that may be given by position.
     records : dict of str to RecordArgument
         By keyword, the blocks and flattened structs that may be given in place of their members.
+    plans : dict of tuple to Plan
+        The plan of the calls with the same names. One number of arguments by position goes with
+        each.
     """
 
     def __init__(
@@ -61,6 +65,7 @@ class ArgumentOrder:
     ) -> None:
         self._signature = signature
         self._error = signature.error
+        self.plans: dict[tuple[str, ...], Plan] = {}
         self.keywords_only = keywords_only
         self.flattened = flattened
         self.arguments: Sequence[Argument | MemberArgument] = signature.arguments
@@ -230,12 +235,10 @@ class ArgumentOrder:
             name = _first_name(path.removeprefix(f"{name}."))
         return next((each for each in self.arguments if each.name == name), argument)
 
-    def arrange(
-        self, args: tuple[Any, ...], keywords: Mapping[str, Any]
-    ) -> tuple[tuple[Any, ...], Plan | None]:
-        """Return the arguments of a call in the kernel's order, and the plan of such calls.
+    def arrange(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Return the arguments of a call in the kernel's order, and cache the plan of such calls.
 
-        Launch values stay behind the arguments. A call with launch values has no plan.
+        Launch values stay behind the arguments.
 
         Raises
         ------
@@ -252,17 +255,19 @@ class ArgumentOrder:
             )
         if behind and count == len(self.positional) + behind:
             if not keywords:
-                return self.arrange(args[:-behind], keywords)[0] + args[-behind:], None
+                return self.arrange(args[:-behind], keywords) + args[-behind:]
             raise self._error(
                 "is called with launch values and with arguments by name; launch values follow the arguments by position"
             )
 
-        plan = self._plan(args, tuple(keywords))
+        names = tuple(keywords)
+        plan = self._plan(args, names)
         _, get, rearrange = plan
         args += get(keywords)
         if rearrange is not None:
             args = rearrange(args)
-        return args, plan
+        keep(self.plans, names, plan)
+        return args
 
     def _plan(self, args: Sequence[object], names: Sequence[str]) -> Plan:
         """Return the plan of a call with so many arguments by position and with `names`. Their
