@@ -432,16 +432,18 @@ class Context:
         """Destroy the handles whose end a capture has delayed, if none is active."""
         if self.captures:
             return
-        self.memory.drain()
-        self.host_memory.drain()
-        self.streams.drain()
-        self.events.drain()
-        self.modules.drain()
-        self.graphs.drain()
-        # An array after what reads it.
-        self.textures.drain()
-        self.surfaces.drain()
-        self.arrays.drain()
+        for handles in (
+            self.memory,
+            self.host_memory,
+            self.streams,
+            self.events,
+            self.modules,
+            self.graphs,
+            self.textures,
+            self.surfaces,
+            self.arrays,  # after what reads them
+        ):
+            handles.drain()
 
 
 class _Wait:
