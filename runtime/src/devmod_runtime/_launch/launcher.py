@@ -18,6 +18,7 @@ passes scalars in blocks of memory packs them with `block_packer`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from math import prod
 from typing import NamedTuple
 
 from devmod.backend import ConversionError
@@ -46,11 +47,8 @@ def _fit_block(threads: Dims | None, most: int, row: int) -> Dims:
     needed = [1 << max(count - 1, 0).bit_length() for count in threads or (most, 1, 1)]
     block = [1, 1, 1]
     for axis, limit in ((0, row), (1, most), (2, most), (0, most)):
-        while (
-            block[axis] * 2 <= min(needed[axis], limit)
-            and 2 * block[0] * block[1] * block[2] <= most
-        ):
-            block[axis] *= 2
+        largest = min(needed[axis], limit, block[axis] * (most // prod(block)))
+        block[axis] = 1 << largest.bit_length() - 1
     x, y, z = block
     return x, y, z
 
