@@ -332,7 +332,6 @@ class GlobalsModule(RuntimeModule):
         type_name = "uint8"
         if dtype is not None:
             type_name = dtype_of(dtype)
-        element = array_bytes(parse_dtype(type_name))
         if device is None:
             device = find_device(kind)
         if getattr(device, "kind", None) != kind:
@@ -346,9 +345,7 @@ class GlobalsModule(RuntimeModule):
         except ImportError as error:
             self._explain(error)
             raise
-        shape: tuple[int, ...] = ()
-        if element:
-            shape = (nbytes // element,)
+        shape: tuple[int, ...]
         declared = None
         if dtype is None:
             declared = self._declared_type(name)
@@ -361,9 +358,12 @@ class GlobalsModule(RuntimeModule):
                     f"binary has a variable of {nbytes} bytes",
                     kind=kind,
                 )
-        elif not element or nbytes % element:
-            problem = f"the variable has {nbytes} bytes, which is not a whole number of {dtype}"
-            raise ArgumentError(f"get_global({name!r}): {problem}", kind=kind, argument="dtype")
+        else:
+            element = array_bytes(parse_dtype(type_name))
+            if not element or nbytes % element:
+                problem = f"the variable has {nbytes} bytes, which is not a whole number of {dtype}"
+                raise ArgumentError(f"get_global({name!r}): {problem}", kind=kind, argument="dtype")
+            shape = (nbytes // element,)
         return DeviceArray(device, memory, shape, type_name, owner)
 
     def _declared_type(self, name: str) -> tuple[str, tuple[int, ...]] | None:

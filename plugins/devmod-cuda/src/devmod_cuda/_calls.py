@@ -275,9 +275,7 @@ class CudaDriver(Driver):
         # than a function has.
         pop.argtypes = (POINTER(c_void_p), py_object, py_object, py_object)
         pop.restype = None
-        return map(Failures(0, refuse).__getitem__, statuses).__next__, partial(
-            pop, byref(c_void_p())
-        )
+        return map(Failures(refuse).__getitem__, statuses).__next__, partial(pop, byref(c_void_p()))
 
     def context_device(self, context: int) -> int:
         self.call("push_context", context)

@@ -22,19 +22,17 @@ Dims = tuple[int, int, int]
 
 
 class Failures(dict):  # type: ignore[type-arg]
-    """A function of C for the result of a call: its ``__getitem__`` returns for a success, and
-    calls a Python function otherwise.
+    """A function of C for the result of a call: its ``__getitem__`` returns for a success, which is
+    0, and calls a Python function otherwise.
 
     Parameters
     ----------
-    success
-        The result of a success.
     handle
         The function for other results. It repeats the call or raises DriverError.
     """
 
-    def __init__(self, success: object, handle: Callable[[Any], None]) -> None:
-        super().__init__({success: None})
+    def __init__(self, handle: Callable[[Any], None]) -> None:
+        super().__init__({0: None})
         self._handle = handle
 
     def __missing__(self, result: Any) -> None:
@@ -432,7 +430,7 @@ class Driver(ABC):
 
         repeat_launch.block = block  # type: ignore[attr-defined]  # the arguments have its addresses alone
         launches = starmap(launch[1], repeat(launch[2]))
-        return map(Failures(0, repeat_launch).__getitem__, launches).__next__
+        return map(Failures(repeat_launch).__getitem__, launches).__next__
 
     def _launch_again(
         self, context: int, launch: tuple[str, Any, tuple[Any, ...]], status: int
