@@ -467,9 +467,8 @@ class GuardedCall(KernelCall):
         self.keep()
         result = self.enqueue(values)
         for transfer, array in zip(self.transfers, arrays, strict=True):
-            if transfer.back is not None and transfer.back.nbytes:
-                device.read(array.region, transfer.back.write_target(), stream)
-                transfer.back.finish()
+            if transfer.back is not None:
+                transfer.back.read_from(device.read, array.region, stream)
         return result
 
     def keep(self) -> None:
