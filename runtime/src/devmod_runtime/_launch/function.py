@@ -371,7 +371,10 @@ class Function(ProcessLocal):
             or shared_memory is not None
             or len(args) != len(self._signature.arguments)
         ):
-            return self._call_checked(args, grid, block, threads, stream, shared_memory)
+            # They are not those of a plain call.
+            return Opening.kernel_call(
+                self, args, grid, block, threads, stream, shared_memory
+            ).launch()
         return plain(self, *args, grid=grid, block=block, threads=threads, stream=stream)
 
     def _take_plain_calls(self) -> Callable[..., Any]:
@@ -412,18 +415,6 @@ class Function(ProcessLocal):
         return Function.__call__(
             self, *args, **dict(zip(LAUNCH_KEYWORDS, launch, strict=True)), **keywords
         )
-
-    def _call_checked(
-        self,
-        args: tuple[Any, ...],
-        grid: Dims,
-        block: Dims,
-        threads: Dims,
-        stream: Any,
-        shared_memory: Any,
-    ) -> Any:
-        """Launch with arguments in the kernel's order that are not those of a plain call."""
-        return Opening.kernel_call(self, args, grid, block, threads, stream, shared_memory).launch()
 
     def bind(
         self,

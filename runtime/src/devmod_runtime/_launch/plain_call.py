@@ -23,6 +23,7 @@ from devmod.backend import ConversionError
 from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._device.stream import current_stream, entered, is_in_stream
 from devmod_runtime._launch.arguments import Argument, BlockBytes
+from devmod_runtime._launch.opening import Opening
 from devmod_runtime._launch.scalars import AddressBytes, real
 
 TYPE_CHECKING = False
@@ -110,6 +111,7 @@ _NAMES: dict[str, Any] = {
     "variables": variables,
     "DEVICE_KEY": DEVICE_KEY,
     "DeviceArray": DeviceArray,
+    "Opening": Opening,
 }
 
 
@@ -209,7 +211,7 @@ def _code(
     elif count:
         lines.append(f"if {positions[-1]} is M: {other}")
 
-    checked = f"return self._call_checked({args}, {_LAUNCH}, shared_memory)"
+    checked = f"return Opening.kernel_call(self, {args}, {_LAUNCH}, shared_memory).launch()"
     if keys:
         lines += [
             "try:",
