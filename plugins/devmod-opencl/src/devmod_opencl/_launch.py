@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from devmod_readers.spirv import SpirvKernel
     from devmod_runtime import Argument, Image, Sampler
 
+    #: The values of a launch.
+    Values = Sequence[Any]
     #: The address space, the type and the access of each argument of a kernel.
     Spaces = Sequence[Sequence[str]]
     #: A kernel object, the bytes of its numbers, the place and the bytes of each, and the memory of
@@ -346,7 +348,7 @@ class OpenCLKernel(Kernel):
             return ""
         return f"its local_mem_size is {limit}, got devmod.Local arguments of {sum(sizes)} bytes"
 
-    def caller(self, stream: OpenCLStream, shape: Any) -> Callable[[Sequence[Any]], None]:
+    def caller(self, stream: OpenCLStream, shape: Any) -> Callable[[Values], None]:
         make_call = _call_maker(self._objects, self._scalars, has_numbers=False)
         call = make_call(
             stream.queue, *shape, self._free, self._new, _enqueue, _driver.Error, self._launch_error
@@ -356,7 +358,7 @@ class OpenCLKernel(Kernel):
         if not self._pointers:
             return call
 
-        def check_and_call(values: Sequence[Any]) -> None:
+        def check_and_call(values: Values) -> None:
             self._check_pointers(values)
             call(values)
 
@@ -367,7 +369,7 @@ class OpenCLKernel(Kernel):
 
         return check_images(images, self._image_arguments)
 
-    def _with_handles(self, values: Sequence[Any]) -> Sequence[Any]:
+    def _with_handles(self, values: Values) -> Values:
         """Return the values with pyopencl's objects in place of images and samplers."""
         result = [*values]
         for number in self._images:
@@ -405,9 +407,7 @@ class OpenCLKernel(Kernel):
 
         return [], new, packer.pack
 
-    def prepare(
-        self, stream: OpenCLStream, shape: Any, values: Sequence[Any]
-    ) -> Callable[[], object]:
+    def prepare(self, stream: OpenCLStream, shape: Any, values: Values) -> Callable[[], object]:
         # A C function without arguments. A functools.partial would pass its arguments on to
         # pyopencl.
         arguments = (
@@ -431,7 +431,7 @@ class OpenCLKernel(Kernel):
             f"{self._device} refused a launch of the opencl function {self._name!r}", error
         )
 
-    def time(self, stream: OpenCLStream, shape: Any, values: Sequence[Any]) -> float:
+    def time(self, stream: OpenCLStream, shape: Any, values: Values) -> float:
         handle = self._with_arguments(values)
         try:
             event = _enqueue(stream.queue, handle, shape[0], shape[1])
@@ -444,7 +444,7 @@ class OpenCLKernel(Kernel):
         except _driver.Error as error:
             raise no_time(f"{self._device} gives no time of a launch", error) from error
 
-    def _with_arguments(self, values: Sequence[Any]) -> Any:
+    def _with_arguments(self, values: Values) -> Any:
         """Return a new kernel object with its arguments."""
         self._check_pointers(values)
         values = self._with_handles(values)
@@ -460,7 +460,7 @@ class OpenCLKernel(Kernel):
             raise self._launch_error(error) from error
         return handle
 
-    def _check_pointers(self, values: Sequence[Any]) -> None:
+    def _check_pointers(self, values: Values) -> None:
         for number, local in self._pointers:
             if (type(values[number]) is cl.LocalMemory) is not local:
                 problem = "a Local, and the kernel takes an array"

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     import numpy as np
+
+    NumPyArray = np.ndarray[Any, Any]
 else:
     from devmod._util.numpy import np
 
@@ -52,12 +54,12 @@ class HostView:
 
     __slots__ = ("array", "dtype", "packed", "shape", "staging")
 
-    def __init__(self, array: np.ndarray[Any, Any], dtype: str) -> None:
+    def __init__(self, array: NumPyArray, dtype: str) -> None:
         self.array = array
         self.dtype = dtype
         self.shape: tuple[int, ...] = array.shape
         self.packed = is_packed(parse_dtype(dtype))
-        self.staging: np.ndarray[Any, Any] | None = None
+        self.staging: NumPyArray | None = None
 
     @property
     def nbytes(self) -> int:
@@ -151,7 +153,7 @@ def host_view(value: object) -> HostView | None:
         raise ConversionError(f"has elements of an unsupported type: {error}") from None
 
 
-def plain_array(value: Any, *, takes_exports: bool = True) -> np.ndarray[Any, Any] | None:
+def plain_array(value: Any, *, takes_exports: bool = True) -> NumPyArray | None:
     """Return a NumPy array over a host array in 1 µs, where `host_view` takes 40; None if
     `host_view` decides.
 
@@ -161,7 +163,7 @@ def plain_array(value: Any, *, takes_exports: bool = True) -> np.ndarray[Any, An
     numpy: Any = sys.modules["numpy"]  # a name of `np` takes 0.6 µs
     if isinstance(value, (Array, numpy.generic)):
         return None
-    array: np.ndarray[Any, Any] | None = None
+    array: NumPyArray | None = None
     try:
         # A failed memoryview takes twice as long as `from_dlpack`, which gives read-only arrays for
         # those of NumPy before 2.2.
@@ -178,7 +180,7 @@ def plain_array(value: Any, *, takes_exports: bool = True) -> np.ndarray[Any, An
     return array
 
 
-def _as_numpy(value: Any) -> tuple[np.ndarray[Any, Any], str] | None:
+def _as_numpy(value: Any) -> tuple[NumPyArray, str] | None:
     """Return a NumPy array over a host array, and the name of its element type if NumPy does not
     support it.
     """

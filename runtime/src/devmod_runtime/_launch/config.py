@@ -14,6 +14,8 @@ from devmod_runtime._launch.launcher import Kernel, LaunchConfig, Launcher
 from devmod_runtime._launch.scalars import explain_not_int
 
 Dims = int | Sequence[int] | None
+#: The counts in x, y, z.
+Triple = tuple[int, int, int]
 
 _MAX = 2**63 - 1
 #: The key of an interface whose binary has no types (`devmod pack --opaque`).
@@ -37,9 +39,9 @@ class LaunchRequest:
         The values of the arguments that are part of the call's key, for a tuned function.
     """
 
-    grid: tuple[int, int, int] | None = None
-    threads: tuple[int, int, int] | None = None
-    block: tuple[int, int, int] | None = None
+    grid: Triple | None = None
+    threads: Triple | None = None
+    block: Triple | None = None
     cluster = preferred_cluster = (1, 1, 1)
     shared_memory: int | None = None
     key: tuple[int, ...] = ()
@@ -67,7 +69,7 @@ class LaunchConfigReader:
         self._unset: Sequence[PipelineConstant] | None = None
 
     @property
-    def block(self) -> tuple[int, int, int] | None:
+    def block(self) -> Triple | None:
         """The block of a call that names none: the fixed block, or the default; None without
         one.
         """
@@ -237,7 +239,7 @@ class LaunchConfigReader:
             shared_memory = triples[4][0]
         request.shared_memory = self._shared_memory_size(shared_memory)
 
-    def _block(self, block: tuple[int, int, int] | None) -> tuple[int, int, int] | None:
+    def _block(self, block: Triple | None) -> Triple | None:
         """Return the block of a call; None if the backend chooses it."""
         interface = self._signature.interface
         if block is not None:
@@ -283,7 +285,7 @@ class LaunchConfigReader:
             )
         return number
 
-    def _default_shared_memory(self, block: tuple[int, int, int]) -> int:
+    def _default_shared_memory(self, block: Triple) -> int:
         """Return the bytes of a call that gives none."""
         interface = self._signature.interface
         if interface is None or self._launcher.no_shared_memory:
@@ -305,7 +307,7 @@ class LaunchConfigReader:
         # uses no shared memory.
         return not interface.shared_memory and _OPAQUE not in interface.extra
 
-    def _triple(self, word: str, value: Any, least: int) -> tuple[int, int, int]:
+    def _triple(self, word: str, value: Any, least: int) -> Triple:
         parts: Sequence[Any] = (value,)
         if isinstance(value, (tuple, list)):
             parts = value
@@ -343,7 +345,7 @@ def _first_given(grid: Dims, block: Dims, threads: Dims) -> str:
     return ""
 
 
-def as_given(dims: Dims, triple: tuple[int, int, int] | None) -> int | tuple[int, ...] | None:
+def as_given(dims: Dims, triple: Triple | None) -> int | tuple[int, ...] | None:
     """Return dimensions in the form in which a call gave them, as plain ints."""
     if dims is None or triple is None:
         return None
@@ -352,7 +354,7 @@ def as_given(dims: Dims, triple: tuple[int, int, int] | None) -> int | tuple[int
     return triple[0]
 
 
-def _shorten(dims: tuple[int, int, int]) -> int | tuple[int, ...]:
+def _shorten(dims: Triple) -> int | tuple[int, ...]:
     """Return the dimensions as a user writes them: without ones at the end, and an int for x
     alone.
     """

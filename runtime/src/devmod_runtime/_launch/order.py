@@ -24,11 +24,17 @@ if TYPE_CHECKING:
 
     from devmod import Interface
 
-    Names = Callable[[Mapping[str, Any]], tuple[Any, ...]]
+    #: The arguments of a call.
+    Arguments = tuple[Any, ...]
+    Names = Callable[[Mapping[str, Any]], Arguments]
+    #: What puts arguments into another order, or several into one.
+    Arrange = Callable[[Arguments], Arguments]
+    #: What checks or converts a record.
+    Converter = Callable[[Any], Any]
     #: The steps for the arguments of calls with the same names: the number of arguments by
     #: position; the function that returns those by name; and the function that puts all in the
     #: kernel's order and converts records. It is None if they are the kernel's arguments.
-    Plan = tuple[int, Names, Callable[[tuple[Any, ...]], tuple[Any, ...]] | None]
+    Plan = tuple[int, Names, Arrange | None]
 
 #: The most bytes of a block that is given as a record.
 _MAX_RECORD = 1 << 24
@@ -235,7 +241,7 @@ class ArgumentOrder:
             name = _first_name(path.removeprefix(f"{name}."))
         return next((each for each in self.arguments if each.name == name), argument)
 
-    def arrange(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
+    def arrange(self, args: Arguments, keywords: Mapping[str, Any]) -> Arguments:
         """Return the arguments of a call in the kernel's order, and cache the plan of such calls.
 
         Launch values stay behind the arguments.
@@ -332,13 +338,11 @@ class ArgumentOrder:
             argument.name,
         )
 
-    def _converters(
-        self, given: Sequence[str], first: int
-    ) -> list[tuple[int, Callable[[Any], Any]]]:
+    def _converters(self, given: Sequence[str], first: int) -> list[tuple[int, Converter]]:
         """Return the functions that check and convert the records among the arguments by name, each
         with the place of its record. `first` is the place of the first argument by name.
         """
-        converters: list[tuple[int, Callable[[Any], Any]]] = []
+        converters: list[tuple[int, Converter]] = []
         for place, keyword in enumerate(given, first):
             record = self.records.get(keyword)
             if record is None:
@@ -370,7 +374,7 @@ class ArgumentOrder:
                 groups[argument] = []
         return groups
 
-    def _refuse_tuple(self, keyword: str) -> Callable[[Any], Any]:
+    def _refuse_tuple(self, keyword: str) -> Converter:
         """Return the function that raises ArgumentError for a tuple, whose order would be that of
         one candidate.
         """
@@ -566,18 +570,18 @@ def _places(
 
 def _rearranger(
     order: Sequence[int],
-    converters: Sequence[tuple[int, Callable[[Any], Any]]],
-    defaults: tuple[Any, ...],
-    group: Callable[[tuple[Any, ...]], tuple[Any, ...]] | None,
-) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    converters: Sequence[tuple[int, Converter]],
+    defaults: Arguments,
+    group: Arrange | None,
+) -> Arrange:
     """Return the function that converts the records of a call, and puts the values in the kernel's
     order.
     """
-    pick: Callable[[tuple[Any, ...]], tuple[Any, ...]] = tuple
+    pick: Arrange = tuple
     if len(order) > 1:
         pick = itemgetter(*order)
 
-    def rearrange(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    def rearrange(values: Arguments) -> Arguments:
         for place, convert in converters:
             values = (*values[:place], convert(values[place]), *values[place + 1 :])
         values = pick(values + defaults)
@@ -588,12 +592,12 @@ def _rearranger(
     return rearrange
 
 
-def _grouper(groups: Sequence[Sequence[str]]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+def _grouper(groups: Sequence[Sequence[str]]) -> Arrange:
     """Return the function that packs values into mappings, one for each group of names; a group
     without names takes one value.
     """
 
-    def group(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    def group(values: Arguments) -> Arguments:
         left = iter(values)
         grouped: list[Any] = []
         for names in groups:

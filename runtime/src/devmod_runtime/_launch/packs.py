@@ -15,6 +15,7 @@ from devmod_runtime._launch.scalars import packer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from devmod_runtime._device.device_array import Shape
     from devmod_runtime._launch.scalars import Packer
 
 #: In the values of a launch: the device, the memory, and all values of the kernel, with None for
@@ -51,9 +52,9 @@ class Pack:
         self._dimensions = shapes or strides
         self._type = type_
         self._unit = unit
-        self._cache: dict[tuple[str, tuple[int, ...]], list[bytes | None]] = {}
+        self._cache: dict[tuple[str, Shape], list[bytes | None]] = {}
 
-    def fields(self, dtype: str, shape: tuple[int, ...]) -> list[bytes | None]:
+    def fields(self, dtype: str, shape: Shape) -> list[bytes | None]:
         """Return the values for an array in C order: the bytes of its numbers, and None for its
         address.
 
@@ -90,7 +91,7 @@ class Pack:
             self._cache[dtype, shape] = result
         return result
 
-    def _axes(self, dtype: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    def _axes(self, dtype: str, shape: Shape) -> Shape:
         """Return the lengths of an array in elements of the kernel: an array of numbers may have
         the lanes of a vector as its last axis.
         """

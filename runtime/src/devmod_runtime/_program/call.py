@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from devmod_runtime._device.device_array import Shape
+    from devmod_runtime._device.stream import Work
     from devmod_runtime._program.plan import Named, Step, Values
 
     ProgramFunction = Any  # its module imports this one
@@ -125,7 +127,7 @@ class CheckedProgramCall(CheckedCall):
         }
         #: What the checks of images of other libraries depend on.
         self._usages: list[tuple[str, object]] = []
-        lengths: list[tuple[int, ...] | None] = []
+        lengths: list[Shape | None] = []
         is_written = self._has_host_arrays = self._returns_device_arrays = False
         #: Whether an output is not given, and whether a host array is written.
         self._has_new = self._reads_back = False
@@ -182,7 +184,7 @@ class CheckedProgramCall(CheckedCall):
 
     # -- the arguments
 
-    def _take_image(self, argument: Any, declared: Any, image: Any) -> tuple[int, ...]:
+    def _take_image(self, argument: Any, declared: Any, image: Any) -> Shape:
         """Return the height and the width of an image of the device."""
         if (image.format, len(image.shape), image.layers) != (declared.format, 2, 0):
             raise ConversionError(Image.mismatch(image, argument.image, self._taker))
@@ -190,7 +192,7 @@ class CheckedProgramCall(CheckedCall):
             self._usages.append((declared.name, image.usage))
         return image.shape[::-1]  # type: ignore[no-any-return]
 
-    def _lengths(self, declared: Any, view: HostView) -> tuple[int, ...]:
+    def _lengths(self, declared: Any, view: HostView) -> Shape:
         """Return the height and the width of an image that is given as a host array. Raise
         ConversionError if it cannot be one.
         """
@@ -240,7 +242,7 @@ class CheckedProgramCall(CheckedCall):
                 if is_shared:
                     raise self._overlap(first, second)
 
-    def _new_shapes(self, given: Sequence[tuple[int, ...] | None]) -> Shapes:
+    def _new_shapes(self, given: Sequence[Shape | None]) -> Shapes:
         """Return the lengths of all arrays for those of the call.
 
         Check those that are expressions.
@@ -429,9 +431,9 @@ class CheckedProgramCall(CheckedCall):
             tuple(arrays.values()),
         )
 
-    def _calls(self, arrays: Named, stream: Stream) -> list[tuple[Step, Callable[[], object]]]:
+    def _calls(self, arrays: Named, stream: Stream) -> list[tuple[Step, Work]]:
         """Return what queues each launch of a prepared one, with its step."""
-        calls: list[tuple[Step, Callable[[], object]]] = []
+        calls: list[tuple[Step, Work]] = []
         for step, values in launches_of(self._function, self._shapes):
             if values is None:
                 for name, nbytes in step.cleared(self._shapes):
@@ -631,13 +633,13 @@ class PreparedProgram:
     for a stream.
     """
 
-    _queue: Callable[[], object]
+    _queue: Work
     _is_queueing = False
 
     def __init__(self, function: ProgramFunction) -> None:
         self._function = function
 
-    def prepare(self, stream: Stream, shape: Any, values: object) -> Callable[[], object]:
+    def prepare(self, stream: Stream, shape: Any, values: object) -> Work:
         queue = self._sequence(stream, shape)
         lock = fork_safe(RLock())
 
@@ -660,9 +662,7 @@ class PreparedProgram:
         self._queue = locked
         return locked
 
-    def _sequence(
-        self, stream: Stream, make: Callable[[Stream], Sequence[Any]]
-    ) -> Callable[[], object]:
+    def _sequence(self, stream: Stream, make: Callable[[Stream], Sequence[Any]]) -> Work:
         if type(stream).prepare is not Stream.prepare:  # one command buffer or graph
             return stream.prepare(lambda each: [call for _, call in make(each)])
         launches = make(stream)

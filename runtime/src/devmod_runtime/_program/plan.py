@@ -42,6 +42,10 @@ from devmod_runtime._launch.opening import Opening, keep
 from devmod_runtime._launch.plain_call import MISSING
 from devmod_runtime._program.temporaries import ImageForm, share
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from devmod_runtime._device.device_array import Shape
+
 #: The launches that a program caches for its plans, and those for each of its steps.
 _MAX_CALLS = 64
 _MAX_OF_STEP = 8
@@ -127,7 +131,7 @@ class Shapes:
         self.turns: dict[Repeat, int] = {}
         self.unwritten: set[str] = set()
         _check_requirements(program, values, error)
-        self.lengths: dict[str, tuple[int, ...]] = {}
+        self.lengths: dict[str, Shape] = {}
         self.nbytes: dict[str, int] = {}
         self.padded: set[str] = set()
         sizes: dict[str, int] = {}
@@ -184,7 +188,7 @@ def _check_requirements(program: Program, values: Values, error: Error) -> None:
             raise error(f"it requires {text}, and that is {one} {name} {two}", "")
 
 
-def measure(array: Array, values: Values, error: Error) -> tuple[tuple[int, ...], int]:
+def measure(array: Array, values: Values, error: Error) -> tuple[Shape, int]:
     """Return the lengths and the bytes of an array. Raise ArgumentError if it cannot have them."""
     try:
         lengths = tuple([evaluate(each, values) for each in array.shape])
@@ -394,9 +398,9 @@ class Step:
             if is_cleared and (nbytes := shapes.nbytes[name]):
                 yield name, nbytes
 
-    def dims(self, values: Values) -> tuple[tuple[int, ...] | None, ...]:
+    def dims(self, values: Values) -> tuple[Shape | None, ...]:
         """Return the grid, the block, the threads and the sizes."""
-        result: list[tuple[int, ...] | None] = [None] * len(self.extent)
+        result: list[Shape | None] = [None] * len(self.extent)
         try:
             for place, dims in enumerate(self.extent):
                 if dims:

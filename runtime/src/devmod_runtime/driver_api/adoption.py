@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import Image, Stream
+    from devmod_runtime._device.device_array import Shape
 
     Adopted = tuple[DeviceArray, Stream | None]
     AdoptedImage = tuple[Image, Stream | None]
@@ -114,7 +115,7 @@ class Adoption:
         # The capsule stays unused, so its own destructor frees the tensor.
         tensor, read_only = read_capsule(capsule)
         numbers = c_int64 * tensor.ndim
-        shape: tuple[int, ...] = ()
+        shape: Shape = ()
         if tensor.ndim:
             shape = tuple(numbers.from_address(tensor.shape))
         if tensor.strides and not is_contiguous(
@@ -131,7 +132,7 @@ class Adoption:
         self,
         device: DriverDevice | None,
         address: int,
-        shape: tuple[int, ...],
+        shape: Shape,
         dtype: str,
         owner: object,
         *,
@@ -289,7 +290,7 @@ def export(value: Any, stream: int) -> object:
         raise ConversionError(f"is not exported by its library: {error}") from None
 
 
-def is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...], step: int) -> bool:
+def is_contiguous(shape: Shape, strides: Shape, step: int) -> bool:
     """Return whether elements of `step` units are in C order without gaps."""
     if 0 in shape:
         return True

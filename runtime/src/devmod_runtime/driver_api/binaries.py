@@ -22,6 +22,9 @@ from devmod_runtime.driver_api.api import DriverError, describe
 from devmod_runtime.driver_api.device import DriverDevice, DriverStream
 from devmod_runtime.driver_api.handles import Handle
 
+#: The format and the bytes of a binary.
+Payload = tuple[str, bytes]
+
 
 def architecture_rules(
     kind: str,
@@ -79,7 +82,7 @@ class DriverBinaries(Builds):
             self.check_payload(self.fmt, self.code)
         self.check_options()
 
-    def compiled(self, arch: str) -> tuple[str, bytes]:
+    def compiled(self, arch: str) -> Payload:
         """Return the format and the bytes of the binary for an architecture. A source is compiled,
         once for all threads.
 
@@ -102,7 +105,7 @@ class DriverBinaries(Builds):
         else:
             self._compiled.get(arch, lambda: replaced)
 
-    def _replaced(self, arch: str) -> tuple[str, bytes] | None:
+    def _replaced(self, arch: str) -> Payload | None:
         """Return the binary that a replaced compiler gives for an architecture; None without such a
         compiler.
         """
@@ -118,8 +121,8 @@ class DriverBinaries(Builds):
             return binaries.compile_source(arch)
         return result
 
-    def _build(self, arch: str) -> tuple[str, bytes]:
-        def build() -> tuple[str, bytes]:
+    def _build(self, arch: str) -> Payload:
+        def build() -> Payload:
             self.check()
             return self.compile_source(arch)
 
@@ -133,7 +136,7 @@ class DriverBinaries(Builds):
         """
 
     @abstractmethod
-    def compile_source(self, arch: str) -> tuple[str, bytes]:
+    def compile_source(self, arch: str) -> Payload:
         """Return the format and the bytes of the binary that the receiver's compiler makes of
         `text` for an architecture.
         """

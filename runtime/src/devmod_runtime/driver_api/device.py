@@ -20,6 +20,8 @@ from devmod_runtime.driver_api.driver import Driver
 from devmod_runtime.driver_api.handles import Context, Handle, Memory
 
 DeviceT = TypeVar("DeviceT", bound="DriverDevice")
+#: What queues work at each call.
+Work = Callable[[], object]
 
 
 # -- Streams and events of a driver.
@@ -105,9 +107,7 @@ class DriverStream(Stream):
                 )
         return Graph(self, launches, self)
 
-    def prepare(
-        self, make: Callable[[Stream], Sequence[Callable[[], object]]]
-    ) -> Callable[[], object]:
+    def prepare(self, make: Callable[[Stream], Sequence[Work]]) -> Work:
         """As `Stream.prepare`: the calls are one graph, captured once in a stream of its own.
         `devmod.guard` does not see its launches.
 
@@ -115,7 +115,7 @@ class DriverStream(Stream):
         """
         side = self.device.stream()
         graph = Graph(side, make(side), self)
-        singly: list[Sequence[Callable[[], object]]] = []
+        singly: list[Sequence[Work]] = []
 
         def queue() -> None:
             is_own = self._capture is not None and self._capture.is_begun
@@ -343,7 +343,7 @@ class Graph:
     """
 
     def __init__(
-        self, stream: DriverStream, launches: Sequence[Callable[[], object]], target: DriverStream
+        self, stream: DriverStream, launches: Sequence[Work], target: DriverStream
     ) -> None:
         check_driver(stream.device.kind)
         self._stream = target

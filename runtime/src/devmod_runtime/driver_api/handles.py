@@ -21,6 +21,10 @@ from devmod_runtime._fork import is_inherited
 from devmod_runtime.driver_api.api import DISABLE_TIMING, NON_BLOCKING, PORTABLE, DriverError
 from devmod_runtime.driver_api.driver import Driver
 
+#: The driver's result with a handle, as `Driver.create_into` has it; empty after the handle is
+#: destroyed.
+Cell = list[Any]
+
 
 class Handle:
     """A handle of the driver. Collecting this object destroys it.
@@ -33,7 +37,7 @@ class Handle:
 
     __slots__ = ("__weakref__", "_cell", "_end", "_token", "value")
 
-    def __init__(self, handles: Handles, cell: list[Any]) -> None:
+    def __init__(self, handles: Handles, cell: Cell) -> None:
         self.value = 0
         self._cell = cell
         self._end = _End(handles, cell)
@@ -60,7 +64,7 @@ class _End:
 
     __slots__ = ("cell", "handles", "users")
 
-    def __init__(self, handles: Handles, cell: list[Any]) -> None:
+    def __init__(self, handles: Handles, cell: Cell) -> None:
         self.handles = handles
         self.cell = cell
         self.users: tuple[_End, ...] = ()
@@ -107,7 +111,7 @@ class Handles:
             The driver refuses it.
         """
         self.drain()
-        cell: list[Any] = []
+        cell: Cell = []
         handle = Handle(self, cell)
         lease = lend(handle, cell, self._ended.append)
         handle._token = lease.token
@@ -116,7 +120,7 @@ class Handles:
             handle.value = self._make(cell, *arguments)
         return handle
 
-    def destroy(self, cell: list[Any]) -> bool:
+    def destroy(self, cell: Cell) -> bool:
         """Destroy the handle of a cell, once, and return whether it is gone: a capture delays the
         end of what captured work may use.
 
@@ -153,11 +157,11 @@ class Handles:
         self.drain()
         return sum(1 for lease in [*self._leases.values()] if lease.value)
 
-    def _make(self, cell: list[Any], *arguments: Any) -> int:
+    def _make(self, cell: Cell, *arguments: Any) -> int:
         """Create a handle in a cell and return it."""
         return self._driver.create_into(cell, self._create, *arguments, *self._last)
 
-    def _end(self, cell: list[Any]) -> bool:
+    def _end(self, cell: Cell) -> bool:
         """Destroy the handle of a cell and empty it; False if a capture delays it.
 
         The context is current, and calls do not invalidate captures. IndexError if another thread
@@ -170,7 +174,7 @@ class Handles:
 class Memories(Handles):
     """The memory of a context."""
 
-    def _end(self, cell: list[Any]) -> bool:
+    def _end(self, cell: Cell) -> bool:
         if self._context.is_captured():
             return False
         self._context.synchronize_streams()  # queued work may use it, and a driver need not wait
@@ -202,14 +206,14 @@ class Streams(Handles):
                 if lease() is None and lease.value:
                     self._put_before_default(lease.value)
 
-    def _end(self, cell: list[Any]) -> bool:
+    def _end(self, cell: Cell) -> bool:
         if self._context.is_captured():
             return False  # the legacy default stream cannot be used
         with self._lock:
             self._put_before_default(cell)
             return super()._end(cell)
 
-    def _put_before_default(self, cell: list[Any]) -> None:
+    def _put_before_default(self, cell: Cell) -> None:
         # Other libraries take arrays in the default stream's order.
         self._context.order(self._driver.api.legacy_stream, self._driver.handle_in(cell))
 
@@ -217,12 +221,12 @@ class Streams(Handles):
 class Modules(Handles):
     """The modules of a context. `create` takes a binary."""
 
-    def _make(self, cell: list[Any], *arguments: Any) -> int:
+    def _make(self, cell: Cell, *arguments: Any) -> int:
         module = self._driver.load_module(*arguments)
         cell.append(module)
         return module
 
-    def _end(self, cell: list[Any]) -> bool:
+    def _end(self, cell: Cell) -> bool:
         if self._context.is_captured():
             return False
         # Launches of its kernels may be queued, and a driver need not wait. The streams of other
