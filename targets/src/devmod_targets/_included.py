@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import chain
+from typing import NamedTuple
 
 from devmod_readers.options import OPTIONS_LINE
 
@@ -85,7 +86,7 @@ _PATH = rb'(?<!\.)\.\.(?!\.)|["<(,=]\s*[/\\]|define\s+\w+(?:\([^)]*\))?\s+[/\\]'
 UNKNOWN_FILE = "a file that a macro names"
 
 
-class IncludedNames:
+class IncludedNames(NamedTuple):
     """The names in a text.
 
     Attributes
@@ -98,14 +99,9 @@ class IncludedNames:
         Whether an include names its file in another way, as in ``#include NAME(x)``.
     """
 
-    __slots__ = ("macros", "names", "opaque")
-
-    def __init__(
-        self, names: Iterable[bytes] = (), macros: Iterable[bytes] = (), *, opaque: bool = False
-    ) -> None:
-        self.names = tuple(names)
-        self.macros = tuple(macros)
-        self.opaque = opaque
+    names: Collection[bytes] = ()
+    macros: Collection[bytes] = ()
+    opaque: bool = False
 
 
 def included_names(data: bytes) -> IncludedNames:
@@ -147,7 +143,7 @@ def imported_names(data: bytes) -> IncludedNames:
         for end in range(1, len(parts) + 1):
             path = start + "/".join(parts[:end])
             names |= dict.fromkeys((f"{path}.py".encode(), f"{path}/__init__.py".encode()))
-    return IncludedNames(names=tuple(names))
+    return IncludedNames(names)
 
 
 def macro_files(macros: Iterable[bytes], texts: Iterable[bytes]) -> list[bytes] | None:

@@ -199,9 +199,7 @@ def _explain(error: CompileError, source: object) -> None:
         error.args = (f"{error}. {is_text}. {_file_hint(source)}",)
 
 
-def _payloads(
-    request: CompileRequest, compile_one: Callable[[CompileRequest], Payload]
-) -> list[Payload]:
+def _payloads(request: CompileRequest, compile_one: Compiler) -> list[Payload]:
     """Return the payloads of a tuned function for one target."""
     from devmod_targets.tuning import compile_variants
 

@@ -101,21 +101,6 @@ class Libclang:
         The library's name and version, such as "libclang 18.1.1".
     """
 
-    __slots__ = (
-        *(
-            "_dispose",
-            "_file_name",
-            "_included_file",
-            "_policy",
-            "_presumed_location",
-            "_pretty",
-            "_set",
-            "_visit_children",
-            "_visitor",
-        ),
-        *("cindex", "toolchain"),
-    )
-
     def __init__(self, cindex: Any) -> None:
         self.cindex = cindex
         library = cindex.conf.lib
@@ -340,8 +325,6 @@ class LocationSet:
     locations
         File, line and column of each.
     """
-
-    __slots__ = ("_by_file",)
 
     def __init__(self, locations: Iterable[tuple[str, int, int]]) -> None:
         self._by_file = grouped((file, (line, column)) for file, line, column in sorted(locations))

@@ -55,8 +55,6 @@ class LlvmToolchain:
         The major version of clang; 0 if it is unknown.
     """
 
-    __slots__ = ("_clang", "_linker", "include", "name", "version")
-
     def __init__(
         self, clang: Sequence[str], linker: Sequence[str], name: str, include: Sequence[str]
     ) -> None:

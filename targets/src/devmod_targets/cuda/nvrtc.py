@@ -87,8 +87,6 @@ class Program(NamedTuple):
 class _Nvrtc:
     """cuda.bindings.nvrtc with the library of the wheel."""
 
-    __slots__ = ("api", "archs", "folders", "version")
-
     def __init__(self, distribution: str) -> None:
         try:
             bindings_version = str(import_module("cuda.bindings").__version__)

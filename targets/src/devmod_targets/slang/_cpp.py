@@ -8,13 +8,13 @@ tags name them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from devmod.errors import CompileError
 from devmod_targets.authoring import CompileRequest, Payload
 from devmod_targets.slang._driver import Entry, translate
 from devmod_targets.slang._interface import read_arguments
 from devmod_targets.slang._wrapper import (
+    Compiler,
     Text,
     Variable,
     Wrapped,
@@ -40,7 +40,7 @@ _STRUCTS = (
 _BLOCKS = ("slang_blocks_x", "slang_blocks_y", "slang_blocks_z")
 
 
-def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payload]) -> Payload:  # noqa: A001 - what it does
+def compile(request: CompileRequest, compiler: Compiler) -> Payload:  # noqa: A001 - what it does
     """Translate a source, and compile all entry points as one program.
     `devmod_targets.slang.compile` documents it.
     """

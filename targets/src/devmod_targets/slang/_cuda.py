@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from devmod_targets._text import print_place
 from devmod_targets.authoring import CompileRequest, Payload, warn_caller
 from devmod_targets.slang._driver import Entry, translate
 from devmod_targets.slang._interface import read_arguments
 from devmod_targets.slang._wrapper import (
+    Compiler,
     Text,
     Variable,
     Wrapped,
@@ -53,7 +53,7 @@ _LEVELS = re.compile(r"/\* txq\.num_mipmap_levels[^*\n]*\*/ ([^;\n]*?) = 0;")
 _GLOBALS = re.compile(r'^extern "C" __constant__ (\w+) SLANG_globalParams;', re.MULTILINE)
 
 
-def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payload]) -> Payload:  # noqa: A001 - what it does
+def compile(request: CompileRequest, compiler: Compiler) -> Payload:  # noqa: A001 - what it does
     """Translate a source, and compile all entry points as one program.
     `devmod_targets.slang.compile` documents it.
     """

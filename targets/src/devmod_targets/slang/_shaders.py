@@ -29,10 +29,11 @@ from devmod_targets.slang._interface import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from devmod.backend import Place
+    from devmod_targets._compilers import Compiler
 
 
 class _Target(NamedTuple):
@@ -69,7 +70,7 @@ _MISSING_IN_WGSL = ("float64", "int64", "uint64", "int16", "uint16", "int8", "ui
 _CHANNELS = {1: "r", 2: "rg", 3: "rgba", 4: "rgba"}
 
 
-def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payload]) -> Payload:  # noqa: A001 - what it does
+def compile(request: CompileRequest, compiler: Compiler) -> Payload:  # noqa: A001 - what it does
     """Translate a source, and compile each entry point."""
     kind = request.target.kind
     target = _TARGETS[kind]
@@ -117,7 +118,7 @@ def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payloa
 
 def _compiled(
     request: CompileRequest,
-    compiler: Callable[[CompileRequest], Payload],
+    compiler: Compiler,
     target: _Target,
     entry: Entry,
     options: Sequence[str],

@@ -24,6 +24,8 @@ from devmod_targets.slang._interface import ReflectedArgument, numbers_of, read_
 
 #: The type and the name of a declaration, or the declaration and its statement.
 _Texts = tuple[str, str]
+#: What compiles the text for a kind.
+Compiler = Callable[[CompileRequest], Payload]
 
 
 class Wrapped(NamedTuple):
@@ -428,7 +430,7 @@ _MAX_NUMBERS = 1 << 16
 def finish(
     request: CompileRequest,
     translation: Translation,
-    compiler: Callable[[CompileRequest], Payload],
+    compiler: Compiler,
     program: str,
     language: str,
     functions: Sequence[Wrapped],

@@ -6,8 +6,7 @@ from importlib import import_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from devmod_targets._compilers import Compiler
     from devmod_targets.authoring import CompileRequest, Payload
 
 #: The modules of the translations. Each has a function ``compile(request, compiler)``.
@@ -21,7 +20,7 @@ _TRANSLATIONS = {
 }
 
 
-def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payload]) -> Payload:  # noqa: A001 - what it does
+def compile(request: CompileRequest, compiler: Compiler) -> Payload:  # noqa: A001 - what it does
     """Translate a source in Slang, and compile the result.
 
     Parameters

@@ -106,8 +106,6 @@ class _Condition:
     one has been or none may be.
     """
 
-    __slots__ = ("has_else", "line", "live", "taken")
-
     def __init__(self, line: int, *, live: bool, taken: bool) -> None:
         self.line = line
         self.live = live

@@ -294,18 +294,6 @@ class CompiledKernel:
         Whether only the compiler resolves the types of its parameters.
     """
 
-    __slots__ = (
-        "_arguments",
-        "_declaration",
-        "_entry",
-        "_is_certain",
-        "_nodes",
-        "_source",
-        "_text",
-        "expression",
-        "needs_probe",
-    )
-
     def __init__(
         self,
         entry: KernelEntry,
