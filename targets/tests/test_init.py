@@ -233,7 +233,10 @@ def test_the_comments_are_keys_of_a_manifest() -> None:
         ("include",),
     )
     assert manifest.target_sections[0].options == ("--use_fast_math",)
-    assert (own.section.block, own.section.local) == ((("", (64,)),), (("", "scratch", 4, True),))
+    assert (own.section.block, own.section.local) == (
+        (("", (64,)),),
+        ((("", "scratch"), (4, True)),),
+    )
     assert own.target_sections[0].name_expressions == ("scale<float>",)
     assert [name for name, _ in own.section.fmap] == ["NAME"]
     assert manifest.constants.functions == (("load_weights", ("w", "b")),)

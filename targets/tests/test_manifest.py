@@ -242,7 +242,7 @@ local = { twice = { s = 8 } }
 """).jobs
     assert [(job.target, job.source, job.block, job.local) for job in jobs] == [
         ("cuda -arch=sm_80", "twice.cu", (("", (32,)),), ()),
-        ("cuda -arch=sm_90", "fast.cu", (("twice", (64,)),), (("twice", "s", 8, False),)),
+        ("cuda -arch=sm_90", "fast.cu", (("twice", (64,)),), ((("twice", "s"), (8, False)),)),
     ]
     assert jobs[1].arguments()["block"] == {"twice": (64,)}
     assert jobs[1].arguments()["local"] == {"twice": {"s": devmod.Local(8)}}

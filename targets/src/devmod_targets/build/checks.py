@@ -432,14 +432,12 @@ class Checks:
             return
         for section in use.own:
             place = (*keys, "target", section.target) if section.target else keys
-            blocks = [function for function, _ in section.block if function]
-            sizes = [function for function, _, _ in section.shared_memory if function]
             used = {
                 "name": section.name,
                 "functions": section.fmap,
                 "local": section.local,
-                "block": blocks,
-                "shared_memory": sizes,
+                "block": any(dict(section.block)),  # a block of a function, whose name is not ""
+                "shared_memory": any(dict(section.shared_memory)),
             }
             for key, value in used.items():
                 if not value:

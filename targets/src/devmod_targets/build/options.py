@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import reduce
 from math import isfinite
@@ -33,19 +33,11 @@ Value = TypeVar("Value")
 Strings = tuple[str, ...]
 
 Define = str | int | float | bool
-#: Declared functions by name, each as JSON of a metadata file.
-Functions = tuple[tuple[str, str], ...]
-#: The threads of a block, or the grid, by function; "" is all functions. Texts are expressions.
-Blocks = tuple[tuple[str, tuple[int | str, ...]], ...]
-#: The values of constants.
-Tune = tuple[tuple[str, tuple[Define, ...]], ...]
-#: The default sizes of local memory: function ("" for the one with the parameter), parameter,
-#: bytes, and whether they are per thread.
-Locals = tuple[tuple[str, str, int, bool], ...]
-#: The default dynamic shared memory: function ("" for all), bytes, and whether they are per thread.
-SharedMemory = tuple[tuple[str, int, bool], ...]
-#: Names of parameters, each with the names in the sources that it replaces.
-Aliases = tuple[tuple[str, Strings], ...]
+#: Pairs of a name and a value: macros; declared functions, each as JSON of a metadata file; blocks
+#: of threads, grids and default sizes of memory by function, where "" is all functions, or the one
+#: with the parameter; the values of constants; names of parameters, each with the names in the
+#: sources that it replaces. Of a default size of local memory, the name is function and parameter.
+Pairs = tuple[tuple[Any, Any], ...]
 
 
 def _last(earlier: Any, later: Any) -> Any:
@@ -136,7 +128,7 @@ def _distinct(earlier: tuple[Value, ...], later: tuple[Value, ...]) -> tuple[Val
     return tuple(dict.fromkeys(earlier + later))
 
 
-def _updated(earlier: Iterable[Any], later: Iterable[Any]) -> tuple[Any, ...]:
+def _updated(earlier: Pairs, later: Pairs) -> Pairs:
     """Merge pairs of a name and a value."""
     return tuple((dict(earlier) | dict(later)).items())
 
@@ -160,7 +152,7 @@ def _parse_defines(texts: Sequence[str]) -> dict[str, str | None]:
     return result
 
 
-def _read_defines(table: Table, key: str) -> tuple[tuple[str, Define], ...]:
+def _read_defines(table: Table, key: str) -> Pairs:
     macros = table.typed(key, dict, "a table of macros, such as { WIDTH = 16 }") or {}
     result: list[tuple[str, Define]] = []
     for macro, value in macros.items():
@@ -228,7 +220,7 @@ def _parse_functions(texts: Sequence[str]) -> dict[str, FunctionInfo] | None:
     return result or None
 
 
-def _read_functions(table: Table, key: str) -> Functions:
+def _read_functions(table: Table, key: str) -> Pairs:
     result: list[tuple[str, str]] = []
     for name, function in table.tables(key, "functions, such as [kernels.twice.functions.twice]"):
         declaration = _declaration(name, function)
@@ -294,7 +286,7 @@ def _types_of(interface: Any) -> list[Any]:
     return result
 
 
-def _functions_argument(functions: Functions) -> Any:
+def _functions_argument(functions: Pairs) -> Any:
     if not functions:
         return None
     declared = {name: json.loads(text) for name, text in functions}
@@ -325,20 +317,25 @@ def _parse_by_function(
     return result.get("", result or None)
 
 
-def _read_by_function(
-    table: Table, key: str, read: Callable[..., Value | None]
-) -> Iterator[tuple[str, Value]]:
-    """Yield the values of a key with the functions; "" is all functions."""
-    given = table.get(key)
-    if isinstance(given, dict):
-        for function, each in given.items():
-            value = read(table, each, key, function)
-            if value is not None:
-                yield function, value
-    elif given is not None:
-        value = read(table, given, key)
-        if value is not None:
-            yield "", value
+def _read_by_function(read: Callable[..., Any]) -> Callable[[Table, str], Pairs]:
+    """Return the reader of a value for all functions, which are "", or of those by function."""
+
+    def read_all(table: Table, key: str) -> Pairs:
+        given = table.get(key)
+        values: dict[str, Any] = {}
+        if isinstance(given, dict):
+            for function, each in given.items():
+                values[function] = read(table, each, key, function)
+        elif given is not None:
+            values[""] = read(table, given, key)
+        return _known(values)
+
+    return read_all
+
+
+def _known(values: Mapping[Any, Any]) -> Pairs:
+    """Return the values that are not None, which is one with a mistake."""
+    return tuple(each for each in values.items() if each[1] is not None)
 
 
 # -- block and grid
@@ -372,10 +369,6 @@ def _parse_dims(text: str) -> tuple[int | str, ...] | None:
     return tuple(dims) if 1 <= len(dims) <= 3 else None
 
 
-def _read_blocks(table: Table, key: str) -> Blocks:
-    return tuple(_read_by_function(table, key, _read_dims))
-
-
 def _read_dims(table: Table, value: object, *keys: str) -> tuple[int | str, ...] | None:
     """Return the numbers and the expressions of a block or a grid; None after a mistake."""
     parts = value if isinstance(value, list) else [value]
@@ -394,7 +387,7 @@ def _is_dim(value: object) -> bool:
     return type(value) is int and 1 <= value < 2**31
 
 
-def _by_function_argument(pairs: Iterable[tuple[str, Any]]) -> Any:
+def _by_function_argument(pairs: Pairs) -> Any:
     by_function = dict(pairs)
     return by_function.get("", by_function or None)
 
@@ -451,36 +444,25 @@ def _parse_locals(texts: Sequence[str]) -> dict[str, Any] | None:
     return result or None
 
 
-def _read_locals(table: Table, key: str) -> Locals:
+def _read_locals(table: Table, key: str) -> Pairs:
     expected = 'a table of sizes by parameter, such as { scratch = "4/thread" }'
-    result: list[tuple[str, str, int, bool]] = []
-
-    def add(function: str, parameter: str, value: object, *keys: str) -> None:
-        size = _read_size(table, value, key, *keys)
-        if size is not None:
-            result.append((function, parameter, *size))
-
+    sizes: dict[tuple[str, str], _Size | None] = {}
     for name, value in (table.typed(key, dict, expected) or {}).items():
         if isinstance(value, dict):
             for parameter, own in value.items():
-                add(name, parameter, own, name, parameter)
+                sizes[name, parameter] = _read_size(table, own, key, name, parameter)
         else:
-            add("", name, value, name)
-    return tuple(result)
+            sizes["", name] = _read_size(table, value, key, name)
+    return _known(sizes)
 
 
-def _merged_locals(earlier: Locals, later: Locals) -> Locals:
-    sizes = {each[:2]: each for each in (*earlier, *later)}
-    return tuple(sizes.values())
-
-
-def _locals_argument(sizes: Locals) -> dict[str, Any] | None:
+def _locals_argument(sizes: Pairs) -> dict[str, Any] | None:
     result: dict[str, Any] = {}
-    for function, parameter, nbytes, per_thread in sizes:
+    for (function, parameter), size in sizes:
         group = result
         if function:
             group = result.setdefault(function, {})
-        group[parameter] = _local_of(nbytes, per_thread)
+        group[parameter] = _local_of(*size)
     return result or None
 
 
@@ -497,13 +479,8 @@ def _shared_size(nbytes: int, per_thread: bool) -> int | Local:
     return Local(per_thread=nbytes) if per_thread else nbytes
 
 
-def _read_shared_memory(table: Table, key: str) -> SharedMemory:
-    sizes = _read_by_function(table, key, _read_size)
-    return tuple((function, *size) for function, size in sizes)
-
-
-def _shared_memory_argument(sizes: SharedMemory) -> Any:
-    return _by_function_argument((each[0], _shared_size(*each[1:])) for each in sizes)
+def _shared_memory_argument(sizes: Pairs) -> Any:
+    return _by_function_argument(tuple((function, _shared_size(*size)) for function, size in sizes))
 
 
 # -- aliases
@@ -522,7 +499,7 @@ def _parse_aliases(texts: Sequence[str]) -> dict[str, list[str]]:
     return result
 
 
-def _read_aliases(table: Table, key: str) -> Aliases:
+def _read_aliases(table: Table, key: str) -> Pairs:
     expected = 'a table of names, such as { data_a = ["data_a_packed16"] }'
     result: list[tuple[str, Strings]] = []
     for alias, names in (table.typed(key, dict, expected) or {}).items():
@@ -578,7 +555,7 @@ def _constant(text: str) -> Define:
     return value
 
 
-def _read_tune(table: Table, key: str) -> Tune:
+def _read_tune(table: Table, key: str) -> Pairs:
     result: list[tuple[str, tuple[Define, ...]]] = []
     expected = "a table of constants, such as { BLOCK = [64, 128] }"
     for name, values in (table.typed(key, dict, expected) or {}).items():
@@ -642,7 +619,7 @@ class CompileOptions:
             argument=_same,
         ).as_metadata(),
     )
-    defines: tuple[tuple[str, Define], ...] = field(
+    defines: Pairs = field(
         default=(),
         metadata=Option(
             "Define a macro.",
@@ -688,7 +665,7 @@ class CompileOptions:
             argument=_same,
         ).as_metadata(),
     )
-    fmap: Functions = field(
+    fmap: Pairs = field(
         default=(),
         metadata=Option(
             "A function and the types of its arguments, as in --function 'scale(handle, float32, int32)'. For sources that "
@@ -704,7 +681,7 @@ class CompileOptions:
             argument=_functions_argument,
         ).as_metadata(),
     )
-    block: Blocks = field(
+    block: Pairs = field(
         default=(),
         metadata=Option(
             "The default block of threads, for calls that give none. Without FUNCTION, of all functions. Of a "
@@ -715,12 +692,12 @@ class CompileOptions:
             "[FUNCTION=]X[,Y[,Z]]",
             parse=_parse_blocks,
             schema=_by_function({"$ref": "#/$defs/dims"}),
-            read=_read_blocks,
+            read=_read_by_function(_read_dims),
             argument=_by_function_argument,
             keyed_by="function",
         ).as_metadata(),
     )
-    local: Locals = field(
+    local: Pairs = field(
         default=(),
         metadata=Option(
             "The default size of a parameter of local memory: in all, or for each thread of a block.",
@@ -733,12 +710,12 @@ class CompileOptions:
                 "additionalProperties": _by_function({"$ref": "#/$defs/size"}),
             },
             read=_read_locals,
-            merge=_merged_locals,
+            merge=_updated,
             argument=_locals_argument,
             keyed_by="parameter of local memory",
         ).as_metadata(),
     )
-    shared_memory: SharedMemory = field(
+    shared_memory: Pairs = field(
         default=(),
         metadata=Option(
             "The default dynamic shared memory of a block, for calls that give none: in all, or for each thread.",
@@ -748,12 +725,12 @@ class CompileOptions:
             "[FUNCTION=]BYTES[/thread]",
             parse=_parse_shared_memory,
             schema=_by_function({"$ref": "#/$defs/size"}),
-            read=_read_shared_memory,
+            read=_read_by_function(_read_size),
             argument=_shared_memory_argument,
             keyed_by="function",
         ).as_metadata(),
     )
-    aliases: Aliases = field(
+    aliases: Pairs = field(
         default=(),
         metadata=Option(
             "A parameter's name, and the names in the sources that it replaces.",
@@ -781,7 +758,7 @@ class CompileOptions:
             read=_read_subgroup,
         ).as_metadata(),
     )
-    tune: Tune = field(
+    tune: Pairs = field(
         default=(),
         metadata=Option(
             "A constant of the source and its values. The functions have a variant for each combination; the first is the default.",
@@ -825,7 +802,7 @@ class CompileOptions:
             argument=_same,
         ).as_metadata(),
     )
-    grid: Blocks = field(
+    grid: Pairs = field(
         default=(),
         metadata=Option(
             "The grid of the calls of a tuned function, which then give none: expressions of constants and arguments. Without "
@@ -836,7 +813,7 @@ class CompileOptions:
             "[FUNCTION=]X[,Y[,Z]]",
             parse=_parse_grids,
             schema=_by_function({"$ref": "#/$defs/dims"}),
-            read=_read_blocks,
+            read=_read_by_function(_read_dims),
             argument=_by_function_argument,
             keyed_by="function",
         ).as_metadata(),
