@@ -55,12 +55,13 @@ if TYPE_CHECKING:
 
     Path = str | os.PathLike[str]
     Define = str | int | float | bool | None
-    Source = str | os.PathLike[str]
     Dims = int | Sequence[int]
     Blocks = Dims | Mapping[str, Dims]
     Locals = Mapping[str, Local | Mapping[str, Local]]
     SharedMemory = int | Local | Mapping[str, int | Local]
     Functions = Mapping[str, FunctionInfo]
+    #: The names, or the digests, of files or of parameters by others.
+    Names = Mapping[str, str]
 
 
 #: The options of devmod itself, for every target.
@@ -442,7 +443,7 @@ class _SourceText(NamedTuple):
 
 
 def _read_source(
-    source: Source | bytes | bytearray | memoryview, spec: TargetSpec, language: str | None
+    source: Path | bytes | bytearray | memoryview, spec: TargetSpec, language: str | None
 ) -> _SourceText:
     binary = _binary_languages(spec)
     if isinstance(source, (bytes, bytearray, memoryview)) and binary:
@@ -457,9 +458,7 @@ def _read_source(
     )
 
 
-def _read_bytes(
-    data: bytes, spec: TargetSpec, language: str | None, binary: Mapping[str, str]
-) -> _SourceText:
+def _read_bytes(data: bytes, spec: TargetSpec, language: str | None, binary: Names) -> _SourceText:
     suffix = spec.compiled_as.get(detect_form(data), "")
     if suffix not in spec.languages or suffix in spec.source_formats:
         objects = (each for each in binary if each in _BINARY_SUFFIXES)
@@ -475,9 +474,7 @@ def _read_bytes(
     return _SourceText("", data, suffix=suffix)
 
 
-def _checked_text(
-    source: str, spec: TargetSpec, language: str | None, binary: Mapping[str, str]
-) -> str:
+def _checked_text(source: str, spec: TargetSpec, language: str | None, binary: Names) -> str:
     if language in (*binary, *binary.values()):
         raise CompileError(f"{language} is not text: pass its bytes, or its file as a pathlib.Path")
     word = source.strip()
@@ -490,7 +487,7 @@ def _checked_text(
 
 
 def _read_file(
-    source: os.PathLike[str], spec: TargetSpec, language: str | None, binary: Mapping[str, str]
+    source: os.PathLike[str], spec: TargetSpec, language: str | None, binary: Names
 ) -> _SourceText:
     path = os.path.abspath(os.fsdecode(source))
     folder, name = os.path.split(path)
@@ -632,7 +629,7 @@ def _with_arguments(
     kind: str,
     fmap: Functions,
     *,
-    names: Mapping[str, str],
+    names: Names,
     subgroup: int | None,
     block: Any,
     grid: Any,
@@ -719,7 +716,7 @@ def _names(aliases: Mapping[str, Iterable[str]] | None) -> dict[str, str]:
     return result
 
 
-def _renamed(kind: str, name: str, info: FunctionInfo, names: Mapping[str, str]) -> FunctionInfo:
+def _renamed(kind: str, name: str, info: FunctionInfo, names: Names) -> FunctionInfo:
     """Return a function whose parameters and blocks have the names to use."""
     interface = info.interface
     if interface is None:

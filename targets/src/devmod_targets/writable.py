@@ -12,8 +12,10 @@ from contextlib import contextmanager
 
 from devmod.errors import FormatError
 
+_Path = str | os.PathLike[str]
 
-def check_writable(path: str | os.PathLike[str]) -> None:
+
+def check_writable(path: _Path) -> None:
     """Raise the error of the system that saving to a path would raise, if it is known before.
 
     The save checks again: the folder may change, and the disk may become full. It writes a
@@ -43,7 +45,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 
 @contextmanager
-def noting_interrupts(*paths: str | os.PathLike[str]) -> Iterator[None]:
+def noting_interrupts(*paths: _Path) -> Iterator[None]:
     """Add a note to the KeyboardInterrupt of the block: which of the files it has written. `devmod`
     prints the note.
 
@@ -62,7 +64,7 @@ def noting_interrupts(*paths: str | os.PathLike[str]) -> Iterator[None]:
         raise
 
 
-def _outcome(path: str | os.PathLike[str], old: tuple[int, ...]) -> str:
+def _outcome(path: _Path, old: tuple[int, ...]) -> str:
     new = _state(path)
     if new != old:
         return f"{os.fsdecode(path)} was written"
@@ -71,7 +73,7 @@ def _outcome(path: str | os.PathLike[str], old: tuple[int, ...]) -> str:
     return f"{os.fsdecode(path)} was not written"
 
 
-def _state(path: str | os.PathLike[str]) -> tuple[int, ...]:
+def _state(path: _Path) -> tuple[int, ...]:
     """Return what changes when a file is replaced; () if there is none."""
     try:
         about = os.stat(path)

@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from devmod_targets.authoring import CompileRequest
     from devmod_targets.authoring.clang_build import ClangOptions
 
+    #: A name and the cursor of its declaration.
+    _Declaration = tuple[str, Any]
     #: Returns the element type and the alignment of a type, as `element_type`.
     _ElementType = Callable[[Any], tuple[str, int]]
 
@@ -174,7 +176,7 @@ _SKIP_BODIES = 0x40
 
 def declarations(
     parent: Any, is_own: Callable[[Any], bool], scope: str = ""
-) -> Iterator[tuple[str, Any]]:
+) -> Iterator[_Declaration]:
     """Yield the declarations of a translation unit, also in namespaces, in the order of the source.
 
     Parameters
@@ -212,7 +214,7 @@ def qualified_name(cursor: Any) -> str:
 
 
 def global_types(
-    declared: Iterable[tuple[str, Any]],
+    declared: Iterable[_Declaration],
     binary: bytes,
     number_type: _ElementType = element_type,
 ) -> dict[str, list[Any]]:
@@ -375,7 +377,7 @@ class CFunctions:
             if each.severity >= each.Error
         )
 
-    def functions_by_name(self) -> dict[str, tuple[str, Any]]:
+    def functions_by_name(self) -> dict[str, _Declaration]:
         """Return the symbol and the cursor of each function of the linked file, by its name for
         callers.
 
@@ -386,7 +388,7 @@ class CFunctions:
         """
         instances = self._instances()
         named = self._named(instances)
-        cursors: dict[str, tuple[str, Any]] = {}
+        cursors: dict[str, _Declaration] = {}
         for _, cursor in _outside_system_headers(self._unit):
             if cursor.kind.name != "FUNCTION_DECL":
                 continue
@@ -530,6 +532,6 @@ class CFunctions:
         return with_struct(param, target, self._type)
 
 
-def _outside_system_headers(unit: Any) -> Iterator[tuple[str, Any]]:
+def _outside_system_headers(unit: Any) -> Iterator[_Declaration]:
     """Yield the `declarations` of a unit that are not in the headers of the compiler."""
     return declarations(unit.cursor, lambda each: not each.location.is_in_system_header)

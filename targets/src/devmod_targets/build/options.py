@@ -38,6 +38,8 @@ Define = str | int | float | bool
 #: with the parameter; the values of constants; names of parameters, each with the names in the
 #: sources that it replaces. Of a default size of local memory, the name is function and parameter.
 Pairs = tuple[tuple[Any, Any], ...]
+#: Values by the names of options, of parameters, or of keys.
+Values = dict[str, Any]
 
 
 def _last(earlier: Any, later: Any) -> Any:
@@ -119,7 +121,7 @@ class Option:
 _STRINGS = {"type": "array", "items": {"$ref": "#/$defs/text"}}
 
 
-def _by_function(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _by_function(schema: Mapping[str, Any]) -> Values:
     """Return the schema of a value for all functions, or of a table of function to value."""
     return {"anyOf": [schema, {"type": "object", "additionalProperties": schema}]}
 
@@ -231,7 +233,7 @@ def _read_functions(table: Table, key: str) -> Pairs:
 
 def _declaration(name: str, function: Table) -> str:
     """Return a declared function as JSON of a metadata file; "" after a mistake."""
-    data: dict[str, Any] = {"name": function.string("name", name)}
+    data: Values = {"name": function.string("name", name)}
     for key in ("arg_types", "launch_param_tags", "arg_extra_tags"):
         value = function.typed(key, list, "an array")
         if value is not None:
@@ -322,7 +324,7 @@ def _read_by_function(read: Callable[..., Any]) -> Callable[[Table, str], Pairs]
 
     def read_all(table: Table, key: str) -> Pairs:
         given = table.get(key)
-        values: dict[str, Any] = {}
+        values: Values = {}
         if isinstance(given, dict):
             for function, each in given.items():
                 values[function] = read(table, each, key, function)
@@ -425,8 +427,8 @@ def _local_of(nbytes: int, per_thread: bool) -> Local:
     return Local(per_thread=nbytes) if per_thread else Local(nbytes)
 
 
-def _parse_locals(texts: Sequence[str]) -> dict[str, Any] | None:
-    result: dict[str, Any] = {}
+def _parse_locals(texts: Sequence[str]) -> Values | None:
+    result: Values = {}
     for text in texts:
         names, _, size_text = text.rpartition("=")
         function, _, parameter = names.rpartition(".")
@@ -456,8 +458,8 @@ def _read_locals(table: Table, key: str) -> Pairs:
     return _known(sizes)
 
 
-def _locals_argument(sizes: Pairs) -> dict[str, Any] | None:
-    result: dict[str, Any] = {}
+def _locals_argument(sizes: Pairs) -> Values | None:
+    result: Values = {}
     for (function, parameter), size in sizes:
         group = result
         if function:
@@ -836,23 +838,23 @@ def _options_of(*, in_kernel: bool) -> dict[str, Option]:
     return {name: option for name, option in OPTIONS.items() if option.per_kind}
 
 
-def read_options(table: Table, *, in_kernel: bool) -> dict[str, Any]:
+def read_options(table: Table, *, in_kernel: bool) -> Values:
     """Return the options of a manifest's table by name."""
     options = _options_of(in_kernel=in_kernel)
     return {name: option.read(table, key_of(name)) for name, option in options.items()}
 
 
-def merge_options(sections: Sequence[CompileOptions]) -> dict[str, Any]:
+def merge_options(sections: Sequence[CompileOptions]) -> Values:
     """Return the options of several tables by name, of which the more specific ones are last."""
-    result: dict[str, Any] = {}
+    result: Values = {}
     for name, option in OPTIONS.items():
         result[name] = reduce(option.merge, [getattr(each, name) for each in sections])
     return result
 
 
-def schema_of(*, in_kernel: bool) -> dict[str, Any]:
+def schema_of(*, in_kernel: bool) -> Values:
     """Return the JSON schema of the keys that `read_options` reads."""
-    result: dict[str, Any] = {}
+    result: Values = {}
     for name, option in _options_of(in_kernel=in_kernel).items():
         result[key_of(name)] = {**option.schema, "description": option.description}
     return result

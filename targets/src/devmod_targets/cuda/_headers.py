@@ -18,10 +18,12 @@ from devmod_targets.authoring.hip_names import renaming_header
 from devmod_targets.cuda import _wheels
 
 _DEFINE = re.compile(r"^#define (\w+) (.+)$", re.MULTILINE)
+#: The texts of headers, by their names.
+_Headers = dict[str, str]
 
 
 @cache
-def host_headers() -> dict[str, str]:
+def host_headers() -> _Headers:
     """Return the standard headers of C and C++ that NVRTC lacks, a cuda.h with types alone, and
     HIP's, by their names in an include.
 
@@ -37,7 +39,7 @@ def host_headers() -> dict[str, str]:
     return headers
 
 
-def hip_headers() -> dict[str, str]:
+def hip_headers() -> _Headers:
     """Return the headers of HIP alone."""
     return {name: text for name, text in host_headers().items() if name.startswith("hip/")}
 
@@ -48,7 +50,7 @@ def math_functions() -> list[str]:
 
 
 @cache
-def _constants() -> list[dict[str, str]]:
+def _constants() -> list[_Headers]:
     """Return the macros of math.h, float.h and limits.h, name to value."""
     return [
         dict(_DEFINE.findall(host_headers()[name])) for name in ("math.h", "float.h", "limits.h")
@@ -176,13 +178,13 @@ def _missing_wheel(name: str) -> str:
     return ""
 
 
-def headers_in_memory(text: str, folders: Sequence[str]) -> dict[str, str]:
+def headers_in_memory(text: str, folders: Sequence[str]) -> _Headers:
     """Return the headers that a program may include, by name. Conditions are not evaluated.
 
     In their texts, the includes of files in the same folder have names from the include folder:
     NVRTC compares names in memory as they are written.
     """
-    headers: dict[str, str] = {}
+    headers: _Headers = {}
     pending = include_names(text) + _HAS_INCLUDE.findall(text)
     while pending and len(headers) < _MAX_HEADERS:
         name = pending.pop()

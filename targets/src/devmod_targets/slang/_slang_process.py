@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
+    _Message = dict[str, Any]
+
 #: SLANG_SOURCE_LANGUAGE_SLANG and SLANG_STAGE_COMPUTE.
 _SLANG = 1
 _COMPUTE = 6
@@ -39,7 +41,7 @@ _Pointer = ctypes.c_void_p
 _Out = ctypes.POINTER(_Pointer)
 
 
-def load(start: dict[str, Any]) -> Callable[[dict[str, Any], bytes], tuple[int | bytes, ...]]:
+def load(start: _Message) -> Callable[[_Message, bytes], tuple[int | bytes, ...]]:
     """Open the library, and create its session, which reads the modules of the language."""
     library = ctypes.CDLL(start["library"])
     for name in ("spCreateSession", "spCreateCompileRequest", "spReflection_getEntryPointByIndex"):
@@ -74,7 +76,7 @@ class _Request:
         self._messages = b""
         self._objects: list[_Pointer] = []
 
-    def answer(self, request: dict[str, Any], text: bytes) -> tuple[int | bytes, ...]:
+    def answer(self, request: _Message, text: bytes) -> tuple[int | bytes, ...]:
         """Return the status and the parts of the answer for the text of a source."""
         library = self._library
         for language, prelude in request["preludes"].items():
@@ -88,7 +90,7 @@ class _Request:
         compile_request = _Pointer(library.spCreateCompileRequest(self._session))
         status = self._compile(compile_request, request, text)
         self._messages = library.spGetDiagnosticOutput(compile_request) or b""
-        head: dict[str, Any] = {
+        head: _Message = {
             "version": library.spGetBuildTagString().decode(),
             "files": [],
             "instances": [],
@@ -116,7 +118,7 @@ class _Request:
         library.spDestroyCompileRequest(compile_request)
         return int(bool(status)), json.dumps(head).encode(), *parts, self._messages
 
-    def _compile(self, compile_request: _Pointer, request: dict[str, Any], text: bytes) -> int:
+    def _compile(self, compile_request: _Pointer, request: _Message, text: bytes) -> int:
         """Compile a source. Return the status."""
         library = self._library
         arguments = [argument.encode() for argument in request["arguments"]]

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 
     from devmod import Target
 
+    #: Types, constants or options, by name.
+    _Values = Mapping[str, Any]
+    _Own = dict[str, Any]
+
 
 _CUDA_ARCH = re.compile(r"(?:sm|compute)_(\d+)[af]?")
 _AMD_ARCH = re.compile(r"gfx[0-9a-f]{3,4}")
@@ -52,9 +56,9 @@ _lock = Lock()
 
 def compile_kernel(
     function: Any,
-    signature: Mapping[str, Any],
-    constants: Mapping[str, Any],
-    options: Mapping[str, Any],
+    signature: _Values,
+    constants: _Values,
+    options: _Values,
     target: Target,
 ) -> Any:
     """Return the kernel that Triton compiles.
@@ -169,7 +173,7 @@ def _jit_function(function: Any, kind: str) -> Any:
     )
 
 
-def configurations_of(function: Any, kind: str) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+def configurations_of(function: Any, kind: str) -> tuple[list[_Own], tuple[str, ...]]:
     """Return the constants of each configuration of ``@triton.autotune``, with the options that
     they are for, and the names of the arguments that decide among them. Without an autotuner there
     are none.
@@ -191,7 +195,7 @@ def configurations_of(function: Any, kind: str) -> tuple[list[dict[str, Any]], t
         options.append("num_ctas")
     if any(getattr(each, "maxnreg", None) is not None for each in tuner.configs):
         options.append("maxnreg")
-    result: list[dict[str, Any]] = []
+    result: list[_Own] = []
     for config in tuner.configs:
         for field in ("pre_hook", "ir_override"):
             value = getattr(config, field, None)
@@ -233,11 +237,11 @@ def _processor(target: Target) -> tuple[str, int | str, int]:
 def _arguments(
     jit: Any,
     name: str,
-    signature: Mapping[str, Any],
-    constants: Mapping[str, Any],
+    signature: _Values,
+    constants: _Values,
     backend: Any,
     kind: str,
-) -> tuple[dict[str, Any], dict[str, Any], dict[tuple[int, ...], Any]]:
+) -> tuple[_Own, _Own, dict[tuple[int, ...], Any]]:
     """Return the types of the arguments, the values of those that are constants, and the attributes
     that hints give.
     """
@@ -251,8 +255,8 @@ def _arguments(
                 kind=kind,
                 function=name,
             )
-    types: dict[str, Any] = {}
-    values: dict[str, Any] = {}
+    types: _Own = {}
+    values: _Own = {}
     attributes: dict[tuple[int, ...], Any] = {}
     for number, param in enumerate(jit.params):
         key = str(param.name)
