@@ -52,6 +52,8 @@ from devmod_readers.programs import (
 )
 
 Declared = Array | Scalar | Sampler
+#: Gets the key, the index and the text of a mistake.
+_Report = Callable[[str, int, str], None]
 
 _KIND = "program"
 _FORMAT = "steps1"
@@ -189,7 +191,7 @@ def parse_program(
     steps: Iterable[str | Step | Repeated],
     declared: Mapping[str, Iterable[str]],
     backward: str,
-    report: Callable[[str, int, str], None],
+    report: _Report,
 ) -> Program:
     """Return the program of a text. `report` gets the key, the index and the text of each mistake;
     the index of a step counts those in repeats. The names are not checked.
@@ -221,10 +223,7 @@ def parse_program(
             if each.name in names:
                 report(key, number, f"{quote_name(each.name)} is declared twice")
             names[each.name] = each
-    try:
-        given = _list_of(steps, (str, Step, Repeated), _STEPS)
-    except _Problem as problem:
-        raise _error(name, f"steps: {problem}") from None
+    given = _texts(name, "steps", steps, (str, Step, Repeated), _STEPS)
     result: list[Step] = []
     repeats: list[Repeat] = []
     _add_steps(given, result, repeats, report)
@@ -235,7 +234,7 @@ def _add_steps(
     given: Iterable[Any],
     steps: list[Step],
     repeats: list[Repeat],
-    report: Callable[[str, int, str], None],
+    report: _Report,
 ) -> None:
     """Add the steps of a text, with those of its repeats."""
     for each in given:
@@ -264,9 +263,11 @@ def _add_steps(
 _STEPS = "text, a devmod.step or a devmod.repeat"
 
 
-def _texts(name: str, key: str, texts: Any) -> list[Any]:
+def _texts(
+    name: str, key: str, texts: Any, types: tuple[type, ...] = (str,), expected: str = "text"
+) -> list[Any]:
     try:
-        return _list_of(texts, (str,), "text")
+        return _list_of(texts, types, expected)
     except _Problem as problem:
         raise _error(name, f"{key}: {problem}") from None
 
@@ -555,30 +556,26 @@ def _inlined(program: Program, parts: Parts) -> tuple[Program, list[str]]:
                 raise _error(program.name, f"{problem}{end} It is {signature}", place) from None
             declared |= call.declared
             requires |= dict.fromkeys(call.requires)
+            at = len(steps)
             for repeat in call.repeats:
-                repeats.append(_moved(repeat, len(steps)))
+                repeats.append(repeat._replace(first=repeat.first + at, end=repeat.end + at))
             steps += call.steps
-            for at, each in enumerate(call.steps, 1):
-                places.append(f"{place}, its step {at} ({quote_name(each.kernel)})")
+            for own, each in enumerate(call.steps, 1):
+                places.append(f"{place}, its step {own} ({quote_name(each.kernel)})")
         for value in step.arguments.values():
             if isinstance(value, str):
                 used.add(value)
         if len(steps) > MAX_STEPS:
             raise _error(program.name, f"it has more than {MAX_STEPS} steps")
     starts.append(len(steps))
-    own = [
+    around_calls = [
         each._replace(first=starts[each.first], end=starts[each.end]) for each in program.repeats
     ]
     # Of two with the same steps, the one of this program is around the other.
-    every = sorted([*own, *repeats], key=lambda each: (each.first, -each.end))
+    every = sorted([*around_calls, *repeats], key=lambda each: (each.first, -each.end))
     return program._replace(
         declared=declared, requires=tuple(requires), steps=tuple(steps), repeats=tuple(every)
     ), places
-
-
-def _moved(repeat: Repeat, distance: int) -> Repeat:
-    """Return a repeat of steps that are behind others."""
-    return repeat._replace(first=repeat.first + distance, end=repeat.end + distance)
 
 
 class _ProgramCall:
@@ -705,9 +702,7 @@ class _ProgramCall:
         else:
             given = self._outer.declared.get(value)
             if isinstance(given, Scalar) and given.type in _ROUNDED.get(scalar.type, ()):
-                raise _Problem(
-                    f"its argument {scalar.name!r}: the program takes {scalar.type}, and {given.name!r} is {given.type}"
-                )
+                raise _other_type(scalar, given)
 
     def _require_lengths(self, array: Array, target: Array) -> None:
         """Require that an array of the program has the lengths of the one that is given for it."""
@@ -805,6 +800,12 @@ _ROUNDED = {
 }
 
 
+def _other_type(scalar: Scalar, given: Scalar) -> _Problem:
+    return _Problem(
+        f"its argument {scalar.name!r}: the program takes {scalar.type}, and {given.name!r} is {given.type}"
+    )
+
+
 def _range_of(scalar: Scalar, value: Any, given: object) -> list[_Comparison]:
     """Return what an expression must meet for an integer of an inlined program. `given` is the
     scalar that it is, if it is one.
@@ -813,9 +814,7 @@ def _range_of(scalar: Scalar, value: Any, given: object) -> list[_Comparison]:
     if isinstance(given, Scalar):
         least, greatest = integer_range(given.type)
         if least < low or greatest > high:
-            raise _Problem(
-                f"its argument {scalar.name!r}: the program takes {scalar.type}, and {given.name!r} is {given.type}"
-            )
+            raise _other_type(scalar, given)
         return []
 
     least, greatest = integer_range("int64")
