@@ -31,6 +31,7 @@ from devmod_targets._compilers import (
     other_choice,
     owner_of,
 )
+from devmod_targets._groups import grouped
 from devmod_targets._spelling import in_shell
 from devmod_targets.authoring import decode_source
 from devmod_targets.build.matrix import describe_languages, suffix_of, variants
@@ -309,11 +310,8 @@ def _print_built(built: _Built) -> None:
     """Print a line for each source and target: the kind, the formats, the functions and the
     validator.
     """
-    modules: dict[Assignment, list[devmod.Module]] = {}
-    for each, module in built:
-        modules.setdefault(each, []).append(module)
     shown: set[str] = set()
-    for own in modules.values():
+    for own in grouped(built).values():
         formats = ", ".join(dict.fromkeys(module.format for module in own))
         names = dict.fromkeys(name for module in own for name in module.functions)
         echo(f"{own[0].kind} {formats}: {', '.join(names)}{_validation(own[0], shown)}")

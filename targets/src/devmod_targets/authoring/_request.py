@@ -61,6 +61,15 @@ def target_format(
     return fmt
 
 
+def check_one_arch(target: Target) -> None:
+    """Raise CompileError for several architectures of a target that keeps the source."""
+    if len(target.archs) > 1:
+        raise CompileError(
+            f"the target {str(target)!r} keeps the source, which is the same for all architectures; name at most one",
+            kind=target.kind,
+        )
+
+
 def arch_hint(arch: str, prefix: str, is_known: Callable[[str], object]) -> str:
     """Return the end of a message for an architecture whose prefix is missing or misspelt, as in 86
     and 8.6 for sm_86; "" for others.

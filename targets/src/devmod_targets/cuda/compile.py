@@ -24,7 +24,7 @@ from devmod_targets.authoring import (
     complete_source,
     warn_caller,
 )
-from devmod_targets.authoring._request import arch_hint
+from devmod_targets.authoring._request import arch_hint, check_one_arch
 from devmod_targets.authoring.instances import ending_of, explicit_instances
 from devmod_targets.cuda import nvrtc
 from devmod_targets.cuda._binary import join, wrap_binary
@@ -404,11 +404,8 @@ def payload_format(target: Target) -> str:
             f"the target {str(target)!r} keeps the source, which the receiver compiles with NVRTC; leave out -compiler=nvcc",
             kind="cuda",
         )
-    if fmt == "cuda" and len(target.archs) > 1:
-        raise CompileError(
-            f"the target {str(target)!r} keeps the source, which is the same for all architectures; name at most one",
-            kind="cuda",
-        )
+    if fmt == "cuda":
+        check_one_arch(target)
     if fmt:
         return fmt
     if target.archs[0].startswith("sm_"):

@@ -29,7 +29,7 @@ from devmod_targets.authoring import (
 from devmod_targets.authoring._declared import argument_bytes, value_groups
 from devmod_targets.authoring._open_block import open_kernels
 from devmod_targets.authoring._process import compiler_folder
-from devmod_targets.authoring._request import arch_hint, target_format
+from devmod_targets.authoring._request import arch_hint, check_one_arch, target_format
 from devmod_targets.authoring._types import Reflected
 from devmod_targets.authoring.c_functions import CFunctions
 from devmod_targets.authoring.clang import (
@@ -575,11 +575,8 @@ def payload_format(target: Target) -> str:
         The target has an unknown format, or several architectures for a source.
     """
     fmt = target_format(target, ("hsaco", "hip"), ("arch", "format"))
-    if fmt == "hip" and len(target.archs) > 1:
-        raise CompileError(
-            f"the target {str(target)!r} keeps the source, which is the same for all architectures; name at most one",
-            kind="rocm",
-        )
+    if fmt == "hip":
+        check_one_arch(target)
     return fmt
 
 

@@ -102,9 +102,8 @@ _OBJECT = re.compile(r"\b(?:CUtexObject|CUsurfObject|SamplerState)\b")
 #: texels.
 _FORMATS = {}
 for _type, _suffix in (("float", "float"), ("int", "sint"), ("uint", "uint")):
-    _FORMATS[f"{_type}32"] = (f"r32{_suffix}", _type)
-    _FORMATS[f"{_type}32x2"] = (f"rg32{_suffix}", _type)
-    _FORMATS[f"{_type}32x4"] = (f"rgba32{_suffix}", _type)
+    for _lanes, _channels in (("", "r"), ("x2", "rg"), ("x4", "rgba")):
+        _FORMATS[f"{_type}32{_lanes}"] = (f"{_channels}32{_suffix}", _type)
 #: What the kinds lack that a parameter may be.
 _LACKING = {"image": "a texture", "combined": "a texture with its sampler", "sampler": "a sampler"}
 

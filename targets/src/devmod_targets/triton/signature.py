@@ -146,17 +146,21 @@ def _descriptor(name: str, label: str, kind: str, has_map: bool) -> Iterator[Slo
         count = int(rank[1])
     if not 1 <= count <= _MAX_RANK:
         raise _unsupported(name, label, kind)
-    axes = range(count)
     if has_map:
         yield _tensor_map(label)
     else:
         yield _pointer(name, label, f"*{match[1]}")
-        yield from (_scalar(f"{label}_base_shape_{axis}", "int64") for axis in axes)
-        yield from (_scalar(f"{label}_base_stride_{axis}", "int64") for axis in axes)
+        yield from _lengths(f"{label}_base", count, "int64")
         yield _scalar(f"{label}_pads_with_nan", "bool")
         yield _scalar(f"{label}_rounds_to_tf32", "bool")
-    yield from (_scalar(f"{label}_shape_{axis}", "int32") for axis in axes)
-    yield from (_scalar(f"{label}_stride_{axis}", "int64") for axis in axes)
+    yield from _lengths(label, count, "int32")
+
+
+def _lengths(label: str, count: int, dtype: str) -> Iterator[Slot]:
+    """Yield the lengths of an array's dimensions, and their strides."""
+    for name, type_ in (("shape", dtype), ("stride", "int64")):
+        for axis in range(count):
+            yield _scalar(f"{label}_{name}_{axis}", type_)
 
 
 def _unsupported(name: str, label: str, kind: object) -> FormatError:
