@@ -65,6 +65,9 @@ _ODD = re.compile(
 #: The key of an interface of which the payload has the sizes alone.
 OPAQUE = "opaque"
 
+#: Returns the bytes of a file.
+_Read = Callable[[str], bytes | None]
+
 
 class PayloadFile(NamedTuple):
     """A payload: its name, with "/" between folders, and the function that reads it. The name may
@@ -72,7 +75,7 @@ class PayloadFile(NamedTuple):
     """
 
     name: str
-    read: Callable[[str], bytes | None]
+    read: _Read
 
 
 def payload_files(paths: Iterable[str | os.PathLike[str]]) -> list[PayloadFile]:
@@ -91,7 +94,7 @@ def payload_files(paths: Iterable[str | os.PathLike[str]]) -> list[PayloadFile]:
     for each in paths:
         path = os.fspath(each)
         names: Iterable[str]
-        read: Callable[[str], bytes | None]
+        read: _Read
         if stat.S_ISDIR(os.stat(path).st_mode):
             names = _folder_names(path)
             read = partial(_read_below, path)
@@ -137,7 +140,7 @@ def _read_below(folder: str, name: str, *, links: bool = False) -> bytes | None:
         return _bounded(file.read(MAX_BYTES + 1), name)
 
 
-def _file_names(path: str) -> tuple[list[str], Callable[[str], bytes | None]]:
+def _file_names(path: str) -> tuple[list[str], _Read]:
     """Return the names in a wheel, or that of the file, and the function that reads them."""
     with open_regular(path) as file:
         end = file.seek(0, os.SEEK_END)

@@ -15,6 +15,9 @@ from devmod.errors import count_text, list_names
 from devmod_targets._spelling import in_shell_of_others
 from devmod_targets.writable import check_writable, noting_interrupts
 
+#: The modules with their files.
+_Roots = list[tuple[Path, devmod.Module]]
+
 
 @click.command(
     "bundle",
@@ -131,7 +134,7 @@ def _content(module: Any, contents: dict[object, object]) -> object:
     return contents[id(module)]
 
 
-def _check_names(roots: list[tuple[Path, devmod.Module]]) -> None:
+def _check_names(roots: _Roots) -> None:
     """Raise UsageError for a function that each device would take from an earlier file, where it is
     another kernel.
     """
@@ -162,7 +165,7 @@ def _values_of(interface: devmod.Interface | None) -> tuple[object, ...]:
     return tuple([tuple(each.constants.items()) for each in tuning.variants])
 
 
-def _block_notes(roots: list[tuple[Path, devmod.Module]]) -> list[str]:
+def _block_notes(roots: _Roots) -> list[str]:
     """Return a sentence for functions of two files whose blocks differ: a call uses the first."""
     owners: dict[Any, tuple[Path, Any]] = {}
     names: dict[tuple[Path, Path, str, Any, Any], list[str]] = {}
@@ -184,7 +187,7 @@ def _block_notes(roots: list[tuple[Path, devmod.Module]]) -> list[str]:
 
 
 def _functions_of(
-    roots: list[tuple[Path, devmod.Module]],
+    roots: _Roots,
 ) -> Iterator[tuple[Path, devmod.Module, str, devmod.FunctionInfo, list[tuple[str, str, str]]]]:
     """Yield each function with its file and module, and the kinds, formats and variants with which
     it runs.

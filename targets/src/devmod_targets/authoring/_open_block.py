@@ -22,6 +22,8 @@ _TOKEN = re.compile(r"[A-Za-z_]\w*|[(){};]")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 #: A call, also of a template with arguments.
 _CALL = re.compile(r"([A-Za-z_]\w*)\s*(?:<[^<>;(){}]*>\s*)?\(")
+#: The texts of declarations by their names.
+_Parts = dict[str, list[str]]
 _TEMPLATE_TYPE = re.compile(r"\b(?:typename|class)\s+([A-Za-z_]\w*)")
 #: Words that precede a parenthesis or begin a declaration, and that no declaration defines.
 _KEYWORD_TEXT = """
@@ -78,7 +80,7 @@ def open_functions(text: str) -> set[str]:
     text = _COMMENT.sub(" ", text)
     if _OPERATOR.search(text):
         return set()  # an operator is called without its name
-    parts: dict[str, list[str]] = {}
+    parts: _Parts = {}
     for _, name, body in _DIRECTIVE.findall(text):
         if name:
             if body.count("{") != body.count("}") or body.count("(") != body.count(")"):
@@ -129,7 +131,7 @@ def _has_forbidden(body: str, known: Set[str]) -> bool:
     return not all(map(_FAMILIES.fullmatch, unknown))
 
 
-def _declarations(text: str, parts: dict[str, list[str]]) -> set[str] | None:
+def _declarations(text: str, parts: _Parts) -> set[str] | None:
     """Add the texts of the declarations outside of functions to `parts`, by their names. Return the
     functions; None if braces do not match.
     """
@@ -202,7 +204,7 @@ class _Head:
             self.names.append(mark)
         self._word = mark if mark not in "()" else ""
 
-    def declare(self, text: str, parts: dict[str, list[str]]) -> list[str]:
+    def declare(self, text: str, parts: _Parts) -> list[str]:
         """Add the text of the declaration to `parts`, by the function's name, or by all names.
         Return the function's.
         """

@@ -154,6 +154,11 @@ class CompileRequest(NamedTuple):
 
         return sha256(self.content).hexdigest()
 
+    @property
+    def declared(self) -> dict[str, FunctionInfo]:
+        """The functions of `fmap` by their symbols."""
+        return {info.name: info for info in (self.fmap or {}).values()}
+
     def outside(self, path: str) -> str:
         """Return why no include may read the file of a real path, as a clause of a message; "" if
         one may.

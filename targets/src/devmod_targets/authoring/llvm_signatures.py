@@ -46,7 +46,7 @@ def ir_kernels(
     of its size. The element type of a pointer is unknown.
     """
     definitions = {match["quoted"] or match["plain"]: match for match in _DEFINE.finditer(text)}
-    declared = {info.name: info.arg_types for info in (request.fmap or {}).values()}
+    declared = {name: info.arg_types for name, info in request.declared.items()}
     results = {}
     for symbol, (places, block) in kernels.items():
         arguments: Sequence[str] = ()

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from devmod_targets.build.closure import Closure
     from devmod_targets.build.plan import Job
 
+    #: Entries by key.
+    _Contents = dict[str, bytes | None]
     #: A cache. Its methods do not raise for errors of the disk or the network.
     Entries: TypeAlias = "FolderEntries | UrlEntries"
 
@@ -197,7 +199,7 @@ class FolderEntries:
         """Return an entry; None if there is none. The entry then counts as used."""
         return read_private(self._path(key), size_bound(), touch=True)
 
-    def read_all(self, keys: Sequence[str]) -> dict[str, bytes | None]:
+    def read_all(self, keys: Sequence[str]) -> _Contents:
         """Return the entries by key, as `read` does."""
         return dict(zip(keys, map(self.read, keys), strict=True))
 
@@ -313,11 +315,11 @@ class UrlEntries:
             return None
         return bytes(data)
 
-    def read_all(self, keys: Sequence[str]) -> dict[str, bytes | None]:
+    def read_all(self, keys: Sequence[str]) -> _Contents:
         """Return the entries by key, as `read` does."""
         from devmod_targets.build.threads import Threads
 
-        result: dict[str, bytes | None] = {}
+        result: _Contents = {}
 
         def read(key: str) -> None:
             result[key] = self.read(key)

@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from devmod_targets.build.document import Document, KeyPath
     from devmod_targets.build.manifest import KernelEntry, Manifest, Section, Source
 
+    #: The first source of a function of a target.
+    _Owners = dict[tuple[str, str], tuple[KernelEntry, Source]]
+
 #: The keys that may be by function, for messages.
 _BY_FUNCTION = {"block": "a block by function", "shared_memory": "shared_memory by function"}
 #: Languages of compilers' output. Several kinds take them, and a file is for one kind.
@@ -92,7 +95,7 @@ class Checks:
         self._check_output()
         if self._problems:
             return
-        owners: dict[tuple[str, str], tuple[KernelEntry, Source]] = {}
+        owners: _Owners = {}
         self._check_architectures()
         for keys, text in macro_mistakes(self._manifest):
             self._add(keys, text)
@@ -453,7 +456,7 @@ class Checks:
         self,
         kernel: KernelEntry,
         uses: Sequence[Use],
-        owners: dict[tuple[str, str], tuple[KernelEntry, Source]],
+        owners: _Owners,
     ) -> None:
         """Check that the shaders of a target have different names."""
         for use in uses:

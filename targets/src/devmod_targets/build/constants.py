@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from devmod.backend import Binary
     from devmod_targets.build.manifest import Constants, ConstantsFile
 
+    #: The arrays of a file by name, and the function that reads one.
+    _Arrays = tuple[dict[str, Any], Callable[[str], "_Tensor"]]
+
 #: The element types of safetensors.
 SAFETENSORS_TYPES = {
     "F64": "float64",
@@ -123,9 +126,7 @@ def _numpy_file(path: str, shown: str) -> _Tensor:
     return _tensor(np, array, shown)
 
 
-def _npz(
-    path: str, shown: str, stack: ExitStack
-) -> tuple[dict[str, Any], Callable[[str], _Tensor]]:
+def _npz(path: str, shown: str, stack: ExitStack) -> _Arrays:
     np = _numpy(shown)
     with _readable(shown):
         archive = np.load(stack.enter_context(open_regular(path)), allow_pickle=False)
@@ -197,9 +198,7 @@ def _numpy(shown: str) -> Any:
 #
 #   header   name -> {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]},
 #            and "__metadata__" with strings
-def _safetensors(
-    path: str, shown: str, stack: ExitStack
-) -> tuple[dict[str, Any], Callable[[str], _Tensor]]:
+def _safetensors(path: str, shown: str, stack: ExitStack) -> _Arrays:
     file = stack.enter_context(open_regular(path))
     size = os.fstat(file.fileno()).st_size
     length = int.from_bytes(file.read(8), "little")

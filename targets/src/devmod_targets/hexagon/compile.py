@@ -189,7 +189,7 @@ def _link(
     """Link the object. Return the shared object, and the functions that it exports."""
     code = build.link(machine, _LINK)
     symbols = exported_functions(code)
-    declared = {info.name for info in (request.fmap or {}).values()}
+    declared = set(request.declared)
     if symbols and declared.issubset(symbols):
         return code, symbols
     # Hidden functions are functions of the module if the caller declares them, or if there are no
@@ -232,7 +232,7 @@ def _read_source(
         A function that the caller names, or every function, has a parameter or a result that devmod
         does not support.
     """
-    declared = {info.name for info in (request.fmap or {}).values()}
+    declared = set(request.declared)
     reflected = {}
     omitted: dict[str, CompileError] = {}
     try:

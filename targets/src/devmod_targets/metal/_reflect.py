@@ -46,6 +46,9 @@ from devmod_targets.authoring.clang import (
 from devmod_targets.authoring.const_casts import may_cast, written_param, written_parameters
 from devmod_targets.authoring.instances import template_of
 
+#: Lines with columns, the ends of texts, or the kinds of arrays with their lengths.
+_Pairs = list[tuple[int, int]]
+
 
 def read(request: CompileRequest, source: SelfContainedSource) -> tuple[Reflected, list[str], str]:
     """Read the kernels of a program.
@@ -354,11 +357,11 @@ def parse_program(
 
 def diagnostics(
     library: Libclang, unit: Any, name: str, source: str, program: Rewritten
-) -> tuple[list[str], list[str], list[tuple[int, int]]]:
+) -> tuple[list[str], list[str], _Pairs]:
     """Return the errors, the warnings about unknown names, and the locations of these names."""
     errors: list[str] = []
     warnings: list[str] = []
-    unknown: list[tuple[int, int]] = []
+    unknown: _Pairs = []
     last = -1  # the position of the last unknown name
     for diagnostic in unit.diagnostics:
         if diagnostic.severity < diagnostic.Error or diagnostic.spelling == _MISPLACED_ANNOTATION:
@@ -955,7 +958,7 @@ class Names:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._spans: dict[str, list[tuple[int, int]]] = {}
+        self._spans: dict[str, _Pairs] = {}
         for match in _DEFINE.finditer(text):
             self.declare(match[1], match.start(2), match.end(2))
 
@@ -1061,7 +1064,7 @@ def struct_members(type_: Any) -> _Members:
     return record_members(type_, number_type=metal_element_type, array_record=_array_record)
 
 
-def _array_record(type_: Any) -> tuple[list[tuple[int, int]], Any] | None:
+def _array_record(type_: Any) -> tuple[_Pairs, Any] | None:
     """Return the dimension and the element type of ``metal::matrix`` and ``metal::array``, each of
     which has one member, an array.
     """

@@ -63,6 +63,8 @@ from devmod_targets.rocm._headers import explain_cuda, headers
 Compiled = tuple[Payload, list[str], list[str]]
 #: The kernels of a code object, by symbol.
 _Kernels = Mapping[str, CodeObjectKernel]
+#: The functions that a reader finds, the reader, and the digests of the files that it read.
+_Read = tuple[Reflected, str, dict[str, str]]
 
 
 _LANGUAGES = {
@@ -235,7 +237,7 @@ def _signatures(
         return None, [], {}, list(kernels)
     if language != "hip":
         return None, [], {}, []
-    declared = {info.name for info in (request.fmap or {}).values() if info.arg_types}
+    declared = {name for name, info in request.declared.items() if info.arg_types}
     is_optional = declared >= set(kernels)
     found = _read_undeclared(request, options, kernels, code, added, is_optional)
     if found is None:
@@ -330,7 +332,7 @@ def _read_undeclared(
     code: bytes,
     added: list[str],
     optional: bool,
-) -> tuple[Reflected, str, dict[str, str]] | None:
+) -> _Read | None:
     """Return the result of `read_kernels`; None for a source that it cannot read, if that is
     `optional`: all kernels are declared.
     """
@@ -414,7 +416,7 @@ def _fmap(
     declared.
     """
     known = {function.symbol for function in (reflected or {}).values()}
-    declared = {info.name for info in (request.fmap or {}).values()}
+    declared = set(request.declared)
     missing = [name for name in kernels if name not in known | declared]
     if missing:
         raise request.error(
@@ -785,7 +787,7 @@ def read_kernels(
     kernels: _Kernels,
     code: bytes,
     added: Sequence[str],
-) -> tuple[Reflected, str, dict[str, str]]:
+) -> _Read:
     """Read the kernels of a source.
 
     Parameters

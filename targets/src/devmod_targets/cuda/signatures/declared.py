@@ -66,7 +66,7 @@ def declared_kernels(
         The declared fmap has another number of arguments for a kernel.
     """
     expressions = {symbol: expression for expression, symbol in (lowered or {}).items()}
-    declared = {info.name: info for info in (request.fmap or {}).values()}
+    declared = request.declared
     kernels: dict[str, list[tuple[str, ReflectedFunction]]] = {}
     for entry in entries:
         name = expressions.get(entry.name, entry.name)

@@ -129,7 +129,7 @@ def _check_sizes(
     """Raise CompileError for a declared function whose arguments have other sizes than those of the
     PTX.
     """
-    declared = {info.name for info in (request.fmap or {}).values()}
+    declared = request.declared
     for name, info in fmap.items():
         if info.name in declared and info.name in entries:
             try:
@@ -174,7 +174,7 @@ def _read_kernels(
     if source_kernels.is_complete:
         open_names = open_kernels(source.text)
     declared = {
-        info.name: len(info.arg_types) for info in (request.fmap or {}).values() if info.arg_types
+        name: len(info.arg_types) for name, info in request.declared.items() if info.arg_types
     }
     results = []
     for kernels, (ptx, _, _) in zip(matched, binaries, strict=True):
