@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from devmod_targets.authoring import CompileRequest
     from devmod_targets.authoring.clang_build import ClangOptions
 
+    #: The element type and the lengths of global variables by name.
+    _Globals = dict[str, list[Any]]
     #: A name and the cursor of its declaration.
     _Declaration = tuple[str, Any]
     #: Returns the element type and the alignment of a type, as `element_type`.
@@ -217,7 +219,7 @@ def global_types(
     declared: Iterable[_Declaration],
     binary: bytes,
     number_type: _ElementType = element_type,
-) -> dict[str, list[Any]]:
+) -> _Globals:
     """Return the element type and the lengths of the global variables that a binary has, by name,
     for `Interface.extra`.
 
@@ -230,7 +232,7 @@ def global_types(
     number_type
         Returns what `element_type` returns, for the types of one language.
     """
-    found: dict[str, list[Any]] = {}
+    found: _Globals = {}
     variables = read_variables(binary)
     if not variables:
         return found
@@ -249,7 +251,7 @@ def global_types(
     return found
 
 
-def with_globals(functions: Reflected, types: dict[str, list[Any]]) -> Reflected:
+def with_globals(functions: Reflected, types: _Globals) -> Reflected:
     """Return functions whose interfaces have the types of the module's global variables."""
     if not types:
         return functions

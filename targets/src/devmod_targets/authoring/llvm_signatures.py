@@ -45,7 +45,7 @@ def ir_kernels(
     IR has no unsigned integers: an integer is signed unless the declared fmap has an unsigned one
     of its size. The element type of a pointer is unknown.
     """
-    definitions = {match["quoted"] or match["plain"]: match for match in _DEFINE.finditer(text)}
+    definitions = {_symbol(match): match for match in _DEFINE.finditer(text)}
     declared = {name: info.arg_types for name, info in request.declared.items()}
     results = {}
     for symbol, (places, block) in kernels.items():
@@ -72,11 +72,15 @@ def ir_kernels(
     return results
 
 
+def _symbol(match: re.Match[str]) -> str:
+    return match["quoted"] or match["plain"]
+
+
 def dynamic_shared_kernels(text: str) -> set[str]:
     """Return the functions of a module in LLVM IR text that use shared memory whose size the launch
     defines (``extern __shared__``).
     """
-    variables = {match["quoted"] or match["plain"] for match in _DYNAMIC_SHARED.finditer(text)}
+    variables = {_symbol(match) for match in _DYNAMIC_SHARED.finditer(text)}
     if not variables:
         return set()
     identifiers = {}
@@ -85,9 +89,7 @@ def dynamic_shared_kernels(text: str) -> set[str]:
         if end < 0:
             end = len(text)
         body = _GLOBAL.finditer(text, definition.end(), end)
-        identifiers[definition["quoted"] or definition["plain"]] = {
-            match["quoted"] or match["plain"] for match in body
-        }
+        identifiers[_symbol(definition)] = {_symbol(match) for match in body}
     return users_of(variables, identifiers)
 
 

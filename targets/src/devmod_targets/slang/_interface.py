@@ -25,6 +25,8 @@ _Map = Mapping[str, Any]
 #: A category of Slang's places, the space, and the index or the offset there.
 Slot = tuple[str, int, int]
 #: The places of a variable: the category to the space, the index or the offset, and the size.
+#: The space and the index of the first place by its category.
+_Base = Mapping[str, tuple[int, int]]
 _Places = dict[str, tuple[int, int, int]]
 
 _MAX_DEPTH = 8
@@ -211,7 +213,7 @@ class _Reader:
         variable: _Map,
         places: _Places,
         *,
-        base: Mapping[str, tuple[int, int]] | None = None,
+        base: _Base | None = None,
         block: int = -1,
     ) -> None:
         """Add the arguments of a parameter, or of a member of one with a resource. `base` has the
@@ -567,7 +569,7 @@ def _are_numbers(values: Iterable[object], least: int) -> bool:
     return all(type(each) is int and least <= each < 2**31 for each in values)
 
 
-def _moved(places: _Places, base: Mapping[str, tuple[int, int]]) -> _Places:
+def _moved(places: _Places, base: _Base) -> _Places:
     """Return places that are relative to `base`."""
     result = {}
     for category, (space, index, size) in places.items():
