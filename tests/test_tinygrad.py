@@ -614,10 +614,9 @@ def test_another_version_of_tinygrad_is_refused(
     version: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("importlib.metadata.version", lambda _: version)
-    with pytest.raises(ToolchainNotFoundError) as caught:
-        interop.export(3, targets=3, name=3)  # type: ignore[arg-type]
+    message = refusal(ToolchainNotFoundError, interop.export, 3, targets=3, name=3)
     command = devmod.errors.pip_install("devmod-core[tinygrad]")
-    assert str(caught.value) == f"functions of tinygrad cannot be exported here: {text}{command}"
+    assert message == f"functions of tinygrad cannot be exported here: {text}{command}"
 
 
 # -- The check.

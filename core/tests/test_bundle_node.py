@@ -94,9 +94,10 @@ def test_prefer_applies_to_nested_bundles(register: Register) -> None:
 
 
 def test_prefer_is_a_sequence_of_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.loads(devmod.dumps(made("cuda")), prefer=(1,))  # type: ignore[arg-type]
-    assert str(caught.value) == "prefer is a sequence of kinds such as ('cuda', 'opencl'), not (1,)"
+    text = refusal(
+        devmod.FormatError, lambda: devmod.loads(devmod.dumps(made("cuda")), prefer=(1,))
+    )
+    assert text == "prefer is a sequence of kinds such as ('cuda', 'opencl'), not (1,)"
     assert (
         refusal(devmod.FormatError, devmod.loads, devmod.dumps(made("cuda")), prefer=("openCL",))
         == "prefer has 'openCL', which is not a kind. Did you mean 'opencl'?"

@@ -80,11 +80,9 @@ def test_a_fallback_can_be_forced(
     assert isinstance(module, RuntimeModule) is not forced
     if not forced:
         return
-    with pytest.raises(
-        devmod.RuntimeNotLinkedError
-    ) as caught:  # the runtime is installed: no word of its missing
-        module.get_function("add")
-    assert str(caught.value) == (
+    # The runtime is installed: no word of its missing.
+    text = refusal(devmod.RuntimeNotLinkedError, module.get_function, "add")
+    assert text == (
         "the cuda function 'add' cannot be used here: this module is a fallback, made while DEVMOD_COMPILE_FORCE_FALLBACK was set. "
         "It can be inspected and saved. To run it, make it again without that, or load what it saves, where the CUDA runtime is "
         "installed (pip install devmod-cuda)"
@@ -380,12 +378,11 @@ def test_load_from_bytes_passes_the_bytes_and_raises_the_loaders_errors(register
     assert seen[0].obj is data, "the bytes were copied"
     with pytest.raises(Own, match="mine"):
         devmod.load_from_bytes("cuda", b"")
-    with pytest.raises(devmod.ArgumentError) as caught:
-        devmod.load_from_bytes("cuda", "text")  # type: ignore[arg-type]
-    assert str(caught.value) == (
+    error = raised(devmod.ArgumentError, devmod.load_from_bytes, "cuda", "text")
+    assert str(error) == (
         "load_from_bytes('cuda', data): data is bytes or another buffer, not str. devmod.load_from_file(path) takes a path"
     )
-    assert caught.value.argument == "data"
+    assert error.argument == "data"
 
 
 @pytest.mark.row("R5", "R43")

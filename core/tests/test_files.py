@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from each_case import refusal
+from each_case import raised, refusal
 from support import KINDS, MAP_KINDS, sample
 
 import devmod
@@ -229,12 +229,9 @@ def test_values_without_a_json_form_are_refused_before_a_file_is_written(
 
 
 def test_metadata_is_text() -> None:
-    with pytest.raises(devmod.ArgumentError) as caught:
-        devmod.load_metadata_from_json(Path("k.tvm_meta.json"))  # type: ignore[arg-type]
-    assert (
-        str(caught.value) == "load_metadata_from_json(text): text is a str or bytes, not PosixPath"
-    )
-    assert caught.value.argument == "text"
+    error = raised(devmod.ArgumentError, devmod.load_metadata_from_json, Path("k.tvm_meta.json"))
+    assert str(error) == "load_metadata_from_json(text): text is a str or bytes, not PosixPath"
+    assert error.argument == "text"
 
 
 def test_a_file_that_is_no_metadata_is_not_overwritten(tmp_path: Path) -> None:

@@ -352,9 +352,8 @@ def test_an_invalid_interface_is_rejected() -> None:
     ],
 )
 def test_an_invalid_function_info_is_rejected(arguments: tuple[object, ...], message: str) -> None:
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.FunctionInfo(*arguments)  # type: ignore[arg-type]
-    assert str(caught.value) == message
+    text = refusal(devmod.FormatError, devmod.FunctionInfo, *arguments)
+    assert text == message
 
 
 @pytest.mark.row("R12")

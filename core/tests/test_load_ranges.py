@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from distributions import SOURCE
-from each_case import refusal
+from each_case import raised, refusal
 from hypothesis import given
 from hypothesis import strategies as st
 from stored import Raw, blobs_of
@@ -138,13 +138,9 @@ def test_a_file_that_is_closed_after_load() -> None:
 
 
 def test_a_file_open_as_text() -> None:
-    with pytest.raises(devmod.ArgumentError) as caught:
-        devmod.load(io.StringIO("text"))  # type: ignore[arg-type]
-    assert (
-        str(caught.value)
-        == "load(path): 'the file object' is open as text; open it in the mode 'rb'"
-    )
-    assert caught.value.argument == "path"
+    error = raised(devmod.ArgumentError, lambda: devmod.load(io.StringIO("text")))
+    assert str(error) == "load(path): 'the file object' is open as text; open it in the mode 'rb'"
+    assert error.argument == "path"
 
 
 def test_a_pipe() -> None:

@@ -471,9 +471,8 @@ def test_an_invalid_kind_is_a_format_error_without_a_command(name: Any, text: st
 
 def test_an_unknown_group_is_a_format_error() -> None:
     for group in ("devmod.nothing", "", "create", None, []):
-        with pytest.raises(devmod.FormatError) as caught:
-            devmod.registered(group)  # type: ignore[arg-type]
-        assert str(caught.value) == (
+        text = refusal(devmod.FormatError, devmod.registered, group)
+        assert text == (
             "unknown group of entry points; the groups are devmod.create, devmod.load_from_bytes, devmod.load_from_file, devmod.targets, "
             "devmod.device, devmod.hooks, devmod.conformance, devmod.commands, devmod.bundles, devmod.protocol"
         )

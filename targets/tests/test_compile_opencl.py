@@ -352,10 +352,9 @@ kernel void k(global double *d, global half *h, global float4 *v, global int *n,
 
 
 def failure(source: str | Path, **arguments: object) -> devmod.CompileError:
-    with pytest.raises(devmod.CompileError) as caught:
-        devmod.compile(source, "opencl", **arguments)  # type: ignore[arg-type]
-    assert caught.value.kind == "opencl"
-    return caught.value
+    error = raised(devmod.CompileError, devmod.compile, source, "opencl", **arguments)
+    assert error.kind == "opencl"
+    return error
 
 
 def test_syntax_errors_have_file_line_and_column(tmp_path: Path) -> None:

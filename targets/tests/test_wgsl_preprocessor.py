@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -35,8 +36,7 @@ def text_of(source: str | Path, **arguments: object) -> str:
     return devmod.compile(source, "webgpu", **arguments).inspect_source()  # type: ignore[arg-type]
 
 
-def error_of(source: str | Path, **arguments: object) -> str:
-    return refusal(devmod.CompileError, text_of, source, **arguments)
+error_of = partial(refusal, devmod.CompileError, text_of)
 
 
 def expand(text: str, defines: Mapping[str, str] | None = None) -> str:

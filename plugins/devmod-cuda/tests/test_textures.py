@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from ctypes import memmove
-from functools import cache
+from functools import cache, partial
 from struct import pack
 from types import SimpleNamespace
 from typing import Any
@@ -323,9 +323,7 @@ def test_an_image_in_a_cycle_of_references(standin: Any, device: Any) -> None:
     assert standin.calls("cuArrayDestroy") == count + 20
 
 
-def error_of(call: Any) -> str:
-    """Return the text of an ArgumentError."""
-    return refusal(devmod.ArgumentError, call)
+error_of = partial(refusal, devmod.ArgumentError)
 
 
 @pytest.mark.row("R34")
@@ -349,17 +347,17 @@ def test_misuse_is_refused_before_the_driver(device: Any) -> None:
         device.image(6, "r32sint"),
         np.zeros((4, 4), "int32"),
     )
-    assert error_of(lambda: integers(*arguments, grid=1, block=1)) == (
+    assert error_of(integers, *arguments, grid=1, block=1) == (
         "the cuda function 'kinds': argument 1 'line' is an image of rgba32sint, which a linear sampler cannot read: CUDA filters no "
         "integers (CU_TR_FILTER_MODE_LINEAR); pass a sampler with filter='nearest'"
     )
-    assert error_of(lambda: device.image((4, 4), "bgra8unorm")) == (
+    assert error_of(device.image, (4, 4), "bgra8unorm") == (
         f"image: {device} supports no image of bgra8unorm: CUDA has no array format (CUarray_format) for it; use rgba8unorm"
     )
-    assert error_of(lambda: device.image((200_000, 4), "r8unorm")) == (
+    assert error_of(device.image, (200_000, 4), "r8unorm") == (
         f"image: {device} supports no image of the shape (200000, 4): its maximum_surface2d_width is 131072"
     )
-    assert error_of(lambda: device.image((4, 4), "r8unorm", layers=3000)) == (
+    assert error_of(device.image, (4, 4), "r8unorm", layers=3000) == (
         f"image: {device} supports no image of the shape (4, 4) with 3000 layers: its maximum_surface2d_layered_layers is 2048"
     )
 
@@ -490,8 +488,8 @@ def test_arrays_of_other_libraries_are_images(device: Any, monkeypatch: pytest.M
     program(source, b=target)
     other = library_class("CUDAarray", "cupy.cuda.texture")(ptr=target.ptr)
     overlap = "the cuda program 'p': the argument 'b' overlaps the argument 'a', and the program writes to one of them; pass a copy of it"
-    assert error_of(lambda: program(target, b=other)) == overlap
-    assert error_of(lambda: program(target, b=source)) == (
+    assert error_of(program, target, b=other) == overlap
+    assert error_of(program, target, b=source) == (
         f"the cuda program 'p', step 1: {label} 3 'target' ('b' of the program) is a CUDA array without a surface, which CUDA_ARRAY3D_SURFACE_LDST gives it"
     )
     gone = library_class("CUDAarray", "cupy.cuda.texture")(ptr=0)

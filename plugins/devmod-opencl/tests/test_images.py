@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -52,8 +53,7 @@ def texels(format: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
     )
 
 
-def error_of(call: Any, *args: Any, **named: Any) -> str:
-    return refusal(devmod.ArgumentError, call, *args, **named)
+error_of = partial(refusal, devmod.ArgumentError)
 
 
 # -- the memory of images

@@ -7,6 +7,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -68,8 +69,7 @@ WORDS = WORDS.replace(
 )
 
 
-def message(call: Callable[..., object], *args: Any, **named: Any) -> str:
-    return refusal(devmod.ArgumentError, call, *args, **named)
+message = partial(refusal, devmod.ArgumentError)
 
 
 def arrays(device: Any, *values: float) -> list[Any]:

@@ -43,9 +43,8 @@ def test_the_driver_has_too_little_memory(
                 f"has too little free memory: a copy of 128 bytes on {device} failed: ",
             ),
         ):
-            with pytest.raises(devmod.DeviceMemoryError) as caught:
-                work()  # type: ignore[operator]
-            assert str(caught.value) == f"{device} {what}Not enough memory left."
+            text = refusal(devmod.DeviceMemoryError, work)
+            assert text == f"{device} {what}Not enough memory left."
     add(a, b, c, 64, grid=1)
     assert c.numpy().sum() == 0
 

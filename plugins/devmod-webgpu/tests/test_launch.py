@@ -22,10 +22,6 @@ import devmod
 from devmod import Block, FunctionInfo, Interface, Param
 
 
-def message_of(error: type[Exception], call: Any, *args: Any, **keywords: Any) -> str:
-    return refusal(error, call, *args, **keywords)
-
-
 def python(program: str) -> str:
     return run_python(program, "-W", "error", **ALONE)
 
@@ -128,7 +124,7 @@ def test_without_sizes_in_the_interface_the_binding_is_checked(device: Any) -> N
         "webgpu", {"k": source}, "wgsl", {"k": FunctionInfo("k", ["handle"], interface=interface)}
     )["k"]
     text = "the webgpu function 'k' cannot be launched: argument 1 'x' has 128 bytes, but the shader's variable needs at least 256"
-    assert message_of(devmod.LaunchError, f, np.zeros(32, "float32"), grid=1, block=1) == text
+    assert refusal(devmod.LaunchError, f, np.zeros(32, "float32"), grid=1, block=1) == text
 
 
 # -- launch configuration
@@ -140,20 +136,20 @@ def test_limits_are_checked_before_the_driver_is_called(device: Any, add: Any) -
     most = device.limits["maxComputeWorkgroupsPerDimension"]
     name = device.name.partition(" ")[0]
     if name in ("llvmpipe", "SwiftShader"):
-        assert message_of(devmod.LaunchError, add, *host_arrays(), 64, grid=(32768, 32768, 4)) == (
+        assert refusal(devmod.LaunchError, add, *host_arrays(), 64, grid=(32768, 32768, 4)) == (
             f"{start}{name} counts blocks in 32 bits, but grid=(32768, 32768, 4) has {2**32} blocks"
         )
     for grid, axis in (((most + 1,), "x"), ((1, 2**40), "y"), ((1, 1, most + 1), "z")):
         shown = (*grid, 1, 1)[:3]
-        assert message_of(devmod.LaunchError, add, *host_arrays(), 64, grid=grid) == (
+        assert refusal(devmod.LaunchError, add, *host_arrays(), 64, grid=grid) == (
             f"{start}its maxComputeWorkgroupsPerDimension is {most}, but grid={shown} has more blocks in {axis}; launch in several parts, or "
             "let the kernel index more dimensions"
         )
-    assert message_of(devmod.LaunchError, add, *host_arrays(), 64, threads=64 * most + 1) == (
+    assert refusal(devmod.LaunchError, add, *host_arrays(), 64, threads=64 * most + 1) == (
         f"{start}its maxComputeWorkgroupsPerDimension is {most}, but grid=({most + 1}, 1, 1) has more blocks in x. threads={64 * most + 1} in "
         f"blocks of 64 needs grid={most + 1}; launch in several parts, or let the kernel index more dimensions"
     )
-    assert message_of(devmod.ArgumentError, add, *host_arrays(), 64, grid=1, shared_memory=4) == (
+    assert refusal(devmod.ArgumentError, add, *host_arrays(), 64, grid=1, shared_memory=4) == (
         "the webgpu function 'add' cannot be given shared_memory=4: the shader fixes the size of its workgroup memory; declare the size "
         "as an override, and specialize it"
     )
@@ -164,15 +160,15 @@ def test_workgroups_and_bindings_over_the_limits(device: Any) -> None:
     start = f"the webgpu function 'k' cannot run on {device}: its "
     limits = device.limits
     x, threads = limits["maxComputeWorkgroupSizeX"], limits["maxComputeInvocationsPerWorkgroup"]
-    assert message_of(devmod.DeviceNotFoundError, function, "", "", str(x + 1)) == (
+    assert refusal(devmod.DeviceNotFoundError, function, "", "", str(x + 1)) == (
         f"{start}maxComputeWorkgroupSizeX is {x}, but the kernel is built for blocks of {x + 1} threads in x"
     )
-    assert message_of(devmod.DeviceNotFoundError, function, "", "", f"2, {threads}") == (
+    assert refusal(devmod.DeviceNotFoundError, function, "", "", f"2, {threads}") == (
         f"{start}maxComputeInvocationsPerWorkgroup is {threads}, but the kernel is built for blocks of {2 * threads} threads"
     )
     most = limits["maxUniformBuffersPerShaderStage"]
     many = "".join(f"@group(0) @binding({n}) var<uniform> u{n}: u32;" for n in range(most + 1))
-    text = message_of(
+    text = refusal(
         devmod.DeviceNotFoundError, function, many, "".join(f"_ = u{n};" for n in range(most + 1))
     )
     assert (
@@ -182,7 +178,7 @@ def test_workgroups_and_bindings_over_the_limits(device: Any) -> None:
     many = "".join(
         f"@group(0) @binding({n}) var<storage> b{n}: array<u32>;" for n in range(most + 1)
     )
-    text = message_of(
+    text = refusal(
         devmod.DeviceNotFoundError,
         function,
         many,
@@ -195,7 +191,7 @@ def test_workgroups_and_bindings_over_the_limits(device: Any) -> None:
     memory = f"var<workgroup> m: array<f32, {most // 4}>; var<workgroup> n: u32;"
     text = f"{start}maxComputeWorkgroupStorageSize is {most}, but the kernel uses {most + 16} bytes of shared memory"
     assert (
-        message_of(
+        refusal(
             devmod.DeviceNotFoundError, function, memory, "m[0] = 1; n = 2; x[0] = n + u32(m[1]);"
         )
         == text
@@ -205,7 +201,7 @@ def test_workgroups_and_bindings_over_the_limits(device: Any) -> None:
     )
     text = f"{start}maxComputeWorkgroupStorageSize is {most}, but the kernel uses {most + 16} bytes of shared memory"
     assert (
-        message_of(
+        refusal(
             devmod.DeviceNotFoundError,
             f.specialize(N=most // 16 + 1),
             np.zeros(1, "uint32"),
@@ -218,7 +214,7 @@ def test_workgroups_and_bindings_over_the_limits(device: Any) -> None:
     members = ", ".join(f"m{n}: vec4f" for n in range(most // 16 + 1))
     text = f"{start}maxUniformBufferBindingSize is {most}, but the kernel uses a uniform block of {most + 16} bytes"
     assert (
-        message_of(
+        refusal(
             devmod.DeviceNotFoundError,
             function,
             f"struct U {{ {members} }} @group(0) @binding(1) var<uniform> u: U;",
@@ -241,8 +237,8 @@ def test_arrays_over_the_limit_of_a_binding(device: Any, add: Any) -> None:
             f"the webgpu function 'add' cannot be launched on {device}: its maxStorageBufferBindingSize is {most}, but argument 1 'a' has "
             f"{most + 4} bytes"
         )
-        assert message_of(devmod.LaunchError, add, large, small, out, 64, grid=1) == text
-        assert message_of(devmod.LaunchError, add.bind, large, small, out, 64, grid=1) == text
+        assert refusal(devmod.LaunchError, add, large, small, out, 64, grid=1) == text
+        assert refusal(devmod.LaunchError, add.bind, large, small, out, 64, grid=1) == text
 
 
 # -- constants
@@ -261,7 +257,7 @@ override on = true;
 def test_specialize(device: Any) -> None:
     f = devmod.compile(TILED, "webgpu")["k"]
     x = np.zeros(64, "float32")
-    assert message_of(devmod.LaunchError, f, x, grid=1) == (
+    assert refusal(devmod.LaunchError, f, x, grid=1) == (
         "the webgpu function 'k' has constants without a value; set them: f.specialize(by=…)"
     )
     twice = f.specialize(by=2)
@@ -282,7 +278,7 @@ def test_specialize(device: Any) -> None:
     by_number(x, grid=1, block=(4, 1))
     assert x.tolist()[:5] == [0, 1.5, 3, 4.5, 0]
     most = device.limits["maxComputeWorkgroupSizeX"]
-    assert message_of(
+    assert refusal(
         devmod.DeviceNotFoundError, f.specialize(WIDTH=most + 4, by=1), x, grid=1
     ).endswith(
         f"its maxComputeWorkgroupSizeX is {most}, but the kernel is built for blocks of {most + 4} threads in x"
@@ -298,7 +294,7 @@ def test_specialize(device: Any) -> None:
         ),
     ):
         assert (
-            message_of(devmod.ArgumentError, f.specialize, **constants)
+            refusal(devmod.ArgumentError, f.specialize, **constants)
             == f"the webgpu function 'k' {text}"
         )
 
@@ -350,7 +346,7 @@ def test_the_reported_block_is_the_launched_block(
         name = declared.partition(":")[0][-1]
         text = f"the webgpu function 'k' has constants without a value; set them: f.specialize({name}=…)"
         for options in ({"grid": 1}, {"grid": 1, "block": 8}, {"threads": 8}):
-            assert message_of(devmod.LaunchError, f, x, **options) == text
+            assert refusal(devmod.LaunchError, f, x, **options) == text
     f = f.specialize(**constants)
     assert f.block == block
     f(x, grid=3)
@@ -365,7 +361,7 @@ def test_a_block_of_the_interface_that_is_not_the_shaders() -> None:
     module = devmod.create(
         "webgpu", {"k": text}, "wgsl", {"k": FunctionInfo("k", ["handle"], interface=interface)}
     )
-    assert message_of(devmod.FormatError, module.get_function, "k") == (
+    assert refusal(devmod.FormatError, module.get_function, "k") == (
         "the WGSL of the webgpu function 'k' is built for blocks of (64, 1, 1) threads, but the payload's fmap gives (8, 1, 1)"
     )
 
@@ -387,7 +383,7 @@ def test_constants_with_which_the_shader_is_invalid(constants: dict[str, int], t
         "w[0] = D;",
         "D",
     )
-    assert message_of(devmod.ArgumentError, f.specialize, **constants) == (
+    assert refusal(devmod.ArgumentError, f.specialize, **constants) == (
         f"the webgpu function 'k' cannot be specialized: with these constants, the WGSL source is refused at k:{text}"
     )
 
@@ -405,7 +401,7 @@ def test_one_buffer_as_read_only_and_writable_argument(device: Any) -> None:
         lambda: f(array, array, grid=1),
         lambda: f.bind(array, array, grid=1),
     ):
-        assert message_of(devmod.ArgumentError, call) == (
+        assert refusal(devmod.ArgumentError, call) == (
             "the webgpu function 'k': argument 2 'y' and argument 1 'x' are the same buffer, and the shader declares one of them as read-only. "
             "WebGPU forbids this in one launch; pass a copy for one of them"
         )
@@ -458,13 +454,13 @@ def test_grids_that_cannot_be_folded(device: Any) -> None:
     f = devmod.create("webgpu", {"k": FOLDED}, "wgsl", {"k": info})["k"]
     x = np.zeros(4, "uint32")
     start = f"the webgpu function 'k' cannot be launched on {device}: "
-    assert message_of(devmod.LaunchError, f, x, 1, grid=(1, 1, 2)) == (
+    assert refusal(devmod.LaunchError, f, x, 1, grid=(1, 1, 2)) == (
         start + "grid=(1, 1, 2) has 2 blocks in z, expected 1: TVM's shaders fold large x into z"
     )
     most = device.limits["maxComputeWorkgroupsPerDimension"]
     for grid, axis in (((2**40,), "x than fit into x and z"), ((1, most + 1), "y")):
         shown = (*grid, 1, 1)[:3]
-        assert message_of(devmod.LaunchError, f, x, 1, grid=grid) == (
+        assert refusal(devmod.LaunchError, f, x, 1, grid=grid) == (
             start
             + f"its maxComputeWorkgroupsPerDimension is {most}, but grid={shown} has more blocks in {axis}"
         )
@@ -502,7 +498,7 @@ def test_tvms_scalars(device: Any) -> None:
     wrong = devmod.create(
         "webgpu", {"k": text}, "wgsl", {"k": FunctionInfo("k", ["handle", "int64"])}
     )
-    assert message_of(devmod.FormatError, wrong.get_function, "k") == (
+    assert refusal(devmod.FormatError, wrong.get_function, "k") == (
         "the webgpu function 'k' has no interface, and its argument 2 has type int64; without an interface, expected handle, int32, uint32, float32 or bool"
     )
 
@@ -528,8 +524,8 @@ def test_buffers_of_wgpu(device: Any, add: Any) -> None:
     np.testing.assert_array_equal(found, a + b + b)
     # A bound launch with a destroyed buffer raises, and does not end the process.
     buffers[1].destroy()
-    assert "destroyed" in message_of(devmod.LaunchError, launch)
-    assert "destroyed" in message_of(devmod.LaunchError, add, *buffers, 64, grid=1)
+    assert "destroyed" in refusal(devmod.LaunchError, launch)
+    assert "destroyed" in refusal(devmod.LaunchError, add, *buffers, 64, grid=1)
     add(a, b, c, 64, grid=1)
     np.testing.assert_array_equal(c, a + b)
 
@@ -563,14 +559,12 @@ def test_unusable_objects_of_wgpu_are_refused(device: Any, add: Any) -> None:
         (texture, "is a GPUTexture, and the kernel takes an array of float32"),
     ):
         assert (
-            message_of(devmod.ArgumentError, add, value, *host_arrays()[1:], 64, grid=1)
+            refusal(devmod.ArgumentError, add, value, *host_arrays()[1:], 64, grid=1)
             == f"the webgpu function 'add': argument 1 'a' {text}"
         )
     mapped.unmap()
     add(mapped, *host_arrays()[1:], 64, grid=1)
-    assert message_of(
-        devmod.ArgumentError, add, *host_arrays(), 64, grid=1, stream=other.queue
-    ) == (
+    assert refusal(devmod.ArgumentError, add, *host_arrays(), 64, grid=1, stream=other.queue) == (
         "the webgpu function 'add' was given stream=, which is a GPUQueue: expected a stream of kind webgpu"
     )
 
@@ -585,7 +579,7 @@ def test_without_timestamps(device: Any, add: Any, monkeypatch: pytest.MonkeyPat
     stream = device.default_stream
     event = stream.record()
     event.synchronize()
-    assert message_of(devmod.LaunchError, stream.record().elapsed, event) == (
+    assert refusal(devmod.LaunchError, stream.record().elapsed, event) == (
         f"{device} cannot time events: it does not support the feature timestamp-query"
     )
     assert (
@@ -774,7 +768,7 @@ def test_a_required_subgroup_size_is_that_of_the_device(
         {"k": FunctionInfo("k", [], interface=Interface(subgroup=16))},
     )
     monkeypatch.setattr(device, "subgroup_sizes", ())
-    assert message_of(devmod.DeviceNotFoundError, module.get_function, "k") == (
+    assert refusal(devmod.DeviceNotFoundError, module.get_function, "k") == (
         f"the webgpu function 'k' needs subgroups of 16 threads, and {device} chooses the size"
     )
     general = devmod.create(
@@ -826,7 +820,7 @@ def test_an_unsupported_feature(device: Any) -> None:
     module = devmod.create(
         "webgpu", {"k": text}, "wgsl", {"k": FunctionInfo("k", ["handle"], interface=interface)}
     )
-    assert message_of(devmod.DeviceNotFoundError, module.get_function, "k") == (
+    assert refusal(devmod.DeviceNotFoundError, module.get_function, "k") == (
         f"the webgpu function 'k' needs shader-f128, which {device} does not have"
     )
 
@@ -907,12 +901,12 @@ WRITES = b"@group(0) @binding(0) var<storage, read_write> x: array<u32>; @comput
 )
 def test_invalid_payloads(module: Any, text: str, device: Any) -> None:
     for _ in range(2):
-        assert message_of(devmod.FormatError, module.get_function, "k") == text
+        assert refusal(devmod.FormatError, module.get_function, "k") == text
 
 
 def test_an_entry_with_a_zero_byte(device: Any) -> None:
     text = "the webgpu function 'k' has the entry point 'k\\x00', expected a name without null characters"
-    assert message_of(devmod.FormatError, create(WRITES, entry="k\0").get_function, "k") == text
+    assert refusal(devmod.FormatError, create(WRITES, entry="k\0").get_function, "k") == text
 
 
 #: naga overflows its stack on each.
@@ -944,7 +938,7 @@ def test_shaders_that_crash_naga_are_refused_before_the_trial(device: Any) -> No
         ),
         (MATRICES, "matrix of two rows"),
     ):
-        assert refused in message_of(
+        assert refused in refusal(
             devmod.CompileError, create(text.encode(), Interface(), ()).get_function, "k"
         )
 
@@ -955,10 +949,10 @@ def test_bindings_that_do_not_match_the_shader(device: Any) -> None:
         Interface([Param("x", "buffer", "uint32", "r", (0, 0))]),
         Interface([Param("x", "buffer", "uint32", "rw", (0, 1))]),
     ):
-        text = message_of(devmod.FormatError, create(WRITES, interface).get_function, "k")
+        text = refusal(devmod.FormatError, create(WRITES, interface).get_function, "k")
         assert text.startswith(start)
         assert "0" in text[len(start) :]
-    text = message_of(
+    text = refusal(
         devmod.FormatError,
         create(
             WRITES, Interface([Param("x", "buffer", "uint32", "rw", (0, 0))]), entry="j"

@@ -1223,12 +1223,13 @@ def test_a_call_with_a_stream_and_a_foreign_array_does_not_wait(
 
 
 def test_the_error_for_a_foreign_array_names_the_argument(devices: list[toy.ToyDevice]) -> None:
-    with pytest.raises(devmod.ArgumentError) as caught:
-        make_axpy()(toy.ForeignArray(devices[0], np.float32(1)), 1, 1.0, 8, grid=1, block=8)  # type: ignore[arg-type]
-    assert (
-        str(caught.value)
-        == "the toy function 'axpy': argument 1 'x' is a foreign array without dimensions"
+    text = refusal(
+        devmod.ArgumentError,
+        lambda: make_axpy()(
+            toy.ForeignArray(devices[0], np.float32(1)), 1, 1.0, 8, grid=1, block=8
+        ),
     )
+    assert text == "the toy function 'axpy': argument 1 'x' is a foreign array without dimensions"
 
 
 def test_an_array_of_another_kind_of_device_is_refused(devices: list[toy.ToyDevice]) -> None:
