@@ -21,6 +21,8 @@ from devmod.worker import answer_items, answers
 
 #: The state, the problem or "", and the traceback of the plugin's exception or "".
 _State = tuple[str, str, str]
+#: An entry point, its state and its problem by the names that --json has.
+_Row = dict[str, str]
 #: The problem of an entry point and the traceback of its exception; both "" if it works.
 _Problem = tuple[str, str]
 #: The state of the cases for the conformance kit, where that is not installed.
@@ -94,22 +96,22 @@ def command(
             echo_lines(traceback)
 
 
-def _source(row: dict[str, str]) -> str:
+def _source(row: _Row) -> str:
     return f"{row['distribution']} {row['version']}".strip() or "in this process"
 
 
-def _short(row: dict[str, str]) -> str:
+def _short(row: _Row) -> str:
     """Return the state, in capitals if there is a problem."""
     if row["problem"]:
         return row["state"].upper()
     return row["state"]
 
 
-def _by_distribution(rows: list[dict[str, str]]) -> list[tuple[str, str, str]]:
+def _by_distribution(rows: list[_Row]) -> list[tuple[str, str, str]]:
     """Return a row for each distribution: the names of its entries, and the states of those that
     cannot be used.
     """
-    sources: dict[str, list[dict[str, str]]] = {}
+    sources: dict[str, list[_Row]] = {}
     for row in sorted(rows, key=_source):
         sources.setdefault(_source(row), []).append(row)
     result = []
@@ -192,7 +194,7 @@ def _state(claim: Claim, registered: Claim | None) -> _State:
     return "ok", "", ""
 
 
-def _row(claim: Claim, state: _State) -> dict[str, str]:
+def _row(claim: Claim, state: _State) -> _Row:
     return {
         "group": claim.group,
         "name": claim.name,

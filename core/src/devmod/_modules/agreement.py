@@ -84,18 +84,20 @@ def agreement(name: str, candidates: Sequence[Module]) -> Agreement | None:
     """Return what the candidates of a function have in common; None if fewer than two are
     comparable, or they do not agree.
     """
-    functions = {each: functions_of(each) for each in candidates}
-    return _agreement(_interfaces(name, functions))
+    return _agreement(_interfaces(name, functions_of(candidates)))
 
 
-def functions_of(module: Module) -> Functions:
-    """Return a candidate's functions; none if its bytes are damaged or its target spec is broken.
-    The first use raises the error.
+def functions_of(candidates: Iterable[Module]) -> dict[Module, Functions]:
+    """Return the functions of candidates. One has none if its bytes are damaged or its target spec
+    is broken: the first use raises the error.
     """
-    try:
-        return module.functions
-    except DevmodError:
-        return {}
+    results: dict[Module, Functions] = {}
+    for each in candidates:
+        try:
+            results[each] = each.functions
+        except DevmodError:
+            results[each] = {}
+    return results
 
 
 def _agreement(interfaces: Interfaces) -> Agreement | None:
@@ -198,13 +200,13 @@ def shared_functions(modules: Sequence[Module]) -> Iterator[tuple[str, Functions
             continue
         for name in candidate:
             owners.setdefault(name, []).append(candidate)
-    functions = {}
+    functions: dict[Module, Functions] = {}
     for name, several in owners.items():
         if len(several) == 1:
             continue
         for each in several:
             if each not in functions:
-                functions[each] = functions_of(each)
+                functions |= functions_of([each])
                 release(each)
         yield name, {each: functions[each] for each in several}
 
@@ -349,8 +351,7 @@ def common_block(name: str, candidates: Sequence[Module]) -> int | tuple[int, ..
     """Return the block that all candidates of a function with a fixed or a default block have, as a
     call gives it; None without one.
     """
-    functions = {each: functions_of(each) for each in candidates}
-    return _common_block(_interfaces(name, functions).values())
+    return _common_block(_interfaces(name, functions_of(candidates)).values())
 
 
 def _common_block(interfaces: Iterable[Interface]) -> int | tuple[int, ...] | None:

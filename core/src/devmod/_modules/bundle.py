@@ -170,8 +170,7 @@ class BundleModule(Module):
         from devmod._modules.agreement import common_signature, functions_of
 
         candidates = [each for each in self.candidates if name in each.function_names]
-        functions = {each: functions_of(each) for each in candidates}
-        return common_signature(name, functions) or super()._signature_of(name)
+        return common_signature(name, functions_of(candidates)) or super()._signature_of(name)
 
     def save_to_bytes(self) -> bytes:
         """Raise FormatError: a bundle is saved as a whole file."""

@@ -474,12 +474,6 @@ class StoredModule(Module):
                 return module
         return load_stored(self.kind, self.save_to_bytes())
 
-    def _constants(self) -> Contents:
-        """Return `_contents` of constants, which have no spec: their functions are the init
-        symbols.
-        """
-        return "", self._constant_module().functions, b""
-
     def _constant_module(self) -> ConstLoaderModule:
         """Return the module of constants. A part is read when its constant is used."""
         return self._once.get("constants", self._load_constants)
@@ -525,8 +519,8 @@ class StoredModule(Module):
             return None
         if verify:
             self._check_bytes()
-        if spec is None:
-            return self._once.get("contents", self._constants)
+        if spec is None:  # constants, whose functions are the init symbols
+            return "", self._constant_module().functions, b""
         from devmod._formats.wire import decode
 
         return self._once.get("contents", lambda: decode(spec, self._stored, self.entry.repeats))
