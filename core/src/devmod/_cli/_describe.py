@@ -29,7 +29,7 @@ from devmod._plugins.messages import unknown_distribution
 from devmod._plugins.miss import explain_name
 from devmod._plugins.specs import find_spec, format_of_suffix, loading_hint, spec_of_format
 from devmod._util.regular_files import open_regular
-from devmod._values.code import Source
+from devmod._values.code import Names, Source
 from devmod._values.info import FunctionInfo, Interface, block_text, signature_text
 from devmod._values.param import declaration_text, expression_text
 from devmod._values.pipeline_constants import constants_of
@@ -577,7 +577,7 @@ def _missing_runtimes(root: Module) -> Description:
         have.
     """
     install: dict[str, None] = {}
-    choices: dict[tuple[str, ...], list[str]] = {}
+    choices: dict[Names, list[str]] = {}
     others: dict[str, None] = {}
     modules = list(walk(root))
     required = _required(root, modules)
@@ -634,11 +634,11 @@ def _required(root: Module, modules: list[Module]) -> set[int]:
 
 def _add_candidates(
     candidates: Iterable[Module],
-    choices: dict[tuple[str, ...], list[str]],
+    choices: dict[Names, list[str]],
     others: dict[str, None],
 ) -> None:
     """Add the commands for a bundle's candidates."""
-    commands_of: dict[str, tuple[str, ...]] = {}
+    commands_of: dict[str, Names] = {}
     for candidate in candidates:
         command = _install_command(candidate)
         if command:

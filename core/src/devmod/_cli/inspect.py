@@ -32,6 +32,7 @@ from devmod.targets import PROGRAM
 
 if TYPE_CHECKING:
     from devmod._explain import Explanation
+    from devmod._values.code import Fields, Names
 
 #: The maximum number of functions in a line, and of a program's steps.
 _MAX_NAMES = 8
@@ -102,9 +103,9 @@ Exit status:
 def command(
     context: click.Context,
     file: str,
-    functions: tuple[str, ...],
+    functions: Names,
     here: bool,
-    devices: tuple[str, ...],
+    devices: Names,
     as_json: bool,
     verify: bool,
     lengths: str | None,
@@ -186,8 +187,8 @@ def _show_file(file: str, as_json: bool, verify: bool, source: bool) -> None:
 def _show_choice(
     context: click.Context,
     file: str,
-    functions: tuple[str, ...],
-    devices: tuple[str, ...],
+    functions: Names,
+    devices: Names,
     as_json: bool,
 ) -> None:
     """Show the candidates of functions, or of all. The exit status is 1 if one of the functions has
@@ -201,8 +202,8 @@ def _show_choice(
         module = open_file(file)[1]
         for device in devices or (None,):
             parts = [explain(module, name, device) for name in functions or (None,)]
-            candidates: dict[str, Any] = {}
-            variants: dict[str, Any] = {}
+            candidates: Fields = {}
+            variants: Fields = {}
             for part in parts:
                 candidates |= part.functions
                 variants |= part.variants
@@ -227,7 +228,7 @@ def _all_run(explanation: Explanation) -> bool:
     return all(explanation.best(name) is not None for name in explanation.functions)
 
 
-def _show_temporaries(file: str, functions: tuple[str, ...], text: str, as_json: bool) -> None:
+def _show_temporaries(file: str, functions: Names, text: str, as_json: bool) -> None:
     """Show the bytes of the temporaries of programs, or of all, which devmod-runtime computes."""
     lengths = _read_lengths(text)
     owners: dict[str, StoredModule] = {}

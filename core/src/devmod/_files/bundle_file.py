@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from devmod._formats.pages import Read
-    from devmod._values.code import Binary
+    from devmod._values.code import Binary, Names
 
 
 def bundle(*modules: Module, mixed: bool = False) -> Module:
@@ -314,7 +314,7 @@ def _open(
     place: str,
     source: str,
     prefer: Sequence[str] | str,
-    paths: tuple[str, ...],
+    paths: Names,
     package: str = "",
     signature: bytes | None = None,
 ) -> Module:

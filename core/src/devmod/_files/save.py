@@ -31,19 +31,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import IO, Any, BinaryIO
+    from typing import IO, BinaryIO
 
     from devmod._files.constants import ConstantForm, ConstantPlan
     from devmod._files.index_writer import Parts, Record
     from devmod._formats.parts import StoredPart
     from devmod._formats.repeats import Repeats
     from devmod._modules.bundle import BundleModule
-    from devmod._values.code import AnyPath, Binary
+    from devmod._values.code import AnyPath, Binary, Fields
     from devmod._values.origin import Origin
     from devmod._values.spec import TargetSpec
 
-    #: The fields of a record in the order of the file.
-    Fields = dict[str, Any]
     #: The size and the digest to which compressed bytes unpack, and a function that returns the
     #: result. None: they are not compressed.
     Unpacked = tuple[int, bytes] | None

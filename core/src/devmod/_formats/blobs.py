@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from devmod._values.code import Binary, Source
+    from devmod._values.code import Binary, Fields, Source
 
 
 #: n compressed bytes unpack to at most so many objects of msgpack, and n more. Elsewhere each
@@ -154,7 +154,7 @@ def _library(purpose: str = "", kind: str = "") -> Any:
 def read_sources(data: memoryview, subject: str, kind: str) -> Source:
     """Return the sources in the bytes of a file."""
     reader = Reader(data, subject, kind)
-    source: dict[str, Any] = {}
+    source: Fields = {}
     for _ in range(reader.read_map()):
         name = reader.field = reader.read_key(source)
         start = reader.at

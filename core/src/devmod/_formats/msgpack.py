@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
+    from devmod._values.code import Fields
+
 #: The maximum depth of arrays and maps in a value of any type.
 MAX_DEPTH = 32
 #: The limit on arrays and maps in values of any type: a fixed number, and one more for so many
@@ -221,7 +223,7 @@ class Reader:
 
         The values of other keys are read by `read_value`.
         """
-        fields: dict[str, Any] = {}
+        fields: Fields = {}
         data = self.data
         end = self._end
         for _ in range(self.read_map()):
@@ -274,7 +276,7 @@ class Reader:
     def read_map_object(self, depth: int = 0) -> dict[str, Any]:
         """Read a map and its values, as `read_value` reads them."""
         self.count_container()
-        values: dict[str, Any] = {}
+        values: Fields = {}
         for _ in range(self.read_map()):
             name = self.read_key(values)
             values[name] = self.read_value(depth + 1)

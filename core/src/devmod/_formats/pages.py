@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
+    from devmod._values.code import Fields, Names
     from devmod._values.origin import Origin
     from devmod._values.records import TuningRecord
 
@@ -87,7 +88,7 @@ class Page:
         #: By name the candidates of other pages: of each its number, its rank, and the position of
         #: its kind, format and variant in `variants`.
         self.names: dict[str, tuple[int, ...]] = {}
-        self.variants: Sequence[tuple[str, ...]] = ()
+        self.variants: Sequence[Names] = ()
         self.calls: Any = None
         #: The numbers of its candidates by the names of their functions, which `Index.find` fills.
         self.owners: dict[str, list[int]] = {}
@@ -325,7 +326,7 @@ class Index:
             )
         return parse_json(data, f"the section tuning of {self.place}")
 
-    def _read_head(self, head: memoryview) -> dict[str, Any]:
+    def _read_head(self, head: memoryview) -> Fields:
         reader = Reader(bytes(head), self._subject)
         keys: dict[str, Callable[[Reader], Any]] = {
             "candidates": read_number,
@@ -656,8 +657,8 @@ def _read_names(reader: Reader) -> dict[str, tuple[int, ...]]:
     return names
 
 
-def _read_variants(reader: Reader) -> list[tuple[str, ...]]:
-    variants: list[tuple[str, ...]] = []
+def _read_variants(reader: Reader) -> list[Names]:
+    variants: list[Names] = []
     for _ in range(reader.read_array()):
         start = reader.at
         if reader.read_array() != 3:

@@ -27,7 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from devmod._values.code import AnyPath, Binary, Code, Functions
+    from devmod._values.code import AnyPath, Binary, Code, Fields, Functions
     from devmod._values.spec import TargetSpec
 
 SUFFIX = ".tvm_meta.json"
@@ -98,9 +98,7 @@ def write_payload(
             f"{name!r} cannot contain {fmt!r}: its suffix is that of {owner.suffixes[suffix]!r}",
             kind=spec.kind,
         )
-    metadata: dict[str, Any] = {
-        "func_info": {key: function_to_json(info) for key, info in fmap.items()}
-    }
+    metadata: Fields = {"func_info": {key: function_to_json(info) for key, info in fmap.items()}}
     binary = code
     if isinstance(code, Mapping):
         entry, binary = _only_shader(spec, fmt, code)
@@ -130,7 +128,7 @@ def _only_shader(spec: TargetSpec, fmt: str, shaders: Mapping[str, Binary]) -> t
     return shader
 
 
-def _encode_metadata(spec: TargetSpec, metadata: dict[str, Any]) -> bytes:
+def _encode_metadata(spec: TargetSpec, metadata: Fields) -> bytes:
     import json
 
     try:
@@ -258,7 +256,7 @@ def _read_bounded(path: str) -> bytes:
 
 def function_to_json(info: FunctionInfo) -> dict[str, Any]:
     """Return a function as a metadata file has it, in JSON's types."""
-    fields: dict[str, Any] = {"name": info.name}
+    fields: Fields = {"name": info.name}
     for name in _LISTS:
         fields[name] = list(getattr(info, name))
     if info.interface is not None:
@@ -282,7 +280,7 @@ def _read_metadata(text: str | bytes) -> tuple[dict[str, FunctionInfo], str]:
     return dict(_functions(data["func_info"])), shader
 
 
-def _functions(infos: dict[str, Any]) -> Iterator[tuple[str, FunctionInfo]]:
+def _functions(infos: Fields) -> Iterator[tuple[str, FunctionInfo]]:
     for key, fields in infos.items():
         if not isinstance(fields, dict):
             raise FormatError(f"the metadata of the function {key!r} is not a map")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, BinaryIO
 
-    from devmod._values.code import Binary
+    from devmod._values.code import Binary, Fields, Names
 
 VARIABLE = "DEVMOD_TRUST"
 #: What a policy names as the source of bytes in memory.
@@ -113,12 +113,12 @@ class FileHead:
         size: int,
         package: str,
         signature: bytes | None,
-        paths: tuple[str, ...],
+        paths: Names,
     ) -> None:
         self.data = data
         self.place = place
         self.paths = paths
-        self._question: dict[str, Any] = {
+        self._question: Fields = {
             "place": source,
             "package": package,
             "head": data,
@@ -160,7 +160,7 @@ def read_signature(open_file: Callable[[], BinaryIO]) -> bytes | None:
         return None
 
 
-def _ask(place: str, question: dict[str, Any]) -> None:
+def _ask(place: str, question: Fields) -> None:
     from devmod._plugins import hooks, registry
     from devmod._plugins.claim import normalize_name
     from devmod._plugins.discovery import shared_scan

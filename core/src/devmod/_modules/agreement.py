@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod._modules.module import Module
-    from devmod._values.code import Functions
+    from devmod._values.code import Functions, Names
     from devmod._values.info import Interface
     from devmod._values.param import Member
     from devmod._values.tuning import Variant
@@ -221,7 +221,7 @@ def agreements(modules: Sequence[Module], *, check: bool = False) -> dict[str, A
     results = {}
     nodes: Mapping[Module, Module] | None = None
     mismatches = {}
-    without: dict[tuple[tuple[str, ...], object], list[str]] = {}
+    without: dict[tuple[Names, object], list[str]] = {}
     with shared_scan():
         for name, functions in shared_functions(modules):
             interfaces = _interfaces(name, functions)
@@ -257,7 +257,7 @@ def _mismatched(interfaces: Interfaces, nodes: Mapping[Module, Module]) -> Inter
     return mismatched
 
 
-def _kinds_without_block(interfaces: Interfaces) -> tuple[str, ...]:
+def _kinds_without_block(interfaces: Interfaces) -> Names:
     """Return the kinds of the candidates whose call must give a block."""
     kinds: dict[str, None] = {}
     for module, interface in interfaces.items():
@@ -296,7 +296,7 @@ def _own_launch(interface: Interface) -> Variant | None:
     return tuning.variants[0]
 
 
-def _warn_of_blocks(without: Mapping[tuple[tuple[str, ...], object], list[str]]) -> None:
+def _warn_of_blocks(without: Mapping[tuple[Names, object], list[str]]) -> None:
     """Warn of functions whose call must give a block, by the kinds and the block of the others."""
     import warnings
 

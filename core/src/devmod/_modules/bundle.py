@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from devmod import Device, Function
     from devmod._arrays.array import Array
     from devmod._modules.agreement import Agreement
-    from devmod._values.code import Functions
+    from devmod._values.code import Functions, Names
     from devmod._values.info import FunctionInfo
 
 
@@ -43,7 +43,7 @@ class BundleModule(Module):
 
     _devmod_candidates = True
 
-    def __init__(self, candidates: Iterable[Module], prefer: tuple[str, ...] = ()) -> None:
+    def __init__(self, candidates: Iterable[Module], prefer: Names = ()) -> None:
         modules = tuple(candidates)
         for module in modules:
             if not isinstance(module, Module):
@@ -91,7 +91,7 @@ class BundleModule(Module):
         return tuple(module for module in modules if not holds_candidates(module))
 
     @property
-    def order(self) -> tuple[str, ...]:
+    def order(self) -> Names:
         """The kinds to try first, with those of DEVMOD_PREFER."""
         return (*self._prefer, *kinds_in(environment_text("DEVMOD_PREFER")))
 
@@ -202,7 +202,7 @@ class BundleModule(Module):
         self,
         name: str,
         owners: Sequence[Module],
-        prefer: tuple[str, ...],
+        prefer: Names,
         device: Device | None = None,
     ) -> Any:
         """Return the function of the chosen candidate, with the rules that all candidates share.
@@ -315,7 +315,7 @@ class _Functions(Mapping[str, "FunctionInfo"]):
         return f"<functions {list_names(self)}>"
 
 
-def kinds_in(prefer: Sequence[str] | str, source: str = "DEVMOD_PREFER") -> tuple[str, ...]:
+def kinds_in(prefer: Sequence[str] | str, source: str = "DEVMOD_PREFER") -> Names:
     """Return the kinds in a sequence, or in a text separated by commas.
 
     Raises

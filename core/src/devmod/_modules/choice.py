@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import Device
+    from devmod._values.code import Names
     from devmod._values.info import Interface
 
     #: Returns the interface of a candidate's function.
@@ -71,7 +72,7 @@ def choose(
     name: str,
     bundle: Module,
     owners: Sequence[Module],
-    prefer: tuple[str, ...],
+    prefer: Names,
     get: Callable[[Module, Device | None], Any],
     device: Device | None,
 ) -> Any:
@@ -144,7 +145,7 @@ def verdicts(
     name: str,
     module: Module,
     owners: Sequence[Module],
-    prefer: tuple[str, ...],
+    prefer: Names,
     device: Any,
     *,
     read: Reader = interface_of,
@@ -404,7 +405,7 @@ def _is_described(device: object) -> bool:
     return getattr(device, "is_described", False)
 
 
-def _by_kind(owners: Sequence[Module], prefer: tuple[str, ...]) -> dict[str, list[Module]]:
+def _by_kind(owners: Sequence[Module], prefer: Names) -> dict[str, list[Module]]:
     """Group the candidates by kind, in the order in which the kinds are tried."""
     groups: dict[str, list[Module]] = {}
     for module in owners:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from os import PathLike
     from typing import Any
 
-    from devmod._values.code import Binary, Code, Functions, Source
+    from devmod._values.code import Binary, Code, Fields, Functions, Source
     from devmod._values.spec import TargetSpec
 
 
@@ -165,7 +165,7 @@ def check_fmap(kind: str, fmap: Functions) -> Functions:
 
 def _copy_map(
     kind: str, values: Any, subject: str, form: str, types: type | tuple[type, ...]
-) -> dict[str, Any]:
+) -> Fields:
     """Return a copy of a map of str to objects of `types`. Raise FormatError for others."""
     try:
         copy = dict(values)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any, TypeVar
 
+    from devmod._values.code import Names
+
     Result = TypeVar("Result")
 
 
@@ -35,7 +37,7 @@ _real_paths: dict[str, str] = {}
 
 #: The results of `once_per_scan` in the shared scans, by process and thread. A forked child
 #: inherits those of the parent's other threads.
-_shared: dict[tuple[int, int], dict[tuple[str, ...], Any]] = {}
+_shared: dict[tuple[int, int], dict[Names, Any]] = {}
 
 
 class shared_scan:
@@ -64,7 +66,7 @@ def distributions() -> list[Distribution]:
     return once_per_scan(("distributions",), lambda: list(_scan_all()))
 
 
-def once_per_scan(key: tuple[str, ...], make: Callable[[], Result]) -> Result:
+def once_per_scan(key: Names, make: Callable[[], Result]) -> Result:
     """Return ``make()``. Within `shared_scan` the result is cached under `key`; outside nothing is
     cached (R3).
     """

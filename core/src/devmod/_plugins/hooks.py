@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from devmod._values.code import Names
+
 
 #: The pluggy manager of each hook and kind, or of one claim of them, with the claims that it was
 #: made from.
-_managers: dict[tuple[str, ...], tuple[list[Any], Any]] = {}
+_managers: dict[Names, tuple[list[Any], Any]] = {}
 
 
 class Hooks:
@@ -42,7 +44,7 @@ class Hooks:
         head: bytes,
         size: int,
         signature: bytes | None,
-        policies: tuple[str, ...],
+        policies: Names,
     ) -> None:
         """Raise to refuse a file: under a policy when it is opened, else before the first of its
         modules is passed to its runtime.
@@ -105,7 +107,7 @@ def callers(hook: str, kind: str) -> list[tuple[Claim, Callable[..., Any]]]:
     return list(result.values())
 
 
-def _call(key: tuple[str, ...], claims: list[Claim], **arguments: object) -> Any:
+def _call(key: Names, claims: list[Claim], **arguments: object) -> Any:
     hook, kind, *_ = key
     manager = _manager(key, claims)
     if hook in _OF_A_KIND:
@@ -154,7 +156,7 @@ def unused(claim: Claim) -> str:
     return f"{subject} has an entry {claim.name!r} for {unknown}, so it is never called{advice}"
 
 
-def _manager(key: tuple[str, ...], claims: list[Claim]) -> Any:
+def _manager(key: Names, claims: list[Claim]) -> Any:
     """Return the pluggy manager with the plugins of the claims. It is made again when the claims
     have changed.
     """

@@ -1,9 +1,10 @@
-"""The types of paths, and of a payload's bytes and sources, for annotations."""
+"""The types of paths, of payloads and of what modules have, for annotations."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import Any
 
 from devmod._values.info import FunctionInfo
 
@@ -15,3 +16,7 @@ Source = Mapping[str, str | bytes]
 Functions = Mapping[str, FunctionInfo]
 #: The format, the functions and the code of a module.
 Contents = tuple[str, Functions, Code]
+#: A map of JSON or of msgpack.
+Fields = dict[str, Any]
+#: Names, such as those of kinds.
+Names = tuple[str, ...]

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from devmod._values.code import AnyPath, Binary
+    from devmod._values.code import AnyPath, Binary, Fields
     from devmod._values.spec import TargetSpec
     from devmod_readers.tvm import TvmReader
 
@@ -289,7 +289,7 @@ def _from_tvm(kind: str, spec: TargetSpec | None, data: memoryview, subject: str
         wire = memoryview(constants.save_to_bytes())
         entry = Entry(kind, functions=tuple(constants.by_symbol), offset=0, size=len(wire))
         return TvmModule(entry, wire, kind, data, subject)
-    fields: dict[str, Any] = {"fmt": spec.formats[0]}
+    fields: Fields = {"fmt": spec.formats[0]}
     for field in spec.fields:
         values.field = field
         if field == "fmt":
