@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
     from devmod import Device
     from devmod_runtime._device.stream import Event, Stream
-
-    #: The length of each dimension.
-    Shape = tuple[int, ...]
 else:
     from devmod._util.numpy import np
 
@@ -93,7 +90,7 @@ class DeviceArray(Array):
             return self
         return self._root
 
-    def _view(self, offset: int, shape: Shape) -> DeviceArray:
+    def _view(self, offset: int, shape: tuple[int, ...]) -> DeviceArray:
         root = self._base
         device = self.device
         nbytes = array_bytes(parse_dtype(self.dtype), shape)
@@ -114,7 +111,7 @@ class DeviceArray(Array):
             del view.memory
         return view
 
-    def viewed(self, shape: Shape, dtype: str) -> DeviceArray:
+    def viewed(self, shape: tuple[int, ...], dtype: str) -> DeviceArray:
         """Return the same memory as an array of another type, for an argument of a kernel."""
         view = DeviceArray(
             self.device, self.region, shape, dtype, self.owner, read_only=self.read_only
@@ -266,7 +263,7 @@ class DeviceArray(Array):
         from devmod._arrays.dlpack import READ_ONLY, capsule, check_elements
 
         own_device = self.__dlpack_device__()
-        target_device: Shape = own_device
+        target_device: tuple[int, ...] = own_device
         if dl_device is not None:
             target_device = tuple(dl_device)
         if target_device == _CPU:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     NumPyArray = np.ndarray[Any, Any]
+    #: The length of each dimension.
+    Shape = tuple[int, ...]
 else:
     from devmod._util.numpy import np
 
@@ -57,7 +59,7 @@ class HostView:
     def __init__(self, array: NumPyArray, dtype: str) -> None:
         self.array = array
         self.dtype = dtype
-        self.shape: tuple[int, ...] = array.shape
+        self.shape: Shape = array.shape
         self.packed = is_packed(parse_dtype(dtype))
         self.staging: NumPyArray | None = None
 

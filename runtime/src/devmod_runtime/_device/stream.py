@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from devmod import Device
 
     EventClass = TypeVar("EventClass", bound="Event")
-    #: What queues work at each call.
-    Work = Callable[[], object]
 
 
 #: The streams that this context has entered and not left, the innermost last. Threads and asyncio's
@@ -112,7 +110,9 @@ class Stream(ProcessLocal, ABC):
 
         return nullcontext()
 
-    def prepare(self, make: Callable[[Stream], Sequence[Work]]) -> Work:
+    def prepare(
+        self, make: Callable[[Stream], Sequence[Callable[[], object]]]
+    ) -> Callable[[], object]:
         """Return a function that queues several launches together at each call. Several threads may
         call it.
 

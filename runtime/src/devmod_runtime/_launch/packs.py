@@ -15,7 +15,7 @@ from devmod_runtime._launch.scalars import packer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from devmod_runtime._device.device_array import Shape
+    from devmod_runtime._device.host import Shape
     from devmod_runtime._launch.scalars import Packer
 
 #: In the values of a launch: the device, the memory, and all values of the kernel, with None for

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from devmod import Member
 
     Packer = Callable[[Any], bytes]
+    #: The offset and the type of each number of a struct.
+    Numbers = set[tuple[int, str]]
     _Writer: TypeAlias = "_Number | _Array | _Struct"
 else:
     from devmod._util.numpy import np
@@ -740,12 +742,12 @@ def _places(members: Sequence[Member], path: str, at: int) -> Iterator[tuple[str
                     yield name, start + lane * array_bytes(base), dtype_name(base)
 
 
-def _numbers(dtype: Any, at: int = 0) -> set[tuple[int, str]]:
+def _numbers(dtype: Any, at: int = 0) -> Numbers:
     """Return the offset and the type of each number in a dtype. A complex number is two."""
     if dtype.subdtype is not None:
         base = dtype.base
         count = dtype.itemsize // max(base.itemsize, 1)
-        numbers: set[tuple[int, str]] = set()
+        numbers: Numbers = set()
         for number in range(count):
             numbers |= _numbers(base, at + number * base.itemsize)
         return numbers
@@ -754,7 +756,7 @@ def _numbers(dtype: Any, at: int = 0) -> set[tuple[int, str]]:
         return {(at, f"<f{size}"), (at + size, f"<f{size}")}
     if dtype.names is None:
         return {(at, dtype.str)}
-    fields: set[tuple[int, str]] = set()
+    fields: Numbers = set()
     for name in dtype.names:
         fields |= _numbers(dtype[name], at + dtype.fields[name][1])
     return fields

@@ -44,7 +44,7 @@ from devmod_runtime._program.temporaries import ImageForm, share
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from devmod_runtime._device.device_array import Shape
+    from devmod_runtime._device.host import Shape
 
 #: The launches that a program caches for its plans, and those for each of its steps.
 _MAX_CALLS = 64

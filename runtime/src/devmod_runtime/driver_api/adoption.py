@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import Image, Stream
-    from devmod_runtime._device.device_array import Shape
+    from devmod_runtime._device.host import Shape
 
     Adopted = tuple[DeviceArray, Stream | None]
     AdoptedImage = tuple[Image, Stream | None]

@@ -19,6 +19,10 @@ from typing import Any
 from devmod_runtime.driver_api.api import RELAXED_CAPTURE, Api, DriverError
 
 Dims = tuple[int, int, int]
+#: The name of the driver's function that launches, its object of ctypes, and its arguments.
+LaunchCall = tuple[str, Any, tuple[Any, ...]]
+#: A function of ctypes, the types of its results, and whether their pointers come last.
+Prototype = tuple[Any, tuple[Any, ...], bool]
 
 
 class Failures(dict):  # type: ignore[type-arg]
@@ -132,7 +136,7 @@ class Driver(ABC):
 
     def __init__(self, library: Any) -> None:
         self.library = library
-        self._prototypes: dict[str, tuple[Any, tuple[Any, ...], bool]] = {}
+        self._prototypes: dict[str, Prototype] = {}
 
     # -- functions of the library
 
@@ -167,7 +171,7 @@ class Driver(ABC):
         self.symbol(symbol)(c_int(status), byref(text))
         return (text.value or b"").decode()
 
-    def prototype(self, operation: str) -> tuple[Any, tuple[Any, ...], bool]:
+    def prototype(self, operation: str) -> Prototype:
         """Return ctypes' function, the types of its results, and whether their pointers come after
         the other parameters.
         """
@@ -384,9 +388,7 @@ class Driver(ABC):
         """
 
     @abstractmethod
-    def launch_call(
-        self, config: Any, function: int, block: ParameterBlock
-    ) -> tuple[str, Any, tuple[Any, ...]]:
+    def launch_call(self, config: Any, function: int, block: ParameterBlock) -> LaunchCall:
         """Return the name of the driver's function that launches, its object of ctypes, and its
         arguments.
         """
@@ -432,9 +434,7 @@ class Driver(ABC):
         launches = starmap(launch[1], repeat(launch[2]))
         return map(Failures(repeat_launch).__getitem__, launches).__next__
 
-    def _launch_again(
-        self, context: int, launch: tuple[str, Any, tuple[Any, ...]], status: int
-    ) -> None:
+    def _launch_again(self, context: int, launch: LaunchCall, status: int) -> None:
         """Repeat a launch that failed with `status`, with `context` current. Another context of the
         thread is current again afterwards.
 
