@@ -14,7 +14,7 @@ from tinygrad.nn.onnx import onnx_ops
 from devmod.errors import CompileError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 __all__ = ["OPERATORS", "PYTHON_INPUTS"]
 
@@ -22,47 +22,23 @@ __all__ = ["OPERATORS", "PYTHON_INPUTS"]
 Neighbours = list[tuple[Tensor, Tensor]]
 
 
-def _pick(x: Tensor, places: Sequence[Tensor], is_inside: Tensor) -> Tensor:
-    """Return the elements of x (N, C, lengths) at integer places, one (N, Q) for each length, as
-    (N, C, Q). Those outside are 0.
+def _corners(x: Tensor, axes: Iterable[Neighbours]) -> Iterator[Tensor]:
+    """Yield the elements of x (N, C, lengths) at each choice of the neighbours along the axes, (N,
+    Q) each, with their weights, as (N, C, Q). Those outside are 0.
     """
     batch, channels, *lengths = x.shape
-    flat: Any = 0
-    for place, length in zip(places, lengths, strict=True):
-        flat = flat * length + place.clamp(0, length - 1).cast(dtypes.int32)
-    index = flat.unsqueeze(1).expand(batch, channels, flat.shape[1])
-    values = x.reshape(batch, channels, prod(lengths)).gather(2, index)
-    return is_inside.unsqueeze(1).where(values, 0)
-
-
-def _corners(
-    x: Tensor,
-    coordinates: Sequence[Tensor],
-    neighbours: Callable[[Tensor], Neighbours],
-    move: Callable[[Tensor, int], Tensor],
-) -> Iterator[Tensor]:
-    """Yield the elements of x (N, C, lengths) at each choice of the neighbours of coordinates, one
-    (N, Q) for each length, with their weights, as (N, C, Q).
-
-    Parameters
-    ----------
-    neighbours
-        A function that returns the neighbours of a coordinate and their weights.
-    move
-        A function that moves neighbours along an axis, of that number, into the image.
-    """
-    lengths = x.shape[2:]
-    axes = [neighbours(each) for each in coordinates]
+    values = x.reshape(batch, channels, prod(lengths))
     for corner in product(*axes):
+        flat: Any = 0
         weight: Any = 1
         is_inside: Any = True
-        places = []
-        for axis, (place, share) in enumerate(corner):
-            moved = move(place, axis)
-            places.append(moved)
-            is_inside = (moved >= 0) & (moved < lengths[axis]) & is_inside
+        for length, (place, share) in zip(lengths, corner, strict=True):
+            flat = flat * length + place.clamp(0, length - 1).cast(dtypes.int32)
+            is_inside = (place >= 0) & (place < length) & is_inside
             weight = weight * share
-        yield _pick(x, places, is_inside) * weight.unsqueeze(1)
+        index = flat.unsqueeze(1).expand(batch, channels, flat.shape[1])
+        found = is_inside.unsqueeze(1).where(values.gather(2, index), 0)
+        yield found * weight.unsqueeze(1)
 
 
 def _nearest(place: Tensor) -> Neighbours:
@@ -88,11 +64,6 @@ def _cubic(place: Tensor) -> Neighbours:
             weight = ((distance - 5) * distance + 8) * distance * alpha - 4 * alpha
         result.append((low + offset, weight))
     return result
-
-
-def _stay(place: Tensor, _: int) -> Tensor:
-    """Move no neighbour."""
-    return place
 
 
 _MODES = {
@@ -134,7 +105,7 @@ def _grid_sample(
         return place
 
     batch = grid.shape[0]
-    coordinates = []
+    axes = []
     for axis, length in enumerate(lengths):
         own = grid[..., len(lengths) - 1 - axis].reshape(batch, -1).cast(dtypes.float32)
         if align_corners:
@@ -143,10 +114,14 @@ def _grid_sample(
             place = ((own + 1) * length - 1) / 2
         if mode == "nearest":
             place = place.round()
-        coordinates.append(move(place, axis))
-    # A neighbour of a half pixel beyond the border has the number of that pixel.
-    corners = _corners(x, coordinates, _MODES[mode], lambda place, axis: move(place, axis).round())
-    return Tensor.usum(*corners).cast(x.dtype).reshape(batch, x.shape[1], *grid.shape[1:-1])
+        neighbours = []
+        for near, share in _MODES[mode](move(place, axis)):
+            # That of a half pixel beyond the border has the number of that pixel.
+            neighbours.append((move(near, axis).round(), share))
+        axes.append(neighbours)
+    return (
+        Tensor.usum(*_corners(x, axes)).cast(x.dtype).reshape(batch, x.shape[1], *grid.shape[1:-1])
+    )
 
 
 def _deform_conv(
@@ -171,13 +146,13 @@ def _deform_conv(
     groups = batch * offset_group
     offset = offset.reshape(groups, -1, 2, *out).cast(dtypes.float32)
     places = np.indices((*kernel, *out), np.float32)
-    coordinates = []
+    axes = []
     for axis in range(2):
         own = places[axis] * dilations[axis] - pads[axis] + places[axis + 2] * strides[axis]
         base = Tensor(own.astype(np.float32)).reshape(1, -1, *out)
-        coordinates.append((base + offset[:, :, axis]).reshape(groups, -1))
+        axes.append(_linear((base + offset[:, :, axis]).reshape(groups, -1)))
     parts = x.reshape(groups, channels // offset_group, *x.shape[2:])
-    columns = Tensor.usum(*_corners(parts, coordinates, _linear, _stay)).cast(x.dtype)
+    columns = Tensor.usum(*_corners(parts, axes)).cast(x.dtype)
     if mask is not None:
         columns = columns * mask.reshape(groups, 1, -1)
     # The elements of each place of the kernel stand side by side in an image.
@@ -209,7 +184,7 @@ def _roi_align(
     edges = rois * spatial_scale - shift
     outputs = (output_height, output_width)
     shape = (count, output_height * sampling_ratio, output_width * sampling_ratio)
-    coordinates = []
+    axes = []
     is_near: Any = True
     for axis, output in enumerate(outputs):
         low = edges[:, 1 - axis : 2 - axis]
@@ -220,9 +195,9 @@ def _roi_align(
         place = low + size * Tensor(steps.astype(np.float32)).reshape(1, -1)
         place = place.unsqueeze(2 - axis).expand(shape).reshape(count, -1)
         is_near = (place >= -1) & (place <= x.shape[axis + 2]) & is_near
-        coordinates.append(place.clamp(0, x.shape[axis + 2] - 1))
+        axes.append(_linear(place.clamp(0, x.shape[axis + 2] - 1)))
     images = x[batch_indices.cast(dtypes.int32)]
-    corners = [*_corners(images, coordinates, _linear, _stay)]
+    corners = [*_corners(images, axes)]
     sides = (count, x.shape[1], output_height, sampling_ratio, output_width, sampling_ratio)
     samples = Tensor.usum(*corners)
     if mode == "max":
