@@ -202,10 +202,15 @@ class Traced:
         self._model = model
         self._given = given
         self._runner = models.Runner(model)
-        self._example = {}
-        for name, (dtype, _) in model.inputs.items():
-            self._example[name] = models.tensor_of(dtype, given[name]).realize()
+        #: Those of operators that run several times have no values, as in an export.
+        self._example = models.example_tensors(model, {})
+        if not self._is_repeated():
+            for name, (dtype, _) in model.inputs.items():
+                self._example[name] = models.tensor_of(dtype, given[name]).realize()
         self._results = self._runner.trial(self._example)
+
+    def _is_repeated(self) -> bool:
+        return any(each.operator in REPEATED for each in self._model.nodes)
 
     def computed(self, place: str) -> list[Any]:
         """Return the results at a place. A model without inputs has constants alone."""
@@ -222,7 +227,7 @@ class Traced:
             if place not in self._kinds:
                 self._module = self._exported([place])
             return run_program(self._module, "f", place, *self._given.values())
-        if any(each.operator in REPEATED for each in self._model.nodes):
+        if self._is_repeated():
             constants = {name: each for name, each in self._runner.constants.items() if each.shape}
             recording = record(self._function(), self._example, None, constants)
             results: Iterable[Any] = recording.evaluate([*self._given.values()])

@@ -14,7 +14,7 @@ from tinygrad import Tensor, dtypes
 from tinygrad.engine import realize
 
 from devmod.errors import CompileError
-from devmod_models._tinygrad.record import depends, is_unread, largest, reading, recording
+from devmod_models._tinygrad.record import depends, largest, reading, recording
 from devmod_models._tinygrad.recurrent import at, buffer, part, write
 from devmod_models.onnx import Graph, Node
 
@@ -207,10 +207,11 @@ class _Loop:
         kept.update(zip(self._node.outputs, [*states, *outputs], strict=True))
 
     def _can_repeat(self, count: Any, most: int) -> bool:
-        """Return whether the turns can be a repeat, which only a trial tries: its values are not
-        read.
+        """Return whether the turns can be a repeat, which is tried where the inputs have no values:
+        others may be read.
         """
-        if not is_unread(self._runner.buffers) or not self.goes_on or most < 2:
+        has_values = all(each.is_realized for each in self._runner.buffers)
+        if has_values or not self.goes_on or most < 2:
             return False
         try:
             self._repeat(count, most)

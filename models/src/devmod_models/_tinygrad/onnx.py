@@ -55,7 +55,7 @@ from devmod_models._tinygrad.check import (
 from devmod_models._tinygrad.control import CONTROL, Decisions
 from devmod_models._tinygrad.half import Precision, halved
 from devmod_models._tinygrad.operators import OPERATORS
-from devmod_models._tinygrad.record import buffer_of, depends, fill, reading, settings, unread
+from devmod_models._tinygrad.record import buffer_of, depends, fill, reading, settings
 from devmod_models._tinygrad.recurrent import buffer
 from devmod_models._tinygrad.renderers import Renderers, Report
 from devmod_models.onnx import Constant, Graph, Model, Node, Range, Shape, read_model
@@ -271,8 +271,7 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         Tensor._buffer = checked
         try:
             self.decisions.is_trial = True
-            with unread(set(map(buffer_of, inputs.values()))):
-                result = self.run(inputs)
+            result = self.run(inputs)
         finally:
             self.decisions.is_trial = False
             Tensor._buffer = read

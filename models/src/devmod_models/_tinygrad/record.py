@@ -333,12 +333,16 @@ class Tape:
         finally:
             self._current = outer
 
-    def play(self, skipped: set[UOp]) -> None:
-        """Run the calls: all, or where some depend on buffers that are skipped, the others outside
+    def play(self) -> None:
+        """Run the calls: all, or where some depend on buffers without a value, the others outside
         of repeats. A later run has what these give, such as copies of constants.
         """
         every = [*each_call(self.calls)]
-        calls = [each for each in every if skipped.isdisjoint(_sources(each))]
+        known = set[UOp]().union(*[effects(each)[0] for each in every])
+        calls = []
+        for call in every:
+            if all(each.is_realized or each in known for each in _sources(call)):
+                calls.append(call)
         items = self.calls
         if len(calls) < len(every):
             items = [each for each in calls if not each.src[0].variables()]
@@ -406,25 +410,6 @@ def _run(compiled: Sequence[Any], values: dict[str, int]) -> None:
             realize.run_linear(each, values, jit=True)
 
 
-#: For each trace that goes on, buffers: no value that depends on one of them is read.
-_unread: list[set[UOp]] = [set()]
-
-
-@contextmanager
-def unread(buffers: set[UOp]) -> Iterator[None]:
-    """Run no calls of tapes that depend on some buffers."""
-    _unread.append(buffers)
-    try:
-        yield
-    finally:
-        _unread.pop()
-
-
-def is_unread(buffers: set[UOp]) -> bool:
-    """Return whether no value is read that depends on buffers."""
-    return not _unread[-1].isdisjoint(buffers)
-
-
 @contextmanager
 def recording() -> Iterator[Tape]:
     """Yield the tape that gets the calls of the block: the current one, or a new one, which runs at
@@ -439,7 +424,7 @@ def recording() -> Iterator[Tape]:
     with tape.capturing():
         yield tape
     tape.link()
-    tape.play(_unread[-1])
+    tape.play()
 
 
 @contextmanager
