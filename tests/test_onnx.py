@@ -499,21 +499,6 @@ def test_the_check_optimizes_long_kernels_alone(
 
 
 @pytest.mark.usefixtures("_no_devices")
-def test_the_processes_that_render_compile_for_the_check(
-    monkeypatch: pytest.MonkeyPatch, made: Any
-) -> None:
-    from devmod_models._tinygrad import record
-
-    compiled: list[str] = []
-    monkeypatch.setattr(record, "add_compiled", compiled.append)
-    classifier(3, 8)
-    made("small.onnx")
-    assert len(compiled) == 1
-    made("small.onnx", "--no-check")
-    assert len(compiled) == 1
-
-
-@pytest.mark.usefixtures("_no_devices")
 def test_inputs_that_are_alike_have_different_numbers(made: Any) -> None:
     """The difference of two inputs is not zero, which a wrong result may be, too."""
     write(

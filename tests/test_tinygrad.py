@@ -74,25 +74,6 @@ def test_a_small_function(name: str) -> None:
     )
 
 
-def test_kernels_that_another_process_has_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """None is compiled again to compute the results."""
-    from tinygrad import codegen
-    from tinygrad.engine import realize
-
-    from devmod_models._tinygrad import record
-
-    x = tensor(4, 8)
-    recording = record.record(lambda x: (x.exp() @ x.T).softmax(), {"x": x}, None, {})
-    texts = [record.compiled_for_cpu(each.src[0]) for each in record.each_call(recording.calls)]
-    codegen.to_program_cache.clear()
-    for each in texts:
-        record.add_compiled(each)
-    monkeypatch.setattr(realize, "to_program", None)
-    (y,) = recording.evaluate([x.numpy()])
-    assert y.shape == (4, 4)
-    np.testing.assert_allclose(y.numpy().sum(1), 1, rtol=1e-5)
-
-
 @pytest.mark.parametrize(
     ("name", "kind"),
     [

@@ -165,7 +165,6 @@ def make(
     report: Report,
     renderers: Renderers | None = None,
     tune: Sequence[Any] | None = None,
-    is_evaluated: bool = False,
 ) -> Made:
     """Return what `export` returns, and the recording.
 
@@ -177,11 +176,9 @@ def make(
         The processes that render the kernels. By default, new ones if there are many kernels.
     tune
         As for `export`.
-    is_evaluated
-        Whether `Recording.evaluate` follows: the other processes compile the kernels for it, too.
     """
     _check_version()
-    from devmod_models._tinygrad.record import each_call, settings
+    from devmod_models._tinygrad.record import settings
     from devmod_models._tinygrad.render import KINDS
 
     fn = getattr(fn, "fxn", fn)  # a TinyJit, which captures by itself
@@ -205,15 +202,11 @@ def make(
         plans = []
         for kind, target in parsed.items():
             plans.append(_Plan(name, target, recordings[_limit(kind)], folded, trees))
-        recording = recordings[min(recordings)]
-        evaluated = set[bytes]()
-        if is_evaluated:
-            evaluated.update(each.src[0].key for each in each_call(recording.calls))
-        _render(plans, trees, report, renderers, evaluated)
+        _render(plans, trees, report, renderers)
     for text, own in plans[0].names.renamed.items():  # those of each kind
         report(f"{text!r} is {own} in the program", 1.0)
     module = _compiled(plans, report, tune)
-    return Made(module, recording)
+    return Made(module, recordings[min(recordings)])
 
 
 def _limit(kind: str) -> int:
@@ -686,13 +679,10 @@ def _render(
     trees: Mapping[bytes, str],
     report: Report,
     renderers: Renderers | None,
-    evaluated: Set[bytes],
 ) -> None:
     """Render the kernels of all kinds, in several processes if there are many. Kinds whose kernels
-    are equal share the work. Those of `evaluated` are compiled for the CPU, too.
+    are equal share the work.
     """
-    from devmod_models._tinygrad.record import add_compiled
-
     items = []
     owners = []
     for key, tree in trees.items():
@@ -703,16 +693,11 @@ def _render(
                 own.append(plan)
                 kinds.append([plan.target.kind, plan.arch, plan.kernels[key]])
         owners.append(own)
-        if key in evaluated:
-            kinds.append(["cpu", "", ""])
         items.append([tree, kinds])
     rendered: dict[str, dict[str, Any]] = {}
     answers = zip(items, owners, results_of(items, renderers), strict=True)
     for number, (item, own, answer) in enumerate(answers, 1):
         rendered.update(_checked(item, own, *answer))
-        for each in answer[0] or ():
-            if "compiled" in each:
-                add_compiled(each["compiled"])
         report(f"kernel {number} of {len(items)}", number / len(items))
     for plan in plans:
         for kernel in plan.kernels.values():
@@ -748,7 +733,7 @@ def _checked(
     """
     if results is None:
         results = [{"error": f"the process that renders it {end}"}] * len(plans)
-    for plan, (kind, _, kernel), answer in zip(plans, item[1], results, strict=False):
+    for (kind, _, kernel), plan, answer in zip(item[1], plans, results, strict=True):
         if "error" in answer:
             raise CompileError(
                 f"tinygrad cannot render the kernel {kernel!r} for {kind}: {answer['error']}",

@@ -475,7 +475,6 @@ def _export(
         report=lambda text, done: report(text, _RENDERS + (_CHECKS - _RENDERS) * done),
         renderers=renderers,
         tune=tune,
-        is_evaluated=check is not None and not arrays[0][0],
     )
     module = made.module
     _add_options(module, model.chosen)

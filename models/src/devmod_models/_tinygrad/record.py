@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import inspect
-import pickle
 import re
-from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from itertools import groupby
 from keyword import iskeyword
-from math import prod
 from threading import RLock
 from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from tinygrad import Tensor, codegen, dtypes
-from tinygrad.device import Buffer, Device
+from tinygrad import Tensor, dtypes
+from tinygrad.device import Buffer
 from tinygrad.engine import realize
 from tinygrad.helpers import Context
 from tinygrad.runtime.support import compiler_cpu
@@ -195,6 +192,9 @@ class Recording(NamedTuple):
         """Run the kernels on tinygrad's CPU device, and return the outputs. Temporaries are freed
         after their last use. Lengths are fixed, and there is no state.
 
+        Few kernels are optimized: to compile one takes longer than to run it once, unless it is
+        long.
+
         Parameters
         ----------
         inputs
@@ -204,7 +204,8 @@ class Recording(NamedTuple):
             fill(array.buffer, elements)
         last = self._last_uses()
         for number, item in enumerate(self.calls):
-            with settings_on_cpu(each.src[0] for each in each_call([item])):
+            is_long = any(map(_is_long, each_call([item])))
+            with settings(NOOPT=int(not is_long)):
                 _run(_compiled([item]), {})
             for buffer, end in last.items():
                 if end == number:
@@ -361,30 +362,13 @@ def _sources(call: UOp) -> set[UOp]:
     return used.union(*[_origins.get(each, ()) for each in used])
 
 
-def settings_on_cpu(trees: Iterable[UOp]) -> AbstractContextManager[None]:
-    """Return the settings with which kernels are compiled for the CPU. Few are optimized: that
-    takes longer than to run one once, unless its loops have many steps.
-    """
-    most = 0
-    for tree in trees:
-        ranges = [each for each in tree.toposort() if each.op is Ops.RANGE]
-        most = max(most, prod(int(each.vmax) + 1 for each in ranges))
-    return settings(NOOPT=int(most <= _LONG))
-
-
-def compiled_for_cpu(tree: UOp) -> str:
-    """Return what `add_compiled` takes: a kernel and what tinygrad makes of it for the CPU."""
-    with settings_on_cpu([tree]):
-        program = codegen.to_program(tree, Device["CPU"].renderer)
-    return b64encode(pickle.dumps((tree, program))).decode()
-
-
-def add_compiled(text: str) -> None:
-    """Let `Recording.evaluate` find a kernel that another process has compiled."""
-    tree, program = pickle.loads(b64decode(text))  # noqa: S301 - this program pickled it
-    with settings_on_cpu([tree]):
-        key = codegen.to_program_key(tree, Device["CPU"].renderer)
-    codegen.to_program_cache[key] = program
+def _is_long(call: UOp) -> bool:
+    """Return whether the loops of a kernel have so many steps that it is worth to optimize them."""
+    steps = 1
+    for each in call.src[0].toposort():
+        if each.op is Ops.RANGE:
+            steps *= int(each.vmax) + 1
+    return steps > _LONG
 
 
 def _compiled(calls: Calls) -> list[Any]:

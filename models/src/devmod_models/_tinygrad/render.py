@@ -24,7 +24,7 @@ from tinygrad.uop.ops import Ops, PatternMatcher, RewriteContext, UOp, UPat, ssi
 
 from devmod.errors import describe_error
 from devmod.worker import answer_writer
-from devmod_models._tinygrad.record import compiled_for_cpu, expression, identifier, settings
+from devmod_models._tinygrad.record import expression, identifier, settings
 
 
 class _Own(cstyle.CStyleLanguage):  # type: ignore[misc]
@@ -183,8 +183,7 @@ def render(item: list[Any]) -> list[dict[str, Any]]:
     item
         The kernel's tree as pickled bytes in base64, which `record` made; and for each kind a list
         of its name, tinygrad's architecture, the kernel's name, and if they are not the heuristic's
-        the optimizations, a text of `optimizations_text`. For "cpu", {"compiled": text} is what
-        `add_compiled` takes.
+        the optimizations, a text of `optimizations_text`.
     """
     tree, kinds = item
     sink = pickle.loads(b64decode(tree))  # noqa: S301 - this program pickled it
@@ -205,17 +204,15 @@ def _render_kind(
     sink: Any, kind: str, arch: str, name: str, optimizations: str = ""
 ) -> dict[str, Any]:
     """Return the text and the launch of a kernel for one kind."""
+    renderer = KINDS[kind][0](Target(kind.upper(), arch=arch))
+    renderer.name = name
+    renderer.tensor_cores = []
+    if kind == "cuda":
+        renderer.tensor_cores = tc.get_cuda(arch)
     own = heuristic.hand_coded_optimizations
     if optimizations:
         heuristic.hand_coded_optimizations = partial(_optimized, text=optimizations)
     try:
-        if kind == "cpu":
-            return {"compiled": compiled_for_cpu(sink)}
-        renderer = KINDS[kind][0](Target(kind.upper(), arch=arch))
-        renderer.name = name
-        renderer.tensor_cores = []
-        if kind == "cuda":
-            renderer.tensor_cores = tc.get_cuda(arch)
         program = do_to_program(sink, renderer)
         grid = list(map(expression, program.arg.global_size))
     except _GridError as error:
