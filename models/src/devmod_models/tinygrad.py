@@ -194,24 +194,19 @@ def make(
             f"tune has {len(tune)} values; expected {len(inputs)}, one for each input",
             argument="tune",
         )
-    limits = set(map(_limit, parsed))
+    limits = {kind: _MOST_BUFFERS.get(kind, 0) for kind in parsed}
     most = min(_MOST_BYTES.get(kind, _ANY) for kind in parsed)
     with settings():
-        recordings = _recordings(sorted(limits), most, fn, given, outputs, constants)
+        recordings = _recordings(sorted({*limits.values()}), most, fn, given, outputs, constants)
         trees: dict[bytes, str] = {}
         plans = []
         for kind, target in parsed.items():
-            plans.append(_Plan(name, target, recordings[_limit(kind)], folded, trees))
+            plans.append(_Plan(name, target, recordings[limits[kind]], folded, trees))
         _render(plans, trees, report, renderers)
     for text, own in plans[0].names.renamed.items():  # those of each kind
         report(f"{text!r} is {own} in the program", 1.0)
     module = _compiled(plans, report, tune)
     return Made(module, recordings[min(recordings)])
-
-
-def _limit(kind: str) -> int:
-    """Return the limit of the buffers of a kernel; 0 if there is none."""
-    return _MOST_BUFFERS.get(kind, 0)
 
 
 def _recordings(
@@ -411,6 +406,30 @@ class _Plan:
                     call,
                     f"a kernel of {len(tree.toposort())} operations, which depend on each other too deeply",
                 ) from None
+
+    def add(self, kernel: str, rendered: dict[str, Any]) -> None:
+        """Add what `render` has returned for a kernel.
+
+        Raises
+        ------
+        CompileError, ArgumentError
+            It cannot be rendered, or exceeds a limit of the kind.
+        """
+        kind = self.target.kind
+        if "error" in rendered:
+            raise CompileError(
+                f"tinygrad cannot render the kernel {kernel!r} for {kind}: {rendered['error']}",
+                kind=kind,
+                function=kernel,
+            )
+        if "limit" in rendered:
+            call = next(each for each in self.calls if self.kernels[each.src[0].key] == kernel)
+            store = next(each for each in call.src[0].toposort() if each.op.name == "STORE")
+            raise self.error(
+                call,
+                f"{rendered['limit']}, for {store.src[1].op.name}. Choose a smaller largest length",
+            )
+        self.rendered[kernel] = rendered
 
     def _check_types(self, call: Any, tree: Any) -> None:
         """Raise an error for an element type of a kernel that the kind does not have."""
@@ -686,22 +705,16 @@ def _render(
     items = []
     owners = []
     for key, tree in trees.items():
-        own = []
-        kinds = []
-        for plan in plans:
-            if key in plan.kernels:
-                own.append(plan)
-                kinds.append([plan.target.kind, plan.arch, plan.kernels[key]])
+        own = [plan for plan in plans if key in plan.kernels]
         owners.append(own)
-        items.append([tree, kinds])
-    rendered: dict[str, dict[str, Any]] = {}
+        items.append([tree, [[plan.target.kind, plan.arch, plan.kernels[key]] for plan in own]])
     answers = zip(items, owners, results_of(items, renderers), strict=True)
-    for number, (item, own, answer) in enumerate(answers, 1):
-        rendered.update(_checked(item, own, *answer))
+    for number, ((_, kinds), own, (results, end)) in enumerate(answers, 1):
+        if results is None:
+            results = [{"error": f"the process that renders it {end}"}] * len(own)
+        for (_, _, kernel), plan, rendered in zip(kinds, own, results, strict=True):
+            plan.add(kernel, rendered)
         report(f"kernel {number} of {len(items)}", number / len(items))
-    for plan in plans:
-        for kernel in plan.kernels.values():
-            plan.rendered[kernel] = rendered[kernel]
 
 
 def results_of(
@@ -719,40 +732,6 @@ def results_of(
             yield from renderers.render(items)
         else:
             yield from zip(map(render, items), repeat(""))
-
-
-def _checked(
-    item: Any, plans: Sequence[_Plan], results: list[dict[str, Any]] | None, end: str
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the kernels of an item by their names.
-
-    Raises
-    ------
-    CompileError, ArgumentError
-        One of them cannot be rendered.
-    """
-    if results is None:
-        results = [{"error": f"the process that renders it {end}"}] * len(plans)
-    for (kind, _, kernel), plan, answer in zip(item[1], plans, results, strict=True):
-        if "error" in answer:
-            raise CompileError(
-                f"tinygrad cannot render the kernel {kernel!r} for {kind}: {answer['error']}",
-                kind=kind,
-                function=kernel,
-            )
-        if "limit" in answer:
-            raise _limit_error(plan, kernel, answer["limit"])
-        yield kernel, answer
-
-
-def _limit_error(plan: _Plan, kernel: str, limit: str) -> ArgumentError:
-    """Return the error of a kernel that exceeds a limit of its kind."""
-    from tinygrad.uop.ops import Ops
-
-    call = next(each for each in plan.calls if plan.kernels[each.src[0].key] == kernel)
-    stores = (each for each in call.src[0].toposort() if each.op is Ops.STORE)
-    result = next(stores).src[1].op.name
-    return plan.error(call, f"{limit}, for {result}. Choose a smaller largest length")
 
 
 def check(

@@ -514,9 +514,7 @@ def record(
     named = _held_arrays(held, given, names)
     once, kept, states = _split(tape.calls, given, {each.buffer for each in made}, named)
     realize.run_linear(UOp(Ops.LINEAR, src=tuple(once)))
-    fixed: set[UOp] = set()
-    for call in once:
-        fixed |= effects(call)[1]
+    fixed = set[UOp]().union(*[effects(call)[1] for call in once])
     return Recording(kept, own, made, named, states, variables, names, fixed, {})
 
 
