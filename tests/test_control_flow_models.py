@@ -62,7 +62,29 @@ NUMBERED = loop(
     results="float[] next, float[] each",
 )
 FIRST_TWO = loop(f"goes = Less(i, two) {ADD_ROW}")
+IN_LOOP = (
+    f"If <then_branch = {branch('z = Add(v, one)')}, else_branch = {branch('z = Sub(v, one)')}>"
+)
+BRANCHING = loop(f"""
+    never = Greater(zero, two)
+    own = {IN_LOOP} (never)
+    row = Gather <axis=0> (x, i)
+    next = Add(own, row)
+    goes = Identity(go)
+""")
 GROWING = loop("next = Concat <axis=0> (v, x) goes = Identity(go)", "float[] v")
+#: Its second turn has another branch than the first one.
+CHANGING = loop(
+    f"""
+        own_shape = Shape(v)
+        rows = Gather(own_shape, zero)
+        is_long = Greater(rows, count)
+        more = If <then_branch = {branch("z = Add(x, one)")}, else_branch = {branch("z = Sub(x, one)")}> (is_long)
+        next = Concat <axis=0> (v, more)
+        goes = Identity(go)
+    """,
+    "float[] v",
+)
 SUMS = """
     body (float[4] v, float[4] row) => (float[] next, float[] each) {
         next = Add(v, row)
@@ -72,6 +94,8 @@ SUMS = """
 IS_LARGE = "shape = Shape(x) rows = Gather(shape, zero) large = Greater(rows, three)"
 PLUS = branch("z = Add(x, one)")
 MINUS = branch("z = Sub(x, one)")
+PLUS_FIRST = branch("z = Add(first, one)")
+MINUS_FIRST = branch("z = Sub(first, one)")
 #: A branch within a branch, by a length.
 INNER = branch(f"""
     own_shape = Shape(x)
@@ -93,6 +117,18 @@ CASES = {
     "a scan": (f"y, z = Scan <body = {SUMS}, num_scan_inputs = 1, {BACKWARD}> (first, x)", 1),
     "a branch": (f"{IS_LARGE} {CHOICE}", 0),
     "a result that no input decides": ("y = ConstantOfShape <value = float[1] {0.5}> (single)", 0),
+    "a loop whose branches differ": (f"y = Loop <body = {CHANGING}> (two, true, x)", 0),
+    "a loop with a branch": (f"y = Loop <body = {BRANCHING}> (count, , first)", 1),
+    "a branch behind one that no input decides": (
+        f"""
+            never = Greater(zero, two)
+            c = If <then_branch = {PLUS_FIRST}, else_branch = {MINUS_FIRST}> (never)
+            {IS_LARGE}
+            b = If <then_branch = {PLUS}, else_branch = {MINUS}> (large)
+            y = Add(b, c)
+        """,
+        0,
+    ),
     "a branch of a branch": (
         f"{IS_LARGE} y = If <then_branch = {INNER}, else_branch = {MINUS}> (large)",
         0,

@@ -6,7 +6,8 @@ other shapes than the one before, or reads the number of the turn.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,29 +26,38 @@ _MOST_TURNS = 256
 
 
 class Decisions:
-    """What a trial has decided, which later runs decide alike: they cannot read values."""
+    """What a trial has decided, which later runs decide alike: they cannot read values. Each value
+    or node has its own list: later runs leave out nodes.
+    """
 
     def __init__(self) -> None:
-        self._known: list[Any] = []
-        self._next = 0
+        self._known: dict[Hashable, list[Any]] = {}
+        self._left: dict[Hashable, Iterator[Any]] = {}
         self.is_trial = False
 
     def begin(self) -> None:
         """Begin a run."""
-        self._next = 0
         if self.is_trial:
             self._known.clear()
+        self._left = {key: iter(each) for key, each in self._known.items()}
 
-    def take(self, decide: Callable[[], Any]) -> Any:
-        """Return the next decision."""
+    def take(self, key: Hashable, decide: Callable[[], Any]) -> Any:
+        """Return the next decision. `key` is the name of the value, or names that a node binds."""
         if realize.capturing and not self.is_trial:
-            result = self._known[self._next]
-            self._next += 1
-            return result
+            return next(self._left[key])
         result = decide()
         if self.is_trial:
-            self._known.append(result)
+            self._known.setdefault(key, []).append(result)
         return result
+
+    @contextmanager
+    def forgetting(self) -> Iterator[None]:
+        """Forget what the block decides, as its nodes run again."""
+        known = {key: [*each] for key, each in self._known.items()}
+        try:
+            yield
+        finally:
+            self._known = known
 
 
 def _number(runner: Any, name: str, what: str) -> Any:
@@ -68,7 +78,7 @@ def _number(runner: Any, name: str, what: str) -> Any:
         with reading():
             return value.reshape(()).item()
 
-    return runner.decisions.take(decide)
+    return runner.decisions.take(name, decide)
 
 
 def _run_if(runner: Any, node: Node) -> None:
@@ -197,7 +207,7 @@ class _Loop:
         """Run the turns, and set the outputs of the node."""
         decisions = self._runner.decisions
         kept = {**self._runner.graph_values}
-        is_repeat = decisions.take(lambda: self._can_repeat(count, most))
+        is_repeat = decisions.take(self._node.outputs, lambda: self._can_repeat(count, most))
         self._runner.graph_values = kept
         if is_repeat:
             states, stacks = self._repeat(count, most)
@@ -214,7 +224,8 @@ class _Loop:
         if has_values or not self.goes_on or most < 2:
             return False
         try:
-            self._repeat(count, most)
+            with self._runner.decisions.forgetting():
+                self._repeat(count, most)
         except CompileError:
             return False
         return True

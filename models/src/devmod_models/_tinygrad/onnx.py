@@ -202,7 +202,7 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         known = self._python_const_cache
         for name in names:
             known.pop(name, None)
-        read: dict[str, Any] = self.decisions.take(dict)
+        read: dict[str, Any] = self.decisions.take(body.inputs, dict)
         known.update(read)
         yield
         read.update({name: known[name] for name in names if name in known})
