@@ -788,7 +788,7 @@ def test_pairs_of_images_and_samplers() -> None:
         ((), {}),
     ):
         data = image_module(1, 0, 0, 0, 1, 0, rest=sampler, body=(*loaded, *instructions))
-        assert read_samplings(data, read_module(data)) == expected
+        assert read_samplings(read_module(data)) == expected
 
 
 # -- damage
@@ -810,7 +810,7 @@ def survives(data: bytes) -> None:
     """Read a module; only devmod's errors may be raised."""
     for include_unused in (True, False):
         try:
-            read_samplings(data, read_module(data))
+            read_samplings(read_module(data))
             for shader in read(data, include_unused=include_unused):
                 reflected_function("vulkan", shader)
         except (devmod.FormatError, devmod.CompileError):

@@ -113,11 +113,11 @@ class Shader:
         """The pairs of an image and a sampler, as `devmod_readers.spirv.read_samplings` returns
         them.
         """
-        return read_samplings(self.words, self.module)
+        return read_samplings(self.module)
 
     def lengths_read(self) -> set[int]:
         """Return the numbers of the buffers whose run-time length the shader uses."""
-        places = read_lengths(self.words, self.module)
+        places = read_lengths(self.module)
         numbers = set()
         for number, param in enumerate(self.interface.params):
             if param.kind == "buffer" and param.at in places:

@@ -64,7 +64,7 @@ def check_source(kind: str, fmt: str, data: Binary, functions: Functions) -> boo
 def spirv_names(subject: str, data: Binary, model: int) -> list[str]:
     """Return the entry points of a SPIR-V module with an execution model."""
     try:
-        module = read_module(bytes(data))
+        module = read_module(data)
     except FormatError as error:
         raise FormatError(f"the SPIR-V of the {subject} {error}") from None
     return [entry.name for entry in module.entries if entry.model == model]

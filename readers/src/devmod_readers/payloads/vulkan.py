@@ -26,5 +26,4 @@ def check(fmt: str, data: Binary, functions: Mapping[str, FunctionInfo]) -> bool
 
 def dimensions(_fmt: str, data: Binary, _name: str, _info: FunctionInfo) -> int:
     """Return the dimensions in which a shader reads its place."""
-    code = bytes(data[_HEADER:])
-    return read_axes(code, read_module(code))
+    return read_axes(read_module(data[_HEADER:]))

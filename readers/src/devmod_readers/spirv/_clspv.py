@@ -12,10 +12,15 @@ from typing import Any, NamedTuple
 
 from devmod import Block, Param
 from devmod_readers.c_numbers import C_NUMBERS
-from devmod_readers.spirv._module import SpirvModule, bytes_of, error, read_words, starts
-
-Ids = tuple[int, ...]
-Place = tuple[int, int]
+from devmod_readers.spirv._module import (
+    Ids,
+    Place,
+    SpirvModule,
+    bytes_of,
+    error,
+    read_words,
+    starts,
+)
 
 #: Instructions, by their numbers.
 _KERNEL = 1
@@ -300,15 +305,15 @@ class _Reader:
         return operands[0]
 
     def _text(self, operands: Ids, index: int) -> str:
-        if index >= len(operands) or operands[index] not in self._module.strings:
+        if index >= len(operands) or operands[index] not in self._module.names:
             raise error("is damaged: an instruction of clspv has no text")
-        return self._module.strings[operands[index]]
+        return self._module.names[operands[index]]
 
     def _numbers(self, operands: Ids, count: int) -> Ids:
         """Return the values of the first operands, which are constants of 32 bits."""
         numbers: list[int] = []
         for operand in operands[:count]:
-            opcode, constant = self._module.constants.get(operand, (0, ()))
+            opcode, constant = self._module.constants[operand]
             if opcode == 43 and len(constant) == 2:
                 numbers.append(constant[1])
             elif opcode == 46:

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 
 from devmod.backend import PipelineConstant
-from devmod_readers.spirv._module import SpirvModule, error
+from devmod_readers.spirv._module import Ids, SpirvModule, error
 from devmod_readers.uses import bits
 
 Number = bool | int | float
@@ -58,9 +58,9 @@ class SpirvConstants:
         self.sources: dict[int, int] = {}
         numbers_by_spec_id: dict[int, list[int]] = {}
         for number, (opcode, _) in module.constants.items():
-            spec_id = module.decorations.get(number, {}).get(_SPEC_ID, ())[:1]
-            if spec_id and opcode in (48, 49, 50):
-                numbers_by_spec_id.setdefault(spec_id[0], []).append(number)
+            spec_id = module.mark(number, _SPEC_ID)
+            if spec_id is not None and opcode in (48, 49, 50):
+                numbers_by_spec_id.setdefault(spec_id, []).append(number)
         if len(numbers_by_spec_id) > _MAX_CONSTANTS:
             raise error(f"has more than {_MAX_CONSTANTS} specialization constants")
 
@@ -87,7 +87,7 @@ class SpirvConstants:
                 for each in _ids(opcode, operands[1:]):
                     self.sources[number] |= self.sources.get(each, 0)
 
-    def source(self, number: int) -> int | tuple[int, ...]:
+    def source(self, number: int) -> int | Ids:
         """Return the source of a number in the form of `ReflectedShader.block_constants`."""
         positions = tuple(bits(self.sources.get(number, 0)))
         if number in self.spec_constants:
@@ -101,7 +101,7 @@ class SpirvConstants:
         )
 
 
-def _ids(opcode: int, operands: tuple[int, ...]) -> tuple[int, ...]:
+def _ids(opcode: int, operands: Ids) -> Ids:
     """Return the operands of a constant that are ids."""
     if opcode == 51:
         return operands
@@ -109,7 +109,7 @@ def _ids(opcode: int, operands: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _evaluate(
-    module: SpirvModule, opcode: int, operands: tuple[int, ...], values: Mapping[int, int]
+    module: SpirvModule, opcode: int, operands: Ids, values: Mapping[int, int]
 ) -> int | None:
     """Return a constant as an integer; None if it is not one, or if it cannot be evaluated."""
     kind = operands[0]
@@ -133,13 +133,11 @@ def _evaluate(
     return _fit(module, kind, result)
 
 
-def _extracted(
-    module: SpirvModule, operands: tuple[int, ...], values: Mapping[int, int]
-) -> int | None:
+def _extracted(module: SpirvModule, operands: Ids, values: Mapping[int, int]) -> int | None:
     """Return a member of a composite constant; None if it is not an integer."""
     if len(operands) != 2:
         return None
-    opcode, composite = module.constants.get(operands[0], (0, ()))
+    opcode, composite = module.constants[operands[0]]
     if opcode not in (44, 51):
         return None
     members = composite[1:]
@@ -162,7 +160,7 @@ def _integer_type(module: SpirvModule, kind: int) -> tuple[int, bool]:
     """Return the bits of an integer type or bool, and whether it is signed; 0 bits for other
     types.
     """
-    opcode, operands = module.types.get(kind, (0, ()))
+    opcode, operands = module.types[kind]
     if opcode == 20:
         return 8, False
     if opcode == 21 and 8 <= operands[0] <= 64:
@@ -178,7 +176,7 @@ def _wrapped(number: int, bits: int, *, signed: bool) -> int:
 
 
 def _evaluate_operation(
-    module: SpirvModule, opcode: int, operands: tuple[int, ...], values: Mapping[int, int]
+    module: SpirvModule, opcode: int, operands: Ids, values: Mapping[int, int]
 ) -> int | None:
     """Return the result of an OpSpecConstantOp on integers; None if it is undefined or not
     supported.
@@ -309,7 +307,7 @@ def _one_constant(module: SpirvModule, number: int, spec_id: int) -> PipelineCon
     name = module.names.get(number, "")
     if opcode in (48, 49):
         return PipelineConstant(name, "bool", spec_id, opcode == 48)
-    kind, type_ = module.types.get(operands[0], (0, ()))
+    kind, type_ = module.types[operands[0]]
     bits = type_[0] if type_ else 0
     if kind == 22 and bits in _FLOAT_FORMS and len(type_) == 1:
         words = sum(word << 32 * index for index, word in enumerate(operands[1:3]))

@@ -79,7 +79,7 @@ def read_kernels(module: SpirvModule) -> dict[str, SpirvKernel]:
     for entry in module.entries:
         if entry.model != KERNEL:
             continue
-        opcode, operands = module.types.get(module.function_types.get(entry.function, 0), (0, ()))
+        opcode, operands = module.types[module.function_types[entry.function]]
         if opcode != _FUNCTION:
             raise error(f"is damaged: the kernel {entry.name!r} has no function type")
         if len(operands) - 1 > MAX_ARGUMENTS:
@@ -118,7 +118,7 @@ def read_imports(module: SpirvModule) -> list[str]:
 def _argument(
     module: SpirvModule, sizes: Mapping[int, tuple[int, int]], type_: int
 ) -> KernelArgument:
-    opcode, operands = module.types.get(type_, (0, ()))
+    opcode, operands = module.types[type_]
     if opcode == _POINTER:
         storage, target = operands[:2]
         if storage == _BY_VALUE:
@@ -169,7 +169,7 @@ def _sizes(module: SpirvModule) -> dict[int, tuple[int, int]]:
 
 def _array_length(module: SpirvModule, number: int) -> int:
     """Return the value of a constant of at most 32 bits; 0 for others."""
-    opcode, operands = module.constants.get(number, (0, ()))
+    opcode, operands = module.constants[number]
     if opcode != _CONSTANT or len(operands) < 2:
         return 0
     return operands[1]

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterator
+from functools import cached_property
+from typing import NamedTuple
 
 from devmod.errors import FormatError
 from devmod_readers.uses import bits, transitive_parts
@@ -57,30 +59,53 @@ _MIN_OPERANDS = {
 #: function. For other opcodes all operands may be. The other operands may be literals, which are
 #: not ids.
 _POINTER_OPERANDS: dict[int, tuple[int, int | None]] = {
-    54: (9, 9), 55: (9, 9), 56: (9, 9), 59: (3, 4), 61: (2, 3), 62: (0, 2), 63: (0, 2), 64: (0, 3),
-    57: (3, None), 68: (2, 3), 12: (4, None), 79: (2, 4), 81: (2, 3), 82: (2, 4),
-    8: (9, 9), 317: (9, 9), 248: (9, 9), 246: (9, 9), 247: (9, 9), 249: (9, 9),
-    250: (0, 1), 251: (0, 1), 4457: (2, 3), 4458: (0, 2),
+    59: (3, 4), 62: (0, 2), 63: (0, 2), 64: (0, 3), 57: (3, None), 12: (4, None), 79: (2, 4), 82: (2, 4),
+    250: (0, 1), 251: (0, 1), 4458: (0, 2),
+    **dict.fromkeys((61, 68, 81, 4457), (2, 3)),
+    **dict.fromkeys((8, 54, 55, 56, 317, *range(246, 250)), (9, 9)),
     **dict.fromkeys((*range(86, 108), *range(305, 317), *range(333, 367)), (9, 9)),
 }  # fmt: skip
 #: OpImageSampleDref… and OpImageDrefGather.
 _DEPTH_COMPARISONS = frozenset((89, 90, 93, 94, 97))
 _BINDING = 33
 _SET = 34
-#: The start of the name of clspv's instructions, which the version follows.
+#: The start of the name of a set of instructions that change nothing, and of clspv's set, which the
+#: version follows.
+_NON_SEMANTIC = "NonSemantic."
 _CLSPV = "NonSemantic.ClspvReflection."
+#: What devmod does not support, by opcode.
+_UNSUPPORTED = dict.fromkeys(
+    (74, 75),
+    "uses decoration groups, which devmod does not support; rewrite it with spirv-opt --flatten-decorations",
+)
+_UNSUPPORTED[4418] = (
+    "has untyped variables (SPV_KHR_untyped_pointers), which devmod does not support"
+)
+
+#: The operands of an instruction.
+Ids = tuple[int, ...]
+#: Decorations or execution modes by number, with their operands.
+Marks = dict[int, Ids]
+#: A set and a binding.
+Place = tuple[int, int]
+#: An id, or an id and the number of a member.
+Target = int | Ids
 
 
-class EntryPoint:
+class EntryPoint(NamedTuple):
     """An entry point."""
 
-    __slots__ = ("function", "interface", "model", "name")
+    model: int
+    function: int
+    name: str
+    interface: frozenset[int]
 
-    def __init__(self, model: int, function: int, name: str, interface: Iterable[int]) -> None:
-        self.model = model
-        self.function = function
-        self.name = name
-        self.interface = frozenset(interface)
+
+class Definitions(dict[int, tuple[int, Ids]]):
+    """Types or constants by id: the opcode and the operands of each; (0, ()) for other ids."""
+
+    def __missing__(self, number: int) -> tuple[int, Ids]:
+        return 0, ()
 
 
 class SpirvModule:
@@ -88,17 +113,19 @@ class SpirvModule:
 
     Attributes
     ----------
+    words : array of int
     version : tuple of int
     capabilities : list of int
     entries : list of EntryPoint
     modes : dict
         Function's id to a dict of execution mode to operands; the first of equal modes counts.
-    names, member_names : dict
-        Id, or (id, member), to name.
-    decorations, member_decorations : dict
+    names : dict
+        Id, or (id, member), to name. An OpString has its text as the name, and an instruction set
+        its own.
+    decorations : dict
         Id, or (id, member), to a dict of decoration to operands.
-    types, constants : dict
-        Id to (opcode, operands); a constant's operands begin with its type.
+    types, constants : Definitions
+        A constant's operands begin with its type.
     variables : dict
         Id of a module-scope variable to (type, storage class).
     uses, calls : dict
@@ -107,59 +134,61 @@ class SpirvModule:
         Function's id to its type.
     compares_depth : bool
         Whether a function samples an image by depth comparison.
-    strings : dict
-        Id to the text of an OpString.
     reflection : list of (int, int, tuple)
         The instructions of NonSemantic.ClspvReflection: their ids, numbers and operands.
     """
 
-    def __init__(self) -> None:
-        self.version = (0, 0)
+    def __init__(self, words: array[int]) -> None:
+        self.words = words
+        self.version = (words[1] >> 16, words[1] >> 8 & 0xFF)
         self.capabilities: list[int] = []
         self.entries: list[EntryPoint] = []
-        self.modes: dict[int, dict[int, tuple[int, ...]]] = {}
-        self.names: dict[int, str] = {}
-        self.member_names: dict[tuple[int, int], str] = {}
-        self.decorations: dict[int, dict[int, tuple[int, ...]]] = {}
-        self.member_decorations: dict[tuple[int, int], dict[int, tuple[int, ...]]] = {}
-        self.types: dict[int, tuple[int, tuple[int, ...]]] = {}
-        self.constants: dict[int, tuple[int, tuple[int, ...]]] = {}
+        self.modes: dict[Target, Marks] = {}
+        self.names: dict[Target, str] = {}
+        self.decorations: dict[Target, Marks] = {}
+        self.types = Definitions()
+        self.constants = Definitions()
         self.variables: dict[int, tuple[int, int]] = {}
         self.uses: dict[int, set[int]] = {}
         self.calls: dict[int, set[int]] = {}
         self.function_types: dict[int, int] = {}
         self.compares_depth = False
-        self.strings: dict[int, str] = {}
-        self.reflection: list[tuple[int, int, tuple[int, ...]]] = []
-        self._used_variables: dict[int, int] | None = None
-        self._listed: list[int] = []
+        self.reflection: list[tuple[int, int, Ids]] = []
 
-    def used_by(self, entry: EntryPoint) -> set[int]:
-        """Return the variables that an entry point's functions use, limited from version 1.4 on to
-        its declared interface.
-        """
+    @cached_property
+    def _listed(self) -> list[int]:
+        return list(self.variables)
+
+    @cached_property
+    def _used_variables(self) -> dict[int, int]:
+        """The bits of the variables that each function uses, by their places in the module."""
         # Computed once: a thousand entry points may call the same thousands of functions.
-        if self._used_variables is None:
-            numbers = {variable: index for index, variable in enumerate(self.variables)}
-            own_bits = {}
-            for function, used in self.uses.items():
-                own_bits[function] = sum(1 << numbers[variable] for variable in used)
-            self._used_variables = transitive_parts(own_bits, self.calls)
-            self._listed = list(self.variables)
-        own = self._used_variables.get(entry.function, 0)
-        variables = {self._listed[index] for index in bits(own)}
-        if self.version >= (1, 4):
-            variables &= entry.interface
-        return variables
+        numbers = {variable: index for index, variable in enumerate(self._listed)}
+        own_bits = {}
+        for function, used in self.uses.items():
+            own_bits[function] = sum(1 << numbers[variable] for variable in used)
+        return transitive_parts(own_bits, self.calls)
 
-    def place_of(self, variable: int) -> tuple[int, int] | None:
+    def used_by(self, entry: EntryPoint) -> list[int]:
+        """Return the variables that an entry point's functions use, in the order of the module,
+        limited from version 1.4 on to its declared interface.
+        """
+        used = self._used_variables.get(entry.function, 0)
+        variables = [self._listed[index] for index in bits(used)]
+        if self.version < (1, 4):
+            return variables
+        return [variable for variable in variables if variable in entry.interface]
+
+    def mark(self, target: Target, decoration: int) -> int | None:
+        """Return the first operand of a decoration; None without one."""
+        return next(iter(self.decorations.get(target, {}).get(decoration, ())), None)
+
+    def place_of(self, variable: int) -> Place | None:
         """Return the (set, binding) of a variable; None if it has no binding."""
-        decorations = self.decorations.get(variable, {})
-        binding = decorations.get(_BINDING, ())[:1]
-        if not binding:
+        binding = self.mark(variable, _BINDING)
+        if binding is None:
             return None
-        set_ = decorations.get(_SET, ()) or (0,)
-        return set_[0], binding[0]
+        return self.mark(variable, _SET) or 0, binding
 
 
 def read_words(data: bytes | memoryview) -> array[int]:
@@ -216,10 +245,7 @@ def read_module(data: bytes | memoryview) -> SpirvModule:
         with the module.
     """
     words = read_words(data)
-    module = SpirvModule()
-    module.version = (words[1] >> 16, words[1] >> 8 & 0xFF)
-    #: The non-semantic instruction sets by id.
-    debug: dict[int, str] = {}
+    module = SpirvModule(words)
     function = 0
     at = 5
     end = len(words)
@@ -237,9 +263,7 @@ def read_module(data: bytes | memoryview) -> SpirvModule:
         elif opcode == 56:
             function = 0
         elif function:
-            _in_function(module, function, opcode, operands, debug)
-        elif opcode in (11, 12):
-            _extended(module, opcode, operands, at, debug)
+            _in_function(module, function, opcode, operands)
         else:
             _global(module, opcode, operands, at)
         at += length
@@ -249,11 +273,6 @@ def read_module(data: bytes | memoryview) -> SpirvModule:
     called = {entry.function for entry in module.entries}.union(*module.calls.values())
     if not called <= module.uses.keys():
         raise error(f"is truncated: the function {min(called - module.uses.keys())} is missing")
-    has_sampler = any(opcode in (26, 27) for opcode, _ in module.types.values())
-    if has_sampler:
-        module.compares_depth = not _DEPTH_COMPARISONS.isdisjoint(
-            words[at] & 0xFFFF for at in starts(words)
-        )
     return module
 
 
@@ -290,36 +309,20 @@ def bytes_of(words: array[int]) -> bytes:
     return words.tobytes()
 
 
-def _extended(
-    module: SpirvModule, opcode: int, operands: tuple[int, ...], at: int, debug: dict[int, str]
-) -> None:
-    """Read an instruction set's import, or an instruction of one outside of functions."""
-    if opcode == 11:
-        name = _string(operands[1:], at)[0]
-        if name.startswith("NonSemantic."):
-            debug[operands[0]] = name
-    elif debug.get(operands[2], "").startswith(_CLSPV):
-        module.reflection.append((operands[1], operands[3], operands[4:]))
-
-
-def _in_function(
-    module: SpirvModule,
-    function: int,
-    opcode: int,
-    operands: tuple[int, ...],
-    debug: Container[int],
-) -> None:
+def _in_function(module: SpirvModule, function: int, opcode: int, operands: Ids) -> None:
     if opcode == 57:
         module.calls[function].add(operands[2])
-    elif opcode == 12 and operands[2] in debug:
+    elif opcode == 12 and module.names.get(operands[2], "").startswith(_NON_SEMANTIC):
         return
+    elif opcode in _DEPTH_COMPARISONS:
+        module.compares_depth = True
     first, last = _POINTER_OPERANDS.get(opcode, (0, None))
     module.uses[function].update(
         operand for operand in operands[first:last] if operand in module.variables
     )
 
 
-def _global(module: SpirvModule, opcode: int, operands: tuple[int, ...], at: int) -> None:
+def _global(module: SpirvModule, opcode: int, operands: Ids, at: int) -> None:
     if opcode in _TYPES:
         _define(module, operands[0], at)
         module.types[operands[0]] = (opcode, operands[1:])
@@ -330,34 +333,32 @@ def _global(module: SpirvModule, opcode: int, operands: tuple[int, ...], at: int
         _define(module, operands[1], at)
         module.variables[operands[1]] = (operands[0], operands[2])
     elif opcode == 71:
-        module.decorations.setdefault(operands[0], {}).setdefault(operands[1], operands[2:])
+        _mark(module.decorations, operands[0], operands[1:])
     elif opcode == 72:
-        module.member_decorations.setdefault((operands[0], operands[1]), {}).setdefault(
-            operands[2], operands[3:]
-        )
-    elif opcode == 5:
-        module.names.setdefault(operands[0], _string(operands[1:], at)[0])
-    elif opcode == 7:
-        module.strings[operands[0]] = _string(operands[1:], at)[0]
+        _mark(module.decorations, operands[:2], operands[2:])
+    elif opcode in (16, 331):
+        _mark(module.modes, operands[0], operands[1:])
+    elif opcode in (5, 7, 11):
+        module.names.setdefault(operands[0], _string(operands[1:], at))
     elif opcode == 6:
-        module.member_names.setdefault((operands[0], operands[1]), _string(operands[2:], at)[0])
+        module.names.setdefault(operands[:2], _string(operands[2:], at))
+    elif opcode == 12 and module.names.get(operands[2], "").startswith(_CLSPV):
+        module.reflection.append((operands[1], operands[3], operands[4:]))
     elif opcode == 17:
         module.capabilities.append(operands[0])
     elif opcode == 15:
-        name, taken = _string(operands[2:], at)
-        module.entries.append(EntryPoint(operands[0], operands[1], name, operands[2 + taken :]))
+        name = _string(operands[2:], at)
+        interface = operands[3 + len(name.encode()) // 4 :]
+        module.entries.append(EntryPoint(operands[0], operands[1], name, frozenset(interface)))
         if len(module.entries) > _MAX_ENTRIES:
             raise error(f"has more than {_MAX_ENTRIES} entry points")
-    elif opcode in (16, 331):
-        module.modes.setdefault(operands[0], {}).setdefault(operands[1], operands[2:])
-    elif opcode in (74, 75):
-        raise error(
-            "uses decoration groups, which devmod does not support; rewrite it with spirv-opt --flatten-decorations"
-        )
-    elif opcode == 4418:
-        raise error(
-            "has untyped variables (SPV_KHR_untyped_pointers), which devmod does not support"
-        )
+    elif opcode in _UNSUPPORTED:
+        raise error(_UNSUPPORTED[opcode])
+
+
+def _mark(marks: dict[Target, Marks], target: Target, operands: Ids) -> None:
+    """Record a decoration or a mode; the first of equal ones counts."""
+    marks.setdefault(target, {}).setdefault(operands[0], operands[1:])
 
 
 def _define(module: SpirvModule, number: int, at: int) -> None:
@@ -365,14 +366,14 @@ def _define(module: SpirvModule, number: int, at: int) -> None:
         raise error(f"is damaged: the id {number} at word {at} is defined twice")
 
 
-def _string(operands: tuple[int, ...], at: int) -> tuple[str, int]:
-    """Return the string at the start of the operands, and its number of words."""
+def _string(operands: Ids, at: int) -> str:
+    """Return the string at the start of the operands."""
     data = b"".join(operand.to_bytes(4, "little") for operand in operands)
-    end = data.find(b"\0")
-    if end < 0:
+    text, end, _ = data.partition(b"\0")
+    if not end:
         raise error(f"is damaged: the string at word {at} has no end")
     try:
-        return data[:end].decode(), end // 4 + 1
+        return text.decode()
     except UnicodeDecodeError:
         raise error(f"is damaged: the string at word {at} is not UTF-8") from None
 

@@ -22,7 +22,16 @@ from devmod_readers.reflection import (
 )
 from devmod_readers.spirv._clspv import ClspvKernel, read_clspv
 from devmod_readers.spirv._constants import SpirvConstants
-from devmod_readers.spirv._module import GL_COMPUTE, MODELS, EntryPoint, SpirvModule, error
+from devmod_readers.spirv._module import (
+    GL_COMPUTE,
+    MODELS,
+    EntryPoint,
+    Ids,
+    Place,
+    SpirvModule,
+    Target,
+    error,
+)
 
 #: Decorations.
 _BUFFER_BLOCK = 3
@@ -147,7 +156,7 @@ def _of_kernel(shader: ReflectedShader, kernel: ClspvKernel) -> ReflectedShader:
 
 
 def _with_names(
-    constants: list[PipelineConstant], sources: Iterable[int | tuple[int, ...]]
+    constants: list[PipelineConstant], sources: Iterable[int | Ids]
 ) -> list[PipelineConstant]:
     """Name the constants of the workgroup size, for which compilers write no names."""
     names = {constant.name for constant in constants}
@@ -171,8 +180,6 @@ class _Reader:
         self._location = location
         self._layouts = Layouts(module, constants.values, constants.sources)
         self._size = _size_constant(module)
-        #: The id of each variable to its position in the module.
-        self._order = {number: index for index, number in enumerate(module.variables)}
         self._resource = cache(self._read_resource)
         self._members = cache(self._read_members)
         self._marks = cache(self._read_marks)
@@ -182,10 +189,9 @@ class _Reader:
     def shader(self, entry: EntryPoint, *, include_unused: bool) -> ReflectedShader:
         """Return an entry point with the variables that it uses, or with all."""
         module = self._module
-        # In the order of the module.
         variables = list(module.variables)
         if not include_unused:
-            variables = sorted(module.used_by(entry), key=self._order.__getitem__)
+            variables = module.used_by(entry)
 
         resources: list[Resource] = []
         push: tuple[BlockMember, ...] = ()
@@ -230,7 +236,7 @@ class _Reader:
 
     def _block(
         self, entry: EntryPoint
-    ) -> tuple[tuple[int, int, int] | None, tuple[int | tuple[int, ...], ...]]:
+    ) -> tuple[tuple[int, int, int] | None, tuple[int | Ids, ...]]:
         """Return the workgroup size, None if unknown, and the source of each of its three
         numbers.
         """
@@ -297,7 +303,7 @@ class _Reader:
         return sizes
 
     def _pointee(self, pointer: int) -> int:
-        opcode, operands = self._module.types.get(pointer, (0, ()))
+        opcode, operands = self._module.types[pointer]
         if opcode != 32:
             raise error(f"is damaged: a variable has the type {pointer}; expected a pointer")
         return operands[1]
@@ -314,7 +320,7 @@ class _Reader:
             )
         if storage == _UNIFORM_CONSTANT:
             return self._opaque(at, name, type_, decorations)
-        if module.types.get(type_, (0,))[0] in (28, 29):
+        if module.types[type_][0] in (28, 29):
             raise error(
                 f"has the variable {name!r}, an array of bindings, which devmod does not support; use one buffer"
             )
@@ -353,8 +359,8 @@ class _Reader:
 
     def _read_marks(self, type_: int) -> tuple[bool, bool]:
         """Return whether a struct has a readable member, and whether it has a writable one."""
-        count = len(self._module.types.get(type_, (0, ()))[1])
-        marks = [self._module.member_decorations.get((type_, index), {}) for index in range(count)]
+        count = len(self._module.types[type_][1])
+        marks = [self._module.decorations.get((type_, index), {}) for index in range(count)]
         if not marks:
             return True, True
         readable = any(_NON_READABLE not in mark for mark in marks)
@@ -385,13 +391,11 @@ class _Reader:
             members.append(BlockMember(name, dtype, at, of.size, align, description, access))
         return tuple(members), layout.size, layout.align
 
-    def _opaque(
-        self, at: tuple[int, int], name: str, type_: int, decorations: Mapping[int, tuple[int, ...]]
-    ) -> Resource:
+    def _opaque(self, at: Place, name: str, type_: int, decorations: Mapping[int, Ids]) -> Resource:
         """Return an image, a sampler, or both in one."""
-        opcode, operands = self._module.types.get(type_, (0, ()))
+        opcode, operands = self._module.types[type_]
         if opcode == 28 and self._layouts.lengths.get(operands[1]) == 1:
-            opcode, operands = self._module.types.get(operands[0], (0, ()))
+            opcode, operands = self._module.types[operands[0]]
         if opcode in (28, 29):
             raise _refusal(
                 name,
@@ -402,7 +406,7 @@ class _Reader:
         kind = "image"
         if opcode == 27:
             kind = "combined"
-            opcode, operands = self._module.types.get(operands[0], (0, ()))
+            opcode, operands = self._module.types[operands[0]]
         if opcode != 25:
             description = f"of the opcode {opcode}"
             if opcode == 5341:
@@ -412,11 +416,11 @@ class _Reader:
 
     def _image(
         self,
-        at: tuple[int, int],
+        at: Place,
         name: str,
         kind: str,
-        operands: tuple[int, ...],
-        decorations: Mapping[int, tuple[int, ...]],
+        operands: Ids,
+        decorations: Mapping[int, Ids],
     ) -> Resource:
         """Return an image, by the operands of its type."""
         self._check_image(name, operands)
@@ -444,7 +448,7 @@ class _Reader:
             at, name, kind, dims, access, format=image_format, sample=sample, storage=storage
         )
 
-    def _check_image(self, name: str, operands: tuple[int, ...]) -> None:
+    def _check_image(self, name: str, operands: Ids) -> None:
         """Raise an error if the type of an image is one that devmod does not support."""
         _, dim, depth, _, multisampled, _, format_ = operands[:7]
         if dim not in _IMAGE_DIMS:
@@ -463,7 +467,7 @@ class _Reader:
 
     def _sample_type(self, number: int) -> str:
         """Return the type of an image's texels; "" if they are no 32-bit numbers."""
-        opcode, operands = self._module.types.get(number, (0, ()))
+        opcode, operands = self._module.types[number]
         return _SAMPLE_TYPES.get((opcode, *operands), "")
 
 
@@ -545,14 +549,13 @@ def _block_member_type(layout: Layout) -> MemberType:
     return _member_type(layout)
 
 
-def _size_constant(module: SpirvModule) -> tuple[int, ...]:
+def _size_constant(module: SpirvModule) -> Ids:
     """Return the ids of the three numbers that are decorated as the workgroup size; () if there are
     none.
     """
-    numbers: tuple[int, ...] = ()
-    for number, decorations in module.decorations.items():
-        if decorations.get(_BUILT_IN, ())[:1] == (_WORKGROUP_SIZE,) and number in module.constants:
-            opcode, operands = module.constants[number]
+    numbers: Ids = ()
+    for number, (opcode, operands) in module.constants.items():
+        if module.mark(number, _BUILT_IN) == _WORKGROUP_SIZE:
             if opcode not in (44, 51):
                 raise error(
                     f"has the workgroup size %{number}, which devmod does not evaluate; expected a composite"
@@ -762,12 +765,11 @@ class Layouts:
 
     def _array(self, number: int, inner: Layout) -> Layout:
         opcode, operands = self._type(number)
-        stride = self._module.decorations.get(number, {}).get(ARRAY_STRIDE, ())[:1]
-        if not stride or not stride[0]:
+        step = self._module.mark(number, ARRAY_STRIDE)
+        if not step:
             raise error("has an array without a stride in a block of memory; expected ArrayStride")
         if inner.runtime_sized:
             raise error("is damaged: it has an array of runtime arrays")
-        (step,) = stride
         layout = _strided(inner, step)
         if inner.fields is not None:
             layout.struct = inner
@@ -804,14 +806,13 @@ class Layouts:
         return _with_size(layout, size)
 
     def _member(self, number: int, index: int, member: int) -> tuple[str, int, Layout]:
-        decorations = self._module.member_decorations.get((number, index), {})
-        offset = decorations.get(OFFSET, ())[:1]
-        if not offset:
+        target = number, index
+        offset = self._module.mark(target, OFFSET)
+        if offset is None:
             raise error("has a block of memory whose members have no offsets; expected Offset")
-        name = self._module.member_names.get((number, index), "")
-        return name, offset[0], self._with_matrices(member, decorations)
+        return self._module.names.get(target, ""), offset, self._with_matrices(target, member)
 
-    def _with_matrices(self, number: int, decorations: Mapping[int, tuple[int, ...]]) -> Layout:
+    def _with_matrices(self, target: Target, number: int) -> Layout:
         """Return the layout of a member. The decorations of the member apply to a matrix, also to
         one inside arrays.
         """
@@ -823,18 +824,17 @@ class Layouts:
         opcode, operands = self._type(inner)
         if opcode != 24:
             return self.layout(number)
-        stride = decorations.get(MATRIX_STRIDE, ())[:1]
-        if not stride or not stride[0]:
+        step = self._module.mark(target, MATRIX_STRIDE)
+        if not step:
             raise error("has a matrix without a stride in a block of memory; expected MatrixStride")
         column = self.layout(operands[0])
         count = operands[1]
         lane, _, lanes = column.type.rpartition("x")
         if not lanes.isdigit() or not 2 <= count <= 4:
             raise error("is damaged: it has an invalid matrix")
-        if ROW_MAJOR in decorations:
+        if ROW_MAJOR in self._module.decorations[target]:
             column = _vector(lane, column.size // int(lanes), count)
             count = int(lanes)
-        (step,) = stride
         layout = _strided(column, step)
         layout.add_dimension(column, count, step)
         for array in reversed(arrays):
@@ -860,7 +860,7 @@ def _with_size(layout: Layout, size: int) -> Layout:
     return layout
 
 
-def _scalar(opcode: int, operands: tuple[int, ...]) -> str:
+def _scalar(opcode: int, operands: Ids) -> str:
     bits = operands[0]
     name = None
     if opcode == 22:

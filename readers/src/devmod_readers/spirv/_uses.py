@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from devmod_readers.spirv._module import SpirvModule, read_words, starts
+from devmod_readers.spirv._module import Place, SpirvModule, Target, starts
 
 _LOAD = 61
 _ACCESS_CHAIN = 65
@@ -32,11 +32,11 @@ _SAMPLING = frozenset((87, _EXPLICIT_LOD, 91, 92, _GATHER))
 _OFFSETS = 0x1 | 0x8 | 0x10 | 0x20
 
 
-def _instructions(data: bytes | memoryview) -> Iterator[tuple[int, Sequence[int]]]:
+def _instructions(module: SpirvModule) -> Iterator[tuple[int, Sequence[int]]]:
     """Yield the opcode and the operands of each instruction that may have a result of an
     operand.
     """
-    words = read_words(data)
+    words = module.words
     for at in starts(words):
         length = words[at] >> 16
         operands = words[at + 1 : at + length]
@@ -44,18 +44,13 @@ def _instructions(data: bytes | memoryview) -> Iterator[tuple[int, Sequence[int]
             yield words[at] & 0xFFFF, operands
 
 
-def read_lengths(data: bytes | memoryview, module: SpirvModule) -> set[tuple[int, int]]:
+def read_lengths(module: SpirvModule) -> set[Place]:
     """Return the (set, binding) of each buffer whose length is used. Lengths of buffers that are
     arguments of functions are missing.
-
-    Parameters
-    ----------
-    data, module
-        The bytes of the file, and what `read_module` returns for it.
     """
     values = {number: number for number in module.variables}
     result = set()
-    for opcode, operands in _instructions(data):
+    for opcode, operands in _instructions(module):
         if opcode not in (_ACCESS_CHAIN, _IN_BOUNDS_ACCESS_CHAIN, _ARRAY_LENGTH):
             continue
         if operands[2] not in values:
@@ -70,38 +65,32 @@ def read_lengths(data: bytes | memoryview, module: SpirvModule) -> set[tuple[int
     return result
 
 
-def read_axes(data: bytes | memoryview, module: SpirvModule) -> int:
+def read_axes(module: SpirvModule) -> int:
     """Return the dimensions of the grid in which the entry point of a module reads its place, or 1:
     also if it reads the size of the grid.
 
     The result is 1 for several entry points, and if the place is an argument of a function or in a
     variable.
-
-    Parameters
-    ----------
-    data, module
-        The bytes of the file, and what `read_module` returns for it.
     """
     if len(module.entries) != 1:
         return 1
-    values = set()
-    for number, decorations in module.decorations.items():
-        built_in = decorations.get(_BUILT_IN, ())[:1]
-        if not built_in:
-            continue
-        if built_in[0] in _GRID_SIZES:
+    values: set[Target] = set()
+    for target in module.decorations:
+        built_in = module.mark(target, _BUILT_IN)
+        if built_in in _GRID_SIZES:
             return 1
-        if built_in[0] in _PLACES:
-            values.add(number)
+        if built_in in _PLACES:
+            values.add(target)
 
     axes = [0]
-    for opcode, operands in _instructions(data):
+    for opcode, operands in _instructions(module):
         if operands[2] not in values:
             continue
         if opcode in (_LOAD, _COPY, _BITCAST):
             values.add(operands[1])
         elif opcode in (_ACCESS_CHAIN, _IN_BOUNDS_ACCESS_CHAIN):
-            axes += module.constants.get(operands[3], (0, (0, 0)))[1][1:2]
+            for index in operands[3:4]:
+                axes += module.constants[index][1][1:2]
         elif opcode == _EXTRACT:
             axes += operands[3:]
         elif opcode == _SHUFFLE:
@@ -110,17 +99,8 @@ def read_axes(data: bytes | memoryview, module: SpirvModule) -> int:
     return max(axis for axis in axes if axis < 3) + 1
 
 
-def read_samplings(
-    data: bytes | memoryview, module: SpirvModule
-) -> dict[tuple[tuple[int, int], tuple[int, int]], bool]:
+def read_samplings(module: SpirvModule) -> dict[tuple[Place, Place], bool]:
     """Return the places of the images and samplers that the functions of a module sample with.
-
-    Parameters
-    ----------
-    data
-        The bytes of the file.
-    module
-        What `read_module` returns for it.
 
     Returns
     -------
@@ -132,8 +112,8 @@ def read_samplings(
     #: The variables of the image and of the sampler that an id stands for; one variable twice if
     #: the id is one of them.
     values = {number: (number, number) for number in module.variables}
-    result: dict[tuple[tuple[int, int], tuple[int, int]], bool] = {}
-    for opcode, operands in _instructions(data):
+    result: dict[tuple[Place, Place], bool] = {}
+    for opcode, operands in _instructions(module):
         if opcode in (_LOAD, _ACCESS_CHAIN, _IN_BOUNDS_ACCESS_CHAIN, _COPY):
             if operands[2] in values:
                 values[operands[1]] = values[operands[2]]
