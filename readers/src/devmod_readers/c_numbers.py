@@ -1,5 +1,5 @@
-"""The types of numbers that OpenCL C, MSL and the headers of CUDA and HIP have by the same
-names.
+"""Numbers as C has them: the types that OpenCL C, MSL and the headers of CUDA and HIP have by the
+same names, and divisions of integers.
 """
 
 from __future__ import annotations
@@ -16,3 +16,16 @@ C_NUMBERS = {
     "ulong": "uint64",
     "float": "float32",
 }
+
+
+def quotient(dividend: int, divisor: int) -> int:
+    """Return a quotient that is truncated; Python rounds down."""
+    result = abs(dividend) // abs(divisor)
+    if (dividend < 0) != (divisor < 0):
+        return -result
+    return result
+
+
+def remainder(dividend: int, divisor: int) -> int:
+    """Return the remainder of a truncated quotient, which has the sign of the dividend."""
+    return dividend - divisor * quotient(dividend, divisor)

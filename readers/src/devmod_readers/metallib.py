@@ -16,7 +16,7 @@ from devmod import Param
 from devmod.backend import PipelineConstant
 from devmod.errors import FormatError
 from devmod_readers.c_numbers import C_NUMBERS
-from devmod_readers.reflection import ReflectedFunction
+from devmod_readers.reflection import ReflectedFunction, argument_types, bytes_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -191,10 +191,7 @@ def _function(name: str, nodes: list[tuple[int, _Table]]) -> ReflectedFunction:
             return ReflectedFunction(name, [""], [Param("", "scalar")])
     buffers.sort(key=lambda node: (node.number(5, 1, 1) == _THREADGROUP, node.number(2)))
     params = [_param(node) for node in buffers]
-    types = []
-    for param in params:
-        types.append(param.type if param.kind == "scalar" else "handle")
-    return ReflectedFunction(name, types, params, extra=extra)
+    return ReflectedFunction(name, argument_types(params), params, extra=extra)
 
 
 def _param(node: _Table) -> Param:
@@ -207,7 +204,7 @@ def _param(node: _Table) -> Param:
         element = _TYPES[written]
         align = 0
     else:
-        element = f"uint8x{size}" if size > 1 else "uint8"
+        element = bytes_type(size)
         align = node.number(9)
     space = node.number(5, 1, 1)
     if space == _THREADGROUP:

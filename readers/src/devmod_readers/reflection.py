@@ -173,6 +173,22 @@ def value_members(members: Sequence[Member]) -> tuple[Member, ...]:
 # -- A function as a reader found it.
 
 
+def bytes_type(size: int) -> str:
+    """Return the type of an argument of some bytes, such as a struct."""
+    if size <= 1:
+        return "uint8"
+    return f"uint8x{size}"
+
+
+def struct_type(size: int, align: int) -> tuple[str, int]:
+    """Return the element type of a struct and its alignment; ("", 0) if it exceeds the largest
+    type.
+    """
+    if not 0 < size <= _LARGEST_STRUCT:
+        return "", 0
+    return bytes_type(size), align
+
+
 class ReflectedFunction(Value):
     """A function as a reader found it in the source or binary.
 
@@ -405,47 +421,48 @@ def reflected_function(kind: str, shader: ReflectedShader) -> ReflectedFunction:
     CompileError
         Two variables of different kinds share a binding, or a block is too large for an argument.
     """
-    kernel = shader.kernel
-    if kernel is not None:
-        types = []
-        for param in kernel.params:
-            types.append(param.type if param.kind == "scalar" else "handle")
+    arguments: ClspvKernel | _Arguments
+    needs = shader.needs
+    if shader.kernel is not None:
+        arguments = shader.kernel
         # A runtime that does not know what a launch sets must not run it.
-        return ReflectedFunction(
-            shader.symbol,
-            types,
-            kernel.params,
-            shader.block,
-            shader.location,
-            blocks=kernel.blocks,
-            extra=_extra(shader),
-            needs=("launch_constants", *shader.needs),
-            subgroup=shader.subgroup,
-        )
-    arguments = _Arguments(kind, shader)
-    for resource in _by_place(kind, shader):
-        arguments.add(resource)
-    arguments.add_push_constants()
+        needs = ("launch_constants", *needs)
+    else:
+        arguments = _Arguments(kind, shader)
+        for resource in _by_place(kind, shader):
+            arguments.add(resource)
+        arguments.add_push_constants()
     return ReflectedFunction(
         shader.symbol,
-        arguments.types,
+        argument_types(arguments.params),
         arguments.params,
         shader.block,
         shader.location,
         blocks=arguments.blocks,
         extra=_extra(shader),
-        needs=shader.needs,
+        needs=needs,
         subgroup=shader.subgroup,
     )
 
 
+def argument_types(params: Iterable[Param]) -> list[str]:
+    """Return the types of a function's arguments as in FunctionInfo.arg_types."""
+    types = []
+    for param in params:
+        type_ = "handle"
+        if param.kind in ("scalar", "uniform"):
+            # The address of a buffer is a number there, where a "handle" is a buffer.
+            type_ = param.type.replace("handle", "uint64")
+        types.append(type_)
+    return types
+
+
 class _Arguments:
-    """The arguments of an entry point: their types, their params, and the blocks of scalars."""
+    """The arguments of an entry point, and the blocks of scalars."""
 
     def __init__(self, kind: str, shader: ReflectedShader) -> None:
         self._kind = kind
         self._shader = shader
-        self.types: list[str] = []
         self.params: list[Param] = []
         self.blocks: list[Block] = []
 
@@ -463,10 +480,9 @@ class _Arguments:
                 resource.align,
                 resource.size,
             )
-            self._add("handle", with_members(param, resource.structs))
+            self.params.append(with_members(param, resource.structs))
         else:
-            for param in _image_params(resource):
-                self._add("handle", param)
+            self.params += _image_params(resource)
 
     def _add_uniform(self, resource: Resource) -> None:
         if not resource.size:
@@ -478,7 +494,7 @@ class _Arguments:
             layout: list[Member] = []
             for member in resource.members:
                 layout += member.layout
-            self._add(type_, with_members(param, layout))
+            self.params.append(with_members(param, layout))
             return
 
         for member in resource.members:
@@ -499,19 +515,13 @@ class _Arguments:
             type_ = self._struct(member.name, member.size)
             at = (len(self.blocks), member.offset)
             param = Param(member.name, "scalar", type_, member.access, at, member.align)
-            self._add(type_, with_members(param, value_members(member.layout)))
+            self.params.append(with_members(param, value_members(member.layout)))
         if shader.push:
             self.blocks.append(Block("push", shader.push_size, name=shader.push_name))
 
     def _add_number(self, member: BlockMember) -> None:
-        # The address of a buffer is a number in arg_types, where a "handle" is a buffer.
-        type_ = "uint64" if member.type == "handle" else member.type
         at = (len(self.blocks), member.offset)
-        self._add(type_, Param(member.name, "scalar", member.type, member.access, at))
-
-    def _add(self, type_: str, param: Param) -> None:
-        self.types.append(type_)
-        self.params.append(param)
+        self.params.append(Param(member.name, "scalar", member.type, member.access, at))
 
     def _struct(self, name: str, size: int) -> str:
         """Return the type of a struct of some bytes."""
@@ -524,9 +534,7 @@ class _Arguments:
                 function=shader.symbol,
                 argument=name,
             )
-        if size == 1:
-            return "uint8"
-        return f"uint8x{size}"
+        return bytes_type(size)
 
 
 def _extra(shader: ReflectedShader) -> dict[str, object]:

@@ -42,10 +42,9 @@ _DIMS = ("grid", "threads", "block")
 
 def interface_of(program: Program) -> FunctionInfo:
     """Return the function of a program in a module's fmap."""
+    from devmod_readers.reflection import argument_types
+
     params = [_param(each) for each in program.declared.values()]
-    types = []
-    for param in params:
-        types.append(param.type if param.kind == "scalar" else "handle")
     extra: dict[str, Any] = {"kernels": program.kernels}
     if program.backward:
         extra["backward"] = program.backward
@@ -55,7 +54,7 @@ def interface_of(program: Program) -> FunctionInfo:
     if program.repeats:
         needs.append(REPEAT)
     interface = Interface(params, needs=needs, extra=extra)
-    return FunctionInfo(program.name, types, interface=interface)
+    return FunctionInfo(program.name, argument_types(params), interface=interface)
 
 
 def _param(each: Array | Scalar | Sampler) -> Param:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from devmod import Block, Param
 from devmod_readers.c_numbers import C_NUMBERS
+from devmod_readers.reflection import bytes_type
 from devmod_readers.spirv._module import (
     Ids,
     Place,
@@ -345,9 +346,7 @@ def _scalar(info: _Info, size: int, at: Place) -> Param:
     """Return the param of a value of some bytes; ``uint8xN`` for structs and unknown types."""
     if info.type:
         return Param(info.name, "scalar", info.type, at=at)
-    if size == 1:
-        return Param(info.name, "scalar", "uint8", at=at)
-    return Param(info.name, "scalar", f"uint8x{size}", at=at, align=1)
+    return Param(info.name, "scalar", bytes_type(size), at=at, align=int(size > 1))
 
 
 def _bytes(text: str) -> bytes:

@@ -9,6 +9,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 
 from devmod.backend import PipelineConstant
+from devmod_readers.c_numbers import quotient, remainder
 from devmod_readers.spirv._module import Ids, SpirvModule, error
 from devmod_readers.uses import bits
 
@@ -220,22 +221,14 @@ def _is_undefined(opcode: int, numbers: list[int], bits: int) -> bool:
     return not last or overflows
 
 
-def _divided(one: int, other: int) -> int:
-    """Return the quotient truncated towards zero, as in C."""
-    quotient = abs(one) // abs(other)
-    if (one < 0) != (other < 0):
-        return -quotient
-    return quotient
-
-
 _OPERATIONS: Mapping[int, Callable[..., int]] = {
     128: operator.add,
     130: operator.sub,
     132: operator.mul,
     134: operator.floordiv,
-    135: _divided,
+    135: quotient,
     137: operator.mod,
-    138: lambda one, other: one - other * _divided(one, other),
+    138: remainder,
     139: operator.mod,
     194: operator.rshift,
     195: operator.rshift,

@@ -5,7 +5,7 @@ sizes, and layouts of memory.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache, cached_property
 from typing import Any
 
@@ -19,6 +19,7 @@ from devmod_readers.reflection import (
     ReflectedShader,
     Resource,
     describe_members,
+    struct_type,
 )
 from devmod_readers.spirv._clspv import ClspvKernel, read_clspv
 from devmod_readers.spirv._constants import SpirvConstants
@@ -178,7 +179,7 @@ class _Reader:
         self._module = module
         self._constants = constants
         self._location = location
-        self._layouts = Layouts(module, constants.values, constants.sources)
+        self._layouts = Layouts(module, constants)
         self._size = _size_constant(module)
         self._resource = cache(self._read_resource)
         self._members = cache(self._read_members)
@@ -394,7 +395,7 @@ class _Reader:
     def _opaque(self, at: Place, name: str, type_: int, decorations: Mapping[int, Ids]) -> Resource:
         """Return an image, a sampler, or both in one."""
         opcode, operands = self._module.types[type_]
-        if opcode == 28 and self._layouts.lengths.get(operands[1]) == 1:
+        if opcode == 28 and self._constants.values.get(operands[1]) == 1:
             opcode, operands = self._module.types[operands[0]]
         if opcode in (28, 29):
             raise _refusal(
@@ -579,7 +580,6 @@ OFFSET = 35
 _PHYSICAL = 5349
 _MAX_DEPTH = 32
 _LARGEST = 1 << 62
-_LARGEST_STRUCT = 0xFFFF
 #: By bits and encoding.
 _FLOATS = {
     (16, None): "float16",
@@ -633,7 +633,7 @@ class Layout:
         element: tuple[str, int] = ("", 0),
         base: str = "",
     ) -> None:
-        self.size = size
+        self.size = _checked(size)
         self.align = align
         self.type = type
         self.base = base
@@ -650,18 +650,8 @@ class Layout:
         """Make this the layout of `count` elements with a stride of `step` bytes, and return it."""
         self.dims = ((count, step), *inner.dims)
         self.innermost = inner.innermost
-        return _with_size(self, step * count)
-
-
-def struct_type(size: int, align: int) -> tuple[str, int]:
-    """Return the element type of a struct and its alignment; ("", 0) if it exceeds the largest
-    type.
-    """
-    if not 0 < size <= _LARGEST_STRUCT:
-        return "", 0
-    if size == 1:
-        return "uint8", align
-    return f"uint8x{size}", align
+        self.size = _checked(step * count)
+        return self
 
 
 def round_up(size: int, align: int) -> int:
@@ -674,14 +664,9 @@ class Layouts:
     share types.
     """
 
-    def __init__(
-        self, module: SpirvModule, lengths: Mapping[int, int], specialized: Collection[int]
-    ) -> None:
+    def __init__(self, module: SpirvModule, constants: SpirvConstants) -> None:
         self._module = module
-        #: The values of constants by id.
-        self.lengths = lengths
-        #: The ids of lengths that depend on specialization constants.
-        self._specialized = specialized
+        self._constants = constants
         self._layouts: dict[int, Layout] = {}
         self.members = cache(self._read_members)
         self.declared_size = cache(self._declared_size)
@@ -780,9 +765,9 @@ class Layouts:
             layout.runtime_sized = True
             return layout
 
-        if operands[1] in self._specialized:
+        if operands[1] in self._constants.sources:
             layout.specialized = True
-        length = self.lengths.get(operands[1], 0)
+        length = self._constants.values.get(operands[1], 0)
         if length < 1:
             raise error("has an array of unknown length in a block of memory")
         return layout.add_dimension(inner, length, step)
@@ -795,15 +780,15 @@ class Layouts:
                 "is damaged: it has a runtime array that is not the last member of its struct"
             )
         if members and members[-1][2].runtime_sized:
-            layout = Layout(0, align, element=(_common(members), 0))
+            layout = Layout(end, align, element=(_common(members), 0))
             layout.runtime_sized = True
-            return _with_size(layout, end)
+            return layout
         size = round_up(end, align)
-        layout = Layout(0, align, element=struct_type(size, align))
+        layout = Layout(size, align, element=struct_type(size, align))
         layout.fields = members
         layout.struct = layout
         layout.specialized = any(layout.specialized for _, _, layout in members)
-        return _with_size(layout, size)
+        return layout
 
     def _member(self, number: int, index: int, member: int) -> tuple[str, int, Layout]:
         target = number, index
@@ -843,21 +828,20 @@ class Layouts:
 
 
 def _plain(name: str, size: int) -> Layout:
-    return _with_size(Layout(0, size, type=name, element=(name, 0), base=name), size)
+    return Layout(size, size, type=name, element=(name, 0), base=name)
 
 
 def _vector(name: str, size: int, lanes: int) -> Layout:
     vector = f"{name}x{lanes}"
     aligned_lanes = 4 if lanes == 3 else lanes
-    layout = Layout(0, size * aligned_lanes, type=vector, element=(vector, 0), base=name)
-    return _with_size(layout, size * lanes)
+    size_of_lanes = size * aligned_lanes
+    return Layout(size * lanes, size_of_lanes, type=vector, element=(vector, 0), base=name)
 
 
-def _with_size(layout: Layout, size: int) -> Layout:
+def _checked(size: int) -> int:
     if size > _LARGEST:
         raise error("has a block of more than 2**62 bytes")
-    layout.size = size
-    return layout
+    return size
 
 
 def _scalar(opcode: int, operands: Ids) -> str:

@@ -18,6 +18,7 @@ from devmod_readers.reflection import (
     Resource,
     describe_members,
     reflected_function,
+    struct_type,
 )
 from devmod_readers.uses import bits, transitive_parts
 from devmod_readers.wgsl._parse import Declaration, Expression, WgslModule, parse
@@ -418,9 +419,6 @@ def _is_part(each: Declaration) -> bool:
 # sizes.
 
 
-_LARGEST_STRUCT = 0xFFFF
-
-
 def read_resource(declared: Declaration, of: Type, at: tuple[int, int]) -> Resource:
     """Return the resource of a bound variable of the type `of`."""
     name = declared.name
@@ -496,9 +494,7 @@ def _element(of: Type) -> tuple[str, int]:
         return of.dtype, 0
     if of.kind != STRUCT:
         return _with_lanes(of), 0
-    if not 1 < of.stride <= _LARGEST_STRUCT:
-        return "", 0
-    return f"uint8x{of.stride}", of.align
+    return struct_type(of.stride, of.align)
 
 
 def with_min_size(param: Param, min_sizes: Mapping[tuple[int, int], int]) -> Param:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from devmod.errors import CompileError
+from devmod_readers.c_numbers import quotient, remainder
 from devmod_readers.wgsl._parse import Declaration, Expression, WgslModule
 from devmod_readers.wgsl._scalars import CONVERSIONS, FLOATS, INTEGERS, OVERRIDES, SCALARS, SUFFIXES
 
@@ -328,24 +329,10 @@ _FLOAT_OPERATORS = {
 }
 
 
-def _quotient(dividend: int, divisor: int) -> int:
-    """Return a quotient that is truncated, as in C; Python rounds down."""
-    quotient = abs(dividend) // abs(divisor)
-    if (dividend < 0) != (divisor < 0):
-        return -quotient
-    return quotient
-
-
-def _remainder(dividend: int, divisor: int) -> int:
-    """Return the remainder of a truncated quotient, which has the sign of the dividend."""
-    remainder = abs(dividend) % abs(divisor)
-    return -remainder if dividend < 0 else remainder
-
-
 _INTEGER_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     **_FLOAT_OPERATORS,
-    "/": _quotient,
-    "%": _remainder,
+    "/": quotient,
+    "%": remainder,
     "&": operator.and_,
     "|": operator.or_,
     "^": operator.xor,

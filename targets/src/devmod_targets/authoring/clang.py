@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from devmod.errors import CompileError, ToolchainNotFoundError, own_module, pip_install
 from devmod.worker import Worker, answer_writer, can_start_python
 from devmod_readers.c_numbers import C_NUMBERS
+from devmod_readers.reflection import struct_type
 from devmod_targets._groups import grouped
 from devmod_targets._text import is_utf8
 
@@ -86,7 +87,6 @@ ENUM = 106
 FIXED_ARRAY = 112
 ARRAYS = (FIXED_ARRAY, 114, 115)  # of fixed, unknown and variable length
 _VECTORS = (113, 176)
-_LARGEST_STRUCT = 0xFFFF
 
 
 class Libclang:
@@ -424,10 +424,7 @@ def element_type(type_: Any) -> tuple[str, int]:
         return dtype, 0
     if kind != RECORD:
         return "", 0
-    size = type_.get_size()
-    if not 0 < size <= _LARGEST_STRUCT:
-        return "", 0
-    return (f"uint8x{size}" if size > 1 else "uint8"), type_.get_align()
+    return struct_type(type_.get_size(), type_.get_align())
 
 
 @cache

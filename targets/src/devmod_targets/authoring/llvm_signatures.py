@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from devmod import Param
 from devmod.backend import array_bytes, parse_dtype
-from devmod_readers.reflection import ReflectedFunction
+from devmod_readers.reflection import ReflectedFunction, bytes_type
 from devmod_readers.uses import users_of
 from devmod_targets._text import split_arguments
 from devmod_targets.authoring import CompileRequest
@@ -103,7 +103,7 @@ def _argument(argument: str, place: tuple[int, int], declared: str) -> tuple[str
     if argument.startswith("ptr") and "byval(" not in argument and "byref(" not in argument:
         return "handle", Param(name, "buffer", "", _access(argument.split()))
     if argument.startswith(("ptr", "{", "[", "%")):
-        type_ = f"uint8x{size}" if size > 1 else "uint8"
+        type_ = bytes_type(size)
         return type_, Param(name, "scalar", type_, align=max(align, 1))
     type_ = _TYPES.get(argument.partition(" ")[0], "")
     vector = _VECTOR.match(argument)

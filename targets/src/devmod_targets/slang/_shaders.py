@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from devmod import Block, Interface, Member, Param
 from devmod.backend import array_bytes, dtype_name, parse_dtype
 from devmod.errors import CompileError, ToolchainNotFoundError
-from devmod_readers.reflection import ReflectedFunction, with_members
+from devmod_readers.reflection import ReflectedFunction, bytes_type, with_members
 from devmod_targets._compilers import function_name
 from devmod_targets.authoring import CompileRequest, Payload, merge_declared
 from devmod_targets.slang._driver import Entry, translate
@@ -575,12 +575,8 @@ def _value(argument: ReflectedArgument, number: int) -> Param:
     at = (number, argument.place[2])
     if argument.type:
         return Param(argument.name, "scalar", argument.type, argument.access, at)
-    param = Param(argument.name, "scalar", _bytes_type(argument.size), at=at, align=4)
+    param = Param(argument.name, "scalar", bytes_type(argument.size), at=at, align=4)
     return with_members(param, argument.members)
-
-
-def _bytes_type(size: int) -> str:
-    return f"uint8x{size}" if size > 1 else "uint8"
 
 
 def _unused(argument: ReflectedArgument, kind: str, at: Place) -> Param:
@@ -602,7 +598,7 @@ def _unused(argument: ReflectedArgument, kind: str, at: Place) -> Param:
     if argument.type:
         return Param(name, kind, argument.type, access, at)
     size = max(member.offset + member_bytes(member) for member in argument.members)
-    param = Param(name, kind, _bytes_type(size), access, at, 4)
+    param = Param(name, kind, bytes_type(size), access, at, 4)
     return with_members(param, argument.members)
 
 

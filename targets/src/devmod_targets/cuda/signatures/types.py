@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from devmod import Param
 from devmod.backend import array_bytes, parse_dtype
 from devmod_readers.nvidia import TENSOR_MAP_BYTES, ParamPlace
+from devmod_readers.reflection import bytes_type
 from devmod_targets.authoring._declared import argument_bytes
 from devmod_targets.authoring._mangled import BUILTINS, TypeNode
 from devmod_targets.authoring.c_functions import uses_location, with_struct
@@ -97,9 +98,7 @@ class Argument(NamedTuple):
 
 def bytes_argument(place: ParamPlace, name: str = "") -> Argument:
     """Return the argument of a struct of which the binary has the bytes alone."""
-    dtype = "uint8"
-    if place.size > 1:
-        dtype = f"uint8x{place.size}"
+    dtype = bytes_type(place.size)
     return Argument(dtype, Param(name, "scalar", dtype, align=place.align or 1))
 
 
