@@ -34,7 +34,8 @@ _LOCAL = 11
 #: dimensions. Each instruction has as many ids.
 _IDS = {12: ("block", 3), 13: ("offset", 3), 14: ("work_dim", 1)}
 #: Arguments with a binding of their own, and those that are numbers in a block.
-_BOUND = {3: "buffer", 8: "image", 9: "image", 10: "sampler"}
+_BUFFER = 3
+_BOUND = {_BUFFER: "buffer", 8: "image", 9: "image", 10: "sampler"}
 _IN_BUFFER = (5, 6)
 _IN_PUSH_CONSTANTS = 7
 #: The numbers in push constants that depend on the launch alone.
@@ -120,27 +121,22 @@ class ClspvKernel(NamedTuple):
         The block of threads that it requires; None if the caller chooses it.
     launch
         What the caller of a launch sets.
-    untyped
-        The first argument whose type clspv has not written: it does so with -cl-kernel-arg-info; ""
-        if each has one.
     """
 
     params: Sequence[Param]
     blocks: Sequence[Block]
     block: tuple[int, int, int] | None
     launch: LaunchConstants
-    untyped: str
 
 
 class _Info(NamedTuple):
-    """The name of an argument, whether clspv has written its type, the type of its number or of the
-    elements at its address ("" for others), and the access of its memory.
+    """The name of an argument, the type of its number or of the elements at its address ("" for
+    others), and the access of its memory.
     """
 
     name: str
-    has_type: bool = False
-    type: str = ""
-    access: str = "rw"
+    type: str
+    access: str
 
 
 def read_clspv(module: SpirvModule) -> dict[str, ClspvKernel]:
@@ -192,7 +188,8 @@ class _Reader:
     def __init__(self, module: SpirvModule) -> None:
         self._module = module
         self.kernels: dict[int, str] = {}
-        self._infos: dict[int, _Info] = {}
+        #: The operands of the descriptions of arguments.
+        self._infos: dict[int, Ids] = {}
         self._required: dict[int, tuple[int, int, int]] = {}
         #: The instructions of each kernel's arguments: (order, code, numbers, description).
         self._arguments: dict[int, list[tuple[int, int, Ids, _Info]]] = {}
@@ -205,7 +202,7 @@ class _Reader:
             self.kernels[number] = self._text(operands, 1)
             self._arguments[number] = []
         elif code == _ARGUMENT_INFO:
-            self._add_info(number, operands)
+            self._infos[number] = operands
         elif code == _REQUIRED_SIZE:
             x, y, z = self._numbers(operands[1:], 3)
             self._required[self._kernel_of(operands)] = x, y, z
@@ -223,34 +220,41 @@ class _Reader:
             subject = f"the kernel {self.kernels[operands[0]]!r}"
         raise error(f"has {subject}, which {_UNSUPPORTED[code]}")
 
-    def _add_info(self, number: int, operands: Ids) -> None:
-        info = _Info(self._text(operands, 0))
-        if len(operands) > 4:
-            dtype = _number(self._text(operands, 1).rstrip("* "))
-            info = info._replace(has_type=True, type=dtype)
-            (qualifiers,) = self._numbers(operands[4:], 1)
-            if qualifiers & _CONST:
-                info = info._replace(access="r")
-        self._infos[number] = info
-
     def _add_argument(self, code: int, operands: Ids) -> None:
         # An argument in a buffer has a place of four numbers, one in push constants two.
         count = 3
         if code in _IN_BUFFER:
             count = 5
         order, *numbers = self._numbers(operands[1:], count)
-        info = _Info("")
+        kernel = self._kernel_of(operands)
+        described: Ids = ()
         if len(operands) > count + 1:
-            info = self._infos.get(operands[count + 1], info)
-        if not info.name:
-            raise error(
-                f"has no names of arguments: compile it by clspv with -cl-kernel-arg-info (the kernel {self.kernels.get(operands[0])!r}, "
-                f"argument {order + 1})"
-            )
+            described = self._infos.get(operands[count + 1], ())
+        info = self._info(self.kernels[kernel], order, described)
         if code == _LOCAL:
             self._launch.constants[numbers[0]] = "local", 0
-        kernel = self._kernel_of(operands)
         self._arguments[kernel].append((order, code, tuple(numbers), info))
+
+    def _info(self, kernel: str, order: int, described: Ids) -> _Info:
+        """Return the description of an argument, by the operands of its instruction."""
+        name = ""
+        if described:
+            name = self._text(described, 0)
+        if not name:
+            raise error(
+                f"has no names of arguments: compile it by clspv with -cl-kernel-arg-info (the kernel {kernel!r}, argument {order + 1})"
+            )
+        if len(described) < 5:
+            raise error(
+                f"has the kernel {kernel!r} of clspv without the types of its arguments, such as {name!r}; compile it by clspv with "
+                "-cl-kernel-arg-info, or compile the OpenCL C with devmod"
+            )
+        dtype = _number(self._text(described, 1).rstrip("* "))
+        (qualifiers,) = self._numbers(described[4:], 1)
+        access = "rw"
+        if qualifiers & _CONST:
+            access = "r"
+        return _Info(name, dtype, access)
 
     def _add_to_launch(self, code: int, operands: Ids) -> None:
         launch = self._launch
@@ -277,26 +281,31 @@ class _Reader:
         #: The bytes of each block.
         sizes: dict[Any, int] = {}
         local: dict[str, tuple[int, int]] = {}
-        untyped = ""
         arguments = sorted(self._arguments[number], key=lambda each: each[0])
         for _, code, numbers, info in arguments:
-            if not info.has_type:
-                untyped = untyped or info.name
             if code == _LOCAL:
                 local[info.name] = numbers[0], max(numbers[1], 1)
                 params.append(Param(info.name, "local", info.type))
             elif code in _BOUND:
-                params.append(_bound(_BOUND[code], (numbers[0], numbers[1]), info))
+                access = ""
+                if code == _BUFFER:
+                    access = info.access
+                at = (numbers[0], numbers[1])
+                params.append(Param(info.name, _BOUND[code], info.type, access, at))
             else:
                 *place, offset, size = numbers
-                at = tuple(place) or "push"
-                sizes[at] = max(sizes.get(at, 0), offset + size)
-                params.append(_scalar(info, size, ([*sizes].index(at), offset)))
+                block = tuple(place) or "push"
+                sizes[block] = max(sizes.get(block, 0), offset + size)
+                at = ([*sizes].index(block), offset)
+                # Structs, and unknown types.
+                type_ = info.type or bytes_type(size)
+                align = int(not info.type and size > 1)
+                params.append(Param(info.name, "scalar", type_, at=at, align=align))
         for offset, size, _ in self._launch.pushed:
             sizes["push"] = max(sizes.get("push", 0), offset + size)
         blocks = [Block(at, -(-size // 4) * 4) for at, size in sizes.items()]
         launch = self._launch._replace(local=local)
-        return ClspvKernel(params, blocks, self._required.get(number), launch, untyped)
+        return ClspvKernel(params, blocks, self._required.get(number), launch)
 
     # -- operands
 
@@ -324,12 +333,6 @@ class _Reader:
         return tuple(numbers)
 
 
-def _bound(kind: str, at: Place, info: _Info) -> Param:
-    if kind == "buffer":
-        return Param(info.name, kind, info.type, info.access, at)
-    return Param(info.name, kind, at=at)
-
-
 def _number(name: str) -> str:
     """Return the type of a number or a vector of OpenCL C; "" for others."""
     base = name.rstrip("0123456789")
@@ -340,13 +343,6 @@ def _number(name: str) -> str:
     if not lanes:
         return dtype
     return f"{dtype}x{lanes}"
-
-
-def _scalar(info: _Info, size: int, at: Place) -> Param:
-    """Return the param of a value of some bytes; ``uint8xN`` for structs and unknown types."""
-    if info.type:
-        return Param(info.name, "scalar", info.type, at=at)
-    return Param(info.name, "scalar", bytes_type(size), at=at, align=int(size > 1))
 
 
 def _bytes(text: str) -> bytes:

@@ -141,7 +141,7 @@ class _Module:
         results: dict[int, int] = {}
         copies: list[_Words] = []
 
-        def at_exit(value: int, opcode: int) -> int:
+        def at_exit(value: int, opcode: int = _CONSTANT_NULL) -> int:
             """Return the phi of a value of the last turn. What has none is computed again."""
             if value in results:
                 return results[value]
@@ -152,7 +152,7 @@ class _Module:
                 words[2] = results[value]
                 for at in _operands(words)[2:]:
                     if words[at] in definitions:
-                        words[at] = at_exit(words[at], _CONSTANT_NULL)
+                        words[at] = at_exit(words[at])
                 copies.append(words)
                 return results[value]
             words = [_PHI, type_, results[value]]
@@ -162,17 +162,16 @@ class _Module:
             return results[value]
 
         opcode = _CONSTANT_NULL
-        if last[2] == header:
-            opcode = _CONSTANT_TRUE
-        test = at_exit(last[1], opcode)
-        for words, at in uses:
-            words[at] = at_exit(words[at], _CONSTANT_NULL)
-        after = len([words for words in blocks[end] if words[0] == _PHI])
-        blocks[end][after:after] = copies
         targets = [end, body]
         if last[2] == header:
+            opcode = _CONSTANT_TRUE
             targets = [body, end]
-        (added.get(back) or blocks[back])[-1] = [_BRANCH, header]
+        test = at_exit(last[1], opcode)
+        for words, at in uses:
+            words[at] = at_exit(words[at])
+        after = len([words for words in blocks[end] if words[0] == _PHI])
+        blocks[end][after:after] = copies
+        last[:] = [_BRANCH, header]
         first = [*phis, [_LOOP_MERGE, end, back, *control], [_BRANCH_CONDITIONAL, test, *targets]]
         self._blocks = {}
         for label, block in blocks.items():

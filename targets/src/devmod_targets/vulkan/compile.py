@@ -738,7 +738,6 @@ class Build:
             )
         for shader in shaders:
             self._warn_of_defaults(shader)
-            self._check_types(shader)
         functions = {}
         for shader in shaders:
             name = shader.symbol
@@ -748,17 +747,6 @@ class Build:
                 name = request.stem
             functions[name] = reflected_function("vulkan", shader)
         return functions
-
-    def _check_types(self, shader: ReflectedShader) -> None:
-        """Raise CompileError for SPIR-V of clspv without the types of arguments."""
-        kernel = shader.kernel
-        if self.request.language == "SPIR-V" and kernel is not None and kernel.untyped:
-            raise self.request.error(
-                f"the SPIR-V of {self.request.name} has the kernel {shader.symbol!r} of clspv without the types of its arguments, such as "
-                f"{kernel.untyped!r}; compile it by clspv with -cl-kernel-arg-info, or compile the OpenCL C with devmod",
-                function=shader.symbol,
-                argument=kernel.untyped,
-            )
 
     def _warn_of_defaults(self, shader: ReflectedShader) -> None:
         """Warn about the constants without one default: a call needs values for them."""
