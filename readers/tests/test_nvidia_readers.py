@@ -208,12 +208,6 @@ def test_other_declarations_of_shared_memory_are_unknown(declaration: str) -> No
     assert entry.static_shared_memory == 0
 
 
-def test_the_names_to_read(programs: dict[str, Program]) -> None:
-    program = programs["sm_90"]
-    assert list(read_cubin(program.cubin, {"plain", "missing"})) == ["plain"]
-    assert list(read_ptx(program.ptx.decode(), {"plain", "missing"})) == ["plain"]
-
-
 def test_functions_of_the_device_are_not_kernels() -> None:
     text = """
     extern "C" __device__ __noinline__ float helper(float a) { return a * a; }

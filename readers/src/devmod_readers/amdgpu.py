@@ -19,7 +19,7 @@ import struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from devmod.errors import FormatError, quote_name
-from devmod_readers.elf import LOADED, NOTES, ElfFile, Segment, dynamic_symbols, find_damage
+from devmod_readers.elf import LOADED, NOTES, ElfFile, dynamic_symbols, find_damage, segment_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -292,19 +292,11 @@ def _find_damage(code: memoryview, symbols: list[str]) -> str:
         if symbol not in found:
             return f"{label} has no descriptor"
         address, _ = found[symbol]
-        segment = _segment_of(loaded, address, _DESCRIPTOR_BYTES)
+        segment = segment_of(loaded, address, _DESCRIPTOR_BYTES)
         if segment is None:
             return f"the descriptor of {label} is outside of the file"
         place = segment.offset + address - segment.address
         entry = address + int.from_bytes(code[place + 16 : place + 24], "little", signed=True)
-        if entry % _ENTRY_ALIGNMENT or _segment_of(executable, entry, 1) is None:
+        if entry % _ENTRY_ALIGNMENT or segment_of(executable, entry, 1) is None:
             return f"the code of {label} is outside of the file"
     return ""
-
-
-def _segment_of(segments: Iterable[Segment], address: int, size: int) -> Segment | None:
-    """Return the first segment that has the bytes at an address in the file; None without one."""
-    for segment in segments:
-        if segment.address <= address <= segment.address + segment.size - size:
-            return segment
-    return None

@@ -248,14 +248,21 @@ def _find(elf: ElfFile, data: memoryview, name: str) -> memoryview | None:
     if symbol is None:
         return None
     address, size = symbol
-    for segment in elf.segments():
-        inside = address - segment.address
-        if segment.kind == LOADED and inside >= 0 and inside + size <= segment.size:
-            start = segment.offset + inside
-            if start + size > len(data):
-                break
+    loaded = (segment for segment in elf.segments() if segment.kind == LOADED)
+    segment = segment_of(loaded, address, size)
+    if segment is not None:
+        start = segment.offset + address - segment.address
+        if start + size <= len(data):
             return data[start : start + size]
     raise ValueError(f"the symbol {name!r} is outside the loaded segments")
+
+
+def segment_of(segments: Iterable[Segment], address: int, size: int) -> Segment | None:
+    """Return the first segment that has the bytes at an address in the file; None without one."""
+    for segment in segments:
+        if segment.address <= address <= segment.address + segment.size - size:
+            return segment
+    return None
 
 
 def dynamic_symbols(elf: ElfFile, symbols: Iterable[str]) -> dict[str, tuple[int, int]]:

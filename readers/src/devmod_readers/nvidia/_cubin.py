@@ -30,7 +30,7 @@ from devmod_readers.nvidia._entry import KernelEntry, ParamPlace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Iterator
     from typing import Any
 
     from devmod.backend import Binary
@@ -81,22 +81,20 @@ _VALUES |= dict.fromkeys((_MAX_BLOCK, _BLOCK, _CLUSTER), Struct("<III"))
 _FLAG = Struct("")
 
 
-def read_cubin(data: Binary, names: Container[str] | None = None) -> dict[str, KernelEntry]:
+def read_cubin(data: Binary) -> dict[str, KernelEntry]:
     """Return the kernels of a cubin by name.
 
     Parameters
     ----------
     data
         The cubin.
-    names
-        The kernels to read; None for all.
 
     Raises
     ------
     FormatError
         The bytes are not a 64-bit cubin, or a part that this function reads is damaged.
     """
-    kernels = _CubinKernels(data, names)
+    kernels = _CubinKernels(data)
     memory = kernels.shared_memory()
     entries = {}
     for name, entry in kernels.items():
@@ -124,7 +122,7 @@ def index_cubin(data: Binary) -> Mapping[str, KernelEntry]:
 class _CubinKernels(Mapping[str, "KernelEntry"]):
     """The kernels of a cubin, a 64-bit little-endian ELF file. They are read when they are used."""
 
-    def __init__(self, data: Binary, names: Container[str] | None = None) -> None:
+    def __init__(self, data: Binary) -> None:
         view = memoryview(data).cast("B")
         if len(view) < _HEADER or bytes(view[:4]) != b"\x7fELF":
             raise error("its bytes do not begin with an ELF header")
@@ -140,14 +138,11 @@ class _CubinKernels(Mapping[str, "KernelEntry"]):
         #: The bytes that may still be read. Sections of a sound file do not overlap.
         self._room = 2 * len(view)
         self._numbers: dict[str, int] = {}
-        code: set[int] | None = None
-        for name, number, code_section in self._records(section_names):
-            if names is not None and name not in names:
-                continue
+        records = self._records(section_names)
+        code = self._entries()
+        for name, number, code_section in records:
             if name in self._numbers:
                 raise error(f"it has two sections {_PREFIX + name!r}")
-            if code is None:
-                code = self._entries()
             if code_section in code:
                 self._numbers[name] = number
 

@@ -8,7 +8,7 @@ grammar: the PTX ISA 9.0, "Kernel and Function Directives", "Performance-Tuning 
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from math import prod
 
 from devmod.errors import FormatError
@@ -67,15 +67,13 @@ _MAX_THREADS = 1 << 31
 _MAX_DECLARATION = 1 << 16
 
 
-def read_ptx(text: str, names: Container[str] | None = None) -> dict[str, KernelEntry]:
+def read_ptx(text: str) -> dict[str, KernelEntry]:
     """Return the kernels of a PTX text by name.
 
     Parameters
     ----------
     text
         The text. A NUL ends it.
-    names
-        The kernels to read; None for all.
 
     Raises
     ------
@@ -111,8 +109,6 @@ def read_ptx(text: str, names: Container[str] | None = None) -> dict[str, Kernel
 
     kernels = {}
     for name, (header, opening) in headers.items():
-        if names is not None and name not in names:
-            continue
         static_bytes = 0
         if name not in callers:
             static_bytes = _end_of(static.keys() & words.get(name, ()), static)

@@ -6,6 +6,8 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from devmod import FunctionInfo
     from devmod.backend import Binary
 
@@ -43,10 +45,15 @@ class Language(NamedTuple):
 CUDA_CPP = Language(r"\b__global__\b", "gridDim", frozenset({"blockIdx"}))
 
 
-def text_dimensions(language: Language, data: Binary, name: str, info: FunctionInfo) -> int:
+def text_dimensions(
+    languages: Mapping[str, Language], fmt: str, data: Binary, name: str, info: FunctionInfo
+) -> int:
     """Return the dimensions that the kernel reads, or 1: also if it reads the size of the grid, as
-    a kernel for any launch does, or has conditions.
+    a kernel for any launch does, or has conditions. Only the formats of `languages` are read.
     """
+    language = languages.get(fmt)
+    if language is None:
+        return 1
     text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", str(data, errors="replace"), flags=re.DOTALL)
     name_in_source = name.partition("<")[0].rpartition("::")[2]
     names = f"{re.escape(info.name)}|{re.escape(name_in_source)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from devmod.errors import ToolchainNotFoundError
@@ -48,10 +49,5 @@ def _names(fmt: str, data: Binary) -> Iterable[str] | None:
     return names
 
 
-def dimensions(fmt: str, data: Binary, name: str, info: FunctionInfo) -> int:
-    """Return the dimensions in which a function reads its place."""
-    if fmt == "cuda":
-        return text_dimensions(CUDA_CPP, data, name, info)
-    if fmt == "ptx":
-        return text_dimensions(_PTX, data, name, info)
-    return 1
+#: The dimensions in which a function reads its place.
+dimensions = partial(text_dimensions, {"cuda": CUDA_CPP, "ptx": _PTX})

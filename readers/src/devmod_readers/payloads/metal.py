@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from devmod_readers.metallib import read_metallib
@@ -29,8 +30,5 @@ def check(fmt: str, data: Binary, functions: Mapping[str, FunctionInfo]) -> bool
     return True
 
 
-def dimensions(fmt: str, data: Binary, name: str, info: FunctionInfo) -> int:
-    """Return the dimensions in which a function reads its place."""
-    if fmt == "metal":
-        return text_dimensions(_MSL, data, name, info)
-    return 1
+#: The dimensions in which a function reads its place.
+dimensions = partial(text_dimensions, {"metal": _MSL})

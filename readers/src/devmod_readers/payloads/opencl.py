@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from devmod_readers.payloads import check_names, check_source, spirv_names
@@ -31,8 +32,5 @@ def check(fmt: str, data: Binary, functions: Mapping[str, FunctionInfo]) -> bool
     return True
 
 
-def dimensions(fmt: str, data: Binary, name: str, info: FunctionInfo) -> int:
-    """Return the dimensions in which a function reads its place."""
-    if fmt == "cl":
-        return text_dimensions(_OPENCL_C, data, name, info)
-    return 1
+#: The dimensions in which a function reads its place.
+dimensions = partial(text_dimensions, {"cl": _OPENCL_C})

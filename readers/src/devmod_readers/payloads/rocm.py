@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from devmod.errors import ToolchainNotFoundError
@@ -41,8 +42,5 @@ def _names(data: Binary) -> list[str]:
     return names
 
 
-def dimensions(fmt: str, data: Binary, name: str, info: FunctionInfo) -> int:
-    """Return the dimensions in which a function reads its place."""
-    if fmt == "hip":
-        return text_dimensions(CUDA_CPP, data, name, info)
-    return 1
+#: The dimensions in which a function reads its place.
+dimensions = partial(text_dimensions, {"hip": CUDA_CPP})

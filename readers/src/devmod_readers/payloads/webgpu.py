@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from devmod_readers.payloads import check_names
@@ -28,6 +29,5 @@ def check(fmt: str, data: Binary, functions: Mapping[str, FunctionInfo]) -> bool
     return True
 
 
-def dimensions(_fmt: str, data: Binary, name: str, info: FunctionInfo) -> int:
-    """Return the dimensions in which a function reads its place."""
-    return text_dimensions(_WGSL, data, name, info)
+#: The dimensions in which a function reads its place.
+dimensions = partial(text_dimensions, {"wgsl": _WGSL})

@@ -12,7 +12,7 @@ from devmod.backend import check_raw, check_raw_file, create_own, file_name, fin
 from devmod.errors import ArgumentError, FormatError, list_names
 from devmod_readers.amdgpu import find_kernels, read_code_object
 from devmod_readers.metallib import read_metallib
-from devmod_readers.nvidia import KernelEntry, ParamPlace, read_cubin, read_ptx
+from devmod_readers.nvidia import KernelEntry, ParamPlace, index_cubin, read_cubin, read_ptx
 from devmod_readers.offload import OffloadImage
 from devmod_readers.offload import read_images as read_images
 from devmod_targets.authoring import CompileRequest, merge_declared
@@ -106,11 +106,11 @@ def _declared_functions(image: OffloadImage, fmap: Mapping[str, FunctionInfo]) -
 
 
 def _function_names(image: OffloadImage, symbols: Collection[str]) -> Collection[str]:
-    """Return those of the symbols that are functions of an image."""
+    """Return the functions of an image, at least those of the symbols that it has."""
     if image.fmt == "ptx":
-        return read_ptx(bytes(image.data).decode("utf-8", "replace"), symbols).keys()
+        return read_ptx(bytes(image.data).decode("utf-8", "replace"))
     if image.fmt == "cubin":
-        return read_cubin(image.data, symbols).keys()
+        return index_cubin(image.data)
     return find_kernels(image.data, symbols)
 
 

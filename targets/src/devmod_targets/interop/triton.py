@@ -264,9 +264,9 @@ def _entry_of(name: str, asm: Mapping[str, Any]) -> KernelEntry | None:
     parameters.
     """
     if "ptx" in asm:
-        entry = read_ptx(asm["ptx"], {name}).get(name)
+        entry = read_ptx(asm["ptx"]).get(name)
     elif "cubin" in asm:
-        entry = read_cubin(asm["cubin"], {name}).get(name)
+        entry = read_cubin(asm["cubin"]).get(name)
     else:
         return None
     if entry is None or entry.params is None:
