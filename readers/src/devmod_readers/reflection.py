@@ -43,6 +43,11 @@ from devmod.backend import PipelineConstant as PipelineConstant
 from devmod.backend import Value
 from devmod.errors import CompileError, FormatError, list_names
 
+#: Numbers of threads in x, y, z.
+Dims = tuple[int, int, int]
+#: Where a number of a block's size is from, as in `ReflectedShader.block_constants`.
+BlockSource = int | tuple[int, ...]
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -223,9 +228,9 @@ class ReflectedFunction(Value):
         A need is not in the table.
     """
 
-    block: tuple[int, int, int] | None
+    block: Dims | None
     blocks: tuple[Block, ...]
-    default_block: tuple[int, int, int] | None
+    default_block: Dims | None
     open_block: bool
     extra: Mapping[str, Any]
     params: tuple[Param, ...]
@@ -243,12 +248,12 @@ class ReflectedFunction(Value):
         symbol: str,
         types: Sequence[str],
         params: Sequence[Param],
-        block: tuple[int, int, int] | None = None,
+        block: Dims | None = None,
         location: str = "",
         *,
         blocks: Sequence[Block] = (),
         extra: Mapping[str, Any] | None = None,
-        default_block: tuple[int, int, int] | None = None,
+        default_block: Dims | None = None,
         open_block: bool = False,
         tags: Sequence[str] = (),
         extra_tags: Sequence[int] = (),
@@ -397,8 +402,8 @@ class ReflectedShader(NamedTuple):
     push_size: int = 0
     push_name: str = ""
     constants: Sequence[PipelineConstant] = ()
-    block: tuple[int, int, int] | None = None
-    block_constants: Sequence[int | tuple[int, ...]] = ()
+    block: Dims | None = None
+    block_constants: Sequence[BlockSource] = ()
     location: str = ""
     needs: Sequence[str] = ()
     subgroup: int | None = None

@@ -8,7 +8,7 @@ sentence that begins with the module, such as "the SPIR-V of k.spv".
 
 from __future__ import annotations
 
-from devmod_readers.spirv._clspv import ClspvKernel, LaunchConstants, with_relaxed_atomics
+from devmod_readers.spirv._clspv import ClspvKernel, LaunchConstants, relax_atomics
 from devmod_readers.spirv._constants import SpirvConstants
 from devmod_readers.spirv._kernels import (
     KERNEL,
@@ -39,6 +39,6 @@ __all__ = [
     "read_module",
     "read_samplings",
     "reflect",
+    "relax_atomics",
     "with_exits_first",
-    "with_relaxed_atomics",
 ]

@@ -12,14 +12,12 @@ from typing import Any, NamedTuple
 
 from devmod import Block, Param
 from devmod_readers.c_numbers import C_NUMBERS
-from devmod_readers.reflection import bytes_type
+from devmod_readers.reflection import Dims, bytes_type
 from devmod_readers.spirv._module import (
     Ids,
     Place,
     SpirvModule,
-    bytes_of,
     error,
-    read_words,
     starts,
 )
 
@@ -125,7 +123,7 @@ class ClspvKernel(NamedTuple):
 
     params: Sequence[Param]
     blocks: Sequence[Block]
-    block: tuple[int, int, int] | None
+    block: Dims | None
     launch: LaunchConstants
 
 
@@ -157,29 +155,23 @@ def read_clspv(module: SpirvModule) -> dict[str, ClspvKernel]:
     return {name: reader.kernel(number) for number, name in reader.kernels.items()}
 
 
-def with_relaxed_atomics(data: bytes) -> bytes:
-    """Return a module whose atomic instructions order no other memory, as those of OpenCL C 1.2.
+def relax_atomics(module: SpirvModule) -> None:
+    """Change the words of a module: its atomic instructions order no other memory, as those of
+    OpenCL C 1.2.
 
     clspv gives them an order. Mesa's CPU device waits for the block there, and loses threads of a
     loop.
-
-    Parameters
-    ----------
-    data
-        A module that was read.
     """
-    words = read_words(data)
-    number = zero = 0
+    words = module.words
+    zero = 0
+    for number, (opcode, operands) in module.constants.items():
+        if opcode == 43 and operands[1:] == (0,) and module.types[operands[0]] == (21, (32, 0)):
+            zero = number
+    if not zero:
+        return
     for at in starts(words):
-        opcode = words[at] & 0xFFFF
-        if opcode == 21 and words[at + 2 : at + 4].tolist() == [32, 0]:
-            number = words[at + 1]
-        elif opcode == 43 and words[at + 1] == number and not words[at + 3]:
-            zero = words[at + 2]
-        elif zero:
-            for index in _ORDERS.get(opcode, ()):
-                words[at + index] = zero
-    return bytes_of(words)
+        for index in _ORDERS.get(words[at] & 0xFFFF, ()):
+            words[at + index] = zero
 
 
 class _Reader:
@@ -190,7 +182,7 @@ class _Reader:
         self.kernels: dict[int, str] = {}
         #: The operands of the descriptions of arguments.
         self._infos: dict[int, Ids] = {}
-        self._required: dict[int, tuple[int, int, int]] = {}
+        self._required: dict[int, Dims] = {}
         #: The instructions of each kernel's arguments: (order, code, numbers, description).
         self._arguments: dict[int, list[tuple[int, int, Ids, _Info]]] = {}
         #: What the launches of all kernels set.

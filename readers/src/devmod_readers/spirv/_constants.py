@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from devmod.backend import PipelineConstant
 from devmod_readers.c_numbers import quotient, remainder
+from devmod_readers.reflection import BlockSource
 from devmod_readers.spirv._module import Ids, SpirvModule, error
 from devmod_readers.uses import bits
 
@@ -88,7 +89,7 @@ class SpirvConstants:
                 for each in _ids(opcode, operands[1:]):
                     self.sources[number] |= self.sources.get(each, 0)
 
-    def source(self, number: int) -> int | Ids:
+    def source(self, number: int) -> BlockSource:
         """Return the source of a number in the form of `ReflectedShader.block_constants`."""
         positions = tuple(bits(self.sources.get(number, 0)))
         if number in self.spec_constants:

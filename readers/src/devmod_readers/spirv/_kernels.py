@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from devmod_readers.reflection import MAX_ARGUMENTS
+from devmod_readers.reflection import MAX_ARGUMENTS, Dims
 from devmod_readers.spirv._module import SpirvModule, error
 
 #: The execution model of kernels.
@@ -35,6 +35,8 @@ _LINKAGE = 41
 _DIMENSIONS = {0: "1d", 1: "2d", 2: "3d", 5: "1d_buffer"}
 _ACCESS = ("r", "w", "rw")
 _MOST_BYTES = 1 << 62
+#: The bytes and the alignment of a type.
+_Size = tuple[int, int]
 
 
 class KernelArgument(NamedTuple):
@@ -62,7 +64,7 @@ class SpirvKernel(NamedTuple):
     """The arguments of a kernel, and its fixed block of threads, or None."""
 
     arguments: tuple[KernelArgument, ...]
-    block: tuple[int, int, int] | None
+    block: Dims | None
 
 
 def read_kernels(module: SpirvModule) -> dict[str, SpirvKernel]:
@@ -115,9 +117,7 @@ def read_imports(module: SpirvModule) -> list[str]:
     return names
 
 
-def _argument(
-    module: SpirvModule, sizes: Mapping[int, tuple[int, int]], type_: int
-) -> KernelArgument:
+def _argument(module: SpirvModule, sizes: Mapping[int, _Size], type_: int) -> KernelArgument:
     opcode, operands = module.types[type_]
     if opcode == _POINTER:
         storage, target = operands[:2]
@@ -141,13 +141,13 @@ def _argument(
     return KernelArgument("PRIVATE", size=sizes[type_][0])
 
 
-def _sizes(module: SpirvModule) -> dict[int, tuple[int, int]]:
+def _sizes(module: SpirvModule) -> dict[int, _Size]:
     """Return the bytes and the alignment of the values of each type in OpenCL's layout; zeros if
     they are unknown.
 
     Except for pointers, a type is behind those that it contains, so each is computed once.
     """
-    sizes: dict[int, tuple[int, int]] = defaultdict(lambda: (0, 0))
+    sizes: dict[int, _Size] = defaultdict(lambda: (0, 0))
     for number, (opcode, _) in module.types.items():
         if opcode == _POINTER:
             sizes[number] = 8, 8
@@ -175,7 +175,7 @@ def _array_length(module: SpirvModule, number: int) -> int:
     return operands[1]
 
 
-def _struct_size(members: list[tuple[int, int]]) -> tuple[int, int]:
+def _struct_size(members: list[_Size]) -> _Size:
     """Return the bytes and the alignment of a struct; zeros if the size of a member is unknown."""
     if not all(size for size, _ in members):
         return 0, 0

@@ -7,10 +7,11 @@ Where the test comes first, the phis at the beginning of the loop keep these val
 
 from __future__ import annotations
 
+import sys
 from array import array
 from itertools import count
 
-from devmod_readers.spirv._module import bytes_of, read_words, starts
+from devmod_readers.spirv._module import SpirvModule, starts
 
 #: An instruction: its opcode and its operands.
 _Words = list[int]
@@ -28,7 +29,6 @@ _SWITCH = 251
 _UNREACHABLE = 255
 _CONSTANT_TRUE = 41
 _CONSTANT_NULL = 46
-_TYPES = range(19, 40)
 #: The types of which no phi is made: images, samplers, and pointers.
 _OPAQUE = (25, 26, 27, 32)
 _EXTENDED = 12
@@ -36,41 +36,30 @@ _EXTENDED = 12
 _LITERALS = {61: 4, 62: 3, 63: 3, 68: 4, 79: 5, 81: 4, 82: 5, 246: 0, 247: 0, 250: 2, 251: 2}
 
 
-def with_exits_first(data: bytes) -> bytes:
-    """Return a module of clspv in which each loop with a result tests first whether it ends.
-
-    Parameters
-    ----------
-    data
-        A module that was read.
-    """
-    words = read_words(data)
-    module = _Module(words[3])
+def with_exits_first(module: SpirvModule) -> bytes:
+    """Return a module of clspv in which each loop with a result tests first whether it ends."""
+    words = module.words
+    changed = _Module(module)
     for at in starts(words):
         length = words[at] >> 16
-        module.add([words[at] & 0xFFFF, *words[at + 1 : at + length]])
-    result = array(words.typecode, [*words[:3], next(module.ids), words[4]])
-    for opcode, *operands in [*module.globals, *module.functions]:
+        changed.add([words[at] & 0xFFFF, *words[at + 1 : at + length]])
+    result = array(words.typecode, [*words[:3], next(changed.ids), words[4]])
+    for opcode, *operands in [*changed.globals, *changed.functions]:
         length = 1 + len(operands)
         result.extend([length << 16 | opcode, *operands])
-    return bytes_of(result)
+    if sys.byteorder == "big":
+        result.byteswap()
+    return result.tobytes()
 
 
 class _Module:
-    """The instructions before the functions, and those of the functions.
+    """The instructions before the functions, and those of the functions."""
 
-    Parameters
-    ----------
-    bound
-        The first id that is free.
-    """
-
-    def __init__(self, bound: int) -> None:
-        self.ids = count(bound)
+    def __init__(self, module: SpirvModule) -> None:
+        self.ids = count(module.words[3])
         self.globals: list[_Words] = []
         self.functions: list[_Words] = []
-        self._types: set[int] = set()
-        self._opaque: set[int] = set()
+        self._types = module.types
         self._constants: dict[tuple[int, int], int] = {}
         self._blocks: _Blocks = {}
 
@@ -91,10 +80,6 @@ class _Module:
         elif self.functions or opcode == _FUNCTION:
             self.functions.append(words)
         else:
-            if opcode in _TYPES:
-                self._types.add(words[1])
-            if opcode in _OPAQUE:
-                self._opaque.add(words[1])
             self.globals.append(words)
 
     def _constant(self, opcode: int, type_: int) -> int:
@@ -148,7 +133,7 @@ class _Module:
             results[value] = next(self.ids)
             words = definitions[value].copy()
             type_ = words[1]
-            if type_ in self._opaque:
+            if self._types[type_][0] in _OPAQUE:
                 words[2] = results[value]
                 for at in _operands(words)[2:]:
                     if words[at] in definitions:

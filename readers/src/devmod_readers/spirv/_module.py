@@ -302,13 +302,6 @@ def starts(words: array[int]) -> Iterator[int]:
         at += words[at] >> 16
 
 
-def bytes_of(words: array[int]) -> bytes:
-    """Return the bytes of a SPIR-V file. Its words may change."""
-    if sys.byteorder == "big":
-        words.byteswap()
-    return words.tobytes()
-
-
 def _in_function(module: SpirvModule, function: int, opcode: int, operands: Ids) -> None:
     if opcode == 57:
         module.calls[function].add(operands[2])

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 from devmod import Member
 from devmod.backend import PipelineConstant
@@ -15,6 +15,8 @@ from devmod.errors import FormatError
 from devmod_readers.reflection import (
     MAX_ARGUMENTS,
     BlockMember,
+    BlockSource,
+    Dims,
     MemberType,
     ReflectedShader,
     Resource,
@@ -157,7 +159,7 @@ def _of_kernel(shader: ReflectedShader, kernel: ClspvKernel) -> ReflectedShader:
 
 
 def _with_names(
-    constants: list[PipelineConstant], sources: Iterable[int | Ids]
+    constants: list[PipelineConstant], sources: Iterable[BlockSource]
 ) -> list[PipelineConstant]:
     """Name the constants of the workgroup size, for which compilers write no names."""
     names = {constant.name for constant in constants}
@@ -235,9 +237,7 @@ class _Reader:
             return shader
         return _of_kernel(shader, kernel)
 
-    def _block(
-        self, entry: EntryPoint
-    ) -> tuple[tuple[int, int, int] | None, tuple[int | Ids, ...]]:
+    def _block(self, entry: EntryPoint) -> tuple[Dims | None, tuple[BlockSource, ...]]:
         """Return the workgroup size, None if unknown, and the source of each of its three
         numbers.
         """
@@ -591,6 +591,10 @@ _FLOATS = {
 }
 
 
+#: The name, the offset and the layout of each member of a struct.
+Fields: TypeAlias = "list[tuple[str, int, Layout]]"
+
+
 class Layout:
     """The memory layout of one type.
 
@@ -643,7 +647,7 @@ class Layout:
         self.dims: tuple[tuple[int, int], ...] = ()
         self.struct: Layout | None = None
         self.innermost = self
-        self.fields: list[tuple[str, int, Layout]] | None = None
+        self.fields: Fields | None = None
         self.pointee = 0
 
     def add_dimension(self, inner: Layout, count: int, step: int) -> Layout:
@@ -712,7 +716,7 @@ class Layouts:
             return 0
         return max((offset + layout.size for _, offset, layout in members), default=0)
 
-    def _read_members(self, number: int) -> list[tuple[str, int, Layout]]:
+    def _read_members(self, number: int) -> Fields:
         """Return the name, offset and layout of each member of a struct."""
         opcode, operands = self._type(number)
         if opcode != 30:
@@ -772,7 +776,7 @@ class Layouts:
             raise error("has an array of unknown length in a block of memory")
         return layout.add_dimension(inner, length, step)
 
-    def _struct(self, members: list[tuple[str, int, Layout]]) -> Layout:
+    def _struct(self, members: Fields) -> Layout:
         end = max((offset + layout.size for _, offset, layout in members), default=0)
         align = max((fitting(layout.align, offset) for _, offset, layout in members), default=1)
         if any(layout.runtime_sized for _, _, layout in members[:-1]):
@@ -887,7 +891,7 @@ def fitting(align: int, offset: int) -> int:
     return align
 
 
-def _common(members: list[tuple[str, int, Layout]]) -> str:
+def _common(members: Fields) -> str:
     """Return the scalar type that fills a struct with a runtime array without gaps; "" if there is
     none.
     """

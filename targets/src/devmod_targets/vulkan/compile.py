@@ -587,7 +587,7 @@ class Build:
         """Return the functions and the SPIR-V of a source. If it is invalid, clspv puts the
         constants into a buffer.
         """
-        from devmod_readers.spirv import with_exits_first, with_relaxed_atomics
+        from devmod_readers.spirv import read_module, relax_atomics, with_exits_first
         from devmod_targets.vulkan._clspv import CONSTANTS
 
         name = self.request.name
@@ -598,9 +598,10 @@ class Build:
         if errors:
             raise compile_error("vulkan", "OpenCL C", errors, log)
         functions = self._functions(code, include_unused=False)
+        module = read_module(code)
         if not any(each.startswith(_ATOMICS_WITH_ORDER) for each in options):
-            code = with_relaxed_atomics(code)
-        code = with_exits_first(code)
+            relax_atomics(module)
+        code = with_exits_first(module)
         try:
             self._validate(code)
         except CompileError as error:
