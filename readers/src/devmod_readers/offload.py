@@ -35,7 +35,11 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     Entry = tuple[str, memoryview]
-    _Reader = Callable[[memoryview, int, "Limits"], tuple[list[Entry], int]]
+    #: The entries of a container, and the place of its end.
+    _Contents = tuple[list[Entry], int]
+    _Reader = Callable[[memoryview, int, "Limits"], _Contents]
+    #: The name of a code object, the number of its blob and its size; None if unknown.
+    _Code = tuple[str, int, int | None]
 
 __all__ = ["OffloadImage", "is_container", "read_images"]
 
@@ -314,7 +318,7 @@ class Limits:
             raise FormatError("the container is invalid: its entries overlap")
 
 
-def read_offload_binary(view: memoryview, at: int, _limits: Limits) -> tuple[list[Entry], int]:
+def read_offload_binary(view: memoryview, at: int, _limits: Limits) -> _Contents:
     """Return the name (the triple and the architecture) and the image of the OffloadBinary at a
     place, and the place of its end.
     """
@@ -341,7 +345,7 @@ def read_offload_binary(view: memoryview, at: int, _limits: Limits) -> tuple[lis
     return [(name, part(binary, image, image_size, f"the image of {what}"))], at + size
 
 
-def read_bundle(view: memoryview, at: int, _limits: Limits) -> tuple[list[Entry], int]:
+def read_bundle(view: memoryview, at: int, _limits: Limits) -> _Contents:
     """Return the names and the bytes of the entries of the plain bundle at a place, and the place
     of its end.
     """
@@ -368,7 +372,7 @@ def read_bundle(view: memoryview, at: int, _limits: Limits) -> tuple[list[Entry]
     return entries, at + end
 
 
-def read_compressed_bundle(view: memoryview, at: int, limits: Limits) -> tuple[list[Entry], int]:
+def read_compressed_bundle(view: memoryview, at: int, limits: Limits) -> _Contents:
     """Return the contents of the compressed bundle at a place, and the place of its end."""
     what = f"the compressed offload bundle at byte {at}"
     version, method = unpack_from("<HH", part(view, at, 8, what), 4)
@@ -443,9 +447,7 @@ KPACK = b"KPAK"
 _MAX_TABLE = 1 << 24
 
 
-def read_kpack(
-    view: memoryview, at: int, limits: Limits
-) -> tuple[list[tuple[str, memoryview]], int]:
+def read_kpack(view: memoryview, at: int, limits: Limits) -> _Contents:
     """Return the names (architecture and file) and the code objects of the archive at a place, and
     the place of its end.
 
@@ -476,7 +478,7 @@ def read_kpack(
 
 
 def _check_sizes(
-    entries: list[tuple[str, int, int | None]],
+    entries: list[_Code],
     blobs: list[memoryview],
     what: str,
     *,
@@ -555,11 +557,11 @@ def _read_table(archive: memoryview, what: str) -> tuple[dict[Any, Any], int]:
     return table, offset + unpacker.tell()
 
 
-def _entries(table: dict[Any, Any], what: str) -> list[tuple[str, int, int | None]]:
+def _entries(table: dict[Any, Any], what: str) -> list[_Code]:
     """Return the name, the number of the blob and the size (None if unknown) of each code
     object.
     """
-    entries: list[tuple[str, int, int | None]] = []
+    entries: list[_Code] = []
     invalid = FormatError(
         f"{what} is invalid: expected a map of files, each a map of architectures, each with a number"
     )

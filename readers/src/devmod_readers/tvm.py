@@ -35,8 +35,11 @@ if TYPE_CHECKING:
     from devmod import Interface, Param, TargetSpec
     from devmod.backend import Binary, Code
 
+    _Functions = Mapping[str, FunctionInfo]
+    #: DLPack's code, bits and lanes.
+    _Type = tuple[int, int, int]
     #: A tensor: DLPack's code, bits and lanes of its elements; its shape; its bytes.
-    Tensor = tuple[tuple[int, int, int], list[int], memoryview]
+    Tensor = tuple[_Type, list[int], memoryview]
 
 #: The first eight bytes of a tensor.
 _TENSOR_MAGIC = 0xDD5E40F096B4A13F
@@ -92,7 +95,7 @@ class TvmReader(Reader):
         except UnicodeDecodeError:
             raise self.error("a string is not UTF-8", start) from None
 
-    def read_dtype(self) -> tuple[int, int, int]:
+    def read_dtype(self) -> _Type:
         """Read a data type."""
         return self.read_number(1), self.read_number(1), self.read_number(2)
 
@@ -189,7 +192,7 @@ class TvmReader(Reader):
 
 
 def module_parts(
-    spec: TargetSpec, fmt: str, saved_format: str, fmap: Mapping[str, FunctionInfo], code: Code
+    spec: TargetSpec, fmt: str, saved_format: str, fmap: _Functions, code: Code
 ) -> list[Binary]:
     """Return a module's bytes for TVM's runtime, in parts.
 
@@ -264,11 +267,11 @@ def _strings(texts: Iterable[str]) -> bytes:
     return _integer(len(items)) + b"".join(map(_string, items))
 
 
-def _dtype(codes: tuple[int, int, int]) -> bytes:
+def _dtype(codes: _Type) -> bytes:
     return bytes(codes[:2]) + _integer(codes[2], 2)
 
 
-def _fmap_bytes(fmap: Mapping[str, FunctionInfo]) -> bytes:
+def _fmap_bytes(fmap: _Functions) -> bytes:
     """Return a map of name to function info, with TVM's four fields."""
     parts = [_integer(len(fmap))]
     for key, info in fmap.items():
@@ -295,9 +298,7 @@ _OPTIONS = OPTIONS_LINE.encode()
 _GUARD = b"DEVMOD_WHOLE_SOURCE"
 
 
-def _runnable_code(
-    spec: TargetSpec, fmt: str, fmap: Mapping[str, FunctionInfo], code: Code
-) -> Code:
+def _runnable_code(spec: TargetSpec, fmt: str, fmap: _Functions, code: Code) -> Code:
     """Return the code for TVM's runtime: OpenCL C with "// Function:" lines, any other code
     unchanged.
 
@@ -328,7 +329,7 @@ def _runnable_code(
     return code
 
 
-def _with_function_lines(fmap: Mapping[str, FunctionInfo], code: bytes) -> bytes:
+def _with_function_lines(fmap: _Functions, code: bytes) -> bytes:
     """Return OpenCL C with a part for each function; unchanged if it has them."""
     problem = ""
     there = [_first_line(part) for part in code.split(_DELIMITER)[1:]]

@@ -11,15 +11,15 @@ from devmod_readers.payloads import check_names, check_source
 from devmod_readers.payloads._dimensions import CUDA_CPP, Language, text_dimensions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
-    from devmod import FunctionInfo
     from devmod.backend import Binary
+    from devmod_readers.payloads import Functions
 
 _PTX = Language(r"\.entry\b", "%nctaid", frozenset({"%ctaid"}))
 
 
-def check(fmt: str, data: Binary, functions: Mapping[str, FunctionInfo]) -> bool:
+def check(fmt: str, data: Binary, functions: Functions) -> bool:
     """Check a payload."""
     if fmt == "cuda":
         return check_source("cuda", fmt, data, functions)

@@ -9,13 +9,11 @@ from devmod_readers.elf import ElfFile, dynamic_symbols, find_damage
 from devmod_readers.payloads import check_names
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from devmod import FunctionInfo
     from devmod.backend import Binary
+    from devmod_readers.payloads import Functions
 
 
-def check(fmt: str, data: Binary, functions: Mapping[str, FunctionInfo]) -> bool:
+def check(fmt: str, data: Binary, functions: Functions) -> bool:
     """Check a payload."""
     problem = find_damage(data)
     if problem:

@@ -10,10 +10,8 @@ from devmod_readers.payloads import check_names, check_source
 from devmod_readers.payloads._dimensions import Language, text_dimensions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from devmod import FunctionInfo
     from devmod.backend import Binary
+    from devmod_readers.payloads import Functions
 
 _MSL = Language(
     r"\bkernel\b",
@@ -22,7 +20,7 @@ _MSL = Language(
 )
 
 
-def check(fmt: str, data: Binary, functions: Mapping[str, FunctionInfo]) -> bool:
+def check(fmt: str, data: Binary, functions: Functions) -> bool:
     """Check a payload."""
     if fmt == "metal":
         return check_source("metal", fmt, data, functions)

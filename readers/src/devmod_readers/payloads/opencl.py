@@ -10,10 +10,8 @@ from devmod_readers.payloads._dimensions import Language, text_dimensions
 from devmod_readers.spirv import KERNEL
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from devmod import FunctionInfo
     from devmod.backend import Binary
+    from devmod_readers.payloads import Functions
 
 _OPENCL_C = Language(
     r"\b(?:__)?kernel\b",
@@ -22,7 +20,7 @@ _OPENCL_C = Language(
 )
 
 
-def check(fmt: str, data: Binary, functions: Mapping[str, FunctionInfo]) -> bool:
+def check(fmt: str, data: Binary, functions: Functions) -> bool:
     """Check a payload."""
     if fmt == "cl":
         return check_source("opencl", fmt, data, functions)

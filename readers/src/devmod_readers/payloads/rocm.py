@@ -12,13 +12,11 @@ from devmod_readers.payloads import check_names, check_source
 from devmod_readers.payloads._dimensions import CUDA_CPP, text_dimensions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from devmod import FunctionInfo
     from devmod.backend import Binary
+    from devmod_readers.payloads import Functions
 
 
-def check(fmt: str, data: Binary, functions: Mapping[str, FunctionInfo]) -> bool:
+def check(fmt: str, data: Binary, functions: Functions) -> bool:
     """Check a payload."""
     if fmt == "hip":
         return check_source("rocm", fmt, data, functions)

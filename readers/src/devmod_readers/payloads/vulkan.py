@@ -8,16 +8,15 @@ from devmod_readers.payloads import check_names, spirv_names
 from devmod_readers.spirv import GL_COMPUTE, read_axes, read_module
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from devmod import FunctionInfo
     from devmod.backend import Binary
+    from devmod_readers.payloads import Functions
 
 #: The bytes before the SPIR-V.
 _HEADER = 12
 
 
-def check(fmt: str, data: Binary, functions: Mapping[str, FunctionInfo]) -> bool:
+def check(fmt: str, data: Binary, functions: Functions) -> bool:
     """Check a payload."""
     names = spirv_names("vulkan shader", data[_HEADER:], GL_COMPUTE)
     check_names("vulkan", fmt, names, functions)

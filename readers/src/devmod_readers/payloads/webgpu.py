@@ -10,10 +10,8 @@ from devmod_readers.payloads._dimensions import Language, text_dimensions
 from devmod_readers.wgsl import read_wgsl
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from devmod import FunctionInfo
     from devmod.backend import Binary
+    from devmod_readers.payloads import Functions
 
 _WGSL = Language(
     r"@compute\b",
@@ -22,7 +20,7 @@ _WGSL = Language(
 )
 
 
-def check(fmt: str, data: Binary, functions: Mapping[str, FunctionInfo]) -> bool:
+def check(fmt: str, data: Binary, functions: Functions) -> bool:
     """Check a payload."""
     names = read_wgsl(str(data, "utf-8"), "the webgpu shader")
     check_names("webgpu", fmt, names, functions)

@@ -27,6 +27,7 @@ from devmod_readers.programs._model import (
     BINDING,
     FLOATS,
     Array,
+    Declared,
     Program,
     Repeat,
     Sampler,
@@ -302,7 +303,7 @@ def _check_state(program: Program, array: Array) -> None:
         raise _Problem(text, array.name)
 
 
-def _can_begin_as(array: Array, first: Array | Scalar | Sampler | None) -> bool:
+def _can_begin_as(array: Array, first: Declared | None) -> bool:
     if array.role != "state" or not isinstance(first, Array):
         return False
     return first.role == "constant" and (first.type, first.shape) == (array.type, array.shape)
@@ -359,7 +360,7 @@ def _unbound(program: Program, names: Collection[str], name: str) -> str:
     return text + did_you_mean(name, [*program.declared, *names])
 
 
-def _described(each: Array | Scalar | Sampler) -> str:
+def _described(each: Declared) -> str:
     if isinstance(each, Scalar):
         return f"a scalar of {each.type}"
     if isinstance(each, Sampler):

@@ -187,6 +187,11 @@ class Repeat(NamedTuple):
     name: str
 
 
+Declared = Array | Scalar | Sampler
+#: An operator and two expressions.
+Comparison = tuple[str, "Expression", "Expression"]
+
+
 class Program(NamedTuple):
     """A program.
 
@@ -210,8 +215,8 @@ class Program(NamedTuple):
     """
 
     name: str
-    declared: dict[str, Array | Scalar | Sampler]
-    requires: tuple[tuple[str, Expression, Expression], ...]
+    declared: dict[str, Declared]
+    requires: tuple[Comparison, ...]
     steps: tuple[Step, ...]
     backward: str = ""
     folded: Mapping[str, str] = MappingProxyType({})

@@ -25,6 +25,8 @@ from devmod_readers.programs._model import (
     REPEAT,
     ROLES,
     Array,
+    Comparison,
+    Declared,
     Program,
     Repeat,
     Sampler,
@@ -57,7 +59,7 @@ def interface_of(program: Program) -> FunctionInfo:
     return FunctionInfo(program.name, argument_types(params), interface=interface)
 
 
-def _param(each: Array | Scalar | Sampler) -> Param:
+def _param(each: Declared) -> Param:
     if isinstance(each, Scalar):
         extra: dict[str, Any] = {"role": "input"}
         if each.default is not None:
@@ -169,11 +171,11 @@ def read_program(name: str, info: FunctionInfo, code: Binary) -> Program:
     return program
 
 
-def _read_declarations(interface: Interface | None) -> dict[str, Array | Scalar | Sampler]:
+def _read_declarations(interface: Interface | None) -> dict[str, Declared]:
     """Return the declarations by name. Raise ExpressionError with a clause if they are invalid."""
     if interface is None or len(interface.params) > MAX_DECLARED:
         raise ExpressionError(f"it has no declarations, or more than {MAX_DECLARED}")
-    declared: dict[str, Array | Scalar | Sampler] = {}
+    declared: dict[str, Declared] = {}
     for param in interface.params:
         if param.name in declared:
             raise ExpressionError(f"it declares {quote_name(param.name)} twice")
@@ -196,7 +198,7 @@ def _same(param: Param, expected: Param) -> bool:
     return all(getattr(param, name) == getattr(expected, name) for name in names)
 
 
-def _declaration(param: Param) -> Array | Scalar | Sampler | None:
+def _declaration(param: Param) -> Declared | None:
     """Return the declaration of a parameter; None if it is invalid."""
     extra = param.extra
     role = extra.get("role")
@@ -240,8 +242,8 @@ def _array(param: Param, role: str) -> Array | None:
 
 def _read_code(
     reader: Reader,
-) -> tuple[tuple[tuple[str, Expression, Expression], ...], tuple[Step, ...], tuple[Repeat, ...]]:
-    requires: list[tuple[str, Expression, Expression]] = []
+) -> tuple[tuple[Comparison, ...], tuple[Step, ...], tuple[Repeat, ...]]:
+    requires: list[Comparison] = []
     steps: list[Step] = []
     repeats: list[Repeat] = []
     keys: dict[str, None] = {}
@@ -302,7 +304,7 @@ def _count(reader: Reader, most: int, what: str) -> int:
     return count
 
 
-def _comparison(reader: Reader) -> tuple[str, Expression, Expression]:
+def _comparison(reader: Reader) -> Comparison:
     start = reader.at
     if reader.read_array() != 3 or (name := reader.read_str()) not in COMPARISONS:
         raise reader.error("expected a comparison", start)

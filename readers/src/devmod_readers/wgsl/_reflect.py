@@ -12,6 +12,8 @@ from devmod.errors import CompileError, list_names
 from devmod_readers.reflection import (
     MAX_ARGUMENTS,
     BlockMember,
+    BlockSource,
+    Dims,
     MemberType,
     ReflectedFunction,
     ReflectedShader,
@@ -46,6 +48,8 @@ from devmod_readers.wgsl._types import (
 )
 from devmod_readers.wgsl._values import Unknown, Values, shown_value
 
+#: A group and a binding.
+Place = tuple[int, int]
 #: The WGSL extensions that need a feature of the device, to their names in
 #: `devmod.Interface.needs`. They are those of the whole module.
 _NEEDS = {feature.wgsl: name for name, feature in FEATURES.items() if feature.wgsl}
@@ -153,7 +157,7 @@ class _Reader:
         self._values = Values(module, constants)
         self._types = Types(module, self._values)
         self._variables: dict[str, Type] = {}
-        self._resources_of: dict[str, tuple[tuple[int, int], Resource]] = {}
+        self._resources_of: dict[str, tuple[Place, Resource]] = {}
         self._arguments = 0
         #: The declarations that an interface depends on: bound variables, workgroup variables and
         #: overrides.
@@ -303,7 +307,7 @@ class _Reader:
 
     def _block(
         self, entry: Declaration, constants: list[str]
-    ) -> tuple[tuple[int, int, int] | None, tuple[int | tuple[int, ...], ...]]:
+    ) -> tuple[Dims | None, tuple[BlockSource, ...]]:
         attribute = entry.attributes.get("workgroup_size")
         if not attribute:
             raise self._error(
@@ -315,7 +319,7 @@ class _Reader:
                 f"the @workgroup_size of {entry.name!r} has {len(attribute)} numbers; expected one to three",
             )
         sizes: list[int] = []
-        sources: list[int | tuple[int, ...]] = []
+        sources: list[BlockSource] = []
         is_known = True
         for each in attribute:
             try:
@@ -337,9 +341,7 @@ class _Reader:
         x, y, z = sizes + [1] * (3 - len(sizes))
         return (x, y, z), tuple(sources)
 
-    def _source_of_size(
-        self, expression: Expression, constants: list[str]
-    ) -> int | tuple[int, ...]:
+    def _source_of_size(self, expression: Expression, constants: list[str]) -> BlockSource:
         """Return the source of the size that was evaluated last, in the form of
         `ReflectedShader.block_constants`.
         """
@@ -377,10 +379,10 @@ class _Reader:
 
     def _resources(
         self, entry: Declaration, parts: list[Declaration]
-    ) -> tuple[tuple[Resource, ...], dict[tuple[int, int], int]]:
+    ) -> tuple[tuple[Resource, ...], dict[Place, int]]:
         """Return the bound variables of an entry point, and the minimum binding size of each."""
-        resources: dict[tuple[int, int], Resource] = {}
-        min_sizes: dict[tuple[int, int], int] = {}
+        resources: dict[Place, Resource] = {}
+        min_sizes: dict[Place, int] = {}
         for each in parts:
             if each.kind != "var" or "binding" not in each.attributes or each.type is None:
                 continue
@@ -419,7 +421,7 @@ def _is_part(each: Declaration) -> bool:
 # sizes.
 
 
-def read_resource(declared: Declaration, of: Type, at: tuple[int, int]) -> Resource:
+def read_resource(declared: Declaration, of: Type, at: Place) -> Resource:
     """Return the resource of a bound variable of the type `of`."""
     name = declared.name
     if of.kind == IMAGE:
@@ -497,7 +499,7 @@ def _element(of: Type) -> tuple[str, int]:
     return struct_type(of.stride, of.align)
 
 
-def with_min_size(param: Param, min_sizes: Mapping[tuple[int, int], int]) -> Param:
+def with_min_size(param: Param, min_sizes: Mapping[Place, int]) -> Param:
     """Add the minimum binding size to a buffer's param, if it exceeds the default of four bytes."""
     if param.kind != "buffer" or not isinstance(param.at, tuple):
         return param

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
+from functools import cached_property
 
 from devmod.errors import CompileError
 from devmod_readers.wgsl._lines import BLANKS, LINE_BREAKS, NAME, end_of_comment
@@ -75,17 +76,23 @@ class Source:
     def __init__(self, text: str, name: str) -> None:
         self.text = text
         self.name = name
-        self._line_ends: list[int] | None = None
-        self._markers: list[tuple[int, int, str]] | None = None
+
+    @cached_property
+    def _line_ends(self) -> list[int]:
+        # The line end of Windows is one line end.
+        return [match.end() for match in re.finditer(rf"\r\n|[{LINE_BREAKS}]", self.text)]
+
+    @cached_property
+    def _markers(self) -> list[tuple[int, int, str]]:
+        """The lines behind the markers, each with the user's line and file."""
+        markers = []
+        if "//#line " in self.text:
+            for match in _MARKER.finditer(self.text):
+                markers.append((self._line(match.start()) + 1, int(match[1]), match[2]))
+        return markers
 
     def _line(self, at: int) -> int:
         """Return the line of a position in the text, from 1."""
-        # Computed once, because each entry point needs its location.
-        if self._line_ends is None:
-            # The line end of Windows is one line end.
-            self._line_ends = [
-                match.end() for match in re.finditer(rf"\r\n|[{LINE_BREAKS}]", self.text)
-            ]
         return bisect_right(self._line_ends, at) + 1
 
     def location(self, at: int) -> str:
@@ -96,12 +103,6 @@ class Source:
         """Return the location of a line of the text in the user's files, by the last marker before
         it.
         """
-        if self._markers is None:
-            self._markers = []
-            if "//#line " in self.text:
-                for match in _MARKER.finditer(self.text):
-                    start = self._line(match.start()) + 1
-                    self._markers.append((start, int(match[1]), match[2]))
         number = bisect_left(self._markers, (line + 1,))
         if not number:
             return f"{self.name}:{line}"

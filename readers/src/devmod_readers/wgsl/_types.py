@@ -47,8 +47,6 @@ class Type:
         depends on an override.
     members : list
         The members of a struct: (declaration, type, offset).
-    host_shareable : bool
-        Whether it is host-shareable, as WGSL defines it.
     runtime_sized : bool
         Whether it is a runtime-sized array, or ends with one.
     image : str
@@ -58,9 +56,8 @@ class Type:
     natural_align : int
         Its alignment without any @align. naga (wgpu, Firefox) uses it for members of a struct.
     naga_misplaced : tuple or None
-        For a struct that naga lays out incorrectly: the member that causes it, and its type.
-    first_misplaced : Type or None
-        The first struct with such a member: this type or a part of it.
+        The first struct that naga lays out incorrectly, this type or a part of it: its name, the
+        member that causes it, and the type of that.
     two_rows : bool
         Whether it is or contains a matrix of two rows.
     nested_two_rows : tuple or None
@@ -69,7 +66,7 @@ class Type:
     override_length : bool
         Whether the length of an array in it depends on an override.
     unshareable_part : str
-        The name of the part that is not host-shareable; "" if there is none.
+        The name of the part that is not host-shareable, as WGSL defines it; "" if there is none.
     innermost : Type
         The type of the innermost elements of nested arrays; else the type itself.
     declared_size : int
@@ -93,12 +90,10 @@ class Type:
         self.element: Type | None = None
         self.count: int | None = None
         self.members: list[tuple[Declaration, Type, int]] = []
-        self.host_shareable = size > 0
         self.runtime_sized = False
         self.image = self.format = self.sample = self.access = ""
         self.natural_align = align
-        self.naga_misplaced: tuple[Declaration, Type] | None = None
-        self.first_misplaced: Type | None = None
+        self.naga_misplaced: Misplaced | None = None
         self.two_rows = False
         self.nested_two_rows: tuple[Type, Type] | None = None
         self.override_length = False
@@ -110,6 +105,10 @@ class Type:
     def stride(self) -> int:
         """The distance between two elements in an array of this type."""
         return round_up(self.size, self.align)
+
+
+#: A struct that naga lays out incorrectly: its name, the member that causes it, and its type.
+Misplaced = tuple[str, Declaration, Type]
 
 
 def round_up(number: int, multiple: int) -> int:
@@ -149,9 +148,8 @@ _LONGEST_NAME = 100
 
 #: The attributes that an array has from its element.
 _FROM_ELEMENT = (
-    "host_shareable",
     "natural_align",
-    "first_misplaced",
+    "naga_misplaced",
     "two_rows",
     "nested_two_rows",
     "override_length",
@@ -380,9 +378,8 @@ class Types:
         if not declared.members:
             raise self._error(declared.at, f"the struct {declared.name!r} has no members")
         type_ = Type(STRUCT, declared.name)
-        type_.host_shareable = True
         type_.unshareable_part = ""
-        layout = _StructLayout()
+        layout = _StructLayout(declared.name)
         for number, member in enumerate(declared.members):
             assert member.type is not None
             of = self.of(member.type)
@@ -462,20 +459,21 @@ class _StructLayout:
         The end of the last member, and the alignment.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self._name = name
         self.end = 0
         self.align = 1
         self._end_of_naga = 0
         self._align_of_naga = 1
         #: The first member with an alignment that naga ignores.
-        self._ignored_align: tuple[Declaration, Type] | None = None
+        self._ignored_align: Misplaced | None = None
         self._naga_differs = False
 
     def add(self, member: Declaration, of: Type, align: int, size: int) -> int:
         """Add a member, and return its offset."""
         naga_align = align if "align" in member.attributes else of.natural_align
         if naga_align < align:
-            self._ignored_align = self._ignored_align or (member, of)
+            self._ignored_align = self._ignored_align or (self._name, member, of)
         offset = round_up(self.end, align)
         self.end = offset + size
         self.align = max(self.align, align)
@@ -485,7 +483,7 @@ class _StructLayout:
             self._naga_differs = True
         return offset
 
-    def naga_misplaced(self) -> tuple[Declaration, Type] | None:
+    def naga_misplaced(self) -> Misplaced | None:
         """Return the member that causes another layout of naga; None if it has the same."""
         size = round_up(self.end, self.align)
         size_of_naga = round_up(self._end_of_naga, self._align_of_naga)
@@ -498,20 +496,16 @@ def _set_from_members(type_: Type) -> None:
     """Set the attributes of a struct that it has from its members."""
     for _, of, _ in type_.members:
         type_.natural_align = max(type_.natural_align, of.natural_align)
-        type_.host_shareable &= of.host_shareable
         type_.runtime_sized |= of.runtime_sized
         type_.two_rows |= of.two_rows
         type_.override_length |= of.override_length
-        if not of.host_shareable:
-            type_.unshareable_part = type_.unshareable_part or of.unshareable_part
+        type_.unshareable_part = type_.unshareable_part or of.unshareable_part
         if of.kind == STRUCT and of.two_rows and type_.nested_two_rows is None:
             type_.nested_two_rows = (type_, of)
     # A member of the struct itself comes before one of its parts.
-    if type_.naga_misplaced:
-        type_.first_misplaced = type_
     for _, of, _ in type_.members:
         type_.nested_two_rows = type_.nested_two_rows or of.nested_two_rows
-        type_.first_misplaced = type_.first_misplaced or of.first_misplaced
+        type_.naga_misplaced = type_.naga_misplaced or of.naga_misplaced
 
     type_.min_binding_size = type_.declared_size = type_.size
     if type_.runtime_sized:
@@ -595,7 +589,7 @@ class VariableChecker:
         space = declared.words[0] if declared.words else ""
         if space not in ("storage", "uniform"):
             return ""
-        if not of.host_shareable:
+        if of.unshareable_part:
             hint = "; use u32" if of.unshareable_part == "bool" else ""
             return f"the variable {declared.name!r} contains {of.unshareable_part}, which is not allowed in {space} memory{hint}"
         if of.override_length:
@@ -615,12 +609,11 @@ class VariableChecker:
             )
 
     def _layout_warning(self, of: Type) -> str:
-        part = of.first_misplaced
-        if part is None or part.naga_misplaced is None:
+        if of.naga_misplaced is None:
             return ""
-        member, kind = part.naga_misplaced
+        struct, member, kind = of.naga_misplaced
         return (
-            f"the struct {part.name!r} at {self._source.location(member.at)} has the member {member.name!r} of {kind.name}, which "
+            f"the struct {struct!r} at {self._source.location(member.at)} has the member {member.name!r} of {kind.name}, which "
             f"an @align inside it aligns to {kind.align} bytes. naga, the compiler of wgpu and Firefox, ignores that alignment here and "
             f"lays the struct out incorrectly. Write @align({kind.align}) before the member too"
         )
@@ -646,20 +639,24 @@ class VariableChecker:
         return ""
 
 
-def _parts(of: Type, visited: set[Type]) -> Iterator[tuple[Type, int, int | None]]:
+#: A type, its offset in its struct, and the distance to the next member.
+Part = tuple[Type, int, int | None]
+
+
+def _parts(of: Type, visited: set[Type]) -> Iterator[Part]:
     """Yield a type and its parts, each with its offset in its struct and, for a struct, the
     distance to the next member.
 
     The parts of each type are yielded once: types in `visited` are skipped, and new ones are added
     to it.
     """
-    waiting: list[tuple[Type, int, int | None]] = [(of, 0, None)]
+    waiting: list[Part] = [(of, 0, None)]
     while waiting:
         part, offset_in_struct, distance = waiting.pop()
         yield part, offset_in_struct, distance
         if part in visited:
             continue
-        inside: list[tuple[Type, int, int | None]] = []
+        inside: list[Part] = []
         if part.kind == ARRAY and part.element is not None:
             inside.append((part.element, 0, None))
         for number, (_, member, offset) in enumerate(part.members):

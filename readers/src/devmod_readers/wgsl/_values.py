@@ -20,6 +20,7 @@ from devmod_readers.wgsl._scalars import CONVERSIONS, FLOATS, INTEGERS, OVERRIDE
 #: A type and a Python number. Types are WGSL's names; "int" and "float" are the abstract types. A
 #: vector or an array has the type "values" and the tuple of its elements.
 Value = tuple[str, Any]
+Operation = Callable[[Any, Any], Any]
 
 
 class Unknown(Exception):
@@ -311,7 +312,7 @@ def _is_composite(name: str) -> bool:
 
 _LANES = {"x": 0, "y": 1, "z": 2, "w": 3, "r": 0, "g": 1, "b": 2, "a": 3}
 _UNSIGNED = frozenset(name for name in INTEGERS if name[0] == "u")
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+_COMPARE: dict[str, Operation] = {
     "==": operator.eq,
     "!=": operator.ne,
     "<": operator.lt,
@@ -329,7 +330,7 @@ _FLOAT_OPERATORS = {
 }
 
 
-_INTEGER_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+_INTEGER_OPERATORS: dict[str, Operation] = {
     **_FLOAT_OPERATORS,
     "/": quotient,
     "%": remainder,
@@ -438,7 +439,7 @@ def _binary(symbol: str, left: Value, right: Value) -> Value:
     if symbol in _COMPARE:
         return ("bool", _COMPARE[symbol](a, b))
     if kind == "bool":
-        operators: Mapping[str, Callable[[Any, Any], Any]] = _LOGIC
+        operators: Mapping[str, Operation] = _LOGIC
     elif kind in INTEGERS:
         operators = _INTEGER_OPERATORS
     else:
