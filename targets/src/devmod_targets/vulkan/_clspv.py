@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from devmod.backend import environment_text, find_program
-from devmod.errors import CompileError, ToolchainNotFoundError, not_installed
+from devmod.errors import CompileError, ToolchainNotFoundError, compile_error, not_installed
 from devmod.worker import can_start_python
 from devmod_readers.options.opencl import is_supported
 from devmod_targets._text import place_of
@@ -83,8 +83,8 @@ class Clspv(NamedTuple):
 
     def compile(
         self, name: str, text: str, options: Sequence[str], spirv: str, folder: str
-    ) -> tuple[bytes, list[str], str]:
-        """Compile a source. Return the SPIR-V, the errors, and all that clspv printed.
+    ) -> bytes:
+        """Compile a source, and return the SPIR-V.
 
         Parameters
         ----------
@@ -98,7 +98,7 @@ class Clspv(NamedTuple):
         Raises
         ------
         CompileError
-            clspv crashes or exceeds the time limit.
+            The source has errors, or clspv crashes or exceeds the time limit.
         """
         used = [each for each in options if each not in _WITHOUT_EFFECT]
         used += [f"--spv-version={spirv}", *_OWN]
@@ -117,7 +117,7 @@ class Clspv(NamedTuple):
                 text.encode(),
             )
         if code and not status:
-            return code, [], log
+            return code
         errors = []
         for match in _ERROR.finditer(log):
             place = match["place"]
@@ -130,7 +130,7 @@ class Clspv(NamedTuple):
             last = log.strip().rpartition("\n")[2][:_MOST_TEXT]
             reason = last or f"it printed no reason (exit status {status})"
             errors.append(f"{self.toolchain} cannot compile {name}: {reason}")
-        return b"", errors, log
+        raise compile_error("vulkan", "OpenCL C", errors, log)
 
     def _run(
         self, name: str, text: str, options: Sequence[str], folder: str
@@ -146,9 +146,10 @@ class Clspv(NamedTuple):
                 log=log,
             )
         path = Path(folder, _OUT)
-        if not path.is_file():
-            return status, b"", log
-        return status, path.read_bytes(), log
+        code = b""
+        if path.is_file():
+            code = path.read_bytes()
+        return status, code, log
 
 
 def find_clspv(wanted: str, source: str) -> Clspv:
@@ -157,7 +158,7 @@ def find_clspv(wanted: str, source: str) -> Clspv:
     Parameters
     ----------
     wanted
-        "clspv" or "pyclspv" for one of them; "" for the first one.
+        PROGRAM or WHEEL for one of them; "" for the first one.
     source
         The name of the source, for messages.
 
@@ -165,14 +166,7 @@ def find_clspv(wanted: str, source: str) -> Clspv:
     ------
     ToolchainNotFoundError
         It is not installed.
-    CompileError
-        `wanted` has another name.
     """
-    if wanted not in ("", PROGRAM, WHEEL):
-        raise CompileError(
-            f"the vulkan option '--compiler={wanted}' is invalid for OpenCL C; expected {PROGRAM} or {WHEEL}",
-            kind="vulkan",
-        )
     if wanted != WHEEL:
         path = _program()
         if path:

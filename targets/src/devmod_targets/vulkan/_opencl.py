@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from devmod.errors import CompileError, ToolchainNotFoundError, not_installed
+from devmod.errors import ToolchainNotFoundError, not_installed
 from devmod_targets.authoring import CompileRequest, SelfContainedSource, complete_source
 from devmod_targets.opencl.clang import check_calls
 from devmod_targets.opencl.compile import function_definitions, read, triple_of
@@ -61,9 +60,9 @@ def read_source(
     """
     source = complete_source(request, dialect=("-x", "cl", "-target", triple_of(request)))
     as_for_clspv = source._replace(defines={**_MACRO, **source.defines})
-    check = partial(_check, request, source, suspects)
+    checker = _Checker(request, source, suspects)
     try:
-        kernels, reader, _ = read(request, as_for_clspv, messages, check)
+        kernels, reader, _ = read(request, as_for_clspv, messages, checker.check)
     except ToolchainNotFoundError as error:
         missing = not_installed("libclang", DISTRIBUTION, "libclang")
         raise ToolchainNotFoundError(
@@ -94,12 +93,8 @@ def with_places(
         params = []
         for param in kernel.params:
             # clspv leaves out what the kernel does not use.
-            if param.name in placed:
-                its = placed[param.name]
-                param = param.replace(at=its.at, format=its.format)
-                if param.kind == "image":
-                    param = param.replace(sample=its.sample)
-            params.append(param)
+            its = placed.get(param.name, param)
+            params.append(param.replace(at=its.at, format=its.format, sample=its.sample))
         result[name] = kernel.replace(
             params=params,
             blocks=own.blocks,
@@ -112,43 +107,51 @@ def with_places(
 # -- What clspv compiles to wrong code, or crashes on.
 
 
-def _check(
-    request: CompileRequest,
-    source: SelfContainedSource,
-    suspects: list[str],
-    library: Libclang,
-    unit: Any,
-) -> None:
-    """Raise CompileError for a program that clspv does not support, with the line."""
-    kinds = library.cindex.CursorKind
-    for cursor in unit.cursor.get_children():
-        if cursor.kind == kinds.VAR_DECL and cursor.type.get_address_space() == _GLOBAL:
-            problem = _VARIABLE.format(str(cursor.spelling))
-            raise _unsupported(request, library, cursor, problem)
-    checked = (kinds.CALL_EXPR, kinds.BINARY_OPERATOR, kinds.VAR_DECL)
-    calls = {}
-    for function in function_definitions(library, unit):
-        callees = set()
-        for cursor in library.descendants(function, checked):
-            if cursor.kind == kinds.CALL_EXPR:
-                callees.add(str(cursor.spelling))
-            problem = _problem(cursor, kinds)
-            if problem:
-                raise _unsupported(request, library, cursor, problem)
-            suspect = _suspect(library, cursor, kinds)
-            if suspect:
-                suspects.append(f"{_place(library, cursor)}: {suspect}")
-        calls[str(function.spelling)] = sorted(callees)
-    check_calls(request, source, calls)
+class _Checker(NamedTuple):
+    """What raises CompileError for a program that clspv does not support, with the line."""
+
+    request: CompileRequest
+    source: SelfContainedSource
+    suspects: list[str]
+
+    def check(self, library: Libclang, unit: Any) -> None:
+        """Check a program."""
+        kinds = library.cindex.CursorKind
+        for cursor in unit.cursor.get_children():
+            if cursor.kind == kinds.VAR_DECL:
+                self._check_cursor(library, cursor)
+        calls: dict[str, list[str]] = {}
+        checked = (kinds.CALL_EXPR, kinds.BINARY_OPERATOR, kinds.VAR_DECL)
+        for function in function_definitions(library, unit):
+            callees = calls[str(function.spelling)] = []
+            for cursor in library.descendants(function, checked):
+                self._check_cursor(library, cursor)
+                if cursor.kind == kinds.CALL_EXPR:
+                    callees.append(str(cursor.spelling))
+        check_calls(self.request, self.source, calls)
+
+    def _check_cursor(self, library: Libclang, cursor: Any) -> None:
+        problem = _problem(cursor)
+        suspect = _suspect(library, cursor)
+        if not problem and not suspect:
+            return
+        file, line, column = library.location(cursor.location)
+        place = f"{os.path.basename(file)}:{line}:{column}"
+        if problem:
+            raise self.request.error(f"{place}: error: {problem}")
+        self.suspects.append(f"{place}: {suspect}")
 
 
-def _problem(cursor: Any, kinds: Any) -> str:
-    """Return why clspv does not support a call or an operation; "" if it may do so."""
-    if cursor.kind == kinds.BINARY_OPERATOR and _relates_pointers(cursor, kinds):
-        return _POINTERS
-    if cursor.kind != kinds.CALL_EXPR:
-        return ""
+def _problem(cursor: Any) -> str:
+    """Return why clspv does not support a call, an operation or a variable; "" if it may do so."""
+    kind = cursor.kind.name
     name = str(cursor.spelling)
+    if kind == "VAR_DECL" and cursor.type.get_address_space() == _GLOBAL:
+        return _VARIABLE.format(name)
+    if kind == "BINARY_OPERATOR" and _relates_pointers(cursor):
+        return _POINTERS
+    if kind != "CALL_EXPR":
+        return ""
     if name == "printf":
         return _NO_OUTPUT
     if name.startswith("convert_double"):
@@ -160,13 +163,13 @@ def _problem(cursor: Any, kinds: Any) -> str:
     return ""
 
 
-def _suspect(library: Libclang, cursor: Any, kinds: Any) -> str:
+def _suspect(library: Libclang, cursor: Any) -> str:
     """Return what clspv may fail on without a reason, and what to write; "" for other code."""
     name = str(cursor.spelling)
-    if cursor.kind == kinds.VAR_DECL and _has_pointers(cursor.type):
+    if cursor.kind.name == "VAR_DECL" and _has_pointers(cursor.type):
         return f"{name}, an array of pointers; use branches"
-    is_atomic = cursor.kind == kinds.CALL_EXPR and name.startswith("atom")
-    if is_atomic and library.descendants(cursor, (kinds.CSTYLE_CAST_EXPR,)):
+    casts = (library.cindex.CursorKind.CSTYLE_CAST_EXPR,)
+    if name.startswith("atom") and library.descendants(cursor, casts):
         return f"{name}() with a pointer that is cast; declare the array as integers, and use as_float()"
     return ""
 
@@ -177,17 +180,6 @@ def _has_pointers(type_: Any) -> bool:
     return kind.endswith("ARRAY") and _is_pointer(type_.get_canonical().element_type)
 
 
-def _unsupported(
-    request: CompileRequest, library: Libclang, cursor: Any, problem: str
-) -> CompileError:
-    return request.error(f"{_place(library, cursor)}: error: {problem}")
-
-
-def _place(library: Libclang, cursor: Any) -> str:
-    file, line, column = library.location(cursor.location)
-    return f"{os.path.basename(file)}:{line}:{column}"
-
-
 def _type_of_argument(call: Any) -> str:
     """Return the type of the first argument of a call; "" if it has none."""
     argument = next(call.get_arguments(), None)
@@ -196,12 +188,12 @@ def _type_of_argument(call: Any) -> str:
     return str(argument.type.get_canonical().spelling)
 
 
-def _relates_pointers(operation: Any, kinds: Any) -> bool:
+def _relates_pointers(operation: Any) -> bool:
     """Whether an operator takes two pointers, none of them null, and its result is none."""
     operands = list(operation.get_children())
     if _is_pointer(operation.type) or not all(_is_pointer(each.type) for each in operands):
         return False
-    return not any(_is_null(each, kinds) for each in operands)
+    return not any(map(_is_null, operands))
 
 
 def _is_pointer(type_: Any) -> bool:
@@ -209,10 +201,10 @@ def _is_pointer(type_: Any) -> bool:
     return name == "POINTER" or name.endswith("ARRAY")
 
 
-def _is_null(cursor: Any, kinds: Any) -> bool:
+def _is_null(cursor: Any) -> bool:
     """Whether an expression is a number, converted to a pointer."""
     children = list(cursor.get_children())
     while len(children) == 1:
         cursor = children[0]
         children = list(cursor.get_children())
-    return bool(cursor.kind == kinds.INTEGER_LITERAL)
+    return bool(cursor.kind.name == "INTEGER_LITERAL")

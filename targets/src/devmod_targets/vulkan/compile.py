@@ -253,6 +253,7 @@ def _own_options(request: CompileRequest, options: Sequence[str]) -> tuple[str, 
 _COMPILERS = {
     "GLSL": (_slangpy.NAME, "glslangValidator", "glslang", "glslc"),
     "HLSL": ("glslangValidator", "glslang", "glslc", "dxc"),
+    "OpenCL C": ("clspv", "pyclspv"),
     "SPIR-V": (_slangpy.NAME, "spirv-tools"),
 }
 _INSTALL_COMPILER = (
@@ -560,6 +561,7 @@ class Build:
         from devmod_targets.vulkan._opencl import read_source, with_places
 
         request = self.request
+        _check_wanted("OpenCL C", compiler_name)
         compiler = find_clspv(compiler_name, request.name)
         suspects: list[str] = []
         source, kernels, reader = read_source(request, self.doubts, suspects)
@@ -590,13 +592,10 @@ class Build:
         from devmod_readers.spirv import read_module, relax_atomics, with_exits_first
         from devmod_targets.vulkan._clspv import CONSTANTS
 
-        name = self.request.name
         spirv = self.environment.spirv
         if not self.request.target.archs:
             spirv = _SPIRV_OF_KERNELS
-        code, errors, log = compiler.compile(name, source.text, options, spirv, self._folder)
-        if errors:
-            raise compile_error("vulkan", "OpenCL C", errors, log)
+        code = compiler.compile(self.request.name, source.text, options, spirv, self._folder)
         functions = self._functions(code, include_unused=False)
         module = read_module(code)
         if not any(each.startswith(_ATOMICS_WITH_ORDER) for each in options):
