@@ -22,7 +22,6 @@ def load(_start: dict[str, Any]) -> Callable[[dict[str, Any], bytes], tuple[int,
     build = library.clspvCompileFromSourcesString
 
     def answer(request: dict[str, Any], data: bytes) -> tuple[int, bytes, bytes]:
-        count = ctypes.c_size_t(1)
         size = ctypes.c_size_t(len(data))
         source = ctypes.c_char_p(data)
         options = request["options"].encode()
@@ -30,10 +29,7 @@ def load(_start: dict[str, Any]) -> Callable[[dict[str, Any], bytes], tuple[int,
         code_size = ctypes.c_size_t()
         log = ctypes.c_char_p()
         results = byref(code), byref(code_size), byref(log)
-        status = build(count, byref(size), byref(source), options, *results)
-        output = b""
-        if code.value is not None:
-            output = ctypes.string_at(code, code_size.value)
-        return status, output, log.value or b""
+        status = build(ctypes.c_size_t(1), byref(size), byref(source), options, *results)
+        return status, ctypes.string_at(code, code_size.value), log.value or b""
 
     return answer

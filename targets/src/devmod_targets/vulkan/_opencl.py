@@ -31,15 +31,6 @@ lgamma lgamma_r logb maxmag minmag modf nextafter pow pown powr radians remainde
 tgamma
 """
 _WRONG_DOUBLES = frozenset(_WRONG_TEXT.split())
-_NO_OUTPUT = (
-    "printf has no output on Vulkan. Put it under #ifndef VULKAN, or write the values to an array"
-)
-_USE_FLOAT = "Use float (-cl-single-precision-constant for constants), or a function of your own"
-_POINTERS = "clspv cannot compare or subtract pointers. Compare the indices"
-#: Its result is the smallest number where the product is zero.
-_MAD_SAT = "clspv compiles mad_sat() of int and long to wrong code. Use a function of your own"
-_CONVERSION = "clspv crashes on {}(). Write a cast to double"
-_VARIABLE = "Vulkan has no variables of the program, which keep their values. Make {!r} an argument"
 #: The address space of variables of the program in clang.
 _GLOBAL = 1
 
@@ -147,19 +138,23 @@ def _problem(cursor: Any) -> str:
     kind = cursor.kind.name
     name = str(cursor.spelling)
     if kind == "VAR_DECL" and cursor.type.get_address_space() == _GLOBAL:
-        return _VARIABLE.format(name)
+        return f"Vulkan has no variables of the program, which keep their values. Make {name!r} an argument"
     if kind == "BINARY_OPERATOR" and _relates_pointers(cursor):
-        return _POINTERS
+        return "clspv cannot compare or subtract pointers. Compare the indices"
     if kind != "CALL_EXPR":
         return ""
     if name == "printf":
-        return _NO_OUTPUT
+        return "printf has no output on Vulkan. Put it under #ifndef VULKAN, or write the values to an array"
     if name.startswith("convert_double"):
-        return _CONVERSION.format(name)
+        return f"clspv crashes on {name}(). Write a cast to double"
     if name in _WRONG_DOUBLES and "double" in _type_of_argument(cursor):
-        return f"clspv compiles {name}() of double to wrong code. {_USE_FLOAT}"
+        return (
+            f"clspv compiles {name}() of double to wrong code. Use float (-cl-single-precision-constant for constants), or a function of "
+            "your own"
+        )
+    # Its result is the smallest number where the product is zero.
     if name == "mad_sat" and _type_of_argument(cursor).startswith(("int", "long")):
-        return _MAD_SAT
+        return "clspv compiles mad_sat() of int and long to wrong code. Use a function of your own"
     return ""
 
 

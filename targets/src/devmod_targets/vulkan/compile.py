@@ -547,11 +547,7 @@ class Build:
                 f"{request.name} is SPIR-V {version}; the target {str(request.target)!r} supports up to {self.environment.spirv}"
             )
         self._validate(request.data)
-        code = request.data
-        if self.level in ("-O", "-Os"):
-            code = self._optimized(code)
-        self._disassemble(code)
-        return functions, dict.fromkeys((function.symbol for function in functions.values()), code)
+        return functions, self._one_module(functions, request.data)
 
     def opencl(self, compiler_name: str) -> _Compiled:
         """Return the kernels of an OpenCL C source and their SPIR-V. Without an optimization option
@@ -569,7 +565,10 @@ class Build:
         self.sources |= source.sources
         self.files |= source.files
         self.toolchain += [compiler.toolchain, reader]
-        self._library = find_library("", request.name)
+        tools_name = ""
+        if self.level == "-Os":
+            tools_name = "spirv-tools"  # the library lacks it
+        self._library = find_library(tools_name, request.name)
         try:
             functions, code = self._by_clspv(compiler, source, source.options)
         except CompileError as error:
@@ -577,11 +576,17 @@ class Build:
                 raise
             text = f"{error}. Possible causes: {'. '.join(suspects)}"
             raise request.error(text, log=error.log) from None
+        functions = with_places(request, kernels, functions)
+        return functions, self._one_module(functions, code)
+
+    def _one_module(self, functions: _Functions, code: bytes) -> dict[str, bytes]:
+        """Return the module of all functions by their symbols. It is optimized by an option
+        alone.
+        """
         if self.level in ("-O", "-Os"):
             code = self._optimized(code)
         self._disassemble(code)
-        functions = with_places(request, kernels, functions)
-        return functions, dict.fromkeys(functions, code)
+        return {function.symbol: code for function in functions.values()}
 
     def _by_clspv(
         self, compiler: Clspv, source: SelfContainedSource, options: Sequence[str]
