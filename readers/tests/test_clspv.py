@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -203,18 +202,3 @@ def test_damaged_instructions_are_refused(
 ) -> None:
     expected = f"is damaged: an instruction of clspv has no {problem}"
     assert refused(changed(data, number, operands)) == expected
-
-
-def test_changed_words_give_a_result_or_devmods_error() -> None:
-    source = random.Random(82)
-    for data in (KERNELS, MODES):
-        words = [bytes(data[at : at + 4]) for at in range(0, len(data), 4)]
-        for _ in range(150):
-            copy = [*words]
-            for _ in range(source.randrange(1, 4)):
-                copy[source.randrange(5, len(copy))] = source.randrange(200).to_bytes(4, "little")
-            try:
-                for shader in shaders_of(b"".join(copy)).values():
-                    reflected_function("vulkan", shader)
-            except (devmod.FormatError, devmod.CompileError):
-                pass

@@ -5,15 +5,12 @@ modules.
 from __future__ import annotations
 
 import itertools
-import random
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from work import work
 
 import devmod
@@ -806,47 +803,6 @@ def modules() -> list[bytes]:
     return found
 
 
-def survives(data: bytes) -> None:
-    """Read a module; only devmod's errors may be raised."""
-    for include_unused in (True, False):
-        try:
-            read_samplings(read_module(data))
-            for shader in read(data, include_unused=include_unused):
-                reflected_function("vulkan", shader)
-        except (devmod.FormatError, devmod.CompileError):
-            pass
-
-
-@needs_compiler
-@pytest.mark.row("R19")
-@pytest.mark.volume_but("0", "1")
-@pytest.mark.parametrize("seed", range(8))
-def test_damaged_modules_are_devmod_errors(modules: list[bytes], seed: int) -> None:
-    rng = random.Random(seed)
-    for _ in range(150):
-        data = bytearray(rng.choice(modules))
-        for _ in range(rng.choice((1, 1, 1, 2, 8))):
-            if len(data) < 32:
-                break
-            at = rng.randrange(20, len(data) - 4)
-            at -= at % 4 if rng.random() < 0.7 else 0
-            what = rng.random()
-            if what < 0.3:
-                data[at] ^= 1 << rng.randrange(8)
-            elif what < 0.6:
-                data[at : at + 4] = rng.choice(
-                    (0, 1, 0xFFFFFFFF, 0x7FFFFFFF, rng.randrange(200), rng.getrandbits(32))
-                ).to_bytes(4, "little")
-            elif what < 0.75:
-                del data[at : at + 4 * rng.randrange(1, 6)]
-            elif what < 0.9:
-                start = rng.randrange(20, len(data) - 4) // 4 * 4
-                data[at:at] = data[start : start + 4 * rng.randrange(1, 12)]
-            else:
-                del data[at:]
-        survives(bytes(data))
-
-
 @needs_compiler
 def test_a_truncated_module_is_a_devmod_error(modules: list[bytes]) -> None:
     for data in modules[:2]:
@@ -860,73 +816,3 @@ def test_entry_points_are_immutable(modules: list[bytes]) -> None:
     """Entry points share their blocks, which are read once."""
     shaders = {shader for data in modules for shader in read(data)}
     assert any(shader.push for shader in shaders)
-
-
-INSTRUCTION = st.tuples(
-    st.sampled_from(
-        (
-            5,
-            6,
-            11,
-            12,
-            15,
-            16,
-            17,
-            19,
-            21,
-            22,
-            23,
-            24,
-            25,
-            26,
-            27,
-            28,
-            29,
-            30,
-            32,
-            41,
-            43,
-            44,
-            50,
-            51,
-            52,
-            54,
-            56,
-            57,
-            59,
-            61,
-            65,
-            71,
-            72,
-            86,
-            88,
-            91,
-            331,
-        )
-    ),
-    st.lists(
-        st.one_of(st.integers(0, 8), st.sampled_from((MAIN, 17, 33, 34, 35, 38, 2**32 - 1))),
-        max_size=9,
-    ),
-)
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.lists(INSTRUCTION, max_size=24))
-def test_generated_modules_are_devmod_errors(instructions: list[tuple[int, list[int]]]) -> None:
-    entry = (*op(15, 5, 1, MAIN, 0), *op(16, 1, 17, 1, 1, 1))
-    survives(
-        words(
-            *HEAD,
-            *entry,
-            *(word for opcode, operands in instructions for word in op(opcode, *operands)),
-            *VOID,
-        )
-    )
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.binary(max_size=200))
-def test_arbitrary_bytes_are_devmod_errors(data: bytes) -> None:
-    survives(words(*HEAD) + data)
-    survives(data)

@@ -496,16 +496,22 @@ def read_spirv(data: bytes) -> None:
     """Read SPIR-V with the build side's reader, and with the runtime's if that is installed."""
     from devmod_readers.spirv import (
         SpirvConstants,
+        read_axes,
         read_imports,
         read_kernels,
+        read_lengths,
         read_module,
+        read_samplings,
         reflect,
+        relax_atomics,
     )
 
     module = attempt(lambda: read_module(data))
     if module is None:
         return
     attempt(lambda: (read_kernels(module), read_imports(module)))
+    for read in (read_axes, read_lengths, read_samplings, relax_atomics):
+        attempt(partial(read, module))
     found: list[Any] = []
     for declared in (True, False):
         found += attempt(partial(reflect, module, "k.spv", include_unused=declared)) or []
@@ -1305,7 +1311,7 @@ def _source_readers() -> Iterator[Reader]:
     yield Reader("wgsl", read_wgsl, *wgsl, passes=10, weight=4, executions=400)
     yield Reader("wgsl-naga", compile_naga, *wgsl, passes=10, weight=3, executions=25, native=True)
     yield Reader(
-        "spirv", read_spirv, mutation.mutate_spirv, seeds.spirv, passes=4, weight=3, executions=600
+        "spirv", read_spirv, mutation.mutate_spirv, seeds.spirv, passes=4, weight=3, executions=4800
     )
     yield Reader(
         "onnx",

@@ -418,10 +418,12 @@ def _opencl_spirv() -> bytes:
 
 @cache
 def spirv() -> list[bytes]:
-    """Return SPIR-V of the vectors, of an OpenCL kernel and, if glslang is installed, of the
-    examples.
+    """Return SPIR-V of the vectors, of an OpenCL kernel, of clspv and, if glslang is installed, of
+    the examples.
     """
     made = [*vectors("arch", ".spv"), _opencl_spirv()]
+    clspv = ROOT / "plugins" / "devmod-vulkan" / "tests" / "clspv"
+    made += [path.read_bytes() for path in sorted(clspv.glob("*.spv"))]
     program = shutil.which("glslangValidator")
     if program:
         with tempfile.TemporaryDirectory() as folder:
