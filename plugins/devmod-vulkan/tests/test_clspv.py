@@ -144,9 +144,6 @@ def test_blocks_and_local_memory_beyond_the_device(device: Any) -> None:
         f"the vulkan function 'dot_parts' cannot be launched on {device}: its maxComputeSharedMemorySize is {memory}, got devmod.Local "
         f"arguments of {memory + 4} bytes"
     )
-    assert refused(kernel("launch"), Local(4), grid=1, block=1) == (
-        "the vulkan function 'launch': argument 1 'x' is a Local, and the kernel takes an array of uint32"
-    )
 
 
 def test_numbers_vectors_and_structs_by_value() -> None:
@@ -233,16 +230,6 @@ def test_an_address_of_the_last_turn_of_a_loop_is_computed_again_after_it() -> N
             a += turn
             turn += 1
         assert result == a + c
-
-
-@needs_wheel
-def test_vectors_of_three_bytes_take_four() -> None:
-    source = "kernel void k(global const uchar3 *x, global uchar4 *y) { int i = get_global_id(0); y[i] = (uchar4)(x[i], i); }"
-    k = kernel("k", source)
-    x = np.arange(32, dtype=np.uint8).reshape(8, 4)
-    y = np.zeros((8, 4), np.uint8)
-    k(x, y, grid=2, block=4)
-    assert y.tolist() == [[4 * i, 4 * i + 1, 4 * i + 2, i] for i in range(8)]
 
 
 def test_the_samplers_of_the_source(device: Any) -> None:
