@@ -390,8 +390,10 @@ def _entry(number: int, function: int) -> tuple[int, ...]:
 
 
 def spirv_structs(size: int) -> bytes:
-    """Return structs with two members of the struct before, and a buffer of the last."""
-    count = min(size // 48, 60)
+    """Return structs with two members of the struct before, and a buffer of the last. Deeper ones are
+    refused.
+    """
+    count = min(size // 48, 30)
     results: list[tuple[int, ...]] = [*_HEAD, (15, 5, 9000, _NAME, 0), (16, 9000, 17, 1, 1, 1)]
     ids = [3, *range(100, 100 + count)]
     for step, number in enumerate(ids[1:]):
