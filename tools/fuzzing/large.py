@@ -390,8 +390,8 @@ def _entry(number: int, function: int) -> tuple[int, ...]:
 
 
 def spirv_structs(size: int) -> bytes:
-    """Return structs with two members of the struct before, and a buffer of the last. Deeper ones are
-    refused.
+    """Return structs with two members of the struct before, and a buffer of the last. Deeper ones
+    are refused.
     """
     count = min(size // 48, 30)
     results: list[tuple[int, ...]] = [*_HEAD, (15, 5, 9000, _NAME, 0), (16, 9000, 17, 1, 1, 1)]

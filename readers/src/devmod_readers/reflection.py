@@ -43,6 +43,8 @@ from devmod.backend import PipelineConstant as PipelineConstant
 from devmod.backend import Value
 from devmod.errors import CompileError, FormatError, list_names
 
+#: The members of a struct.
+Members = tuple[Member, ...]
 #: Numbers of threads in x, y, z.
 Dims = tuple[int, int, int]
 #: Where a number of a block's size is from, as in `ReflectedShader.block_constants`.
@@ -109,7 +111,7 @@ class _TooLarge(Exception):
 
 def describe_members(
     fields: Iterable[Field[_Type]], look_up: Callable[[_Type], MemberType]
-) -> tuple[Member, ...]:
+) -> Members:
     """Return the members of a struct; () if they exceed a limit.
 
     Parameters
@@ -162,7 +164,7 @@ def with_members(param: Param, members: Sequence[Member]) -> Param:
         return param
 
 
-def value_members(members: Sequence[Member]) -> tuple[Member, ...]:
+def value_members(members: Sequence[Member]) -> Members:
     """Return the members of an argument that is itself one member, or no known one.
 
     These are the members of a struct; for an array or a matrix, it is the member without its name.

@@ -10,6 +10,7 @@ size of the compressed data u32 at 16, the number of the architecture u32 at 28,
 from __future__ import annotations
 
 from struct import unpack_from
+from typing import NamedTuple
 
 from devmod.backend import escape
 from devmod.errors import FormatError
@@ -47,29 +48,28 @@ _COMPRESSED = "a member of the CUDA fatbin"
 _ALTERNATIVE = ", or make the fatbin with --compress-mode=none"
 
 
-class FatbinMember:
+class FatbinMember(NamedTuple):
     """An image in a fatbin.
 
     Attributes
     ----------
     kind
         "ptx", "cubin", or "type<number>" for an image that devmod does not read.
+    header_arch
+        The variant of the image, as the header has it.
     compression
         "lz4", "zstd" or "".
     size
         Its bytes after decompression.
+    stored
+        Its bytes in the file.
     """
 
-    __slots__ = ("_header_arch", "_stored", "compression", "kind", "size")
-
-    def __init__(
-        self, kind: str, header_arch: str, compression: str, size: int, stored: memoryview
-    ) -> None:
-        self.kind = kind
-        self.compression = compression
-        self.size = size
-        self._header_arch = header_arch
-        self._stored = stored
+    kind: str
+    header_arch: str
+    compression: str
+    size: int
+    stored: memoryview
 
     @property
     def data(self) -> bytes:
@@ -83,12 +83,12 @@ class FatbinMember:
             The compressed data is damaged.
         """
         if not self.compression:
-            data = bytes(self._stored)
+            data = bytes(self.stored)
         elif self.compression == "lz4":
-            data = decompress_block(self._stored, self.size)
+            data = decompress_block(self.stored, self.size)
         else:
             data = decompress_zstd(
-                self._stored, self.size, _COMPRESSED, kind="cuda", alternative=_ALTERNATIVE
+                self.stored, self.size, _COMPRESSED, kind="cuda", alternative=_ALTERNATIVE
             )
         if self.kind == "ptx":
             return data.rstrip(b"\0")
@@ -100,8 +100,8 @@ class FatbinMember:
         PTX version, if the image has none.
         """
         if self.compression or self.kind not in _KINDS.values() or SPEC.architecture is None:
-            return self._header_arch
-        return SPEC.architecture(self.kind, self._stored) or self._header_arch
+            return self.header_arch
+        return SPEC.architecture(self.kind, self.stored) or self.header_arch
 
     def __repr__(self) -> str:
         return escape(

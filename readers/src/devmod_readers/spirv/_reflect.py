@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from functools import cache, cached_property
 from typing import Any, TypeAlias
 
-from devmod import Member
 from devmod.backend import PipelineConstant
 from devmod.errors import FormatError
 from devmod_readers.reflection import (
@@ -17,6 +16,7 @@ from devmod_readers.reflection import (
     BlockMember,
     BlockSource,
     Dims,
+    Members,
     MemberType,
     ReflectedShader,
     Resource,
@@ -186,7 +186,7 @@ class _Reader:
         self._resource = cache(self._read_resource)
         self._members = cache(self._read_members)
         self._marks = cache(self._read_marks)
-        self._described: dict[Layout, tuple[Member, ...]] = {}
+        self._described: dict[Layout, Members] = {}
         self._kernels = read_clspv(module)
 
     def shader(self, entry: EntryPoint, *, include_unused: bool) -> ReflectedShader:
@@ -340,14 +340,14 @@ class _Reader:
         access = _access(read, written)
         size = layouts.declared_size(type_)
         align = block.element_align
-        structs: tuple[Member, ...] = ()
+        structs: Members = ()
         if align:
             structs = self._structs(block)
         return Resource(
             at, name, "buffer", block.element, access, size=size, align=align, structs=structs
         )
 
-    def _structs(self, block: Layout) -> tuple[Member, ...]:
+    def _structs(self, block: Layout) -> Members:
         """Return the members of the structs in a buffer; () if they depend on a specialization
         constant.
         """
@@ -376,7 +376,7 @@ class _Reader:
                 "has a runtime array in a uniform or push-constant block; expected a fixed size"
             )
         fields = self._layouts.members(type_)
-        described: tuple[Member, ...] = ()
+        described: Members = ()
         if not all(member.type for _, _, member in fields):
             described = describe_members(fields, _block_member_type)
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from devmod import Member, Param
+from devmod import Param
 from devmod.backend import FEATURES, PipelineConstant
 from devmod.errors import CompileError, list_names
 from devmod_readers.reflection import (
@@ -14,6 +14,7 @@ from devmod_readers.reflection import (
     BlockMember,
     BlockSource,
     Dims,
+    Members,
     MemberType,
     ReflectedFunction,
     ReflectedShader,
@@ -48,6 +49,8 @@ from devmod_readers.wgsl._types import (
 )
 from devmod_readers.wgsl._values import Unknown, Values, shown_value
 
+#: Entry points by name.
+Entries = dict[str, ReflectedFunction]
 #: A group and a binding.
 Place = tuple[int, int]
 #: The WGSL extensions that need a feature of the device, to their names in
@@ -62,9 +65,7 @@ WEBGPU_FEATURES = {
 }
 
 
-def read_wgsl(
-    text: str, name: str, constants: Mapping[str, Any] | None = None
-) -> dict[str, ReflectedFunction]:
+def read_wgsl(text: str, name: str, constants: Mapping[str, Any] | None = None) -> Entries:
     """Read the compute entry points of a WGSL text.
 
     Parameters
@@ -87,7 +88,7 @@ def read_wgsl(
     return _read(text, name, constants)[0]
 
 
-def survey_wgsl(text: str, name: str) -> tuple[dict[str, ReflectedFunction], str, str]:
+def survey_wgsl(text: str, name: str) -> tuple[Entries, str, str]:
     """Read the compute entry points of a WGSL text, and collect warnings about it.
 
     Parameters
@@ -134,7 +135,7 @@ def check_matrices(text: str, name: str) -> None:
 
 def _read(
     text: str, name: str, constants: Mapping[str, Any] | None = None
-) -> tuple[dict[str, ReflectedFunction], _Reader]:
+) -> tuple[Entries, _Reader]:
     """Return the compute entry points of a text, and their reader; see `read_wgsl`."""
     source = Source(text, name)
     try:
@@ -150,7 +151,7 @@ class _Reader:
     """Read the entry points of one module."""
 
     def __init__(self, module: WgslModule, constants: Mapping[str, Any] | None) -> None:
-        self.module = self._module = module
+        self.module = module
         self._source = module.source
         self._error = module.source.error
         self.checker = VariableChecker(module.source)
@@ -171,30 +172,30 @@ class _Reader:
         uses = {name: each.uses for name, each in module.declared.items()}
         self._used_parts = transitive_parts(own_bits, uses)
 
-    def entries(self) -> dict[str, ReflectedFunction]:
+    def entries(self) -> Entries:
         self._check_extensions()
-        for declared in self._module.declared.values():
+        for declared in self.module.declared.values():
             self._check(declared)
         entries = {}
-        for name, each in self._module.declared.items():
+        for name, each in self.module.declared.items():
             if each.kind == "fn" and "compute" in each.attributes:
                 entries[name] = self._entry(each)
         return entries
 
     def _check_extensions(self) -> None:
-        declared = self._module.declared
+        declared = self.module.declared
         for each in declared.values():
             for name, at in each.uses.items():
+                if name in declared:
+                    continue
                 extension = EXTENSIONS.get(name)
-                if extension and extension not in self._module.enabled and name not in declared:
+                if extension and extension not in self.module.enabled:
                     raise self._error(
                         at,
                         f"{name} requires the extension {extension}; write 'enable {extension};' before all declarations",
                     )
-        for each in declared.values():
-            for name in UNSUPPORTED:
-                if name in each.uses and name not in declared:
-                    self._types.of(("name", name, None, each.uses[name]))
+                if name in UNSUPPORTED:
+                    self._types.of(("name", name, None, at))
 
     def _check(self, declared: Declaration) -> None:
         """Check the types that a declaration uses, and the address space of a variable."""
@@ -249,14 +250,14 @@ class _Reader:
             block=block,
             block_constants=sources,
             location=location,
-            needs=tuple(_NEEDS[name] for name in self._module.enabled if name in _NEEDS),
+            needs=tuple(_NEEDS[name] for name in self.module.enabled if name in _NEEDS),
             subgroup=self._subgroup(declared),
             workgroup_memory=self._workgroup_memory(parts),
         )
         entry = reflected_function("webgpu", shader)
         extra = dict(entry.extra)
         features = [
-            WEBGPU_FEATURES[name] for name in self._module.enabled if name in WEBGPU_FEATURES
+            WEBGPU_FEATURES[name] for name in self.module.enabled if name in WEBGPU_FEATURES
         ]
         if features:
             extra["features"] = features
@@ -434,7 +435,7 @@ def read_resource(declared: Declaration, of: Type, at: Place) -> Resource:
 
     access = "rw" if declared.words[1:] == ["read_write"] else "r"
     element, align = _element(of)
-    structs: tuple[Member, ...] = ()
+    structs: Members = ()
     if align:
         structs = describe_members(_fields(of.innermost), _member_type)
     return Resource(
@@ -450,7 +451,7 @@ def _block_members(name: str, of: Type) -> tuple[BlockMember, ...]:
         fields = [(name, 0, of)]
     else:
         fields = [("", 0, of)]
-    described: tuple[Member, ...] = ()
+    described: Members = ()
     if not all(_number_type(part) for _, _, part in fields):
         described = describe_members(fields, _member_type)
 

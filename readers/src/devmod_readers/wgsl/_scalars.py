@@ -7,8 +7,10 @@ A new scalar type is a line of `SCALARS`; if it requires a feature of the device
 
 from __future__ import annotations
 
+from typing import NamedTuple
 
-class ScalarType:
+
+class ScalarType(NamedTuple):
     """A scalar type of host-shareable memory.
 
     Attributes
@@ -17,23 +19,22 @@ class ScalarType:
         WGSL's name and devmod's.
     suffix : str
         The last letter of its numbers, vectors and matrices.
-    size : int
-        Its bytes.
     struct_format : str
         The `struct` format of a floating-point type; "" for an integer.
     extension : str
         The extension that declares it; "" for a predeclared type.
     """
 
-    def __init__(
-        self, name: str, dtype: str, suffix: str, *, struct_format: str = "", extension: str = ""
-    ) -> None:
-        self.name = name
-        self.dtype = dtype
-        self.suffix = suffix
-        self.struct_format = struct_format
-        self.extension = extension
-        self.size = int(name[1:]) // 8
+    name: str
+    dtype: str
+    suffix: str
+    struct_format: str = ""
+    extension: str = ""
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        return int(self.name[1:]) // 8
 
     @property
     def names(self) -> list[str]:
@@ -51,8 +52,8 @@ SCALARS = {
     for scalar in (
         ScalarType("i32", "int32", "i"),
         ScalarType("u32", "uint32", "u"),
-        ScalarType("f32", "float32", "f", struct_format="<f"),
-        ScalarType("f16", "float16", "h", struct_format="<e", extension="f16"),
+        ScalarType("f32", "float32", "f", "<f"),
+        ScalarType("f16", "float16", "h", "<e", "f16"),
     )
 }
 #: The types that WGSL does not support, to the suffixes of their numbers.
