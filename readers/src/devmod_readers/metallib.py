@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from devmod import Param
 from devmod.backend import PipelineConstant
 from devmod.errors import FormatError
-from devmod_readers.c_numbers import C_NUMBERS
-from devmod_readers.reflection import ReflectedFunction, argument_types, bytes_type
+from devmod_readers.c_numbers import C_NUMBERS, bytes_type, number_type
+from devmod_readers.reflection import ReflectedFunction, argument_types
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,10 +42,6 @@ _CONSTANT_SPACE = 2
 _THREADGROUP = 3
 _ACCESS = {1: "r", 2: "w", 3: "rw"}
 _SCALARS = {"bool": "bool", **C_NUMBERS, "half": "float16", "bfloat": "bfloat16"}
-_TYPES = {**_SCALARS}
-for _name, _dtype in _SCALARS.items():
-    for _lanes in (2, 3, 4):
-        _TYPES[f"{_name}{_lanes}"] = f"{_dtype}x{_lanes}"
 
 
 class _Table(NamedTuple):
@@ -200,10 +196,9 @@ def _param(node: _Table) -> Param:
     index = node.number(2)
     size = node.number(8)
     is_object = node.target(1) > 0
-    if written in _TYPES:
-        element = _TYPES[written]
-        align = 0
-    else:
+    element = number_type(written, _SCALARS)
+    align = 0
+    if not element:
         element = bytes_type(size)
         align = node.number(9)
     space = node.number(5, 1, 1)

@@ -42,6 +42,7 @@ from devmod import Block, Member, Param
 from devmod.backend import PipelineConstant as PipelineConstant
 from devmod.backend import Value
 from devmod.errors import CompileError, FormatError, list_names
+from devmod_readers.c_numbers import bytes_type
 
 #: The members of a struct.
 Members = tuple[Member, ...]
@@ -178,13 +179,6 @@ def value_members(members: Sequence[Member]) -> Members:
 
 
 # -- A function as a reader found it.
-
-
-def bytes_type(size: int) -> str:
-    """Return the type of an argument of some bytes, such as a struct."""
-    if size <= 1:
-        return "uint8"
-    return f"uint8x{size}"
 
 
 def struct_type(size: int, align: int) -> tuple[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from devmod.backend import IMAGE_FORMATS, Expression, array_bytes, names_in, parse_dtype
 
@@ -49,6 +49,11 @@ ROLES = {
 BINDING = ("input", "update", "constant", "state")
 
 
+#: The lengths of an array, or the numbers of a launch.
+Dims: TypeAlias = "tuple[Expression, ...]"
+Repeats: TypeAlias = "tuple[Repeat, ...]"
+
+
 class Array(NamedTuple):
     """An array, or an image of two dimensions.
 
@@ -75,7 +80,7 @@ class Array(NamedTuple):
     name: str
     role: str
     type: str
-    shape: tuple[Expression, ...]
+    shape: Dims
     format: str = ""
     cleared: bool = False
     initial: str = ""
@@ -163,9 +168,9 @@ class Step(NamedTuple):
 
     kernel: str
     arguments: dict[str, Any]
-    grid: tuple[Expression, ...] = ()
-    threads: tuple[Expression, ...] = ()
-    block: tuple[Expression, ...] = ()
+    grid: Dims = ()
+    threads: Dims = ()
+    block: Dims = ()
 
 
 class Repeat(NamedTuple):
@@ -220,7 +225,7 @@ class Program(NamedTuple):
     steps: tuple[Step, ...]
     backward: str = ""
     folded: Mapping[str, str] = MappingProxyType({})
-    repeats: tuple[Repeat, ...] = ()
+    repeats: Repeats = ()
 
     def arrays(self, *roles: str) -> Iterator[Array]:
         """Yield the arrays of some roles, or all, in their order."""
@@ -288,9 +293,9 @@ class Program(NamedTuple):
         """The names of its kernels, sorted."""
         return sorted({step.kernel for step in self.steps})
 
-    def repeats_of_steps(self) -> list[tuple[Repeat, ...]]:
+    def repeats_of_steps(self) -> list[Repeats]:
         """Return for each step the repeats around it, the outermost first."""
-        result: list[tuple[Repeat, ...]] = []
+        result: list[Repeats] = []
         around: list[Repeat] = []
         following = list(reversed(self.repeats))
         for number in range(len(self.steps)):

@@ -29,6 +29,7 @@ from devmod_readers.programs._model import (
     Declared,
     Program,
     Repeat,
+    Repeats,
     Sampler,
     Scalar,
     Step,
@@ -242,7 +243,7 @@ def _array(param: Param, role: str) -> Array | None:
 
 def _read_code(
     reader: Reader,
-) -> tuple[tuple[Comparison, ...], tuple[Step, ...], tuple[Repeat, ...]]:
+) -> tuple[tuple[Comparison, ...], tuple[Step, ...], Repeats]:
     requires: list[Comparison] = []
     steps: list[Step] = []
     repeats: list[Repeat] = []

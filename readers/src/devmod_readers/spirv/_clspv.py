@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from devmod import Block, Param
-from devmod_readers.c_numbers import C_NUMBERS
-from devmod_readers.reflection import Dims, bytes_type
+from devmod_readers.c_numbers import C_NUMBERS, bytes_type, number_type
 from devmod_readers.spirv._module import (
+    Dims,
     Ids,
     Place,
     SpirvModule,
@@ -74,7 +74,6 @@ _UNSUPPORTED = {
 #: The words of atomic instructions that have an order of memory, by opcode.
 _ORDERS = {**dict.fromkeys((227, 229, *range(232, 243)), (5,)), 228: (3,), 230: (5, 6)}
 _CONST = 1
-_LANES = ("", "2", "3", "4", "8", "16")
 _NUMBERS = {**C_NUMBERS, "half": "float16", "double": "float64"}
 
 
@@ -241,7 +240,7 @@ class _Reader:
                 f"has the kernel {kernel!r} of clspv without the types of its arguments, such as {name!r}; compile it by clspv with "
                 "-cl-kernel-arg-info, or compile the OpenCL C with devmod"
             )
-        dtype = _number(self._text(described, 1).rstrip("* "))
+        dtype = number_type(self._text(described, 1).rstrip("* "), _NUMBERS)
         (qualifiers,) = self._numbers(described[4:], 1)
         access = "rw"
         if qualifiers & _CONST:
@@ -323,18 +322,6 @@ class _Reader:
         if len(numbers) != count:
             raise error("is damaged: an instruction of clspv has no valid number")
         return tuple(numbers)
-
-
-def _number(name: str) -> str:
-    """Return the type of a number or a vector of OpenCL C; "" for others."""
-    base = name.rstrip("0123456789")
-    lanes = name.removeprefix(base)
-    dtype = _NUMBERS.get(base, "")
-    if not dtype or lanes not in _LANES:
-        return ""
-    if not lanes:
-        return dtype
-    return f"{dtype}x{lanes}"
 
 
 def _bytes(text: str) -> bytes:

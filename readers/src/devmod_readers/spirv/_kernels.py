@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from devmod_readers.reflection import MAX_ARGUMENTS, Dims
-from devmod_readers.spirv._module import SpirvModule, error
+from devmod_readers.reflection import MAX_ARGUMENTS
+from devmod_readers.spirv._module import Dims, SpirvModule, error
 
 #: The execution model of kernels.
 KERNEL = 6

@@ -86,6 +86,8 @@ _UNSUPPORTED[4418] = (
 Ids = tuple[int, ...]
 #: Decorations or execution modes by number, with their operands.
 Marks = dict[int, Ids]
+#: Numbers of threads in x, y, z.
+Dims = tuple[int, int, int]
 #: A set and a binding.
 Place = tuple[int, int]
 #: An id, or an id and the number of a member.

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache, cached_property
 from typing import Any, TypeAlias
 
-from devmod.backend import PipelineConstant
+from devmod.backend import IMAGE_FORMATS, PipelineConstant
 from devmod.errors import FormatError
 from devmod_readers.reflection import (
     MAX_ARGUMENTS,
@@ -444,7 +444,7 @@ class _Reader:
         image_format = ""
         if storage:
             access = _access(_NON_READABLE not in decorations, _NON_WRITABLE not in decorations)
-            image_format = IMAGE_FORMATS[format_]
+            image_format = _format_name(format_)
         return Resource(
             at, name, kind, dims, access, format=image_format, sample=sample, storage=storage
         )
@@ -462,9 +462,11 @@ class _Reader:
                 name,
                 "an image for depth comparison, which devmod does not support; compare in the shader",
             )
-        if format_ not in IMAGE_FORMATS:
-            other = _OTHER_FORMATS.get(format_, format_)
-            raise _refusal(name, f"an image of the format {other}, which devmod does not support")
+        format_name = _format_name(format_)
+        if format_name and format_name not in IMAGE_FORMATS:
+            raise _refusal(
+                name, f"an image of the format {format_name}, which devmod does not support"
+            )
 
     def _sample_type(self, number: int) -> str:
         """Return the type of an image's texels; "" if they are no 32-bit numbers."""
@@ -495,47 +497,21 @@ _OTHER_DIMS = {
     5: "a texel buffer (samplerBuffer, imageBuffer), which devmod does not support; use a buffer",
     6: "a subpass input, which compute shaders do not have",
 }
-#: WebGPU's names of the formats of images, by SPIR-V's number; "" is Unknown.
-IMAGE_FORMATS = {
-    0: "",
-    1: "rgba32float",
-    2: "rgba16float",
-    3: "r32float",
-    4: "rgba8unorm",
-    5: "rgba8snorm",
-    6: "rg32float",
-    7: "rg16float",
-    9: "r16float",
-    10: "rgba16unorm",
-    12: "rg16unorm",
-    13: "rg8unorm",
-    14: "r16unorm",
-    15: "r8unorm",
-    16: "rgba16snorm",
-    17: "rg16snorm",
-    18: "rg8snorm",
-    19: "r16snorm",
-    20: "r8snorm",
-    21: "rgba32sint",
-    22: "rgba16sint",
-    23: "rgba8sint",
-    24: "r32sint",
-    25: "rg32sint",
-    26: "rg16sint",
-    27: "rg8sint",
-    28: "r16sint",
-    29: "r8sint",
-    30: "rgba32uint",
-    31: "rgba16uint",
-    32: "rgba8uint",
-    33: "r32uint",
-    35: "rg32uint",
-    36: "rg16uint",
-    37: "rg8uint",
-    38: "r16uint",
-    39: "r8uint",
-}
-_OTHER_FORMATS = {8: "r11f_g11f_b10f", 11: "rgb10_a2", 34: "rgb10_a2ui", 40: "r64ui", 41: "r64i"}
+#: The names of the formats of images, by SPIR-V's number: WebGPU's where devmod supports them. The
+#: first is Unknown.
+_FORMAT_NAMES = """
+rgba32float rgba16float r32float rgba8unorm rgba8snorm rg32float rg16float r11f_g11f_b10f r16float
+rgba16unorm rgb10_a2 rg16unorm rg8unorm r16unorm r8unorm rgba16snorm rg16snorm rg8snorm r16snorm r8snorm
+rgba32sint rgba16sint rgba8sint r32sint rg32sint rg16sint rg8sint r16sint r8sint
+rgba32uint rgba16uint rgba8uint r32uint rgb10_a2ui rg32uint rg16uint rg8uint r16uint r8uint r64ui r64i
+"""
+FORMATS = ("", *_FORMAT_NAMES.split())
+
+
+def _format_name(number: int) -> str:
+    if number < len(FORMATS):
+        return FORMATS[number]
+    return str(number)
 
 
 def _member_type(layout: Layout, dtype: str = "") -> MemberType:

@@ -14,6 +14,8 @@ from devmod_readers.wgsl._scalars import EXTENSIONS, SUFFIXES, UNSUPPORTED
 from devmod_readers.wgsl._tokens import END, MAX_DEPTH, NUMBER, WORD, Source, Token, tokens
 
 Expression = tuple[Any, ...]
+#: The arguments of attributes by name.
+Attributes = dict[str, list[Expression]]
 
 _PRECEDENCE = {
     "||": 1,
@@ -101,9 +103,7 @@ class Declaration:
 
     __slots__ = ("at", "attributes", "kind", "members", "name", "type", "uses", "value", "words")
 
-    def __init__(
-        self, kind: str, name: str, at: int, attributes: dict[str, list[Expression]]
-    ) -> None:
+    def __init__(self, kind: str, name: str, at: int, attributes: Attributes) -> None:
         self.kind = kind
         self.name = name
         self.at = at
@@ -113,6 +113,11 @@ class Declaration:
         self.value: Expression | None = None
         self.members: list[Declaration] = []
         self.uses: dict[str, int] = {}
+
+    @property
+    def space(self) -> str:
+        """The address space of a var; "" without one."""
+        return next(iter(self.words), "")
 
 
 class WgslModule:
@@ -341,8 +346,8 @@ class _Parser:
             return ("call", name.text, arguments, call_arguments, name.at)
         return ("name", name.text, arguments, name.at)
 
-    def _attributes(self) -> dict[str, list[Expression]]:
-        attributes: dict[str, list[Expression]] = {}
+    def _attributes(self) -> Attributes:
+        attributes: Attributes = {}
         while self._accept("@"):
             if self._token.kind != WORD:
                 self._fail("an attribute's name after '@'")

@@ -49,6 +49,8 @@ from devmod_readers.wgsl._types import (
 )
 from devmod_readers.wgsl._values import Unknown, Values, shown_value
 
+#: Values of overrides by name.
+Constants = Mapping[str, Any] | None
 #: Entry points by name.
 Entries = dict[str, ReflectedFunction]
 #: A group and a binding.
@@ -65,7 +67,7 @@ WEBGPU_FEATURES = {
 }
 
 
-def read_wgsl(text: str, name: str, constants: Mapping[str, Any] | None = None) -> Entries:
+def read_wgsl(text: str, name: str, constants: Constants = None) -> Entries:
     """Read the compute entry points of a WGSL text.
 
     Parameters
@@ -133,9 +135,7 @@ def check_matrices(text: str, name: str) -> None:
         raise reader.module.source.error(*reader.checker.crash)
 
 
-def _read(
-    text: str, name: str, constants: Mapping[str, Any] | None = None
-) -> tuple[Entries, _Reader]:
+def _read(text: str, name: str, constants: Constants = None) -> tuple[Entries, _Reader]:
     """Return the compute entry points of a text, and their reader; see `read_wgsl`."""
     source = Source(text, name)
     try:
@@ -150,7 +150,7 @@ def _read(
 class _Reader:
     """Read the entry points of one module."""
 
-    def __init__(self, module: WgslModule, constants: Mapping[str, Any] | None) -> None:
+    def __init__(self, module: WgslModule, constants: Constants) -> None:
         self.module = module
         self._source = module.source
         self._error = module.source.error
@@ -270,7 +270,7 @@ class _Reader:
         """
         size = 0
         for each in parts:
-            if each.words[:1] == ["workgroup"] and each.name in self._variables:
+            if each.space == "workgroup" and each.name in self._variables:
                 size += round_up(self._variables[each.name].size, 16)
         return size
 
@@ -414,7 +414,7 @@ class _Reader:
 def _is_part(each: Declaration) -> bool:
     """Return whether an interface depends on a declaration."""
     if each.kind == "var":
-        return "binding" in each.attributes or each.words[:1] == ["workgroup"]
+        return "binding" in each.attributes or each.space == "workgroup"
     return each.kind == "override"
 
 
@@ -429,7 +429,7 @@ def read_resource(declared: Declaration, of: Type, at: Place) -> Resource:
         return Resource(at, name, "image", of.image, of.access, format=of.format, sample=of.sample)
     if of.kind == SAMPLER:
         return Resource(at, name, "sampler")
-    if declared.words[0] == "uniform":
+    if declared.space == "uniform":
         members = _block_members(name, of)
         return Resource(at, name, "uniform", size=of.size, align=of.align, members=members)
 

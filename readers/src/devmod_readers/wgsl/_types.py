@@ -552,9 +552,9 @@ class VariableChecker:
         problem = self._space_problem(declared, of) or self._type_problem(declared, of)
         if problem:
             raise self._source.error(declared.at, problem)
-        if declared.words[:1] == ["uniform"]:
+        if declared.space == "uniform":
             self._check_matrices(declared, of)
-        if declared.words[:1] in (["storage"], ["uniform"]):
+        if declared.space in ("storage", "uniform"):
             self.layout_warning = self.layout_warning or self._layout_warning(of)
 
     def _space_problem(self, declared: Declaration, of: Type) -> str:
@@ -563,7 +563,7 @@ class VariableChecker:
         """
         variable = f"the variable {declared.name!r}"
         words = declared.words
-        space = words[0] if words else ""
+        space = declared.space
         if space not in _SPACES:
             return f"{variable} has the address space {space!r}; expected storage, uniform, private or workgroup"
         if space != "storage" and len(words) > 1:
@@ -586,7 +586,7 @@ class VariableChecker:
 
     def _type_problem(self, declared: Declaration, of: Type) -> str:
         """Return why the type of a variable is not allowed in its address space; "" if it is."""
-        space = declared.words[0] if declared.words else ""
+        space = declared.space
         if space not in ("storage", "uniform"):
             return ""
         if of.unshareable_part:

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from devmod import Param
 from devmod.backend import array_bytes, parse_dtype
-from devmod_readers.reflection import ReflectedFunction, bytes_type
+from devmod_readers.c_numbers import bytes_type
+from devmod_readers.reflection import ReflectedFunction
 from devmod_readers.uses import users_of
 from devmod_targets._text import split_arguments
 from devmod_targets.authoring import CompileRequest

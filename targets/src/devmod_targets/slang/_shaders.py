@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from devmod import Block, Interface, Member, Param
 from devmod.backend import array_bytes, dtype_name, parse_dtype
 from devmod.errors import CompileError, ToolchainNotFoundError
-from devmod_readers.reflection import ReflectedFunction, bytes_type, with_members
+from devmod_readers.c_numbers import bytes_type
+from devmod_readers.reflection import ReflectedFunction, with_members
 from devmod_targets._compilers import function_name
 from devmod_targets.authoring import CompileRequest, Payload, merge_declared
 from devmod_targets.slang._driver import Entry, translate

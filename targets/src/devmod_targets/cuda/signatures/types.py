@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from devmod import Param
 from devmod.backend import array_bytes, parse_dtype
+from devmod_readers.c_numbers import bytes_type
 from devmod_readers.nvidia import TENSOR_MAP_BYTES, ParamPlace
-from devmod_readers.reflection import bytes_type
 from devmod_targets.authoring._declared import argument_bytes
 from devmod_targets.authoring._mangled import BUILTINS, TypeNode
 from devmod_targets.authoring.c_functions import uses_location, with_struct
