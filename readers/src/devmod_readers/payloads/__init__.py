@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     Functions = Mapping[str, FunctionInfo]
 
-__all__ = ["check_names", "check_source", "spirv_names"]
-
 _WORD = re.compile(r"[^\W\d]\w*")
 
 

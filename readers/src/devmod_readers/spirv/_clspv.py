@@ -261,7 +261,10 @@ class _Reader:
             launch.samplers[set_, binding] = mask
         elif code in _CONSTANT_DATA:
             set_, binding = self._numbers(operands, 2)
-            data = _bytes(self._text(operands, 2))
+            try:
+                data = bytes.fromhex(self._text(operands, 2))
+            except ValueError:
+                raise error("is damaged: a block of clspv's constants is not hexadecimal") from None
             launch.data[set_, binding] = _CONSTANT_DATA[code], data
 
     # -- one kernel
@@ -322,10 +325,3 @@ class _Reader:
         if len(numbers) != count:
             raise error("is damaged: an instruction of clspv has no valid number")
         return tuple(numbers)
-
-
-def _bytes(text: str) -> bytes:
-    try:
-        return bytes.fromhex(text)
-    except ValueError:
-        raise error("is damaged: a block of clspv's constants is not hexadecimal") from None

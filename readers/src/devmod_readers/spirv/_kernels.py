@@ -170,7 +170,7 @@ def _sizes(module: SpirvModule) -> dict[int, _Size]:
 def _array_length(module: SpirvModule, number: int) -> int:
     """Return the value of a constant of at most 32 bits; 0 for others."""
     opcode, operands = module.constants[number]
-    if opcode != _CONSTANT or len(operands) < 2:
+    if opcode != _CONSTANT:
         return 0
     return operands[1]
 

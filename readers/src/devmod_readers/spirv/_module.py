@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from array import array
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
@@ -47,14 +48,16 @@ MODELS = {
 _TYPES = frozenset((*range(19, 34), 5341))
 _CONSTANTS = frozenset((41, 42, 43, 44, 45, 46, 48, 49, 50, 51, 52))
 #: The minimum number of operands of each instruction, by opcode.
-# Each row has the opcodes of one section of the specification.
-_MIN_OPERANDS = {
-    5: 2, 6: 3, 7: 2, 11: 2, 12: 4, 15: 3, 16: 2, 17: 1, 331: 2, 71: 2, 72: 3, 332: 2,
-    19: 1, 20: 1, 21: 3, 22: 2, 23: 3, 24: 3, 25: 8, 26: 1, 27: 2, 28: 3, 29: 2, 30: 1, 31: 2,
-    32: 3, 33: 2, 5341: 1,
-    41: 2, 42: 2, 43: 3, 44: 2, 45: 2, 46: 2, 48: 2, 49: 2, 50: 3, 51: 2, 52: 3,
-    54: 4, 57: 3, 59: 3,
-}  # fmt: skip
+_MIN_OPERANDS: dict[int, int] = {}
+for _count, _opcodes in {
+    1: (17, 19, 20, 26, 30, 5341),
+    2: (5, 7, 11, 16, 22, 27, 29, 31, 33, 41, 42, 44, 45, 46, 48, 49, 51, 71, 331, 332),
+    3: (6, 15, 21, 23, 24, 28, 32, 43, 50, 52, 57, 59, 72),
+    4: (12, 54),
+    8: (25,),
+}.items():
+    _MIN_OPERANDS |= dict.fromkeys(_opcodes, _count)
+
 #: The range of operands that may be pointers to variables, by opcode of an instruction in a
 #: function. For other opcodes all operands may be. The other operands may be literals, which are
 #: not ids.
@@ -151,8 +154,8 @@ class SpirvModule:
         self.types = Definitions()
         self.constants = Definitions()
         self.variables: dict[int, tuple[int, int]] = {}
-        self.uses: dict[int, set[int]] = {}
-        self.calls: dict[int, set[int]] = {}
+        self.uses: dict[int, set[int]] = defaultdict(set)
+        self.calls: dict[int, set[int]] = defaultdict(set)
         self.function_types: dict[int, int] = {}
         self.compares_depth = False
         self.reflection: list[tuple[int, int, Ids]] = []
@@ -259,8 +262,6 @@ def read_module(data: bytes | memoryview) -> SpirvModule:
             raise _bad_length(words, at)
         if opcode == 54:
             function = operands[1]
-            module.uses.setdefault(function, set())
-            module.calls.setdefault(function, set())
             module.function_types[function] = operands[3]
         elif opcode == 56:
             function = 0
@@ -273,8 +274,9 @@ def read_module(data: bytes | memoryview) -> SpirvModule:
         raise error("is truncated: its last function has no end")
 
     called = {entry.function for entry in module.entries}.union(*module.calls.values())
-    if not called <= module.uses.keys():
-        raise error(f"is truncated: the function {min(called - module.uses.keys())} is missing")
+    missing = called - module.function_types.keys()
+    if missing:
+        raise error(f"is truncated: the function {min(missing)} is missing")
     return module
 
 

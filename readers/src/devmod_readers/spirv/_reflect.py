@@ -91,9 +91,15 @@ def reflect(
         The module has variables that devmod cannot pass. The text continues a sentence that begins
         with the module.
     """
+    if not module.entries:
+        raise error("has no entry point")
     entries = [entry for entry in module.entries if entry.model == GL_COMPUTE]
     if not entries:
-        raise error(_no_entry(module))
+        first = module.entries[0]
+        model = MODELS.get(first.model, f"of the execution model {first.model}")
+        raise error(
+            f"has no compute shader: its entry {first.name!r} is {model}; expected a compute shader (GLCompute)"
+        )
     reader = _Reader(module, constants or SpirvConstants(module), location)
     shaders: list[ReflectedShader] = []
     arguments = 0
@@ -117,14 +123,6 @@ def reflect(
             "samples an image by depth comparison, which devmod does not support; compare in the shader"
         )
     return shaders
-
-
-def _no_entry(module: SpirvModule) -> str:
-    if not module.entries:
-        return "has no entry point"
-    first = module.entries[0]
-    model = MODELS.get(first.model, f"of the execution model {first.model}")
-    return f"has no compute shader: its entry {first.name!r} is {model}; expected a compute shader (GLCompute)"
 
 
 def _of_kernel(shader: ReflectedShader, kernel: ClspvKernel) -> ReflectedShader:

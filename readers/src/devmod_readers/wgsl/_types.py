@@ -552,8 +552,14 @@ class VariableChecker:
         problem = self._space_problem(declared, of) or self._type_problem(declared, of)
         if problem:
             raise self._source.error(declared.at, problem)
-        if declared.space == "uniform":
-            self._check_matrices(declared, of)
+        # naga 29 replaces these types for SPIR-V, but not in a struct inside another struct.
+        if of.nested_two_rows is not None and declared.space == "uniform" and self.crash is None:
+            outer, inner = of.nested_two_rows
+            self.crash = (
+                declared.at,
+                f"the uniform {declared.name!r} contains a matrix of two rows in {inner.name}, a member of {outer.name}. naga, the "
+                "compiler of wgpu and Firefox, ends the process on it. Make it a storage variable, or replace the matrix by vectors",
+            )
         if declared.space in ("storage", "uniform"):
             self.layout_warning = self.layout_warning or self._layout_warning(of)
 
@@ -597,16 +603,6 @@ class VariableChecker:
         if space == "storage":
             return ""
         return self._uniform_problem(f"the uniform {declared.name!r}", of)
-
-    def _check_matrices(self, declared: Declaration, of: Type) -> None:
-        # naga 29 replaces these types for SPIR-V, but not in a struct inside another struct.
-        if self.crash is None and of.nested_two_rows is not None:
-            outer, inner = of.nested_two_rows
-            self.crash = (
-                declared.at,
-                f"the uniform {declared.name!r} contains a matrix of two rows in {inner.name}, a member of {outer.name}. naga, the "
-                "compiler of wgpu and Firefox, ends the process on it. Make it a storage variable, or replace the matrix by vectors",
-            )
 
     def _layout_warning(self, of: Type) -> str:
         if of.naga_misplaced is None:
