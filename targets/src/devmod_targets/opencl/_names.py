@@ -67,11 +67,14 @@ class Type(NamedTuple):
         return f"{self.base}{self.lanes}"
 
 
+Types = tuple[Type, ...]
+
+
 class Builtin(NamedTuple):
     """A built-in function: its name, the types of its parameters and its result, and its symbol."""
 
     name: str
-    params: tuple[Type, ...]
+    params: Types
     result: Type
     symbol: str
 
@@ -108,12 +111,12 @@ def rename(text: str, builtins: Sequence[Builtin]) -> tuple[str, list[Builtin]]:
     return text, renamed
 
 
-def _parse(symbol: str, count: int) -> tuple[str, tuple[Type, ...]]:
+def _parse(symbol: str, count: int) -> tuple[str, Types]:
     start = _NAME.match(symbol)
     if not start:
         return symbol, ()
     at = start.end() + int(start[1])
-    params: tuple[Type, ...] = ()
+    params: Types = ()
     with suppress(UnsupportedName):
         params = _Parser(symbol, at).types()
     if len(params) != count:
@@ -124,7 +127,7 @@ def _parse(symbol: str, count: int) -> tuple[str, tuple[Type, ...]]:
 class _Parser(Parser):
     """Parses the types of a function of OpenCL C."""
 
-    def types(self) -> tuple[Type, ...]:
+    def types(self) -> Types:
         """Return the types from here to the end of the symbol."""
         nodes = self._params(end="")
         if self.at < len(self.text):

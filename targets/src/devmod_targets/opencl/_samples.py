@@ -25,6 +25,10 @@ _BITS = {"f": 1, "h": 1, "i": 2, "ui": 4}
 _NAMES = {1: "float", 2: "int", 4: "uint"}
 
 
+#: The numbers of a function's images, by name.
+Numbers = dict[str, int]
+
+
 def read_samples(
     library: Libclang, definitions: Iterable[Any], text: str
 ) -> dict[tuple[str, int], str]:
@@ -76,7 +80,7 @@ def read_samples(
     }
 
 
-def _with_images(definitions: Iterable[Any]) -> list[tuple[Any, str, dict[str, int]]]:
+def _with_images(definitions: Iterable[Any]) -> list[tuple[Any, str, Numbers]]:
     """Return the functions with images: each with its identity and the numbers of its images."""
     found = []
     for function in definitions:
@@ -86,7 +90,7 @@ def _with_images(definitions: Iterable[Any]) -> list[tuple[Any, str, dict[str, i
     return found
 
 
-def _image_numbers(function: Any) -> dict[str, int]:
+def _image_numbers(function: Any) -> Numbers:
     """Return the numbers of a function's images, by name."""
     return {
         str(each.spelling): number
@@ -95,14 +99,14 @@ def _image_numbers(function: Any) -> dict[str, int]:
     }
 
 
-def _images_of(library: Libclang, call: Any, numbers: dict[str, int]) -> Iterator[tuple[int, int]]:
+def _images_of(library: Libclang, call: Any, numbers: Numbers) -> Iterator[tuple[int, int]]:
     """Yield the position of each image in a call, and the number of the parameter that it is."""
     for position, argument in enumerate(call.get_arguments()):
         if _is_image(argument):
             yield position, _number_of(library, argument, numbers)
 
 
-def _number_of(library: Libclang, argument: Any, numbers: dict[str, int]) -> int:
+def _number_of(library: Libclang, argument: Any, numbers: Numbers) -> int:
     """Return the number of the parameter that an argument of a call is; -1 if it is none.
 
     An image is always a parameter, in parentheses or not.
