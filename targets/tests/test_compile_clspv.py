@@ -127,8 +127,10 @@ def test_the_origin_and_the_bytes_depend_on_the_source_alone() -> None:
 
 
 @needs_wheel
-def test_an_optimized_kernel_keeps_what_its_launch_sets() -> None:
-    module = devmod.compile(FOLDER / "kernels.cl", "vulkan", options=["-O"])
+@pytest.mark.skipif(not shutil.which("spirv-opt"), reason="spirv-tools is not installed")
+@pytest.mark.parametrize("level", ["-O", "-Os"])
+def test_an_optimized_kernel_keeps_what_its_launch_sets(level: str) -> None:
+    module = devmod.compile(FOLDER / "kernels.cl", "vulkan", options=[level])
     plain = devmod.compile(FOLDER / "kernels.cl", "vulkan")
     assert module.functions == plain.functions
     assert module.code != plain.code  # type: ignore[attr-defined]

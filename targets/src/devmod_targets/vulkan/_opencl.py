@@ -161,18 +161,14 @@ def _problem(cursor: Any) -> str:
 def _suspect(library: Libclang, cursor: Any) -> str:
     """Return what clspv may fail on without a reason, and what to write; "" for other code."""
     name = str(cursor.spelling)
-    if cursor.kind.name == "VAR_DECL" and _has_pointers(cursor.type):
+    type_ = cursor.type.get_canonical()
+    is_array = cursor.kind.name == "VAR_DECL" and type_.kind.name.endswith("ARRAY")
+    if is_array and _is_pointer(type_.element_type):
         return f"{name}, an array of pointers; use branches"
     casts = (library.cindex.CursorKind.CSTYLE_CAST_EXPR,)
     if name.startswith("atom") and library.descendants(cursor, casts):
         return f"{name}() with a pointer that is cast; declare the array as integers, and use as_float()"
     return ""
-
-
-def _has_pointers(type_: Any) -> bool:
-    """Whether a type is an array of pointers."""
-    kind: str = type_.get_canonical().kind.name
-    return kind.endswith("ARRAY") and _is_pointer(type_.get_canonical().element_type)
 
 
 def _type_of_argument(call: Any) -> str:
