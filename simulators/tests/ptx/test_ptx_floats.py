@@ -183,13 +183,20 @@ def test_roots_are_rounded_in_a_direction(mode: str) -> None:
         )
 
 
+@pytest.mark.volume_but
 def test_flushing_and_saturation() -> None:
     a, b = values("f32", 1), np.full(len(values("f32", 1)), 1, np.float32)
-    tiny = np.abs(a) < np.float32(2.0**-126)
-    same(
-        run_alike("mul.ftz.f32 %o, %a, %b;", "f32", a, b),
-        np.where(tiny, np.copysign(np.float32(0), a), a),
-    )
+    zero = np.copysign(np.float32(0), a)
+    least = np.float32(2.0**-126)
+    # A flushed operand, whose product is normal, and a flushed product of normal operands.
+    for factor in (np.float32(2.0**30), np.float32(2.0**-30)):
+        with np.errstate(over="ignore", invalid="ignore"):
+            product = a * factor
+        is_flushed = (np.abs(a) < least) | (np.abs(product) < least)
+        same(
+            run_alike("mul.ftz.f32 %o, %a, %b;", "f32", a, b * factor),
+            np.where(is_flushed, zero, product),
+        )
     expected = np.where(np.isnan(a), np.float32(0), np.clip(a + b, np.float32(0), np.float32(1)))
     same(run_alike("add.sat.f32 %o, %a, %b;", "f32", a, b), expected)
 
