@@ -186,8 +186,9 @@ def test_roots_are_rounded_in_a_direction(mode: str) -> None:
 @pytest.mark.volume_but
 def test_flushing_and_saturation() -> None:
     a, b = values("f32", 1), np.full(len(values("f32", 1)), 1, np.float32)
-    zero = np.copysign(np.float32(0), a)
     least = np.float32(2.0**-126)
+    a[:2] = least, -least
+    zero = np.copysign(np.float32(0), a)
     # A flushed operand, whose product is normal, and a flushed product of normal operands.
     for factor in (np.float32(2.0**30), np.float32(2.0**-30)):
         with np.errstate(over="ignore", invalid="ignore"):
