@@ -21,6 +21,7 @@ from devmod.errors import (
     DevmodError,
     NotRegisteredError,
     PluginError,
+    count_text,
     describe_error,
     did_you_mean,
     pip_install,
@@ -99,10 +100,8 @@ class Report:
                 if each.state != "ok":
                     lines.append(f"{'':<{width}}    {each.part}: {each.text}")
         count = len(self.problems)
-        if count > 1:
-            lines.append(f"{count} problems.")
-        elif count:
-            lines.append("1 problem.")
+        if count:
+            lines.append(f"{count_text(count, 'problem')}.")
         else:
             lines.append("No problems.")
         return "\n".join(map(escape_line, lines))

@@ -45,8 +45,10 @@ _ending: list[subprocess.Popen[bytes]] = []
 
 #: The code of a process that kills its process group when its input ends.
 _GUARD = "import os, signal; os.read(0, 1); os.killpg(0, signal.SIGKILL)"
-#: The processes without a program to guard: the process group, and the pipe that keeps it.
-_guards: list[tuple[int, IO[bytes]]] = []
+#: A process group, and the pipe that keeps it.
+_Guard = tuple[int, IO[bytes]]
+#: The processes without a program to guard.
+_guards: list[_Guard] = []
 
 #: The pipes at whose end another process ends. A fork would keep them open, and the process would
 #: outlive this one.
@@ -545,7 +547,7 @@ def _pipe(its_files: ExitStack, own_files: ExitStack) -> tuple[int, IO[bytes]]:
     return reader, file
 
 
-def _start_guard() -> tuple[int, IO[bytes]]:
+def _start_guard() -> _Guard:
     """Start a process in a group of its own, so Ctrl-C in a terminal does not reach it, and return
     the group and the pipe to it.
     """

@@ -68,8 +68,7 @@ class StoredPart:
     @property
     def digest(self) -> bytes:
         """The SHA-256 of the constant."""
-        entry = self.entry
-        return entry.stored_digest
+        return self.entry.stored_digest
 
     def data(self) -> memoryview:
         """Return the constant, after a check of its digest."""

@@ -18,7 +18,7 @@ from contextlib import suppress
 from devmod._formats.trust import check_raw_file
 from devmod._plugins.specs import spec_of_suffix
 from devmod._util.atomic import replacing
-from devmod._util.regular_files import file_name, open_regular
+from devmod._util.regular_files import file_name, open_regular, suffix_of
 from devmod._values.info import FunctionInfo, Interface
 from devmod.errors import ArgumentError, FormatError, list_names
 from devmod.targets import PROGRAM
@@ -79,7 +79,7 @@ def write_payload(
         exists and describes other functions or is a symbolic link. Neither file is changed.
     """
     name = file_name(path)
-    suffix = os.path.splitext(name)[1][1:].lower()
+    suffix = suffix_of(name)
     if spec.kind == PROGRAM:
         raise FormatError(
             "a program has no raw payload to write; devmod.save writes it with its kernels",
@@ -183,7 +183,7 @@ def read_payload(
         text = _read_bounded(beside)
     except FileNotFoundError:
         compiles = ""
-        if os.path.splitext(path)[1][1:].lower() in spec.languages:
+        if suffix_of(path) in spec.languages:
             compiles = f"; devmod.compile(pathlib.Path({path!r}), {spec.kind!r}) compiles a source"
         raise FormatError(
             f"{path!r} has no metadata file: expected {beside!r}, which describes its functions. "

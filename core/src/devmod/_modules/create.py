@@ -225,13 +225,13 @@ def load_from_file(path: str | os.PathLike[str], fmt: str = "") -> Module:
     OSError
         The file cannot be read: FileNotFoundError, PermissionError, IsADirectoryError.
     """
-    from devmod._util.regular_files import check_regular, path_to_str
+    from devmod._util.regular_files import check_regular, path_to_str, suffix_of
 
     name = path_to_str(
         path, "load_from_file(path)", "devmod.load_from_bytes(kind, data) takes bytes in memory"
     )
     if not fmt:
-        suffix = os.path.splitext(name)[1][1:].lower()
+        suffix = suffix_of(name)
         if not suffix:
             raise FormatError(
                 f"{name!r} has no suffix, so its format is unknown; pass the format: load_from_file(path, 'ptx')"

@@ -4,8 +4,6 @@ wheels.
 
 from __future__ import annotations
 
-import os
-
 from devmod._plugins import registry
 from devmod._plugins.claim import CORE
 from devmod._plugins.discovery import once_per_scan, shared_scan
@@ -90,7 +88,9 @@ def loading_hint(name: str) -> str:
     """Return the sentence with the calls that read a file which is no bundle; "" if its suffix is
     unknown.
     """
-    suffix = os.path.splitext(name)[1][1:].lower()
+    from devmod._util.regular_files import suffix_of
+
+    suffix = suffix_of(name)
     if not suffix:
         return ""
     calls = []

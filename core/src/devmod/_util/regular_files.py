@@ -112,6 +112,11 @@ def file_name(path: AnyPath) -> str:
     raise ArgumentError(f"no file can have the path {name!r}", argument="path")
 
 
+def suffix_of(path: str) -> str:
+    """Return the suffix of a path without its dot, in lower case."""
+    return os.path.splitext(path)[1][1:].lower()
+
+
 def absolute(path: str) -> str:
     """Return a path that begins at the root, with its links and ``..``: `os.path.abspath` also
     removes a ``..`` behind a link.
