@@ -60,12 +60,11 @@ class Tree:
         index = self.index
         entry = index.entry(number)
         imports = self._imports_of(entry)
-        module: Module = LibraryModule()
         if entry.kind == BUNDLE:
             # few files have nodes, and opening one should cost little
             from devmod._modules.bundle import BundleModule
 
-            module = BundleModule(imports, self._prefer)
+            module: Module = BundleModule(imports, self._prefer)
         elif entry.offset is not None:
             module = StoredModule(
                 entry,
@@ -75,6 +74,8 @@ class Tree:
                 find=index.entry,
                 head=self._head,
             )
+        else:
+            module = LibraryModule()
         if imports:
             module._devmod_imports = imports
         self._add_records(module)

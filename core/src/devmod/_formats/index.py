@@ -314,16 +314,16 @@ def _read_entry(reader: Reader, role: str) -> Entry:
 def _module_problem(fields: Mapping[str, Any]) -> str:
     """Return what is wrong with the record of a module, or ""."""
     kind = fields.get("kind", "")
-    found = [key for key in _OF_BYTES if key in fields]
     article = ""
     if kind in (BUNDLE, LIBRARY):
-        if found:
+        if not fields.keys().isdisjoint(_OF_BYTES):
             article = "no"
     elif not is_valid_name(kind):
         return "no kind, or one that is not of the form [a-z][a-z0-9_]{0,31}"
-    elif not fields.keys() >= {*_LOCATION}:
+    elif "size" not in fields or "sha256" not in fields:
         article = "a"
     if article:
+        found = [key for key in _OF_BYTES if key in fields]
         return f"a module of kind {kind!r} has {article} size and sha256; found: {', '.join(found) or 'none'}"
     if fields.get("parts") and kind != CONSTANTS:
         return f"a module of kind {kind!r} has parts, which only constants have"
