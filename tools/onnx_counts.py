@@ -182,16 +182,18 @@ def counts(results: Outcomes) -> str:
         f"{', '.join([start, *devices])}. Some are right of {', '.join(partly)}; "
         f"none of {', '.join(lacks)}; and all of the other {others} operators, on the CPU.",
         "",
-        f"| not right because of | {' | '.join(places)} | operators |",
-        f"|---|{'---|' * len(places)}---|",
+        "The others are not right for these reasons, with their number at each place:",
+        "",
     ]
     for label, own_counts in sorted(reasons.items(), key=lambda each: -each[1].total()):
         names = [*lacking[label]]
         shown = ", ".join(names[:4])
         if len(names) > 4:
             shown += ", …"
-        numbers = [str(own_counts[place]) for place in places]
-        lines.append(f"| {label} | {' | '.join(numbers)} | {shown} |")
+        numbers = [f"{place} {own_counts[place]}" for place in places]
+        if len({own_counts[place] for place in places}) == 1:
+            numbers = [str(own_counts[places[0]])]
+        lines.append(f"- {label}: {', '.join(numbers)} ({shown})")
     return "\n".join([*lines, ""])
 
 
