@@ -397,6 +397,7 @@ class _Plan:
             self._check_parts(call)
             kernel = f"{name}_{target.kind}_k{len(self.kernels)}"
             self.kernels[tree.key] = kernel
+            self.rendered[kernel] = {}  # the order of the file
             if tree.key in trees:
                 continue
             try:
