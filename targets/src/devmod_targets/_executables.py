@@ -155,7 +155,7 @@ def libraries_of(executables: Iterable[str], names: str) -> list[str]:
     prefixes = dict.fromkeys(
         os.path.dirname(os.path.dirname(os.path.realpath(path))) for path in executables
     )
-    result: set[str] = set()
+    result = set()
     for prefix in prefixes:
         result.update(libraries_in(prefix, names))
     return sorted(result)

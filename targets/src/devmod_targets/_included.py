@@ -127,7 +127,7 @@ def imported_names(data: bytes) -> IncludedNames:
         nodes = [*ast.walk(ast.parse(data))]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return IncludedNames()
-    modules: list[str] = []
+    modules = []
     for node in nodes:
         if isinstance(node, ast.Import):
             modules += [each.name for each in node.names]
@@ -243,7 +243,7 @@ def unresolved_names(text: str, *, parents: bool = False) -> dict[str, str]:
     if not is_unsure and not any(map(leads_out, found.names)):
         return {}
     code = _without_comments(text.encode())  # the names may have been in comments
-    result: dict[str, str] = {}
+    result = {}
     for name in included_names(code).names:
         if leads_out(name):
             result[name.decode("utf-8", "replace")] = ""

@@ -88,7 +88,7 @@ def split_arguments(text: str, start: int = 0) -> list[str] | None:
     """Return the texts between commas, from a position up to the parenthesis that closes; None if
     the brackets do not match.
     """
-    pieces: list[str] = []
+    pieces = []
     open_brackets: list[str] = []
     for mark in _BRACKET.finditer(text, start):
         bracket = mark[0]

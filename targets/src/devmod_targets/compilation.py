@@ -585,7 +585,7 @@ def _binary_languages(spec: TargetSpec) -> dict[str, str]:
 def _payload_texts(spec: TargetSpec) -> set[str]:
     """Return the names of the languages that are payloads in text, such as PTX."""
     payloads = set(spec.text_formats) - set(spec.source_formats)
-    result: set[str] = set()
+    result = set()
     for suffix, language in spec.languages.items():
         if suffix in payloads:
             result |= {suffix, language}
@@ -930,7 +930,7 @@ def _shared_memory(
         return dict.fromkeys(users, size)
     if not hasattr(value, "items"):
         _shared_size("", value)
-    result: dict[str, int | Local] = {}
+    result = {}
     for name, each in value.items():
         _check_function(fmap, "shared_memory", name)
         size = _shared_size(name, each)
@@ -986,7 +986,7 @@ class SharedDefaults(dict[str, Any]):
     def locals_of(self, fmap: Functions) -> dict[str, Any]:
         """Return the default sizes of local memory for the parameters of a source."""
         names = {name: _local_names(info) for name, info in fmap.items()}
-        own: dict[str, Any] = {}
+        own = {}
         for key, value in self.items():
             if not hasattr(value, "items"):
                 if any(key in parameters for parameters in names.values()):

@@ -90,7 +90,7 @@ def payload_files(paths: Iterable[str | os.PathLike[str]]) -> list[PayloadFile]:
     OSError
         A path cannot be read.
     """
-    files: dict[str, PayloadFile] = {}
+    files = {}
     for each in paths:
         path = os.fspath(each)
         names: Iterable[str]
@@ -213,7 +213,7 @@ def pack(
         raise FormatError(f"there is no payload with one of the suffixes {', '.join(SUFFIXES)}")
     taken: set[tuple[str, str, str]] = set()
     modules: list[devmod.Module] = []
-    batch: list[devmod.Module] = []
+    batch = []
     total = unknown = 0
     for number, file in enumerate(files, 1):
         data = file.read(file.name) or b""
@@ -252,7 +252,7 @@ def _module(
     if spec.architecture is not None and not spec.shader_map:
         variant = spec.architecture(fmt, data)
     # A call would reach the first of two kernels with one name for one architecture.
-    names: dict[str, str] = {}
+    names = {}
     for name in fmap:
         is_taken = (kind, variant, name) in taken
         names[name] = f"{stem}:{name}" if is_taken else name
@@ -301,7 +301,7 @@ def _functions(
         raise FormatError(
             f"it does not have the types of the kernel {unknown!r}. --opaque takes the sizes of its parameters alone"
         )
-    known: dict[str, ReflectedFunction] = {}
+    known = {}
     for name, function in functions.items():
         places = entries[function.symbol].params
         if all(function.types) and (places is not None or function.types):
@@ -361,7 +361,7 @@ def unpack(path: str | os.PathLike[str], folder: str | os.PathLike[str]) -> int:
 
 
 def _write_files(module: devmod.Module, folder: str) -> int:
-    names: dict[str, str] = {}
+    names = {}
     origin = module.origin
     if origin is not None:
         names = {digest: name for name, digest in origin.sources.items()}

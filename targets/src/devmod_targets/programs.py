@@ -138,7 +138,7 @@ def make_step(kernel: str, arguments: Mapping[str, Any], launch: Mapping[str, An
         )
     try:
         values = {name: _given(value) for name, value in arguments.items()}
-        dims: dict[str, tuple[Expression, ...]] = {}
+        dims = {}
         for word, value in launch.items():
             if value is not None:
                 dims[word] = tuple(map(parse_integer, _dims(word, value)))
@@ -204,8 +204,8 @@ def parse_program(
         raise _error(
             name, f"backward: expected the name of a program, got {type(backward).__name__}"
         )
-    names: dict[str, Declared] = {}
-    requires: list[_Comparison] = []
+    names = {}
+    requires = []
     for key, texts in declared.items():
         for number, text in enumerate(_texts(name, key, texts)):
             try:
@@ -383,8 +383,8 @@ def _step(text: str) -> Step:
         raise _Problem(f"is no step; {expected}")
     if node.args:
         raise _Problem("gives an argument by position; give all by name")
-    arguments: dict[str, Any] = {}
-    launch: dict[str, tuple[Expression, ...]] = {}
+    arguments = {}
+    launch = {}
     for each in node.keywords:
         if each.arg is None:
             raise _Problem("has **, which a step cannot have")
@@ -532,9 +532,9 @@ def _inlined(program: Program, parts: Parts) -> tuple[Program, list[str]]:
     taken.update(each.name for each in program.repeats)
     used: set[Any] = set()
     steps: list[Step] = []
-    places: list[str] = []
-    starts: list[int] = []
-    repeats: list[Repeat] = []
+    places = []
+    starts = []
+    repeats = []
     around = program.repeats_of_steps()
     for number, step in enumerate(program.steps, 1):
         starts.append(len(steps))
@@ -665,7 +665,7 @@ class _ProgramCall:
         """Check what is given. Return the arrays with those that are given for them."""
         arguments = dict(self._values)
         values = list(arguments.values())
-        pairs: list[tuple[Array, Array]] = []
+        pairs = []
         for each in self._own():
             value = arguments[each.name]
             if isinstance(each, Array):
@@ -881,7 +881,7 @@ class Parts:
         for old in modules:
             roots += old.imports
         self._constants: list[Module] = []
-        kernels: list[Module] = []
+        kernels = []
         for each in dict.fromkeys(roots):
             if each.kind == "const_loader":
                 self._constants.append(each)

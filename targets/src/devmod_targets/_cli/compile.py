@@ -162,7 +162,7 @@ def command(
         _check_bundle(output)
     arguments = _arguments(given, werror=werror, strict=strict, shared=len(sources) > 1)
     assignments = assign(sources, targets, arguments["language"])
-    compiles: list[tuple[Assignment, Target]] = []
+    compiles = []
     for each in assignments:
         for target in variants(each.target):
             compiles.append((each, target))
@@ -293,8 +293,8 @@ def _compile(
     error.
     """
     texts = _read_sources(sources)
-    built: _Built = []
-    failures: _Failures = []
+    built = []
+    failures = []
     for each, target in compiles:
         subject = f"{sources[each.source]} for {target}"
         show(subject)
@@ -483,18 +483,18 @@ def assign(
     click.UsageError
         A target is given twice, no target takes a source, or no source is for a target.
     """
-    kinds: dict[str, str] = {}
+    kinds = {}
     for target in targets:
         if target in kinds:
             raise click.UsageError(f"the target {target!r} is given twice")
         kinds[target] = Target.parse(target).kind
-    specs: dict[str, TargetSpec] = {}
+    specs = {}
     for kind in kinds.values():
         spec = find_spec(kind)
         if spec is not None:
             specs[kind] = spec
     is_unknown = len(specs) < len(set(kinds.values()))  # compiling reports an unknown kind
-    result: list[Assignment] = []
+    result = []
     if len(sources) * len(targets) == 1 or is_unknown:
         for index in range(len(sources)):
             result += [Assignment(index, target, language) for target in targets]

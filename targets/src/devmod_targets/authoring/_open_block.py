@@ -135,7 +135,7 @@ def _declarations(text: str, parts: _Parts) -> set[str] | None:
     """Add the texts of the declarations outside of functions to `parts`, by their names. Return the
     functions; None if braces do not match.
     """
-    functions: set[str] = set()
+    functions = set()
     head = _Head(0)
     depth = 0
     namespaces = 0

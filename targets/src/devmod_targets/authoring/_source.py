@@ -165,8 +165,8 @@ def options_and_defines(request: CompileRequest) -> tuple[list[str], dict[str, s
         An option names a path, or a define is invalid.
     """
     kind = request.target.kind
-    options: list[str] = []
-    defines: dict[str, str] = {}
+    options = []
+    defines = {}
     for option in _join_defines(request):
         if option.startswith("-D"):
             name, equals, value = option[2:].strip().partition("=")
@@ -407,7 +407,7 @@ class Inliner(UserFiles):
         """Return a text with its includes replaced. `opening` is the condition of its include
         guard.
         """
-        parts: list[str] = []
+        parts = []
         position = 0
         shifted = False
         first_condition = len(self._embedded)

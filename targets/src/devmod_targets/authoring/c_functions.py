@@ -154,7 +154,7 @@ def _fields(type_: Any, start: int = 0) -> list[tuple[str, int, Any]] | None:
         return None
     if any(each.kind.name == _BASE for each in declaration.get_children()):
         return None
-    fields: list[tuple[str, int, Any]] = []
+    fields = []
     for field in type_.get_fields():
         bits = field.get_field_offsetof()
         if bits < 0 or bits % 8 or field.is_bitfield():
@@ -264,7 +264,7 @@ def with_globals(functions: Reflected, types: _Globals) -> Reflected:
 def is_in(file: str) -> Callable[[Any], bool]:
     """Return the function that returns whether a cursor is in a file."""
     # libclang has one object for each file, and headers have thousands of declarations.
-    names: dict[int | None, str] = {}
+    names = {}
 
     def is_own(cursor: Any) -> bool:
         found = cursor.location.file
@@ -428,7 +428,7 @@ class CFunctions:
 
     def _named(self, instances: Mapping[str, Any]) -> dict[str, str]:
         """Return the symbols of the request's name expressions, with the names for callers."""
-        result: dict[str, str] = {}
+        result = {}
         for expression in self._requested:
             symbol = ""
             if expression in instances:
@@ -462,8 +462,8 @@ class CFunctions:
         CompileError
             devmod cannot pass a parameter.
         """
-        types: list[str] = []
-        params: list[Param] = []
+        types = []
+        params = []
         names = parameter_names(cursor, self._library)
         arguments = zip(cursor.get_arguments(), names, strict=True)
         for number, (argument, name) in enumerate(arguments, 1):

@@ -219,7 +219,7 @@ class Libclang:
         which makes lists of all of them.
         """
         numbers = {kind.value for kind in kinds}
-        found: list[Any] = []
+        found = []
 
         def visit(child: Any, _parent: Any, _data: Any) -> int:
             if child._kind_id in numbers:
@@ -254,7 +254,7 @@ def _longest_statement(text: str) -> int:
     """Return the length of the longest statement. A macro's definition is one of its own: a list of
     macros is long and not nested.
     """
-    macros: list[str] = []
+    macros = []
 
     def take(macro: re.Match[str]) -> str:
         if _MARKS.search(macro[0]):

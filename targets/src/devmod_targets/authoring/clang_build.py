@@ -737,10 +737,10 @@ def _by_level(lines: Sequence[str]) -> Messages:
 
     clang repeats a warning for each instance of a template. The first one is returned.
     """
-    seen: set[str] = set()
+    seen = set()
     warnings: list[str] = []
     remarks: list[str] = []
-    includes: list[str] = []
+    includes = []
     current = warnings
     for line in lines:
         message = _MESSAGE.search(line)
@@ -801,7 +801,7 @@ def check_guard(request: CompileRequest, output: str, name: str) -> None:
 
 @cache
 def _guard() -> bytes:
-    names: list[tuple[str, str]] = []
+    names = []
     for name in _DIRECTIVES:
         for letters in product(*({each, each.upper()} for each in name)):
             names.append((name, "".join(letters)))

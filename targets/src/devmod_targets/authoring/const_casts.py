@@ -78,7 +78,7 @@ def written_parameters(
         path's last part.
     """
     casts = _Casts(library, declarations)
-    result: dict[_Place, str] = {}
+    result = {}
     for place, flags in casts.written_places().items():
         node = casts.removing[next(bits(flags))]
         file, line, _ = library.location(node.location)

@@ -273,7 +273,7 @@ class _Build:
         """Use the cached results, and compile the rest. Workers start first: they import their
         compilers in the meantime.
         """
-        entries: dict[str, bytes | None] = {}
+        entries = {}
         if self._entries is not None:
             keys = dict.fromkeys(task.key for task in self._tasks if task.key)
             entries = self._entries.read_all(list(keys))
@@ -405,7 +405,7 @@ class _Build:
     def _write(self, partial: bool, record: str) -> BuildResult:
         built = [(task.job, task.module) for task in self._tasks if task.module is not None]
         # Equal jobs have one module.
-        unique: dict[int, Module] = {}
+        unique = {}
         for _, module in built:
             for each in candidates_of(module):
                 unique[id(each)] = each
@@ -577,7 +577,7 @@ def input_files(plan: Plan) -> list[str]:
         A source cannot be read.
     """
     tree = SourceTree()
-    paths: set[str] = set()
+    paths = set()
     for path in (os.path.abspath(plan.manifest.path), *own_files(plan.manifest)):
         folder, name = os.path.split(path)
         paths.add(os.path.join(os.path.realpath(folder), name))

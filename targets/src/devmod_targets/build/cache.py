@@ -319,7 +319,7 @@ class UrlEntries:
         """Return the entries by key, as `read` does."""
         from devmod_targets.build.threads import Threads
 
-        result: _Contents = {}
+        result = {}
 
         def read(key: str) -> None:
             result[key] = self.read(key)

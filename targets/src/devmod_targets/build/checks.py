@@ -363,7 +363,7 @@ class Checks:
         ]
         kinds = dict.fromkeys(parse_target(text).kind for text in targets)
         chosen = {kind: chosen_sources(find_spec(kind), names) for kind in kinds}
-        seen: set[tuple[str, str]] = set()
+        seen = set()
         for index, source in enumerate(sources):
             where = (*keys, "sources", index)
             language = languages[index]
@@ -416,7 +416,7 @@ class Checks:
         if kernel.section.sources is None and not kernel.target_sections:
             self._add(keys, 'the kernel has no sources, such as sources = ["twice.cl", "twice.cu"]')
             return
-        missing: dict[str, TargetSpec] = {}
+        missing = {}
         for use in uses:
             spec = find_spec(use.variant.kind)
             if not use.sources and spec is not None:

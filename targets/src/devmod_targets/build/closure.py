@@ -141,8 +141,8 @@ class SourceTree:
         """
         key = folders, name
         if key not in self._found:
-            found: list[str] = []
-            missing: set[str] = set()
+            found = []
+            missing = set()
             any_linked = False
             for folder in folders:
                 path, is_linked = self._find(os.path.join(folder, name))
@@ -215,7 +215,7 @@ class Closure(NamedTuple):
 
     def has_contents(self, digests: Iterable[str]) -> bool:
         """Return whether each digest is that of one of the files."""
-        known: set[str] = set()
+        known = set()
         for file in self.files.values():
             known |= {file.digest, file.text_digest}
         return known.issuperset(digests)

@@ -123,7 +123,7 @@ class Cluster:
             What a worker calls with a job and its files. It returns an Outcome.
         """
         results: queue.SimpleQueue[tuple[int, Future[Outcome]]] = queue.SimpleQueue()
-        refused: dict[int, str] = {}
+        refused = {}
         for number, (job, closure) in enumerate(zip(jobs, closures, strict=True)):
             problem = _packing_problem(job, closure)
             if problem:

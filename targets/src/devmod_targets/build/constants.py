@@ -71,7 +71,7 @@ def load_constants(folder: str, constants: Constants) -> Module:
     OSError
         A file cannot be read.
     """
-    tensors: dict[str, _Tensor] = {}
+    tensors = {}
     owners: dict[str, str] = {}
     for file in constants.files:
         for name, tensor in _read(below(folder, file.path), file):

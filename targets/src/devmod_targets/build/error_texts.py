@@ -61,7 +61,7 @@ def bundle_text(text: str, modules: Iterable[tuple[Job, Module]]) -> str:
                     users.setdefault(job.kernel, set()).add(job.kind)
 
     def local(function: str, parameter: str, size: str) -> str:
-        tables: list[str] = []
+        tables = []
         # None if the text has the name escaped.
         for kernel, own in owners.get((function, parameter), {}).items():
             if own == kinds[kernel]:

@@ -135,7 +135,7 @@ def _attempt(job: Job, with_sources: bool) -> Outcome:
     start = _cpu_time()
     own = get_ident()
     show = warnings.showwarning
-    records: list[tuple[bool, str]] = []
+    records = []
 
     def keep(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
         if get_ident() == own:

@@ -91,7 +91,7 @@ def use_of(manifest: Manifest, kernel: KernelEntry, variant: Target) -> Use:
         default = section.language or default
     spec = find_spec(variant.kind)
     names = [source.language or default or suffix_of(source.path) for source in declared]
-    sources: list[tuple[Source, str, str]] = []
+    sources = []
     if spec is not None:
         chosen = zip(declared, names, chosen_sources(spec, names), strict=True)
         for source, name, is_chosen in chosen:

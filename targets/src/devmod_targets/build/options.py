@@ -147,7 +147,7 @@ _MACRO = r"(?a)[A-Za-z_]\w*(?:\([\w\s,.]*\))?"
 
 
 def _parse_defines(texts: Sequence[str]) -> dict[str, str | None]:
-    result: dict[str, str | None] = {}
+    result = {}
     for text in texts:
         name, equals, value = text.partition("=")
         result[name] = value if equals else None
@@ -223,7 +223,7 @@ def _parse_functions(texts: Sequence[str]) -> dict[str, FunctionInfo] | None:
 
 
 def _read_functions(table: Table, key: str) -> Pairs:
-    result: list[tuple[str, str]] = []
+    result = []
     for name, function in table.tables(key, "functions, such as [kernels.twice.functions.twice]"):
         declaration = _declaration(name, function)
         if declaration:
@@ -302,7 +302,7 @@ def _parse_by_function(
     flag: str, texts: Sequence[str], parse: Callable[[str], Value | None], expected: str
 ) -> Value | dict[str, Value] | None:
     """Return the value for all functions, or those by function; None without texts."""
-    result: dict[str, Value] = {}
+    result = {}
     for text in texts:
         function, equals, value_text = text.rpartition("=")
         value = parse(value_text)
@@ -360,7 +360,7 @@ def _parse_dims(text: str) -> tuple[int | str, ...] | None:
     """Return the numbers and the expressions in a text of the command line; None for an invalid
     text.
     """
-    dims: list[int | str] = []
+    dims = []
     for part in split_arguments(f"{text})") or ():
         value: int | str = part
         if part.isascii() and part.lstrip("+-").isdigit():
@@ -846,7 +846,7 @@ def read_options(table: Table, *, in_kernel: bool) -> Values:
 
 def merge_options(sections: Sequence[CompileOptions]) -> Values:
     """Return the options of several tables by name, of which the more specific ones are last."""
-    result: Values = {}
+    result = {}
     for name, option in OPTIONS.items():
         result[name] = reduce(option.merge, [getattr(each, name) for each in sections])
     return result

@@ -129,8 +129,8 @@ def plan_of(manifest: Manifest, targets: str | Iterable[str] = (), *, strict: bo
     if isinstance(targets, str):
         targets = [targets]
     chosen = [_choice(manifest, text) for text in targets]
-    uses: list[Use] = []
-    jobs: list[Job] = []
+    uses = []
+    jobs = []
     for kernel in manifest.kernels:
         for use in uses_of(manifest, kernel):
             if chosen and not any(covers(target, use.variant) for target in chosen):

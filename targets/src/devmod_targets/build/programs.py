@@ -21,7 +21,7 @@ def check_programs(entries: Sequence[ProgramEntry], add: Callable[[KeyPath, str]
     mistake.
     """
     positions = {each.name: position for position, each in enumerate(entries)}
-    programs: dict[str, Program] = {}
+    programs = {}
     for position, entry in enumerate(entries):
         keys: KeyPath = ("programs", entry.name)
         if entry.backward and entry.backward not in positions:
@@ -98,7 +98,7 @@ def add_programs(manifest: Manifest, module: Module, *, complete: bool) -> tuple
 
 def _parse(entry: ProgramEntry) -> tuple[Program, list[tuple[str, int, str]]]:
     """Return a program, and the key, the index and the text of each mistake."""
-    mistakes: list[tuple[str, int, str]] = []
+    mistakes = []
 
     def report(key: str, number: int, text: str) -> None:
         mistakes.append((key, number, text))
@@ -117,7 +117,7 @@ def _place(entry: ProgramEntry, key: str, number: int) -> KeyPath:
 
 def _places(steps: Sequence[Any]) -> list[KeyPath]:
     """Return the keys of steps, with those in repeats."""
-    result: list[KeyPath] = []
+    result = []
     for number, each in enumerate(steps):
         if isinstance(each, Repeated):
             result += [("steps", number, *inner) for inner in _places(each.steps)]

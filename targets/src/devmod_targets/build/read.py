@@ -139,7 +139,7 @@ def _constants(table: Table) -> Constants:
     files = _constants_files(own)
     expected = 'a table of functions, such as { load_weights = ["w", "b"] }'
     functions = own.table(own.typed("functions", dict, expected) or {}, "functions")
-    named: list[tuple[str, tuple[str, ...]]] = []
+    named = []
     for name in functions.data:
         names = functions.strings(name, '["w", "b"]')
         if names is not None:
@@ -237,7 +237,7 @@ def _steps(table: Table, example: str) -> tuple[Any, ...] | None:
     values = table.typed("steps", list, f"an array of steps, such as {example}")
     if values is None:
         return None
-    steps: list[Any] = []
+    steps = []
     for index, each in enumerate(values):
         if isinstance(each, dict):
             steps.append(_repeated(table.table(each, "steps", index), example))

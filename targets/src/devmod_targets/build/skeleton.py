@@ -96,8 +96,8 @@ def find_sources(folder: str, kinds: Sequence[str] = ()) -> tuple[list[str], lis
         suffixes.difference_update(toolchain.declared)
         if not kinds:
             suffixes.difference_update(toolchain.ambiguous)
-    result: list[str] = []
-    unusable: list[str] = []
+    result = []
+    unusable = []
     for number, path in enumerate(_files(folder)):
         if number >= _MAX_FILES:
             break
@@ -201,10 +201,10 @@ def manifest_text(
 
     kernels = [_Kernel(name, own, specs) for name, own in _kernels(sources).items()]
     absent = _absent_kinds(kernels, specs, failures)
-    lines: list[str] = []
+    lines = []
     for each in kernels:
         lines += each.lines(folder, absent, failures)
-    absent_targets: dict[str, str] = {}
+    absent_targets = {}
     for text in targets:
         kind = parse_target(text).kind
         if kind in absent:
@@ -226,7 +226,7 @@ def _absent_kinds(
     """Return the kinds for which every kernel fails, each with the first reason. They are left out
     of the targets.
     """
-    result: dict[str, str] = {}
+    result = {}
     for spec in specs:
         users = [(each.name, spec.kind) for each in kernels if spec.kind in each.kinds]
         if failures.keys() >= set(users):
@@ -270,7 +270,7 @@ class _Kernel:
         for source, reason in unused.items():
             result.append(f"# {_quote(source)} is left out: {reason}")
         skip = [kind for kind in self._other_kinds if kind not in absent]
-        failed: list[str] = []
+        failed = []
         for kind in self.kinds:
             if (self.name, kind) in failures and kind not in absent:
                 failed.append(kind)
@@ -284,7 +284,7 @@ class _Kernel:
     def _unused(self) -> dict[str, str]:
         """Return the sources that no kind takes beside the others, with the reasons."""
         chosen = {spec.kind: chosen_sources(spec, self._suffixes) for spec in self._takers}
-        result: dict[str, str] = {}
+        result = {}
         for index, source in enumerate(self._sources):
             if not any(row[index] for row in chosen.values()):
                 result[source] = other_choice(chosen, self._suffixes, index)
@@ -357,7 +357,7 @@ def _local_lines(folder: str, kernel: str, sources: Sequence[str]) -> list[str]:
     """Return comments with the default sizes of local memory, in the tables of the targets with
     such parameters if others have none.
     """
-    keys: dict[str, str] = {}
+    keys = {}
     for source in sources:
         found = _locals(folder, source)
         if found:

@@ -192,7 +192,7 @@ def _ptx_payload(
         )
     members: dict[str, bytes] = {}
     tools: dict[str, None] = {}
-    reports: list[str] = []
+    reports = []
     for arch in target.archs:
         if arch.startswith("sm_") and fmt != "ptx":
             members[arch], tool, report = assemble(

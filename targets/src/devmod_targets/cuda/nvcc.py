@@ -311,7 +311,7 @@ def compile_program(
             output = "-cubin"
         first, second, *others = run.commands([output, f"-arch={arch}", *options])
         preprocessed, markers, host_headers = run.preprocess(first)
-        sources: list[PreprocessedSource] = []
+        sources = []
 
         def read() -> None:
             sources.append(PreprocessedSource(*_split(preprocessed, markers), host_headers))
@@ -372,7 +372,7 @@ class _Run:
             [os.path.join(self._root, "bin", "nvcc"), "--dryrun", *options, *place, self._source]
         )
         variables: dict[str, str] = {}
-        commands: list[list[str]] = []
+        commands = []
         for line in output.splitlines():
             line = line.removeprefix("#$ ")
             variable = _VARIABLE.fullmatch(line)
@@ -599,7 +599,7 @@ def _split(text: str, markers: Sequence[re.Match[str]]) -> tuple[str, dict[str, 
 
     libclang then visits and checks the user's part alone.
     """
-    parts: list[str] = []
+    parts = []
     headers: dict[str, list[str]] = {}
     is_open = False
     depth = 0

@@ -445,7 +445,7 @@ def diagnostics(log: str, name: str = "", ptx: str = "the PTX") -> Messages:
         The name of the PTX, for a message of the assembler.
     """
     errors: list[str] = []
-    warnings: list[str] = []
+    warnings = []
     for line in log.splitlines():
         match = _DIAGNOSTIC.match(line) or _ASSEMBLER.match(line) or _TOOL.match(line)
         if match is None:

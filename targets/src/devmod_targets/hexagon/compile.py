@@ -130,7 +130,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     if language == "object":
         _check_object(request)
     is_source = language in ("c", "c++")
-    source: dict[str, str | bytes] = {}
+    source = {}
     if request.language in _SOURCE_KEYS:
         source[_SOURCE_KEYS[request.language]] = request.text or request.data
     if is_source:
@@ -234,7 +234,7 @@ def _read_source(
     """
     declared = set(request.declared)
     reflected = {}
-    omitted: dict[str, CompileError] = {}
+    omitted = {}
     try:
         source = CFunctions(
             SPEC,

@@ -148,7 +148,7 @@ def image_functions(
     kernels = [read_kernels(kind, fmt, data) for kind, fmt, data in images]
     results: list[Functions] = [{} for _ in images]
     for name in names:
-        chosen: dict[int, _Chosen] = {}
+        chosen = {}
         for number, (functions, entries) in enumerate(kernels):
             function = _select(functions, name)
             if function is not None:
@@ -193,7 +193,7 @@ def _typed_function(name: str, chosen: Collection[_Chosen]) -> ReflectedFunction
 
 def _check_sizes(name: str, chosen: Collection[_Chosen]) -> None:
     """Raise FormatError for images with arguments of different sizes."""
-    sizes: set[tuple[int, ...]] = set()
+    sizes = set()
     for function, entries in chosen:
         sizes.add(tuple(place.size for place in entries[function.symbol].params or ()))
     if len(sizes) > 1:
@@ -209,7 +209,7 @@ def read_kernels(
     kind: str, fmt: str, data: memoryview
 ) -> tuple[dict[str, ReflectedFunction], Mapping[str, KernelEntry]]:
     """Return the kernels of an image by name and by symbol."""
-    entries: dict[str, KernelEntry] = {}
+    entries = {}
     if kind == "metal":
         functions = read_metallib(bytes(data))
         for name, function in functions.items():

@@ -215,7 +215,7 @@ def payload_of(kernel: Any, fmt: str = "") -> Payload:
     code = asm[fmt]
     if isinstance(code, str):
         code = code.encode()
-    listings: dict[str, str] = {}
+    listings = {}
     for key, text in asm.items():
         if key in texts and isinstance(text, str):
             listings[texts[key]] = text
@@ -329,7 +329,7 @@ def _origin(kind: str, metadata: Any, source: Any) -> devmod.Origin:
         if hasattr(metadata, field):
             options.append(f"{field}={getattr(metadata, field)}")
     text = getattr(getattr(source, "fn", None), "src", None)
-    sources: dict[str, str] = {}
+    sources = {}
     if isinstance(text, str):
         sources[str(source.name)] = sha256(text.encode()).hexdigest()
     version = getattr(metadata, "triton_version", "")

@@ -89,7 +89,7 @@ def read(request: CompileRequest, source: SelfContainedSource) -> tuple[Reflecte
         title = "the Metal source has names that Metal does not define:"
         messages.append("\n".join((title, *warnings)))
 
-    open_names: set[str] = set()
+    open_names = set()
     if not unknown:
         open_names = open_functions(source.text)
     reader = KernelReader(library, unit, request.name, program.text, unknown, open_names)
@@ -159,7 +159,7 @@ class Rewritten:
         # libclang counts bytes. Characters outside ASCII are in comments and strings only, whose
         # content does not matter.
         source = _WIDE.sub("_", source)
-        parts: list[str] = []
+        parts = []
         #: The starts of unchanged pieces in the text, and their starts in the source.
         self._at: list[int] = []
         self._from: list[int] = []
@@ -359,8 +359,8 @@ def diagnostics(
     library: Libclang, unit: Any, name: str, source: str, program: Rewritten
 ) -> tuple[list[str], list[str], _Pairs]:
     """Return the errors, the warnings about unknown names, and the locations of these names."""
-    errors: list[str] = []
-    warnings: list[str] = []
+    errors = []
+    warnings = []
     unknown: _Pairs = []
     last = -1  # the position of the last unknown name
     for diagnostic in unit.diagnostics:
@@ -509,7 +509,7 @@ class KernelReader:
 
     def kernels(self) -> Reflected:
         """Return the kernels by their names in Metal."""
-        kernels: Reflected = {}
+        kernels = {}
         first: dict[str, Any] = {}
         for name, cursor, attributes in self._kernel_cursors():
             # A declaration and its definition have one canonical cursor.
@@ -929,7 +929,7 @@ def _order_arguments(
     """Return the arguments by table and index. An argument without an index gets the first free
     one, as in Metal.
     """
-    result: list[tuple[str, Param]] = []
+    result = []
     for table in ("buffer", "threadgroup", "texture", "sampler"):
         own = [argument for argument in arguments if argument[0] == table]
         taken = {index for _, index, _, _ in own}

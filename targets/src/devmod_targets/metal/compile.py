@@ -90,7 +90,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
                     f"the Metal option {option!r} is not supported by the receiver's compiler; expected -std=metalX.Y, -ffast-math "
                     "or -fno-fast-math"
                 )
-    warnings: list[str] = []
+    warnings = []
 
     def read_kernels() -> tuple[Reflected, str]:
         kernels, texts, toolchain = read(request, source)

@@ -45,7 +45,7 @@ _COPY = re.compile(r"async_work_group_(strided_)?copy")
 def define(builtins: Iterable[Builtin]) -> tuple[str, list[str]]:
     """Return the definitions of functions, and the names of those that devmod does not have."""
     texts: list[str] = []
-    unknown: list[str] = []
+    unknown = []
     for builtin in builtins:
         body = _body(builtin.name, builtin.params, builtin.result)
         has_known_types = all(

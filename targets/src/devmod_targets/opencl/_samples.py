@@ -49,9 +49,9 @@ def read_samples(
     if not named:
         return {}
     kinds = library.cindex.CursorKind
-    parts: dict[_Place, int] = {}
+    parts = {}
     uses: dict[_Place, set[_Place]] = {}
-    functions: dict[str, str] = {}
+    functions = {}
     takers = _with_images(definitions)  # other functions have no image to pass on
     names_of_takers = {function.spelling for function, _, _ in takers}
     for function, identity, numbers in takers:

@@ -600,8 +600,8 @@ def _with_needs(
 
 def _kernel(cursor: Any) -> ReflectedFunction:
     location = f"{os.path.basename(str(cursor.location.file))}:{cursor.location.line}"
-    types: list[str] = []
-    params: list[Param] = []
+    types = []
+    params = []
     for index, argument in enumerate(cursor.get_arguments()):
         try:
             type_name, param = _param(argument)

@@ -243,7 +243,7 @@ def _signatures(
     if found is None:
         return None, [], {}, []
     reflected, reader, included = found
-    unread: list[str] = []
+    unread = []
     if added:
         # An instance for a lambda of the host's half has a name that no source can spell. Its types
         # are those of the IR.

@@ -91,14 +91,14 @@ def _function(request: CompileRequest, number: int, entry: Entry) -> Wrapped:
     arguments, _, threads, *_ = read_arguments(request, entry)
     if kernel is None or threads is None:
         raise strange_text(request, f"no kernel {entry.symbol!r}")
-    lines: list[str] = []
-    declarations: list[str] = []
-    places: list[str] = []
+    lines = []
+    declarations = []
+    places = []
     for is_global, struct, name in _STRUCTS:
         parameters = entry.reflection.get("parameters", [])
         if is_global:
             parameters = entry.globals
-        variables: list[Variable] = []
+        variables = []
         fields = text.fields(struct)
         if fields:
             variables = text.variables(parameters, fields)

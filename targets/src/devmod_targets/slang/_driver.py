@@ -312,7 +312,7 @@ def _names(
     CompileError
         A file is outside of these folders: the source of a stranger could read any file.
     """
-    result: dict[str, str] = {}
+    result = {}
     for path, digest in files.items():
         outside = request.outside(os.path.realpath(path))
         if outside:

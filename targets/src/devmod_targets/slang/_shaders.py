@@ -85,7 +85,7 @@ def compile(request: CompileRequest, compiler: Compiler) -> Payload:  # noqa: A0
         request, target.name, options, check=lambda entry: _check_supported(request, entry)
     )
     functions: dict[str, ReflectedFunction] = {}
-    payloads: dict[str, Payload] = {}
+    payloads = {}
     for entry in translation.entries:
         payload = _compiled(request, compiler, target, entry, translation.rest)
         name = function_name(request, entry.name, functions)
@@ -253,8 +253,8 @@ class _Match:
         blocks = [self._block(number) for number in range(len(self._arguments.blocks))]
         #: The blocks that arguments use, with their new numbers.
         numbers: dict[int, int] = {}
-        params: list[Param] = []
-        types: list[str] = []
+        params = []
+        types = []
         for argument in self._arguments.arguments:
             if argument.kind != "scalar":
                 found = self._resource(argument)

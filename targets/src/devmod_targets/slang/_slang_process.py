@@ -152,9 +152,9 @@ class _Request:
         groups = [[entry] for entry in entries]
         if whole and entries:
             groups = [entries]
-        parts: list[bytes] = []
+        parts = []
         for group in groups:
-            result: list[bytes] = []
+            result = []
             if all(entry.value for entry in group):
                 result = self._translated(linkage, [module, *group], whole=whole)
             parts += result

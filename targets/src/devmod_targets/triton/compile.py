@@ -145,7 +145,7 @@ def _read_signature(text: str) -> dict[str, Any] | None:
     parts = split_arguments(text)
     if parts is None:
         return None
-    signature: dict[str, Any] = {}
+    signature = {}
     for part in parts:
         name, _, type_ = (each.strip() for each in part.partition(":"))
         if not name.isidentifier() or not type_ or name in signature:

@@ -256,7 +256,7 @@ def _arguments(
                 function=name,
             )
     types: _Own = {}
-    values: _Own = {}
+    values = {}
     attributes: dict[tuple[int, ...], Any] = {}
     for number, param in enumerate(jit.params):
         key = str(param.name)

@@ -131,7 +131,7 @@ def find_package() -> str:
     npm's settings are read here, since asking npm takes 0.1 s in each build. The settings of a
     project are not read: its folder may be untrusted.
     """
-    beside: list[str] = []
+    beside = []
     node = find_program("node")
     if node:
         beside = [os.path.dirname(node), os.path.dirname(os.path.realpath(node))]

@@ -299,7 +299,7 @@ class _Preprocessor:
 
     def _is_true(self, tokens: list[str]) -> bool:
         """Return whether the condition of an ``#if`` is true."""
-        known: list[str] = []
+        known = []
         pending = [part for part in reversed(tokens) if not _is_blank(part)]
         while pending:
             part = pending.pop()
@@ -443,7 +443,7 @@ class _Preprocessor:
         """Return the tokens of an argument, or others, with their macros expanded. An expansion
         starts and ends with an empty token.
         """
-        result: list[str] = []
+        result = []
         pending: _Pending = [*reversed(argument)]  # what is read again, the next token last
         while (part := self._read(tokens, pending)) is not None:
             macro = self._macros.get(part)

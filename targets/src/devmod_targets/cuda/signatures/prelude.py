@@ -68,7 +68,7 @@ def program_headers(program: str) -> Mapping[str, str]:
     known = headers()
     if "__has_include" in program or not names_all_includes(program):
         return known
-    result: dict[str, str] = {}
+    result = {}
     pending = include_names(program)
     while pending:
         name = pending.pop()

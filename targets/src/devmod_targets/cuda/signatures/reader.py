@@ -170,7 +170,7 @@ def _read_kernels(
     doubtful = _doubtful(matched)
     if doubtful and preprocessed is None:
         types = _probe(request, source, [*source.options, f"-arch=sm_{target}"], doubtful)
-    open_names: set[str] = set()
+    open_names = set()
     if source_kernels.is_complete:
         open_names = open_kernels(source.text)
     declared = {
@@ -498,7 +498,7 @@ def match_kernels(
     }
     named_symbols = set(expressions.values())
     others = [symbol for symbol in entries if symbol not in named_symbols]
-    results: dict[str, CompiledKernel] = {}
+    results = {}
     for name, overloads in _matches(others, source).items():
         keys = _overload_names(name, [parts for _, _, parts in overloads])
         for key, (symbol, declaration, _) in zip(keys, overloads, strict=True):
