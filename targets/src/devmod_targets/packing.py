@@ -29,7 +29,6 @@ from devmod.backend import (
 )
 from devmod.errors import DevmodError, FormatError, quote_name
 from devmod_readers.nvidia import ParamPlace
-from devmod_readers.reflection import ReflectedFunction
 from devmod_targets._paths import below
 from devmod_targets.authoring import decode_source, merge_declared
 from devmod_targets.cuda.signatures.declared import without_types

@@ -505,7 +505,7 @@ def parse_integer(value: Any) -> Expression:
     """Return the expression that a text or an int is. Raise ValueError with a sentence or its end
     for another value.
     """
-    result: Any = _given(value)
+    result = _given(value)
     if type(result) in (bool, float):
         raise _Problem(f"expected an integer or an expression, got {value!r}")
     expression: Expression = result

@@ -173,7 +173,7 @@ def command(
         built, failures = _compile(sources, compiles, arguments, show)
         modules = [module for _, module in built]
         _check_names(sources, built)
-        failure: CompileError | None = None
+        failure = None
         if failures:
             failure = _failure(failures, len(modules), output if partial else None)
             if not (partial and modules):

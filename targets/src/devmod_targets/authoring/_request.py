@@ -51,7 +51,7 @@ def target_format(
     as `check_target_options` does.
     """
     check_target_options(target, supported)
-    fmt: str = dict(target.options).get("format", formats[0])
+    fmt = dict(target.options).get("format", formats[0])
     if fmt not in formats:
         others = " or ".join(f"-format={each}" for each in formats[1:])
         raise CompileError(

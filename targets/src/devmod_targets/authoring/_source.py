@@ -476,7 +476,7 @@ class Inliner(UserFiles):
             )
         if is_guarded and guard not in self.defined:
             self._embedded[-1].add(path)
-        opening: Directive | None = None
+        opening = None
         if guard:
             opening = directives[0]
             depth -= 1

@@ -684,7 +684,7 @@ class ClangBuild:
 
     @property
     def _source_name(self) -> str:
-        name: str = self._request.name
+        name = self._request.name
         if re.fullmatch(r"\w[\w.+-]*", name):
             return name
         return "source" + _SUFFIXES[self._language]

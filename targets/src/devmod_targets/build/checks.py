@@ -125,7 +125,7 @@ class Checks:
     def _kind_problem(self, kind: str) -> str:
         """Return why a kind cannot be built; "" if it can."""
         # `find_spec` looks at every distribution for a kind that is missing.
-        spec: TargetSpec | None = None
+        spec = None
         if kind in KINDS or kind in self._kinds:
             spec = find_spec(kind)
         if spec is None:

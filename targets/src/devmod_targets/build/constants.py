@@ -247,7 +247,7 @@ def _safetensors_entry(
     code: Any = fields.get("dtype")
     shape: Any = fields.get("shape")
     offsets: Any = fields.get("data_offsets")
-    dtype: str | None = None
+    dtype = None
     if isinstance(code, str):
         dtype = SAFETENSORS_TYPES.get(code)
     if dtype is None:

@@ -520,7 +520,7 @@ def _read_aliases(table: Table, key: str) -> Pairs:
 
 
 def _read_subgroup(table: Table, key: str) -> int:
-    size: Any = table.get(key)
+    size = table.get(key)
     if size is None:
         return 0
     if type(size) is int and size in SUBGROUP_SIZES:

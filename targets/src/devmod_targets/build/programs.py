@@ -74,7 +74,7 @@ def add_programs(manifest: Manifest, module: Module, *, complete: bool) -> tuple
     """
     reasons = []
     known = {*module}
-    parts: Parts | None = None
+    parts = None
     for entry in manifest.programs:
         program, _ = _parse(entry)
         missing = [name for name in program.kernels if name not in known]

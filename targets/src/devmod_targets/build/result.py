@@ -195,7 +195,7 @@ class BuildResult:
 
 def result_of(job: Job, status: str, outcome: Outcome) -> JobResult:
     """Return the result of a job."""
-    failure: Failure | None = None
+    failure = None
     if outcome.error:
         failure = failure_of(job, outcome)
     # The outcome has Python's words: a cache has it for kernels of all names.

@@ -116,7 +116,7 @@ def _compile_cuda(request: CompileRequest, fmt: str) -> tuple[Payload, list[str]
     if fmt == "cuda":
         source = source.with_lines(instances)
     preprocessed: list[PreprocessedSource] = []
-    early: SourceKernels | None = None
+    early = None
     if is_nvcc:
         programs, preprocessed, early = _compile_with_nvcc(
             request, source, compiler, archs, ending_of(instances)
@@ -212,7 +212,7 @@ def _compile_with_nvcc(
     """
     programs: list[nvrtc.Program] = []
     preprocessed: list[PreprocessedSource] = []
-    early: SourceKernels | None = None
+    early = None
 
     def read(own: PreprocessedSource) -> None:
         nonlocal early

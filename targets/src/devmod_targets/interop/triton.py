@@ -198,7 +198,7 @@ def payload_of(kernel: Any, fmt: str = "") -> Payload:
     _check_format(name, kind, binary, fmt, asm)
     tensors = getattr(metadata, "tensordesc_meta", None)
     slots = expand_signature(name, signature, _constant_numbers(source), tensors)
-    entry: KernelEntry | None = None
+    entry = None
     if kind == "cuda":
         entry = _entry_of(name, asm)
     slots += _hidden_slots(name, slots, entry, metadata)

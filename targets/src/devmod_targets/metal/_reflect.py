@@ -803,7 +803,7 @@ class KernelReader:
 
     def _index(self, name: str, attributes: _Attributes) -> int | None:
         """Return the index that an argument's attributes give; None if they give none."""
-        index: int | None = None
+        index = None
         for word in _TABLES:
             if word not in attributes:
                 continue

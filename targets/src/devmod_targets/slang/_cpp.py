@@ -16,7 +16,6 @@ from devmod_targets.slang._interface import read_arguments
 from devmod_targets.slang._wrapper import (
     Compiler,
     Text,
-    Variable,
     Wrapped,
     check_arguments,
     finish,

@@ -297,7 +297,7 @@ class _Match:
 
     def _extra(self) -> dict[str, Any]:
         """Return the extra of the code, with the names of constants in the source."""
-        extra: dict[str, Any] = dict(self._interface.extra)
+        extra = dict(self._interface.extra)
         constants = extra.get("constants")
         if isinstance(constants, list):
             names = self._arguments.constants
