@@ -60,6 +60,8 @@ if TYPE_CHECKING:
     Locals = Mapping[str, Local | Mapping[str, Local]]
     SharedMemory = int | Local | Mapping[str, int | Local]
     Functions = Mapping[str, FunctionInfo]
+    #: Those that are added one by one.
+    OwnNames = dict[str, str]
     #: The names, or the digests, of files or of parameters by others.
     Names = Mapping[str, str]
 
@@ -309,18 +311,18 @@ def _check_closed(payload: Payload) -> None:
             raise CompileError(str(error)) from None
 
 
-def _own_file(request: CompileRequest) -> dict[str, str]:
+def _own_file(request: CompileRequest) -> OwnNames:
     """Return the source itself if it is a file, path to SHA-256."""
     if not request.folder:
         return {}
     return {os.path.join(request.folder, request.name): request.digest}
 
 
-def files_read(module: Module) -> dict[str, str] | None:
+def files_read(module: Module) -> OwnNames | None:
     """Return the files that the compile of a module has read, path to SHA-256; None if they are
     unknown.
     """
-    files: dict[str, str] = {}
+    files: OwnNames = {}
     modules = module.imports if module.kind == "bundle" else (module,)
     for each in modules:
         read = each.__dict__.get("_devmod_files")
@@ -574,7 +576,7 @@ def _own_specs() -> list[TargetSpec]:
     return [spec for spec in map(find_spec, KINDS) if spec is not None]
 
 
-def _binary_languages(spec: TargetSpec) -> dict[str, str]:
+def _binary_languages(spec: TargetSpec) -> OwnNames:
     """Return the languages that are not text."""
     binary_formats = set(spec.formats) - spec.text_formats
     binary = {suffix for suffix, fmt in spec.suffixes.items() if fmt in binary_formats}
@@ -688,7 +690,7 @@ def _with_arguments(
     return result
 
 
-def _names(aliases: Mapping[str, Iterable[str]] | None) -> dict[str, str]:
+def _names(aliases: Mapping[str, Iterable[str]] | None) -> OwnNames:
     """Return the names of `aliases`, each with the name to use."""
     if aliases is None:
         return {}
@@ -696,7 +698,7 @@ def _names(aliases: Mapping[str, Iterable[str]] | None) -> dict[str, str]:
         raise CompileError(
             f"aliases= is a map of a parameter's name to its names in the sources, not {aliases!r}"
         )
-    result: dict[str, str] = {}
+    result: OwnNames = {}
     for alias, names in aliases.items():
         if not (isinstance(alias, str) and alias and is_utf8(alias)):
             raise CompileError(
@@ -723,7 +725,7 @@ def _renamed(kind: str, name: str, info: FunctionInfo, names: Names) -> Function
         return info
 
     def renamed(noun: str, items: Iterable[Any]) -> list[Any]:
-        owners: dict[str, str] = {}
+        owners: OwnNames = {}
         result = []
         for item in items:
             new = names.get(item.name, item.name)

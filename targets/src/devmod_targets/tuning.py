@@ -43,8 +43,9 @@ from devmod_targets.authoring import CompileRequest, Payload
 
 Constant = bool | int | float | str
 Constants = Mapping[str, Constant]
+_Names = tuple[str, ...]
 _Compile = Callable[[CompileRequest], Payload]
-_Configurations = Callable[[CompileRequest], tuple[list[dict[str, Any]], tuple[str, ...]]]
+_Configurations = Callable[[CompileRequest], tuple[list[dict[str, Any]], _Names]]
 #: The most combinations of values that the constraints are for.
 _MAX_COMBINATIONS = 1_000_000
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -75,7 +76,7 @@ def compile_variants(
         A variant does not compile, and a note names it; or an argument is invalid.
     """
     tune = request.others.get("tune")
-    keys: tuple[str, ...] = ()
+    keys: _Names = ()
     variants: Sequence[dict[str, Constant]] = ()
     if tune:
         variants = _read_variants(tune, request.others.get("constraints"))
@@ -207,7 +208,7 @@ def _error(argument: str, expected: str, value: object) -> CompileError:
     return CompileError(f"{argument}=: expected {expected}, got {value!r:.200}", argument=argument)
 
 
-def _texts(argument: str, values: Any) -> tuple[str, ...]:
+def _texts(argument: str, values: Any) -> _Names:
     values = values or ()
     if not isinstance(values, (list, tuple)) or not all(isinstance(each, str) for each in values):
         raise _error(argument, "a list of strings", values)

@@ -181,7 +181,7 @@ def command(
         else:
             _check_used(arguments)
         root = modules[0] if len(modules) == 1 else devmod.bundle(*modules, mixed=mixed)
-        options: dict[str, Any] = {"compress": compress, "with_sources": with_sources}
+        options: _Arguments = {"compress": compress, "with_sources": with_sources}
         if str(output) == STDOUT:
             write_standard_output(devmod.dumps(root, **options))
         elif _is_bundle(output):
@@ -239,9 +239,7 @@ def _check_overwrites(sources: _Sources, output: Path) -> None:
             raise click.UsageError(f"{output} is a source; writing to it would overwrite it")
 
 
-def _arguments(
-    given: dict[str, Any], *, werror: bool, strict: bool, shared: bool
-) -> dict[str, Any]:
+def _arguments(given: _Arguments, *, werror: bool, strict: bool, shared: bool) -> _Arguments:
     """Return the arguments of `devmod.compile`.
 
     Parameters
@@ -279,6 +277,8 @@ def _arguments(
     return arguments
 
 
+#: Arguments of `devmod.compile`.
+_Arguments = dict[str, Any]
 _Built: TypeAlias = "list[tuple[Assignment, devmod.Module]]"
 _Failures = list[tuple[str, CompileError]]
 
@@ -286,7 +286,7 @@ _Failures = list[tuple[str, CompileError]]
 def _compile(
     sources: _Sources,
     compiles: Iterable[tuple[Assignment, Target]],
-    arguments: dict[str, Any],
+    arguments: _Arguments,
     show: Callable[[str], None],
 ) -> tuple[_Built, _Failures]:
     """Return the modules, and the source and the target of each compile that failed, with the
@@ -346,7 +346,7 @@ def _failure(
     return CompileError("\n".join([f"{count}, and {state}:", *lines]), kind=first.kind)
 
 
-def _check_used(arguments: dict[str, Any]) -> None:
+def _check_used(arguments: _Arguments) -> None:
     """Raise UsageError for a default of several sources that is for none of their functions."""
     for name, option in OPTIONS.items():
         value = arguments[name]

@@ -119,7 +119,7 @@ class _Casts:
         #: The casts that remove const, and for each place the bits of those that its pointer
         #: reaches.
         self.removing: list[Any] = []
-        self._flags: dict[_Place, int] = dict.fromkeys(self._places.values(), 0)
+        self._flags = dict.fromkeys(self._places.values(), 0)
         self._uses: dict[_Place, set[_Place]] = {}
         #: The casts whose value becomes a pointer to const again: ``(const float *)((char *)x +
         #: offset)``.

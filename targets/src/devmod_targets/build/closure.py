@@ -31,6 +31,7 @@ from devmod_targets._text import decode_source
 #: The first bytes of sources that are no text: SPIR-V, LLVM bitcode, ELF objects.
 _BINARY = (b"\x03\x02\x23\x07", b"\x07\x23\x02\x03", b"BC\xc0\xde", b"\x7fELF")
 
+_Folders = tuple[str, ...]
 #: The result of `SourceTree.look_up`.
 _Found = tuple[list[str], set[str], bool]
 
@@ -106,7 +107,7 @@ class SourceTree:
     def __init__(self) -> None:
         self._files: dict[str, SourceFile | None] = {}
         self._folders: dict[str, str] = {}
-        self._found: dict[tuple[tuple[str, ...], str], _Found] = {}
+        self._found: dict[tuple[_Folders, str], _Found] = {}
 
     def file(self, path: str) -> SourceFile | None:
         """Return a file; None if there is no regular file that can be read."""
@@ -126,7 +127,7 @@ class SourceTree:
             self._folders[folder] = os.path.realpath(folder)
         return self._folders[folder]
 
-    def look_up(self, folders: tuple[str, ...], name: str) -> _Found:
+    def look_up(self, folders: _Folders, name: str) -> _Found:
         """Look up a name in real folders, once for all jobs: the headers of a compiler include each
         other in each of them.
 
@@ -288,7 +289,7 @@ class _Walk:
     """
 
     def __init__(
-        self, source: str, folders: Sequence[str], tree: SourceTree, own: tuple[str, ...]
+        self, source: str, folders: Sequence[str], tree: SourceTree, own: _Folders
     ) -> None:
         self.files: dict[str, SourceFile] = {}
         self.missing: set[str] = set()

@@ -20,7 +20,7 @@ from devmod_targets.build.matrix import (
     stale_skips,
     uses_of,
 )
-from devmod_targets.build.options import OPTIONS, CompileOptions, merge_options
+from devmod_targets.build.options import OPTIONS, CompileOptions, Strings, merge_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -65,7 +65,7 @@ class Job(CompileOptions):
         return self.target.partition(" ")[0]
 
     @property
-    def include_paths(self) -> tuple[str, ...]:
+    def include_paths(self) -> Strings:
         """The paths of the include folders."""
         return tuple(below(self.folder, each) for each in self.include)
 
@@ -97,8 +97,8 @@ class Plan(NamedTuple):
     manifest: Manifest
     jobs: tuple[Job, ...]
     is_whole: bool = True
-    notes: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
+    notes: Strings = ()
+    warnings: Strings = ()
 
     @property
     def output(self) -> str:

@@ -20,7 +20,7 @@ from devmod_targets.build.manifest import (
     Section,
     Source,
 )
-from devmod_targets.build.options import OPTIONS, key_of, read_options
+from devmod_targets.build.options import OPTIONS, Strings, key_of, read_options
 from devmod_targets.build.tables import Table, check_path, describe
 
 #: Keys of a kernel that are not for all kernels.
@@ -103,7 +103,7 @@ def _output(table: Table) -> str:
     return path
 
 
-def _targets(table: Table) -> tuple[str, ...]:
+def _targets(table: Table) -> Strings:
     targets = table.strings("targets", '["opencl", "cuda -arch=sm_90"]')
     if "targets" not in table.data:
         table.add(
@@ -126,7 +126,7 @@ def _compress(table: Table) -> str:
     return ""
 
 
-def _tune_records(table: Table) -> tuple[str, ...]:
+def _tune_records(table: Table) -> Strings:
     paths = table.strings("tune_records", '["records.json"]') or ()
     return tuple(check_path(table, each, "tune_records", at) for at, each in enumerate(paths))
 

@@ -32,6 +32,7 @@ from devmod_targets._text import header_files
 from devmod_targets._toolchain import Toolchain, clang_files, clang_headers, find_toolchain
 from devmod_targets.build.closure import SystemHeaders
 from devmod_targets.build.matrix import suffix_of
+from devmod_targets.build.options import Strings
 from devmod_targets.build.plan import Job
 
 #: A folder that does not exist, for the headers of devmod, which are not on the disk.
@@ -114,14 +115,14 @@ def executes_source(job: Job) -> bool:
     return spec is not None and _language_of(job) == spec.languages.get("py")
 
 
-def _toolchain_options(options: Sequence[str]) -> tuple[str, ...]:
+def _toolchain_options(options: Sequence[str]) -> Strings:
     return tuple(
         option for option in options if option.startswith(("-toolchain=", "-device-libs="))
     )
 
 
 @cache_for_build
-def _toolchain_of(kind: str, target: str, options: tuple[str, ...], *, is_slang: bool) -> str:
+def _toolchain_of(kind: str, target: str, options: Strings, *, is_slang: bool) -> str:
     parts = _own_versions().copy()
     toolchain = find_toolchain(kind)
     if toolchain is None:
@@ -152,7 +153,7 @@ def _toolchain_of(kind: str, target: str, options: tuple[str, ...], *, is_slang:
     return "\n".join(parts)
 
 
-def _toolchain_files(toolchain: Toolchain, options: tuple[str, ...]) -> list[str]:
+def _toolchain_files(toolchain: Toolchain, options: Strings) -> list[str]:
     """Return the programs and the libraries that payloads depend on."""
     files = [path for path in map(find_program, toolchain.programs) if path]
     files += libraries_of(files, SHADER_LIBRARIES)
@@ -161,7 +162,7 @@ def _toolchain_files(toolchain: Toolchain, options: tuple[str, ...]) -> list[str
     return files
 
 
-def _plugin_toolchain(kind: str, target: str, options: tuple[str, ...]) -> str:
+def _plugin_toolchain(kind: str, target: str, options: Strings) -> str:
     """Return the versions for a kind that another distribution compiles; "" if its compiler has no
     function for them.
     """

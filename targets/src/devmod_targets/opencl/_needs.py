@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
+_Strings = tuple[str, ...]
+
 
 class _Feature(NamedTuple):
     """A feature: its words in a program, clang's extensions, the arguments that remove what
@@ -19,9 +21,9 @@ class _Feature(NamedTuple):
     """
 
     words: re.Pattern[str]
-    extensions: tuple[str, ...]
-    arguments: tuple[str, ...] = ()
-    strict: tuple[str, ...] = ()
+    extensions: _Strings
+    arguments: _Strings = ()
+    strict: _Strings = ()
 
 
 _SUBGROUPS = "subgroups"

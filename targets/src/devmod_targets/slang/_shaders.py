@@ -12,7 +12,7 @@ from itertools import chain, islice
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
-from devmod import Block, Interface, Member, Param
+from devmod import Block, Member, Param
 from devmod.backend import array_bytes, dtype_name, parse_dtype
 from devmod.errors import CompileError, ToolchainNotFoundError
 from devmod_readers.c_numbers import bytes_type
@@ -241,7 +241,7 @@ class _Match:
         (self._info,) = payload.fmap.values()
         interface = self._info.interface
         assert interface is not None  # the kind's compiler has reflected it
-        self._interface: Interface = interface
+        self._interface = interface
         self._is_metal = request.target.kind == "metal"
         self._params: dict[Slot, list[Param]] = {}
         self._blocks: list[_OwnBlock] = []
