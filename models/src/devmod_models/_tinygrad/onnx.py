@@ -116,8 +116,16 @@ class Runner(OnnxRunner):  # type: ignore[misc]
     def __init__(self, model: Model, precision: Precision | None = None) -> None:
         _check_nodes(model)
         self._precision = precision or Precision({}, set(), computes=False)
-        self.constants = {name: _tensor(*each) for name, each in model.constants.items()}
-        arrays = [each for each in self.constants.values() if each.shape]
+        self.constants: dict[str, Tensor] = {}
+        self.true = set[str]()
+        arrays = []
+        for name, each in model.constants.items():
+            tensor = _tensor(*each)
+            self.constants[name] = tensor
+            if tensor.shape:
+                arrays.append(tensor)
+            if each.array.size == 1 and each.array.item() is True:
+                self.true.add(name)
         if arrays:
             Tensor.realize(*arrays)
         self.read = set[UOp]()
@@ -127,8 +135,6 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         self._nodes = model.nodes
         self._kept: dict[str, Any] = {"": None, **self.constants}
         self.decisions = Decisions()
-        scalars = [name for name, each in model.constants.items() if each.array.size == 1]
-        self.true = {name for name in scalars if model.constants[name].array.item() is True}
         self.const_names = set(self._kept)
 
     def run(
@@ -205,7 +211,9 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         read: dict[str, Any] = self.decisions.take(body.inputs, dict)
         known.update(read)
         yield
-        read.update({name: known[name] for name in names if name in known})
+        for name in names:
+            if name in known:
+                read[name] = known[name]
 
     def _get_python_const(self, name: str, op: str, idx: int) -> Any:
         value = self.graph_values[name]
@@ -423,8 +431,10 @@ def export(request: Mapping[str, Any], report: Report) -> tuple[list[str], list[
     report
         A function that gets lines about the progress, and which part of the work is done.
     """
-    files = {name: _read_array(path) for name, path in request["inputs"].items()}
-    dims: dict[str, Any] = {name: list(each.shape) for name, each in files.items()}
+    files = _read_arrays(request["inputs"])
+    dims: dict[str, Any] = {}
+    for name, each in files.items():
+        dims[name] = list(each.shape)
     for name, text in request["dims"].items():
         dims[name] = _dim(text)
     model = read_model(request["model"], dims)
@@ -563,7 +573,7 @@ class _Check:
 
     def _reference_results(self) -> list[dict[str, Any]]:
         """Return the results of the other program for all inputs: those of PyTorch are given."""
-        given = {name: _read_array(path) for name, path in self._request["expected"].items()}
+        given = _read_arrays(self._request["expected"])
         if given:
             return [given] * len(self._arrays)
         return [self._reference.results(self._with_empty(inputs)) for _, inputs in self._arrays]
@@ -696,6 +706,11 @@ def _dim(text: str) -> Any:
 # -- Inputs.
 
 
+def _read_arrays(paths: Mapping[str, str]) -> dict[str, Any]:
+    """Return the arrays of files by name."""
+    return {name: _read_array(path) for name, path in paths.items()}
+
+
 def _read_array(path: str) -> Any:
     why = "expected a file .npy with one array of numbers, got another file"
     try:
@@ -730,9 +745,14 @@ def choose_inputs(model: Model, given: dict[str, Any]) -> Choices:
             if isinstance(side, Range):
                 ranges[side.name] = side
     lengths = _given_lengths(model, given, ranges)
-    choices = [{key: each.high for key, each in ranges.items()} | lengths]
+    least = {}
+    most = {}
+    for key, each in ranges.items():
+        least[key] = each.low
+        most[key] = each.high
+    choices = [most | lengths]
     if ranges.keys() - lengths:
-        choices.insert(0, {key: each.low for key, each in ranges.items()} | lengths)
+        choices.insert(0, least | lengths)
     result = []
     for choice in choices:
         arrays = {name: _random(model, name, choice) for name in model.inputs}
@@ -824,8 +844,11 @@ def _text(dtype: Any, shape: Any) -> str:
 
 def _about(module: devmod.Module, name: str, model: Model) -> tuple[list[str], str]:
     """Return the names of the inputs and the outputs in the program, and a line about it."""
-    parts: list[Any] = [each for each in walk(module) if each.kind == "program"]
-    programs = [read_program(name, each.functions[name], each.code[name]) for each in parts]
+    programs = []
+    part: Any
+    for part in walk(module):
+        if part.kind == "program":
+            programs.append(read_program(name, part.functions[name], part.code[name]))
     counts = dict.fromkeys(
         f"{count_text(len(each.kernels), 'kernel')}, {count_text(len(each.steps), 'step')}"
         for each in programs
