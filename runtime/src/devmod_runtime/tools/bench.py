@@ -428,8 +428,7 @@ class Measure(NamedTuple):
     def __call__(self, combination: Combination) -> tuple[Measurement, ArgumentError | None]:
         """Return the times, or the problem; and the error of the arguments, if it is one."""
         device = _device(combination.device)
-        clock = ""
-        problem = ""
+        clock = problem = ""
         times = [np.nan]
         nbytes = 0
         refused = None

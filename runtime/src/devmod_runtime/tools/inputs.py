@@ -5,6 +5,7 @@ from the interface alone.
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import chain
 from math import prod
 from typing import NamedTuple
 from zlib import crc32
@@ -259,7 +260,11 @@ def _kinds_of_numbers(interfaces: Interfaces) -> dict[str, str]:
     """Return NumPy's kind of each number that the scalars of functions have, by name."""
     kinds: dict[str, str] = {}
     for interface in interfaces:
-        kinds |= dict.fromkeys(_lengths_in(interface), "u")
+        # The names that stand alone in the shapes of a program.
+        if "kernels" in interface.extra:
+            shapes = [each.extra.get("shape", ()) for each in interface.params]
+            names = [each for each in chain(*shapes) if isinstance(each, str)]
+            kinds |= dict.fromkeys(names, "u")
 
     def note(name: str, dtype: DType) -> float:
         if name not in kinds or dtype.kind == "u":  # all candidates get one number
@@ -278,16 +283,6 @@ def params_of(interfaces: Interfaces) -> Iterator[Param]:
     """Yield the parameters of several functions."""
     for interface in interfaces:
         yield from interface.params
-
-
-def _lengths_in(interface: Interface) -> Iterator[str]:
-    """Yield the names that stand alone in the shapes of a program."""
-    if "kernels" not in interface.extra:
-        return
-    for param in interface.params:
-        for each in param.extra.get("shape", ()):
-            if isinstance(each, str):
-                yield each
 
 
 class RandomImage(NamedTuple):
@@ -580,7 +575,9 @@ def _program_arguments(
     made = {}
     for name, value in given.items():
         if name in names:
-            lengths[name] = _length_of(name, value, sizes)
+            if isinstance(value, str):
+                value = read_count(value, sizes, name)
+            lengths[name] = int(value)
         elif text := _without_shape(value, declared.get(name)):
             made[name] = text
         elif isinstance(value, str):
@@ -626,12 +623,6 @@ def _made_values(
         else:
             values[name] = default_value(params[name], invented)
     return values
-
-
-def _length_of(name: str, value: Any, sizes: Numbers) -> int:
-    if isinstance(value, str):
-        return read_count(value, sizes, name)
-    return int(value)
 
 
 def _without_shape(value: Any, declared: Any) -> str:

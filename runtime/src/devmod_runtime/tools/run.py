@@ -106,7 +106,15 @@ def _run(module: Module, options: Mapping[str, Any]) -> dict[str, Any]:
         },
         "printed": {name: str(results[name]) for name in printed},
         "expected": {
-            name: {"file": expected[name], **_plain(each)} for name, each in differences.items()
+            name: {
+                "file": expected[name],
+                "error": each.error,
+                "index": each.place,
+                "value": each.value,
+                "expected": each.expected,
+                "agrees": not each.is_error,
+            }
+            for name, each in differences.items()
         },
         "saved": saved,
     }
@@ -147,16 +155,6 @@ def _check_name(function: Function, name: str, given: Mapping[str, Any]) -> None
             f"{function.name} has no array {name!r} to compare, print or save{did_you_mean(name, arrays)}; it has {list_names(arrays)}",
             argument=name,
         )
-
-
-def _plain(each: Difference) -> dict[str, Any]:
-    return {
-        "error": each.error,
-        "index": each.place,
-        "value": each.value,
-        "expected": each.expected,
-        "agrees": not each.is_error,
-    }
 
 
 def _lines(report: Mapping[str, Any], differences: Mapping[str, Difference]) -> Iterator[str]:

@@ -67,7 +67,7 @@ from devmod_runtime.tools.observed import replaced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from typing import Any
 
     from devmod import Device, Function, Interface, Module
@@ -445,7 +445,12 @@ def _launches(
     for word, invented, threads in plans:
         if images and word in ("signed", "wide"):
             invented = distinct
-        numbers = _without(given, invented.numbers)
+        # Without those that are parts of given arguments.
+        numbers = {
+            name: number
+            for name, number in invented.numbers.items()
+            if name.partition("[")[0] not in given
+        }
         if launches and (launches[-1]["word"], launches[-1]["numbers"]) == (word, numbers):
             continue  # the results would be the same
         may_fail = has_data and word in ("negative", "wide")
@@ -461,11 +466,6 @@ def _launches(
             }
         )
     return launches
-
-
-def _without(given: Collection[str], numbers: Mapping[str, float]) -> dict[str, float]:
-    """Return the numbers that are no parts of given arguments."""
-    return {name: number for name, number in numbers.items() if name.partition("[")[0] not in given}
 
 
 def _few_and_many(block: Sequence[int]) -> tuple[list[int], list[int]]:
