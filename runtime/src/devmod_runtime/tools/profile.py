@@ -245,8 +245,8 @@ class Profile:
         for each in self.records:
             if each.action != "call":
                 groups.setdefault((each.action, each.name, each.device), []).append(each)
-        for group in sorted(groups.values(), key=_longest_first):
-            yield _sum_of(group)
+        sums = map(_sum_of, groups.values())
+        yield from sorted(sums, key=lambda each: -(each.on_device or each.host))
 
     def table(self) -> str:
         """Return a table of the kernels, copies, builds and waits: how many, the seconds on the
@@ -389,7 +389,7 @@ class Profile:
             nbytes = getattr(data, "nbytes", data)  # of a copy on the device it is a number
             local.inside = True
             try:
-                return self._queued("copy", name, args[-1], lambda: nbytes, original)(*args)
+                return self._queued("copy", name, args[-1], ["", nbytes], original)(*args)
             finally:
                 local.inside = False
 
@@ -440,15 +440,9 @@ class Profile:
             add(("launch", name, device, begin, perf_counter_ns(), call[1], get_ident()))
             return result
 
-        with_events = self._queued("launch", name, stream, lambda: (own or local.call)[1], original)
-
-        def recorded_with_events(*args: Any, **keywords: Any) -> Any:
-            local.call[0] = device
-            return with_events(*args, **keywords)
-
         record = recorded
         if self._device_times:
-            record = recorded_with_events
+            record = self._queued("launch", name, stream, own, original)
         if not self._hooked:
             return record
 
@@ -497,24 +491,27 @@ class Profile:
         action: str,
         name: str,
         stream: Stream,
-        nbytes_of: Callable[[], int],
+        own: list[Any] | None,
         original: Method,
     ) -> Method:
-        """Return a function that queues a launch or a copy, and records it with an event before and
-        after it.
+        """Return a function that queues a launch or a copy, with bytes of its own or of the
+        thread's present call, and records it with an event before and after it.
         """
+        local = self._local
         order = self._order(stream)
         device = device_label(stream.device)
         event = self._event
         pending = self._pending
 
         def queued(*args: Any, **keywords: Any) -> Any:
+            call = own or local.call
+            local.call[0] = device
             with order:
                 queued_at = perf_counter_ns()
                 first = event(stream)
                 begin = perf_counter_ns()
                 result = original(*args, **keywords)
-                entry = (action, name, device, begin, perf_counter_ns(), nbytes_of(), get_ident())
+                entry = (action, name, device, begin, perf_counter_ns(), call[1], get_ident())
                 last = event(stream)
             self._entries.append(entry)
             if first is not None and last is not None:
@@ -643,10 +640,6 @@ def profile(*, device_times: bool = True) -> Profile:
     an error does not stop the launch: a RuntimeWarning names its distribution, once in a profile.
     """
     return Profile(device_times=device_times)
-
-
-def _longest_first(group: Iterable[Record]) -> float:
-    return -sum(each.on_device or each.host for each in group)
 
 
 def _sum_of(group: Sequence[Record]) -> _Sum:

@@ -166,7 +166,15 @@ def read_value(name: str, text: str, param: Param | None, sizes: Numbers) -> Any
 
 def _generated(name: str, match: re.Match[str], param: Param | None, sizes: Numbers) -> Any:
     dtype = _generated_type(name, match, param)
-    shape = _generated_shape(name, match, param, dtype, sizes)
+    if match["shape"] is not None:
+        shape = read_counts(match["shape"], sizes, name)
+    elif param is not None and param.kind == "buffer" and param.size:
+        shape = (-(-param.size // dtype.itemsize),)
+    else:
+        raise ArgumentError(
+            f"{name}={match[0]}: it has no shape; give one, as in {name}={match[0]}[1024]",
+            argument=name,
+        )
     number = match["value"]
     value = None
     if number:
@@ -200,23 +208,6 @@ def _generated_type(name: str, match: re.Match[str], param: Param | None) -> DTy
         return np.dtype(np.uint8)
     raise ArgumentError(
         f"{name}={match[0]}: the interface has no type for it; give one, as in {name}={match['word']}:float32[1024]",
-        argument=name,
-    )
-
-
-def _generated_shape(
-    name: str,
-    match: re.Match[str],
-    param: Param | None,
-    dtype: DType,
-    sizes: Numbers,
-) -> tuple[int, ...]:
-    if match["shape"] is not None:
-        return read_counts(match["shape"], sizes, name)
-    if param is not None and param.kind == "buffer" and param.size:
-        return (-(-param.size // dtype.itemsize),)
-    raise ArgumentError(
-        f"{name}={match[0]}: it has no shape; give one, as in {name}={match[0]}[1024]",
         argument=name,
     )
 

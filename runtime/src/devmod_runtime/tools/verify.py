@@ -343,7 +343,10 @@ def verify(
     modules = list(walk(module))
     leaves = [each for each in modules if each.property_mask & BINARY_SERIALIZABLE]
     payloads = [_payload(each) for each in leaves]
-    sound = _without_problem(leaves, payloads)
+    sound = []
+    for leaf, payload in zip(leaves, payloads, strict=True):
+        if not payload.damage and not payload.problem and leaf.kind != "const_loader":
+            sound.append(leaf)
     names = dict.fromkeys(chain.from_iterable(leaf.function_names for leaf in sound))
     if name is not None and name not in names:
         raise function_not_found(module.kind, name, list(names))
@@ -373,15 +376,6 @@ def verify(
             f"verify: no compared function has an argument {min(unused)!r}", argument=min(unused)
         )
     return Verification(payloads, comparisons, draws)
-
-
-def _without_problem(leaves: Sequence[Module], payloads: Sequence[Payload]) -> list[Module]:
-    """Return the modules that can have candidates."""
-    found = []
-    for leaf, payload in zip(leaves, payloads, strict=True):
-        if not payload.damage and not payload.problem and leaf.kind != "const_loader":
-            found.append(leaf)
-    return found
 
 
 def _launched_kernels(sound: Sequence[Module]) -> set[str]:
