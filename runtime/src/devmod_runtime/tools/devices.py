@@ -31,9 +31,14 @@ def listing(kind: str) -> tuple[list[dict[str, object]], str]:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - as above, also for exceptions that do not derive from Exception
-        if isinstance(error, DevmodError):
-            return [], str(error)
-        return [], describe_error(error)
+        return [], text_of(error)
+
+
+def text_of(error: BaseException) -> str:
+    """Return the text of an error; with its type if it is not devmod's."""
+    if isinstance(error, DevmodError):
+        return str(error)
+    return describe_error(error)
 
 
 def _description(device: Device) -> dict[str, object]:

@@ -16,8 +16,9 @@ from devmod import device as find_device
 from devmod._plugins.devices import device_label, probe
 from devmod._plugins.registry import local_kinds
 from devmod.backend import find_spec, load_stored
-from devmod.errors import DevmodError, ToolchainNotFoundError, describe_error
+from devmod.errors import DevmodError, ToolchainNotFoundError
 from devmod.worker import answer_items, answers
+from devmod_runtime.tools.devices import text_of
 
 #: For a kernel on one device, in seconds.
 _TIMEOUT = 30
@@ -96,9 +97,7 @@ def device_problem(label: str) -> str:
     except Exception as error:  # noqa: BLE001 - a driver may raise anything
         if isinstance(error, ToolchainNotFoundError) and _is_in_place_of_binary(module):
             return ""  # the machine runs binaries, and has no compiler for the source
-        if isinstance(error, DevmodError):
-            return str(error)
-        return describe_error(error)
+        return text_of(error)
     if value != 1:
         return f"it wrote {value!r}, and not 1"
     return ""

@@ -450,13 +450,8 @@ class GuardedCall(KernelCall):
             _guarded(self._zones, device, (each.source.nbytes,), "uint8", each.source.read)
             for each in self.transfers
         ]
-        for number, transfer_number in self._transfer_of.items():
-            view = next(view for each, view, _ in self._host_views if each == number)
-            array = arrays[transfer_number]
-            typed = DeviceArray(device, array.memory, view.shape, view.dtype)
-            typed._root = array._root
-            typed._offset = array._offset
-            typed.region = array.region
+        for number, view, _ in self._host_views:
+            typed = arrays[self._transfer_of[number]].viewed(view.shape, view.dtype)
             memory = self._memory(arguments[number], view.array, typed)
             fields = values[number]
             if fields is None:

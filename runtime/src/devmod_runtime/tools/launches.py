@@ -84,11 +84,8 @@ def launched(
 
 def is_local(modules: Iterable[Module]) -> bool:
     """Return whether a kind of modules is registered in this process alone."""
-    registered = local_kinds()
-    if not registered:
-        return False
     kinds = {each.kind for each in walk(*modules)}
-    return not kinds.isdisjoint(registered)
+    return not kinds.isdisjoint(local_kinds())
 
 
 def _value_of(answer: Mapping[str, Any]) -> Any:

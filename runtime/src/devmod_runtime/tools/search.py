@@ -129,13 +129,13 @@ class Search:
         launcher: Launcher,
         variants: Sequence[Constants],
         *,
-        known: Mapping[int, float | None] | None = None,
+        known: Mapping[int, float | None] = {},
         seconds: float = inf,
         report: Callable[[float, int | None, float], object] = lambda *_: None,
     ) -> None:
         self._launcher = launcher
         self._variants = variants
-        self.known = dict(known or {})
+        self.known = dict(known)
         self._end = monotonic() + seconds
         self._report = report
         #: The best of the known variants, with which the others are compared.

@@ -28,10 +28,10 @@ from devmod.errors import (
     DevmodError,
     FormatError,
     GuardError,
-    describe_error,
 )
 from devmod.targets import PROGRAM
 from devmod.worker import can_start_python
+from devmod_runtime.tools.devices import text_of
 from devmod_runtime.tools.doctor import device_problems
 from devmod_runtime.tools.draws import (
     RANGES,
@@ -147,7 +147,7 @@ class Planned(NamedTuple):
         return [
             each
             for number, each in self.outcomes.items()
-            if _is_first(self.request["launches"][number])
+            if self.request["launches"][number]["is_first"]
         ]
 
     def has_results(self, launch: int) -> bool:
@@ -157,7 +157,7 @@ class Planned(NamedTuple):
     def is_sound(self, launch: int) -> bool:
         """Return whether each launch of the first draw before another one had results."""
         before = enumerate(self.request["launches"][:launch])
-        return all(self.has_results(number) for number, each in before if _is_first(each))
+        return all(self.has_results(number) for number, each in before if each["is_first"])
 
     def draw(self, launch: int, problem: str = "") -> Draw:
         """Return the draw of a launch, with the integers that devmod chose."""
@@ -176,14 +176,9 @@ class Planned(NamedTuple):
         text = ", ".join(f"{name}={number}" for name, number in draw.numbers.items())
         if text:
             text = f" for {text}"
-        if not _is_first(self.request["launches"][launch]):
+        if not self.request["launches"][launch]["is_first"]:
             text += f", with values from {draw.values}"
         return text
-
-
-def _is_first(inputs: Fields) -> bool:
-    """Return whether inputs are those of the first draw."""
-    return bool(inputs["word"] == "random")
 
 
 def _candidates(name: str, modules: Sequence[Module]) -> Iterator[tuple[Module, str, str]]:
@@ -401,7 +396,7 @@ def _requests(launched: Sequence[Planned]) -> Iterator[tuple[Planned, int, Field
     """
     for number, inputs in enumerate(launched and launched[0].request["launches"]):
         peers = [each for each in launched if each.is_sound(number)]
-        is_first = _is_first(inputs)
+        is_first = inputs["is_first"]
         if len(peers) < 2 and not is_first:
             return
         for each in peers:
@@ -459,6 +454,7 @@ def _launches(
         launches.append(
             {
                 "word": word,
+                "is_first": word == "random",
                 "numbers": numbers,
                 "length": invented.length,
                 "threads": images or threads,
@@ -507,7 +503,7 @@ def launcher(settings: Settings) -> Answer:
 
     def launch(request: Fields) -> Fields:
         os.dup2(own, 2)
-        if not _is_first(request["inputs"]):
+        if not request["inputs"]["is_first"]:
             os.dup2(null, 2)  # the values may make a driver fail, which prints that
         return _outcome(request)
 
@@ -546,7 +542,7 @@ def _outcome(request: Fields) -> Fields:
     except GuardError as error:
         return {"outcome": FAULTS[error.fault], "text": str(error), **about}
     except ArgumentError as error:
-        if _is_first(request["inputs"]):
+        if request["inputs"]["is_first"]:
             raise
         return {"outcome": "error", "text": str(error)}
     except DeviceNotFoundError as error:
@@ -822,10 +818,3 @@ def load_result(path: str, dtype: str) -> HostArray:
     if array.dtype.type is np.void and not array.dtype.names:
         return array.view(numpy_dtype(dtype))
     return array
-
-
-def text_of(error: BaseException) -> str:
-    """Return the text of an error; with its type if it is not devmod's."""
-    if isinstance(error, DevmodError):
-        return str(error)
-    return describe_error(error)

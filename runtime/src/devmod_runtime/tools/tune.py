@@ -467,7 +467,7 @@ class Tuner:
                 text += f": best {constants}, {duration_text(seconds)}"
             self._report(text, (done + share) / total)
 
-        known = None
+        known = {}
         if not self._again:
             known = launches.known(self._known)
         return Search(

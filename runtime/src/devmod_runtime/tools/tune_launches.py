@@ -13,6 +13,7 @@ from devmod._plugins.devices import device_label
 from devmod.backend import loads_own
 from devmod.errors import ArgumentError, DevmodError, list_names
 from devmod_runtime.tools.bench import host_seconds, is_known, own_arguments, read_shape
+from devmod_runtime.tools.devices import text_of
 from devmod_runtime.tools.difference import is_same, worst_difference
 from devmod_runtime.tools.inputs import (
     Invented,
@@ -27,7 +28,7 @@ from devmod_runtime.tools.inputs import (
 from devmod_runtime.tools.launches import Answer, Settings
 from devmod_runtime.tools.program_steps import program_with, step_arguments
 from devmod_runtime.tools.search import LAUNCHES, Timing
-from devmod_runtime.tools.trials import SEEDS, text_of
+from devmod_runtime.tools.trials import SEEDS
 from devmod_runtime.tools.tuning_results import record_on
 
 TYPE_CHECKING = False

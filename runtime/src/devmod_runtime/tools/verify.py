@@ -29,10 +29,11 @@ from devmod.errors import (
 )
 from devmod.targets import PROGRAM
 from devmod_runtime._module import shader_entry, source_text
+from devmod_runtime.tools.devices import text_of
 from devmod_runtime.tools.difference import default_rtol, worst_difference
 from devmod_runtime.tools.draws import SCALES, random_array
 from devmod_runtime.tools.tables import aligned
-from devmod_runtime.tools.trials import FAULTS, Draw, Planned, Trials, load_result, text_of
+from devmod_runtime.tools.trials import FAULTS, Draw, Planned, Trials, load_result
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -539,7 +540,7 @@ class _Compared:
         """Return why a draw is not judged; "" if it is."""
         inputs = self._sound[0].request["launches"][launch]
         reference, *others = [each.outcomes.get(launch, {}) for each in self._sound]
-        if inputs["word"] == "random":
+        if inputs["is_first"]:
             return ""
         if reference["outcome"] != "launched":
             return f"the reference {_VERBS.get(reference['outcome'], 'cannot be called')}"
