@@ -462,6 +462,17 @@ def test_a_tolerance_is_a_finite_number_from_0(
         assert err.splitlines()[-1].startswith(f"devmod: error: Invalid value for '{option}': ")
 
 
+def test_a_launch_that_is_no_number_is_wrong_usage(
+    capsys: pytest.CaptureFixture[str], file: Path
+) -> None:
+    for command, option in (("run", "--threads"), ("run", "--grid"), ("verify", "--block")):
+        assert call(capsys, command, file, "saxpy", option, "x") == (
+            2,
+            "",
+            f"devmod: error: {option}: expected positive whole numbers of up to 18 digits, such as 1024 or 1e6, got 'x'\n",
+        )
+
+
 @pytest.mark.usefixtures("in_process")
 @pytest.mark.skipif(sys.platform == "win32", reason="the limit of a file's size is one of POSIX")
 def test_a_file_that_cannot_be_written_whole_is_unchanged(

@@ -28,6 +28,7 @@ from devmod._plugins import messages, registry
 from devmod._plugins.claim import CORE
 from devmod._util.text import escape_line
 from devmod.errors import (
+    ArgumentError,
     CompileError,
     DevmodError,
     NotRegisteredError,
@@ -195,6 +196,8 @@ def _show_error(error: BaseException, debug: bool) -> int:
         _output.echo_lines("".join(format_exception(error)).rstrip("\n"), err=True)
     else:
         _output.echo_lines(f"devmod: error: {with_log(*error_text(error))}", err=True)
+    if isinstance(error, ArgumentError) and str(error.argument).startswith("--"):
+        return 2  # what click's own types do not check, such as --threads
     return 1
 
 
