@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from devmod.backend import environment_text, find_program
 from devmod.errors import CompileError, ToolchainNotFoundError, compile_error, not_installed
 from devmod.worker import can_start_python
-from devmod_readers.options.opencl import is_supported
 from devmod_targets._text import place_of
 from devmod_targets.authoring._library import ask_library, wheel_version
 from devmod_targets.authoring._process import run_program
@@ -40,7 +39,7 @@ CONSTANTS = "-module-constants-in-storage-buffer"
 #: The options about warnings, which devmod does not show.
 _WITHOUT_EFFECT = (*_OWN, "-w", "-Werror")
 #: The options of clspv that change the code. Others name files or formats.
-_SUPPORTED = re.compile(
+SUPPORTED = re.compile(
     r"--?(?:cl-native-math|cluster-pod-kernel-args=[01]|constant-args-ubo|enable-feature-macros=[\w,]+|fp(?:16|64)=[01]|inline-entry-points"
     r"|int8=[01]|long-vector|max-(?:pushconstant|ubo)-size=\d+|module-constants-in-storage-buffer|no-(?:8|16)bit-storage=[\w,]+"
     r"|pod-(?:pushconstant|ubo)|relaxed-ubo-layout|rewrite-packed-structs|scalar-block-layout|std430-ubo-layout"
@@ -70,17 +69,6 @@ class Clspv(NamedTuple):
     path: str
     toolchain: str
 
-    @staticmethod
-    def check_options(options: Sequence[str]) -> None:
-        """Raise CompileError for an option that clspv does not take."""
-        for option in options:
-            if not is_supported(option) and not _SUPPORTED.fullmatch(option):
-                raise CompileError(
-                    f"the vulkan option {option!r} is not supported: expected an option of OpenCL such as -cl-std=CL2.0, or one of clspv "
-                    "for the code such as -inline-entry-points",
-                    kind="vulkan",
-                )
-
     def compile(
         self, name: str, text: str, options: Sequence[str], spirv: str, folder: str
     ) -> bytes:
@@ -106,7 +94,19 @@ class Clspv(NamedTuple):
         if _INLINE not in used and any(each.startswith(_GENERIC) for each in used):
             used.append(_INLINE)
         if self.path:
-            status, code, log = self._run(name, text, used, folder)
+            Path(folder, _FILE).write_text(text, encoding="utf-8", newline="")
+            command = [self.path, *used, _FILE, "-o", _OUT]
+            status, log = run_program(command, folder, name=self.path, kind="vulkan")
+            if status < 0:
+                raise CompileError(
+                    f"{self.path} cannot compile {name}: it was ended by the signal {-status}. {_ADVICE}",
+                    kind="vulkan",
+                    log=log,
+                )
+            code = b""
+            path = Path(folder, _OUT)
+            if path.is_file():
+                code = path.read_bytes()
         else:
             status, (code,), log = ask_library(
                 "vulkan",
@@ -132,25 +132,6 @@ class Clspv(NamedTuple):
             errors.append(f"{self.toolchain} cannot compile {name}: {reason}")
         raise compile_error("vulkan", "OpenCL C", errors, log)
 
-    def _run(
-        self, name: str, text: str, options: Sequence[str], folder: str
-    ) -> tuple[int, bytes, str]:
-        """Run the program. Return its exit status, the SPIR-V, and what it printed."""
-        Path(folder, _FILE).write_text(text, encoding="utf-8", newline="")
-        command = [self.path, *options, _FILE, "-o", _OUT]
-        status, log = run_program(command, folder, name=self.path, kind="vulkan")
-        if status < 0:
-            raise CompileError(
-                f"{self.path} cannot compile {name}: it was ended by the signal {-status}. {_ADVICE}",
-                kind="vulkan",
-                log=log,
-            )
-        path = Path(folder, _OUT)
-        code = b""
-        if path.is_file():
-            code = path.read_bytes()
-        return status, code, log
-
 
 def find_clspv(wanted: str, source: str) -> Clspv:
     """Return the program that the user names or that is in PATH, else the wheel.
@@ -170,7 +151,9 @@ def find_clspv(wanted: str, source: str) -> Clspv:
     if wanted != WHEEL:
         path = _program()
         if path:
-            return Clspv(path, f"clspv {_version(path)}".strip())
+            _, log = run_program([path, "--version"], os.sep, name=path, kind="vulkan")
+            versions = re.findall(r"\d+(?:\.\d+)+", log)
+            return Clspv(path, " ".join(["clspv", *versions[:1]]))
         named = environment_text(VARIABLE)
         if named:
             raise ToolchainNotFoundError(
@@ -202,12 +185,3 @@ def clspv_files(_options: Sequence[str]) -> list[str]:
     if not path:
         return []
     return [path]
-
-
-def _version(path: str) -> str:
-    """Return the version of the program; "" if it prints none."""
-    _, log = run_program([path, "--version"], os.sep, name=path, kind="vulkan")
-    found = re.search(r"\d+(?:\.\d+)+", log)
-    if found is None:
-        return ""
-    return found[0]

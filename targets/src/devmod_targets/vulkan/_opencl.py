@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from devmod.errors import ToolchainNotFoundError, not_installed
+from devmod_readers.options.opencl import is_supported
 from devmod_targets.authoring import CompileRequest, SelfContainedSource, complete_source
 from devmod_targets.opencl.clang import check_calls
 from devmod_targets.opencl.compile import function_definitions, read, triple_of
-from devmod_targets.vulkan._clspv import DISTRIBUTION
+from devmod_targets.vulkan._clspv import DISTRIBUTION, SUPPORTED
 
 if TYPE_CHECKING:
     from devmod_readers.reflection import ReflectedFunction
@@ -47,13 +49,14 @@ def read_source(
     ToolchainNotFoundError
         libclang is not installed, or cannot be loaded.
     CompileError
-        The source has errors, no kernel, or something that clspv does not support.
+        The source has errors, no kernel, or something that clspv does not support, or an option is
+        none of OpenCL or of clspv.
     """
     source = complete_source(request, dialect=("-x", "cl", "-target", triple_of(request)))
     as_for_clspv = source._replace(defines={**_MACRO, **source.defines})
-    checker = _Checker(request, source, suspects)
+    check = partial(_check, request, source, suspects)
     try:
-        kernels, reader, _ = read(request, as_for_clspv, messages, checker.check)
+        kernels, reader, _ = read(request, as_for_clspv, messages, check)
     except ToolchainNotFoundError as error:
         missing = not_installed("libclang", DISTRIBUTION, "libclang")
         raise ToolchainNotFoundError(
@@ -64,6 +67,12 @@ def read_source(
         raise request.error(
             f"the OpenCL C source {request.name} has no kernel: mark a function with __kernel"
         )
+    for option in source.options:
+        if not is_supported(option) and not SUPPORTED.fullmatch(option):
+            raise request.error(
+                f"the vulkan option {option!r} is not supported: expected an option of OpenCL such as -cl-std=CL2.0, or one of clspv "
+                "for the code such as -inline-entry-points"
+            )
     return source, kernels, reader
 
 
@@ -98,39 +107,37 @@ def with_places(
 # -- What clspv compiles to wrong code, or crashes on.
 
 
-class _Checker(NamedTuple):
-    """What raises CompileError for a program that clspv does not support, with the line."""
-
-    request: CompileRequest
-    source: SelfContainedSource
-    suspects: list[str]
-
-    def check(self, library: Libclang, unit: Any) -> None:
-        """Check a program."""
-        kinds = library.cindex.CursorKind
-        for cursor in unit.cursor.get_children():
-            if cursor.kind == kinds.VAR_DECL:
-                self._check_cursor(library, cursor)
-        calls: dict[str, list[str]] = {}
-        checked = (kinds.CALL_EXPR, kinds.BINARY_OPERATOR, kinds.VAR_DECL)
-        for function in function_definitions(library, unit):
-            callees = calls[str(function.spelling)] = []
-            for cursor in library.descendants(function, checked):
-                self._check_cursor(library, cursor)
-                if cursor.kind == kinds.CALL_EXPR:
-                    callees.append(str(cursor.spelling))
-        check_calls(self.request, self.source, calls)
-
-    def _check_cursor(self, library: Libclang, cursor: Any) -> None:
+def _check(
+    request: CompileRequest,
+    source: SelfContainedSource,
+    suspects: list[str],
+    library: Libclang,
+    unit: Any,
+) -> None:
+    """Raise CompileError for a program that clspv does not support, with the line. Add to
+    `suspects` what it may fail on.
+    """
+    kinds = library.cindex.CursorKind
+    checked = (kinds.CALL_EXPR, kinds.BINARY_OPERATOR, kinds.VAR_DECL)
+    cursors = [each for each in unit.cursor.get_children() if each.kind == kinds.VAR_DECL]
+    calls: dict[str, list[str]] = {}
+    for function in function_definitions(library, unit):
+        own = library.descendants(function, checked)
+        cursors += own
+        calls[str(function.spelling)] = [
+            str(each.spelling) for each in own if each.kind == kinds.CALL_EXPR
+        ]
+    for cursor in cursors:
         problem = _problem(cursor)
         suspect = _suspect(library, cursor)
         if not problem and not suspect:
-            return
+            continue
         file, line, column = library.location(cursor.location)
         place = f"{os.path.basename(file)}:{line}:{column}"
         if problem:
-            raise self.request.error(f"{place}: error: {problem}")
-        self.suspects.append(f"{place}: {suspect}")
+            raise request.error(f"{place}: error: {problem}")
+        suspects.append(f"{place}: {suspect}")
+    check_calls(request, source, calls)
 
 
 def _problem(cursor: Any) -> str:

@@ -561,7 +561,6 @@ class Build:
         compiler = find_clspv(compiler_name, request.name)
         suspects: list[str] = []
         source, kernels, reader = read_source(request, self.doubts, suspects)
-        compiler.check_options(source.options)
         self.sources |= source.sources
         self.files |= source.files
         self.toolchain += [compiler.toolchain, reader]
