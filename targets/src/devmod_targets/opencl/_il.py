@@ -15,10 +15,16 @@ from devmod_readers.spirv import (
     read_kernels,
     read_module,
 )
-from devmod_targets.authoring import CompileRequest, Payload, SelfContainedSource, merge_declared
+from devmod_targets.authoring import (
+    CompileRequest,
+    Payload,
+    SelfContainedSource,
+    merge_declared,
+    warn_caller,
+)
 from devmod_targets.authoring._declared import argument_bytes
 from devmod_targets.authoring._types import Reflected
-from devmod_targets.authoring.zig import run_zig
+from devmod_targets.authoring.zig import run_zig, toolchain
 from devmod_targets.opencl._definitions import define
 from devmod_targets.opencl._names import read_builtins, rename
 from devmod_targets.opencl.clang import ClangProgram, call_place, check_calls, compile_definitions
@@ -98,7 +104,9 @@ def compile_il(
         _check_kernels(request, kernels, module)
     except FormatError as error:
         raise request.error(f"clang's SPIR-V of {request.name} {error}") from None
-    program.warn(warnings, frames=1)
+    if warnings:
+        title = "clang has warnings about the OpenCL C source:"
+        warn_caller(request, ["\n".join([title, *warnings])], frames=1)
     needs = set()
     for name, feature in FEATURES.items():
         if not set(feature.spirv).isdisjoint(module.capabilities):
@@ -113,7 +121,7 @@ def compile_il(
         "il",
         merge_declared(request.spec, kernels, request.fmap),
         {"cl": source.text},
-        source.origin(request, f"{program.toolchain}, {reader}"),
+        source.origin(request, f"{toolchain()}, {reader}"),
         source.files,
     )
 

@@ -12,7 +12,7 @@ from devmod_readers.uses import transitive_parts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from typing import Any
 
     from devmod_targets.authoring.clang import Libclang
@@ -52,9 +52,18 @@ def read_samples(
     parts = {}
     uses: dict[_Place, set[_Place]] = {}
     functions = {}
-    takers = _with_images(definitions)  # other functions have no image to pass on
-    names_of_takers = {function.spelling for function, _, _ in takers}
-    for function, identity, numbers in takers:
+    takers = []  # other functions have no image to pass on
+    for function in definitions:
+        numbers = {
+            str(each.spelling): number
+            for number, each in enumerate(function.get_arguments())
+            if _is_image(each)
+        }
+        if numbers:
+            takers.append((function, numbers))
+    names_of_takers = {function.spelling for function, _ in takers}
+    for function, numbers in takers:
+        identity = function.get_usr()
         functions[identity] = str(function.spelling)
         for number in numbers.values():
             parts[identity, number] = 0
@@ -63,8 +72,10 @@ def read_samples(
             if not access and call.spelling not in names_of_takers:
                 continue
             callee = call.referenced
-            for position, number in _images_of(library, call, numbers):
-                place = (identity, number)
+            for position, argument in enumerate(call.get_arguments()):
+                if not _is_image(argument):
+                    continue
+                place = (identity, _number_of(library, argument, numbers))
                 if access:
                     parts[place] = parts.get(place, 0) | _BITS[access[1]]
                 elif callee is not None:
@@ -78,32 +89,6 @@ def read_samples(
         for (identity, number), value in reached.items()
         if value in _NAMES
     }
-
-
-def _with_images(definitions: Iterable[Any]) -> list[tuple[Any, str, Numbers]]:
-    """Return the functions with images: each with its identity and the numbers of its images."""
-    found = []
-    for function in definitions:
-        numbers = _image_numbers(function)
-        if numbers:
-            found.append((function, function.get_usr(), numbers))
-    return found
-
-
-def _image_numbers(function: Any) -> Numbers:
-    """Return the numbers of a function's images, by name."""
-    return {
-        str(each.spelling): number
-        for number, each in enumerate(function.get_arguments())
-        if _is_image(each)
-    }
-
-
-def _images_of(library: Libclang, call: Any, numbers: Numbers) -> Iterator[tuple[int, int]]:
-    """Yield the position of each image in a call, and the number of the parameter that it is."""
-    for position, argument in enumerate(call.get_arguments()):
-        if _is_image(argument):
-            yield position, _number_of(library, argument, numbers)
 
 
 def _number_of(library: Libclang, argument: Any, numbers: Numbers) -> int:

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from devmod.errors import CompileError, compile_error
 from devmod_targets._text import find_code, header_text
-from devmod_targets.authoring import CompileRequest, SelfContainedSource, warn_caller
-from devmod_targets.authoring.zig import ZigResult, run_zig, toolchain
+from devmod_targets.authoring import CompileRequest, SelfContainedSource
+from devmod_targets.authoring.zig import ZigResult, run_zig
 
 _BASE = "opencl-c-base.h"
 _PROGRAM = "program.cl"
@@ -135,20 +135,6 @@ class ClangProgram(NamedTuple):
                 errors.append(f"clang ended with status {result.status}")
             raise compile_error(request.target.kind, "OpenCL C", errors, log)
         return result.output, warnings
-
-    def warn(self, warnings: Sequence[str], frames: int = 0) -> None:
-        """Issue clang's warnings about the program. `frames` is as in `warn_caller`, from the
-        caller of this method.
-        """
-        texts = []
-        if warnings:
-            texts.append("\n".join(["clang has warnings about the OpenCL C source:", *warnings]))
-        warn_caller(self.request, texts, frames=frames + 1)
-
-    @property
-    def toolchain(self) -> str:
-        """The name and the version of the wheel."""
-        return toolchain()
 
 
 def call_place(request: CompileRequest, source: SelfContainedSource, name: str) -> str:

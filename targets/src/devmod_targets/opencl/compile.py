@@ -475,9 +475,7 @@ class _Bodies:
         """The first and last offset of each body, by file, in order."""
         kinds = self._library.cindex.CursorKind
         extents: dict[str, list[tuple[int, int]]] = {}
-        for cursor in self._unit.cursor.get_children():
-            if cursor.kind != kinds.FUNCTION_DECL or not cursor.is_definition():
-                continue
+        for cursor in function_definitions(self._library, self._unit):
             for child in cursor.get_children():
                 if child.kind == kinds.COMPOUND_STMT:
                     extent = (child.extent.start.offset, child.extent.end.offset)
@@ -528,42 +526,37 @@ class _Bodies:
 
 def _kernels(library: Libclang, unit: Any, text: str) -> _Kernels:
     kernels: _Kernels = {}
-    fixed: dict[str, Threads] = {}
-    hints: dict[str, Threads] = {}
-    subgroups: dict[str, int] = {}
+    #: The declarations of each kernel: an attribute of a prototype also applies to the definition.
+    declared: dict[str, str] = {}
     for cursor in unit.cursor.get_children():
         if cursor.kind != library.cindex.CursorKind.FUNCTION_DECL:
             continue
         declaration = library.declaration(cursor)
         if not re.search(r"\b(?:__)?kernel\b", declaration):
             continue
-        # An attribute of a prototype also applies to the definition.
-        for blocks, attribute in (
-            (fixed, "reqd_work_group_size"),
-            (hints, "work_group_size_hint"),
-        ):
-            size = re.search(
-                rf"\b{attribute}\((\d+)[uUlL]*, (\d+)[uUlL]*, (\d+)[uUlL]*\)", declaration
-            )
-            if size:
-                blocks[cursor.spelling] = (int(size[1]), int(size[2]), int(size[3]))
-        subgroup = _SUBGROUP.search(declaration)
-        if subgroup:
-            subgroups[cursor.spelling] = int(subgroup[1])
+        name = cursor.spelling
+        declared[name] = f"{declaration}\n{declared.get(name, '')}"
         if cursor.is_definition():
-            kernels[cursor.spelling] = _kernel(cursor)
-    # A hint of zero is none.
-    hints = {name: block for name, block in hints.items() if all(block)}
+            kernels[name] = _kernel(cursor)
     open_names = open_functions(text)
-    return {
-        name: kernel.replace(
-            block=fixed.get(name),
-            default_block=hints.get(name),
+    for name, kernel in kernels.items():
+        subgroup = _SUBGROUP.search(declared[name])
+        if subgroup:
+            kernel = kernel.replace(subgroup=int(subgroup[1]))
+        kernels[name] = kernel.replace(
+            block=_threads("reqd_work_group_size", declared[name]),
+            default_block=_threads("work_group_size_hint", declared[name]),
             open_block=name in open_names,
-            subgroup=subgroups.get(name) or None,
         )
-        for name, kernel in kernels.items()
-    }
+    return kernels
+
+
+def _threads(attribute: str, declaration: str) -> Threads | None:
+    """Return the block of threads of an attribute; None if a declaration has none."""
+    size = re.search(rf"\b{attribute}\((\d+)[uUlL]*, (\d+)[uUlL]*, (\d+)[uUlL]*\)", declaration)
+    if size is None:
+        return None
+    return int(size[1]), int(size[2]), int(size[3])
 
 
 def triple_of(request: CompileRequest) -> str:
