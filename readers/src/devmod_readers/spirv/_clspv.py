@@ -199,17 +199,13 @@ class _Reader:
             self._required[self._kernel_of(operands)] = x, y, z
         elif code in (*_BOUND, *_IN_BUFFER, _IN_PUSH_CONSTANTS, _LOCAL):
             self._add_argument(code, operands)
+        elif code in _UNSUPPORTED:
+            subject = "a kernel"
+            if operands and operands[0] in self.kernels:
+                subject = f"the kernel {self.kernels[operands[0]]!r}"
+            raise error(f"has {subject}, which {_UNSUPPORTED[code]}")
         else:
-            self._check_supported(code, operands)
             self._add_to_launch(code, operands)
-
-    def _check_supported(self, code: int, operands: Ids) -> None:
-        if code not in _UNSUPPORTED:
-            return
-        subject = "a kernel"
-        if operands and operands[0] in self.kernels:
-            subject = f"the kernel {self.kernels[operands[0]]!r}"
-        raise error(f"has {subject}, which {_UNSUPPORTED[code]}")
 
     def _add_argument(self, code: int, operands: Ids) -> None:
         # An argument in a buffer has a place of four numbers, one in push constants two.
@@ -222,8 +218,6 @@ class _Reader:
         if len(operands) > count + 1:
             described = self._infos.get(operands[count + 1], ())
         info = self._info(self.kernels[kernel], order, described)
-        if code == _LOCAL:
-            self._launch.constants[numbers[0]] = "local", 0
         self._arguments[kernel].append((order, code, tuple(numbers), info))
 
     def _info(self, kernel: str, order: int, described: Ids) -> _Info:
@@ -278,6 +272,7 @@ class _Reader:
         arguments = sorted(self._arguments[number], key=lambda each: each[0])
         for _, code, numbers, info in arguments:
             if code == _LOCAL:
+                self._launch.constants[numbers[0]] = "local", 0
                 local[info.name] = numbers[0], max(numbers[1], 1)
                 params.append(Param(info.name, "local", info.type))
             elif code in _BOUND:
@@ -304,7 +299,7 @@ class _Reader:
     # -- operands
 
     def _kernel_of(self, operands: Ids) -> int:
-        if not operands or operands[0] not in self.kernels:
+        if operands[0] not in self.kernels:
             raise error("is damaged: an argument of clspv has no kernel")
         return operands[0]
 

@@ -160,19 +160,15 @@ def _sizes(module: SpirvModule) -> dict[int, _Size]:
             size = align = sizes[operands[0]][0] * lanes
         elif opcode == _ARRAY:
             size, align = sizes[operands[0]]
-            size *= _array_length(module, operands[1])
+            kind, length = module.constants[operands[1]]
+            if kind == _CONSTANT:
+                size *= length[1]
+            else:
+                size = 0
         elif opcode == _STRUCT:
             size, align = _struct_size([sizes[member] for member in operands])
         sizes[number] = min(size, _MOST_BYTES), min(align, _MOST_BYTES)
     return sizes
-
-
-def _array_length(module: SpirvModule, number: int) -> int:
-    """Return the value of a constant of at most 32 bits; 0 for others."""
-    opcode, operands = module.constants[number]
-    if opcode != _CONSTANT:
-        return 0
-    return operands[1]
 
 
 def _struct_size(members: list[_Size]) -> _Size:
