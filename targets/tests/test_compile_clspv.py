@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -42,8 +43,6 @@ if "HANG" in text:
     time.sleep(600)
 if "REFUSE" in text:
     sys.exit("source.cl:2:5: error: pointers to pointers are not supported")
-if "SILENT" in text:
-    sys.exit(3)
 print("source.cl:1:1: warning: unknown pragma", file=sys.stderr)
 shutil.copy({str(FOLDER / "kernels.spv")!r}, sys.argv[-1])
 """
@@ -198,9 +197,6 @@ def test_each_end_of_the_program_is_an_error_with_the_name(
     assert of("REFUSE") == (
         "the OpenCL C source does not compile: k.cl:2:5: error: pointers to pointers are not supported"
     )
-    assert of("SILENT") == (
-        "the OpenCL C source does not compile: clspv 16.0.1 cannot compile k.cl: it printed no reason (exit status 3)"
-    )
     assert of("") == "k.cl:2: clspv returned no kernel 'k'"
     monkeypatch.setattr(_process, "TIMEOUT", 2)
     assert of("HANG") == f"{program} was stopped: it exceeded the time limit of 2 seconds"
@@ -217,10 +213,6 @@ WRONG = {
         "import os; os.mkdir('compiled.spv')",
         "{not_compiled}it printed no reason (exit status 0)",
     ),
-    "it writes nothing": (
-        "open('compiled.spv', 'wb')",
-        "{not_compiled}it printed no reason (exit status 0)",
-    ),
     "it prints a page without an end": (
         "print('usage', 'x' * 1_000_000)",
         f"{{not_compiled}}usage {'x' * 494}",
@@ -232,14 +224,6 @@ WRONG = {
     "it writes a text": (
         "open('compiled.spv', 'w').write('hello world!')",
         "the SPIR-V of <text> begins with 0x6c6c6568; expected SPIR-V's magic number 0x07230203",
-    ),
-    "it writes a part": (
-        "open('compiled.spv', 'wb').write(spirv[:700])",
-        "the SPIR-V of <text> is truncated or damaged: the instruction at word 173 has a length of 4 words, but only 2 words remain",
-    ),
-    "it writes a part of a word": (
-        "open('compiled.spv', 'wb').write(spirv[:701])",
-        "the SPIR-V of <text> is truncated: it has 701 bytes; expected a multiple of 4",
     ),
 }
 
@@ -301,15 +285,9 @@ def test_a_program_that_is_clspv_compiles_the_same(program: Path) -> None:
 @needs_wheel
 def test_a_crash_of_pyclspv_is_an_error_with_the_name() -> None:
     assert refused("kernel void k(global int *x) { for (;;); }") == (
-        f"pyclspv {version()} cannot compile <text>: its process ends with signal 11. {ADVICE}. Or {GET_PROGRAM}"
+        f"pyclspv {version('pyclspv')} cannot compile <text>: its process ends with signal 11. {ADVICE}. Or {GET_PROGRAM}"
     )
     assert devmod.compile(EXAMPLES / "softmax.cl", "vulkan")  # the next one works
-
-
-def version() -> str:
-    from importlib.metadata import version as version_of
-
-    return version_of("pyclspv")
 
 
 @pytest.mark.usefixtures("_nothing")
@@ -398,7 +376,9 @@ def test_a_variable_of_the_program_is_refused_with_the_line(program: Path) -> No
 def test_what_clspv_may_fail_on_without_a_reason_is_named() -> None:
     pointers = "kernel void k(global int *x, global int *y) {\n global int *p[2] = {x, y};\n p[x[0]][1] = 2;\n}"
     text = refused(pointers)
-    assert text.startswith(f"pyclspv {version()} cannot compile <text>: its process ends with ")
+    assert text.startswith(
+        f"pyclspv {version('pyclspv')} cannot compile <text>: its process ends with "
+    )
     assert text.endswith(". Possible causes: <text>:2:14: p, an array of pointers; use branches")
     cast = """kernel void k(global float *x) {
  float old;
@@ -466,9 +446,6 @@ def test_errors_of_clspv_itself() -> None:
 def test_a_source_without_kernels(program: Path) -> None:
     assert refused("int f(void) { return 1; }") == (
         "the OpenCL C source <text> has no kernel: mark a function with __kernel"
-    )
-    assert refused("kernel void k() {}", name_expressions=["k"]) == (
-        "name_expressions= is not supported for shaders, which have no templates"
     )
 
 
