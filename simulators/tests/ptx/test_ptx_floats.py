@@ -91,36 +91,25 @@ def test_division_and_roots(kind: str) -> None:
 
 def nearest(number: Fraction, kind: str, mode: str) -> float:
     """Return the number of a type that a rounding mode gives."""
-    dtype = numpy_type(kind).type
-    near = dtype(float(number))
-    if mode == "rn" and kind == "f32":
-        # float() rounds to 53 bits first; look at the neighbours.
-        candidates = [
-            dtype(np.nextafter(near, dtype(-np.inf))),
-            near,
-            dtype(np.nextafter(near, dtype(np.inf))),
-        ]
-        finite = [each for each in candidates if np.isfinite(each)]
-        return float(
-            min(
-                finite,
-                key=lambda each: (
-                    abs(Fraction(float(each)) - number),
-                    int(np.array(each).view("u4")) & 1,
-                ),
-            )
-        )
-    exact = Fraction(float(near)) if np.isfinite(near) else None
-    above = (exact is None and near > 0) or (exact is not None and exact > number)
-    below = (exact is None and near < 0) or (exact is not None and exact < number)
-    down, up = float(np.nextafter(near, dtype(-np.inf))), float(np.nextafter(near, dtype(np.inf)))
+    dtype = numpy_type(kind)
+    near = dtype.type(float(number))
+    # float() rounds to 53 bits first; look at the neighbours.
+    places = [
+        float(near),
+        *(float(np.nextafter(near, dtype.type(end))) for end in (-np.inf, np.inf)),
+    ]
     if mode == "rz":
         mode = "rm" if number > 0 else "rp"
     if mode == "rm":
-        return down if above else float(near)
+        return max(each for each in places if each <= number)
     if mode == "rp":
-        return up if below else float(near)
-    return float(near)
+        return min(each for each in places if each >= number)
+
+    def distance(each: float) -> tuple[Fraction, int]:
+        last_bit = int(np.array(each, dtype).view(f"u{dtype.itemsize}")) & 1
+        return abs(Fraction(each) - number), last_bit
+
+    return min(places, key=distance)
 
 
 @pytest.mark.parametrize("kind", ["f32", "f64"])
@@ -205,16 +194,9 @@ def test_flushing_and_saturation() -> None:
 @pytest.mark.parametrize("kind", ["f32", "f64", "f16"])
 def test_minimum_and_maximum_ignore_nan(kind: str) -> None:
     a, b = values(kind, 1), values(kind, 2)
-    low = np.where(
-        np.isnan(a),
-        b,
-        np.where(np.isnan(b), a, np.where((a < b) | ((a == b) & np.signbit(a)), a, b)),
-    )
-    high = np.where(
-        np.isnan(a),
-        b,
-        np.where(np.isnan(b), a, np.where((a > b) | ((a == b) & ~np.signbit(a)), a, b)),
-    )
+    # fmin and fmax take either zero.
+    low = np.where(a == b, np.where(np.signbit(a), a, b), np.fmin(a, b))
+    high = np.where(a == b, np.where(np.signbit(a), b, a), np.fmax(a, b))
     same(run_alike(f"min.{kind} %o, %a, %b;", kind, a, b), low)
     same(run_alike(f"max.{kind} %o, %a, %b;", kind, a, b), high)
     if kind != "f64":
@@ -331,20 +313,9 @@ def test_cvt_to_integers(
 def test_cvt_from_integers(kind: str, target: str, mode: str) -> None:
     limits = np.iinfo(numpy_type(kind))
     random = np.random.default_rng(5)
-    numbers = [
-        int(limits.max),
-        int(limits.min),
-        0,
-        1,
-        *(
-            int(each) >> int(shift)
-            for each, shift in zip(
-                random.integers(limits.min, limits.max, 100, numpy_type(kind)),
-                random.integers(0, limits.bits, 100),
-                strict=True,
-            )
-        ),
-    ]
+    wide = random.integers(limits.min, limits.max, 100, limits.dtype)
+    shifts = random.integers(0, limits.bits, 100, limits.dtype)
+    numbers = [limits.max, limits.min, 0, 1, *(wide >> shifts).tolist()]
     result = run_alike(f"cvt.{mode}.{target}.{kind} %o, %a;", kind, numbers, to=target)
     same(
         result,
@@ -376,50 +347,38 @@ def test_cvt_between_floats() -> None:
     same(run_alike("cvt.sat.f32.f32 %o, %a;", "f32", a), clamped)
 
 
-def brain(a: Array) -> Array:
-    return a.astype(ml_dtypes.bfloat16)
+def pairs_of(numbers: Array, dtype: Any) -> Array:
+    """Return each number with its counterpart from the end, as one of twice as many bits."""
+    return np.stack([numbers, numbers[::-1]], axis=1).view(dtype).reshape(-1)
+
+
+def parts_of(pairs: Array, dtype: Any) -> Array:
+    """Return the lower number of each pair, and the higher one."""
+    return np.ascontiguousarray(pairs.view(dtype).reshape(-1, 2).T)
 
 
 def test_bfloat16() -> None:
     a, b = values("f32", 1), values("f32", 2)
-    x, y = brain(a), brain(b)
-    bits = run_alike("cvt.rn.bf16.f32 %o, %a;", "f32", a, to="u16").view(ml_dtypes.bfloat16)
-    same(bits.astype(np.float32), x.astype(np.float32))
-    wide = run_alike("cvt.f32.bf16 %o, %a;", "u16", x.view(np.uint16), to="f32")
-    same(wide, x.astype(np.float32))
+    x, y = a.astype(ml_dtypes.bfloat16), b.astype(ml_dtypes.bfloat16)
+    bits = x.view(np.uint16), y.view(np.uint16)
+    same(run_alike("cvt.rn.bf16.f32 %o, %a;", "f32", a, to="u16").view(x.dtype), x)
+    same(run_alike("cvt.f32.bf16 %o, %a;", "u16", bits[0], to="f32"), x.astype(np.float32))
     for name, oracle in {"add": np.add, "mul": np.multiply, "sub": np.subtract}.items():
-        result = run_alike(
-            f"{name}.bf16 %o, %a, %b;", "u16", x.view(np.uint16), y.view(np.uint16)
-        ).view(ml_dtypes.bfloat16)
-        same(
-            result.astype(np.float32),
-            brain(oracle(x.astype(np.float32), y.astype(np.float32))).astype(np.float32),
-        )
-    pair = (
-        run_alike("cvt.rn.bf16x2.f32 %o, %a, %b;", "f32", a, b, to="u32")
-        .view(ml_dtypes.bfloat16)
-        .reshape(-1, 2)
-    )
-    same(pair[:, 0].astype(np.float32), y.astype(np.float32))
-    same(pair[:, 1].astype(np.float32), x.astype(np.float32))
+        expected = oracle(x.astype(np.float32), y.astype(np.float32)).astype(x.dtype)
+        same(run_alike(f"{name}.bf16 %o, %a, %b;", "u16", *bits).view(x.dtype), expected)
+    pairs = run_alike("cvt.rn.bf16x2.f32 %o, %a, %b;", "f32", a, b, to="u32")
+    same(parts_of(pairs, x.dtype), [y, x])
 
 
 def test_fused_multiply_and_add_of_halves() -> None:
     a, b, c = (values("f16", seed) for seed in (1, 2, 3))
-    exact = a.astype(np.float64) * b.astype(np.float64) + c.astype(np.float64)
-    same(
-        run_alike("fma.rn.f16 %o, %a, %b, %c;", "f16", a, b, c),
-        exact.astype(np.float16),
-    )
-    pairs = [
-        np.ascontiguousarray(np.stack([each, each[::-1]], axis=1)).view(np.uint32).reshape(-1)
-        for each in (a, b, c)
-    ]
-    both = run_alike("fma.rn.f16x2 %o, %a, %b, %c;", "u32", *pairs).view(np.float16).reshape(-1, 2)
-    same(both[:, 0].copy(), exact.astype(np.float16))
-    same(both[:, 1].copy(), exact[::-1].astype(np.float16))
-    total = run_alike("add.rn.f16x2 %o, %a, %b;", "u32", *pairs[:2]).view(np.float16).reshape(-1, 2)
-    same(total[:, 0].copy(), a + b)
+    exact = (a.astype(np.float64) * b.astype(np.float64) + c.astype(np.float64)).astype(np.float16)
+    same(run_alike("fma.rn.f16 %o, %a, %b, %c;", "f16", a, b, c), exact)
+    pairs = [pairs_of(each, np.uint32) for each in (a, b, c)]
+    both = run_alike("fma.rn.f16x2 %o, %a, %b, %c;", "u32", *pairs)
+    same(parts_of(both, np.float16), [exact, exact[::-1]])
+    total = run_alike("add.rn.f16x2 %o, %a, %b;", "u32", *pairs[:2])
+    same(parts_of(total, np.float16), [a + b, (a + b)[::-1]])
 
 
 @pytest.mark.parametrize(
@@ -428,24 +387,12 @@ def test_fused_multiply_and_add_of_halves() -> None:
 def test_fp8(kind: str, dtype: Any) -> None:
     a, b = values("f32", 1), values("f32", 2)
     largest = float(ml_dtypes.finfo(dtype).max)
-    result = (
-        run_alike(f"cvt.rn.satfinite.{kind}.f32 %o, %a, %b;", "f32", a, b, to="u16")
-        .view(np.uint8)
-        .reshape(-1, 2)
-    )
-
-    def codes(numbers: Array) -> Array:
-        return np.clip(numbers, -largest, largest).astype(dtype).astype(np.float32)
-
-    same(result[:, 0].copy().view(dtype).astype(np.float32), codes(b))
-    same(result[:, 1].copy().view(dtype).astype(np.float32), codes(a))
-    every = np.arange(256, dtype=np.uint16) | np.arange(256, dtype=np.uint16)[::-1] << np.uint16(8)
-    halves = (
-        run_alike(f"cvt.rn.f16x2.{kind} %o, %a;", "u16", every, to="u32")
-        .view(np.float16)
-        .reshape(-1, 2)
-    )
-    same(halves[:, 0].copy(), np.arange(256, dtype=np.uint8).view(dtype).astype(np.float16))
+    pairs = run_alike(f"cvt.rn.satfinite.{kind}.f32 %o, %a, %b;", "f32", a, b, to="u16")
+    same(parts_of(pairs, dtype), np.clip([b, a], -largest, largest).astype(dtype))
+    every = np.arange(256, dtype=np.uint8)
+    halves = run_alike(f"cvt.rn.f16x2.{kind} %o, %a;", "u16", pairs_of(every, np.uint16), to="u32")
+    expected = every.view(dtype).astype(np.float16)
+    same(parts_of(halves, np.float16), [expected, expected[::-1]])
 
 
 def test_literals_have_their_bits() -> None:
@@ -464,16 +411,11 @@ def test_literals_have_their_bits() -> None:
 
 def test_pairs_of_float32() -> None:
     a, b, c = (values("f32", seed) for seed in (1, 2, 3))
-    pairs = [
-        np.ascontiguousarray(np.stack([each, each[::-1]], axis=1)).view(np.uint64).reshape(-1)
-        for each in (a, b, c)
-    ]
-    for name, operands, expected in (
-        ("add.rn", 2, a + b),
-        ("mul.rn", 2, a * b),
-        ("fma.rn", 3, (a.astype(np.float64) * b + c).astype(np.float32)),
+    pairs = [pairs_of(each, np.uint64) for each in (a, b, c)]
+    for text, expected in (
+        ("add.rn.f32x2 %o, %a, %b;", a + b),
+        ("mul.rn.f32x2 %o, %a, %b;", a * b),
+        ("fma.rn.f32x2 %o, %a, %b, %c;", (a.astype(np.float64) * b + c).astype(np.float32)),
     ):
-        text = f"{name}.f32x2 %o, {', '.join(['%a', '%b', '%c'][:operands])};"
-        both = run_alike(text, "u64", *pairs).view(np.float32).reshape(-1, 2)
-        same(both[:, 0].copy(), expected)
-        same(both[:, 1].copy(), expected[::-1].copy())
+        both = run_alike(text, "u64", *pairs)
+        same(parts_of(both, np.float32), [expected, expected[::-1]])
