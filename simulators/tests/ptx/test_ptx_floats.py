@@ -194,6 +194,7 @@ def test_flushing_and_saturation() -> None:
 @pytest.mark.parametrize("kind", ["f32", "f64", "f16"])
 def test_minimum_and_maximum_ignore_nan(kind: str) -> None:
     a, b = values(kind, 1), values(kind, 2)
+    a[:2], b[:2] = (0.0, -0.0), (-0.0, 0.0)
     # fmin and fmax take either zero.
     low = np.where(a == b, np.where(np.signbit(a), a, b), np.fmin(a, b))
     high = np.where(a == b, np.where(np.signbit(a), b, a), np.fmax(a, b))
