@@ -41,5 +41,6 @@ def context(standin: StandinDriver) -> Iterator[Any]:
     handle = driver.cuDevicePrimaryCtxRetain(device)
     driver.cuCtxSetCurrent(handle)
     yield handle
+    standin.forget_failures()
     driver.cuCtxSetCurrent(cuda.CUcontext(0))
     driver.cuDevicePrimaryCtxRelease(device)

@@ -225,23 +225,20 @@ def test_an_illegal_address_ends_the_device_for_the_process(standin: StandinDriv
     driver.cuDevicePrimaryCtxReset(device)
     assert errors.cuDevicePrimaryCtxRetain(device) == "CUDA_ERROR_ILLEGAL_ADDRESS"
     assert standin.failed
-    standin.forget_failures()
 
 
-def test_memory_that_was_freed_is_an_illegal_address(standin: StandinDriver) -> None:
+def test_memory_that_was_freed_is_an_illegal_address() -> None:
     function, pointer = function_of("bounded"), driver.cuMemAlloc(16)
     driver.cuMemFree(pointer)
     driver.cuMemAlloc(16)
     assert launch(function, pointer_argument(pointer)) == "CUDA_SUCCESS"
     assert errors.cuCtxSynchronize() == "CUDA_ERROR_ILLEGAL_ADDRESS"
-    standin.forget_failures()
 
 
-def test_there_is_a_gap_between_two_allocations(standin: StandinDriver) -> None:
+def test_there_is_a_gap_between_two_allocations() -> None:
     function, pointers = function_of("bounded"), [driver.cuMemAlloc(512) for _ in range(2)]
     assert launch(function, pointer_argument(int(pointers[0]) + 512)) == "CUDA_SUCCESS"
     assert errors.cuCtxSynchronize() == "CUDA_ERROR_ILLEGAL_ADDRESS"
-    standin.forget_failures()
 
 
 @pytest.mark.volume_but
@@ -260,7 +257,6 @@ def test_a_kernel_needs_the_allocation_of_its_stream_before_it(standin: StandinD
         "kernel behind it"
     )
     assert place.startswith("thread (0, 0, 0), PTX line ")
-    standin.forget_failures()
 
 
 LACKING = """.version 8.0
@@ -340,7 +336,6 @@ def test_a_kernel_that_does_not_end_has_the_time_of_a_setting(
     text, _, place = standin.reason.partition(", kernel k, block (0, 0, 0), ")
     assert text == f"k: the kernel does not end: {reason} (0 for no limit)"
     assert place.startswith("thread (0, 0, 0), PTX line ")
-    standin.forget_failures()
 
 
 @pytest.mark.volume_but
@@ -686,14 +681,10 @@ def test_a_free_waits_for_the_kernels_before_it(
     )
     assert errors.cuMemFree(out) == "CUDA_SUCCESS"
     assert errors.cuCtxSynchronize() == expected
-    if waits == 0:
-        standin.forget_failures()
 
 
 @pytest.mark.volume_but
-def test_a_fault_is_written_to_standard_error(
-    standin: StandinDriver, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_fault_is_written_to_standard_error(capfd: pytest.CaptureFixture[str]) -> None:
     function = function_of("add", KERNELS, ("-lineinfo",))
     out = zeros(4)
     launch(function, ((int(out), 7), (ctypes.c_void_p, ctypes.c_int)), block=(8, 1, 1))
@@ -706,4 +697,3 @@ def test_a_fault_is_written_to_standard_error(
     text = driver.cuGetErrorString(cuda.CUresult.CUDA_ERROR_ILLEGAL_ADDRESS).decode()
     message = error.removeprefix("devmod-simulators: ").rstrip()
     assert text == f"an illegal memory access was encountered: {message}"
-    standin.forget_failures()
