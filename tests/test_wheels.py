@@ -219,7 +219,7 @@ def test_a_wheel_is_the_same_each_time(wheels: dict[str, Path], tmp_path: Path) 
 def test_a_compiler_reads_generated_files_in_one_folder_that_stays(tmp_path: Path) -> None:
     """zig compiles anew where a file that it has read is gone."""
     library = StandinLibrary(
-        "libmade-up.so", (tmp_path,), "worker", (), generate=lambda: {"made.h": "int made;\n"}
+        "libmade-up.so", (tmp_path,), "worker", (), generate=lambda _: {"made.h": "int made;\n"}
     )
     program = "import os, sys; open(sys.argv[-1], 'w').write(os.getcwd())"
     for name in "ab":

@@ -26,6 +26,7 @@ from devmod_simulators import (
     ViolationError,
     libcuda,
 )
+from devmod_simulators.drivers.generated import driver_files
 from devmod_standins import libamdhip64, metal
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -92,6 +93,15 @@ def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
         assert refusal(UnavailableError, function) == (
             "no C compiler is installed (cc), which builds the stand-in for libmade-up.so; Debian and Ubuntu: apt-get install gcc libc6-dev"
         )
+
+
+def test_without_a_header_that_a_build_reads(tmp_path: Path) -> None:
+    library = StandinLibrary(
+        "libmade-up.so", (tmp_path,), "worker", (), lambda: [tmp_path], generate=driver_files
+    )
+    assert refusal(UnavailableError, library.build) == (
+        f"{tmp_path}/cudaTypedefs.h cannot be read, which a stand-in needs: No such file or directory; install its package again: pip install --force-reinstall"
+    )
 
 
 def test_files_that_do_not_compile(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ simulators/README.md has what each executes, and its limits.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from devmod_simulators import DriverLibrary, StandinLibrary
@@ -18,7 +19,7 @@ __all__ = ["libamdhip64", "libhiprtc"]
 _HERE = Path(__file__).resolve().parent
 
 
-def _hip_files() -> dict[str, str]:
+def _hip_files(_includes: Sequence[Path]) -> dict[str, str]:
     """Return the parameters of HIP's functions, for a build."""
     text = (_HERE / "libamdhip64" / "calls.md").read_text("utf-8")
     functions = dict(re.findall(r"^[\w *]*?(hip\w+)\((.*?)\);", text, re.MULTILINE))

@@ -45,8 +45,8 @@ def build(
     soname: str,
     folders: Sequence[Path],
     includes: Callable[[], Sequence[Path]],
-    needs: Sequence[Path] = (),
-    generate: Callable[[], Mapping[str, str]] = dict,
+    needs: Sequence[Path],
+    generate: Callable[[Sequence[Path]], Mapping[str, str]],
 ) -> Path:
     """Return the path of a shared library: the one in the wheel, or one that is built once for the
     same contents.
@@ -63,7 +63,7 @@ def build(
     needs
         The libraries that it is linked with.
     generate
-        A function that returns files to include, by their names.
+        A function that returns files to include, by their names, from the folders of headers.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def build(
     library = CACHE / digest.hexdigest()[:16] / soname
     if not library.exists():
         with progress(f"building {soname}, once"), new_folder(library.parent) as folder:
-            compile_library(command, folder / soname, generate())
+            compile_library(command, folder / soname, generate(headers))
     return library
 
 
@@ -121,7 +121,7 @@ def arguments(
     soname: str,
     folders: Sequence[Path],
     includes: Sequence[Path],
-    needs: Sequence[Path] = (),
+    needs: Sequence[Path],
     origin: str = "",
 ) -> list[str]:
     """Return the arguments of a C compiler for a library. It finds those that it needs in their

@@ -100,8 +100,7 @@ class StandinDriver:
             yield self
         finally:
             violations = self.violations
-            if self.failed:
-                self.forget_failures()
+            self.forget_failures()
             self.reset()
             self.hide()
             self.skip_launches(False)
@@ -117,7 +116,7 @@ class StandinDriver:
         """The numbers of live objects by kind, and the blocks and bytes of memory by device."""
         pairs = (
             line.split(" ")
-            for line in self._lines()
+            for line in self._lines("")
             if not line.startswith(("violation ", "reason "))
         )
         return {name: int(value) for name, value in pairs}
@@ -127,20 +126,14 @@ class StandinDriver:
         """The uses of the API that have no defined result with a real driver: stale handles, double
         frees, memory out of range.
         """
-        return [
-            line.removeprefix("violation ")
-            for line in self._lines()
-            if line.startswith("violation ")
-        ]
+        return self._lines("violation ")
 
     @property
     def reason(self) -> str:
         """The reason of the last error that has a text of its own: a kernel's fault, a module that
         cannot be loaded.
         """
-        return next(
-            line.removeprefix("reason ") for line in self._lines() if line.startswith("reason ")
-        )
+        return self._lines("reason ")[0]
 
     @property
     def last_launch(self) -> dict[str, str]:
@@ -159,6 +152,8 @@ class StandinDriver:
         """Return how often a function of the API was called, by its name without a version."""
         return int(self._library.standin_calls(name.encode()))
 
-    def _lines(self) -> list[str]:
+    def _lines(self, start: str) -> list[str]:
+        """Return the rests of the lines of the report that begin so."""
         report: bytes = self._library.standin_report()
-        return report.decode(errors="replace").splitlines()
+        lines = report.decode(errors="replace").splitlines()
+        return [line.removeprefix(start) for line in lines if line.startswith(start)]

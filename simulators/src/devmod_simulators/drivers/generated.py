@@ -6,7 +6,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
+
+from devmod_simulators.drivers.build import UnavailableError
 
 _DRIVERS = Path(__file__).resolve().parent
 _RUNTIME_HEADERS = (
@@ -31,14 +34,17 @@ _FORM = re.compile(r"\*PFN_(\w+?)_v(\d+)\)")
 _ABSENT = {"cudaWGLGetDevice"}
 
 
-def runtime_files(headers: Path) -> dict[str, str]:
-    """Return the files of a CUDA runtime."""
-    types = (headers / "driver_types.h").read_text("utf-8")
-    functions: dict[str, str] = {}
-    for header in _RUNTIME_HEADERS:
-        functions = _functions((headers / header).read_text("utf-8"), functions)
-    driver = _functions((headers / "cuda.h").read_text("utf-8"), {})
-    of_thread, others = _forwards(functions, driver)
+def runtime_files(includes: Sequence[Path]) -> dict[str, str]:
+    """Return the files of a CUDA runtime, from the headers in the first of folders.
+
+    Raises
+    ------
+    UnavailableError
+        A header cannot be read.
+    """
+    types = _header(includes, "driver_types.h")
+    functions = _functions("".join(_header(includes, name) for name in _RUNTIME_HEADERS))
+    of_thread, others = _forwards(functions, _functions(_header(includes, "cuda.h")))
     return {
         "errors.h": _errors(types, "libcudart"),
         "parameters.h": definitions(functions),
@@ -47,6 +53,17 @@ def runtime_files(headers: Path) -> dict[str, str]:
         "forwards.h": "\n".join(others),
         "missing.h": "\n".join(f"MISSING({name})" for name in sorted(functions.keys() - _ABSENT)),
     }
+
+
+def _header(includes: Sequence[Path], name: str) -> str:
+    """Return the text of a header of NVIDIA's."""
+    path = includes[0] / name
+    try:
+        return path.read_text("utf-8", "replace")
+    except OSError as error:
+        raise UnavailableError(
+            f"{path} cannot be read, which a stand-in needs: {error.strerror}; install its package again: pip install --force-reinstall"
+        ) from error
 
 
 def _rows(library: str, table: str) -> list[tuple[str, str]]:
@@ -125,15 +142,12 @@ def definitions(functions: dict[str, str]) -> str:
     return "\n".join(lines)
 
 
-def _functions(header: str, others: dict[str, str]) -> dict[str, str]:
-    """Return the parameters of the functions of a header, and of others, by the names of their
-    symbols too.
-    """
+def _functions(header: str) -> dict[str, str]:
+    """Return the parameters of the functions of a header, by the names of their symbols too."""
     results: dict[str, str] = {}
     for name, parameters in _PROTOTYPE.findall(_COMMENT.sub("", header)):
         # The first prototype is the newest.
         results.setdefault(name, _DEFAULT.sub("", " ".join(parameters.split())))
-    results |= others
     for name, form, symbol in _RENAMED.findall(header):
         if name not in results:
             continue
@@ -143,10 +157,10 @@ def _functions(header: str, others: dict[str, str]) -> dict[str, str]:
     return results
 
 
-def driver_files(headers: Path) -> dict[str, str]:
-    """Return the files of the CUDA driver."""
+def driver_files(includes: Sequence[Path]) -> dict[str, str]:
+    """Return the files of the CUDA driver, as `runtime_files` does."""
     versions = defaultdict(set)
-    for name, version in _FORM.findall((headers / "cudaTypedefs.h").read_text("utf-8")):
+    for name, version in _FORM.findall(_header(includes, "cudaTypedefs.h")):
         versions[name].add(int(version))
     lines = []
     for name, numbers in versions.items():
@@ -154,11 +168,11 @@ def driver_files(headers: Path) -> dict[str, str]:
             symbol = f"{name}_v{form}" if form > 1 else name
             if version >= 10020:
                 lines.append(f'{{"{symbol}", {version}}},')
-    header = (headers / "cuda.h").read_text("utf-8")
+    header = _header(includes, "cuda.h")
     return {
         "attributes.h": _table("libcuda", "attributes.txt", "[CU_DEVICE_ATTRIBUTE_{}] = {},"),
         "unsupported.h": _table("libcuda", "unsupported.txt", "UNSUPPORTED({})"),
         "first_versions.h": "\n".join(lines),
-        "driver_parameters.h": definitions(_functions(header, {})),
+        "driver_parameters.h": definitions(_functions(header)),
         "errors.h": _errors(header, "libcuda"),
     }

@@ -43,7 +43,7 @@ class StandinLibrary:
     needs
         The stand-ins whose functions it calls.
     generate
-        A function that returns files to include, by their names.
+        A function that returns files to include, by their names, from the folders of headers.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class StandinLibrary:
         command: Sequence[str],
         includes: Callable[[], list[Path]] = list,
         needs: Sequence[StandinLibrary] = (),
-        generate: Callable[[], Mapping[str, str]] = dict,
+        generate: Callable[[Sequence[Path]], Mapping[str, str]] = lambda _: {},
     ) -> None:
         self.soname = soname
         self._folders = folders
@@ -65,12 +65,9 @@ class StandinLibrary:
         self._command = "\x1f".join([sys.executable, *command])
 
     @cached_property
-    def _built(self) -> Path | UnavailableError:
-        try:
-            needs = [each.build() for each in self._needs]
-            return build(self.soname, self._folders, self._includes, needs, self._generate)
-        except UnavailableError as error:
-            return error
+    def _built(self) -> Path:
+        needs = [each.build() for each in self._needs]
+        return build(self.soname, self._folders, self._includes, needs, self._generate)
 
     def build(self) -> Path:
         """Build the library and return its path.
@@ -82,8 +79,6 @@ class StandinLibrary:
         BuildError
             The library does not compile.
         """
-        if isinstance(self._built, UnavailableError):
-            raise self._built
         return self._built
 
     def build_with(self, compiler: Sequence[str], target: Path) -> None:
@@ -98,8 +93,9 @@ class StandinLibrary:
             The library does not compile.
         """
         needs = [target.parent / each.soname for each in self._needs]
-        words = arguments(self.soname, self._folders, self._includes(), needs, "$ORIGIN")
-        compile_library([*compiler, *words], target, self._generate())
+        headers = self._includes()
+        words = arguments(self.soname, self._folders, headers, needs, "$ORIGIN")
+        compile_library([*compiler, *words], target, self._generate(headers))
 
     def environment(self, **settings: object) -> dict[str, str]:
         """Return the environment variables by which a child process finds the library, with
@@ -159,11 +155,6 @@ def _headers(distribution: str, name: str, library: str) -> list[Path]:
     )
 
 
-def _cuda_headers() -> list[Path]:
-    """Return the folder of cuda.h."""
-    return _headers("nvidia-cuda-runtime", "cuda.h", "the stand-in CUDA driver")
-
-
 def _runtime_headers(major: int) -> list[Path]:
     """Return the folders of the headers of a CUDA runtime. Their folder `crt` is in a wheel of its
     own; that of CUDA 13 has the macros for both.
@@ -183,7 +174,7 @@ def _runtime(major: int) -> StandinLibrary:
         (),
         lambda: _runtime_headers(major),
         (libcuda,),
-        lambda: runtime_files(_runtime_headers(major)[0]),
+        runtime_files,
     )
 
 
@@ -195,8 +186,8 @@ libcuda = DriverLibrary(
     (COMMON, _DRIVERS / "libcuda"),
     "worker",
     (str(_PACKAGE / "ptx"),),
-    _cuda_headers,
-    generate=lambda: driver_files(_cuda_headers()[0]),
+    lambda: _headers("nvidia-cuda-runtime", "cuda.h", "the stand-in CUDA driver"),
+    generate=driver_files,
 )
 #: CUDA's runtime, of two versions, over the functions of the driver.
 libcudart12 = _runtime(12)
