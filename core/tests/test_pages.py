@@ -429,6 +429,13 @@ def test_a_name_that_one_page_alone_has_is_refused_where_both_are_read(many: byt
     assert owners(devmod.loads(missing), "zoom") == ["300"]
     assert refused(missing, whole) == refused(missing, devmod.dumps) == DISAGREE
 
+    # A candidate that is no record of the file, or that is in the page itself.
+    for number in (1 << 20, 0):
+        pages = pages_of(many)
+        pages[0] |= {"names": [["blur", [number, 1 << 20, 0]]], "variants": [["cuda", "cubin", ""]]}
+        wrong = with_pages(many, head, pages)
+        assert refused(wrong, lambda root: root._owners_of("blur")) == DISAGREE
+
     # By its record, and its page does not find it.
     pages = pages_of(many)
     for record in pages[0]["modules"]:
