@@ -20,6 +20,7 @@ import pytest
 from backend_checks import first_device, run_python
 from distributions import install
 from pluggy import HookimplMarker
+from work import frames
 
 import devmod
 from devmod_runtime import Device, Function, Launch, Stream
@@ -633,33 +634,20 @@ def test_a_call_has_no_frame_of_an_observer_that_has_ended() -> None:
         prepared,
     )
 
-    def frames(call: Callable[[], object]) -> int:
-        counts = []
+    def fewest(call: Callable[[], object]) -> int:
         for _ in range(4):
             call()
-        for _ in range(
-            20
-        ):  # a call after one that took long waits for its end first, and a wait of more than 10 µs is another thread's
-            count: list[object] = []
-            sys.setprofile(
-                lambda frame, event, argument, count=count: (
-                    count.append(frame) if event == "call" else None
-                )
-            )
-            try:
-                call()
-            finally:
-                sys.setprofile(None)
-            counts.append(len(count))
-        return min(counts)
+        # A call after one that took long waits for its end first, and a wait of more than 10 µs is
+        # another thread's.
+        return min(len(frames(call)) for _ in range(20))
 
-    before = [frames(each) for each in calls]
+    before = [fewest(each) for each in calls]
     with devmod.guard(), devmod.profile() as p:
-        during = [frames(each) for each in calls]
+        during = [fewest(each) for each in calls]
     assert sum(each.action == "call" for each in p.records) == 4 * 24
     assert all(one < two for one, two in zip(before, during, strict=True))
     assert all(
-        after <= one for after, one in zip([frames(each) for each in calls], before, strict=True)
+        after <= one for after, one in zip([fewest(each) for each in calls], before, strict=True)
     )
 
 

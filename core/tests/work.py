@@ -111,3 +111,19 @@ def check_reader(make: Callable[[int], bytes], count: int, read: Callable[[bytes
         tracemalloc.stop()
     assert peak < MOST_MEMORY * len(data) + (1 << 18)
     assert_linear(call, count // 200)
+
+
+def frames(call: Callable[[], object]) -> list[str]:
+    """Return the files of the Python functions that a call calls."""
+    files = []
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            files.append(frame.f_code.co_filename)
+
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return files

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 import toy_backend as toy
 from each_case import refusal
+from work import frames
 
 import devmod
 from devmod import FunctionInfo, Interface, Param
@@ -333,16 +333,7 @@ def test_a_repeated_call_runs_the_code_of_its_function_alone(devices: list[toy.T
         lambda: f(x=x, y=y, n=4, alpha=2.0, grid=1, block=4),
     )
     for call in calls:
-        files: list[str] = []
-        sys.setprofile(
-            lambda frame, event, _, files=files: (
-                files.append(frame.f_code.co_filename) if event == "call" else None
-            )
-        )
-        try:
-            call()
-        finally:
-            sys.setprofile(None)
+        files = frames(call)
         # Another test may have entered a stream: then a call looks for the current one.
         assert [
             each for each in files if "devmod_runtime" in each and not each.endswith("stream.py")

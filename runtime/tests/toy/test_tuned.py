@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 import toy_backend as toy
 from each_case import check_each, error_of
+from work import frames
 
 import devmod
 from devmod import FunctionInfo, Interface, Local, Param, TuningRecord
@@ -350,17 +350,6 @@ def test_a_wrong_argument_has_the_error_of_other_functions() -> None:
     )
 
 
-def frames(call: Callable[[], object]) -> int:
-    """Return the number of Python functions that a call calls."""
-    events = []
-    sys.setprofile(lambda frame, event, argument: events.append(event))
-    try:
-        call()
-    finally:
-        sys.setprofile(None)
-    return events.count("call")
-
-
 def test_a_repeated_call_has_no_frame_more_than_that_of_another_function() -> None:
     plain, _ = module(FunctionInfo("f", info().arg_types, (), (), Interface(PARAMS)))
     set_by_hand = plain["f"].specialize(BLOCK=8, TILE=1)
@@ -371,7 +360,7 @@ def test_a_repeated_call_has_no_frame_more_than_that_of_another_function() -> No
             for n in (10, 20) * 2:
                 f(x, n, 1.0, **launch)
             for n in (10, 20):
-                counts.add(frames(partial(f, x, n, 1.0, **launch)))
+                counts.add(len(frames(partial(f, x, n, 1.0, **launch))))
         assert len(counts) == 1
 
 
