@@ -95,6 +95,7 @@ def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
         )
 
 
+@pytest.mark.volume_but
 def test_without_a_header_that_a_build_reads(tmp_path: Path) -> None:
     library = StandinLibrary(
         "libmade-up.so", (tmp_path,), "worker", (), lambda: [tmp_path], generate=driver_files
