@@ -213,14 +213,14 @@ def main() -> int:
         for part, count in sorted(parts.items()):
             print(f"  {part:16}{count:8,} of {limit.get(language, {}).get(part, 0):,}")
     print("density, for 1,000 nodes:")
-    for part, found in sorted(densities().items()):
-        print(f"  {part:16}{density.describe(found)}")
-    found_problems = problems()
+    for part, measured in sorted(densities().items()):
+        print(f"  {part:16}{density.describe(measured)}")
+    found = problems()
     for part, sentences in dense_problems().items():
-        print(f"{part} is too dense: {'; '.join(sentences)}")
-    for problem in found_problems:
+        found.append(f"{part} is too dense: {'; '.join(sentences)}")
+    for problem in found:
         print(problem)
-    if found_problems:
+    if found:
         return 1
     print("Each is within its limit.")
     return 0
