@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from backend_checks import code_of
-from each_case import raised
 from standin_rocm import device_arch
 
 import devmod
@@ -72,7 +71,9 @@ def run_add(module: devmod.Module, n: int = 64) -> None:
 
 def error_of(module: devmod.Module, name: str = "add") -> devmod.DevmodError:
     """Return the error of the first get_function."""
-    return raised(devmod.DevmodError, lambda: module[name])
+    with pytest.raises(devmod.DevmodError) as caught:
+        module[name]
+    return caught.value
 
 
 @pytest.fixture
