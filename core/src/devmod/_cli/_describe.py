@@ -555,11 +555,10 @@ def _find_runtime(kind: str) -> dict[str, str]:
     spec = find_spec(kind)
     if spec is not None:
         install = spec.install
+    elif meaning := explain_name(group, kind):
+        install = f"nothing can be installed: {kind} is {meaning}"
     else:
         install = f"{kind}: {unknown_distribution(kind)}"
-        meaning = explain_name(group, kind)
-        if meaning:
-            install = f"nothing can be installed: {kind} is {meaning}"
     return {"installed": installed, "install": install, "excluded": ""}
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from devmod import Device
 
     EventClass = TypeVar("EventClass", bound="Event")
+    #: What queues work at each call.
+    Work = Callable[[], object]
 
 
 #: The streams that this context has entered and not left, the innermost last. Threads and asyncio's

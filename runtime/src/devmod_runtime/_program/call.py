@@ -45,11 +45,10 @@ if TYPE_CHECKING:
     import numpy as np
 
     from devmod_runtime._device.host import Shape
+    from devmod_runtime._device.stream import Work
     from devmod_runtime._program.plan import Named, Step, Values
 
     ProgramFunction = Any  # its module imports this one
-    #: What queues work at each call.
-    Work = Callable[[], object]
 else:
     from devmod._util.numpy import np
 

@@ -19,9 +19,11 @@ from devmod_runtime.driver_api.copies import Transfers, address_of
 from devmod_runtime.driver_api.driver import Driver
 from devmod_runtime.driver_api.handles import Context, Handle, Memory
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from devmod_runtime._device.stream import Work
+
 DeviceT = TypeVar("DeviceT", bound="DriverDevice")
-#: What queues work at each call.
-Work = Callable[[], object]
 
 
 # -- Streams and events of a driver.

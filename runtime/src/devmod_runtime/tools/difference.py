@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from devmod_runtime.tools.draws import DType, HostArray, Shape
+    from devmod_runtime._device.host import NumPyArray, Shape
+    from devmod_runtime.tools.draws import NumPyType
 else:
     from devmod._util.numpy import np
 
@@ -57,12 +58,12 @@ _RTOL = {8: 1e-10, 4: 2e-5, 2: 1e-2, 1: 0.25}
 _RTOL_BFLOAT16 = 5e-2
 
 
-def default_rtol(array: HostArray, expected: HostArray) -> float:
+def default_rtol(array: NumPyArray, expected: NumPyArray) -> float:
     """Return the tolerance for two arrays by the less exact of their types."""
     return max(_rtol_of(array.dtype), _rtol_of(expected.dtype))
 
 
-def _rtol_of(dtype: DType) -> float:
+def _rtol_of(dtype: NumPyType) -> float:
     if dtype.kind in "biu":
         return 0.0
     if dtype.name == "bfloat16":
@@ -73,18 +74,18 @@ def _rtol_of(dtype: DType) -> float:
     return _RTOL.get(size, _RTOL[8])
 
 
-def is_same(array: HostArray, other: HostArray) -> bool:
+def is_same(array: NumPyArray, other: NumPyArray) -> bool:
     """Return whether two arrays have one type and the same bytes."""
     return array.dtype == other.dtype and array.tobytes() == other.tobytes()
 
 
 def worst_difference(
     name: str,
-    array: HostArray,
-    expected: HostArray,
+    array: NumPyArray,
+    expected: NumPyArray,
     rtol: float | None,
     atol: float | None,
-    moved: Sequence[HostArray] = (),
+    moved: Sequence[NumPyArray] = (),
     *,
     is_finite: bool = False,
 ) -> Difference:
@@ -165,7 +166,7 @@ def worst_difference(
     )
 
 
-def _change(expected: HostArray, moved: Sequence[HostArray], *, is_finite: bool) -> HostArray:
+def _change(expected: NumPyArray, moved: Sequence[NumPyArray], *, is_finite: bool) -> NumPyArray:
     """Return how much each element differs for inputs that are moved; not finite for one that is
     not judged.
     """
@@ -179,8 +180,8 @@ def _change(expected: HostArray, moved: Sequence[HostArray], *, is_finite: bool)
 
 
 def errors_and_allowed(
-    array: HostArray, expected: HostArray, rtol: float, atol: float
-) -> tuple[HostArray, HostArray]:
+    array: NumPyArray, expected: NumPyArray, rtol: float, atol: float
+) -> tuple[NumPyArray, NumPyArray]:
     """Return the absolute error of each element, which is nan if one value of two is no number, and
     the tolerance for it.
     """

@@ -16,10 +16,9 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    #: An array of NumPy.
-    HostArray = np.ndarray[Any, Any]
-    DType = np.dtype[Any]
-    Shape = tuple[int, ...]
+    from devmod_runtime._device.host import NumPyArray, Shape
+
+    NumPyType = np.dtype[Any]
 else:
     from devmod._util.numpy import np
 
@@ -63,7 +62,7 @@ def is_size(name: str, *, is_scalar: bool) -> bool:
     return _SIZE.search(name) is not None
 
 
-def has_integers(dtype: DType) -> bool:
+def has_integers(dtype: NumPyType) -> bool:
     """Return whether elements are integers, or structs with one."""
     if dtype.subdtype is not None:
         return has_integers(dtype.subdtype[0])
@@ -72,14 +71,16 @@ def has_integers(dtype: DType) -> bool:
     return dtype.kind in "iu"
 
 
-def draw_of(name: str, dtype: DType, word: str) -> str:
+def draw_of(name: str, dtype: NumPyType, word: str) -> str:
     """Return the draw of an array: integers whose name suggests indices have those of "random"."""
     if has_integers(dtype) and is_size(name, is_scalar=False):
         return "random"
     return word
 
 
-def random_array(name: str, shape: Sequence[int], dtype: DType, word: str = "random") -> HostArray:
+def random_array(
+    name: str, shape: Sequence[int], dtype: NumPyType, word: str = "random"
+) -> NumPyArray:
     """Return an array of the values of a draw.
 
     Raises
@@ -90,7 +91,9 @@ def random_array(name: str, shape: Sequence[int], dtype: DType, word: str = "ran
     return _random(np.random.default_rng(crc32(name.encode())), tuple(shape), dtype, word)
 
 
-def _random(generator: np.random.Generator, shape: Shape, dtype: DType, word: str) -> HostArray:
+def _random(
+    generator: np.random.Generator, shape: Shape, dtype: NumPyType, word: str
+) -> NumPyArray:
     if dtype.subdtype is not None:
         base, lengths = dtype.subdtype
         return _random(generator, (*shape, *lengths), base, word)
@@ -110,7 +113,9 @@ def _random(generator: np.random.Generator, shape: Shape, dtype: DType, word: st
     return _floats(generator, shape, dtype, word)
 
 
-def _integers(generator: np.random.Generator, shape: Shape, dtype: DType, word: str) -> HostArray:
+def _integers(
+    generator: np.random.Generator, shape: Shape, dtype: NumPyType, word: str
+) -> NumPyArray:
     if word == "random" or (dtype.kind == "u" and word != "wide"):
         return generator.integers(0, INTEGERS, shape).astype(dtype)
     if word != "wide":
@@ -125,7 +130,9 @@ def _integers(generator: np.random.Generator, shape: Shape, dtype: DType, word: 
     return np.where(generator.random(shape) < 1 / 8, generator.choice(special, shape), result)
 
 
-def _floats(generator: np.random.Generator, shape: Shape, dtype: DType, word: str) -> HostArray:
+def _floats(
+    generator: np.random.Generator, shape: Shape, dtype: NumPyType, word: str
+) -> NumPyArray:
     """Return floats with zeros and exact halves."""
     lowest = -float(_SMALL)
     highest = -lowest
@@ -147,7 +154,7 @@ def _floats(generator: np.random.Generator, shape: Shape, dtype: DType, word: st
     return np.where(choice > 15 / 16, 0.0, values).astype(dtype)
 
 
-def moved(array: HostArray, seed: int) -> HostArray:
+def moved(array: NumPyArray, seed: int) -> NumPyArray:
     """Return an array whose floats are moved by one unit in the last place, up or down; a copy for
     the seed 0.
 

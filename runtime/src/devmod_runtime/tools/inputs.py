@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from devmod import Device, Function, Image, Interface
-    from devmod_runtime.tools.draws import DType, HostArray, Shape
+    from devmod_runtime._device.host import NumPyArray, Shape
+    from devmod_runtime.tools.draws import NumPyType
     from devmod_runtime.tools.lengths import Constraint
     from devmod_runtime.tools.values import Numbers
 
@@ -73,7 +74,7 @@ _MOST_BYTES = 1 << 28
 _FORMATS = {"": "rgba8unorm", "float": "rgba8unorm", "int": "rgba32sint", "uint": "rgba32uint"}
 
 
-def _small(name: str, dtype: DType, number_of: Callable[[str, DType], float]) -> HostArray:
+def _small(name: str, dtype: NumPyType, number_of: Callable[[str, NumPyType], float]) -> NumPyArray:
     """Return one value with the numbers of `number_of`, which gets the name of the value, of a
     member, or of a lane as in ``size[0]``.
     """
@@ -115,7 +116,7 @@ class Invented(NamedTuple):
     length: int = _LENGTH
     declared: Mapping[str, Param] = {}
     word: str = "random"
-    draw: Callable[..., HostArray] = random_array
+    draw: Callable[..., NumPyArray] = random_array
 
     def completed(self, param: Param) -> Param:
         """Return a parameter with the type of a buffer or the format of an image that another
@@ -130,7 +131,7 @@ class Invented(NamedTuple):
             return param
         return param.replace(type=known.type, members=known.members)
 
-    def word_of(self, name: str, dtype: DType) -> str:
+    def word_of(self, name: str, dtype: NumPyType) -> str:
         """Return the draw of an array. Integers that may be indices have those of "random": in the
         draw "signed" all of them, and in others those with such a name.
         """
@@ -138,7 +139,7 @@ class Invented(NamedTuple):
             return "random"
         return draw_of(name, dtype, self.word)
 
-    def number(self, name: str, dtype: DType) -> float:
+    def number(self, name: str, dtype: NumPyType) -> float:
         """Return the number of a scalar of a type that is not a struct."""
         if dtype.kind in "iu":
             limits = np.iinfo(dtype)
@@ -266,7 +267,7 @@ def _kinds_of_numbers(interfaces: Interfaces) -> dict[str, str]:
             names = [each for each in chain(*shapes) if isinstance(each, str)]
             kinds |= dict.fromkeys(names, "u")
 
-    def note(name: str, dtype: DType) -> float:
+    def note(name: str, dtype: NumPyType) -> float:
         if name not in kinds or dtype.kind == "u":  # all candidates get one number
             kinds[name] = dtype.kind
         return 0
@@ -379,7 +380,7 @@ def _default_image(param: Param, invented: Invented) -> RandomImage:
     return RandomImage(shape, param.format or _FORMATS[param.sample], layers, invented.word)
 
 
-def _default_array(param: Param, dtype: DType, invented: Invented) -> HostArray:
+def _default_array(param: Param, dtype: NumPyType, invented: Invented) -> NumPyArray:
     # The same numbers for elements of one lane and of several: candidates of one function may
     # differ in that.
     lanes = prod(dtype.shape)
@@ -802,7 +803,7 @@ def _image_on_device(name: str, value: RandomImage, device: Device) -> Image:
 
 def results_of(
     function: Function, arguments: Arguments, written: Collection[str] = ()
-) -> dict[str, HostArray]:
+) -> dict[str, NumPyArray]:
     """Return the arrays that a function may have written to, and those of `written`, on the
     host.
     """

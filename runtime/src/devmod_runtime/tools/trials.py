@@ -71,8 +71,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import Device, Function, Interface, Module
+    from devmod_runtime._device.host import NumPyArray, Shape
     from devmod_runtime._launch.arguments import Argument
-    from devmod_runtime.tools.draws import DType, HostArray, Shape
+    from devmod_runtime.tools.draws import NumPyType
     from devmod_runtime.tools.inputs import Arguments, Given
     from devmod_runtime.tools.launches import Answer, Settings
     from devmod_runtime.tools.observed import Methods
@@ -80,7 +81,7 @@ if TYPE_CHECKING:
     #: The inputs, the request and the outcome of a launch, of JSON's types.
     Fields = dict[str, Any]
     #: The name of an array that a launch has written, and whether it is an image of floats.
-    Result = tuple[str, HostArray, bool]
+    Result = tuple[str, NumPyArray, bool]
 
 #: The next step after a launch that ends its process.
 _GIVE = "Give arguments whose sizes the kernel requires to fit each other, such as n=64"
@@ -516,7 +517,7 @@ def _open(path: str) -> Module:
     return loads_own(Path(path).read_bytes())
 
 
-def _draw(name: str, shape: Shape, dtype: DType, word: str) -> HostArray:
+def _draw(name: str, shape: Shape, dtype: NumPyType, word: str) -> NumPyArray:
     """Return a random array. Other candidates, and functions whose arguments have these names, get
     the same one: drawing it takes longer than a launch.
     """
@@ -526,7 +527,7 @@ def _draw(name: str, shape: Shape, dtype: DType, word: str) -> HostArray:
 
 
 @lru_cache(maxsize=16)
-def _stored_draw(name: str, shape: Shape, dtype: DType, word: str) -> HostArray:
+def _stored_draw(name: str, shape: Shape, dtype: NumPyType, word: str) -> NumPyArray:
     array = random_array(name, shape, dtype, word)
     array.flags.writeable = False
     return array
@@ -641,7 +642,7 @@ def _results(
     host: Arguments,
     expected: Iterable[Any] | None,
     most_steps: int = _MOST_STEPS,
-) -> tuple[list[Result], dict[str, HostArray]]:
+) -> tuple[list[Result], dict[str, NumPyArray]]:
     """Launch. Return the name of each array that the launch, or a step of a program, has written,
     and whether it is an image of floats.
 
@@ -693,7 +694,7 @@ def _writers(function: Any) -> dict[str, Argument]:
     return writers
 
 
-def _padding_of(argument: Argument, array: HostArray) -> HostArray:
+def _padding_of(argument: Argument, array: NumPyArray) -> NumPyArray:
     """Return the bytes of an array behind its vectors of three numbers: a kernel may write anything
     there.
     """
@@ -809,12 +810,12 @@ def _launch_shape(function: Function, interface: Interface, request: Fields) -> 
     return launch
 
 
-def load_result(path: str, dtype: str) -> HostArray:
+def load_result(path: str, dtype: str) -> NumPyArray:
     """Return an array of results and those for inputs that are moved, in one array of a file.
 
     NumPy stores types that are not its own, such as bfloat16, without their names.
     """
-    array: HostArray = np.load(path, allow_pickle=False)
+    array: NumPyArray = np.load(path, allow_pickle=False)
     if array.dtype.type is np.void and not array.dtype.names:
         return array.view(numpy_dtype(dtype))
     return array

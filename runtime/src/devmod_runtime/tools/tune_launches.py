@@ -33,7 +33,7 @@ from devmod_runtime.tools.tuning_results import record_on
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from devmod_runtime.tools.draws import HostArray
+    from devmod_runtime._device.host import NumPyArray
     from devmod_runtime.tools.inputs import Arguments, Given
     from devmod_runtime.tools.values import Numbers
 
@@ -108,7 +108,7 @@ class _Launches:
                 self._before[name] = self._device.from_numpy(array)
         self._bound: dict[int, Launch] = {}
         #: The results of the first variant, each with those for inputs that are moved.
-        self._expected: dict[str, list[HostArray]] = {}
+        self._expected: dict[str, list[NumPyArray]] = {}
         #: The variants whose results are those of the first; empty before its launch.
         self._equal: set[int] = set()
         #: Whether the device has time stamps, and whether the first variant changes no array, so
@@ -204,11 +204,11 @@ class _Launches:
         for name, before in self._before.items():
             self._call[name].copy_from(before)
 
-    def _results(self, variant: int) -> dict[str, HostArray]:
+    def _results(self, variant: int) -> dict[str, NumPyArray]:
         self._reset()
         return self._launch(variant, self._call)
 
-    def _launch(self, variant: int, call: Arguments) -> dict[str, HostArray]:
+    def _launch(self, variant: int, call: Arguments) -> dict[str, NumPyArray]:
         call_with(self._function(variant), call, self._shape)
         return {name: call[name].numpy() for name in self._before}
 

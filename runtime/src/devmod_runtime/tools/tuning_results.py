@@ -15,11 +15,12 @@ from devmod.errors import FormatError, list_names
 from devmod_runtime._tuning.choice import record_of
 from devmod_runtime._tuning.function import TunedFunction
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from devmod_runtime.tools.values import Numbers
+
 #: A configuration, and its seconds; None if it failed.
 Row = tuple[Mapping[str, Any], float | None]
-#: Sizes by name.
-Numbers = Mapping[str, int]
-
 #: The seconds of a unit of T4's measurements.
 _UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 #: What both tools measure in, if a file names no unit.
@@ -114,9 +115,7 @@ def _sizes_of(value: Mapping[str, Any], names: Sequence[str], given: Numbers) ->
     return tuple([known[name] for name in names])
 
 
-def _rows_of_kernel_tuner(
-    results: Sequence[Any],
-) -> Iterator[Row]:
+def _rows_of_kernel_tuner(results: Sequence[Any]) -> Iterator[Row]:
     """Yield the configurations that were run, and the seconds of each; None if it failed."""
     for each in results:
         state = each["invalidity"]

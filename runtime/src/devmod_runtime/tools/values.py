@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from devmod_runtime.tools.draws import DType, HostArray
+    from devmod_runtime._device.host import NumPyArray
+    from devmod_runtime.tools.draws import NumPyType
 
     #: Sizes, or lengths, by name.
     Numbers = Mapping[str, int]
@@ -190,7 +191,7 @@ def _generated(name: str, match: re.Match[str], param: Param | None, sizes: Numb
         raise ArgumentError(f"{name}={match[0]}: {error}", argument=name) from None
 
 
-def _generated_type(name: str, match: re.Match[str], param: Param | None) -> DType:
+def _generated_type(name: str, match: re.Match[str], param: Param | None) -> NumPyType:
     """Return the type of a text such as ``zeros:float32[16]``. Default: that of the interface."""
     typed = param
     if match["type"]:
@@ -215,7 +216,7 @@ def _generated_type(name: str, match: re.Match[str], param: Param | None) -> DTy
 # -- Files.
 
 
-def read_array(name: str, path: str, param: Param | None = None) -> HostArray:
+def read_array(name: str, path: str, param: Param | None = None) -> NumPyArray:
     """Return the array of a file: .npy, an .npz with one array or ``FILE.npz:KEY``, or a picture.
 
     A picture has the shape height × width × channels. It is of uint8; of float32 from 0 to 1 for a
@@ -246,7 +247,7 @@ def read_array(name: str, path: str, param: Param | None = None) -> HostArray:
     )
 
 
-def _from_npz(name: str, path: str, key: str) -> HostArray:
+def _from_npz(name: str, path: str, key: str) -> NumPyArray:
     try:
         # NumPy leaves a damaged file open.
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
@@ -292,7 +293,7 @@ def _pillow(name: str, path: str) -> Any:
     return Image
 
 
-def _picture(name: str, path: str, param: Param | None) -> HostArray:
+def _picture(name: str, path: str, param: Param | None) -> NumPyArray:
     dtype = None
     is_image = False
     if param is not None:
@@ -331,7 +332,7 @@ def check_output(name: str, path: str) -> None:
     Path(path).parent.stat()
 
 
-def write_array(name: str, path: str, array: HostArray) -> None:
+def write_array(name: str, path: str, array: NumPyArray) -> None:
     """Write an array to a file .npy, or as a picture. The file is written whole, or it is
     unchanged.
 
@@ -349,7 +350,7 @@ def write_array(name: str, path: str, array: HostArray) -> None:
         file.write(content.getbuffer())
 
 
-def _save_picture(name: str, path: str, array: HostArray, content: BytesIO) -> None:
+def _save_picture(name: str, path: str, array: NumPyArray, content: BytesIO) -> None:
     suffix = Path(path).suffix.lower()
     pixels = array
     if pixels.dtype == np.uint32 and pixels.ndim == 2:

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import FunctionInfo, Module, TargetSpec
+    from devmod_runtime._device.host import NumPyArray
     from devmod_runtime.tools.difference import Difference
-    from devmod_runtime.tools.draws import HostArray
 
 _OUTCOMES = (
     "reference",
@@ -629,7 +629,7 @@ class _Compared:
         return text
 
 
-def _default_atol(candidate: Planned, word: str, array: HostArray, expected: HostArray) -> float:
+def _default_atol(candidate: Planned, word: str, array: NumPyArray, expected: NumPyArray) -> float:
     """Return the absolute tolerance of the type of an array, for the values of a draw."""
     tolerance = default_rtol(array, expected)
     if not candidate.request["is_whole"]:
