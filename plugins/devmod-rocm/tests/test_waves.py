@@ -30,14 +30,17 @@ def test_a_code_object_with_other_waves_is_skipped(device: Any) -> None:
     lacking = (
         f"needs subgroups of 64 threads (it has subgroups of 32), which {device} does not have"
     )
+    x = np.zeros(32, np.int32)
+    # A look-up raises too.
     assert (
-        refusal(devmod.DeviceNotFoundError, wide["fill"], np.zeros(32, np.int32), grid=1, block=32)
+        refusal(devmod.DeviceNotFoundError, lambda: wide["fill"](x, grid=1, block=32))
         == f"the rocm function 'fill' {lacking}"
     )
-    x = np.zeros(32, np.int32)
     devmod.loads(devmod.dumps(devmod.bundle(wide, narrow)))["fill"](x, grid=1, block=32)
     assert set(x.tolist()) == {32}
     assert (
-        refusal(devmod.DeviceNotFoundError, devmod.bundle(wide)["fill"], x, grid=1, block=32)
+        refusal(
+            devmod.DeviceNotFoundError, lambda: devmod.bundle(wide)["fill"](x, grid=1, block=32)
+        )
         == f"no candidate of the bundle can run 'fill' here:\n  1. rocm/hsaco for gfx1100: {lacking}"
     )
