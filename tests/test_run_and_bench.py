@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import os
-import pkgutil
 import signal
 import subprocess
 import sys
@@ -473,31 +472,54 @@ def test_a_launch_that_is_no_number_is_wrong_usage(
         )
 
 
-@pytest.mark.usefixtures("in_process")
+#: A process that runs each command twice: as it is, which imports what it needs and fills caches,
+#: and with a limit of 100 bytes for the file that it writes. Commands launch here, as in a frozen
+#: program.
+LIMITED = """
+import json, pkgutil, resource, signal, sys
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+from devmod._cli import main
+
+sys.frozen = True
+commands = json.loads(sys.argv[1])
+
+def limited(write):
+    def written(*values):
+        # As Python sets it; the LLVM of a driver prints and ends the process later.
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+        try:
+            write(*values)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    return written
+
+def results():
+    for command in commands.values():
+        with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
+            status = main(command)
+        yield status, out.getvalue(), err.getvalue()
+
+first = list(results())
+for place in ("run.write_array", "bench.Benchmark.plot", "profile.Profile.save"):
+    owner, _, name = f"devmod_runtime.tools.{place}".rpartition(".")
+    found = pkgutil.resolve_name(owner)
+    setattr(found, name, limited(getattr(found, name)))
+for name in commands:
+    with open(name, "w") as file:
+        file.write("old")
+print(json.dumps([first, list(results())]))
+"""
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="the limit of a file's size is one of POSIX")
-def test_a_file_that_cannot_be_written_whole_is_unchanged(
-    capsys: pytest.CaptureFixture[str], file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import resource
-
-    def limited(write: Any) -> Any:
-        def written(*values: Any) -> None:
-            signal.signal(
-                signal.SIGXFSZ, signal.SIG_IGN
-            )  # as Python sets it; the LLVM of a driver prints and ends the process later
-            soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
-            try:
-                write(*values)
-            finally:
-                resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-        return written
-
+def test_a_file_that_cannot_be_written_whole_is_unchanged(file: Path) -> None:
     Path("program.py").touch()
     run = [
         "run",
-        file,
+        str(file),
         "saxpy",
         "y=random[9,9]",
         "x=random[9,9]",
@@ -507,31 +529,35 @@ def test_a_file_that_cannot_be_written_whole_is_unchanged(
         "81",
         "--save",
     ]
-    commands = (
-        ("y.npy", [*run, "y=y.npy"]),
-        ("y.png", [*run, "y=y.png"]),
-        ("p.svg", ["bench", file, "saxpy", "--threads", "64", "--repeat", "1", "--plot", "p.svg"]),
-        ("t.json", ["profile", "-o", "t.json", "program.py"]),
-    )
-    for _, command in commands:  # what it imports at first is written to Python's own files
-        assert call(capsys, *command)[0] == 0
-    for place in (
-        "tools.run.write_array",
-        "tools.bench.Benchmark.plot",
-        "tools.profile.Profile.save",
-    ):
-        owner, _, name = f"devmod_runtime.{place}".rpartition(".")
-        monkeypatch.setattr(f"{owner}.{name}", limited(pkgutil.resolve_name(f"{owner}.{name}")))
-    for name, command in commands:
-        Path(name).write_text("old")
-        status, out, err = call(capsys, *command)
-        shown = Path(name).absolute() if command[0] == "profile" else name
-        assert (status, out, err.splitlines()[-1]) == (
+    commands = {
+        "y.npy": [*run, "y=y.npy"],
+        "y.png": [*run, "y=y.png"],
+        "p.svg": [
+            "bench",
+            str(file),
+            "saxpy",
+            "--threads",
+            "64",
+            "--repeat",
+            "1",
+            "--plot",
+            "p.svg",
+        ],
+        "t.json": ["profile", "-o", "t.json", "program.py"],
+    }
+    command = [sys.executable, "-c", LIMITED, json.dumps(commands)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    as_they_are, limited = json.loads(done.stdout)
+    assert [status for status, *_ in as_they_are] == [0, 0, 0, 0]
+    shown = ["y.npy", "y.png", "p.svg", str(Path("t.json").absolute())]
+    for name, (status, out, err) in zip(shown, limited, strict=True):
+        assert (status, out, err.splitlines()[-1:]) == (
             1,
             "",
-            f"devmod: error: {shown}: File too large",
+            [f"devmod: error: {name}: File too large"],
         )
-        assert Path(name).read_text() == "old"
+    assert {Path(name).read_text() for name in commands} == {"old"}
     assert [each.name for each in Path().iterdir() if each.suffix == ".partial"] == []
 
 
