@@ -939,6 +939,10 @@ def test_the_error_for_a_type_of_a_vendor_has_a_note(name: str) -> None:
     assert refusal(
         devmod.CompileError, devmod.compile, "kernel void k(global float5 *x) {}", "opencl"
     ).endswith("unknown type name 'float5'")
+    size = "__attribute__((intel_reqd_sub_group_size(0)))"  # of a vendor, and known to clang
+    assert refusal(
+        devmod.CompileError, devmod.compile, f"{size} kernel void k(global float *x) {{}}", "opencl"
+    ).endswith("attribute must be greater than 0")
 
 
 def test_a_look_up_in_a_strangers_source_takes_linear_work() -> None:

@@ -141,7 +141,8 @@ _EXTENSIONS = re.compile(
 #: An unknown name that is a type of a vendor's devices: Qualcomm's vectors of 32 lanes, and names
 #: with a vendor's prefix.
 _VENDOR_TYPE = re.compile(
-    rf"'(?:(?:u?(?:char|short|int|long)|half|float|double)32|(?:{_VENDORS})_\w+)'", re.IGNORECASE
+    rf"(?:type name|identifier) '(?:(?:u?(?:char|short|int|long)|half|float|double)32|(?:{_VENDORS})_\w+)'",
+    re.IGNORECASE,
 )
 _OF_A_VENDOR = (
     ". It may be of one vendor's devices, and devmod reads the types of OpenCL C alone: put its kernels under a macro of these devices, "
