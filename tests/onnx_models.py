@@ -51,22 +51,21 @@ def expected(inputs: Mapping[str, Any]) -> list[Any]:
 
 def runner(half: str = "", **dims: Any) -> Any:
     """What runs the model; with `half` as by `devmod onnx --half`. Return the model too."""
-    from devmod_models._tinygrad.half import Precision, halved
+    from devmod_models._tinygrad.half import halved
     from devmod_models._tinygrad.onnx import Runner
     from devmod_models.onnx import read_model
 
     model = read_model("case.onnx", dims)
-    if not half:
-        return model, Runner(model)
-    model, names = halved(model)
-    return model, Runner(model, Precision(model.constants, names, computes=half == "all"))
+    if half:
+        model = halved(model, half)
+    return model, Runner(model)
 
 
 def computed(inputs: Mapping[str, Any], half: str = "") -> list[Any]:
     """What tinygrad computes."""
     from devmod_models._tinygrad.onnx import array_of, tensor_of
 
-    tensors = {name: tensor_of("float32", each) for name, each in inputs.items()}
+    tensors = {name: tensor_of(each) for name, each in inputs.items()}
     return [*map(array_of, runner(half)[1].run(tensors).values())]
 
 

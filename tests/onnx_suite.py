@@ -205,8 +205,8 @@ class Traced:
         #: Those of operators that run several times have no values, as in an export.
         self._example = models.example_tensors(model, {})
         if not self._is_repeated():
-            for name, (dtype, _) in model.inputs.items():
-                self._example[name] = models.tensor_of(dtype, given[name]).realize()
+            for name in model.inputs:
+                self._example[name] = models.tensor_of(given[name]).realize()
         self._results = self._runner.trial(self._example)
 
     def _is_repeated(self) -> bool:

@@ -908,9 +908,9 @@ def read_onnx(data: bytes) -> None:
     if not known.issuperset(model.outputs):
         raise Breach(f"an output of {model.outputs} is made by no node")
     for each in model.constants.values():
-        if each.array.nbytes > len(data) + 64:
-            raise Breach(f"a constant of {each.array.nbytes} bytes over {len(data)}")
-        each.array.tobytes()
+        if each.nbytes > len(data) + 64:
+            raise Breach(f"a constant of {each.nbytes} bytes over {len(data)}")
+        each.tobytes()
 
 
 # -- the list

@@ -13,7 +13,7 @@ from collections import Counter
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from devmod.backend import HostArray, open_regular
+from devmod.backend import open_regular
 from devmod.errors import (
     ArgumentError,
     CompileError,
@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    #: A tensor of the file. NumPy gets bfloat16 from ml_dtypes, which the package onnx needs.
+    Constant = np.ndarray[Any, Any]
+
 __all__ = [
-    "Constant",
     "Dim",
     "Graph",
     "Model",
@@ -80,7 +82,6 @@ _MAX_GRAPHS = 8
 #: Operators on tensors whose names have the words of other values.
 _TENSOR_OPERATORS = ("OptionalGetElement", "OptionalHasElement", "ReverseSequence")
 _NUMBER = re.compile(r"\d{1,18}", re.ASCII)
-_STORED = {"bool": "uint8", "bfloat16": "uint16"}
 Result = TypeVar("Result")
 #: A length, its range, or all lengths of an input.
 Dim = int | tuple[int, int] | list[int | tuple[int, int]]
@@ -97,24 +98,8 @@ class Range(NamedTuple):
 Shape = tuple[int | Range, ...]
 
 
-class Constant(NamedTuple):
-    """A tensor of the file: its element type, and its elements. NumPy has no bfloat16: it has the
-    bits of one as uint16.
-    """
-
-    type: str
-    array: np.ndarray[Any, Any]
-
-    @property
-    def value(self) -> Any:
-        """The elements as an array of their type."""
-        if self.type != "bfloat16":
-            return self.array
-        return HostArray(self.array.tobytes(), self.array.shape, self.type)
-
-
 class Node(NamedTuple):
-    """A node. A tensor among the attributes is a `Constant`, and a graph is a `Graph`."""
+    """A node. A tensor among the attributes is an array, and a graph is a `Graph`."""
 
     operator: str
     domain: str
@@ -166,6 +151,10 @@ class Model(NamedTuple):
         Sentences about what the file leaves open and this reader has chosen.
     chosen
         The names of lengths that are 1 because the caller gave none.
+    halved
+        The names of the constants that are float16 here, and float32 in the file.
+    half
+        "all" if nodes compute in float16, too.
     """
 
     inputs: dict[str, tuple[str, Shape]]
@@ -173,7 +162,9 @@ class Model(NamedTuple):
     nodes: tuple[Node, ...]
     constants: dict[str, Constant]
     notes: tuple[str, ...]
-    chosen: tuple[str, ...] = ()
+    chosen: tuple[str, ...]
+    halved: frozenset[str] = frozenset()
+    half: str = ""
 
 
 class _UnsupportedError(Exception):
@@ -330,13 +321,15 @@ def _move_empty(
     notes: list[str],
 ) -> None:
     """Make constants of the inputs without elements."""
+    import numpy as np
+
     for name, (dtype, shape) in [*inputs.items()]:
         if 0 not in shape:
             continue
         sides = []
         for side in shape:
             sides.append(side.high if isinstance(side, Range) else side)
-        constants[name] = _empty(dtype, tuple(sides))
+        constants[name] = np.empty(sides, dtype)
         del inputs[name]
         notes.append(f"the input {quote_name(name)} has no elements, and no call gives it")
 
@@ -539,11 +532,10 @@ def _value(attributes: Mapping[str, Any], what: str) -> Constant:
     import numpy as np
 
     for name, value in attributes.items():
-        if isinstance(value, Constant):
+        if isinstance(value, np.ndarray):
             return value
-        dtype = _NUMBERS.get(name)
-        if dtype is not None:
-            return Constant(dtype, np.array(value, dtype))
+        if name in _NUMBERS:
+            return np.array(value, _NUMBERS[name])
     raise _UnsupportedError(f"{what} has strings, or no value")
 
 
@@ -569,34 +561,27 @@ def _tensor(tensor: Any, what: str, files: _Files) -> Constant:
 
     dtype = _type(tensor.data_type, what)
     dims = tuple(tensor.dims)
-    stored = np.dtype(_STORED.get(dtype, dtype)).newbyteorder("<")
+    stored = np.dtype(dtype).newbyteorder("<")
+    if dtype == "bool":
+        stored = np.dtype("uint8")
     size = prod(dims) * stored.itemsize
     try:
         if min(dims, default=0) < 0:
             raise ValueError("a length is negative")
         if not size:  # some programs write data for it
-            return _empty(dtype, dims)
+            return np.empty(dims, dtype)
         if tensor.data_location == 1:
-            result = np.frombuffer(files.read(tensor.external_data, size), stored).reshape(dims)
+            data = files.read(tensor.external_data, size)
         elif tensor.HasField("raw_data"):
-            result = np.frombuffer(tensor.raw_data, stored).reshape(dims)
+            data = tensor.raw_data
         else:
-            result = to_array(tensor).view(stored)
+            return np.asarray(to_array(tensor))
+        result = np.frombuffer(data, stored).reshape(dims)
     except (ValueError, TypeError, OverflowError) as error:
         raise ValueError(f"{what}, {dtype}{list(dims)!s:.200}: {error}") from None
     if dtype == "bool":
-        result = result != 0
-    return Constant(dtype, result)
-
-
-def _empty(dtype: str, shape: tuple[int, ...]) -> Constant:
-    """Return a constant without elements."""
-    import numpy as np
-
-    stored = dtype
-    if dtype != "bool":
-        stored = _STORED.get(dtype, dtype)
-    return Constant(dtype, np.empty(shape, stored))
+        return result.astype(bool)
+    return result
 
 
 class _Files:

@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from importlib import metadata
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import devmod
 from devmod import Origin, Target
@@ -128,76 +128,66 @@ def export(
     >>> module = tinygrad.export(model, x, targets=targets, name="classify")  # doctest: +SKIP
     >>> devmod.save(module, "classify.devmod")  # doctest: +SKIP
     """
-    made = make(
-        fn,
-        inputs,
-        targets=targets,
-        name=name,
-        names=names,
-        outputs=outputs,
-        constants=constants or {},
-        folded=folded or {},
-        report=lambda text, _: report and report(text),
-        tune=tune,
-    )
-    return made.module
-
-
-class Made(NamedTuple):
-    """A module, and the recording of its program: that without a limit of buffers, if a kind has
-    none.
-    """
-
-    module: devmod.Module
-    recording: Recording
-
-
-def make(
-    fn: Callable[..., Any],
-    inputs: Sequence[Any],
-    *,
-    targets: Any,
-    name: str,
-    names: Sequence[str] | None,
-    outputs: Sequence[str] | None = None,
-    constants: Mapping[str, Any],
-    folded: Mapping[str, str],
-    report: Report,
-    renderers: Renderers | None = None,
-    tune: Sequence[Any] | None = None,
-) -> Made:
-    """Return what `export` returns, and the recording.
-
-    Parameters
-    ----------
-    report
-        A function that gets lines about the progress, and which part is done.
-    renderers
-        The processes that render the kernels. By default, new ones if there are many kernels.
-    tune
-        As for `export`.
-    """
     _check_version()
-    from devmod_models._tinygrad.record import settings
-    from devmod_models._tinygrad.render import KINDS
-
     fn = getattr(fn, "fxn", fn)  # a TinyJit, which captures by itself
-    parsed = _parsed(targets, KINDS)
-    if not _NAME.fullmatch(name):
-        raise ArgumentError(
-            f"tinygrad.export: {name=} is no name of a program; expected letters, digits and _",
-            argument="name",
-        )
     given = _named(fn, inputs, names)
     if tune is not None and len(tune) != len(inputs):
         raise ArgumentError(
             f"tune has {len(tune)} values; expected {len(inputs)}, one for each input",
             argument="tune",
         )
+    module, _ = make(
+        fn,
+        given,
+        targets=targets,
+        name=name,
+        outputs=outputs,
+        constants=constants or {},
+        folded=folded or {},
+        report=lambda text, _: report and report(text),
+        tune=tune,
+    )
+    return module
+
+
+def make(
+    fn: Callable[..., Any],
+    inputs: Mapping[str, Any],
+    *,
+    targets: Any,
+    name: str,
+    outputs: Sequence[str] | None = None,
+    constants: Mapping[str, Any],
+    folded: Mapping[str, str],
+    report: Report,
+    renderers: Renderers | None = None,
+    tune: Sequence[Any] | None,
+) -> tuple[devmod.Module, Recording]:
+    """Return what `export` returns, and the recording of the program: that without a limit of
+    buffers, if a kind has none.
+
+    Parameters
+    ----------
+    inputs
+        The arguments of the function by their names in the program.
+    report
+        A function that gets lines about the progress, and which part is done.
+    renderers
+        The processes that render the kernels. By default, new ones if there are many kernels.
+    """
+    from devmod_models._tinygrad.record import settings
+    from devmod_models._tinygrad.render import KINDS
+
+    parsed = _parsed(targets, KINDS)
+    if not _NAME.fullmatch(name):
+        raise ArgumentError(
+            f"tinygrad.export: {name=} is no name of a program; expected letters, digits and _",
+            argument="name",
+        )
     limits = {kind: _MOST_BUFFERS.get(kind, 0) for kind in parsed}
     most = min(_MOST_BYTES.get(kind, _ANY) for kind in parsed)
     with settings():
-        recordings = _recordings(sorted({*limits.values()}), most, fn, given, outputs, constants)
+        recordings = _recordings(sorted({*limits.values()}), most, fn, inputs, outputs, constants)
         trees: dict[bytes, str] = {}
         plans = []
         for kind, target in parsed.items():
@@ -205,8 +195,7 @@ def make(
         _render(plans, trees, report, renderers)
     for text, own in plans[0].names.renamed.items():  # those of each kind
         report(f"{text!r} is {own} in the program", 1.0)
-    module = _compiled(plans, report, tune)
-    return Made(module, recordings[min(recordings)])
+    return _compiled(plans, report, tune), recordings[min(recordings)]
 
 
 def _recordings(

@@ -35,7 +35,7 @@ def read_weights(path: str | os.PathLike[str]) -> Mapping[str, Any]:
     if suffix == ".safetensors":
         return _read_safetensors(os.fspath(path))
     if suffix == ".onnx":
-        return {name: each.value for name, each in read_constants(path).items()}
+        return read_constants(path)
     raise ArgumentError(
         f"{os.fspath(path)}: expected a file .safetensors or .onnx", argument="path"
     )

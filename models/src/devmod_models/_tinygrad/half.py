@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tinygrad import Tensor, dtypes
 
-from devmod_models.onnx import Constant
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -39,42 +37,30 @@ _BOUNDED = (
 )
 
 
-def halved(model: Model) -> tuple[Model, set[str]]:
+def halved(model: Model, half: str) -> Model:
     """Return a model whose float32 constants of several elements are float16 where their magnitudes
-    allow it, and their names.
+    allow it. `half` is "all" for operators that compute in float16, too, or "weights".
     """
     constants = {}
     names = set()
     for name, each in model.constants.items():
         constants[name] = each
-        if each.type != "float32" or each.array.size < 2:
+        if each.dtype != np.float32 or each.size < 2:
             continue
         # Numbers that are all small, such as those by which weights are scaled, lose digits.
-        if np.isfinite(each.array).all() and _LEAST <= abs(each.array).max() <= _LARGEST:
-            constants[name] = Constant("float16", each.array.astype(np.float16))
+        if np.isfinite(each).all() and _LEAST <= abs(each).max() <= _LARGEST:
+            constants[name] = each.astype(np.float16)
             names.add(name)
-    return model._replace(constants=constants), names
+    return model._replace(constants=constants, halved=frozenset(names), half=half)
 
 
 class Precision:
-    """Which values of a run are float16 in the place of float32.
+    """Which values of a run of a model are float16 in the place of float32."""
 
-    Parameters
-    ----------
-    constants
-        The constants of the model.
-    names
-        The names of those that are halved. The names of other values are added.
-    computes
-        Whether operators compute in float16. Else constants alone are of it.
-    """
-
-    def __init__(
-        self, constants: Mapping[str, Constant], names: set[str], *, computes: bool
-    ) -> None:
-        self._constants = constants
-        self._names = {*names}
-        self._computes = computes
+    def __init__(self, model: Model) -> None:
+        self._constants = model.constants
+        self._names = {*model.halved}
+        self._computes = model.half == "all"
 
     def enter(self, node: Node, values: dict[str, Any]) -> tuple[str, ...]:
         """Return the names of a node's inputs. Those in another precision are added to `values`."""
@@ -134,6 +120,6 @@ class Precision:
             return True
         if name not in self._constants:
             return False
-        magnitudes = abs(self._constants[name].array)
+        magnitudes = abs(self._constants[name])
         is_moderate = (magnitudes >= _LEAST) & (magnitudes <= _LARGEST)
         return bool((is_moderate | (magnitudes == 0)).all())

@@ -58,11 +58,13 @@ from devmod_models._tinygrad.operators import OPERATORS
 from devmod_models._tinygrad.record import buffer_of, depends, fill, reading, settings
 from devmod_models._tinygrad.recurrent import buffer
 from devmod_models._tinygrad.renderers import Renderers, Report
-from devmod_models.onnx import Constant, Graph, Model, Node, Range, Shape, read_model
+from devmod_models.onnx import Graph, Model, Node, Range, Shape, read_model
 from devmod_readers.programs import read_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from devmod_models._tinygrad.record import Recording
 
 #: For each run the lengths that a call chooses, and the arrays of the inputs.
 Choices = list[tuple[dict[str, int], dict[str, Any]]]
@@ -94,13 +96,6 @@ _DOMAINS = {each.value for each in Domain} | {""}
 class Runner(OnnxRunner):  # type: ignore[misc]
     """Runs a model. The first run is a trial: later ones keep the values that depend on no input.
 
-    Parameters
-    ----------
-    model
-        The model.
-    precision
-        Which values are float16 in the place of float32. By default none.
-
     Attributes
     ----------
     constants
@@ -113,18 +108,18 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         The buffers of the inputs of the last run.
     """
 
-    def __init__(self, model: Model, precision: Precision | None = None) -> None:
+    def __init__(self, model: Model) -> None:
         _check_nodes(model)
-        self._precision = precision or Precision({}, set(), computes=False)
+        self._precision = Precision(model)
         self.constants: dict[str, Tensor] = {}
         self.true = set[str]()
         arrays = []
         for name, each in model.constants.items():
-            tensor = _tensor(*each)
+            tensor = _tensor(each)
             self.constants[name] = tensor
             if tensor.shape:
                 arrays.append(tensor)
-            if each.array.size == 1 and each.array.item() is True:
+            if each.size == 1 and each.item() is True:
                 self.true.add(name)
         if arrays:
             Tensor.realize(*arrays)
@@ -146,8 +141,8 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         self.graph_values = {**self._kept, **inputs}
         self.buffers = set(map(buffer_of, inputs.values()))
         self.decisions.begin()
-        self._judge = judge
         self._has_lengths = not all(isinstance(each.numel(), int) for each in inputs.values())
+        self._judge = judge
         self.run_nodes(self._nodes)
         return {name: self.restored(name) for name in self._names}
 
@@ -181,9 +176,9 @@ class Runner(OnnxRunner):  # type: ignore[misc]
             options = {}
             for key, each in node.attributes.items():
                 options[key] = each
-                if isinstance(each, Constant):
-                    options[key] = _tensor(*each)
-                    if each.array.shape:
+                if isinstance(each, np.ndarray):
+                    options[key] = _tensor(each)
+                    if each.shape:
                         with reading():  # its elements are not copied in each call
                             options[key].realize()
             operators = OpSetId(Domain.from_onnx(node.domain), node.version)
@@ -317,7 +312,7 @@ def _check_nodes(model: Model) -> None:
         # A division by zero ends a process on a CPU.
         for name in each.inputs[1:]:
             divisor = model.constants.get(name)
-            if divisor is not None and "int" in divisor.type and not divisor.array.all():
+            if divisor is not None and divisor.dtype.kind in "iu" and not divisor.all():
                 raise CompileError(
                     f"{_called(each)}: it divides integers by {quote_name(name)}, which has a zero"
                 )
@@ -391,18 +386,17 @@ def _called(node: Node) -> str:
     return f"{node.operator} (output {quote_name(next(iter(node.outputs), ''))})"
 
 
-def _tensor(dtype: str, array: Any) -> Tensor:
+def _tensor(array: Any) -> Tensor:
     """Return a constant. A number stands in the kernel."""
-    if array.shape or dtype == "bfloat16":
-        return tensor_of(dtype, array)
-    return Tensor(array.item(), dtype=getattr(dtypes, dtype))
+    if array.shape or array.dtype == "bfloat16":
+        return tensor_of(array)
+    return Tensor(array.item(), dtype=getattr(dtypes, array.dtype.name))
 
 
-def tensor_of(dtype: str, array: Any) -> Tensor:
-    """Return a tensor of an array. Elements of bfloat16 are of that type or uint16."""
-    if dtype == "bfloat16":
-        bits = np.asarray(array.view(np.uint16).astype(np.uint32) << 16)
-        return Tensor(np.asarray(bits.view(np.float32))).cast(dtypes.bfloat16)
+def tensor_of(array: Any) -> Tensor:
+    """Return a tensor of an array."""
+    if array.dtype == "bfloat16":
+        return Tensor(array.astype(np.float32)).cast(dtypes.bfloat16)
     if not array.size:
         return Tensor(array)
     # tinygrad's own would schedule and run a copy.
@@ -438,22 +432,16 @@ def export(request: Mapping[str, Any], report: Report) -> tuple[list[str], list[
     for name, text in request["dims"].items():
         dims[name] = _dim(text)
     model = read_model(request["model"], dims)
-    names: set[str] = set()
     if request["half"]:
-        model, names = halved(model)
-
-    def new_runner() -> Runner:
-        computes = request["half"] == "all"
-        return Runner(model, Precision(model.constants, names, computes=computes))
-
+        model = halved(model, request["half"])
     given = {name or next(iter(model.inputs)): each for name, each in files.items()}
+    arrays = choose_inputs(model, given)
     with ExitStack() as stack:
-        return _export(model, new_runner, choose_inputs(model, given), request, report, stack)
+        return _export(model, arrays, request, report, stack)
 
 
 def _export(
     model: Model,
-    new_runner: Callable[[], Runner],
     arrays: Choices,
     request: Mapping[str, Any],
     report: Report,
@@ -466,27 +454,25 @@ def _export(
         renderers = stack.enter_context(Renderers(len(model.nodes) // _NODES_OF_A_RENDERER))
     check = None
     if request["is_checked"]:
-        check = stack.enter_context(_Check(model, new_runner, arrays, request, report))
+        check = stack.enter_context(_Check(model, arrays, request, report))
     report("tracing", _TRACES)
-    runner = new_runner()
+    runner = Runner(model)
     example = example_tensors(model, arrays[-1][0])
     runner.trial(example)
     tune = None
     if request["is_tuned"]:
         tune = [*arrays[-1][1].values()]
-    made = tinygrad.make(
+    module, recording = tinygrad.make(
         function(runner, example),
-        [*example.values()],
+        example,
         targets=request["targets"],
         name=request["name"],
-        names=list(example),
         constants={name: each for name, each in runner.constants.items() if each.shape},
         folded=_folded(model, runner),
         report=lambda text, done: report(text, _RENDERS + (_CHECKS - _RENDERS) * done),
         renderers=renderers,
         tune=tune,
     )
-    module = made.module
     _add_options(module, model.chosen)
     devmod.save(module, request["output"])
     names, about = _about(module, request["name"], model)
@@ -496,7 +482,7 @@ def _export(
     if tune is not None:
         lines += describe_records(module)
     if check is not None:
-        lines += check.run(made)
+        lines += check.run(module, recording)
     else:
         lines.append("not checked: --no-check")
     call = f"devmod.load({json.dumps(request['file'])})[{json.dumps(request['name'])}]({', '.join(own)})"
@@ -513,10 +499,10 @@ def _folded(model: Model, runner: Runner) -> dict[str, str]:
             divisors.update(node.inputs[1:])
     result = {}
     for name, each in model.constants.items():
-        is_divisor = name in divisors and "int" in each.type
-        has_buffer = each.array.shape and each.array.size
+        is_divisor = name in divisors and each.dtype.kind in "iu"
+        has_buffer = each.shape and each.size
         if is_divisor or not has_buffer or runner.constants[name].uop.base in runner.read:
-            result[name] = constant_identity(name, each.value)
+            result[name] = constant_identity(name, each)
     return result
 
 
@@ -539,13 +525,11 @@ class _Check:
     def __init__(
         self,
         model: Model,
-        new_runner: Callable[[], Runner],
         arrays: Choices,
         request: Mapping[str, Any],
         report: Report,
     ) -> None:
         self._model = model
-        self._new_runner = new_runner
         self._arrays = arrays
         self._request = request
         self._report = report
@@ -581,7 +565,7 @@ class _Check:
     def _with_empty(self, inputs: dict[str, Any]) -> dict[str, Any]:
         """Return the inputs of the file: also those without elements, which are constants here."""
         constants = self._model.constants.items()
-        return inputs | {name: each.array for name, each in constants if not each.array.size}
+        return inputs | {name: each for name, each in constants if not each.size}
 
     def _step(self, text: str) -> None:
         """Report what is compared next."""
@@ -590,7 +574,7 @@ class _Check:
         self._report(text, _CHECKS + (1 - _CHECKS) * self._done / steps)
         self._done += 1
 
-    def run(self, made: tinygrad.Made) -> list[str]:
+    def run(self, module: devmod.Module, recording: Recording) -> list[str]:
         """Return lines about the results for all inputs.
 
         Raises
@@ -598,7 +582,6 @@ class _Check:
         CompileError
             A result is wrong.
         """
-        module = made.module
         self._allowed = tolerance(module)
         name = self._request["name"]
         file = self._request["output"]
@@ -616,11 +599,10 @@ class _Check:
                 running[label] = self._threads.submit(results_on, label, file, name, values)
 
             self._step("computing on tinygrad:CPU")
-            types = self._model.inputs
-            tensors = {key: tensor_of(types[key][0], each) for key, each in inputs.items()}
+            tensors = {key: tensor_of(each) for key, each in inputs.items()}
             if len(running) >= processors():  # the compilers of devices take longer
                 wait(running.values(), return_when=FIRST_COMPLETED)
-            own = self._own_results(made, lengths, values, tensors)
+            own = self._own_results(recording, lengths, values, tensors)
             own_lines = [self._compare_own(number, inputs, tensors, own)]
             own_lines += check_devices(module, name, results(), [*own.values()])
             where = ""
@@ -631,7 +613,7 @@ class _Check:
 
     def _own_results(
         self,
-        made: tinygrad.Made,
+        recording: Recording,
         lengths: Mapping[str, int],
         inputs: Sequence[Any],
         tensors: dict[str, Tensor],
@@ -640,10 +622,10 @@ class _Check:
         that a trace with these lengths gives.
         """
         if not lengths:
-            results = made.recording.evaluate(inputs)
+            results = recording.evaluate(inputs)
             return dict(zip(self._model.outputs, map(array_of, results), strict=True))
         with settings(NOOPT=1):
-            traced = self._new_runner().run(tensors)
+            traced = Runner(self._model).run(tensors)
             return {name: array_of(each) for name, each in traced.items()}
 
     def _compare_own(
@@ -687,9 +669,9 @@ class _Check:
                     f"{_called(node)}: tinygrad computes it wrongly: its output {quote_name(name)}"
                 )
                 compare(what, got, values[name], self._reference.program, self._allowed)
-                current[name] = tensor_of(str(got.dtype), values[name])
+                current[name] = tensor_of(values[name])
 
-        runner = self._new_runner()
+        runner = Runner(self._model)
         runner.run(tensors, judge)
 
 
@@ -807,7 +789,7 @@ def _random(model: Model, name: str, lengths: Mapping[str, int]) -> Any:
         if len(node.inputs) < 2 or node.inputs[1] not in aliases:
             continue
         if node.operator.startswith("Gather") and node.inputs[0] in model.constants:
-            for side in model.constants[node.inputs[0]].array.shape:
+            for side in model.constants[node.inputs[0]].shape:
                 most = min(most, side - 1)
         if node.operator in _DIVISIONS:
             least = 1
