@@ -719,18 +719,25 @@ def test_onnxruntime_is_advised_where_it_is_missing(monkeypatch: pytest.MonkeyPa
     assert reference.problem == f"to compare with onnxruntime: {advice}"
 
 
+#: Numbers that are the last digits of others: enlarged, and with a half between two steps.
+LAST_DIGITS = {
+    "enlarged": "y = Mul(c, large)",
+    "quantized": "h = Add(c, half) q = QuantizeLinear(h, one) y = DequantizeLinear(q, one)",
+}
+
+
 @pytest.mark.row("R53")
-def test_results_whose_nodes_are_right_may_differ_in_sum() -> None:
+@pytest.mark.parametrize("nodes", LAST_DIGITS.values(), ids=LAST_DIGITS)
+def test_results_whose_nodes_are_right_may_differ_in_sum(nodes: str) -> None:
     """Where no node alone is wrong, many have enlarged the last digits: 1e8 times here."""
-    nodes = "a = MatMul(x, w) c = Sub(a, b) y = Mul(c, large)"
-    weight = constant("w", 64, 3)
+    weight = constant("w", 64, 30)
     x = RANDOM.standard_normal((1, 64)).astype(np.float32)
     close = (x.astype(np.float64) @ onnx.numpy_helper.to_array(weight)).astype(np.float32)
-    others = [
-        stored(close, "b"),
-        stored(np.float32(1e8), "large"),
-    ]
-    write("sums.onnx", nodes, {"x": (FLOAT, [1, 64])}, ["y"], [weight, *others])
+    numbers = {"large": 1e8, "half": 0.5, "one": 1.0}
+    scalars = [stored(np.float32(value), name) for name, value in numbers.items()]
+    constants = [weight, stored(close, "b"), *scalars]
+    nodes = f"a = MatMul(x, w) c = Sub(a, b) {nodes}"
+    write("sums.onnx", nodes, {"x": (FLOAT, [1, 64])}, ["y"], constants)
     np.save("x.npy", x)
     plant(
         "from devmod_models._tinygrad.operators import OPERATORS\n"
@@ -740,6 +747,30 @@ def test_results_whose_nodes_are_right_may_differ_in_sum() -> None:
     run = devmod_in_process("sums.onnx", "--inputs", "x.npy")
     assert run.returncode == 0, run.stderr
     assert f"checked on tinygrad:CPU against {REFERENCE_PROGRAM}: worst error " in run.stdout
+
+
+@pytest.mark.row("R53")
+@pytest.mark.usefixtures("_no_devices")
+@pytest.mark.parametrize(
+    "nodes", ["y = Neg(b)", "q = QuantizeLinear(b, one) y = DequantizeLinear(q, one)"]
+)
+def test_nodes_that_are_wrong_together_are_an_error(nodes: str) -> None:
+    """Each node alone is right, and last digits make no such difference."""
+    plant(
+        "from devmod_models._tinygrad.operators import OPERATORS\n"
+        "OPERATORS['Relu'] = lambda x: x.relu() + (not x.uop.base.is_realized)\n",
+    )
+    nodes = f'a = MatMul(x, "fc/w") b = Relu(a) {nodes}'
+    constants = [WEIGHT, stored(np.float32(1), "one")]
+    write("wrong.onnx", nodes, {"x": (FLOAT, [3, 8])}, ["y"], constants)
+    run = devmod_in_process("wrong.onnx")
+    assert run.returncode == 1
+    assert re.fullmatch(
+        r"devmod: error: wrong\.onnx: result 0 of tinygrad on the CPU, where each node alone is right, differs by 1\.0e\+00 "
+        rf"from that of {re.escape(REFERENCE_PROGRAM)}, whose largest magnitude is [\d.]+: at most [\d.e-]+ is allowed\n",
+        run.stderr,
+    )
+    assert not Path("wrong.devmod").exists()
 
 
 def plant(code: str, package: str = "onnx", where: str = TRACER) -> None:
