@@ -45,8 +45,6 @@ HIP(hipRuntimeGetVersion, ANY) {
     return CODE_SUCCESS;
 }
 
-hipError_t hipGetLastError(void);
-
 hipError_t hipGetLastError(void) {
     int code = last_error;
     last_error = CODE_SUCCESS;

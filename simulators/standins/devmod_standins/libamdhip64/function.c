@@ -43,8 +43,6 @@ HIP(hipFuncGetAttribute, CURRENT) {
     return CODE_SUCCESS;
 }
 
-const char *hipKernelNameRef(hipFunction_t f);
-
 const char *hipKernelNameRef(hipFunction_t f) {
     pthread_mutex_lock(&big_lock);
     Function *function = handle_peek(HANDLE_FUNCTION, f);

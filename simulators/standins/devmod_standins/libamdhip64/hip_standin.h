@@ -25,7 +25,6 @@ hipError_t note_error(int code);
 #define HIP_LAUNCH(name) HIP_UNLESS(skip_launches, name, CURRENT)
 #define HIP_UNLESS(condition, name, need)                                                          \
     static int name##_call(PARAMETERS_##name);                                                     \
-    hipError_t name(PARAMETERS_##name);                                                            \
     hipError_t name(PARAMETERS_##name) {                                                           \
         if (condition)                                                                             \
             return CODE_SUCCESS;                                                                   \

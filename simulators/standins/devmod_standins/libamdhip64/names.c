@@ -94,9 +94,6 @@ static const char *words(int place) {
     return texts[place];
 }
 
-const char *hipGetErrorName(hipError_t error);
-const char *hipGetErrorString(hipError_t error);
-
 const char *hipGetErrorName(hipError_t error) {
     int place = place_of(error);
     return place < 0 ? "hipErrorUnknown" : names[place].name;

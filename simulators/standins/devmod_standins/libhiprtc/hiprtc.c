@@ -60,7 +60,6 @@ int hiprtcVersion(int *major, int *minor) {
 
 int hiprtcCreateProgram(Program **program, const char *source, const char *name, int headers,
                         const char **texts, const char **names) {
-    (void)name, (void)headers, (void)texts, (void)names;
     *program = calloc(1, sizeof **program);
     (*program)->source = strdup(source);
     return SUCCESS;

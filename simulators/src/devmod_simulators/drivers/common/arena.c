@@ -20,7 +20,7 @@ enum { ALIGNMENT = 512, GAP = 4096, PATTERN_BYTES = 4 << 20, PATTERN = 0xa5 };
 
 typedef struct {
     Block *blocks; /* sorted by start */
-    size_t count, capacity;
+    size_t count;
     uint64_t cursor, used;
 } Slice;
 
@@ -144,12 +144,7 @@ int arena_allocate(BlockKind kind, int device, uint64_t size, uint64_t limit, vo
         address = free_address(slice, end, start, size);
     if (!address)
         return CODE_OUT_OF_MEMORY;
-    if (slice->count == slice->capacity) {
-        slice->capacity = slice->capacity * 2 + 64;
-        slice->blocks = realloc(slice->blocks, slice->capacity * sizeof *slice->blocks);
-        if (!slice->blocks)
-            abort();
-    }
+    slice->blocks = with_room(slice->blocks, slice->count, sizeof *slice->blocks);
     size_t index = index_behind(slice, address);
     memmove(slice->blocks + index + 1, slice->blocks + index,
             (slice->count - index) * sizeof *slice->blocks);

@@ -29,9 +29,7 @@ static void add_number(int **numbers, int *count, int number) {
     for (int i = 0; i < *count; i++)
         if ((*numbers)[i] == number)
             return;
-    *numbers = realloc(*numbers, (size_t)(*count + 1) * sizeof **numbers);
-    if (!*numbers)
-        abort();
+    *numbers = with_room(*numbers, (size_t)*count, sizeof **numbers);
     (*numbers)[(*count)++] = number;
 }
 
@@ -135,9 +133,7 @@ int capture_wait(Stream *stream, Event *event) {
     }
     if (!side) {
         CHECK(stream != stream->group->barrier, CODE_STREAM_CAPTURE_IMPLICIT);
-        stream->capture = side = calloc(1, sizeof *side);
-        if (!side)
-            abort();
+        stream->capture = side = zeroed(sizeof *side);
         side->capture = capture;
     }
     for (int i = 0; i < event->node_count; i++)
@@ -161,10 +157,8 @@ static int begin(void *handle, Graph *graph, CaptureMode mode, Stream **result) 
     TRY(stream_of(handle, &stream));
     CHECK(stream != stream->group->barrier, CODE_STREAM_CAPTURE_UNSUPPORTED);
     CHECK(!stream->capture, CODE_ILLEGAL_STATE);
-    Front *side = calloc(1, sizeof *side);
-    Capture *capture = calloc(1, sizeof *capture); /* never freed: an event may still name it */
-    if (!side || !capture)
-        abort();
+    Front *side = zeroed(sizeof *side);
+    Capture *capture = zeroed(sizeof *capture); /* never freed: an event may still name it */
     *capture = (Capture){.graph = graph,
                          .number = ++captures,
                          .origin = stream,
@@ -293,9 +287,7 @@ int capture_info(void *handle, CaptureInfo *info) {
     info->graph = graph->handle;
     info->count = (size_t)side->front_count;
     free(side->handles);
-    side->handles = calloc(info->count + 1, sizeof *side->handles + sizeof *info->data);
-    if (!side->handles)
-        abort();
+    side->handles = zeroed(info->count * (sizeof *side->handles + sizeof *info->data));
     for (int i = 0; i < side->front_count; i++) {
         int index = graph_index(graph, side->front[i]);
         if (index >= 0)

@@ -8,8 +8,6 @@ static __thread int depth;
 
 /* Forget the sticky failures, as a new process would: a test that left one does not spoil the next.
  */
-void standin_forget_failures(void);
-
 void standin_forget_failures(void) {
     pthread_mutex_lock(&big_lock);
     for (int i = 0; i < DEVICES; i++) {
@@ -64,9 +62,7 @@ void context_activate(Context *context) {
 }
 
 Context *context_make(int device, bool primary) {
-    Context *context = calloc(1, sizeof *context);
-    if (!context)
-        abort();
+    Context *context = zeroed(sizeof *context);
     context->device = device;
     context->primary = primary;
     context->handle = handle_make(HANDLE_CONTEXT, context, NULL);

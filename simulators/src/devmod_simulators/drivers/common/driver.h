@@ -105,6 +105,8 @@ static inline Context *current_context(void) {
 
 /* Return the name of the function of the API that this thread is in. */
 const char *current_call(void);
+/* Append the state of the process to the report. */
+void report_process(Bytes *report);
 /* Note the reason of the last error that has a text of its own. The report has it. */
 void explain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Note why a kernel failed with a code. */

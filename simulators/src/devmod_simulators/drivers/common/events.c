@@ -28,7 +28,6 @@ static int run_node_record(Op *op) {
 }
 
 static int run_nothing(Op *op) {
-    (void)op;
     return 0;
 }
 
@@ -39,9 +38,7 @@ int event_of(void *handle, Event **event) {
 
 int event_create(void **handle, unsigned flags) {
     CHECK(handle, CODE_INVALID_VALUE);
-    Event *event = calloc(1, sizeof *event); /* never freed: an operation may still name it */
-    if (!event)
-        abort();
+    Event *event = zeroed(sizeof *event); /* never freed: an operation may still name it */
     event->context = current_context();
     event->flags = flags;
     event->time = -1;

@@ -33,10 +33,8 @@ static bool may_run(const Graph *graph, const bool *done, int index) {
 
 /* Set the order of a graph's nodes. Return whether there is one: the edges may be a cycle. */
 static bool set_order(Graph *graph) {
-    bool *done = calloc((size_t)graph->count + 1, sizeof *done);
-    graph->order = calloc((size_t)graph->count + 1, sizeof *graph->order);
-    if (!done || !graph->order)
-        abort();
+    bool *done = zeroed((size_t)graph->count * sizeof *done);
+    graph->order = zeroed((size_t)graph->count * sizeof *graph->order);
     int placed = 0;
     for (int index = graph->count - 1; index >= 0;) {
         if (!may_run(graph, done, index)) {
@@ -73,7 +71,6 @@ static bool conditions_are_used(const Graph *graph) {
 
 /* Return whether a node is within a body of a conditional one, which may not run it. */
 static int is_misplaced(Node *node, void *data) {
-    (void)data;
     if (node->kind != NODE_HOST && node->kind != NODE_EVENT_WAIT && node->kind != NODE_EVENT_RECORD)
         return false;
     const Graph *graph = node->graph;
@@ -98,8 +95,7 @@ int graph_instantiate(void **result, void *handle, unsigned long long flags, boo
             *cyclic = true;
         return CODE_INVALID_VALUE;
     }
-    Executable *executable = calloc(1, sizeof *executable);
-    CHECK(executable, CODE_OUT_OF_MEMORY);
+    Executable *executable = zeroed(sizeof *executable);
     *executable =
         (Executable){handle_make(HANDLE_GRAPH_EXEC, executable, NULL), copy, handle, flags};
     graph->instances++;
@@ -244,9 +240,7 @@ static void take_operations(Graph *graph, const Graph *new) {
     }
     size_t size = (size_t)new->condition_count * sizeof *new->conditions;
     free(graph->conditions);
-    graph->conditions = malloc(size + 1);
-    if (!graph->conditions)
-        abort();
+    graph->conditions = zeroed(size);
     if (size)
         memcpy(graph->conditions, new->conditions, size);
     graph->condition_count = new->condition_count;
@@ -375,9 +369,7 @@ static int capture_launch(Stream *stream, const Graph *graph) {
     Node *node;
     CHECK(!graph_has_memory(graph), CODE_NOT_SUPPORTED);
     TRY(capture_add_kind(stream, NODE_GRAPH, NULL, &node));
-    Graph **child = malloc(sizeof(Graph *));
-    if (!child)
-        abort();
+    Graph **child = zeroed(sizeof(Graph *));
     *child = graph_copy(graph, true);
     node_adopt(node, child, 1);
     return CODE_SUCCESS;

@@ -102,7 +102,6 @@ static Block *block_of(const Node *node, NodeKind kind) {
 
 static int refuse_claimed(Node *node, void *data) {
     const Block *block = block_of(node, NODE_ALLOCATE);
-    (void)data;
     CHECK(block && block->claimed, CODE_SUCCESS);
     explain("0x%llx of the graph's last launch is still allocated",
             (unsigned long long)block->start);

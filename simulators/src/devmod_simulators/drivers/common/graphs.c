@@ -11,18 +11,8 @@
 
 static uint64_t graphs;
 
-/* Return an array with room for one more element. */
-static void *with_room(void *array, int count, size_t size) {
-    array = realloc(array, (size_t)(count + 1) * size);
-    if (!array)
-        abort();
-    return array;
-}
-
 Graph *graph_make(void) {
-    Graph *graph = calloc(1, sizeof *graph);
-    if (!graph)
-        abort();
+    Graph *graph = zeroed(sizeof *graph);
     graph->references = 1;
     graph->number = ++graphs;
     return graph;
@@ -112,16 +102,14 @@ bool node_awaits(const Node *node, int number) {
 }
 
 static void add_edge(Node *node, int from, const EdgeData *data) {
-    node->after = with_room(node->after, node->after_count, sizeof *node->after);
+    node->after = with_room(node->after, (size_t)node->after_count, sizeof *node->after);
     node->after[node->after_count++] = (Edge){from, data ? *data : (EdgeData){{0}}};
 }
 
 static Node *append(Graph *graph, int number, NodeKind kind, Op *op) {
-    Node *node = calloc(1, sizeof *node);
-    if (!node)
-        abort();
+    Node *node = zeroed(sizeof *node);
     *node = (Node){.graph = graph, .number = number, .kind = kind, .op = op};
-    graph->nodes = with_room(graph->nodes, graph->count, sizeof(Node *));
+    graph->nodes = with_room(graph->nodes, (size_t)graph->count, sizeof(Node *));
     graph->nodes[graph->count++] = node;
     graph->next_number = number + 1;
     return node;
@@ -138,9 +126,7 @@ Node *graph_append(Graph *graph, NodeKind kind, Op *op, const int *before, int c
 void node_adopt(Node *node, Graph **children, int count) {
     node->children = children;
     node->child_count = count;
-    node->child_handles = calloc((size_t)count, sizeof(void *));
-    if (!node->child_handles)
-        abort();
+    node->child_handles = zeroed((size_t)count * sizeof(void *));
     for (int i = 0; i < count; i++) {
         children[i]->holder = node->graph;
         children[i]->is_body = node->kind == NODE_CONDITIONAL;
@@ -252,10 +238,14 @@ int graph_remove_edges(void *handle, void *const *from, void *const *to, size_t 
  * ---------------------------------------------------------------------------------------------------------------
  */
 
+static void add_condition(Graph *graph, Condition condition) {
+    size_t count = (size_t)graph->condition_count++;
+    graph->conditions = with_room(graph->conditions, count, sizeof condition);
+    graph->conditions[count] = condition;
+}
+
 static void copy_children(Node *copy, const Node *node, bool with_handles) {
-    Graph **children = calloc((size_t)node->child_count, sizeof(Graph *));
-    if (!children)
-        abort();
+    Graph **children = zeroed((size_t)node->child_count * sizeof(Graph *));
     for (int i = 0; i < node->child_count; i++)
         children[i] = graph_copy(node->children[i], with_handles);
     node_adopt(copy, children, node->child_count);
@@ -281,10 +271,8 @@ Graph *graph_copy(const Graph *graph, bool with_handles) {
     copy->original = graph->handle ? graph->number : graph->original;
     for (int i = 0; i < graph->count; i++)
         copy_node(copy, graph->nodes[i], with_handles);
-    for (int i = 0; i < graph->condition_count; i++) {
-        copy->conditions = with_room(copy->conditions, i, sizeof *copy->conditions);
-        copy->conditions[copy->condition_count++] = graph->conditions[i];
-    }
+    for (int i = 0; i < graph->condition_count; i++)
+        add_condition(copy, graph->conditions[i]);
     objects_copy(copy, graph);
     if (with_handles)
         copy->handle = handle_make(HANDLE_GRAPH, copy, NULL);
@@ -346,10 +334,7 @@ int graph_add_condition(uint64_t *address, void *handle, Context *context, unsig
     block->internal = true; /* it ends with the context: what is instantiated may outlive the graph
                              */
     *address = block->start;
-    graph->conditions =
-        with_room(graph->conditions, graph->condition_count, sizeof *graph->conditions);
-    graph->conditions[graph->condition_count++] =
-        (Condition){block->start, initial, assigned, false};
+    add_condition(graph, (Condition){block->start, initial, assigned, false});
     return CODE_SUCCESS;
 }
 

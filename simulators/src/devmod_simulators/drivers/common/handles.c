@@ -41,12 +41,8 @@ void *handle_make(int kind, void *object, void *owner) {
     while (index < slot_count && slots[index].kind)
         index++;
     if (index == slot_count) {
-        slots = realloc(slots, (slot_count * 2 + 64) * sizeof *slots);
-        if (!slots)
-            abort();
-        for (size_t i = slot_count; i < slot_count * 2 + 64; i++)
-            slots[i] = (Slot){0};
-        slot_count = slot_count * 2 + 64;
+        slots = with_room(slots, slot_count, sizeof *slots);
+        slots[slot_count++] = (Slot){0};
     }
     Slot *slot = &slots[index];
     *slot = (Slot){object, owner, (slot->generation + 1) & 0xffff, kind};

@@ -8,25 +8,21 @@
 static uint64_t launches;
 static char last_launch[8192];
 
-/* Return the last launch as text: name, dimensions, attributes and the parameter block in
- * hexadecimal. */
-const char *standin_last_launch(void);
-/* Return the number of launches. */
-uint64_t standin_launches(void);
-/* Do nothing in a launch from now on, or launch again. Benchmarks measure what is above the driver
- * with it. */
-void standin_skip_launches(int skip);
-
 volatile int skip_launches;
 
+/* Return the last launch as text: name, dimensions, attributes and the parameter block in
+ * hexadecimal. */
 const char *standin_last_launch(void) {
     return last_launch;
 }
 
+/* Return the number of launches. */
 uint64_t standin_launches(void) {
     return launches;
 }
 
+/* Do nothing in a launch from now on, or launch again. Benchmarks measure what is above the driver
+ * with it. */
 void standin_skip_launches(int skip) {
     skip_launches = skip;
 }

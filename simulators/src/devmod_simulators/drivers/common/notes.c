@@ -19,11 +19,6 @@ static struct {
 } running;
 static __thread char place[512]; /* the line of Python that calls this thread's function */
 
-/* Return the reports so far, a line of JSON each, and forget them. */
-const char *standin_sanitize_reports(void);
-/* Run all work that waits, so that its checks are done. */
-void standin_settle(void);
-
 bool is_checked(const char *check) {
     const char *checks = setting("sanitize");
     return checks && (!check || strstr(checks, check));
@@ -165,7 +160,6 @@ void note_access(uint64_t address, size_t pitch, size_t width, size_t rows, uint
 }
 
 static void note_status(int status, void *unused) {
-    (void)unused;
     status_at_exit = status;
 }
 
@@ -224,6 +218,7 @@ void take_reports(Bytes *response) {
     }
 }
 
+/* Return the reports so far, a line of JSON each, and forget them. */
 const char *standin_sanitize_reports(void) {
     static char *answer;
     pthread_mutex_lock(&big_lock);
@@ -240,6 +235,7 @@ static void settle(void *context) {
         context_run(context);
 }
 
+/* Run all work that waits, so that its checks are done. */
 void standin_settle(void) {
     pthread_mutex_lock(&big_lock);
     if (!process_forked()) { /* the worker is that of the parent */

@@ -29,9 +29,7 @@ uint64_t pool_used(const Pool *pool) {
 }
 
 Pool *pool_make(BlockKind kind, int place) {
-    Pool *pool = calloc(1, sizeof *pool); /* never freed: a block may still name it */
-    if (!pool)
-        abort();
+    Pool *pool = zeroed(sizeof *pool); /* never freed: a block may still name it */
     pool->kind = kind;
     pool->place = place;
     if (kind == BLOCK_DEVICE)

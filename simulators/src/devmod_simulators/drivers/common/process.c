@@ -13,9 +13,6 @@ static Counter *counters;
 static char reason[4096];
 static __thread const char *call; /* the function of the API that this thread is in */
 
-/* Return how often a function of the API was called, by its name without a version. */
-uint64_t standin_calls(const char *name);
-
 void explain(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
@@ -53,6 +50,7 @@ static bool same_name(const char *exported, const char *name) {
     return !exported[length] || (exported[length] == '_' && exported[length + 1] == 'v');
 }
 
+/* Return how often a function of the API was called, by its name without a version. */
 uint64_t standin_calls(const char *name) {
     uint64_t result = 0;
     pthread_mutex_lock(&big_lock);
@@ -129,12 +127,11 @@ static void note_fork(void) {
     pthread_mutex_init(&big_lock, NULL);
 }
 
-static void report_calls(void) {
-    report_text_line("reason", reason);
-    report_line("ready", ready);
+void report_process(Bytes *report) {
+    put_format(report, "reason %s\nready %d\n", reason, ready);
     for (int i = 0; i < DEVICES; i++)
         if (devices[i].failed)
-            report_line("failed", devices[i].failed);
+            put_format(report, "failed %d\n", devices[i].failed);
 }
 
 bool process_forked(void) {
@@ -160,7 +157,6 @@ int process_initialize(void) {
     }
     devices_open();
     pthread_atfork(NULL, NULL, note_fork);
-    report_more = report_calls;
     ready = true;
     return CODE_SUCCESS;
 }

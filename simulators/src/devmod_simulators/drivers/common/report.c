@@ -1,82 +1,57 @@
-/* The report: violations and counts, as lines of text that tests read. */
-#include "standin.h"
+/* The report, as lines of text that tests read: "name value", then "violation text". */
+#include "driver.h"
 
+#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-static char *report_text;
-static size_t report_size, report_capacity;
-
+static Bytes report, violations;
 static pid_t process;
 
-void (*report_more)(void);
+void violation(const char *format, ...) {
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    put_format(&violations, "violation %s\n", text);
+}
 
-/* Return the report: "name value" lines, then "violation text" lines. The text is valid until the
- * next call. */
-const char *standin_report(void);
-/* Forget the violations. */
-void standin_forget(void);
-
-static void report_add(const char *text) {
-    size_t length = strlen(text);
-    if (report_size + length + 1 > report_capacity) {
-        report_capacity = (report_size + length + 1) * 2;
-        report_text = realloc(report_text, report_capacity);
-        if (!report_text)
-            abort();
+static void report_blocks(int slice) {
+    long long blocks = 0, bytes = 0;
+    char owner[32] = "host";
+    for (size_t i = 0; i < arena_count(slice); i++) {
+        const Block *block = arena_at(slice, i);
+        blocks += !block->internal;
+        bytes += block->internal ? 0 : (long long)block->size;
     }
-    memcpy(report_text + report_size, text, length + 1);
-    report_size += length;
+    if (!blocks)
+        return;
+    if (slice != ARENA_HOST)
+        snprintf(owner, sizeof owner, "device-%d", slice);
+    put_format(&report, "%s-blocks %lld\n%s-bytes %lld\n", owner, blocks, owner, bytes);
 }
 
-void report_line(const char *name, long long value) {
-    char line[128];
-    snprintf(line, sizeof line, "%s %lld\n", name, value);
-    report_add(line);
-}
-
-void report_text_line(const char *name, const char *text) {
-    report_add(name);
-    report_add(" ");
-    report_add(text);
-    report_add("\n");
-}
-
+/* Return the report. The text is valid until the next call. */
 const char *standin_report(void) {
     pthread_mutex_lock(&big_lock);
-    report_size = 0;
-    report_add("");
+    report.size = 0;
     for (int kind = 1; kind < HANDLE_KINDS; kind++)
-        report_line(handle_kind_name(kind), (long long)handle_count(kind));
-    for (int slice = 0; slice < ARENA_SLICES; slice++) {
-        long long blocks = 0, bytes = 0;
-        for (size_t i = 0; i < arena_count(slice); i++) {
-            Block *block = arena_at(slice, i);
-            blocks += !block->internal;
-            bytes += block->internal ? 0 : (long long)block->size;
-        }
-        char name[32];
-        if (!blocks)
-            continue;
-        snprintf(name, sizeof name, slice == ARENA_HOST ? "host-blocks" : "device-%d-blocks",
-                 slice);
-        report_line(name, blocks);
-        snprintf(name, sizeof name, slice == ARENA_HOST ? "host-bytes" : "device-%d-bytes", slice);
-        report_line(name, bytes);
-    }
-    report_line("worker", worker_started());
-    if (report_more)
-        report_more();
-    report_add(violations());
+        put_format(&report, "%s %zu\n", handle_kind_name(kind), handle_count(kind));
+    for (int slice = 0; slice < ARENA_SLICES; slice++)
+        report_blocks(slice);
+    put_format(&report, "worker %d\n", worker_started());
+    report_process(&report);
+    put_raw(&report, violations.data, violations.size);
+    put_raw(&report, "", 1);
     pthread_mutex_unlock(&big_lock);
-    return report_text;
+    return (const char *)report.data;
 }
 
+/* Forget the violations. */
 void standin_forget(void) {
     pthread_mutex_lock(&big_lock);
-    violations_forget();
+    violations.size = 0;
     pthread_mutex_unlock(&big_lock);
 }
 

@@ -15,8 +15,6 @@ static struct {
 
 /* Set a setting; NULL removes it, so that the environment counts again. Return whether there was
  * room. */
-int standin_set(const char *name, const char *value);
-
 int standin_set(const char *name, const char *value) {
     pthread_mutex_lock(&big_lock);
     int result = 0;

@@ -17,6 +17,14 @@
 
 #include "codes.h"
 
+/* ---- heap.c: the process's own memory
+ * ------------------------------------------------------------------------------------- */
+
+/* Return new memory, zeros. */
+void *zeroed(size_t size);
+/* Return an array with room for one more element behind `count`. */
+void *with_room(void *array, size_t count, size_t size);
+
 /* ---- settings.c: what a test sets
  * ------------------------------------------------------------------------------------- */
 
@@ -27,18 +35,11 @@ const char *setting(const char *name);
  * one. */
 uint64_t setting_number(const char *name, uint64_t fallback);
 
-/* ---- violations.c, report.c: what a test reads
+/* ---- report.c: what a test reads
  * -------------------------------------------------------------------------- */
 
 /* Note a use of the API that has no defined result with a real driver. Tests fail on it. */
 void violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* Return the violations, a line each. */
-const char *violations(void);
-void violations_forget(void);
-/* The driver adds its own lines of "name value" to the report here. */
-extern void (*report_more)(void);
-void report_line(const char *name, long long value);
-void report_text_line(const char *name, const char *text);
 
 /* ---- arena.c: device memory and pinned host memory
  * ------------------------------------------------------------------------ */
@@ -261,6 +262,8 @@ void put_u32(Bytes *bytes, uint32_t value);
 void put_u64(Bytes *bytes, uint64_t value);
 void put_bytes(Bytes *bytes, const void *data, size_t size); /* with its length before it */
 void put_raw(Bytes *bytes, const void *data, size_t size);
+/* Append text, as printf writes it, without a zero. */
+void put_format(Bytes *bytes, const char *format, ...) __attribute__((format(printf, 2, 3)));
 uint32_t get_u32(Bytes *bytes);
 uint64_t get_u64(Bytes *bytes);
 char *get_text(Bytes *bytes); /* the caller frees it */

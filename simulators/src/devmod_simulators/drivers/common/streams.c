@@ -16,9 +16,7 @@ static bool calls_ended;
 static int callers;
 
 Op *op_make(const char *what, int (*run)(Op *), void (*drop)(Op *), size_t size) {
-    Op *op = calloc(1, sizeof *op + size);
-    if (!op)
-        abort();
+    Op *op = zeroed(sizeof *op + size);
     op->what = what;
     op->run = run;
     op->drop = drop;
@@ -40,17 +38,13 @@ void op_wait(Op *op, Stream *stream, uint64_t number) {
     note_order(NOTE_WAITS, stream, number, op);
     if (stream->done >= number)
         return;
-    op->waits = realloc(op->waits, (size_t)(op->wait_count + 1) * sizeof *op->waits);
-    if (!op->waits)
-        abort();
+    op->waits = with_room(op->waits, (size_t)op->wait_count, sizeof *op->waits);
     op->waits[op->wait_count].stream = stream;
     op->waits[op->wait_count++].number = number;
 }
 
 Stream *stream_make(Group *group, bool blocking) {
-    Stream *stream = calloc(1, sizeof *stream);
-    if (!stream)
-        abort();
+    Stream *stream = zeroed(sizeof *stream);
     stream->group = group;
     stream->blocking = blocking;
     stream->next = group->streams;

@@ -36,8 +36,7 @@ static void release(UserObject *object, unsigned count) {
 
 int user_object_create(void **handle, void *data, void (*destroy)(void *), unsigned references) {
     CHECK(handle && destroy && references && references <= INT32_MAX, CODE_INVALID_VALUE);
-    UserObject *object = calloc(1, sizeof *object);
-    CHECK(object, CODE_OUT_OF_MEMORY);
+    UserObject *object = zeroed(sizeof *object);
     *object =
         (UserObject){handle_make(HANDLE_USER_OBJECT, object, NULL), data, destroy, references};
     *handle = object->handle;
@@ -64,12 +63,11 @@ int user_object_release(void *handle, unsigned count) {
 }
 
 static void add_objects(Graph *graph, UserObject *object, unsigned count) {
-    size_t size = ((size_t)graph->object_count + count) * sizeof(UserObject *);
-    graph->objects = realloc(graph->objects, size);
-    if (!graph->objects)
-        abort();
-    while (count--)
+    while (count--) {
+        graph->objects =
+            with_room(graph->objects, (size_t)graph->object_count, sizeof(UserObject *));
         graph->objects[graph->object_count++] = object;
+    }
 }
 
 int graph_retain_object(void *handle, void *object_handle, unsigned count, bool moves) {

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,18 @@ void put_raw(Bytes *bytes, const void *data, size_t size) {
     if (size)
         memcpy(bytes->data + bytes->size, data, size);
     bytes->size += size;
+}
+
+void put_format(Bytes *bytes, const char *format, ...) {
+    char *text;
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vasprintf(&text, format, arguments);
+    va_end(arguments);
+    if (length < 0)
+        abort();
+    put_raw(bytes, text, (size_t)length);
+    free(text);
 }
 
 void put_u32(Bytes *bytes, uint32_t value) {
@@ -78,9 +91,7 @@ char *get_text(Bytes *bytes) {
         bytes->short_read = true;
         size = 0;
     }
-    char *text = calloc(1, size + 1);
-    if (!text)
-        abort();
+    char *text = zeroed(size + 1);
     if (size)
         get(bytes, text, size);
     return text;

@@ -101,7 +101,5 @@ WITH(cuCtxDisablePeerAccess, CURRENT, Context *peer, context_of(peerContext, &pe
      context_disable_peer(peer->device))
 
 /* No profiler is there to start. */
-CUresult CUDAAPI cuProfilerStart(void);
-CUresult CUDAAPI cuProfilerStop(void);
 FORWARD_AS(cuProfilerStart, CURRENT, CUDA_SUCCESS, void)
 FORWARD_AS(cuProfilerStop, CURRENT, CUDA_SUCCESS, void)

@@ -194,8 +194,7 @@ WITH_FUNCTION(cuKernelGetName, (CUfunction)hfunc, GIVE(name, function->kernel->n
  */
 
 static CUresult library_load(CUlibrary *library, const void *code, unsigned registers) {
-    Library *object = calloc(1, sizeof *object);
-    CHECK(object, CUDA_ERROR_OUT_OF_MEMORY);
+    Library *object = zeroed(sizeof *object);
     object->image = image_copy(code, &object->size);
     if (!object->image) {
         free(object);
@@ -234,8 +233,7 @@ API(cuLibraryUnload, READY) {
 }
 
 static CUresult kernel_make(Library *library, const char *name, CUkernel *result) {
-    LibraryKernel *kernel = calloc(1, sizeof *kernel + strlen(name) + 1);
-    CHECK(kernel, CUDA_ERROR_OUT_OF_MEMORY);
+    LibraryKernel *kernel = zeroed(sizeof *kernel + strlen(name) + 1);
     kernel->library = library;
     memcpy(kernel->name, name, strlen(name) + 1);
     *result = handle_make(HANDLE_KERNEL, kernel, library);

@@ -136,8 +136,7 @@ static void print_graph(FILE *file, const Graph *graph) {
 }
 
 API(cuGraphDebugDotPrint, READY) {
-    (void)flags; /* they ask for more, which people read alone */
-    const Graph *graph = graph_of(hGraph);
+    const Graph *graph = graph_of(hGraph); /* flags ask for more, which people read alone */
     CHECK(graph && path, CUDA_ERROR_INVALID_VALUE);
     FILE *file = fopen(path, "w");
     CHECK(file, CUDA_ERROR_OPERATING_SYSTEM);

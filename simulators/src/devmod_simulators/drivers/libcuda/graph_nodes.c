@@ -179,9 +179,7 @@ static CUresult make_op(const CUgraphNodeParams *params, const Graph *graph, Op 
 static void add_children(Node *node, const CUgraphNodeParams *params) {
     bool conditional = params->type == CU_GRAPH_NODE_TYPE_CONDITIONAL;
     int count = conditional ? (int)params->conditional.size : 1;
-    Graph **children = calloc((size_t)count, sizeof(Graph *));
-    if (!children)
-        abort();
+    Graph **children = zeroed((size_t)count * sizeof(Graph *));
     for (int i = 0; conditional && i < count; i++) {
         children[i] = graph_make();
         children[i]->handle = handle_make(HANDLE_GRAPH, children[i], NULL);

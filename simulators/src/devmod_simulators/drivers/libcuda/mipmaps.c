@@ -29,8 +29,7 @@ API_IF((pHandle && pMipmappedArrayDesc), cuMipmappedArrayCreate, CURRENT) {
     CUDA_ARRAY3D_DESCRIPTOR form = *pMipmappedArrayDesc;
     unsigned most = level_count(&form);
     unsigned levels = numMipmapLevels < most ? numMipmapLevels : most; /* CUDA clamps it */
-    Mipmap *mipmap = calloc(1, sizeof *mipmap);
-    CHECK(mipmap, CUDA_ERROR_OUT_OF_MEMORY);
+    Mipmap *mipmap = zeroed(sizeof *mipmap);
     for (unsigned i = 0; i < (levels ? levels : 1); i++) {
         CUresult code = array_make(&mipmap->levels[i], &form);
         if (code) {

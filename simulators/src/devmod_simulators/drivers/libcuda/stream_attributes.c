@@ -20,8 +20,7 @@ static CUresult attribute_of(CUstream handle, CUstreamAttrID attribute, Stream *
                              CUstreamAttrValue **value) {
     TRY(stream_of(handle, stream));
     if (!(*stream)->attributes)
-        (*stream)->attributes = calloc(KNOWN, sizeof **value);
-    CHECK((*stream)->attributes, CUDA_ERROR_OUT_OF_MEMORY);
+        (*stream)->attributes = zeroed(KNOWN * sizeof **value);
     for (int i = 0; i < KNOWN; i++) {
         if (known[i] != attribute)
             continue;

@@ -75,8 +75,7 @@ CUresult array_make(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *form) {
                    .height = form->Height ? form->Height : 1,
                    .depth = form->Depth ? form->Depth : 1};
     TRY(memory_allocate(BLOCK_DEVICE, array.pitch * array.height * array.depth, 0, &array.address));
-    Array *kept = malloc(sizeof *kept);
-    CHECK(kept, CUDA_ERROR_OUT_OF_MEMORY);
+    Array *kept = zeroed(sizeof *kept);
     *kept = array;
     memset(arena_view(array.address), 0xa5,
            array.pitch * array.height * array.depth); /* the real driver does not clear it */

@@ -6,7 +6,6 @@
 /* Each takes and ignores what its callers pass; cuda.h is not included, for these are not its
  * prototypes. */
 #define UNSUPPORTED(name)                                                                          \
-    int name(void);                                                                                \
     int name(void) {                                                                               \
         ENTER(READY);                                                                              \
         return CODE_NOT_SUPPORTED;                                                                 \
@@ -15,7 +14,6 @@
 #include "unsupported.h" /* a build writes it, of unsupported.txt */
 
 /* NVIDIA's library has no other answer to it, also before cuInit. */
-int cuProfilerInitialize(void);
 int cuProfilerInitialize(void) {
     return CODE_NOT_SUPPORTED;
 }

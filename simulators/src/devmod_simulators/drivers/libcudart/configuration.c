@@ -14,11 +14,6 @@ typedef struct Configuration {
 static __thread Configuration *top;
 
 unsigned __cudaPushCallConfiguration(dim3 gridDim, dim3 blockDim, size_t sharedMem,
-                                     struct CUstream_st *stream);
-cudaError_t __cudaPopCallConfiguration(dim3 *gridDim, dim3 *blockDim, size_t *sharedMem,
-                                       void *stream);
-
-unsigned __cudaPushCallConfiguration(dim3 gridDim, dim3 blockDim, size_t sharedMem,
                                      struct CUstream_st *stream) {
     Configuration *configuration = malloc(sizeof *configuration);
     CHECK(configuration, cudaErrorMemoryAllocation);

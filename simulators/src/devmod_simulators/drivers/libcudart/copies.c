@@ -207,12 +207,10 @@ static cudaError_t copy_batch(void *const *to, const void *const *from, const si
 
 #if RUNTIME_MAJOR >= 13
 ENTRY(cudaMemcpyBatchAsync) {
-    (void)attrs, (void)attrsIdxs, (void)numAttrs;
     return copy_batch(dsts, srcs, sizes, count, stream);
 }
 #else
 ENTRY(cudaMemcpyBatchAsync) {
-    (void)attrs, (void)attrsIdxs, (void)numAttrs;
     if (failIdx)
         *failIdx = SIZE_MAX; /* CUDA's answer where no single copy is the reason */
     return copy_batch(dsts, (const void *const *)srcs, sizes, count, stream);

@@ -112,7 +112,7 @@ ENTRY(cudaChooseDevice) {
  */
 
 /* The banks of shared memory have four bytes since compute capability 5.0. */
-FORWARD(cudaDeviceSetSharedMemConfig, ((void)config, cudaSuccess))
+FORWARD(cudaDeviceSetSharedMemConfig, cudaSuccess)
 
 API_IF(pConfig, cudaDeviceGetSharedMemConfig) {
     *pConfig = cudaSharedMemBankSizeFourByte;

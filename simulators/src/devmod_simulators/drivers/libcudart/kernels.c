@@ -3,7 +3,6 @@
 
 /* The stubs keep this handle for ever, before the driver is initialized: it is the host's function.
  */
-cudaError_t CUDARTAPI __cudaGetKernel(cudaKernel_t *kernelPtr, const void *entryFuncAddr);
 cudaError_t CUDARTAPI __cudaGetKernel(cudaKernel_t *kernelPtr, const void *entryFuncAddr) {
     *kernelPtr = (cudaKernel_t)entryFuncAddr;
     return cudaSuccess;
@@ -86,8 +85,8 @@ API(cudaKernelSetAttributeForDevice) {
 }
 
 /* The simulated GPU has no caches: only the kernel is checked. */
-FORWARD_KERNEL(cudaFuncSetCacheConfig, func, ((void)cacheConfig, cudaSuccess))
-FORWARD_KERNEL(cudaFuncSetSharedMemConfig, func, ((void)config, cudaSuccess))
+FORWARD_KERNEL(cudaFuncSetCacheConfig, func, cudaSuccess)
+FORWARD_KERNEL(cudaFuncSetSharedMemConfig, func, cudaSuccess)
 
 #if CUDART_VERSION >= 13050 /* earlier headers lack it */
 static cudaError_t param_count(CUfunction function, size_t *count) {

@@ -55,13 +55,11 @@ ENTRY(cudaLaunchCooperativeKernel) {
 
 /* What the stubs of CUDA 12.8 and later call, with the handle of __cudaGetKernel. */
 cudaError_t CUDARTAPI __cudaLaunchKernel(cudaKernel_t kernel, dim3 gridDim, dim3 blockDim,
-                                         void **args, size_t sharedMem, cudaStream_t stream);
-cudaError_t CUDARTAPI __cudaLaunchKernel(cudaKernel_t kernel, dim3 gridDim, dim3 blockDim,
                                          void **args, size_t sharedMem, cudaStream_t stream) {
     cudaLaunchConfig_t config = {gridDim, blockDim, sharedMem, stream, NULL, 0};
     return launch(kernel, &config, args);
 }
 
 #if CUDART_VERSION >= 13050 /* earlier headers lack it */
-FORWARD(cudaLaunchHostFunc_v2, ((void)syncMode, cuLaunchHostFunc(STREAM(stream), fn, userData)))
+FORWARD(cudaLaunchHostFunc_v2, cuLaunchHostFunc(STREAM(stream), fn, userData))
 #endif

@@ -9,7 +9,6 @@
 int runtime_missing(const char *name, bool *told);
 
 #define MISSING(name)                                                                              \
-    __attribute__((weak)) int name(void);                                                          \
     __attribute__((weak)) int name(void) {                                                         \
         static bool told;                                                                          \
         return runtime_missing(#name, &told);                                                      \

@@ -191,22 +191,6 @@ void runtime_forget_managed(void) {
  * ------------------------------------------------------------------------------
  */
 
-void **__cudaRegisterFatBinary(void *fatCubin);
-void __cudaRegisterFatBinaryEnd(void **fatCubinHandle);
-void __cudaUnregisterFatBinary(void **fatCubinHandle);
-char __cudaInitModule(void **fatCubinHandle);
-void __cudaRegisterFunction(void **fatCubinHandle, const char *hostFun, char *deviceFun,
-                            const char *deviceName, int thread_limit, void *tid, void *bid,
-                            void *bDim, void *gDim, int *wSize);
-void __cudaRegisterVar(void **fatCubinHandle, char *hostVar, char *deviceAddress,
-                       const char *deviceName, int ext, size_t size, int constant, int global);
-void __cudaRegisterManagedVar(void **fatCubinHandle, void **hostVarPtrAddress, char *deviceAddress,
-                              const char *deviceName, int ext, size_t size, int constant,
-                              int global);
-void __cudaRegisterHostVar(void **fatCubinHandle, const char *deviceName, char *hostVar,
-                           size_t size);
-void __cudaRegisterUnifiedTable(void **fatCubinHandle, void *table);
-
 void **__cudaRegisterFatBinary(void *fatCubin) {
     Fatbin *fatbin = calloc(1, sizeof *fatbin);
     if (!fatbin)
@@ -215,9 +199,7 @@ void **__cudaRegisterFatBinary(void *fatCubin) {
     return (void **)fatbin;
 }
 
-void __cudaRegisterFatBinaryEnd(void **fatCubinHandle) {
-    (void)fatCubinHandle;
-}
+void __cudaRegisterFatBinaryEnd(void **fatCubinHandle) {}
 
 /* Forget the symbols of a fatbin: the program ends, or a shared library of it goes. The driver's
  * library stays, for launches of its kernels may wait in streams, and the driver may be gone. */
@@ -240,35 +222,27 @@ void __cudaUnregisterFatBinary(void **fatCubinHandle) {
 /* The host is about to access a managed variable. The result is a mark that it need not ask again.
  */
 char __cudaInitModule(void **fatCubinHandle) {
-    (void)fatCubinHandle;
     return runtime_enter() == cudaSuccess;
 }
 
 void __cudaRegisterFunction(void **fatCubinHandle, const char *hostFun, char *deviceFun,
                             const char *deviceName, int thread_limit, void *tid, void *bid,
                             void *bDim, void *gDim, int *wSize) {
-    (void)deviceFun, (void)thread_limit, (void)tid, (void)bid, (void)bDim, (void)gDim, (void)wSize;
     add(fatCubinHandle, hostFun, deviceName, KERNEL);
 }
 
 void __cudaRegisterVar(void **fatCubinHandle, char *hostVar, char *deviceAddress,
                        const char *deviceName, int ext, size_t size, int constant, int global) {
-    (void)deviceAddress, (void)ext, (void)size, (void)constant, (void)global;
     add(fatCubinHandle, hostVar, deviceName, VARIABLE);
 }
 
 void __cudaRegisterManagedVar(void **fatCubinHandle, void **hostVarPtrAddress, char *deviceAddress,
                               const char *deviceName, int ext, size_t size, int constant,
                               int global) {
-    (void)deviceAddress, (void)ext, (void)size, (void)constant, (void)global;
     add(fatCubinHandle, hostVarPtrAddress, deviceName, MANAGED);
 }
 
 void __cudaRegisterHostVar(void **fatCubinHandle, const char *deviceName, char *hostVar,
-                           size_t size) {
-    (void)fatCubinHandle, (void)deviceName, (void)hostVar, (void)size;
-}
+                           size_t size) {}
 
-void __cudaRegisterUnifiedTable(void **fatCubinHandle, void *table) {
-    (void)fatCubinHandle, (void)table;
-}
+void __cudaRegisterUnifiedTable(void **fatCubinHandle, void *table) {}

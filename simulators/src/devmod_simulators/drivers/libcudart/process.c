@@ -15,8 +15,5 @@ ENTRY(cudaDriverGetVersion) {
 /* The header cuda_profiler_api.h is in a wheel of its own. There is nothing to profile. */
 #define PARAMETERS_cudaProfilerStart void
 #define PARAMETERS_cudaProfilerStop void
-cudaError_t CUDARTAPI cudaProfilerStart(void);
-cudaError_t CUDARTAPI cudaProfilerStop(void);
-
 FORWARD(cudaProfilerStart, cudaSuccess)
 FORWARD(cudaProfilerStop, cudaSuccess)
