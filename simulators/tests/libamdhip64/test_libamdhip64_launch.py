@@ -107,7 +107,7 @@ def test_dynamic_shared_memory() -> None:
 def test_a_block_of_arguments_of_another_size_is_refused(standin: StandinDriver) -> None:
     function = kernel("add")
     assert launch_block(function, bytes(11)) == INVALID_VALUE
-    assert standin.reason == "add: the block of arguments has 11 bytes; expected 12"
+    assert standin.reason == "add: the parameter block has 11 bytes; expected 12"
     assert launch_block(function, bytes(4096)) == INVALID_VALUE
 
 

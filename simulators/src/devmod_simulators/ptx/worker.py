@@ -40,18 +40,17 @@ class Worker:
 
     def load(self, fields: Fields) -> bytes:
         """Load a module and describe it."""
-        fields.u32()  # the architecture: every instruction is the same on all of them
         module = Module(fields.bytes().decode("utf-8", "replace"))
         module.check()
         self.count += 1
         self.modules[self.count] = module
-        body = struct.pack("<II", self.count, len(module.kernels))
+        body = struct.pack("<IIQI", self.count, 0, 0, len(module.kernels))
         for kernel in module.kernels:
             body += self.describe(module, kernel.name)
         body += struct.pack("<I", len(module.globals))
         for variable in module.globals:
             flags = int(variable.space == "const") | int(variable.managed) << 1
-            body += text(variable.name) + struct.pack("<QII", variable.size, variable.align, flags)
+            body += text(variable.name) + struct.pack("<QQI", variable.size, 0, flags)
         return body
 
     def describe(self, module: Module, name: str) -> bytes:
@@ -62,7 +61,7 @@ class Worker:
         for variable in function.params:
             offset = -(-end // variable.align) * variable.align
             end = offset + variable.size
-            body += struct.pack("<III", offset, variable.size, variable.align)
+            body += struct.pack("<III", offset, variable.size, 0)
 
         def three(attribute: str) -> tuple[int, ...]:
             return (
@@ -82,7 +81,9 @@ class Worker:
             *three("reqnctapercluster"),
         )
         shared = module.shared_layout(function)[1]
-        return body + struct.pack("<11I", *numbers, shared, local, module.registers[name])
+        counts_clusters = "blocksareclusters" in function.attributes
+        registers = module.registers[name]
+        return body + struct.pack("<13I", *numbers, shared, local, registers, 0, counts_clusters)
 
     def place(self, fields: Fields) -> bytes:
         """Place the globals of a module."""

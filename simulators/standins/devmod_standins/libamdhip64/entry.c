@@ -9,9 +9,11 @@ const Vendor vendor = {
     .initializes_itself = true,
     .without_device = CODE_INVALID_DEVICE,
     .current = hip_current,
-    .drop_module = module_drop,
     .frees_wait = true,
     .stages_pageable = true,
+    .extra_end = (void *)(uintptr_t)HIP_LAUNCH_PARAM_END,
+    .launch_failed = launch_failed,
+    .hidden_value = hidden_value,
 };
 
 hipError_t note_error(int code) {

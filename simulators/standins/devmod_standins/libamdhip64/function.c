@@ -23,7 +23,7 @@ HIP(hipFuncGetAttribute, CURRENT) {
         *value = (int)kernel->local;
         break;
     case HIP_FUNC_ATTRIBUTE_NUM_REGS:
-        *value = (int)kernel->vgprs;
+        *value = (int)kernel->registers;
         break;
     case HIP_FUNC_ATTRIBUTE_PTX_VERSION:
         *value = 30;

@@ -36,8 +36,8 @@ enum {
 enum { hipEventBlockingSync = 1, hipEventDisableTiming = 2, hipEventInterprocess = 4 };
 enum { hipHostMallocPortable = 1, hipHostMallocMapped = 2, hipHostMallocWriteCombined = 4 };
 
-/* The entries of `extra` of a launch. */
-enum { HIP_LAUNCH_PARAM_BUFFER_POINTER = 1, HIP_LAUNCH_PARAM_BUFFER_SIZE, HIP_LAUNCH_PARAM_END };
+/* The last entry of `extra` of a launch. */
+enum { HIP_LAUNCH_PARAM_END = 3 };
 
 enum {
     HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,

@@ -72,70 +72,16 @@ int target_major(const char *target);
 int target_minor(const char *target);
 int target_lanes(const char *target);
 
-/* ---- module.c, description.c
- * -----------------------------------------------------------------------------------------------
- */
-
-typedef struct {
-    char *kind; /* value_kind of the metadata: by_value, global_buffer, hidden_… */
-    uint32_t offset, size;
-} Argument;
-
-typedef struct {
-    char *name;
-    Argument *arguments;
-    uint32_t argument_count, argument_bytes,
-        visible_bytes; /* of the buffer, and up to the end of the last visible argument */
-    uint32_t shared, local, max_threads, lanes, block[3], sgprs, vgprs;
-} Kernel;
-
-typedef struct {
-    char *name;
-    uint64_t offset, size;
-} Global;
-
-typedef struct Module Module;
-
-typedef struct {
-    Module *module;
-    Kernel *kernel;
-    uint32_t index;
-    hipFunction_t handle;
-} Function;
-
-struct Module {
-    Context *context;
-    hipModule_t handle;
-    uint32_t worker_number, worker_generation;
-    char *target;
-    uint64_t image_size, address; /* the loaded image: an internal block of device memory */
-    uint32_t kernel_count, global_count;
-    Kernel *kernels;
-    Global *globals;
-    Function *functions; /* one for each kernel */
-};
-
-/* Let the worker read a code object, and fill *module from its description. */
-int describe(Module *module, const void *image, size_t size);
-void module_drop(void *module);
-int function_of(hipFunction_t handle, Function **function);
-
-/* ---- launch.c, arguments.c
+/* ---- function.c, launch.c
  * -------------------------------------------------------------------------------------------------
  */
 
-typedef struct {
-    Function *function;
-    hipFunction_t handle;
-    uint32_t grid[3], block[3], shared;
-    bool cooperative;
-    unsigned char arguments[];
-} Launch;
-
-/* Fill the argument buffer: the visible arguments from kernelParams or `extra`, and the hidden ones
- * from the launch. */
-int fill_arguments(Launch *launch, void **params, void **extra);
+int function_of(hipFunction_t handle, Function **function);
 /* Return how many blocks of a launch are resident on one multiprocessor. */
 uint64_t resident_blocks(const Function *function, uint64_t threads, uint64_t shared);
+/* Return the value of a hidden argument. One that the emulated kernels do not use, such as the
+ * buffer of printf, is null. */
+uint64_t hidden_value(const Launch *launch, const char *kind);
+void launch_failed(int code, const char *kernel);
 
 #endif

@@ -1,60 +1,33 @@
-/* Launches: what is checked, and the request to the worker. */
+/* Launches: what is checked, hidden arguments, and failures. */
 #include "hip_standin.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-/* ---- running
- * ---------------------------------------------------------------------------------------------------------------
- */
-
-static void put_launch(Bytes *request, const Launch *launch) {
-    Function *function = launch->function;
-    put_u32(request, WORKER_LAUNCH);
-    put_u32(request, function->module->worker_number);
-    put_u32(request, function->index);
-    for (int i = 0; i < 3; i++)
-        put_u32(request, launch->grid[i]);
-    for (int i = 0; i < 3; i++)
-        put_u32(request, launch->block[i]);
-    put_u32(request, launch->shared);
-    put_u32(request, launch->cooperative ? 1 : 0);
-    put_bytes(request, launch->arguments, function->kernel->argument_bytes);
-    put_ranges(request, function->module->context, true);
+uint64_t hidden_value(const Launch *launch, const char *kind) {
+    size_t length = strlen(kind);
+    int axis = length ? kind[length - 1] - 'x' : -1;
+    bool with_axis = axis >= 0 && axis < 3 && length > 2 && kind[length - 2] == '_';
+    if (with_axis && strncmp(kind, "hidden_block_count", 18) == 0)
+        return launch->grid[axis];
+    if (with_axis && strncmp(kind, "hidden_group_size", 17) == 0)
+        return launch->block[axis];
+    if (strcmp(kind, "hidden_grid_dims") == 0)
+        return launch->grid[2] * launch->block[2] > 1   ? 3
+               : launch->grid[1] * launch->block[1] > 1 ? 2
+                                                        : 1;
+    if (strcmp(kind, "hidden_dynamic_lds_size") == 0)
+        return launch->shared;
+    return 0; /* hidden_remainder, hidden_global_offset: groups are whole, and grids begin at 0 */
 }
 
-static int run_launch(Op *op) {
-    Launch *launch = (Launch *)op->data;
-    if (handle_peek(HANDLE_FUNCTION, launch->handle) != launch->function) {
-        violation("a launch runs after its module was unloaded");
-        return CODE_INVALID_HANDLE;
-    }
-    const char *name = launch->function->kernel->name;
-    if (launch->function->module->worker_generation != worker_generation()) {
-        explain("%s: the worker that had its module has ended", name);
-        return CODE_UNKNOWN;
-    }
-    Bytes request = {0}, response;
-    char *message;
-    put_launch(&request, launch);
-    int code = worker_call(&request, &response, &message);
-    if (code) {
-        explain("%s: %s", name, message);
-        if (code == CODE_NOT_SUPPORTED || code == CODE_UNKNOWN)
-            fprintf(stderr, "stand-in runtime: %s: %s\n", name, message);
-    }
+void launch_failed(int code, const char *kernel) {
+    explain("%s: %s", kernel, worker_message());
+    if (code == CODE_NOT_SUPPORTED || code == CODE_UNKNOWN)
+        fprintf(stderr, "stand-in runtime: %s: %s\n", kernel, worker_message());
     if (code == CODE_ILLEGAL_ADDRESS || code == CODE_UNKNOWN)
         worker_end(); /* a fault of the machine code ends the process that has executed it */
-    free(message);
-    bytes_free(&request);
-    bytes_free(&response);
-    return code;
 }
-
-/* ---- checking
- * --------------------------------------------------------------------------------------------------------------
- */
 
 static int check(const Launch *launch) {
     const Kernel *kernel = launch->function->kernel;
@@ -84,44 +57,32 @@ static int check(const Launch *launch) {
     return CODE_SUCCESS;
 }
 
-static int complete(Launch *launch, void **params, void **extra) {
-    TRY(check(launch));
-    TRY(fill_arguments(launch, params, extra));
-    const Kernel *kernel = launch->function->kernel;
-    note_launch(launch->arguments, kernel->visible_bytes,
-                "%s grid=%u,%u,%u block=%u,%u,%u shared=%u cooperative=%d", kernel->name,
-                launch->grid[0], launch->grid[1], launch->grid[2], launch->block[0],
-                launch->block[1], launch->block[2], launch->shared, launch->cooperative);
-    return CODE_SUCCESS;
-}
-
 static int submit_launch(Launch head, hipStream_t handle, void **params, void **extra) {
     Stream *stream;
     TRY(function_of(head.handle, &head.function));
     TRY(stream_of(handle, &stream));
     CHECK(stream->group == &head.function->module->context->group, CODE_INVALID_HANDLE);
-    uint32_t bytes = head.function->kernel->argument_bytes;
-    Op *op = op_make("launch", run_launch, NULL, sizeof(Launch) + bytes);
-    Launch *launch = (Launch *)op->data;
-    memcpy(launch, &head, sizeof head);
-    int code = complete(launch, params, extra);
+    TRY(check(&head));
+    Op *op = launch_make(&head);
+    int code = launch_fill((Launch *)op->data, params, extra);
     if (code) {
         op_free(op);
         return code;
     }
-    return submit(stream, op);
+    return launch_submit(op, stream);
 }
 
+#define HEAD(is_cooperative)                                                                       \
+    (Launch) {                                                                                     \
+        .handle = f, .grid = {gridDimX, gridDimY, gridDimZ},                                       \
+        .block = {blockDimX, blockDimY, blockDimZ}, .shared = sharedMemBytes,                      \
+        .cooperative = is_cooperative                                                              \
+    }
+
 HIP_LAUNCH(hipModuleLaunchKernel) {
-    Launch launch = {
-        NULL,           f,    {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ},
-        sharedMemBytes, false};
-    return submit_launch(launch, stream, kernelParams, extra);
+    return submit_launch(HEAD(false), stream, kernelParams, extra);
 }
 
 HIP_LAUNCH(hipModuleLaunchCooperativeKernel) {
-    Launch launch = {
-        NULL,           f,   {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ},
-        sharedMemBytes, true};
-    return submit_launch(launch, stream, kernelParams, NULL);
+    return submit_launch(HEAD(true), stream, kernelParams, NULL);
 }

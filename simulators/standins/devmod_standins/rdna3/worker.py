@@ -37,7 +37,7 @@ class Worker:
         )
         body += b"".join(map(_description, code.kernels)) + struct.pack("<I", len(code.globals))
         for name, offset, size in code.globals:
-            body += text(name) + struct.pack("<QQ", offset, size)
+            body += text(name) + struct.pack("<QQI", size, offset, 0)
         return body
 
     def place(self, fields: Fields) -> bytes:
@@ -64,7 +64,7 @@ class Worker:
         number, index = fields.numbers("II")
         code = self._module(number)
         dimensions = fields.numbers("6I")
-        shared, _ = fields.numbers("II")
+        _, _, _, shared, _, _ = fields.numbers("6I")
         arguments = fields.bytes()
         ranges = fields.ranges()
         self.arena.protect(ranges)
@@ -82,21 +82,22 @@ class Worker:
 def _description(kernel: Kernel) -> bytes:
     block = [*map(int, kernel.metadata.get(".reqd_workgroup_size", ())), 0, 0, 0][:3]
     sizes = (
-        ".kernarg_segment_size",
         ".group_segment_fixed_size",
         ".private_segment_fixed_size",
-        ".max_flat_workgroup_size",
+        ".vgpr_count",
+        ".wavefront_size",
     )
     numbers = [
-        *map(kernel.number, (*sizes, ".wavefront_size")),
+        kernel.number(".kernarg_segment_size"),
         *block,
-        *map(kernel.number, (".sgpr_count", ".vgpr_count")),
+        kernel.number(".max_flat_workgroup_size"),
+        *(0, 0, 0),
+        *map(kernel.number, sizes),
     ]
-    body = text(kernel.name) + struct.pack("<10I", *numbers)
-    body += struct.pack("<I", len(kernel.arguments))
+    body = text(kernel.name) + struct.pack("<I", len(kernel.arguments))
     for kind, offset, size in kernel.arguments:
-        body += text(kind) + struct.pack("<II", offset, size)
-    return body
+        body += struct.pack("<II", offset, size) + text(kind)
+    return body + struct.pack("<13I", *numbers, 0)
 
 
 def main(arguments: list[str]) -> int:

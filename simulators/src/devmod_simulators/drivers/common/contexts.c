@@ -77,7 +77,7 @@ void context_deactivate(Context *context) {
     group_run(&context->group);
     if (vendor.leaving)
         vendor.leaving(context);
-    handle_drop_owner(HANDLE_MODULE, context, vendor.drop_module);
+    handle_drop_owner(HANDLE_MODULE, context, module_drop);
     handle_drop_owner(HANDLE_STREAM, context, drop_stream);
     handle_drop_owner(HANDLE_EVENT, context, NULL);
     handle_drop_owner(HANDLE_ARRAY, context, free);

@@ -33,6 +33,8 @@ extern Device devices[DEVICES];
 /* ---- what a vendor's stand-in defines
  * ---------------------------------------------------------------------------------------- */
 
+typedef struct Launch Launch;
+
 typedef struct {
     const char *const *visible; /* environment variables that choose among the devices, until NULL;
                                    the first that is set counts */
@@ -44,8 +46,10 @@ typedef struct {
     int without_device;   /* the code of such a call where there is no device */
     Context *(*current)(void);    /* the context of this thread, or NULL */
     void (*activated)(Context *); /* set the limits of a context that begins; may be NULL */
-    void (*drop_module)(void *);  /* free a module of a context that ends */
     void (*leaving)(Context *);   /* forget a context that ends; may be NULL */
+    const void *extra_end;        /* the end of the entries of `extra` of a launch */
+    void (*launch_failed)(int code, const char *kernel); /* worker_message() has the reason */
+    uint64_t (*hidden_value)(const Launch *, const char *kind); /* of a hidden parameter */
 } Vendor;
 
 extern const Vendor vendor;
@@ -576,20 +580,109 @@ typedef struct {
 int submit_fill(Fill fill, void *stream, bool async);
 int fill_op(const Fill *fill, Op **op);
 
+/* ---- modules.c
+ * -------------------------------------------------------------------------------------------------------------------
+ */
+
+/* A parameter; its kind is that of HIP's metadata. */
+typedef struct {
+    uint32_t offset, size;
+    char *kind;
+} Param;
+
+typedef struct {
+    char *name;
+    Param *params;
+    uint32_t param_count, param_bytes;
+    uint32_t visible_bytes; /* up to the end of the last parameter that is not hidden */
+    uint32_t block[3], max_threads, cluster[3];
+    uint32_t shared, local;
+    uint32_t registers;       /* of CUDA an estimate, which refuses no launch; 0 of a cubin */
+    uint32_t lanes;           /* of a wave, with HIP */
+    bool blocks_are_clusters; /* .blocksareclusters: the grid of a launch counts clusters */
+} Kernel;
+
+typedef struct {
+    char *name;
+    uint64_t size, offset, address; /* the offset in the image of a module that is one */
+    uint32_t flags;                 /* GLOBAL_CONSTANT, GLOBAL_MANAGED */
+    bool is_shared;                 /* its memory is that of `shares` */
+    const void *initial;            /* of a cubin */
+} Global;
+
+enum {
+    GLOBAL_CONSTANT = 1,
+    GLOBAL_MANAGED = 2,
+    FUNCTION_ATTRIBUTES = 32,
+    DYNAMIC_BYTES = 48 << 10
+};
+
+typedef struct Module Module;
+
+typedef struct {
+    Module *module;
+    Kernel *kernel;
+    uint32_t index;
+    void *handle;
+    uint32_t max_dynamic; /* bytes of dynamic shared memory that a launch may ask for */
+    int attributes[FUNCTION_ATTRIBUTES]; /* the vendor's */
+    /* What the launch API of CUDA 3 sets one by one. */
+    uint32_t next_block[3], next_shared, next_size;
+    unsigned char next_params[4096];
+} Function;
+
+struct Module {
+    Context *context;
+    void *handle;
+    bool in_worker;
+    uint32_t worker_number, worker_generation;
+    int arch;                     /* of the image, with CUDA */
+    char *target;                 /* the same with HIP */
+    uint64_t image_size, address; /* of a module that is an image in memory of the device */
+    const Module *shares; /* the same module in another context, which has the managed globals */
+    uint32_t kernel_count, global_count;
+    Kernel *kernels;
+    Global *globals;
+    Function *functions; /* one for each kernel */
+};
+
+bool param_is_hidden(const Param *param);
+/* Read the worker's description of a module that it has loaded. */
+int module_read(Module *module, Bytes *response);
+/* Give a module with kernels its functions. */
+void module_open(Module *module);
+/* Free a module of whatever state, and its handles. */
+void module_drop(void *module);
+int module_of(void *handle, Module **module);
+/* Return the function or the global of a name, or NULL. */
+Function *module_function(Module *module, const char *name);
+Global *module_global(const Module *module, const char *name);
+
 /* ---- launches.c
  * -------------------------------------------------------------------------------------------------------------------
  */
 
+struct Launch {
+    Function *function;
+    void *handle;
+    uint32_t grid[3], block[3], cluster[3], preferred[3], shared;
+    bool cooperative, programmatic, non_portable;
+    int priority;
+    void *asked;       /* the handle of a function, or of a library's kernel */
+    void **param_list; /* the address of each parameter below */
+    unsigned char params[];
+};
+
+/* Make the operation of a launch, without its parameters. */
+Op *launch_make(const Launch *launch);
+/* Fill the parameter block: from the addresses of parameters or from `extra`, and what is hidden
+ * from the launch. */
+int launch_fill(Launch *launch, void **params, void **extra);
+/* Note what a test reads of a launch, and queue it. */
+int launch_submit(Op *op, Stream *stream);
+
 /* True while launches do nothing: they return before anything else. */
 extern volatile int skip_launches;
-
-/* Count a launch, and note what a test reads of it: a name, and fields of the form name=value. The
- * block is written in hexadecimal. */
-void note_launch(const void *block, size_t size, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-/* Append the ranges of memory that a kernel of a context may access to a request, or those that a
- * stream has yet to allocate. */
-void put_ranges(Bytes *request, const Context *context, bool live);
 
 /* ---- notes.c
  * -----------------------------------------------------------------------------------------------------------------------

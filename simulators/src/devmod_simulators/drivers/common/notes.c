@@ -179,13 +179,11 @@ bool put_checks(Bytes *request) {
 
 void flush_notes(void) {
     Bytes request = {0}, response = {0};
-    char *message = NULL;
     if (!worker_started() || !notes.size)
         return;
     put_u32(&request, WORKER_NOTES);
-    if (put_checks(&request) && !worker_call(&request, &response, &message))
+    if (put_checks(&request) && !worker_call(&request, &response))
         take_reports(&response);
-    free(message);
     bytes_free(&request);
     bytes_free(&response);
 }

@@ -278,10 +278,12 @@ enum {
     WORKER_DECOMPRESS
 };
 
-/* Send a request (its first field is the operation) and read the response into *response, behind
- * status and message. Return the status; *message (the caller frees it) is NULL with status 0. The
- * worker is started if it is not there. */
-int worker_call(Bytes *request, Bytes *response, char **message);
+/* Send a request (its first field is the operation), which is freed, and read the response into
+ * *response, behind status and message, unless it is NULL. Return the status. The worker is started
+ * if it is not there. */
+int worker_call(Bytes *request, Bytes *response);
+/* Return why the last call failed. */
+const char *worker_message(void);
 /* Return whether the worker has been started. */
 bool worker_started(void);
 /* Wait for a worker that ends by itself, or has ended. The next call starts another one, which

@@ -181,41 +181,50 @@ static bool read_all(void *data, size_t size) {
     return true;
 }
 
-static int failure(char **message, const char *text, const char *detail) {
-    if (asprintf(message, "%s%s", text, detail) < 0)
+static char *message;
+
+static int failure(const char *text, const char *detail) {
+    free(message);
+    if (asprintf(&message, "%s%s", text, detail) < 0)
         abort();
     return CODE_UNKNOWN;
 }
 
-int worker_call(Bytes *request, Bytes *response, char **message) {
-    *message = NULL;
-    *response = (Bytes){0};
+static int call(const Bytes *request, Bytes *response) {
     if (!worker) {
         const char *command = setting("worker");
         if (!command)
-            return failure(message, "DEVMOD_STANDIN_WORKER is not set: no worker can run kernels",
-                           "");
+            return failure("DEVMOD_STANDIN_WORKER is not set: no worker can run kernels", "");
         int code = start(command);
         if (code)
-            return failure(message, "the worker did not start: ", strerror(code));
+            return failure("the worker did not start: ", strerror(code));
     }
     uint32_t size = (uint32_t)request->size;
     if (!write_all(&size, sizeof size) || !write_all(request->data, request->size) ||
         !read_all(&size, sizeof size) || size > MOST_BYTES)
-        return failure(message, "the worker has ended; its standard error has the reason", "");
-    response->data = malloc(size + 1);
+        return failure("the worker has ended; its standard error has the reason", "");
+    response->data = zeroed(size);
     response->size = response->capacity = size;
-    if (!response->data || !read_all(response->data, size))
-        return failure(message, "the worker has ended within a response", "");
+    if (!read_all(response->data, size))
+        return failure("the worker has ended within a response", "");
     int status = (int)get_u32(response);
-    char *text = get_text(response);
-    if (response->short_read)
-        return failure(message, "the response of the worker is too short", "");
-    if (status)
-        *message = text;
-    else
-        free(text);
-    return status;
+    free(message);
+    message = get_text(response);
+    return response->short_read ? failure("the response of the worker is too short", "") : status;
+}
+
+int worker_call(Bytes *request, Bytes *response) {
+    Bytes unread = {0};
+    if (response)
+        *response = (Bytes){0};
+    int code = call(request, response ? response : &unread);
+    bytes_free(request);
+    bytes_free(&unread);
+    return code;
+}
+
+const char *worker_message(void) {
+    return message;
 }
 
 bool worker_started(void) {

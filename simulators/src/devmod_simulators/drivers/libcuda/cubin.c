@@ -63,16 +63,14 @@ static void add_param(Kernel *kernel, const unsigned char *value) {
     memcpy(&bits, value + 8, sizeof bits);
     uint32_t size = bits >> 18;
     if (number >= kernel->param_count) {
-        kernel->params = realloc(kernel->params, (number + 1u) * sizeof *kernel->params);
-        if (!kernel->params)
-            abort();
+        kernel->params = with_room(kernel->params, number, sizeof *kernel->params);
         memset(kernel->params + kernel->param_count, 0,
                (number + 1u - kernel->param_count) * sizeof *kernel->params);
         kernel->param_count = number + 1u;
     }
-    kernel->params[number] = (Param){offset, size};
+    kernel->params[number] = (Param){offset, size, NULL};
     if (offset + size > kernel->param_bytes)
-        kernel->param_bytes = offset + size;
+        kernel->param_bytes = kernel->visible_bytes = offset + size;
 }
 
 /* Read the attributes of a kernel: records of format, attribute, and 16 bits that are the value or
@@ -102,10 +100,7 @@ static bool read_info(const Elf *elf, const Elf64_Shdr *info, Kernel *kernel) {
 }
 
 static bool add_kernel(const Elf *elf, Module *module, const char *name) {
-    module->kernels =
-        realloc(module->kernels, (module->kernel_count + 1) * sizeof *module->kernels);
-    if (!module->kernels)
-        abort();
+    module->kernels = with_room(module->kernels, module->kernel_count, sizeof *module->kernels);
     Kernel *kernel = &module->kernels[module->kernel_count++];
     *kernel = (Kernel){.name = strdup(name)};
     const Elf64_Shdr *info = find_section(elf, ".nv.info.", name),
@@ -120,10 +115,7 @@ static void add_global(const Elf *elf, Module *module, const char *name, const E
     bool constant = strncmp(kind, ".nv.constant", 12) == 0;
     if (!constant && strncmp(kind, ".nv.global", 10) != 0)
         return;
-    module->globals =
-        realloc(module->globals, (module->global_count + 1) * sizeof *module->globals);
-    if (!module->globals)
-        abort();
+    module->globals = with_room(module->globals, module->global_count, sizeof *module->globals);
     bool stored = section->sh_type != SHT_NOBITS &&
                   inside(section->sh_size, symbol->st_value, symbol->st_size);
     module->globals[module->global_count++] = (Global){

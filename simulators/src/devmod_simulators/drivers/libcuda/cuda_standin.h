@@ -79,57 +79,6 @@ int driver_version(void);
 /* ---- module.c, description.c, image.c, ptx.c, cubin.c, fatbin.c
  * -------------------------------------------------------------- */
 
-typedef struct {
-    uint32_t offset, size;
-} Param;
-
-typedef struct {
-    char *name;
-    Param *params;
-    uint32_t param_count, param_bytes;
-    uint32_t block[3], max_threads, cluster[3];
-    uint32_t shared, local;
-    uint32_t registers;       /* an estimate, which refuses no launch; 0 of a cubin */
-    bool blocks_are_clusters; /* .blocksareclusters: the grid of a launch counts clusters */
-} Kernel;
-
-typedef struct {
-    char *name;
-    uint64_t size, address;
-    uint32_t align, flags; /* GLOBAL_CONSTANT, GLOBAL_MANAGED */
-    bool is_shared;        /* its memory is that of `shares` */
-    const void *initial;   /* of a cubin */
-} Global;
-
-enum { GLOBAL_CONSTANT = 1, GLOBAL_MANAGED = 2 };
-
-typedef struct Module Module;
-
-typedef struct {
-    Module *module;
-    Kernel *kernel;
-    uint32_t index;
-    CUfunction handle;
-    uint32_t max_dynamic; /* bytes of dynamic shared memory that a launch may ask for */
-    int attributes[CU_FUNC_ATTRIBUTE_MAX];
-    /* What the launch API of CUDA 3 sets one by one. */
-    uint32_t next_block[3], next_shared, next_size;
-    unsigned char next_params[4096];
-} Function;
-
-struct Module {
-    Context *context;
-    CUmodule handle;
-    bool ptx, failed;
-    uint32_t worker_number;
-    int arch;             /* of the image */
-    const Module *shares; /* the same module in another context, which has the managed globals */
-    uint32_t kernel_count, global_count;
-    Kernel *kernels;
-    Global *globals;
-    Function *functions; /* one for each kernel */
-};
-
 /* The kinds of images. */
 typedef enum { IMAGE_UNKNOWN, IMAGE_PTX, IMAGE_CUBIN, IMAGE_FATBIN } ImageKind;
 ImageKind image_kind(const void *image);
@@ -151,51 +100,36 @@ size_t image_size(const void *image);
 /* Return a copy of an image, or of what a wrapper has, and set *size, or NULL if it is damaged or
  * not all of it is there. */
 void *image_copy(const void *image, size_t *size);
+/* Write the log of a module that cannot be loaded, which is the reason of the error too, and return
+ * the error. */
+CUresult image_error(CUresult code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Read kernels and globals of a cubin into *module. */
 CUresult cubin_read(const unsigned char *image, size_t size, Module *module);
 /* Return whether cubins are loaded: their launches do nothing. Otherwise a fatbin's PTX is, as by a
  * device without a cubin for it. */
 bool takes_cubins(void);
 /* Set *image to a copy of a fatbin's best member for `arch` (a cubin for it, else the newest PTX
- * that it takes), decompressed, with a zero behind it; of
- * parts, the PTX of all. `log` takes why there is none. */
-CUresult fatbin_image(const unsigned char *fatbin, int arch, char *log, size_t log_size,
-                      void **image, size_t *size);
+ * that it takes), decompressed, with a zero behind it; of parts, the PTX of all. */
+CUresult fatbin_image(const unsigned char *fatbin, int arch, void **image, size_t *size);
 /* Check .version, .target and .address_size of PTX against a device and the driver. */
-CUresult ptx_check(const char *text, int arch, char *log, size_t log_size);
-/* Load an image into a context, where `shares` may be the same image in another one. `log` takes
- * the error log, which standard error gets too, unless the program reads it. */
-CUresult module_load(Context *context, const void *image, const Module *shares, char *log,
-                     size_t log_size, bool reads_log, Module **module);
+CUresult ptx_check(const char *text, int arch);
+/* Load an image into a context, where `shares` may be the same image in another one. Standard error
+ * gets the error log, unless the program reads it. */
+CUresult module_load(Context *context, const void *image, const Module *shares, bool reads_log,
+                     Module **module);
 /* Return the most registers that options of the compiler let a thread have, or 0 for any number. */
 unsigned jit_registers(unsigned count, CUjit_option *options, void **values);
 void module_limit_registers(Module *module, unsigned most);
-/* Load PTX into the worker and fill *module from its description. */
-CUresult load_ptx(Module *module, const char *text, char *log, size_t log_size);
-void module_drop(void *module);
 /* Return the function of a handle of a function, or of a library's kernel in the current context.
  */
 CUresult function_of(CUfunction handle, Function **function);
 /* Drop the modules of libraries in a context that ends. */
 void libraries_leave(Context *context);
-/* Return the function of a module by name, or NULL. */
-Function *module_function(Module *module, const char *name);
 /* Set the address and the bytes of a module's global; each may be NULL. */
-CUresult module_global(const Module *module, const char *name, CUdeviceptr *address, size_t *size);
+CUresult global_place(const Module *module, const char *name, CUdeviceptr *address, size_t *size);
 
 /* ---- launch.c, limits.c, attributes.c
  * ---------------------------------------------------------------------------------------- */
-
-typedef struct {
-    Function *function;
-    CUfunction handle;
-    uint32_t grid[3], block[3], cluster[3], preferred[3], shared;
-    bool cooperative, programmatic, non_portable;
-    int priority;
-    CUfunction asked;  /* the handle of a function, or of a library's kernel */
-    void **param_list; /* the address of each parameter below */
-    unsigned char params[];
-} Launch;
 
 /* Make the operation of a launch, which is checked. */
 CUresult launch_op(const CUlaunchConfig *config, CUfunction f, void **params, void **extra,

@@ -13,11 +13,17 @@ static void activated(Context *context) {
     context->limits[CU_LIMIT_MALLOC_HEAP_SIZE] = 8 << 20;
 }
 
+static void launch_failed(int code, const char *kernel) {
+    explain_failure(code, kernel, worker_message());
+    fprintf(stderr, "devmod-simulators: %s: %s\n", kernel, worker_message());
+}
+
 const Vendor vendor = {.visible = visible,
                        .current = stack_top,
                        .activated = activated,
-                       .drop_module = module_drop,
-                       .leaving = libraries_leave};
+                       .leaving = libraries_leave,
+                       .extra_end = CU_LAUNCH_PARAM_END,
+                       .launch_failed = launch_failed};
 
 FORWARD_IF(!Flags, cuInit, ANY, process_initialize())
 

@@ -53,43 +53,34 @@ static void list_member(char list[LIST_BYTES], const FatbinMember *member) {
              member->kind == MEMBER_PTX ? "compute" : "sm", member->arch, suffix);
 }
 
-static CUresult without_ptx(const char *list, int arch, char *log, size_t log_size) {
-    snprintf(
-        log, log_size,
+static CUresult without_ptx(const char *list, int arch) {
+    return image_error(
+        CUDA_ERROR_NO_BINARY_FOR_GPU,
         "the program has no PTX that the simulated GPU, sm_%d, takes: its fatbin has %s. Build it below `devmod simulate`, or "
         "with -gencode arch=compute_%d,code=compute_%d of nvcc (CMake: -DCMAKE_CUDA_ARCHITECTURES=%d)",
         arch, *list ? list : "nothing", arch, arch, arch);
-    explain("%s", log);
-    return CUDA_ERROR_NO_BINARY_FOR_GPU;
 }
 
 /* Decompress a member, whose header is at `start`: the worker has readers of fatbins, with limits.
  * It gets a fatbin of this member alone. */
-static CUresult decompress(const unsigned char *start, const FatbinMember *member, char *log,
-                           size_t log_size, void **result, size_t *size) {
+static CUresult decompress(const unsigned char *start, const FatbinMember *member, void **result,
+                           size_t *size) {
     FatbinHeader header = {FATBIN_MAGIC, 1, sizeof header, member->header_size + member->size};
     Bytes request = {0}, response;
-    char *message;
     put_u32(&request, WORKER_DECOMPRESS);
     put_u32(&request, (uint32_t)(sizeof header + header.size));
     put_raw(&request, &header, sizeof header);
     put_raw(&request, start, header.size);
-    int code = worker_call(&request, &response, &message);
-    bytes_free(&request);
-    if (code) {
-        snprintf(log, log_size, "%s", message);
-        explain("%s", message);
-    } else {
+    int code = worker_call(&request, &response);
+    if (!code) {
         *size = response.size - response.position - sizeof(uint32_t);
         *result = get_text(&response);
     }
-    free(message);
     bytes_free(&response);
-    return (CUresult)code;
+    return code ? image_error((CUresult)code, "%s", worker_message()) : CUDA_SUCCESS;
 }
 
-static CUresult fatbin_member(const unsigned char *image, int arch, char *log, size_t log_size,
-                              void **member, size_t *size) {
+static CUresult fatbin_member(const unsigned char *image, int arch, void **member, size_t *size) {
     FatbinHeader header;
     memcpy(&header, image, sizeof header);
     CHECK(header.magic == FATBIN_MAGIC && header.header_size >= sizeof header,
@@ -114,13 +105,11 @@ static CUresult fatbin_member(const unsigned char *image, int arch, char *log, s
         data += entry.header_size + entry.size;
     }
     if (!best)
-        return without_ptx(list, arch, log, log_size);
+        return without_ptx(list, arch);
     if (chosen.flags & MEMBER_COMPRESSED)
-        return decompress(best, &chosen, log, log_size, member, size);
-    unsigned char *copy = calloc(1, chosen.size + 1);
-    CHECK(copy, CUDA_ERROR_OUT_OF_MEMORY);
-    memcpy(copy, best + chosen.header_size, chosen.size);
-    *member = copy;
+        return decompress(best, &chosen, member, size);
+    *member = zeroed(chosen.size + 1);
+    memcpy(*member, best + chosen.header_size, chosen.size);
     *size = chosen.size;
     return CUDA_SUCCESS;
 }
@@ -137,12 +126,11 @@ static CUresult join(void **text, size_t *size, const void *part, size_t part_si
     return CUDA_SUCCESS;
 }
 
-CUresult fatbin_image(const unsigned char *fatbin, int arch, char *log, size_t log_size,
-                      void **image, size_t *size) {
+CUresult fatbin_image(const unsigned char *fatbin, int arch, void **image, size_t *size) {
     FatbinHeader header;
     memcpy(&header, fatbin, sizeof header);
     if (header.version != FATBIN_OF_PARTS)
-        return fatbin_member(fatbin, arch, log, log_size, image, size);
+        return fatbin_member(fatbin, arch, image, size);
 
     /* What nvlink joins as machine code is joined as PTX: the worker reads the texts as one. A part
      * of NVIDIA's library for device code has none, and the driver has its functions. */
@@ -156,7 +144,7 @@ CUresult fatbin_image(const unsigned char *fatbin, int arch, char *log, size_t l
         size_t room = (size_t)(end - part);
         CHECK(room >= sizeof header && image_kind(part) == IMAGE_FATBIN, CUDA_ERROR_INVALID_IMAGE);
         CHECK(image_size(part) && image_size(part) <= room, CUDA_ERROR_INVALID_IMAGE);
-        result = fatbin_member(part, arch, log, log_size, &text, &text_size);
+        result = fatbin_member(part, arch, &text, &text_size);
         if (!result)
             result = join(image, size, text, text_size);
         free(text);
@@ -164,8 +152,5 @@ CUresult fatbin_image(const unsigned char *fatbin, int arch, char *log, size_t l
             return result;
         part += image_size(part);
     }
-    if (!*image)
-        return result;
-    log[0] = '\0';
-    return CUDA_SUCCESS;
+    return *image ? CUDA_SUCCESS : result;
 }

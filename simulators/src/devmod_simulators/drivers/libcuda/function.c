@@ -28,10 +28,9 @@ static CUresult library_module(Library *library, Module **module) {
             return CUDA_SUCCESS;
         }
     }
-    char log[256] = "";
     CHECK(library->module_count < DEVICES * 2, CUDA_ERROR_OUT_OF_MEMORY);
     const Module *first = library->module_count ? library->modules[0] : NULL;
-    TRY(module_load(context, library->image, first, log, sizeof log, false, module));
+    TRY(module_load(context, library->image, first, false, module));
     module_limit_registers(*module, library->registers);
     library->modules[library->module_count++] = *module;
     return CUDA_SUCCESS;
@@ -279,14 +278,14 @@ API(cuLibraryGetModule, CURRENT) {
 API(cuLibraryGetGlobal, CURRENT) {
     Module *module;
     TRY(handle_module(library, &module));
-    return module_global(module, name, dptr, bytes);
+    return global_place(module, name, dptr, bytes);
 }
 
 API(cuLibraryGetManaged, CURRENT) {
     Module *module;
     CUdeviceptr address;
     TRY(handle_module(library, &module));
-    TRY(module_global(module, name, &address, bytes));
+    TRY(global_place(module, name, &address, bytes));
     CHECK(arena_block(address, 1)->kind == BLOCK_MANAGED, CUDA_ERROR_NOT_FOUND);
     if (dptr)
         *dptr = address;

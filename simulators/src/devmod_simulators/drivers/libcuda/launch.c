@@ -1,101 +1,7 @@
-/* Launches: what is checked, the parameter block, and the request to the worker. */
+/* Launches, and what is checked. */
 #include "cuda_standin.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-/* ---- running
- * ---------------------------------------------------------------------------------------------------------------
- */
-
-static int run_launch(Op *op) {
-    Launch *launch = (Launch *)op->data;
-    if (handle_peek(HANDLE_FUNCTION, launch->handle) != launch->function) {
-        violation("a launch runs after its module was unloaded");
-        return CUDA_ERROR_INVALID_HANDLE;
-    }
-    Function *function = launch->function;
-    if (!function->module->ptx)
-        return 0; /* the setting "skip_cubins": its module is not loaded otherwise */
-    Bytes request = {0}, response;
-    char *message;
-    put_u32(&request, WORKER_LAUNCH);
-    put_u32(&request, function->module->worker_number);
-    put_u32(&request, function->index);
-    for (int i = 0; i < 3; i++)
-        put_u32(&request, launch->grid[i]);
-    for (int i = 0; i < 3; i++)
-        put_u32(&request, launch->block[i]);
-    for (int i = 0; i < 3; i++)
-        put_u32(&request, launch->cluster[i]);
-    put_u32(&request, launch->shared);
-    put_u32(&request, (launch->cooperative ? 1u : 0) | (launch->programmatic ? 2u : 0) |
-                          (is_checked(NULL) ? 4u : 0));
-    put_u32(&request, (uint32_t)setting_number("kernel_seconds", 60));
-    put_bytes(&request, launch->params, function->kernel->param_bytes);
-    put_ranges(&request, function->module->context, true);
-    put_ranges(&request, function->module->context, false);
-    bool checked = put_checks(&request);
-    mirrors_load();
-    int code = worker_call(&request, &response, &message);
-    mirrors_store();
-    if (checked)
-        take_reports(&response);
-    if (code) {
-        explain_failure(code, function->kernel->name, message);
-        fprintf(stderr, "devmod-simulators: %s: %s\n", function->kernel->name, message);
-    }
-    free(message);
-    bytes_free(&request);
-    bytes_free(&response);
-    return code;
-}
-
-/* Fill the parameter block from kernelParams or from `extra`. */
-static CUresult take_params(Launch *launch, void **params, void **extra) {
-    const Kernel *kernel = launch->function->kernel;
-    CHECK(!(params && extra), CUDA_ERROR_INVALID_VALUE);
-    if (extra) {
-        const void *buffer = NULL;
-        const size_t *size = NULL;
-        for (int i = 0; extra[i] != CU_LAUNCH_PARAM_END; i += 2) {
-            CHECK(i < 4 && extra[i + 1], CUDA_ERROR_INVALID_VALUE);
-            CHECK(extra[i] == CU_LAUNCH_PARAM_BUFFER_POINTER ||
-                      extra[i] == CU_LAUNCH_PARAM_BUFFER_SIZE,
-                  CUDA_ERROR_INVALID_VALUE);
-            if (extra[i] == CU_LAUNCH_PARAM_BUFFER_POINTER)
-                buffer = extra[i + 1];
-            else
-                size = extra[i + 1];
-        }
-        CHECK(buffer && size, CUDA_ERROR_INVALID_VALUE);
-        if (*size < kernel->param_bytes || *size > (kernel->param_bytes + 15) / 16 * 16) {
-            explain("%s: the parameter block has %zu bytes; expected %u", kernel->name, *size,
-                    kernel->param_bytes);
-            return CUDA_ERROR_INVALID_VALUE;
-        }
-        memcpy(launch->params, buffer, kernel->param_bytes);
-        return CUDA_SUCCESS;
-    }
-    CHECK(params || !kernel->param_count, CUDA_ERROR_INVALID_VALUE);
-    for (uint32_t i = 0; i < kernel->param_count; i++) {
-        CHECK(params[i], CUDA_ERROR_INVALID_VALUE);
-        memcpy(launch->params + kernel->params[i].offset, params[i], kernel->params[i].size);
-    }
-    return CUDA_SUCCESS;
-}
-
-static void note(const Launch *launch) {
-    const Kernel *kernel = launch->function->kernel;
-    note_launch(
-        launch->params, kernel->param_bytes,
-        "%s grid=%u,%u,%u block=%u,%u,%u cluster=%u,%u,%u preferred=%u,%u,%u shared=%u cooperative=%d programmatic=%d",
-        kernel->name, launch->grid[0], launch->grid[1], launch->grid[2], launch->block[0],
-        launch->block[1], launch->block[2], launch->cluster[0], launch->cluster[1],
-        launch->cluster[2], launch->preferred[0], launch->preferred[1], launch->preferred[2],
-        launch->shared, launch->cooperative, launch->programmatic);
-}
 
 /* Replace CU_LAUNCH_KERNEL_REQUIRED_BLOCK_DIM by the kernel's block, and a grid that counts
  * clusters by one of blocks. */
@@ -119,7 +25,7 @@ static CUresult fill_launch(Launch *launch, const CUlaunchConfig *config, void *
     TRY(check_dimensions(launch, device));
     TRY(check_cluster(launch, device));
     TRY(check_resources(launch, device));
-    return take_params(launch, params, extra);
+    return launch_fill(launch, params, extra);
 }
 
 /* Check the current context. CUDA documents that the stream's context is the function's, and not
@@ -131,32 +37,11 @@ static CUresult check_context(const Context *context) {
     return strcmp(outcome, "context") ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-/* Make the operation of a launch of a function, with room for its parameters and their addresses.
- */
-static Op *make_launch(const Function *function) {
-    const Kernel *kernel = function->kernel;
-    size_t bytes = (kernel->param_bytes + sizeof(void *) - 1) / sizeof(void *) * sizeof(void *);
-    size_t list = kernel->param_count * sizeof(void *);
-    return op_make("launch", run_launch, NULL, sizeof(Launch) + bytes + list);
-}
-
-/* Let the list of a launch have the addresses of its parameters. */
-static void list_params(Op *op) {
-    Launch *launch = (Launch *)op->data;
-    const Kernel *kernel = launch->function->kernel;
-    size_t list = op->size - kernel->param_count * sizeof(void *);
-    launch->param_list = (void **)((char *)op->data + list);
-    for (uint32_t i = 0; i < kernel->param_count; i++)
-        launch->param_list[i] = launch->params + kernel->params[i].offset;
-}
-
 CUresult launch_op(const CUlaunchConfig *config, CUfunction f, void **params, void **extra,
                    bool cooperative, Op **result) {
     Function *function;
     TRY(function_of(f, &function));
-    Op *op = make_launch(function);
-    Launch *launch = (Launch *)op->data;
-    *launch = (Launch){
+    Op *op = launch_make(&(Launch){
         .function = function,
         .handle = function->handle,
         .grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
@@ -164,9 +49,8 @@ CUresult launch_op(const CUlaunchConfig *config, CUfunction f, void **params, vo
         .shared = config->sharedMemBytes,
         .cooperative = cooperative,
         .asked = f,
-    };
-    list_params(op);
-    CUresult code = fill_launch(launch, config, params, extra);
+    });
+    CUresult code = fill_launch((Launch *)op->data, config, params, extra);
     if (code) {
         op_free(op);
         return code;
@@ -190,10 +74,9 @@ CUresult launch_take_attributes(Launch *launch, const Launch *from) {
 
 CUresult launch_copy(const Launch *launch, const Launch *from, const CUlaunchAttribute *attribute,
                      Op **result) {
-    Op *op = make_launch(launch->function);
+    Op *op = launch_make(launch);
     Launch *copy = (Launch *)op->data;
-    memcpy(copy, launch, sizeof *copy + launch->function->kernel->param_bytes);
-    list_params(op);
+    memcpy(copy->params, launch->params, launch->function->kernel->param_bytes);
     CUresult code = take_attributes(copy, attribute, attribute != NULL);
     if (!code)
         code = launch_take_attributes(copy, from ? from : copy);
@@ -215,8 +98,7 @@ static CUresult launch(const CUlaunchConfig *config, CUfunction f, void **params
     CHECK(stream->group == &function->module->context->group, CUDA_ERROR_INVALID_HANDLE);
     TRY(check_context(function->module->context));
     TRY(launch_op(config, f, params, extra, cooperative, &op));
-    note((const Launch *)op->data);
-    return submit(stream, op);
+    return launch_submit(op, stream);
 }
 
 #define LAUNCH(name, call)                                                                         \

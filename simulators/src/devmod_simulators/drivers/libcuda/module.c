@@ -1,45 +1,21 @@
 /* Modules: PTX is loaded by the worker, a cubin is read here and is not executed. */
 #include "cuda_standin.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOG_BYTES = 4096 };
+/* The log of the last module that could not be loaded. */
+static char log_text[4096];
 
-static void free_module(Module *module) {
-    for (uint32_t i = 0; i < module->kernel_count; i++) {
-        free(module->kernels[i].name);
-        free(module->kernels[i].params);
-    }
-    for (uint32_t i = 0; i < module->global_count; i++) {
-        free(module->globals[i].name);
-        if (module->globals[i].address && !module->globals[i].is_shared)
-            arena_free(module->globals[i].address);
-    }
-    free(module->kernels);
-    free(module->globals);
-    free(module->functions);
-    free(module);
-}
-
-void module_drop(void *object) {
-    Module *module = object;
-    handle_drop(HANDLE_MODULE, module->handle);
-    for (uint32_t i = 0; i < module->kernel_count; i++)
-        if (module->functions[i].handle)
-            handle_drop(HANDLE_FUNCTION, module->functions[i].handle);
-    if (module->ptx) {
-        Bytes request = {0}, response;
-        char *message;
-        put_u32(&request, WORKER_UNLOAD);
-        put_u32(&request, module->worker_number);
-        worker_call(&request, &response, &message);
-        bytes_free(&request);
-        bytes_free(&response);
-        free(message);
-    }
-    free_module(module);
+CUresult image_error(CUresult code, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(log_text, sizeof log_text, format, arguments);
+    va_end(arguments);
+    explain("%s", log_text);
+    return code;
 }
 
 /* Give a global its memory. The host accesses that of a managed one, and all contexts of a library
@@ -50,7 +26,7 @@ static CUresult place_global(const Module *module, Global *global) {
     Block *block;
     global->is_shared = is_managed && module->shares;
     if (global->is_shared) {
-        TRY(module_global(module->shares, global->name, &shared, NULL));
+        TRY(global_place(module->shares, global->name, &shared, NULL));
         global->address = shared;
         return CUDA_SUCCESS;
     }
@@ -68,7 +44,7 @@ static CUresult place_global(const Module *module, Global *global) {
  * worker.
  */
 static CUresult place_globals(Module *module) {
-    Bytes request = {0}, response;
+    Bytes request = {0};
     put_u32(&request, WORKER_PLACE);
     put_u32(&request, module->worker_number);
     put_u32(&request, module->global_count);
@@ -77,53 +53,63 @@ static CUresult place_globals(Module *module) {
         result = place_global(module, &module->globals[i]);
         put_u64(&request, module->globals[i].address | module->globals[i].is_shared);
     }
-    if (!result && module->ptx) {
-        char *message;
-        result = (CUresult)worker_call(&request, &response, &message);
-        if (result)
-            explain("%s", message);
-        free(message);
-        bytes_free(&response);
-    }
+    if (!result && module->in_worker)
+        return (CUresult)worker_call(&request, NULL);
     bytes_free(&request);
     return result;
 }
 
-static CUresult load_copy(Module *module, const void *image, size_t size, char *log,
-                          size_t log_size) {
+static CUresult load_ptx(Module *module, const char *text) {
+    module->arch = device_arch(module->context->device);
+    TRY(ptx_check(text, module->arch));
+    Bytes request = {0}, response;
+    put_u32(&request, WORKER_LOAD);
+    put_bytes(&request, text, strlen(text));
+    int code = worker_call(&request, &response);
+    if (code)
+        image_error((CUresult)code, "%s", worker_message());
+    else
+        code = module_read(module, &response);
+    bytes_free(&response);
+    return (CUresult)code;
+}
+
+static CUresult load_cubin(Module *module, const void *image, size_t size) {
     int arch = device_arch(module->context->device);
-    ImageKind kind = image_kind(image);
-    CUresult result = CUDA_ERROR_INVALID_IMAGE;
-    if (kind == IMAGE_PTX)
-        result = load_ptx(module, image, log, log_size);
-    else if (kind == IMAGE_CUBIN)
-        result = cubin_read(image, size, module);
-    if (!result && kind == IMAGE_CUBIN && !takes_cubins()) {
-        snprintf(
-            log, log_size,
+    TRY(cubin_read(image, size, module));
+    if (!takes_cubins()) /* so that devmod tries the next candidate of a file, which may be PTX */
+        return image_error(
+            CUDA_ERROR_NO_BINARY_FOR_GPU,
             "the simulated GPU executes PTX, and this is a cubin for sm_%d. Compile for compute_%d (NVRTC: -arch=compute_%d; nvcc: "
             "-gencode arch=compute_%d,code=compute_%d). With `devmod simulate`, cuda.core, numba-cuda, pycuda and Triton compile to PTX",
             module->arch, module->arch, module->arch, module->arch, module->arch);
-        explain("%s", log);
-        result = CUDA_ERROR_NO_BINARY_FOR_GPU; /* so that devmod tries the next candidate of a file,
-                                                  which may be PTX */
-    } else if (!result && kind == IMAGE_CUBIN &&
-               (module->arch / 10 != arch / 10 || module->arch > arch)) {
-        result = CUDA_ERROR_NO_BINARY_FOR_GPU;
-    }
-    return result ? result : place_globals(module);
+    CHECK(module->arch / 10 == arch / 10 && module->arch <= arch, CUDA_ERROR_NO_BINARY_FOR_GPU);
+    return CUDA_SUCCESS;
 }
 
-static CUresult load_into(Module *module, const void *image, char *log, size_t log_size) {
+static CUresult load_copy(Module *module, const void *image, size_t size) {
+    switch (image_kind(image)) {
+    case IMAGE_PTX:
+        TRY(load_ptx(module, image));
+        break;
+    case IMAGE_CUBIN:
+        TRY(load_cubin(module, image, size));
+        break;
+    default:
+        return CUDA_ERROR_INVALID_IMAGE;
+    }
+    return place_globals(module);
+}
+
+static CUresult load_into(Module *module, const void *image) {
     size_t size;
     void *member = NULL, *copy = image_copy(image, &size);
     CHECK(copy, CUDA_ERROR_INVALID_IMAGE);
     CUresult result = CUDA_SUCCESS;
     if (image_kind(copy) == IMAGE_FATBIN)
-        result =
-            fatbin_image(copy, device_arch(module->context->device), log, log_size, &member, &size);
+        result = fatbin_image(copy, device_arch(module->context->device), &member, &size);
     if (!result)
-        result = load_copy(module, member ? member : copy, size, log, log_size);
+        result = load_copy(module, member ? member : copy, size);
     free(member);
     free(copy);
     return result;
@@ -132,30 +118,27 @@ static CUresult load_into(Module *module, const void *image, char *log, size_t l
 /* Write a reason to standard error. Each file of a program may have a fatbin that the device does
  * not take, so the same reason is not repeated for these. */
 static void tell(CUresult code, const char *reason) {
-    static char last[LOG_BYTES];
+    static char last[sizeof log_text];
     if (code == CUDA_ERROR_NO_BINARY_FOR_GPU && strcmp(last, reason) == 0)
         return;
     snprintf(last, sizeof last, "%s", reason);
     fprintf(stderr, "devmod-simulators: %s\n", reason);
 }
 
-CUresult module_load(Context *context, const void *image, const Module *shares, char *log,
-                     size_t log_size, bool reads_log, Module **result) {
-    Module *module = calloc(1, sizeof *module);
-    CHECK(module, CUDA_ERROR_OUT_OF_MEMORY);
+CUresult module_load(Context *context, const void *image, const Module *shares, bool reads_log,
+                     Module **result) {
+    Module *module = zeroed(sizeof *module);
     module->context = context;
     module->shares = shares;
-    CUresult code = load_into(module, image, log, log_size);
+    log_text[0] = 0;
+    CUresult code = load_into(module, image);
     if (code) {
-        if (log[0] && !reads_log)
-            tell(code, log);
-        free_module(module);
+        if (log_text[0] && !reads_log)
+            tell(code, log_text);
+        module_drop(module);
         return code;
     }
-    module->functions = calloc(module->kernel_count + 1, sizeof *module->functions);
-    for (uint32_t i = 0; i < module->kernel_count; i++)
-        module->functions[i] =
-            (Function){.module = module, .kernel = &module->kernels[i], .index = i};
+    module_open(module);
     *result = module;
     return CUDA_SUCCESS;
 }
@@ -193,14 +176,12 @@ static void write_log(const char *log, CUjit_option buffer, CUjit_option size, u
 static CUresult load(CUmodule *result, const void *image, unsigned count, CUjit_option *options,
                      void **values) {
     Module *module;
-    char log[LOG_BYTES] = "";
     CHECK(result && image && (!count || (options && values)), CUDA_ERROR_INVALID_VALUE);
     TRY(refuse_in_capture());
     bool reads_log = option_of(CU_JIT_ERROR_LOG_BUFFER, count, options, values);
-    CUresult code =
-        module_load(current_context(), image, NULL, log, sizeof log, reads_log, &module);
-    write_log(log, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, count, options,
-              values);
+    CUresult code = module_load(current_context(), image, NULL, reads_log, &module);
+    write_log(code ? log_text : "", CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+              count, options, values);
     write_log("", CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, count, options,
               values);
     if (code)
@@ -223,36 +204,19 @@ API_IF((module && fname), cuModuleLoad, CURRENT) {
 }
 
 API(cuModuleUnload, CURRENT) {
-    Module *module = handle_get(HANDLE_MODULE, hmod);
-    CHECK(module, CUDA_ERROR_INVALID_HANDLE);
+    Module *module;
+    TRY(module_of(hmod, &module));
     Context *module_context = module->context;
     TRY(refuse_in_capture());
     int result = setting_number("frees_wait", 1) ? context_run(module_context)
                                                  : CODE_SUCCESS; /* cuda.h documents no wait */
-    handle_drop(HANDLE_MODULE, hmod);
     module_drop(module);
     return (CUresult)(result ? result : (int)context_failure(module_context));
 }
 
-Function *module_function(Module *module, const char *name) {
-    for (uint32_t i = 0; i < module->kernel_count; i++) {
-        Function *function = &module->functions[i];
-        if (strcmp(module->kernels[i].name, name) != 0)
-            continue;
-        if (!function->handle) {
-            function->max_dynamic = 48u << 10;
-            if (function->max_dynamic > (48u << 10) - function->kernel->shared)
-                function->max_dynamic = (48u << 10) - function->kernel->shared;
-            function->handle = handle_make(HANDLE_FUNCTION, function, module->context);
-        }
-        return function;
-    }
-    return NULL;
-}
-
 API(cuModuleGetFunction, CURRENT) {
-    Module *module = handle_get(HANDLE_MODULE, hmod);
-    CHECK(module, CUDA_ERROR_INVALID_HANDLE);
+    Module *module;
+    TRY(module_of(hmod, &module));
     CHECK(hfunc && name && *name, CUDA_ERROR_INVALID_VALUE);
     TRY(refuse_in_capture()); /* with lazy loading this call may load the function */
     Function *function = module_function(module, name);
@@ -261,22 +225,19 @@ API(cuModuleGetFunction, CURRENT) {
     return CUDA_SUCCESS;
 }
 
-CUresult module_global(const Module *module, const char *name, CUdeviceptr *address, size_t *size) {
+CUresult global_place(const Module *module, const char *name, CUdeviceptr *address, size_t *size) {
     CHECK(name, CUDA_ERROR_INVALID_VALUE);
-    for (uint32_t i = 0; i < module->global_count; i++) {
-        if (strcmp(module->globals[i].name, name) != 0)
-            continue;
-        if (address)
-            *address = module->globals[i].address;
-        if (size)
-            *size = module->globals[i].size;
-        return CUDA_SUCCESS;
-    }
-    return CUDA_ERROR_NOT_FOUND;
+    const Global *global = module_global(module, name);
+    CHECK(global, CUDA_ERROR_NOT_FOUND);
+    if (address)
+        *address = global->address;
+    if (size)
+        *size = global->size;
+    return CUDA_SUCCESS;
 }
 
 API(cuModuleGetGlobal, CURRENT) {
-    Module *module = handle_get(HANDLE_MODULE, hmod);
-    CHECK(module, CUDA_ERROR_INVALID_HANDLE);
-    return module_global(module, name, dptr, bytes);
+    Module *module;
+    TRY(module_of(hmod, &module));
+    return global_place(module, name, dptr, bytes);
 }

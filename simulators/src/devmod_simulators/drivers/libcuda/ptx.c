@@ -28,34 +28,29 @@ static const char *directive(const char *text, const char *name) {
     return NULL;
 }
 
-CUresult ptx_check(const char *text, int arch, char *log, size_t log_size) {
+CUresult ptx_check(const char *text, int arch) {
     const char *version = directive(text, ".version"), *target = directive(text, ".target"),
                *size = directive(text, ".address_size");
     int major = 0, minor = 0, wanted = 0, end = 0;
     if (!version || sscanf(version, "%d.%d", &major, &minor) != 2 || !target ||
-        sscanf(target, "sm_%d%n", &wanted, &end) != 1) {
-        snprintf(log, log_size, "the text has no .version and .target: it is not PTX");
-        return CUDA_ERROR_INVALID_PTX;
-    }
+        sscanf(target, "sm_%d%n", &wanted, &end) != 1)
+        return image_error(CUDA_ERROR_INVALID_PTX,
+                           "the text has no .version and .target: it is not PTX");
     if (major * 10 + minor > newest_ptx()) {
         int line = 1;
         for (const char *place = text; place < version; place++)
             line += *place == '\n';
-        snprintf(
-            log, log_size,
+        return image_error(
+            CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
             "ptxas application ptx input, line %d; fatal   : Unsupported .version %d.%d; current version is '%d.%d'\n",
             line, major, minor, newest_ptx() / 10, newest_ptx() % 10);
-        return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
     }
     bool exact = target[end] == 'a', family = target[end] == 'f';
-    if (wanted > arch || (exact && wanted != arch) || (family && wanted / 10 != arch / 10)) {
-        snprintf(log, log_size, "the PTX is for %.*s, the device is sm_%d",
-                 (int)strcspn(target, " \t\r\n,"), target, arch);
-        return exact || family ? CUDA_ERROR_NO_BINARY_FOR_GPU : CUDA_ERROR_INVALID_PTX;
-    }
-    if (!size || atoi(size) != 64) {
-        snprintf(log, log_size, "expected .address_size 64");
-        return CUDA_ERROR_INVALID_PTX;
-    }
+    if (wanted > arch || (exact && wanted != arch) || (family && wanted / 10 != arch / 10))
+        return image_error(exact || family ? CUDA_ERROR_NO_BINARY_FOR_GPU : CUDA_ERROR_INVALID_PTX,
+                           "the PTX is for %.*s, the device is sm_%d",
+                           (int)strcspn(target, " \t\r\n,"), target, arch);
+    if (!size || atoi(size) != 64)
+        return image_error(CUDA_ERROR_INVALID_PTX, "expected .address_size 64");
     return CUDA_SUCCESS;
 }
