@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from devmod_simulators import DriverLibrary, StandinLibrary
-from devmod_simulators.drivers.generated import definitions
+from devmod_simulators.drivers.generated import definitions, table
 from devmod_simulators.drivers.library import COMMON
 
 __all__ = ["libamdhip64", "libhiprtc"]
@@ -20,10 +20,15 @@ _HERE = Path(__file__).resolve().parent
 
 
 def _hip_files(_includes: Sequence[Path]) -> dict[str, str]:
-    """Return the parameters of HIP's functions, for a build."""
+    """Return the files of HIP's runtime, for a build."""
     text = (_HERE / "libamdhip64" / "calls.md").read_text("utf-8")
     functions = dict(re.findall(r"^[\w *]*?(hip\w+)\((.*?)\);", text, re.MULTILINE))
-    return {"hip_parameters.h": definitions(functions)}
+    library = str(_HERE / "libamdhip64")
+    return {
+        "hip_parameters.h": definitions(functions),
+        "errors.h": table(library, "errors.txt", '{{{1}, "{0}"}},'),
+        "attributes.h": table(library, "attributes.txt", "ATTRIBUTE({}, {})"),
+    }
 
 
 #: HIP's runtime, by the name that hip-python loads: launches of gfx1100 code are executed by

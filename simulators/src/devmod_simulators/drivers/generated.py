@@ -76,9 +76,11 @@ def _rows(library: str, table: str) -> list[tuple[str, str]]:
     return rows
 
 
-def _table(library: str, table: str, form: str) -> str:
-    """Return the rows of a table in a form of C."""
-    return "\n".join(form.format(*row) for row in _rows(library, table))
+def table(library: str, name: str, form: str) -> str:
+    """Return the rows of a table in a form of C. The folder of a library may be another than that of
+    the drivers.
+    """
+    return "\n".join(form.format(*row) for row in _rows(library, name))
 
 
 def _errors(header: str, library: str) -> str:
@@ -170,8 +172,8 @@ def driver_files(includes: Sequence[Path]) -> dict[str, str]:
                 lines.append(f'{{"{symbol}", {version}}},')
     header = _header(includes, "cuda.h")
     return {
-        "attributes.h": _table("libcuda", "attributes.txt", "[CU_DEVICE_ATTRIBUTE_{}] = {},"),
-        "unsupported.h": _table("libcuda", "unsupported.txt", "UNSUPPORTED({})"),
+        "attributes.h": table("libcuda", "attributes.txt", "[CU_DEVICE_ATTRIBUTE_{}] = {},"),
+        "unsupported.h": table("libcuda", "unsupported.txt", "UNSUPPORTED({})"),
         "first_versions.h": "\n".join(lines),
         "driver_parameters.h": definitions(_functions(header)),
         "errors.h": _errors(header, "libcuda"),

@@ -53,44 +53,12 @@ enum {
     HIP_FUNC_ATTRIBUTE_MAX,
 };
 
-/* hipDeviceAttribute_t: the numbers are those of HIP 5.2 and of every later version. */
+/* hipDeviceAttribute_t. A build writes the file, of attributes.txt. */
+#define ATTRIBUTE(name, number, ...) hipDeviceAttribute##name = number,
 enum {
-    hipDeviceAttributeAsyncEngineCount = 2,
-    hipDeviceAttributeCanMapHostMemory = 3,
-    hipDeviceAttributeClockRate = 5,
-    hipDeviceAttributeConcurrentKernels = 8,
-    hipDeviceAttributeCooperativeLaunch = 10,
-    hipDeviceAttributeL2CacheSize = 19,
-    hipDeviceAttributeComputeCapabilityMajor = 23,
-    hipDeviceAttributeManagedMemory = 24,
-    hipDeviceAttributeMaxBlocksPerMultiProcessor = 25,
-    hipDeviceAttributeMaxBlockDimX = 26,
-    hipDeviceAttributeMaxBlockDimY = 27,
-    hipDeviceAttributeMaxBlockDimZ = 28,
-    hipDeviceAttributeMaxGridDimX = 29,
-    hipDeviceAttributeMaxGridDimY = 30,
-    hipDeviceAttributeMaxGridDimZ = 31,
-    hipDeviceAttributeMaxThreadsPerBlock = 56,
-    hipDeviceAttributeMaxThreadsPerMultiProcessor = 57,
-    hipDeviceAttributeMaxPitch = 58,
-    hipDeviceAttributeMemoryBusWidth = 59,
-    hipDeviceAttributeMemoryClockRate = 60,
-    hipDeviceAttributeComputeCapabilityMinor = 61,
-    hipDeviceAttributeMultiprocessorCount = 63,
-    hipDeviceAttributePciBusId = 67,
-    hipDeviceAttributeMaxRegistersPerBlock = 71,
-    hipDeviceAttributeMaxRegistersPerMultiprocessor = 72,
-    hipDeviceAttributeMaxSharedMemoryPerBlock = 74,
-    hipDeviceAttributeSharedMemPerBlockOptin = 75,
-    hipDeviceAttributeSharedMemPerMultiprocessor = 76,
-    hipDeviceAttributeStreamPrioritiesSupported = 78,
-    hipDeviceAttributeTextureAlignment = 81,
-    hipDeviceAttributeTotalConstantMemory = 83,
-    hipDeviceAttributeUnifiedAddressing = 85,
-    hipDeviceAttributeWarpSize = 87,
-    hipDeviceAttributeMemoryPoolsSupported = 88,
-    hipDeviceAttributeMaxSharedMemoryPerMultiprocessor = 10002,
+#include "attributes.h"
     hipDeviceAttributes = 20000,
 };
+#undef ATTRIBUTE
 
 #endif

@@ -14,46 +14,12 @@ enum {
     NEW_UUID = 256
 };
 
-/* Attributes: the value, 0 where it differs between devices; where it lies in both structures, -1
- * where one lacks it; the bytes of its field. */
+#define ATTRIBUTE(name, number, ...) {number, __VA_ARGS__},
+
 static const struct {
     int attribute, value, old, new, size;
 } fields[] = {
-    {hipDeviceAttributeMaxSharedMemoryPerBlock, 0, 264, 296, 8},
-    {hipDeviceAttributeMaxRegistersPerBlock, 65536, 272, 304, 4},
-    {hipDeviceAttributeWarpSize, 0, 276, 308, 4},
-    {hipDeviceAttributeMaxPitch, 2147483647, -1, 312, 8},
-    {hipDeviceAttributeMaxThreadsPerBlock, MAX_THREADS, 280, 320, 4},
-    {hipDeviceAttributeMaxBlockDimX, MAX_THREADS, 284, 324, 4},
-    {hipDeviceAttributeMaxBlockDimY, MAX_THREADS, 288, 328, 4},
-    {hipDeviceAttributeMaxBlockDimZ, MAX_THREADS, 292, 332, 4},
-    {hipDeviceAttributeMaxGridDimX, 2147483647, 296, 336, 4},
-    {hipDeviceAttributeMaxGridDimY, 65536, 300, 340, 4},
-    {hipDeviceAttributeMaxGridDimZ, 65536, 304, 344, 4},
-    {hipDeviceAttributeClockRate, 1000000, 308, 348, 4},
-    {hipDeviceAttributeMemoryClockRate, 1000000, 312, 608, 4},
-    {hipDeviceAttributeMemoryBusWidth, 384, 316, 612, 4},
-    {hipDeviceAttributeTotalConstantMemory, 2147483647, 320, 352, 8},
-    {hipDeviceAttributeComputeCapabilityMajor, 0, 328, 360, 4},
-    {hipDeviceAttributeComputeCapabilityMinor, 0, 332, 364, 4},
-    {hipDeviceAttributeTextureAlignment, 256, -1, 368, 8},
-    {hipDeviceAttributeMultiprocessorCount, 0, 336, 388, 4},
-    {hipDeviceAttributeCanMapHostMemory, 1, 388, 400, 4},
-    {hipDeviceAttributeConcurrentKernels, 1, 360, 576, 4},
-    {hipDeviceAttributePciBusId, 0, 368, 584, 4},
-    {hipDeviceAttributeAsyncEngineCount, 2, -1, 600, 4},
-    {hipDeviceAttributeUnifiedAddressing, 1, -1, 604, 4},
-    {hipDeviceAttributeL2CacheSize, 4 << 20, 340, 616, 4},
-    {hipDeviceAttributeMaxThreadsPerMultiProcessor, 2048, 344, 624, 4},
-    {hipDeviceAttributeStreamPrioritiesSupported, 1, -1, 628, 4},
-    {hipDeviceAttributeSharedMemPerMultiprocessor, 0, 376, 640, 8},
-    {hipDeviceAttributeMaxRegistersPerMultiprocessor, 65536, -1, 648, 4},
-    {hipDeviceAttributeManagedMemory, 1, -1, 652, 4},
-    {hipDeviceAttributeCooperativeLaunch, 1, 656, 688, 4},
-    {hipDeviceAttributeSharedMemPerBlockOptin, 0, -1, 696, 8},
-    {hipDeviceAttributeMaxBlocksPerMultiProcessor, 32, -1, 712, 4},
-    {hipDeviceAttributeMemoryPoolsSupported, 1, -1, 744, 4},
-    {hipDeviceAttributeMaxSharedMemoryPerMultiprocessor, 0, -1, 1416, 8},
+#include "attributes.h"
 };
 
 enum { FIELDS = sizeof fields / sizeof fields[0] };

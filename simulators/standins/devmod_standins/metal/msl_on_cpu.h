@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <limits>
+#include <type_traits>
 #include <ucontext.h>
 #include <vector>
 

@@ -59,92 +59,88 @@ struct sampler {
     }
 };
 
-template <class T> T one_channel(const TextureData &t, const char *at, uint channel) {
-    switch (t.format) {
+// Calls a function with a value of a format's type, and with the number that stands for 1: 0 for
+// whole numbers, -1 for floats.
+template <class F> auto with_format(uint format, F call) {
+    switch (format) {
     case UNORM8:
-        return T(((const uint8_t *)at)[channel] / 255.0f);
+        return call(uint8_t(), 255);
     case SNORM8:
-        return T(fmaxf(((const int8_t *)at)[channel] / 127.0f, -1));
+        return call(int8_t(), 127);
     case UINT8:
-        return T(((const uint8_t *)at)[channel]);
+        return call(uint8_t(), 0);
     case SINT8:
-        return T(((const int8_t *)at)[channel]);
+        return call(int8_t(), 0);
     case UNORM16:
-        return T(((const uint16_t *)at)[channel] / 65535.0f);
+        return call(uint16_t(), 65535);
     case SNORM16:
-        return T(fmaxf(((const int16_t *)at)[channel] / 32767.0f, -1));
+        return call(int16_t(), 32767);
     case UINT16:
-        return T(((const uint16_t *)at)[channel]);
+        return call(uint16_t(), 0);
     case SINT16:
-        return T(((const int16_t *)at)[channel]);
+        return call(int16_t(), 0);
     case FLOAT16:
-        return T(float(((const _Float16 *)at)[channel]));
+        return call(_Float16(), -1);
     case UINT32:
-        return T(((const uint32_t *)at)[channel]);
+        return call(uint32_t(), 0);
     case SINT32:
-        return T(((const int32_t *)at)[channel]);
+        return call(int32_t(), 0);
     default:
-        return T(((const float *)at)[channel]);
+        return call(float(), -1);
     }
+}
+
+template <class T> T one_channel(const TextureData &t, const char *at, uint channel) {
+    return with_format(t.format, [=](auto type, int one) {
+        const auto value = ((const decltype(type) *)at)[channel];
+        if (one > 0)
+            return T(fmaxf(float(value) / one, -1));
+        return one < 0 ? T(float(value)) : T(value);
+    });
+}
+
+// The nearest value of a type of whole numbers.
+template <class S> S saturated(double value) {
+    const double least = std::numeric_limits<S>::lowest(), most = std::numeric_limits<S>::max();
+    return S(value < least ? least : value > most ? most : value);
 }
 
 template <class T> void set_channel(const TextureData &t, char *at, uint channel, T value) {
-    const float f = float(value), unit = f > 0 ? fminf(f, 1) : 0,
-                both = f > -1   ? fminf(f, 1)
-                       : f != f ? 0
-                                : -1;
-    switch (t.format) {
-    case UNORM8:
-        ((uint8_t *)at)[channel] = uint8_t(rintf(unit * 255));
-        break;
-    case SNORM8:
-        ((int8_t *)at)[channel] = int8_t(rintf(both * 127));
-        break;
-    case UINT8:
-        ((uint8_t *)at)[channel] = uint8_t(value < T(255) ? value : T(255));
-        break;
-    case SINT8:
-        ((int8_t *)at)[channel] = int8_t(clamp(int(value), -128, 127));
-        break;
-    case UNORM16:
-        ((uint16_t *)at)[channel] = uint16_t(rintf(unit * 65535));
-        break;
-    case SNORM16:
-        ((int16_t *)at)[channel] = int16_t(rintf(both * 32767));
-        break;
-    case UINT16:
-        ((uint16_t *)at)[channel] = uint16_t(value < T(65535) ? value : T(65535));
-        break;
-    case SINT16:
-        ((int16_t *)at)[channel] = int16_t(clamp(int(value), -32768, 32767));
-        break;
-    case FLOAT16:
-        ((_Float16 *)at)[channel] = _Float16(f);
-        break;
-    case UINT32:
-        ((uint32_t *)at)[channel] = uint32_t(value);
-        break;
-    case SINT32:
-        ((int32_t *)at)[channel] = int32_t(value);
-        break;
-    default:
-        ((float *)at)[channel] = f;
-    }
+    with_format(t.format, [=](auto type, int one) {
+        using S = decltype(type);
+        const float f = float(value), least = S(-1) < S(0) ? -1 : 0;
+        S &target = ((S *)at)[channel];
+        if (one < 0)
+            target = S(f);
+        else if (one > 0)
+            target = f != f ? S(0) : S(rintf(fminf(fmaxf(f, least), 1) * one));
+        else
+            target = saturated<S>(double(value));
+    });
 }
 
-// A texture of D dimensions. `z` is the layer of an array.
+// The coordinates of D dimensions are a number or a vector; others are 0.
+template <class T> T part(T coordinate, int d) {
+    return d ? 0 : coordinate;
+}
+template <class T, int N> T part(vec<T, N> coordinates, int d) {
+    return d < N ? coordinates[d] : 0;
+}
+template <class T, int D> using coordinates = std::conditional_t<D == 1, T, vec<T, D>>;
+
+// A texture of D dimensions. `z` is the layer of an array. Images have one level of detail.
 template <class T, int D> struct Texture {
     const TextureData *self;
     Texture() = default;
     Texture(const void *data) : self((const TextureData *)data) {}
 
     char *place(int x, int y, int z) const {
-        static const int BYTES[] = {1, 1, 1, 1, 2, 2, 2, 2, 2, 4, 4, 4};
         const uint planes = self->depth * (self->layers ? self->layers : 1);
         if (uint(x) >= self->width || uint(y) >= self->height || uint(z) >= planes)
             return nullptr;
-        return self->data + ((size_t(z) * self->height + y) * self->width + x) * self->channels *
-                                BYTES[self->format];
+        const auto bytes = with_format(self->format, [](auto type, int) { return sizeof type; });
+        return self->data +
+               ((size_t(z) * self->height + y) * self->width + x) * self->channels * bytes;
     }
     vec4<T> get(int x, int y, int z) const {
         T value[4] = {0, 0, 0, T(self->channels < 4)}; // also that of clamp_to_zero
@@ -161,22 +157,30 @@ template <class T, int D> struct Texture {
                 set_channel(*self, at, channel,
                             value[self->bgra && channel < 3 ? 2 - channel : channel]);
     }
-    vec4<T> filtered(sampler s, float x, float y, float z, int layer) const {
-        const float places[3] = {x, y, z};
+    vec4<T> read(coordinates<uint, D> at, uint layer = 0) const {
+        return get(part(at, 0), part(at, 1), D == 3 ? part(at, 2) : layer);
+    }
+    void write(vec4<T> v, coordinates<uint, D> at, uint layer = 0) const {
+        put(v, part(at, 0), part(at, 1), D == 3 ? part(at, 2) : layer);
+    }
+    vec4<T> sample(sampler s, coordinates<float, D> at, level = level(0)) const {
+        return sample(s, at, 0);
+    }
+    vec4<T> sample(sampler s, coordinates<float, D> place, uint layer, level = level(0)) const {
         const uint sizes[3] = {self->width, self->height, self->depth};
         const bool linear = s.how == filter::linear;
-        int first[3] = {0, 0, layer};
+        int first[3] = {0, 0, int(layer)};
         float weight[3] = {0, 0, 0};
         for (int d = 0; d < D; d++) {
             const float at =
-                places[d] * (s.unit == coord::normalized ? sizes[d] : 1) - (linear ? 0.5f : 0);
+                part(place, d) * (s.unit == coord::normalized ? sizes[d] : 1) - (linear ? 0.5f : 0);
             first[d] = int(floorf(at));
             weight[d] = linear ? at - floorf(at) : 0;
         }
         vec4<float> sum(0);
         vec4<T> nearest;
         for (int corner = 0; corner < 1 << (linear ? D : 0); corner++) {
-            int at[3] = {0, 0, layer};
+            int at[3] = {0, 0, int(layer)};
             float part = 1;
             for (int d = 0; d < D; d++) {
                 const int far = corner >> d & 1;
@@ -202,63 +206,8 @@ template <class T, int D> struct Texture {
     }
 };
 
-template <class T, enum access = access::sample> struct texture1d : Texture<T, 1> {
-    using Texture<T, 1>::Texture;
-    vec4<T> read(uint x, uint = 0) const {
-        return this->get(x, 0, 0);
-    }
-    void write(vec4<T> v, uint x) const {
-        this->put(v, x, 0, 0);
-    }
-    vec4<T> sample(sampler s, float x, level = level(0)) const {
-        return this->filtered(s, x, 0, 0, 0);
-    }
-};
-template <class T, enum access = access::sample> struct texture1d_array : Texture<T, 1> {
-    using Texture<T, 1>::Texture;
-    vec4<T> read(uint x, uint layer) const {
-        return this->get(x, 0, layer);
-    }
-    void write(vec4<T> v, uint x, uint layer) const {
-        this->put(v, x, 0, layer);
-    }
-    vec4<T> sample(sampler s, float x, uint layer, level = level(0)) const {
-        return this->filtered(s, x, 0, 0, layer);
-    }
-};
-template <class T, enum access = access::sample> struct texture2d : Texture<T, 2> {
-    using Texture<T, 2>::Texture;
-    vec4<T> read(uint2 at, uint = 0) const {
-        return this->get(at.x, at.y, 0);
-    }
-    void write(vec4<T> v, uint2 at) const {
-        this->put(v, at.x, at.y, 0);
-    }
-    vec4<T> sample(sampler s, float2 at, level = level(0)) const {
-        return this->filtered(s, at.x, at.y, 0, 0);
-    }
-};
-template <class T, enum access = access::sample> struct texture2d_array : Texture<T, 2> {
-    using Texture<T, 2>::Texture;
-    vec4<T> read(uint2 at, uint layer) const {
-        return this->get(at.x, at.y, layer);
-    }
-    void write(vec4<T> v, uint2 at, uint layer) const {
-        this->put(v, at.x, at.y, layer);
-    }
-    vec4<T> sample(sampler s, float2 at, uint layer, level = level(0)) const {
-        return this->filtered(s, at.x, at.y, 0, layer);
-    }
-};
-template <class T, enum access = access::sample> struct texture3d : Texture<T, 3> {
-    using Texture<T, 3>::Texture;
-    vec4<T> read(uint3 at, uint = 0) const {
-        return this->get(at.x, at.y, at.z);
-    }
-    void write(vec4<T> v, uint3 at) const {
-        this->put(v, at.x, at.y, at.z);
-    }
-    vec4<T> sample(sampler s, float3 at, level = level(0)) const {
-        return this->filtered(s, at.x, at.y, at.z, 0);
-    }
-};
+template <class T, enum access = access::sample> using texture1d = Texture<T, 1>;
+template <class T, enum access = access::sample> using texture1d_array = Texture<T, 1>;
+template <class T, enum access = access::sample> using texture2d = Texture<T, 2>;
+template <class T, enum access = access::sample> using texture2d_array = Texture<T, 2>;
+template <class T, enum access = access::sample> using texture3d = Texture<T, 3>;

@@ -99,4 +99,5 @@ static CUresult copy_3d(const CUDA_MEMCPY3D *p, CUstream stream, bool async) {
 }
 
 FORWARD(cuMemcpy3D, CURRENT, copy_3d(pCopy, NULL, false))
+FORWARD(cuMemcpy3D_v2_ptds, CURRENT, copy_3d(pCopy, CU_STREAM_PER_THREAD, false))
 FORWARD(cuMemcpy3DAsync, CURRENT, copy_3d(pCopy, hStream, true))

@@ -1,30 +1,17 @@
 /* Copies. Each is one of the driver's in three dimensions. */
 #include "runtime.h"
 
-static cudaError_t submit_copy(const CUDA_MEMCPY3D *copy, At at) {
-    if (!at.waits)
-        FINISH(cuMemcpy3DAsync(copy, at.stream));
-#ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
-    /* The driver's function without a stream uses the legacy one. As there, a copy between devices
-     * is not waited for, nor one from pageable memory, which has been read. */
-    bool to_host = copy->dstMemoryType == CU_MEMORYTYPE_HOST;
-    bool from_pinned = copy->srcMemoryType == CU_MEMORYTYPE_HOST && runtime_knows(copy->srcHost);
-    TRY(cuMemcpy3DAsync(copy, at.stream));
-    if (to_host || from_pinned)
-        TRY(cuStreamSynchronize(at.stream));
-    return cudaSuccess;
-#else
-    FINISH(cuMemcpy3D(copy));
-#endif
+static cudaError_t submit_copy(CUDA_MEMCPY3D copy, At at) {
+    FINISH(at.waits ? MEMCPY_3D(&copy) : cuMemcpy3DAsync(&copy, at.stream));
 }
 
 static cudaError_t copy_plane(void *to, size_t to_pitch, const void *from, size_t from_pitch,
                               size_t width, size_t height, enum cudaMemcpyKind kind, At at) {
-    CUDA_MEMCPY3D copy = {.WidthInBytes = width, .Height = height, .Depth = 1};
+    Side target, source;
     CHECK(width <= to_pitch && width <= from_pitch, cudaErrorInvalidPitchValue);
-    TRY(runtime_source(&copy, from, from_pitch, 0, kind));
-    TRY(runtime_target(&copy, to, to_pitch, 0, kind));
-    return submit_copy(&copy, at);
+    TRY(runtime_pointer(&source, from, from_pitch, 0, kind, cudaMemcpyDeviceToHost));
+    TRY(runtime_pointer(&target, to, to_pitch, 0, kind, cudaMemcpyHostToDevice));
+    return submit_copy(runtime_copy(target, source, width, height, 1), at);
 }
 
 PAIR(cudaMemcpy, copy_plane(dst, count, src, count, count, 1, kind, at))
@@ -32,8 +19,8 @@ PAIR(cudaMemcpy2D, copy_plane(dst, dpitch, src, spitch, width, height, kind, at)
 
 static cudaError_t copy_space(const struct cudaMemcpy3DParms *params, At at) {
     CUDA_MEMCPY3D copy;
-    TRY(runtime_copy(&copy, params));
-    return submit_copy(&copy, at);
+    TRY(runtime_space(&copy, params));
+    return submit_copy(copy, at);
 }
 
 /* A pointer has its device within. */
@@ -86,88 +73,69 @@ PAIR(cudaMemcpyFromSymbol, from_symbol(dst, symbol, count, offset, kind, at))
  * ----------------------------------------------------------------------------------------------------------------
  */
 
-static void set_source(CUDA_MEMCPY3D *copy, cudaArray_const_t array, size_t x, size_t y) {
-    copy->srcMemoryType = CU_MEMORYTYPE_ARRAY;
-    copy->srcArray = (CUarray)(uintptr_t)array;
-    copy->srcXInBytes = x;
-    copy->srcY = y;
-}
-
-static void set_target(CUDA_MEMCPY3D *copy, cudaArray_t array, size_t x, size_t y) {
-    copy->dstMemoryType = CU_MEMORYTYPE_ARRAY;
-    copy->dstArray = (CUarray)array;
-    copy->dstXInBytes = x;
-    copy->dstY = y;
-}
-
 /* Set *bytes to the bytes of a row; those of a pointer are in one row. */
-static cudaError_t row_of(CUmemorytype type, CUarray array, size_t *bytes) {
+static cudaError_t row_of(const Side *side, size_t *bytes) {
     size_t texel;
     CUDA_ARRAY3D_DESCRIPTOR form;
     *bytes = SIZE_MAX;
-    if (type != CU_MEMORYTYPE_ARRAY)
+    if (side->type != CU_MEMORYTYPE_ARRAY)
         return cudaSuccess;
-    TRY(runtime_texel(array, &texel));
-    TRY(cuArray3DGetDescriptor(&form, array));
+    TRY(runtime_texel(side->array, &texel));
+    TRY(cuArray3DGetDescriptor(&form, side->array));
     *bytes = form.Width * texel;
     return cudaSuccess;
 }
 
-static void advance(size_t *x, size_t *y, size_t bytes, size_t row) {
-    *x += bytes;
-    if (*x < row)
+static void advance(Side *side, size_t bytes, size_t row) {
+    side->x += bytes;
+    if (side->x < row)
         return;
-    *x = 0;
-    *y += 1;
+    side->x = 0;
+    side->y += 1;
 }
 
 /* Copy bytes that go on in the next row of an array. */
-static cudaError_t copy_run(CUDA_MEMCPY3D copy, size_t count, At at) {
+static cudaError_t copy_run(Side to, Side from, size_t count, At at) {
     size_t to_row;
     size_t from_row;
-    copy.Height = copy.Depth = 1;
-    TRY(row_of(copy.dstMemoryType, copy.dstArray, &to_row));
-    TRY(row_of(copy.srcMemoryType, copy.srcArray, &from_row));
+    TRY(row_of(&to, &to_row));
+    TRY(row_of(&from, &from_row));
     while (count) {
-        CHECK(copy.dstXInBytes < to_row && copy.srcXInBytes < from_row, cudaErrorInvalidValue);
-        size_t to_left = to_row - copy.dstXInBytes;
-        size_t from_left = from_row - copy.srcXInBytes;
+        CHECK(to.x < to_row && from.x < from_row, cudaErrorInvalidValue);
+        size_t to_left = to_row - to.x;
+        size_t from_left = from_row - from.x;
         size_t part = to_left < from_left ? to_left : from_left;
-        copy.WidthInBytes = part < count ? part : count;
-        TRY(submit_copy(&copy, at));
-        count -= copy.WidthInBytes;
-        advance(&copy.dstXInBytes, &copy.dstY, copy.WidthInBytes, to_row);
-        advance(&copy.srcXInBytes, &copy.srcY, copy.WidthInBytes, from_row);
+        if (part > count)
+            part = count;
+        TRY(submit_copy(runtime_copy(to, from, part, 1, 1), at));
+        count -= part;
+        advance(&to, part, to_row);
+        advance(&from, part, from_row);
     }
     return cudaSuccess;
 }
 
 /* `height` rows of `width` bytes, or a run of that many for no height. */
-static cudaError_t copy_rows(CUDA_MEMCPY3D *copy, size_t width, size_t height, At at) {
+static cudaError_t copy_rows(Side to, Side from, size_t width, size_t height, At at) {
     if (!height)
-        return copy_run(*copy, width, at);
-    copy->WidthInBytes = width;
-    copy->Height = height;
-    copy->Depth = 1;
-    return submit_copy(copy, at);
+        return copy_run(to, from, width, at);
+    return submit_copy(runtime_copy(to, from, width, height, 1), at);
 }
 
 static cudaError_t to_array(cudaArray_t array, size_t x, size_t y, const void *from, size_t pitch,
                             size_t width, size_t height, enum cudaMemcpyKind kind, At at) {
-    CUDA_MEMCPY3D copy = {0};
+    Side source;
     CHECK(width <= pitch, cudaErrorInvalidPitchValue);
-    TRY(runtime_source(&copy, from, pitch, 0, kind));
-    set_target(&copy, array, x, y);
-    return copy_rows(&copy, width, height, at);
+    TRY(runtime_pointer(&source, from, pitch, 0, kind, cudaMemcpyDeviceToHost));
+    return copy_rows(runtime_array(array, x, y), source, width, height, at);
 }
 
 static cudaError_t from_array(void *to, size_t pitch, cudaArray_const_t array, size_t x, size_t y,
                               size_t width, size_t height, enum cudaMemcpyKind kind, At at) {
-    CUDA_MEMCPY3D copy = {0};
+    Side target;
     CHECK(width <= pitch, cudaErrorInvalidPitchValue);
-    TRY(runtime_target(&copy, to, pitch, 0, kind));
-    set_source(&copy, array, x, y);
-    return copy_rows(&copy, width, height, at);
+    TRY(runtime_pointer(&target, to, pitch, 0, kind, cudaMemcpyHostToDevice));
+    return copy_rows(target, runtime_array(array, x, y), width, height, at);
 }
 
 PAIR(cudaMemcpy2DToArray, to_array(dst, wOffset, hOffset, src, spitch, width, height, kind, at))
@@ -176,21 +144,17 @@ PAIR(cudaMemcpyToArray, to_array(dst, wOffset, hOffset, src, count, count, 0, ki
 PAIR(cudaMemcpyFromArray, from_array(dst, count, src, wOffset, hOffset, count, 0, kind, at))
 
 /* Copies between arrays have no form for a stream. */
-#define BETWEEN(name, width, height, ...)                                                          \
-    cudaError_t CUDARTAPI name(cudaArray_t dst, size_t wOffsetDst, size_t hOffsetDst,              \
-                               cudaArray_const_t src, size_t wOffsetSrc, size_t hOffsetSrc,        \
-                               __VA_ARGS__, enum cudaMemcpyKind kind) {                            \
-        CUDA_MEMCPY3D copy = {0};                                                                  \
-        ENTER();                                                                                   \
-        CHECK(kind == cudaMemcpyDeviceToDevice || kind == cudaMemcpyDefault,                       \
-              cudaErrorInvalidMemcpyDirection);                                                    \
-        set_target(&copy, dst, wOffsetDst, hOffsetDst);                                            \
-        set_source(&copy, src, wOffsetSrc, hOffsetSrc);                                            \
-        return copy_rows(&copy, width, height, (At){true, DEFAULT_STREAM});                        \
-    }
+static cudaError_t between(Side to, Side from, size_t width, size_t height,
+                           enum cudaMemcpyKind kind) {
+    CHECK(kind == cudaMemcpyDeviceToDevice || kind == cudaMemcpyDefault,
+          cudaErrorInvalidMemcpyDirection);
+    return copy_rows(to, from, width, height, (At){true, DEFAULT_STREAM});
+}
 
-BETWEEN(cudaMemcpy2DArrayToArray, width, height, size_t width, size_t height)
-BETWEEN(cudaMemcpyArrayToArray, count, 0, size_t count)
+#define ARRAYS                                                                                     \
+    runtime_array(dst, wOffsetDst, hOffsetDst), runtime_array(src, wOffsetSrc, hOffsetSrc)
+FORWARD(cudaMemcpy2DArrayToArray, between(ARRAYS, width, height, kind))
+FORWARD(cudaMemcpyArrayToArray, between(ARRAYS, count, 0, kind))
 
 /* ---- several at once
  * -------------------------------------------------------------------------------------------------------
@@ -205,17 +169,13 @@ static cudaError_t copy_batch(void *const *to, const void *const *from, const si
     return cudaSuccess;
 }
 
-#if RUNTIME_MAJOR >= 13
 ENTRY(cudaMemcpyBatchAsync) {
-    return copy_batch(dsts, srcs, sizes, count, stream);
-}
-#else
-ENTRY(cudaMemcpyBatchAsync) {
+#if RUNTIME_MAJOR == 12
     if (failIdx)
         *failIdx = SIZE_MAX; /* CUDA's answer where no single copy is the reason */
-    return copy_batch(dsts, (const void *const *)srcs, sizes, count, stream);
-}
 #endif
+    return copy_batch((void *const *)dsts, (const void *const *)srcs, sizes, count, stream);
+}
 
 #if CUDART_VERSION >= 13050 /* earlier headers lack it */
 ENTRY(cudaMemcpyWithAttributesAsync) {

@@ -1,46 +1,44 @@
 /* The sides of a copy: what a pointer, its kind or an array are for the driver. */
 #include "runtime.h"
 
-bool runtime_knows(const void *address) {
-    unsigned type;
-    return !cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, POINTER(address));
-}
-
-CUmemorytype runtime_type(const void *address) {
-    unsigned type;
-    if (cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, POINTER(address)))
-        return CU_MEMORYTYPE_HOST;
-    return (CUmemorytype)type;
-}
-
-cudaError_t runtime_source(CUDA_MEMCPY3D *copy, const void *address, size_t pitch, size_t height,
-                           enum cudaMemcpyKind kind) {
+cudaError_t runtime_pointer(Side *side, const void *address, size_t pitch, size_t height,
+                            enum cudaMemcpyKind kind, enum cudaMemcpyKind device) {
     CHECK((unsigned)kind <= cudaMemcpyDefault, cudaErrorInvalidMemcpyDirection);
-    copy->srcMemoryType = CU_MEMORYTYPE_HOST;
-    if (kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice)
-        copy->srcMemoryType = CU_MEMORYTYPE_DEVICE;
+    *side =
+        (Side){.type = CU_MEMORYTYPE_HOST, .address = address, .pitch = pitch, .height = height};
     if (kind == cudaMemcpyDefault)
-        copy->srcMemoryType = runtime_type(address);
-    copy->srcHost = address;
-    copy->srcDevice = POINTER(address);
-    copy->srcPitch = pitch;
-    copy->srcHeight = height;
+        side->type = CU_MEMORYTYPE_UNIFIED;
+    else if (kind & device)
+        side->type = CU_MEMORYTYPE_DEVICE;
     return cudaSuccess;
 }
 
-cudaError_t runtime_target(CUDA_MEMCPY3D *copy, void *address, size_t pitch, size_t height,
-                           enum cudaMemcpyKind kind) {
-    CHECK((unsigned)kind <= cudaMemcpyDefault, cudaErrorInvalidMemcpyDirection);
-    copy->dstMemoryType = CU_MEMORYTYPE_HOST;
-    if (kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice)
-        copy->dstMemoryType = CU_MEMORYTYPE_DEVICE;
-    if (kind == cudaMemcpyDefault)
-        copy->dstMemoryType = runtime_type(address);
-    copy->dstHost = address;
-    copy->dstDevice = POINTER(address);
-    copy->dstPitch = pitch;
-    copy->dstHeight = height;
-    return cudaSuccess;
+Side runtime_array(cudaArray_const_t array, size_t x, size_t y) {
+    return (Side){.type = CU_MEMORYTYPE_ARRAY, .array = (CUarray)(uintptr_t)array, .x = x, .y = y};
+}
+
+CUDA_MEMCPY3D runtime_copy(Side to, Side from, size_t width, size_t height, size_t depth) {
+    return (CUDA_MEMCPY3D){.srcXInBytes = from.x,
+                           .srcY = from.y,
+                           .srcZ = from.z,
+                           .srcMemoryType = from.type,
+                           .srcHost = from.address,
+                           .srcDevice = POINTER(from.address),
+                           .srcArray = from.array,
+                           .srcPitch = from.pitch,
+                           .srcHeight = from.height,
+                           .dstXInBytes = to.x,
+                           .dstY = to.y,
+                           .dstZ = to.z,
+                           .dstMemoryType = to.type,
+                           .dstHost = (void *)(uintptr_t)to.address,
+                           .dstDevice = POINTER(to.address),
+                           .dstArray = to.array,
+                           .dstPitch = to.pitch,
+                           .dstHeight = to.height,
+                           .WidthInBytes = width,
+                           .Height = height,
+                           .Depth = depth};
 }
 
 cudaError_t runtime_texel(CUarray array, size_t *bytes) {
@@ -50,35 +48,34 @@ cudaError_t runtime_texel(CUarray array, size_t *bytes) {
     return cudaSuccess;
 }
 
-/* The width of a copy, and an offset in an array, count texels where an array is a side. */
-cudaError_t runtime_copy(CUDA_MEMCPY3D *copy, const struct cudaMemcpy3DParms *p) {
-    size_t from_texel = 1;
-    size_t to_texel = 1;
+/* Set a side of a copy in three dimensions, and the bytes of its texels, which an offset counts. */
+static cudaError_t take_side(Side *side, size_t *texel, cudaArray_t array,
+                             struct cudaPitchedPtr pointer, struct cudaPos at,
+                             enum cudaMemcpyKind kind, enum cudaMemcpyKind device) {
+    CHECK(!array != !pointer.ptr, cudaErrorInvalidValue);
+    *texel = 1;
+    *side = runtime_array(array, 0, 0);
+    if (array)
+        TRY(runtime_texel(side->array, texel));
+    else
+        TRY(runtime_pointer(side, pointer.ptr, pointer.pitch, pointer.ysize, kind, device));
+    side->x = at.x * *texel;
+    side->y = at.y;
+    side->z = at.z;
+    return cudaSuccess;
+}
+
+/* The width counts texels where an array is a side. */
+cudaError_t runtime_space(CUDA_MEMCPY3D *copy, const struct cudaMemcpy3DParms *p) {
+    Side to, from;
+    size_t to_texel, from_texel;
     CHECK(p, cudaErrorInvalidValue);
-    CHECK(!p->srcArray != !p->srcPtr.ptr, cudaErrorInvalidValue);
-    CHECK(!p->dstArray != !p->dstPtr.ptr, cudaErrorInvalidValue);
-    *copy = (CUDA_MEMCPY3D){.Height = p->extent.height, .Depth = p->extent.depth};
-    if (p->srcArray) {
-        TRY(runtime_texel((CUarray)p->srcArray, &from_texel));
-        copy->srcMemoryType = CU_MEMORYTYPE_ARRAY;
-        copy->srcArray = (CUarray)p->srcArray;
-    } else {
-        TRY(runtime_source(copy, p->srcPtr.ptr, p->srcPtr.pitch, p->srcPtr.ysize, p->kind));
-    }
-    if (p->dstArray) {
-        TRY(runtime_texel((CUarray)p->dstArray, &to_texel));
-        copy->dstMemoryType = CU_MEMORYTYPE_ARRAY;
-        copy->dstArray = (CUarray)p->dstArray;
-    } else {
-        TRY(runtime_target(copy, p->dstPtr.ptr, p->dstPtr.pitch, p->dstPtr.ysize, p->kind));
-    }
-    CHECK(!p->srcArray || !p->dstArray || from_texel == to_texel, cudaErrorInvalidValue);
-    copy->srcXInBytes = p->srcPos.x * from_texel;
-    copy->srcY = p->srcPos.y;
-    copy->srcZ = p->srcPos.z;
-    copy->dstXInBytes = p->dstPos.x * to_texel;
-    copy->dstY = p->dstPos.y;
-    copy->dstZ = p->dstPos.z;
-    copy->WidthInBytes = p->extent.width * (from_texel > to_texel ? from_texel : to_texel);
+    TRY(take_side(&from, &from_texel, p->srcArray, p->srcPtr, p->srcPos, p->kind,
+                  cudaMemcpyDeviceToHost));
+    TRY(take_side(&to, &to_texel, p->dstArray, p->dstPtr, p->dstPos, p->kind,
+                  cudaMemcpyHostToDevice));
+    CHECK(!from.array || !to.array || from_texel == to_texel, cudaErrorInvalidValue);
+    size_t texel = from_texel > to_texel ? from_texel : to_texel;
+    *copy = runtime_copy(to, from, p->extent.width * texel, p->extent.height, p->extent.depth);
     return cudaSuccess;
 }

@@ -6,15 +6,7 @@ static cudaError_t fill_rows(void *to, size_t pitch, int value, size_t width, si
     unsigned char byte = (unsigned char)value;
     if (!at.waits)
         FINISH(cuMemsetD2D8Async(POINTER(to), pitch, byte, width, height, at.stream));
-#ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
-    /* As in the legacy stream, only a fill of the host's memory is waited for. */
-    TRY(cuMemsetD2D8Async(POINTER(to), pitch, byte, width, height, at.stream));
-    if (runtime_type(to) == CU_MEMORYTYPE_HOST)
-        TRY(cuStreamSynchronize(at.stream));
-    return cudaSuccess;
-#else
-    FINISH(cuMemsetD2D8(POINTER(to), pitch, byte, width, height));
-#endif
+    FINISH(MEMSET_2D(POINTER(to), pitch, byte, width, height));
 }
 
 static cudaError_t fill_planes(struct cudaPitchedPtr to, int value, struct cudaExtent extent,

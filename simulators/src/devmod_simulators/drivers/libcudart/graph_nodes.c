@@ -46,17 +46,18 @@ static cudaError_t take_fill(CUgraphNodeParams *to, const struct cudaMemsetParam
 static cudaError_t take_copy(CUgraphNodeParams *to, const struct cudaMemcpy3DParms *from) {
     to->type = CU_GRAPH_NODE_TYPE_MEMCPY;
     to->memcpy.copyCtx = current();
-    return runtime_copy(&to->memcpy.copyParams, from);
+    return runtime_space(&to->memcpy.copyParams, from);
 }
 
 static cudaError_t take_row(CUgraphNodeParams *to, void *target, const void *source, size_t count,
                             enum cudaMemcpyKind kind) {
-    CUDA_MEMCPY3D *copy = &to->memcpy.copyParams;
+    Side to_side, from_side;
     to->type = CU_GRAPH_NODE_TYPE_MEMCPY;
     to->memcpy.copyCtx = current();
-    *copy = (CUDA_MEMCPY3D){.WidthInBytes = count, .Height = 1, .Depth = 1};
-    TRY(runtime_source(copy, source, count, 0, kind));
-    return runtime_target(copy, target, count, 0, kind);
+    TRY(runtime_pointer(&from_side, source, count, 0, kind, cudaMemcpyDeviceToHost));
+    TRY(runtime_pointer(&to_side, target, count, 0, kind, cudaMemcpyHostToDevice));
+    to->memcpy.copyParams = runtime_copy(to_side, from_side, count, 1, 1);
+    return cudaSuccess;
 }
 
 static cudaError_t take_to_symbol(CUgraphNodeParams *to, const void *symbol, const void *source,
@@ -138,7 +139,7 @@ static cudaError_t take_node(const struct cudaGraphNodeParams *from, CUgraphNode
         return runtime_function(from->kernel.func, &to->kernel.func);
     case cudaGraphNodeTypeMemcpy:
         to->memcpy.copyCtx = current();
-        return runtime_copy(&to->memcpy.copyParams, &from->memcpy.copyParams);
+        return runtime_space(&to->memcpy.copyParams, &from->memcpy.copyParams);
     case cudaGraphNodeTypeMemset:
         to->memset.ctx = current();
         return cudaSuccess;

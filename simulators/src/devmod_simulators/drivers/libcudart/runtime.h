@@ -46,17 +46,21 @@ int runtime_missing(const char *name, bool *told);
  * ------------------------------------------------------------------------------------------------
  */
 
-/* Return whether an address is the device's, managed, pinned or registered. */
-bool runtime_knows(const void *address);
-/* Return the memory of an address: the host's, which it is too if nobody knows it, or a device's.
- */
-CUmemorytype runtime_type(const void *address);
-/* Set a side of a copy that is a pointer, of the memory that its kind says. */
-cudaError_t runtime_source(CUDA_MEMCPY3D *copy, const void *address, size_t pitch, size_t height,
-                           enum cudaMemcpyKind kind);
-cudaError_t runtime_target(CUDA_MEMCPY3D *copy, void *address, size_t pitch, size_t height,
-                           enum cudaMemcpyKind kind);
-cudaError_t runtime_copy(CUDA_MEMCPY3D *copy, const struct cudaMemcpy3DParms *params);
+typedef struct {
+    CUmemorytype type;
+    const void *address;
+    CUarray array;
+    size_t x, y, z, pitch, height;
+} Side;
+
+/* Set a side of a copy that is a pointer, of the memory that its kind says: `device` is the kind
+ * whose bit makes it a device's. */
+cudaError_t runtime_pointer(Side *side, const void *address, size_t pitch, size_t height,
+                            enum cudaMemcpyKind kind, enum cudaMemcpyKind device);
+/* Return a side that is an array. */
+Side runtime_array(cudaArray_const_t array, size_t x, size_t y);
+CUDA_MEMCPY3D runtime_copy(Side to, Side from, size_t width, size_t height, size_t depth);
+cudaError_t runtime_space(CUDA_MEMCPY3D *copy, const struct cudaMemcpy3DParms *params);
 /* Set *bytes to those of a texel of an array. */
 cudaError_t runtime_texel(CUarray array, size_t *bytes);
 cudaError_t runtime_format(const struct cudaChannelFormatDesc *form, CUarray_format *format,
@@ -166,8 +170,16 @@ void runtime_forget_managed(void);
  * the thread's own. */
 #ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
 #define DEFAULT_STREAM CU_STREAM_PER_THREAD
+#define MEMCPY_3D cuMemcpy3D_v2_ptds
+#define MEMSET_2D cuMemsetD2D8_v2_ptds
+/* The names that cuda.h gives to all functions, or to none. */
+CUresult CUDAAPI MEMCPY_3D(const CUDA_MEMCPY3D *copy);
+CUresult CUDAAPI MEMSET_2D(CUdeviceptr to, size_t pitch, unsigned char value, size_t width,
+                           size_t height);
 #else
 #define DEFAULT_STREAM CU_STREAM_LEGACY
+#define MEMCPY_3D cuMemcpy3D
+#define MEMSET_2D cuMemsetD2D8
 #endif
 
 /* The driver's handle of a stream. */
