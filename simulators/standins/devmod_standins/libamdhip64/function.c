@@ -12,34 +12,20 @@ HIP(hipFuncGetAttribute, CURRENT) {
     TRY(function_of(hfunc, &function));
     const Kernel *kernel = function->kernel;
     int device = function->module->context->device;
-    switch (attrib) {
-    case HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-        *value = (int)kernel->max_threads;
-        break;
-    case HIP_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
-        *value = (int)kernel->shared;
-        break;
-    case HIP_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
-        *value = (int)kernel->local;
-        break;
-    case HIP_FUNC_ATTRIBUTE_NUM_REGS:
-        *value = (int)kernel->registers;
-        break;
-    case HIP_FUNC_ATTRIBUTE_PTX_VERSION:
-        *value = 30;
-        break; /* as HIP has it: a version of PTX that says nothing */
-    case HIP_FUNC_ATTRIBUTE_BINARY_VERSION:
-        *value = device_attribute(device, hipDeviceAttributeComputeCapabilityMajor) * 10 +
-                 device_attribute(device, hipDeviceAttributeComputeCapabilityMinor);
-        break;
-    case HIP_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-        *value = device_attribute(device, hipDeviceAttributeMaxSharedMemoryPerBlock) -
-                 (int)kernel->shared;
-        break;
-    default:
-        *value = 0;
-        break;
-    }
+    const int values[HIP_FUNC_ATTRIBUTE_MAX] = {
+        [HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK] = (int)kernel->max_threads,
+        [HIP_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES] = (int)kernel->shared,
+        [HIP_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES] = (int)kernel->local,
+        [HIP_FUNC_ATTRIBUTE_NUM_REGS] = (int)kernel->registers,
+        [HIP_FUNC_ATTRIBUTE_PTX_VERSION] = 30, /* as HIP has it: it says nothing */
+        [HIP_FUNC_ATTRIBUTE_BINARY_VERSION] =
+            device_attribute(device, hipDeviceAttributeComputeCapabilityMajor) * 10 +
+            device_attribute(device, hipDeviceAttributeComputeCapabilityMinor),
+        [HIP_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES] =
+            device_attribute(device, hipDeviceAttributeMaxSharedMemoryPerBlock) -
+            (int)kernel->shared,
+    };
+    *value = values[attrib];
     return CODE_SUCCESS;
 }
 

@@ -61,9 +61,12 @@ int module_read(Module *module, Bytes *response) {
 
 void module_open(Module *module) {
     module->functions = zeroed(module->kernel_count * sizeof *module->functions);
-    for (uint32_t i = 0; i < module->kernel_count; i++)
+    for (uint32_t i = 0; i < module->kernel_count; i++) {
+        Kernel *kernel = &module->kernels[i];
+        uint32_t room = kernel->shared < DYNAMIC_BYTES ? DYNAMIC_BYTES - kernel->shared : 0;
         module->functions[i] =
-            (Function){.module = module, .kernel = &module->kernels[i], .index = i};
+            (Function){.module = module, .kernel = kernel, .index = i, .max_dynamic = room};
+    }
 }
 
 static void unload_in_worker(const Module *module) {

@@ -53,34 +53,32 @@ int stream_destroy(void *handle) {
     return CODE_SUCCESS;
 }
 
-int stream_synchronize(void *handle) {
-    Stream *stream;
-    TRY(stream_of(handle, &stream));
-    if (capture_active(stream)) {
-        capture_invalidate(stream);
+/* Set *stream to that of a handle, if no capture forbids to wait for it or to ask it. */
+static int waitable(void *handle, Stream **stream) {
+    TRY(stream_of(handle, stream));
+    if (capture_active(*stream)) {
+        capture_invalidate(*stream);
         return CODE_STREAM_CAPTURE_UNSUPPORTED;
     }
     TRY(refuse_in_capture());
-    TRY(refuse_legacy(stream));
-    if (stream ==
-        stream->group
-            ->barrier) /* it waits for the blocking streams, with an operation that does nothing */
-        for (Stream *other = stream->group->streams; other; other = other->next)
-            if (other->blocking && other != stream)
-                stream_run(other, other->last);
+    return refuse_legacy(*stream);
+}
+
+int stream_synchronize(void *handle) {
+    Stream *stream;
+    TRY(waitable(handle, &stream));
+    /* The legacy stream waits for the blocking ones, with an operation that does nothing. */
+    bool waits = stream == stream->group->barrier;
+    for (Stream *other = stream->group->streams; waits && other; other = other->next)
+        if (other->blocking && other != stream)
+            stream_run(other, other->last);
     stream_run(stream, stream->last);
     return context_failure(context_of_stream(stream));
 }
 
 int stream_query(void *handle) {
     Stream *stream;
-    TRY(stream_of(handle, &stream));
-    if (capture_active(stream)) {
-        capture_invalidate(stream);
-        return CODE_STREAM_CAPTURE_UNSUPPORTED;
-    }
-    TRY(refuse_in_capture());
-    TRY(refuse_legacy(stream));
+    TRY(waitable(handle, &stream));
     bool done = stream_step(stream);
     TRY(context_failure(context_of_stream(stream)));
     return done ? CODE_SUCCESS : CODE_NOT_READY;

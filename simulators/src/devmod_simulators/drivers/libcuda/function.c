@@ -87,50 +87,24 @@ static uint64_t constant_bytes(const Module *module) {
 static CUresult get_attribute(int *value, CUfunction_attribute attribute,
                               const Function *function) {
     const Kernel *kernel = function->kernel;
-    CHECK(value && (int)attribute >= 0 && attribute < CU_FUNC_ATTRIBUTE_MAX,
-          CUDA_ERROR_INVALID_VALUE);
-    switch (attribute) {
-    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-        *value = kernel->max_threads ? (int)kernel->max_threads : 1024;
-        break;
-    case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
-        *value = (int)kernel->shared;
-        break;
-    case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
-        *value = (int)kernel->local;
-        break;
-    case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
-        *value = (int)constant_bytes(function->module);
-        break;
-    case CU_FUNC_ATTRIBUTE_NUM_REGS:
-        *value = kernel->registers ? (int)kernel->registers : 32;
-        break;
-    case CU_FUNC_ATTRIBUTE_PTX_VERSION:
-    case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
-        *value = function->module->arch;
-        break;
-    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-        *value = (int)function->max_dynamic;
-        break;
-    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-        *value = function->attributes[attribute] ? function->attributes[attribute] : -1;
-        break;
-    case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET:
-        *value = 0;
-        break;
-    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
-        *value = (int)kernel->cluster[0];
-        break;
-    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
-        *value = (int)kernel->cluster[1];
-        break;
-    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
-        *value = (int)kernel->cluster[2];
-        break;
-    default:
-        *value = function->attributes[attribute];
-        break;
-    }
+    const uint32_t values[CU_FUNC_ATTRIBUTE_MAX] = {
+        [CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK] =
+            kernel->max_threads ? kernel->max_threads : 1024,
+        [CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES] = kernel->shared,
+        [CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES] = kernel->local,
+        [CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES] = (uint32_t)constant_bytes(function->module),
+        [CU_FUNC_ATTRIBUTE_NUM_REGS] = kernel->registers ? kernel->registers : 32,
+        [CU_FUNC_ATTRIBUTE_PTX_VERSION] = (uint32_t)function->module->arch,
+        [CU_FUNC_ATTRIBUTE_BINARY_VERSION] = (uint32_t)function->module->arch,
+        [CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES] = function->max_dynamic,
+        [CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT] = (uint32_t)-1,
+        [CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH] = kernel->cluster[0],
+        [CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT] = kernel->cluster[1],
+        [CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH] = kernel->cluster[2],
+    };
+    CHECK(value && (unsigned)attribute < CU_FUNC_ATTRIBUTE_MAX, CUDA_ERROR_INVALID_VALUE);
+    int own = function->attributes[attribute]; /* as the program has set it */
+    *value = own ? own : (int)values[attribute];
     return CUDA_SUCCESS;
 }
 

@@ -5,19 +5,13 @@
 enum { RESERVED = 1024 };
 
 CUresult check_dimensions(const Launch *launch, int device) {
-    static const CUdevice_attribute grid[3] = {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X,
-                                               CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y,
-                                               CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z};
-    static const CUdevice_attribute block[3] = {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X,
-                                                CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y,
-                                                CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z};
     const Kernel *kernel = launch->function->kernel;
     uint64_t threads = 1;
     for (int i = 0; i < 3; i++) {
-        CHECK(launch->grid[i] && launch->grid[i] <= (uint32_t)device_attribute(device, grid[i]),
-              CUDA_ERROR_INVALID_VALUE);
-        CHECK(launch->block[i] && launch->block[i] <= (uint32_t)device_attribute(device, block[i]),
-              CUDA_ERROR_INVALID_VALUE);
+        int grid = device_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X + i);
+        int block = device_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X + i);
+        CHECK(launch->grid[i] && launch->grid[i] <= (uint32_t)grid, CUDA_ERROR_INVALID_VALUE);
+        CHECK(launch->block[i] && launch->block[i] <= (uint32_t)block, CUDA_ERROR_INVALID_VALUE);
         CHECK(!kernel->block[0] || launch->block[i] == (kernel->block[i] ? kernel->block[i] : 1),
               CUDA_ERROR_INVALID_VALUE);
         threads *= launch->block[i];

@@ -6,25 +6,10 @@
 
 static __thread cudaError_t last;
 
-/* Return whether an error has ended the context: it stays, as each later call would return it. */
+/* Return whether an error has ended the context: each later call returns it. */
 static bool is_sticky(cudaError_t error) {
-    switch (error) {
-    case cudaErrorECCUncorrectable:
-    case cudaErrorNvlinkUncorrectable:
-    case cudaErrorIllegalAddress:
-    case cudaErrorLaunchTimeout:
-    case cudaErrorAssert:
-    case cudaErrorHardwareStackError:
-    case cudaErrorIllegalInstruction:
-    case cudaErrorMisalignedAddress:
-    case cudaErrorInvalidAddressSpace:
-    case cudaErrorInvalidPc:
-    case cudaErrorLaunchFailure:
-    case cudaErrorExternalDevice:
-        return true;
-    default:
-        return false;
-    }
+    CUfunc_cache unused;
+    return error && cuCtxGetCacheConfig(&unused) == (CUresult)error;
 }
 
 /* CUDA's programming guide: cudaErrorNotReady is no error, and cudaGetLastError does not report it.

@@ -1,6 +1,8 @@
 /* Launches of kernels and host functions. per_thread.c compiles this file again. */
 #include "runtime.h"
 
+#include <string.h>
+
 #ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
 #define __cudaLaunchKernel __cudaLaunchKernel_ptsz
 #endif
@@ -8,21 +10,16 @@
 /* Check what the driver calls an invalid value, and the runtime an invalid configuration. */
 static cudaError_t check_configuration(dim3 grid, dim3 block) {
     CUdevice device;
-    int x, y, z, threads;
-    CHECK(grid.x && grid.y && grid.z, cudaErrorInvalidConfiguration);
-    CHECK(block.x && block.y && block.z, cudaErrorInvalidConfiguration);
+    int most;
+    /* The attributes have this order. */
+    const unsigned sizes[] = {
+        block.x * block.y * block.z, block.x, block.y, block.z, grid.x, grid.y, grid.z};
     TRY(cuCtxGetDevice(&device));
-    TRY(cuDeviceGetAttribute(&x, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, device));
-    TRY(cuDeviceGetAttribute(&y, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y, device));
-    TRY(cuDeviceGetAttribute(&z, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z, device));
-    TRY(cuDeviceGetAttribute(&threads, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, device));
-    CHECK(block.x <= (unsigned)x && block.y <= (unsigned)y && block.z <= (unsigned)z,
-          cudaErrorInvalidConfiguration);
-    CHECK(block.x * block.y * block.z <= (unsigned)threads, cudaErrorInvalidConfiguration);
-    TRY(cuDeviceGetAttribute(&y, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, device));
-    TRY(cuDeviceGetAttribute(&z, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z, device));
-    CHECK(grid.x <= INT32_MAX && grid.y <= (unsigned)y && grid.z <= (unsigned)z,
-          cudaErrorInvalidConfiguration);
+    for (int i = 0; i < 7; i++) {
+        CUdevice_attribute attribute = CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK + i;
+        TRY(cuDeviceGetAttribute(&most, attribute, device));
+        CHECK(sizes[i] && sizes[i] <= (unsigned)most, cudaErrorInvalidConfiguration);
+    }
     return cudaSuccess;
 }
 
@@ -31,8 +28,10 @@ static cudaError_t launch(const void *kernel, const cudaLaunchConfig_t *config, 
     TRY(runtime_enter());
     TRY(runtime_function(kernel, &function));
     TRY(check_configuration(config->gridDim, config->blockDim));
-    CUlaunchConfig driver = runtime_config(config, STREAM(config->stream));
-    CHECK(driver.sharedMemBytes == config->dynamicSmemBytes, cudaErrorInvalidValue);
+    CHECK(config->dynamicSmemBytes <= UINT32_MAX, cudaErrorInvalidValue);
+    CUlaunchConfig driver;
+    memcpy(&driver, config, sizeof driver);
+    driver.hStream = STREAM(config->stream);
     FINISH(cuLaunchKernelEx(&driver, function, args, NULL));
 }
 

@@ -65,8 +65,6 @@ cudaError_t runtime_space(CUDA_MEMCPY3D *copy, const struct cudaMemcpy3DParms *p
 cudaError_t runtime_texel(CUarray array, size_t *bytes);
 cudaError_t runtime_format(const struct cudaChannelFormatDesc *form, CUarray_format *format,
                            unsigned *channels);
-/* Return the driver's form of the configuration of a launch. */
-CUlaunchConfig runtime_config(const cudaLaunchConfig_t *config, CUstream stream);
 
 /* ---- modules.c: what programs have registered
  * -----------------------------------------------------------------------------------------

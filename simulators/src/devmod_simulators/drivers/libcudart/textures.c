@@ -64,26 +64,14 @@ static void take_texture(const struct cudaTextureDesc *from, CUDA_TEXTURE_DESC *
     }
 }
 
-static CUDA_RESOURCE_VIEW_DESC view_of(const struct cudaResourceViewDesc *from) {
-    return (CUDA_RESOURCE_VIEW_DESC){.format = (CUresourceViewFormat)from->format,
-                                     .width = from->width,
-                                     .height = from->height,
-                                     .depth = from->depth,
-                                     .firstMipmapLevel = from->firstMipmapLevel,
-                                     .lastMipmapLevel = from->lastMipmapLevel,
-                                     .firstLayer = from->firstLayer,
-                                     .lastLayer = from->lastLayer};
-}
-
+/* The driver supports no views, whatever they have. */
 API_IF(pTexDesc, cudaCreateTextureObject) {
     CUDA_RESOURCE_DESC resource;
     CUDA_TEXTURE_DESC texture;
     TRY(take_resource(pResDesc, &resource));
     take_texture(pTexDesc, &texture);
-    if (!pResViewDesc)
-        FINISH(cuTexObjectCreate(pTexObject, &resource, &texture, NULL));
-    CUDA_RESOURCE_VIEW_DESC view = view_of(pResViewDesc);
-    FINISH(cuTexObjectCreate(pTexObject, &resource, &texture, &view));
+    FINISH(cuTexObjectCreate(pTexObject, &resource, &texture,
+                             (const CUDA_RESOURCE_VIEW_DESC *)pResViewDesc));
 }
 
 API(cudaCreateSurfaceObject) {
