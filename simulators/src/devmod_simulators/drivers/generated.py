@@ -48,7 +48,10 @@ def runtime_files(includes: Sequence[Path]) -> dict[str, str]:
     return {
         "errors.h": _errors(types, "libcudart"),
         "parameters.h": definitions(functions),
-        "properties.h": _properties(types),
+        "properties.h": _fields(types, "cudaDeviceProp", "properties.txt", "CU_DEVICE_ATTRIBUTE_"),
+        "attributes.h": _fields(
+            types, "cudaFuncAttributes", "attributes.txt", "CU_FUNC_ATTRIBUTE_"
+        ),
         "stream_forwards.h": "\n".join(of_thread),
         "forwards.h": "\n".join(others),
         "missing.h": "\n".join(f"MISSING({name})" for name in sorted(functions.keys() - _ABSENT)),
@@ -93,13 +96,13 @@ def _errors(header: str, library: str) -> str:
     return "\n".join(rows)
 
 
-def _properties(header: str) -> str:
-    """Return the rows of a table of the properties of a device that a header has."""
-    fields = _COMMENT.sub("", header).partition("cudaDeviceProp")[2].partition("}")[0]
+def _fields(header: str, structure: str, table: str, prefix: str) -> str:
+    """Return the rows of a table of the fields of a structure that a header has."""
+    fields = _COMMENT.sub("", header).partition(structure)[2].partition("}")[0]
     rows = []
-    for field, attribute in _rows("libcudart", "properties.txt"):
+    for field, attribute in _rows("libcudart", table):
         if re.search(rf"\b{field.partition('[')[0]}\b", fields):
-            rows.append(f"FIELD({field}, CU_DEVICE_ATTRIBUTE_{attribute}),")
+            rows.append(f"FIELD({structure}, {field}, {prefix}{attribute}),")
     return "\n".join(rows)
 
 

@@ -14,21 +14,21 @@
 
 typedef void *Find(void *library, const char *name);
 
-/* A link of nvJitLink: LTO-IR is joined by the library itself, and its PTX here with the other
- * texts. */
-typedef struct Link {
-    struct Link *next;
+/* A program of NVRTC, with the text behind its PTX, or a link of nvJitLink: LTO-IR is joined by the
+ * library itself, and its PTX here with the other texts. */
+typedef struct Object {
+    struct Object *next;
     void *handle;
     char *text;
     bool joins;         /* whether the library has inputs, which are LTO-IR */
     unsigned registers; /* the most that a thread may have, or 0 */
     char arch[8];       /* such as 90a */
-} Link;
+} Object;
 
 enum { JIT_LINK_INTERNAL = 6, JIT_LINK_PTX = 2, JIT_LINK_LTOIR = 3, MOST_OPTIONS = 256 };
 
 static void *nvrtc, *nvjitlink; /* what dlopen has returned */
-static Link *links;
+static Object *objects;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static Find *real_dlsym(void) {
@@ -38,17 +38,43 @@ static Find *real_dlsym(void) {
     return real;
 }
 
+/* Call the library's own function. */
+#define REAL(name, ...) ((int (*)(__VA_ARGS__))real_dlsym()(nvjitlink, name))
+#define NVRTC(name, ...) ((int (*)(__VA_ARGS__))real_dlsym()(nvrtc, name))
+
+static void add_object(Object *object) {
+    pthread_mutex_lock(&lock);
+    object->next = objects;
+    objects = object;
+    pthread_mutex_unlock(&lock);
+}
+
+/* Return the place of an object in the list; the caller has the lock. */
+static Object **place_of(void *handle) {
+    Object **place = &objects;
+    while (*place && (*place)->handle != handle)
+        place = &(*place)->next;
+    return place;
+}
+
+static Object *object_of(void *handle) {
+    pthread_mutex_lock(&lock);
+    Object *object = *place_of(handle);
+    pthread_mutex_unlock(&lock);
+    return object;
+}
+
 /* NVRTC. An architecture sm_90 becomes compute_90: ptxas has no work then. The lines of the source
  * go into the PTX. */
 
 static int compile_program(void *program, int count, const char *const *options) {
-    int (*real)(void *, int, const char *const *) = real_dlsym()(nvrtc, "nvrtcCompileProgram");
     const char *changed[MOST_OPTIONS];
     char *made = NULL;
     bool lines = false;
     int total = count;
     if (count < 0 || count + 1 >= MOST_OPTIONS)
-        return real(program, count, options);
+        return NVRTC("nvrtcCompileProgram", void *, int, const char *const *)(program, count,
+                                                                              options);
     for (int i = 0; i < count; i++) {
         const char *arch = strstr(options[i], "sm_");
         bool is_arch = arch && (arch == options[i] || strstr(options[i], "arch=sm_") == arch - 5);
@@ -61,30 +87,23 @@ static int compile_program(void *program, int count, const char *const *options)
     }
     if ((made || getenv("DEVMOD_STANDIN_SANITIZE")) && !lines)
         changed[total++] = "-lineinfo";
-    int result = real(program, total, changed);
+    int result =
+        NVRTC("nvrtcCompileProgram", void *, int, const char *const *)(program, total, changed);
     free(made);
     return result;
 }
 
 /* With checks, the PTX ends with the source, whose lines reports show: the file's name and each
  * line are comments. */
-typedef struct Source {
-    struct Source *next;
-    void *program;
-    char *text;
-    size_t size;
-} Source;
-
-static Source *sources;
-
 static int create_program(void **program, const char *text, const char *name, int count,
                           const char *const *headers, const char *const *names) {
-    int (*real)(void **, const char *, const char *, int, const char *const *,
-                const char *const *) = real_dlsym()(nvrtc, "nvrtcCreateProgram");
-    int result = real(program, text, name, count, headers, names);
-    Source *source =
-        !result && text && getenv("DEVMOD_STANDIN_SANITIZE") ? calloc(1, sizeof *source) : NULL;
-    FILE *file = source ? open_memstream(&source->text, &source->size) : NULL;
+    size_t size;
+    int result =
+        NVRTC("nvrtcCreateProgram", void **, const char *, const char *, int, const char *const *,
+              const char *const *)(program, text, name, count, headers, names);
+    Object *object =
+        !result && text && getenv("DEVMOD_STANDIN_SANITIZE") ? calloc(1, sizeof *object) : NULL;
+    FILE *file = object ? open_memstream(&object->text, &size) : NULL;
     if (!file)
         return result;
     const char *base = name && strrchr(name, '/') ? strrchr(name, '/') + 1
@@ -94,31 +113,24 @@ static int create_program(void **program, const char *text, const char *name, in
     for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n')
         fprintf(file, "//| %.*s\n", (int)strcspn(line, "\n"), line);
     fclose(file);
-    source->program = *program;
-    pthread_mutex_lock(&lock);
-    source->next = sources;
-    sources = source;
-    pthread_mutex_unlock(&lock);
+    object->handle = *program;
+    add_object(object);
     return result;
 }
 
 static const char *source_of(void *program) {
-    pthread_mutex_lock(&lock);
-    Source *source = sources;
-    while (source && source->program != program)
-        source = source->next;
-    pthread_mutex_unlock(&lock);
-    return source ? source->text : "";
+    const Object *object = object_of(program);
+    return object ? object->text : "";
 }
 
 static int get_ptx_size(void *program, size_t *size) {
-    int result = ((int (*)(void *, size_t *))real_dlsym()(nvrtc, "nvrtcGetPTXSize"))(program, size);
+    int result = NVRTC("nvrtcGetPTXSize", void *, size_t *)(program, size);
     *size += result ? 0 : strlen(source_of(program));
     return result;
 }
 
 static int get_ptx(void *program, char *ptx) {
-    int result = ((int (*)(void *, char *))real_dlsym()(nvrtc, "nvrtcGetPTX"))(program, ptx);
+    int result = NVRTC("nvrtcGetPTX", void *, char *)(program, ptx);
     if (!result)
         strcat(ptx, source_of(program));
     return result;
@@ -126,28 +138,9 @@ static int get_ptx(void *program, char *ptx) {
 
 /* nvJitLink */
 
-/* Call the library's own function. */
-#define REAL(name, ...) ((int (*)(__VA_ARGS__))real_dlsym()(nvjitlink, name))
-#define NVRTC(name, ...) ((int (*)(__VA_ARGS__))real_dlsym()(nvrtc, name))
-
-/* Return the place of a link in the list; the caller has the lock. */
-static Link **place_of(void *handle) {
-    Link **place = &links;
-    while (*place && (*place)->handle != handle)
-        place = &(*place)->next;
-    return place;
-}
-
-static Link *link_of(void *handle) {
-    pthread_mutex_lock(&lock);
-    Link *link = *place_of(handle);
-    pthread_mutex_unlock(&lock);
-    return link;
-}
-
 static int link_create(void **handle, unsigned count, const char **options) {
     const char *changed[MOST_OPTIONS] = {"-lto", "-ptx"};
-    Link *link = calloc(1, sizeof *link);
+    Object *link = calloc(1, sizeof *link);
     unsigned total = 2, registers = 0;
     char arch[8] = "";
     for (unsigned i = 0; i < count && total < MOST_OPTIONS; i++) {
@@ -161,17 +154,15 @@ static int link_create(void **handle, unsigned count, const char **options) {
              : JIT_LINK_INTERNAL;
     if (!link)
         return result;
-    pthread_mutex_lock(&lock);
-    *link = (Link){.next = links, .handle = *handle, .registers = registers};
+    *link = (Object){.handle = *handle, .registers = registers};
     memcpy(link->arch, arch, sizeof arch);
-    links = link;
-    pthread_mutex_unlock(&lock);
+    add_object(link);
     return result;
 }
 
 static int link_destroy(void **handle) {
     pthread_mutex_lock(&lock);
-    Link **place = place_of(*handle), *link = *place;
+    Object **place = place_of(*handle), *link = *place;
     if (link) {
         *place = link->next;
         free(link->text);
@@ -182,7 +173,7 @@ static int link_destroy(void **handle) {
 }
 
 static int link_add_data(void *handle, int type, const void *data, size_t size, const char *name) {
-    Link *link = link_of(handle);
+    Object *link = object_of(handle);
     if (name && strstr(name, "cudadevrt")) /* its functions are the driver's */
         return 0;
     if (!link || type != JIT_LINK_PTX) {
@@ -208,7 +199,7 @@ static int link_add_data(void *handle, int type, const void *data, size_t size, 
 }
 
 static int link_add_file(void *handle, int type, const char *path) {
-    Link *link = link_of(handle);
+    Object *link = object_of(handle);
     if (strstr(path, "cudadevrt"))
         return 0;
     if (link)
@@ -259,7 +250,7 @@ static void *compile_lto(const char *source, const char *const *options, int cou
     return image;
 }
 
-static void keep_called(const Link *link) {
+static void keep_called(const Object *link) {
     char *source;
     char arch[32];
     size_t size;
@@ -292,7 +283,7 @@ static void remove_keeper(char *ptx) {
 }
 
 static int link_complete(void *handle) {
-    Link *link = link_of(handle);
+    Object *link = object_of(handle);
     size_t size = 0;
     if (link && link->joins && link->text && strstr(link->text, DECLARATION))
         keep_called(link);
@@ -312,13 +303,13 @@ static int link_complete(void *handle) {
 }
 
 static int link_size(void *handle, size_t *size) {
-    Link *link = link_of(handle);
+    Object *link = object_of(handle);
     *size = link && link->text ? strlen(link->text) + 1 : 0;
     return *size ? 0 : JIT_LINK_INTERNAL;
 }
 
 static int link_text(void *handle, char *text) {
-    Link *link = link_of(handle);
+    Object *link = object_of(handle);
     return link && link->text && strcpy(text, link->text) ? 0 : JIT_LINK_INTERNAL;
 }
 

@@ -62,12 +62,17 @@ int memory_allocate(BlockKind kind, uint64_t size, unsigned flags, uint64_t *add
     return CODE_SUCCESS;
 }
 
+Block *freeable_block(uint64_t address) {
+    Block *block = arena_block(address, 1);
+    bool is_start = block && block->start == address && !block->internal;
+    return is_start && (!block->of_graph || block->claimed) ? block : NULL;
+}
+
 /* Free memory. Pending work of the context runs before, as NVIDIA's library does it, unless
  * "frees_wait" is 0: CUDA documents no wait. */
 int memory_release(uint64_t address, bool host) {
-    Block *block = arena_block(address, 1);
-    if (!block || block->start != address || block->internal ||
-        (block->of_graph && !block->claimed) || (block->kind == BLOCK_HOST) != host) {
+    Block *block = freeable_block(address);
+    if (!block || (block->kind == BLOCK_HOST) != host) {
         violation("0x%llx is freed and is not the start of %s allocation",
                   (unsigned long long)address, host ? "a host" : "a device");
         return CODE_INVALID_VALUE;
@@ -114,19 +119,13 @@ int memory_device_address(uint64_t address, uint64_t *result) {
     return CODE_SUCCESS;
 }
 
-void mirrors_load(void) {
+void mirrors_copy(bool to_host) {
     for (int i = 0; i < REGISTRATIONS; i++) {
         const Block *block = mirror_of(i);
-        if (block)
-            memcpy(arena_view(block->start), block->mirror, block->size);
-    }
-}
-
-void mirrors_store(void) {
-    for (int i = 0; i < REGISTRATIONS; i++) {
-        const Block *block = mirror_of(i);
-        if (block)
+        if (block && to_host)
             memcpy(block->mirror, arena_view(block->start), block->size);
+        else if (block)
+            memcpy(arena_view(block->start), block->mirror, block->size);
     }
 }
 

@@ -361,6 +361,9 @@ int graph_update(void *executable, void *graph, Change *change);
 int graph_destroy_executable(void *executable);
 int graph_upload(void *executable, void *stream);
 int graph_launch(void *executable, void *stream);
+/* Give other threads the time to launch an executable graph too, which is a violation: CUDA does
+ * not serialize such calls. */
+void executable_meet(void *executable);
 /* Replace what a node does in an executable graph; the operation is freed if it fails. The node is
  * that of the graph it was instantiated from. */
 int executable_set(void *executable, void *node, NodeKind kind, Op *op);
@@ -510,13 +513,14 @@ int memory_allocate(BlockKind kind, uint64_t size, unsigned flags, uint64_t *add
 /* Free memory, after the pending work of the context unless the setting "frees_wait" is 0 and the
  * vendor documents no wait. */
 int memory_release(uint64_t address, bool host);
+/* Return the block that starts at an address, if the program may free it, or NULL. */
+Block *freeable_block(uint64_t address);
 int memory_register(void *address, size_t size);
 int memory_unregister(void *address);
 /* Set *result to the address by which kernels access pinned or registered memory. */
 int memory_device_address(uint64_t address, uint64_t *result);
 /* Give kernels the registered memory that has such an address, and take it back. */
-void mirrors_load(void);
-void mirrors_store(void);
+void mirrors_copy(bool to_host);
 int memory_info(size_t *free, size_t *total);
 /* Return the memory behind an address, or NULL if its allocation is gone. */
 unsigned char *memory_at(uint64_t address, size_t size);

@@ -7,12 +7,14 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct {
     void *handle;
     Graph *graph;
     void *source; /* the graph that it was instantiated from; it may be gone */
     unsigned long long flags;
+    bool is_met; /* a thread is about to launch it */
 } Executable;
 
 static Executable *executable_of(void *handle) {
@@ -97,7 +99,7 @@ int graph_instantiate(void **result, void *handle, unsigned long long flags, boo
     }
     Executable *executable = zeroed(sizeof *executable);
     *executable =
-        (Executable){handle_make(HANDLE_GRAPH_EXEC, executable, NULL), copy, handle, flags};
+        (Executable){handle_make(HANDLE_GRAPH_EXEC, executable, NULL), copy, handle, flags, false};
     graph->instances++;
     *result = executable->handle;
     return CODE_SUCCESS;
@@ -379,6 +381,21 @@ int graph_upload(void *handle, void *stream) {
     Stream *target;
     CHECK(executable_of(handle), CODE_INVALID_VALUE);
     return stream_of(stream, &target);
+}
+
+void executable_meet(void *handle) {
+    Executable *executable = handle_peek(HANDLE_GRAPH_EXEC, handle);
+    if (!executable)
+        return;
+    if (executable->is_met)
+        violation("two threads launch one executable graph at once");
+    executable->is_met = true;
+    pthread_mutex_unlock(&big_lock);
+    usleep(100); /* or else two threads would hardly meet here */
+    pthread_mutex_lock(&big_lock);
+    executable = handle_peek(HANDLE_GRAPH_EXEC, handle);
+    if (executable)
+        executable->is_met = false;
 }
 
 int graph_launch(void *handle, void *stream) {

@@ -109,9 +109,9 @@ static int run_launch(Op *op) {
     put_ranges(&request, module->context, true);
     put_ranges(&request, module->context, false);
     bool checked = put_checks(&request);
-    mirrors_load();
+    mirrors_copy(false);
     int code = worker_call(&request, &response);
-    mirrors_store();
+    mirrors_copy(true);
     if (checked)
         take_reports(&response);
     bytes_free(&response);

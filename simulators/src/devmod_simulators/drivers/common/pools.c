@@ -118,14 +118,12 @@ int pool_allocate(Pool *pool, uint64_t *address, size_t size, void *handle) {
 
 int pool_free(uint64_t address, void *handle) {
     Stream *stream;
-    Block *block = arena_block(address, 1);
     CHECK(address, CODE_SUCCESS);
     TRY(stream_of(handle, &stream));
     if (capture_active(stream))
         return capture_free(address, stream);
-    if (!block || block->start != address || block->internal ||
-        (block->kind != BLOCK_DEVICE && !block->pool && !block->of_graph) ||
-        (block->of_graph && !block->claimed)) {
+    Block *block = freeable_block(address);
+    if (!block || (block->kind != BLOCK_DEVICE && !block->pool && !block->of_graph)) {
         violation("0x%llx is freed and is not the start of a device allocation",
                   (unsigned long long)address);
         return CODE_INVALID_VALUE;

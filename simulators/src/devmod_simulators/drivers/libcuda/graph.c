@@ -2,7 +2,6 @@
 #include "cuda_standin.h"
 
 #include <string.h>
-#include <unistd.h>
 
 FORWARD_IF(!flags, cuGraphCreate, READY, graph_create((void **)phGraph))
 
@@ -94,46 +93,12 @@ API_IF(isEnabled, cuGraphNodeGetEnabled, READY) {
 FORWARD(cuGraphExecDestroy, READY, graph_destroy_executable(hGraphExec))
 FORWARD(cuGraphUpload, CURRENT, graph_upload(hGraphExec, hStream))
 
-/* The executable graphs that a thread launches now. CUDA does not serialize the calls of several
- * threads with one graph. */
-enum { MOST_AT_ONCE = 64 };
-static CUgraphExec at_once[MOST_AT_ONCE];
-static pthread_mutex_t at_once_lock = PTHREAD_MUTEX_INITIALIZER;
-
-/* Note a graph and return its place, -1 if another thread launches it. */
-static int note_graph(CUgraphExec graph) {
-    int place = MOST_AT_ONCE;
-    pthread_mutex_lock(&at_once_lock);
-    for (int i = MOST_AT_ONCE; i-- > 0 && place >= 0;)
-        place = at_once[i] == graph ? -1 : at_once[i] ? place : i;
-    if (place >= 0 && place < MOST_AT_ONCE)
-        at_once[place] = graph;
-    pthread_mutex_unlock(&at_once_lock);
-    return place;
-}
-
-static void forget_graph(int place) {
-    pthread_mutex_lock(&at_once_lock);
-    if (place >= 0 && place < MOST_AT_ONCE)
-        at_once[place] = NULL;
-    pthread_mutex_unlock(&at_once_lock);
-}
-
-static CUresult launch_noted(CUgraphExec graph, CUstream stream, bool is_shared) {
-    ENTER_AS("cuGraphLaunch", CURRENT);
-    if (is_shared)
-        violation("two threads launch one executable graph at once");
-    return graph_launch(graph, stream);
-}
-
-CUresult CUDAAPI cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream) {
+ENTRY(cuGraphLaunch) {
     if (skip_launches)
         return CUDA_SUCCESS;
-    int place = hGraphExec ? note_graph(hGraphExec) : MOST_AT_ONCE;
-    usleep(100); /* or else two threads would hardly meet here */
-    CUresult code = launch_noted(hGraphExec, hStream, place < 0);
-    forget_graph(place);
-    return code;
+    ENTER(CURRENT);
+    executable_meet(hGraphExec);
+    return graph_launch(hGraphExec, hStream);
 }
 
 /* ---- user objects

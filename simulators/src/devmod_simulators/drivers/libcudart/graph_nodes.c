@@ -28,25 +28,39 @@ _Static_assert(sizeof(struct cudaMemsetParams) == sizeof(CUDA_MEMSET_NODE_PARAMS
 _Static_assert(sizeof(struct cudaMemAllocNodeParams) == sizeof(CUDA_MEM_ALLOC_NODE_PARAMS),
                "one layout");
 
-static cudaError_t take_kernel(CUgraphNodeParams *to, const struct cudaKernelNodeParams *from) {
+static cudaError_t take_node(const struct cudaGraphNodeParams *from, CUgraphNodeParams *to) {
     CHECK(from, cudaErrorInvalidValue);
-    to->type = CU_GRAPH_NODE_TYPE_KERNEL;
-    memcpy(&to->kernel, from, sizeof *from);
-    return runtime_function(from->func, &to->kernel.func);
+    memcpy(to, from, sizeof *to);
+    switch (from->type) {
+    case cudaGraphNodeTypeKernel:
+        to->kernel.kern = NULL;
+        to->kernel.ctx = NULL;
+        return runtime_function(from->kernel.func, &to->kernel.func);
+    case cudaGraphNodeTypeMemcpy:
+        to->memcpy.copyCtx = current();
+        return runtime_space(&to->memcpy.copyParams, &from->memcpy.copyParams);
+    case cudaGraphNodeTypeMemset:
+        to->memset.ctx = current();
+        return cudaSuccess;
+    case cudaGraphNodeTypeConditional:
+        to->conditional.ctx = current();
+        return cudaSuccess;
+    default:
+        return cudaSuccess;
+    }
 }
 
-static cudaError_t take_fill(CUgraphNodeParams *to, const struct cudaMemsetParams *from) {
-    CHECK(from, cudaErrorInvalidValue);
-    to->type = CU_GRAPH_NODE_TYPE_MEMSET;
-    memcpy(&to->memset, from, sizeof *from);
-    to->memset.ctx = current();
-    return cudaSuccess;
-}
-
-static cudaError_t take_copy(CUgraphNodeParams *to, const struct cudaMemcpy3DParms *from) {
-    to->type = CU_GRAPH_NODE_TYPE_MEMCPY;
-    to->memcpy.copyCtx = current();
-    return runtime_space(&to->memcpy.copyParams, from);
+/* The same for the parameters of one kind, which are the first bytes of those of all but for a
+ * copy's. */
+static cudaError_t take_kind(CUgraphNodeParams *to, enum cudaGraphNodeType kind, const void *own,
+                             size_t size) {
+    struct cudaGraphNodeParams from = {.type = kind};
+    CHECK(own, cudaErrorInvalidValue);
+    if (kind == cudaGraphNodeTypeMemcpy)
+        memcpy(&from.memcpy.copyParams, own, size);
+    else
+        memcpy(&from.kernel, own, size);
+    return take_node(&from, to);
 }
 
 static cudaError_t take_row(CUgraphNodeParams *to, void *target, const void *source, size_t count,
@@ -99,10 +113,13 @@ static cudaError_t take_from_symbol(CUgraphNodeParams *to, void *target, const v
           cudaGraphExecMemcpyNodeSetParams##form, take, __VA_ARGS__)
 
 NODES(cudaGraphAddKernelNode, cudaGraphKernelNodeSetParams, cudaGraphExecKernelNodeSetParams,
-      take_kernel(&to, params), const struct cudaKernelNodeParams *params)
+      take_kind(&to, cudaGraphNodeTypeKernel, params, sizeof *params),
+      const struct cudaKernelNodeParams *params)
 NODES(cudaGraphAddMemsetNode, cudaGraphMemsetNodeSetParams, cudaGraphExecMemsetNodeSetParams,
-      take_fill(&to, params), const struct cudaMemsetParams *params)
-COPIES(, take_copy(&to, params), const struct cudaMemcpy3DParms *params)
+      take_kind(&to, cudaGraphNodeTypeMemset, params, sizeof *params),
+      const struct cudaMemsetParams *params)
+COPIES(, take_kind(&to, cudaGraphNodeTypeMemcpy, params, sizeof *params),
+       const struct cudaMemcpy3DParms *params)
 COPIES(1D, take_row(&to, dst, src, count, kind), void *dst, const void *src, size_t count,
        enum cudaMemcpyKind kind)
 COPIES(ToSymbol, take_to_symbol(&to, symbol, src, count, offset, kind), const void *symbol,
@@ -124,32 +141,6 @@ FORWARD(cudaGraphKernelNodeCopyAttributes, cuGraphKernelNodeCopyAttributes(hDst,
 FORWARD(cudaGraphConditionalHandleCreate,
         cuGraphConditionalHandleCreate((CUgraphConditionalHandle *)pHandle_out, graph, current(),
                                        defaultLaunchValue, flags))
-
-/* ---- nodes of any kind
- * ------------------------------------------------------------------------------------------------
- */
-
-static cudaError_t take_node(const struct cudaGraphNodeParams *from, CUgraphNodeParams *to) {
-    CHECK(from, cudaErrorInvalidValue);
-    memcpy(to, from, sizeof *to);
-    switch (from->type) {
-    case cudaGraphNodeTypeKernel:
-        to->kernel.kern = NULL;
-        to->kernel.ctx = NULL;
-        return runtime_function(from->kernel.func, &to->kernel.func);
-    case cudaGraphNodeTypeMemcpy:
-        to->memcpy.copyCtx = current();
-        return runtime_space(&to->memcpy.copyParams, &from->memcpy.copyParams);
-    case cudaGraphNodeTypeMemset:
-        to->memset.ctx = current();
-        return cudaSuccess;
-    case cudaGraphNodeTypeConditional:
-        to->conditional.ctx = current();
-        return cudaSuccess;
-    default:
-        return cudaSuccess;
-    }
-}
 
 static cudaError_t add_node(WHERE, const cudaGraphEdgeData *edges,
                             struct cudaGraphNodeParams *params) {

@@ -34,37 +34,18 @@ ENTRY(cudaFuncGetName) {
  * --------------------------------------------------------------------------------------------------------------------------
  */
 
+static const Field fields[] = {
+#include "attributes.h" /* a build writes it, of attributes.txt */
+};
+
 static cudaError_t get_attributes(struct cudaFuncAttributes *attributes, CUfunction function) {
-    static const CUfunction_attribute sizes[] = {CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES,
-                                                 CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES,
-                                                 CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES};
-    /* The fields of int have the order of these attributes. */
-    static const CUfunction_attribute numbers[] = {
-        CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
-        CU_FUNC_ATTRIBUTE_NUM_REGS,
-        CU_FUNC_ATTRIBUTE_PTX_VERSION,
-        CU_FUNC_ATTRIBUTE_BINARY_VERSION,
-        CU_FUNC_ATTRIBUTE_CACHE_MODE_CA,
-        CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-        CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
-        CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET,
-        CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH,
-        CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT,
-        CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH,
-        CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE,
-        CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED,
-    };
     int value;
     CHECK(attributes, cudaErrorInvalidValue);
     *attributes = (struct cudaFuncAttributes){0};
-    size_t *size = &attributes->sharedSizeBytes;
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        TRY(cuFuncGetAttribute(&value, sizes[i], function));
-        size[i] = (size_t)value;
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        TRY(cuFuncGetAttribute(&value, (CUfunction_attribute)fields[i].attribute, function));
+        runtime_set_field(attributes, &fields[i], value);
     }
-    int *number = &attributes->maxThreadsPerBlock;
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-        TRY(cuFuncGetAttribute(&number[i], numbers[i], function));
     return cudaSuccess;
 }
 

@@ -3,17 +3,17 @@
 
 #include <string.h>
 
-#define FIELD(field, attribute)                                                                    \
-    {offsetof(struct cudaDeviceProp, field), sizeof((struct cudaDeviceProp *)NULL)->field,         \
-     attribute}
-
-/* The fields that are attributes of the driver: an int or a size_t. */
-static const struct {
-    size_t offset, size;
-    CUdevice_attribute attribute;
-} fields[] = {
+static const Field fields[] = {
 #include "properties.h" /* a build writes it, of properties.txt */
 };
+
+void runtime_set_field(void *structure, const Field *field, int value) {
+    void *place = (char *)structure + field->offset;
+    if (field->size == sizeof(size_t))
+        *(size_t *)place = (size_t)value;
+    else
+        *(int *)place = value;
+}
 
 ENTRY(cudaGetDeviceProperties) {
     int value;
@@ -24,12 +24,8 @@ ENTRY(cudaGetDeviceProperties) {
     TRY(cuDeviceGetUuid_v2((CUuuid *)&prop->uuid, device));
     TRY(cuDeviceTotalMem(&prop->totalGlobalMem, device));
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
-        TRY(cuDeviceGetAttribute(&value, fields[i].attribute, device));
-        void *field = (char *)prop + fields[i].offset;
-        if (fields[i].size == sizeof(size_t))
-            *(size_t *)field = (size_t)value;
-        else
-            *(int *)field = value;
+        TRY(cuDeviceGetAttribute(&value, (CUdevice_attribute)fields[i].attribute, device));
+        runtime_set_field(prop, &fields[i], value);
     }
     return cudaSuccess;
 }

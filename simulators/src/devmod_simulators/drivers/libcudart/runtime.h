@@ -83,6 +83,20 @@ cudaError_t runtime_place_managed(void);
 /* Let the next runtime_place_managed do it again, because a device was reset. */
 void runtime_forget_managed(void);
 
+/* ---- properties.c
+ * ------------------------------------------------------------------------------------------------
+ */
+
+/* A field of a structure that is an attribute of the driver: an int or a size_t. */
+typedef struct {
+    size_t offset, size;
+    int attribute;
+} Field;
+
+#define FIELD(structure, field, attribute)                                                         \
+    {offsetof(struct structure, field), sizeof((struct structure *)NULL)->field, attribute}
+void runtime_set_field(void *structure, const Field *field, int value);
+
 /* ---- what each function does
  * ------------------------------------------------------------------------------------------------
  */
