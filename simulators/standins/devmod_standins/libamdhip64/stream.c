@@ -30,7 +30,7 @@ HIP_FORWARD(hipLaunchHostFunc, CURRENT, stream_call(stream, fn, userData))
  * --------------------------------------------------------------------------------------------------------------
  */
 
-HIP_FORWARD(hipStreamBeginCapture, CURRENT, capture_begin(stream, (CaptureMode)mode))
+HIP_FORWARD(hipStreamBeginCapture, CURRENT, capture_begin(stream, (CaptureMode)mode, NULL, NULL, 0))
 
 HIP_FORWARD(hipStreamEndCapture, CURRENT, capture_end(stream, pGraph))
 

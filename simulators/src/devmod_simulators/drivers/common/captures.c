@@ -151,37 +151,6 @@ int capture_exchange_mode(int *mode) {
 
 static uint64_t captures;
 
-static int begin(void *handle, Graph *graph, CaptureMode mode, Stream **result) {
-    Stream *stream;
-    CHECK(mode <= CAPTURE_RELAXED, CODE_INVALID_VALUE);
-    TRY(stream_of(handle, &stream));
-    CHECK(stream != stream->group->barrier, CODE_STREAM_CAPTURE_UNSUPPORTED);
-    CHECK(!stream->capture, CODE_ILLEGAL_STATE);
-    Front *side = zeroed(sizeof *side);
-    Capture *capture = zeroed(sizeof *capture); /* never freed: an event may still name it */
-    *capture = (Capture){.graph = graph,
-                         .number = ++captures,
-                         .origin = stream,
-                         .mode = mode,
-                         .thread = pthread_self()};
-    side->capture = capture;
-    stream->capture = side;
-    *result = stream;
-    return CODE_SUCCESS;
-}
-
-int capture_begin(void *handle, CaptureMode mode) {
-    Stream *stream;
-    TRY(begin(handle, NULL, mode, &stream));
-    Graph *graph = graph_make();
-    graph->handle = handle_make(HANDLE_GRAPH, graph, NULL);
-    graph->captures = true;
-    Capture *capture = ((Front *)stream->capture)->capture;
-    capture->graph = graph;
-    capture->own_graph = true;
-    return CODE_SUCCESS;
-}
-
 /* Replace the nodes that the next one of a stream waits for. */
 static int set_front(Front *side, void *const *nodes, size_t count, bool adds) {
     CHECK(nodes || !count, CODE_INVALID_VALUE);
@@ -196,18 +165,32 @@ static int set_front(Front *side, void *const *nodes, size_t count, bool adds) {
     return CODE_SUCCESS;
 }
 
-int capture_begin_to(void *handle, void *graph_handle, void *const *nodes, size_t count,
-                     CaptureMode mode) {
+int capture_begin(void *handle, CaptureMode mode, void *graph_handle, void *const *nodes,
+                  size_t count) {
     Stream *stream;
+    CHECK(mode <= CAPTURE_RELAXED, CODE_INVALID_VALUE);
+    TRY(stream_of(handle, &stream));
+    CHECK(stream != stream->group->barrier, CODE_STREAM_CAPTURE_UNSUPPORTED);
+    CHECK(!stream->capture, CODE_ILLEGAL_STATE);
+    bool own_graph = !graph_handle;
+    if (own_graph)
+        TRY(graph_create(&graph_handle));
     Graph *graph = graph_of(graph_handle);
     CHECK(graph && !graph->captures, CODE_INVALID_VALUE);
-    TRY(begin(handle, graph, mode, &stream));
-    int code = set_front(stream->capture, nodes, count, false);
+    Front *side = zeroed(sizeof *side);
+    side->capture = zeroed(sizeof *side->capture); /* never freed: an event may still name it */
+    *side->capture = (Capture){.graph = graph,
+                               .own_graph = own_graph,
+                               .number = ++captures,
+                               .origin = stream,
+                               .mode = mode,
+                               .thread = pthread_self()};
+    int code = set_front(side, nodes, count, false);
     if (code) {
-        free(stream->capture);
-        stream->capture = NULL;
+        free(side);
         return code;
     }
+    stream->capture = side;
     graph->captures = true;
     return CODE_SUCCESS;
 }

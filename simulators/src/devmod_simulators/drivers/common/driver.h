@@ -418,9 +418,8 @@ void objects_drop(Graph *graph);
 typedef enum { CAPTURE_GLOBAL, CAPTURE_THREAD_LOCAL, CAPTURE_RELAXED } CaptureMode;
 typedef enum { CAPTURE_NONE, CAPTURE_ACTIVE, CAPTURE_INVALIDATED } CaptureStatus;
 
-int capture_begin(void *stream, CaptureMode mode);
-/* Begin a capture into a graph that is there; the first node waits for `nodes`. */
-int capture_begin_to(void *stream, void *graph, void *const *nodes, size_t count, CaptureMode mode);
+/* Begin a capture, into a graph of its own for NULL; the first node waits for `nodes`. */
+int capture_begin(void *stream, CaptureMode mode, void *graph, void *const *nodes, size_t count);
 int capture_end(void *stream, void **graph);
 /* Replace the nodes that the next one of a stream waits for, or add to them. */
 int capture_set_front(void *stream, void *const *nodes, size_t count, bool adds);
@@ -535,7 +534,7 @@ typedef struct Pool {
     unsigned access;          /* bit i: device i may access its memory */
     uint64_t threshold, most; /* bytes that are kept, which is a hint, and that it may have, or 0 */
     uint64_t high;            /* the most bytes so far */
-    int reuse[3];             /* hints, as CUDA's attributes: 1 disables one */
+    int reuse[4];             /* hints, by CUDA's attributes from 1 on: 1 disables one */
 } Pool;
 
 /* Allocate from a pool, or from the current one of the stream's device for NULL. */

@@ -41,20 +41,38 @@ static CUresult end_list(EdgeList *list, size_t *count) {
     return list->lossy && taken ? CUDA_ERROR_LOSSY_QUERY : CUDA_SUCCESS;
 }
 
-static const Node *earlier(const Node *node, const Edge *edge) {
-    return node->graph->nodes[graph_index(node->graph, edge->from)];
+/* List the edges of a graph: all, or those to a node, or from one. */
+static CUresult list_edges(const Graph *graph, const Node *to, const Node *from, EdgeList list,
+                           size_t *count) {
+    CHECK(graph && count, CUDA_ERROR_INVALID_VALUE);
+    list.room = list.from || list.to ? *count : 0;
+    for (int i = 0; i < graph->count; i++) {
+        const Node *node = graph->nodes[i];
+        for (int j = 0; j < node->after_count && (!to || to == node); j++) {
+            const Node *earlier = graph->nodes[graph_index(graph, node->after[j].from)];
+            if (!from || from == earlier)
+                list_edge(&list, earlier, node, &node->after[j]);
+        }
+    }
+    return end_list(&list, count);
 }
 
-API(cuGraphGetEdges, READY) {
-    const Graph *graph = graph_of(hGraph);
-    CHECK(graph && numEdges && !from == !to, CUDA_ERROR_INVALID_VALUE);
-    EdgeList list = {.from = from, .to = to, .data = edgeData, .room = from ? *numEdges : 0};
-    for (int i = 0; i < graph->count; i++)
-        for (int j = 0; j < graph->nodes[i]->after_count; j++) {
-            const Edge *edge = &graph->nodes[i]->after[j];
-            list_edge(&list, earlier(graph->nodes[i], edge), graph->nodes[i], edge);
-        }
-    return end_list(&list, numEdges);
+FORWARD_IF(!from == !to, cuGraphGetEdges, READY,
+           list_edges(graph_of(hGraph), NULL, NULL,
+                      (EdgeList){.from = from, .to = to, .data = edgeData}, numEdges))
+
+API(cuGraphNodeGetDependencies, READY) {
+    const Node *node = node_of(hNode);
+    CHECK(node, CUDA_ERROR_INVALID_VALUE);
+    return list_edges(node->graph, node, NULL, (EdgeList){.from = dependencies, .data = edgeData},
+                      numDependencies);
+}
+
+API(cuGraphNodeGetDependentNodes, READY) {
+    const Node *node = node_of(hNode);
+    CHECK(node, CUDA_ERROR_INVALID_VALUE);
+    return list_edges(node->graph, NULL, node, (EdgeList){.to = dependentNodes, .data = edgeData},
+                      numDependentNodes);
 }
 
 API(cuGraphGetRootNodes, READY) {
@@ -65,30 +83,6 @@ API(cuGraphGetRootNodes, READY) {
         if (!graph->nodes[i]->after_count)
             list_edge(&list, graph->nodes[i], NULL, NULL);
     return end_list(&list, numRootNodes);
-}
-
-API(cuGraphNodeGetDependencies, READY) {
-    const Node *node = node_of(hNode);
-    CHECK(node && numDependencies, CUDA_ERROR_INVALID_VALUE);
-    EdgeList list = {
-        .from = dependencies, .data = edgeData, .room = dependencies ? *numDependencies : 0};
-    for (int i = 0; i < node->after_count; i++)
-        list_edge(&list, earlier(node, &node->after[i]), node, &node->after[i]);
-    return end_list(&list, numDependencies);
-}
-
-API(cuGraphNodeGetDependentNodes, READY) {
-    const Node *node = node_of(hNode);
-    CHECK(node && numDependentNodes, CUDA_ERROR_INVALID_VALUE);
-    EdgeList list = {
-        .to = dependentNodes, .data = edgeData, .room = dependentNodes ? *numDependentNodes : 0};
-    for (int i = 0; i < node->graph->count; i++) {
-        const Node *later = node->graph->nodes[i];
-        for (int j = 0; j < later->after_count; j++)
-            if (later->after[j].from == node->number)
-                list_edge(&list, node, later, &later->after[j]);
-    }
-    return end_list(&list, numDependentNodes);
 }
 
 FORWARD(cuGraphAddDependencies, READY,

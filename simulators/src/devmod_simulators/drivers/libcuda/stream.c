@@ -35,14 +35,14 @@ API(cuThreadExchangeStreamCaptureMode, ANY) {
     return capture_exchange_mode((int *)mode);
 }
 
-FORWARD(cuStreamBeginCapture, CURRENT, capture_begin(hStream, (CaptureMode)mode))
+FORWARD(cuStreamBeginCapture, CURRENT, capture_begin(hStream, (CaptureMode)mode, NULL, NULL, 0))
 FORWARD(cuStreamEndCapture, CURRENT, capture_end(hStream, (void **)phGraph))
 FORWARD(cuStreamIsCapturing, CURRENT, capture_status(hStream, (CaptureStatus *)captureStatus))
 
 /* The next node waits for the whole of others, whatever the data of their edges. */
-FORWARD(cuStreamBeginCaptureToGraph, CURRENT,
-        capture_begin_to(hStream, hGraph, (void *const *)dependencies, numDependencies,
-                         (CaptureMode)mode))
+FORWARD_IF(graph_of(hGraph), cuStreamBeginCaptureToGraph, CURRENT,
+           capture_begin(hStream, (CaptureMode)mode, hGraph, (void *const *)dependencies,
+                         numDependencies))
 
 FORWARD_IF(flags <= CU_STREAM_SET_CAPTURE_DEPENDENCIES, cuStreamUpdateCaptureDependencies, CURRENT,
            capture_set_front(hStream, (void *const *)dependencies, numDependencies,
