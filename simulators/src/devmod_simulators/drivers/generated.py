@@ -80,9 +80,7 @@ def _rows(library: str, table: str) -> list[tuple[str, str]]:
 
 
 def table(library: str, name: str, form: str) -> str:
-    """Return the rows of a table in a form of C. The folder of a library may be another than that of
-    the drivers.
-    """
+    """Return the rows of a table in a form of C. A library may be elsewhere, by its path."""
     return "\n".join(form.format(*row) for row in _rows(library, name))
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from devmod_simulators.drivers.worker_process import ARENA, Failure, Fields, serve, text
+from devmod_simulators.drivers.worker_process import ARENA, Fields, serve, text
 from devmod_simulators.ptx.columns import Launch
 from devmod_simulators.ptx.errors import PtxError
 from devmod_simulators.ptx.execution import run
@@ -22,8 +22,6 @@ from devmod_simulators.ptx.program import Program
 if TYPE_CHECKING:
     from devmod_simulators.ptx.sanitizer import Sanitizer
 
-_INVALID_IMAGE = 200  # CUDA_ERROR_INVALID_IMAGE
-_NOT_SUPPORTED = 801  # CUDA_ERROR_NOT_SUPPORTED
 #: MAP_NORESERVE of Linux, which Python 3.13 has: qemu maps the arena, which is larger than memory,
 #: only with it.
 _NO_RESERVE = 0x4000
@@ -158,18 +156,12 @@ class Worker:
         """Take notes without a launch."""
         return self.noted(fields).packed()
 
-    def decompress(self, fields: Fields) -> bytes:
-        """Return the image of a fatbin with one member, which is compressed."""
-        from devmod.errors import FormatError, ToolchainNotFoundError
-        from devmod_readers.nvidia import fatbin_members
+    def choose(self, fields: Fields) -> bytes:
+        """Return the image of a fatbin that a device takes."""
+        from devmod_simulators.ptx.fatbins import choose
 
-        try:
-            (member,) = fatbin_members(fields.bytes())
-            image = member.data
-        except FormatError as error:
-            raise Failure(_INVALID_IMAGE, str(error)) from error
-        except ToolchainNotFoundError as error:
-            raise Failure(_NOT_SUPPORTED, str(error)) from error
+        arch, takes_cubins = fields.numbers("2I")
+        image = choose(fields.bytes(), arch, bool(takes_cubins))
         return struct.pack("<I", len(image)) + image
 
 

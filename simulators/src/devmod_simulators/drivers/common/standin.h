@@ -275,7 +275,7 @@ enum {
     WORKER_UNLOAD,
     WORKER_LAUNCH,
     WORKER_NOTES,
-    WORKER_DECOMPRESS
+    WORKER_CHOOSE
 };
 
 /* Send a request (its first field is the operation), which is freed, and read the response into

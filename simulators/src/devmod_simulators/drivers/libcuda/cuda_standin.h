@@ -108,9 +108,6 @@ CUresult cubin_read(const unsigned char *image, size_t size, Module *module);
 /* Return whether cubins are loaded: their launches do nothing. Otherwise a fatbin's PTX is, as by a
  * device without a cubin for it. */
 bool takes_cubins(void);
-/* Set *image to a copy of a fatbin's best member for `arch` (a cubin for it, else the newest PTX
- * that it takes), decompressed, with a zero behind it; of parts, the PTX of all. */
-CUresult fatbin_image(const unsigned char *fatbin, int arch, void **image, size_t *size);
 /* Check .version, .target and .address_size of PTX against a device and the driver. */
 CUresult ptx_check(const char *text, int arch);
 /* Load an image into a context, where `shares` may be the same image in another one. Standard error

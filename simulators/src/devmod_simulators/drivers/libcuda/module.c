@@ -18,6 +18,10 @@ CUresult image_error(CUresult code, const char *format, ...) {
     return code;
 }
 
+bool takes_cubins(void) {
+    return setting_number("skip_cubins", 0);
+}
+
 /* Give a global its memory. The host accesses that of a managed one, and all contexts of a library
  * have the same. */
 static CUresult place_global(const Module *module, Global *global) {
@@ -101,16 +105,32 @@ static CUresult load_copy(Module *module, const void *image, size_t size) {
     return place_globals(module);
 }
 
+/* Load the member of a fatbin that the device takes. */
+static CUresult load_member(Module *module, const void *fatbin, size_t size) {
+    Bytes request = {0}, response;
+    put_u32(&request, WORKER_CHOOSE);
+    put_u32(&request, (uint32_t)device_arch(module->context->device));
+    put_u32(&request, takes_cubins());
+    put_bytes(&request, fatbin, size);
+    int code = worker_call(&request, &response);
+    if (code) {
+        bytes_free(&response);
+        return image_error((CUresult)code, "%s", worker_message());
+    }
+    size_t member_size = response.size - response.position - sizeof(uint32_t);
+    void *member = get_text(&response);
+    bytes_free(&response);
+    CUresult result = load_copy(module, member, member_size);
+    free(member);
+    return result;
+}
+
 static CUresult load_into(Module *module, const void *image) {
     size_t size;
-    void *member = NULL, *copy = image_copy(image, &size);
+    void *copy = image_copy(image, &size);
     CHECK(copy, CUDA_ERROR_INVALID_IMAGE);
-    CUresult result = CUDA_SUCCESS;
-    if (image_kind(copy) == IMAGE_FATBIN)
-        result = fatbin_image(copy, device_arch(module->context->device), &member, &size);
-    if (!result)
-        result = load_copy(module, member ? member : copy, size);
-    free(member);
+    bool is_fatbin = image_kind(copy) == IMAGE_FATBIN;
+    CUresult result = (is_fatbin ? load_member : load_copy)(module, copy, size);
     free(copy);
     return result;
 }

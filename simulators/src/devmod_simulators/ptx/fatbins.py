@@ -1,0 +1,71 @@
+"""The member of a fatbin that a device takes."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from devmod.errors import FormatError, ToolchainNotFoundError
+from devmod.targets.cuda.architecture import rank
+from devmod_readers.nvidia import FatbinMember, fatbin_members
+from devmod_simulators.drivers.worker_process import Failure
+
+_INVALID_IMAGE = 200  # CUDA_ERROR_INVALID_IMAGE
+_NO_BINARY = 209  # CUDA_ERROR_NO_BINARY_FOR_GPU
+_NOT_SUPPORTED = 801  # CUDA_ERROR_NOT_SUPPORTED
+#: The header of a fatbin, and the version of one whose members are fatbins: those of which nvlink
+#: has made a program.
+_HEADER = struct.Struct("<4sHHQ")
+_OF_PARTS = 0xFFFF
+
+
+def choose(fatbin: bytes, arch: int, takes_cubins: bool) -> bytes:
+    """Return the best member of a fatbin for a device."""
+    try:
+        return _best_member(fatbin, arch, takes_cubins)
+    except FormatError as error:
+        raise Failure(_INVALID_IMAGE, str(error)) from error
+    except ToolchainNotFoundError as error:
+        raise Failure(_NOT_SUPPORTED, str(error)) from error
+
+
+def _parts(data: bytes) -> Iterator[bytes]:
+    """Iterate over the fatbins in a fatbin of parts; another is its only part."""
+    _, version, head, size = _HEADER.unpack_from(data)
+    if version != _OF_PARTS:
+        yield data
+        return
+    data = data[head : head + size]
+    while data:
+        _, _, head, size = _HEADER.unpack_from(data.ljust(_HEADER.size, b"\0"))
+        end = max(head, _HEADER.size) + size
+        yield data[:end]
+        data = data[end:]
+
+
+def _best_member(data: bytes, arch: int, takes_cubins: bool) -> bytes:
+    """Return the best member of a fatbin. Of parts, the PTX of all is one text; a part without PTX
+    is one of NVIDIA's library for device code, whose functions the driver has.
+    """
+
+    def rank_of(member: FatbinMember) -> int:
+        if member.kind != "ptx" and not (takes_cubins and member.kind == "cubin"):
+            return 0
+        return rank(member.header_arch, f"sm_{arch}") or 0
+
+    images = []
+    names = []
+    for part in _parts(data):
+        members = fatbin_members(part)
+        names += [member.header_arch for member in members]
+        best = max(members, key=rank_of, default=None)
+        if best and rank_of(best):
+            images.append(best.data)
+    if images:
+        return b"\n".join(images)
+    raise Failure(
+        _NO_BINARY,
+        f"the program has no PTX that the simulated GPU, sm_{arch}, takes: its fatbin has {', '.join(names) or 'nothing'}. "
+        f"Build it below `devmod simulate`, or with -gencode arch=compute_{arch},code=compute_{arch} of nvcc "
+        f"(CMake: -DCMAKE_CUDA_ARCHITECTURES={arch})",
+    )
