@@ -55,6 +55,16 @@ def test_the_command_runs_a_script_and_prints_the_table(tmp_path: Path) -> None:
     )
 
 
+def test_a_trace_is_not_written_to_standard_output(tmp_path: Path) -> None:
+    done = profile(tmp_path, "", "-o", "-", "script.py", 3)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.endswith(
+        "devmod: error: Invalid value for '-o' / '--output': '-' is standard output, to which `devmod compile` alone writes. "
+        "Give the name of a file\n"
+    )
+    assert os.listdir(tmp_path) == ["script.py"]
+
+
 def test_the_trace_is_written_to_the_folder_of_the_command(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     profile(tmp_path, "import os; os.chdir('other')", "-o", "trace.json", "script.py", 3)

@@ -47,6 +47,10 @@ def test_a_file_is_signed_and_checked(capsys: pytest.CaptureFixture[str], folder
         "devmod: error: acme.pub: File exists\n",
     )
     assert run(capsys, "keygen", "-o", "second.pem", "-q") == (0, "", "")
+    status, out, err = run(capsys, "keygen", "-o", "-")
+    no_output = "Invalid value for '-o' / '--output': '-' is standard output, to which `devmod compile` alone writes. Give the name of a file"
+    assert (status, out, err.splitlines()[-1]) == (2, "", f"devmod: error: {no_output}")
+    assert not Path("-").exists()
     Path("f.devmod").write_bytes(bundle())
     assert run(capsys, *SIGN, "3") == (
         0,

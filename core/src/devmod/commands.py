@@ -10,6 +10,7 @@ from __future__ import annotations
 from devmod._cli import error_text, show_warning
 from devmod._cli._options import (
     FiniteRange,
+    OutputPath,
     complete_function,
     complete_kind,
     debug_option,
@@ -35,6 +36,7 @@ __all__ = [
     "STDIN",
     "STDOUT",
     "FiniteRange",
+    "OutputPath",
     "annotate",
     "complete_function",
     "complete_kind",

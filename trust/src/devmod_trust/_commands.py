@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from shlex import quote
 from typing import Any
 
 import click
 
 from devmod.backend import absolute, policies
-from devmod.commands import debug_option, echo, json_option, print_json
+from devmod.commands import OutputPath, debug_option, echo, json_option, print_json
 from devmod.errors import TrustError
 from devmod_trust._envelope import MAX_VERSION, head_of, read_envelope, read_statement
 from devmod_trust._sign import read_bundle, sign_file
@@ -31,13 +32,13 @@ Examples:
     "--output",
     metavar="FILE",
     required=True,
-    type=click.Path(dir_okay=False),
+    type=OutputPath(),
     help="The file of the private key.",
 )
 @click.option("--encrypt", is_flag=True, help="Ask for a passphrase that encrypts the private key.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing if there is no error.")
 @debug_option
-def keygen(output: str, encrypt: bool, quiet: bool) -> None:
+def keygen(output: Path, encrypt: bool, quiet: bool) -> None:
     """Make an Ed25519 key: its private half in FILE, which the owner alone can read, and its public
     half beside it, with the suffix .pub.
 
@@ -49,7 +50,7 @@ def keygen(output: str, encrypt: bool, quiet: bool) -> None:
     passphrase = ""
     if encrypt:
         passphrase = click.prompt("Passphrase", hide_input=True, confirmation_prompt=True, err=True)
-    public = write_new_key(output, passphrase)
+    public = write_new_key(str(output), passphrase)
     if not quiet:
         echo(f"{output}: the private key; keep it secret")
         echo(f"{public}: the public key, for the `keys` of a policy")

@@ -9,11 +9,13 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from math import isfinite
+from pathlib import Path
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
+from devmod._cli._output import STDOUT
 from devmod.errors import did_you_mean
 from devmod.targets import PROGRAM
 
@@ -52,6 +54,23 @@ class FiniteRange(click.FloatRange):
         if not isfinite(number):
             self.fail(f"{value} is not a finite number.", param, ctx)
         return number
+
+
+class OutputPath(click.Path):
+    """The file of a command that writes nothing to standard output (-)."""
+
+    def __init__(self) -> None:
+        super().__init__(dir_okay=False, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path of a text."""
+        if value == STDOUT:
+            self.fail(
+                "'-' is standard output, to which `devmod compile` alone writes. Give the name of a file",
+                param,
+                ctx,
+            )
+        return super().convert(value, param, ctx)
 
 
 class SuggestingGroup(click.Group):

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import click
 
-from devmod.commands import FiniteRange, complete_function, complete_kind
+from devmod.commands import FiniteRange, OutputPath, complete_function, complete_kind
 
 #: The value of an option with a number for each dimension.
 DIMS = "X[,Y[,Z]]"
 #: A file that a command writes.
-OUTPUT = click.Path(dir_okay=False, path_type=Path)
+OUTPUT = OutputPath()
 
 
 def call_arguments(command: Callable[..., Any]) -> Callable[..., Any]:
