@@ -464,7 +464,14 @@ def test_a_tolerance_is_a_finite_number_from_0(
 def test_a_launch_that_is_no_number_is_wrong_usage(
     capsys: pytest.CaptureFixture[str], file: Path
 ) -> None:
-    for command, option in (("run", "--threads"), ("run", "--grid"), ("verify", "--block")):
+    for command, option in (
+        ("run", "--threads"),
+        ("run", "--grid"),
+        ("verify", "--block"),
+        ("bench", "--threads"),
+        ("bench", "--block"),
+        ("tune", "--grid"),
+    ):
         assert call(capsys, command, file, "saxpy", option, "x") == (
             2,
             "",

@@ -34,7 +34,7 @@ from devmod_runtime.tools.options import (
     threads_option,
     timeout_option,
 )
-from devmod_runtime.tools.values import read_counts, split_assignments
+from devmod_runtime.tools.values import read_counts, read_launch, split_assignments
 
 
 @click.command(
@@ -127,6 +127,9 @@ def command(
     if not files:
         raise click.UsageError("expected a file")
     values = read_sizes(sizes)
+    check_launch(values, options)
+    for block in blocks:
+        check_launch(values, {"block": block})
     with plugins_at_work(), progress("measuring"):
         settings = file_settings(files)
         modules = open_modules(settings)
@@ -172,6 +175,13 @@ def read_sizes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """Return the numbers of each --size."""
     assignments = split_assignments(texts, "--size")
     return {name: read_counts(each, {}, f"--size {name}") for name, each in assignments.items()}
+
+
+def check_launch(sizes: Mapping[str, Sequence[int]], options: Mapping[str, Any]) -> None:
+    """Raise ArgumentError for an option of a launch with neither a number nor a name of a size."""
+    numbers = {name: values[0] for name, values in sizes.items()}
+    launch = {name: options.get(name) for name in ("threads", "grid", "block")}
+    read_launch(numbers, **launch)
 
 
 def _check_names(names: Sequence[str], modules: Mapping[str, Module]) -> None:

@@ -38,7 +38,7 @@ from devmod.commands import (
 from devmod.errors import ArgumentError, DevmodError, count_text
 from devmod_runtime._tuning.overlay import read_own, write_own
 from devmod_runtime.tools.bench import plot_format
-from devmod_runtime.tools.bench_command import read_sizes
+from devmod_runtime.tools.bench_command import check_launch, read_sizes
 from devmod_runtime.tools.options import (
     OUTPUT,
     atol_option,
@@ -150,6 +150,7 @@ def command(
         function = None
     given = split_assignments(arguments, "tune")
     counts = read_sizes(sizes)
+    check_launch(counts, options)
     module = open_file(file)[1]
     devices = options["devices"] or (None,)
     target = _target(file, module, options)

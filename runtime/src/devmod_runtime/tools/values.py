@@ -113,12 +113,14 @@ def read_counts(text: str, sizes: Numbers, argument: str) -> tuple[int, ...]:
     return tuple(read_count(part, sizes, argument) for part in text.split(","))
 
 
-def read_launch(**options: str | None) -> dict[str, Any]:
-    """Return the numbers of each option of a launch that is given."""
+def read_launch(sizes: Numbers, **options: str | None) -> dict[str, Any]:
+    """Return the numbers of each option of a launch that is given. `sizes` has the names that stand
+    for numbers.
+    """
     launch = {}
     for name, text in options.items():
         if text:
-            launch[name] = read_counts(text, {}, f"--{name}")
+            launch[name] = read_counts(text, sizes, f"--{name}")
     return launch
 
 
