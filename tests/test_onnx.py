@@ -575,7 +575,7 @@ def test_indices_are_within_their_table(made: Any) -> None:
         (
             RELU,
             ["--dim", "rows=3"],
-            "no input and no length of one has the name 'rows'",
+            "no input and no length of one has the name 'rows'. The inputs: 'x', 's'; their lengths: 'x.0', 'x.1', 's.0'\n",
         ),
         (
             RELU,

@@ -134,7 +134,7 @@ def test_the_oldest_and_later_versions_of_the_operators(tmp_path: Path) -> None:
         (
             ["rows"],
             {"row": 4},
-            "no input and no length of one has the name 'row'. Did you mean 'rows'?",
+            "no input and no length of one has the name 'row'. Did you mean 'rows'? The inputs: 'x'; their lengths: 'rows'",
         ),
         (
             ["n"],

@@ -20,6 +20,7 @@ from devmod.errors import (
     FormatError,
     ToolchainNotFoundError,
     did_you_mean,
+    list_names,
     not_installed,
     quote_name,
 )
@@ -649,6 +650,7 @@ class _Inputs:
 
     def __init__(self, values: Sequence[Any], dims: Mapping[str, Dim], notes: list[str]) -> None:
         self.known = set[str]()
+        self.lengths: dict[str, None] = {}
         if len(values) == 1:
             self.known = {""}
             if "" in dims:
@@ -659,9 +661,10 @@ class _Inputs:
         self.missing: list[str] = []
         self.result = {each.name: self._read(each) for each in values}
         if unknown := next((key for key in dims if key not in self.known), None):
-            advice = did_you_mean(unknown, self.known)
+            advice = did_you_mean(unknown, self.known) or "."
             raise ArgumentError(
-                f"no input and no length of one has the name {quote_name(unknown)}{advice}"
+                f"no input and no length of one has the name {quote_name(unknown)}{advice} "
+                f"The inputs: {list_names(self.result)}; their lengths: {list_names(self.lengths)}"
             )
         if self.missing:
             choices = " ".join(dict.fromkeys(self.missing))
@@ -705,6 +708,7 @@ class _Inputs:
         place = f"{name}.{axis}"
         self.known.update(filter(None, (place, label)))
         key = label or place
+        self.lengths[key] = None
         if place in self.dims:
             key = place
         value: Any = self.dims.get(key, given)
