@@ -362,17 +362,17 @@ def _texts(module: Module, number: int, sources: dict[int, dict[str, int]]) -> D
     """Return the sources of a module by format, with its payload if that is text. Equal texts of a
     shader map are there once.
 
-    `sources` has the sources of the modules before: for each format the number of the module that
-    has them.
+    `sources` has the sources of the modules before by their number in the file: for each format the
+    number of the module that has them.
     """
-    entry = None
+    own = None
     if isinstance(module, StoredModule):
-        entry = module.sources
-    if entry is not None and id(entry) in sources:
-        return _payload_text(module, {}) | sources[id(entry)]
+        own = module.entry.sources
+    if own in sources:
+        return _payload_text(module, {}) | sources[own]
     texts = dict(module.source)
-    if entry is not None:
-        sources[id(entry)] = dict.fromkeys(texts, number)
+    if own is not None:
+        sources[own] = dict.fromkeys(texts, number)
     return texts | _payload_text(module, texts)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from devmod._formats.parts import MIN_PART, StoredPart, find_equal
+from itertools import islice
+
+from devmod._formats.parts import MIN_PART, find_equal
 from devmod._modules.stored import StoredModule
 from devmod._util.buffers import flat
 from devmod._util.digest import sha256_of_parts
@@ -12,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from devmod._formats.parts import Part, StoredPart
     from devmod._modules.module import Module
     from devmod._values.code import Binary
 
@@ -24,55 +27,44 @@ class ConstantForm:
     wire
         Its bytes for the file; None for a stored module, which has them.
     parts
-        For each of its parts the position in `ConstantPlan.parts`.
+        Its parts, each with its SHA-256, or with NO_DIGEST if that was not computed. Equal ones are
+        one object.
     """
 
-    def __init__(self, wire: Sequence[Binary] | None, parts: Sequence[int]) -> None:
+    def __init__(self, wire: Sequence[Binary] | None, parts: Sequence[Part]) -> None:
         self.wire = wire
         self.parts = parts
 
 
-class ConstantPlan:
-    """How the constants of a tree are saved.
+def plan_constants(
+    loaders: Sequence[Module],
+) -> tuple[dict[int, ConstantForm], dict[int, Module]]:
+    """Return how the constants of a tree are saved: the form of each const_loader by its identity,
+    and in the place of a form the later const_loader that is equal.
 
-    Attributes
-    ----------
-    parts
-        All parts. Of equal ones, the forms name the first.
-    digests
-        The SHA-256 of each, if it was computed, else b"".
-    forms
-        The form of each const_loader that is saved, by its identity.
-    same
-        For each const_loader that is equal to a later one, that one: several programs may have the
-        same constants.
+    Several programs may have the same constants.
     """
+    split = [_split(each) for each in loaders]
+    everything: list[StoredPart | Binary] = []
+    for _, own in split:
+        everything += own
+    equal = iter(find_equal(everything))
+    forms: dict[int, ConstantForm] = {}
+    for each, (wire, own) in zip(loaders, split, strict=True):
+        forms[id(each)] = ConstantForm(wire, list(islice(equal, len(own))))
+    if len(loaders) == 1:
+        return forms, {}
 
-    def __init__(self, loaders: Sequence[Module]) -> None:
-        self.parts: list[StoredPart | Binary] = []
-        self.forms: dict[int, ConstantForm] = {}
-        self.same: dict[int, Module] = {}
-        for each in loaders:
-            wire, parts = _split(each)
-            start = len(self.parts)
-            self.parts += parts
-            self.forms[id(each)] = ConstantForm(wire, range(start, len(self.parts)))
-        equal = find_equal(self.parts)
-        self.digests = [digest for _, digest in equal]
-        for form in self.forms.values():
-            form.parts = [equal[number][0] for number in form.parts]
-        if len(loaders) > 1:
-            self._find_same(loaders)
-
-    def _find_same(self, loaders: Sequence[Module]) -> None:
-        last: dict[object, Module] = {}
-        for each in reversed(loaders):
-            form = self.forms[id(each)]
-            key = _digest(each, form), tuple(form.parts)
-            other = last.setdefault(key, each)
-            if other is not each:
-                self.same[id(each)] = other
-                del self.forms[id(each)]
+    last: dict[object, Module] = {}
+    same: dict[int, Module] = {}
+    for each in reversed(loaders):
+        form = forms[id(each)]
+        key = _digest(each, form), tuple([id(part) for part, _ in form.parts])
+        other = last.setdefault(key, each)
+        if other is not each:
+            same[id(each)] = other
+            del forms[id(each)]
+    return forms, same
 
 
 def _split(module: Module) -> tuple[Sequence[Binary] | None, Sequence[StoredPart | Binary]]:

@@ -13,7 +13,7 @@ import sys
 from devmod._files.index_writer import IndexWriter
 from devmod._files.order import Order
 from devmod._formats import index as _index
-from devmod._formats.index import NO_DIGEST, Unpacking
+from devmod._formats.index import MODULE, NO_DIGEST, PART, SOURCES, Unpacking
 from devmod._formats.pages import Index, data_parts
 from devmod._formats.wire import pack, packer, payload_offset, share_shaders
 from devmod._modules.module import LibraryModule, Module, holds_candidates, ordered
@@ -30,10 +30,10 @@ from devmod.errors import FormatError, list_names
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import IO, BinaryIO
 
-    from devmod._files.constants import ConstantForm, ConstantPlan
+    from devmod._files.constants import ConstantForm
     from devmod._files.index_writer import Parts, Record
     from devmod._formats.parts import StoredPart
     from devmod._formats.repeats import Repeats
@@ -42,17 +42,15 @@ if TYPE_CHECKING:
     from devmod._values.origin import Origin
     from devmod._values.spec import TargetSpec
 
-    #: The size and the digest to which compressed bytes unpack, and a function that returns the
-    #: result. None: they are not compressed.
+    #: The size and the digest to which compressed bytes unpack. None: they are not compressed.
     Unpacked = tuple[int, bytes] | None
-    Unpack = Callable[[], Binary] | None
     #: The size of the bytes of a record, their digest, to what they unpack, and the bytes.
     Location = tuple[int, bytes, Unpacked, Parts]
     #: The variant of a module, the repeats in its bytes, how many bytes behind a multiple of 64
     #: they begin, and their location.
     Located = tuple[str | None, Repeats, int, Location]
-    #: What the bytes of a record are of: a module, a part of a loaded file, or the name of another
-    #: thing in messages.
+    #: What the bytes of a record are of: a module, a part of a loaded file, or the role
+    #: of a new part.
     Owner = Module | StoredPart | str
 
 #: Bytes of less than this size are hashed before the index is packed, which then is not packed
@@ -64,8 +62,8 @@ _PIECE = 4 << 20
 _MOST_KEPT = 16 << 20
 _SUBJECT = "the index of a bundle"
 _NONE: Record = (b"", 0, (), 0)
-_SOURCE = "a source"
-_CONSTANT = "a constant"
+#: The names of parts in messages, by their roles.
+_NOUNS = {SOURCES: "a source", PART: "a constant"}
 #: A payload that is not text begins at a multiple of this size: its format may have words.
 _PAYLOAD_ALIGN = 16
 #: The form of nodes without bytes.
@@ -112,10 +110,8 @@ class Plan:
         #: The fields and the modules of the records whose digests are computed while the file is
         #: written.
         self._unknown: dict[int, tuple[Fields, Owner]] = {}
-        #: The numbers of the parts, by their positions in the plan of the constants.
+        #: The numbers of the parts, by their identities.
         self._parts: dict[int, int] = {}
-        #: How constants are saved; None if the tree has none.
-        self._constants: ConstantPlan | None = None
         #: Whether all texts are strings, and no origin has keys that devmod does not know.
         self._is_plain = True
         self._pack = packer()
@@ -146,14 +142,12 @@ class Plan:
             roots = module.imports
         found = ordered(roots)
         loaders = [each for each, _ in found if each.kind == _index.CONSTANTS]
-        forms = {}
-        same = {}
+        forms: dict[int, ConstantForm] = {}
+        same: dict[int, Module] = {}
         if loaders:
-            from devmod._files.constants import ConstantPlan
+            from devmod._files.constants import plan_constants
 
-            self._constants = ConstantPlan(loaders)
-            forms = self._constants.forms
-            same = self._constants.same
+            forms, same = plan_constants(loaders)
         with shared_scan():
             order = Order(roots, found, same)
             count = len(order.modules)
@@ -374,28 +368,18 @@ class Plan:
         if sources is not None:
             fields["sources"] = sources
         if constants is not None and constants.parts:
-            fields["parts"] = [self._part_of(position) for position in constants.parts]
+            fields["parts"] = [self._part_of(*each) for each in constants.parts]
         self._records[number] = self._record(number, fields, location[3], module)
 
     def _locate_stored(self, module: Module, fmt: str) -> Located:
         """Return the variant, the repeats and the shift of a stored module, and its location."""
         assert isinstance(module, StoredModule)
-        stored = module.entry
-        variant = variant_of(module)
-        shift = stored.shift
+        shift = module.entry.shift
         if not module.has_digest:
             spec = find_spec(module.kind)
             if spec is not None:
                 shift = _shift_of(spec, fmt, module.wire_parts())
-        location = self._locate(
-            stored.size,
-            module.unverified,
-            module,
-            stored.repeats,
-            stored.unpacked,
-            module.unpack,
-        )
-        return variant, stored.repeats, shift, location
+        return variant_of(module), module.entry.repeats, shift, self._locate_part(module)
 
     def _locate_made(
         self,
@@ -458,7 +442,7 @@ class Plan:
                 self._is_plain = False
 
     def _record(
-        self, number: int, fields: Fields, parts: Parts = (), owner: Owner = _SOURCE
+        self, number: int, fields: Fields, parts: Parts = (), owner: Owner = SOURCES
     ) -> Record:
         """Return a record. A digest that is unknown is computed while the file is written, and
         compared with that of a stored module.
@@ -467,18 +451,28 @@ class Plan:
             self._unknown[number] = fields, owner
         return self._pack(fields, _SUBJECT), fields.get("size", 0), parts, fields.get("shift", 0)
 
+    def _locate_part(self, part: StoredModule | StoredPart) -> Location:
+        """Return the location of bytes of a loaded file, decompressed if the new one has them
+        so.
+        """
+        entry = part.entry
+        unpacked = entry.unpacked
+        if unpacked is None:
+            return self._locate(entry.size, part.unverified, part, entry.repeats)
+        if self._level and self._fits(part, entry.size, unpacked[0], entry.repeats):
+            return self._hashed(entry.size, part.unverified, part, unpacked)
+        return (*unpacked, None, lambda: (part.unpack(),))
+
     def _locate(
         self,
         size: int,
         parts: Parts,
         owner: Owner,
         repeats: Repeats = (),
-        unpacked: Unpacked = None,
-        unpack: Unpack = None,
         digest: bytes = NO_DIGEST,
     ) -> Location:
-        """Return the size, the digest, `unpacked` and the bytes, compressed or decompressed as the
-        file is to have them.
+        """Return the location of bytes that are not compressed, compressed if the file is to have
+        them so.
 
         Parameters
         ----------
@@ -486,23 +480,25 @@ class Plan:
             The bytes.
         owner
             What they are of. A stored module, or a stored part, checks the digest of `parts`.
-        unpacked, unpack
-            If they are compressed, the size and the digest of the result of `unpack`, and that.
         digest
             Their SHA-256, if it is known.
         """
-        if unpacked is not None:
-            if not self._level or not self._fits(owner, size, unpacked[0], repeats):
-                assert unpack is not None
-                size, digest = unpacked
-                unpacked = None
-                parts = lambda: (unpack(),)  # noqa: E731 - a function of one line
-        elif self._level > 0:
-            size, digest, unpacked, parts = self._compress(size, parts, owner, repeats)
+        if self._level > 0:
+            return self._compress(size, parts, owner, repeats)
+        return self._hashed(size, parts, owner, digest=digest)
+
+    def _hashed(
+        self,
+        size: int,
+        parts: Parts,
+        owner: Owner,
+        unpacked: Unpacked = None,
+        digest: bytes = NO_DIGEST,
+    ) -> Location:
+        """Return a location. The digest of few bytes is computed and checked now."""
         if size < _SMALL and digest == NO_DIGEST:
             digest = sha256_of(b"".join(self._parts_of(parts)))
-            if callable(parts):
-                _check(owner, digest)
+            _check(owner, digest)
         return size, digest, unpacked, parts
 
     def _compress(self, size: int, parts: Parts, owner: Owner, repeats: Repeats) -> Location:
@@ -538,18 +534,18 @@ class Plan:
 
         total = unpacked + repeated_size(repeats)
         most = size * MAX_REPEATS
+        role = _role_of(owner)
         values = 0
-        if isinstance(owner, Module) or owner == _SOURCE:
+        if role != PART:
             values = too_many_values(data, size)
         if total <= most and not values:
             if self._unpacking.add(size, unpacked):
                 return True
             most = self._unpacking.free + size * _index.MAX_RATIO
-        subject = _CONSTANT
         if isinstance(owner, Module):
             subject = f"the {owner.kind} module with {list_names(owner.function_names)}"
-        elif owner == _SOURCE:
-            subject = _SOURCE
+        else:
+            subject = _NOUNS[role]
         limit = f"{most}"
         if values:
             limit = f"{values} msgpack objects"
@@ -564,22 +560,12 @@ class Plan:
         if there are none to save.
         """
         if isinstance(module, StoredModule):
-            entry = module.sources
-            read = module.source_bytes  # it checks the digest
-            if entry is None or not entry.stored_size:
+            sources = module.sources
+            if sources is None or not sources.entry.stored_size:
                 return None, False
-            key = entry.stored_digest
+            key = sources.digest
             if key not in self._sources:
-                location = self._locate(
-                    entry.size,
-                    lambda: (read(unpack=False),),
-                    _SOURCE,
-                    (),
-                    entry.unpacked,
-                    lambda: read(unpack=True),
-                    entry.digest,
-                )
-                self._add_sources(key, location)
+                self._add_sources(key, self._locate_part(sources), sources)
             return self._sources[key]
 
         if not self._with_sources:
@@ -589,32 +575,25 @@ class Plan:
             return None, False
         key = sha256_of(data)
         if key not in self._sources:
-            self._add_sources(key, self._locate(len(data), (data,), _SOURCE, digest=key))
+            self._add_sources(key, self._locate(len(data), (data,), SOURCES, digest=key), SOURCES)
         return self._sources[key]
 
-    def _add_sources(self, key: bytes, location: Location) -> None:
-        number = self._append(location, _SOURCE)
+    def _add_sources(self, key: bytes, location: Location, owner: Owner) -> None:
+        number = self._append(location, owner)
         self._sources[key] = number, location[2] is not None
 
-    def _part_of(self, position: int) -> int:
-        """Return the number of a part in the plan of the constants. It is added once."""
-        if position not in self._parts:
-            from devmod._formats.parts import StoredPart
-
-            assert self._constants is not None
-            part = self._constants.parts[position]
-            owner: Owner = _CONSTANT
-            if isinstance(part, StoredPart):
-                owner = part
-                entry = part.entry
-                location = self._locate(
-                    entry.size, part.unverified, part, (), entry.unpacked, part.unpack
-                )
-            else:
-                digest = self._constants.digests[position] or NO_DIGEST
+    def _part_of(self, part: StoredPart | Binary, digest: bytes) -> int:
+        """Return the number of a part. It is added once."""
+        key = id(part)
+        if key not in self._parts:
+            owner: Owner = PART
+            if isinstance(part, (bytes, memoryview)):
                 location = self._locate(len(part), (part,), owner, digest=digest)
-            self._parts[position] = self._append(location, owner)
-        return self._parts[position]
+            else:
+                owner = part
+                location = self._locate_part(part)
+            self._parts[key] = self._append(location, owner)
+        return self._parts[key]
 
     def _append(self, location: Location, owner: Owner) -> int:
         """Add the record of bytes that are no module, and return its number."""
@@ -652,6 +631,14 @@ def _check(owner: Owner, digest: bytes) -> None:
     # What is neither a module nor a text is a part of a file.
     if isinstance(owner, StoredModule) or not isinstance(owner, (Module, str)):
         owner.check(digest)
+
+
+def _role_of(owner: Owner) -> str:
+    if isinstance(owner, Module):
+        return MODULE
+    if isinstance(owner, str):
+        return owner
+    return owner.role
 
 
 def _calls_of(
@@ -705,7 +692,7 @@ def _add_location(
     size, digest, unpacked, _ = location
     fields["size"] = size
     fields["sha256"] = digest
-    if shift and not repeats:
+    if shift:
         fields["shift"] = shift
     if unpacked is not None:
         fields[_index.COMPRESSED] = unpacked

@@ -1,11 +1,12 @@
-"""The parts of a file: large constants, each with a record and a digest of its own (R20).
+"""The parts of a file: large constants, and sources, each with a record and a digest of its own
+(R13, R20).
 
 A part is read, checked and decompressed when it is used.
 """
 
 from __future__ import annotations
 
-from devmod._formats.index import ALIGN, PART, newer_features
+from devmod._formats.index import ALIGN, NO_DIGEST, PART, SOURCES, newer_features
 from devmod._util.digest import sha256_of
 from devmod.errors import FormatError
 
@@ -15,7 +16,10 @@ if TYPE_CHECKING:
 
     from devmod._formats.index import Entry
     from devmod._formats.pages import Place, ReadParts
-    from devmod._values.code import Binary
+    from devmod._values.code import Binary, Source
+
+    #: The bytes of a part, and their SHA-256.
+    Part = tuple["StoredPart | Binary", bytes]
 
 #: Constants of this size or more, as 1,000 numbers of 32 bits, are parts of a file that devmod
 #: writes.
@@ -27,7 +31,7 @@ _SAMPLE = 4096
 
 
 class StoredPart:
-    """A part in an open file.
+    """A part in an open file: a constant.
 
     Parameters
     ----------
@@ -40,6 +44,15 @@ class StoredPart:
     kind
         The kind of a FormatError.
     """
+
+    role = PART
+    #: Whether it is objects of msgpack, of which there is a limit.
+    is_msgpack = False
+    _needs = "needs"
+    _is_damaged = (
+        "is damaged: its SHA-256 is not the one in the index. "
+        "Nothing of it was used. Get the file again from where it came"
+    )
 
     def __init__(
         self,
@@ -60,18 +73,18 @@ class StoredPart:
     @property
     def entry(self) -> Entry:
         """Its entry. FormatError if a newer devmod is needed to use it."""
-        entry = self._find(self._number, PART)
+        entry = self._find(self._number, self.role)
         if entry.features:
-            raise self._error(f"needs {newer_features(entry.features)}")
+            raise self._error(f"{self._needs} {newer_features(entry.features)}")
         return entry
 
     @property
     def digest(self) -> bytes:
-        """The SHA-256 of the constant."""
+        """The SHA-256 of the result of `data`."""
         return self.entry.stored_digest
 
     def data(self) -> memoryview:
-        """Return the constant, after a check of its digest."""
+        """Return the bytes, decompressed, after a check of their digest."""
         if self.entry.unpacked is not None:
             return self.unpack()
         data = self._stored()
@@ -85,10 +98,7 @@ class StoredPart:
     def check(self, digest: bytes) -> None:
         """Raise FormatError if `digest` is not that of the bytes in the file."""
         if digest != self.entry.digest:
-            raise self._error(
-                "is damaged: its SHA-256 is not the one in the index. "
-                "Nothing of it was used. Get the file again from where it came"
-            )
+            raise self._error(self._is_damaged)
 
     def unpack(self) -> memoryview:
         """Return the bytes to which those in the file unpack, with their digest checked."""
@@ -98,7 +108,7 @@ class StoredPart:
         assert unpacked is not None
         data = self._stored()
         try:
-            return decompress(data, unpacked, self._subject, self._kind, is_msgpack=False)
+            return decompress(data, unpacked, self._subject, self._kind, is_msgpack=self.is_msgpack)
         except FormatError:
             self.check(sha256_of(data))  # a damaged file
             raise
@@ -119,6 +129,21 @@ class StoredPart:
 
     def _error(self, problem: str) -> FormatError:
         return FormatError(f"{self._subject} {problem}", kind=self._kind)
+
+
+class StoredSources(StoredPart):
+    """The sources of modules in an open file."""
+
+    role = SOURCES
+    is_msgpack = True
+    _needs = "need"
+    _is_damaged = "are damaged: their SHA-256 is not the one in the index. Get the file again"
+
+    def read(self) -> Source:
+        """Return the sources by format."""
+        from devmod._formats.blobs import read_sources
+
+        return read_sources(self.data(), self._subject, self._kind)
 
 
 def read_together(parts: Iterable[StoredPart]) -> None:
@@ -146,13 +171,13 @@ def _read_neighbours(parts: Sequence[StoredPart]) -> None:
             part._ahead = data
 
 
-def find_equal(parts: Sequence[StoredPart | Binary]) -> list[tuple[int, bytes]]:
-    """Return for each part the position of the first one that is equal to it, and its SHA-256 if it
-    was computed, else b"".
+def find_equal(parts: Sequence[StoredPart | Binary]) -> list[Part]:
+    """Return for each part the first one that is equal to it, and its SHA-256, or NO_DIGEST if it
+    was not computed.
 
     Few parts are hashed: those of which another one has the size, and the bytes at three places.
     """
-    digests = [b""] * len(parts)
+    digests = [NO_DIGEST] * len(parts)
     by_size: dict[int, list[int]] = {}
     for number, part in enumerate(parts):
         if isinstance(part, StoredPart):
@@ -164,12 +189,12 @@ def find_equal(parts: Sequence[StoredPart | Binary]) -> list[tuple[int, bytes]]:
         if len(group) > 1:
             for number in _like_another(parts, group):
                 digests[number] = _digest_of(parts[number])
-    first: dict[bytes, int] = {}
+    first: dict[bytes, StoredPart | Binary] = {}
     result = []
-    for number, digest in enumerate(digests):
-        equal = number
-        if digest:
-            equal = first.setdefault(digest, number)
+    for part, digest in zip(parts, digests, strict=True):
+        equal = part
+        if digest != NO_DIGEST:
+            equal = first.setdefault(digest, part)
         result.append((equal, digest))
     return result
 

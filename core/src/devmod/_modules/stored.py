@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from devmod._arrays.array import Array
     from devmod._formats.index import Entry
     from devmod._formats.pages import ReadParts
-    from devmod._formats.parts import StoredPart
+    from devmod._formats.parts import StoredPart, StoredSources
     from devmod._formats.trust import FileHead
     from devmod._modules.const_loader import ConstLoaderModule
     from devmod._util.once import Once, Result
@@ -147,16 +147,21 @@ class StoredModule(Module):
         """The sources that the file has beside the module's bytes, by format. FormatError if they
         are damaged or invalid.
         """
-        if self.sources is None:
+        sources = self.sources
+        if sources is None:
             return {}
-        return self._once.get("source", self._read_sources)
+        return self._once.get("source", sources.read)
 
     @property
-    def sources(self) -> Entry | None:
-        """The entry of the module's sources, which modules may share."""
-        if self._find is None or self.entry.sources is None:
+    def sources(self) -> StoredSources | None:
+        """The module's sources, which modules may share. They are not read."""
+        find = self._find
+        if find is None or self.entry.sources is None:
             return None
-        return self._find(self.entry.sources, "sources")
+        from devmod._formats.parts import StoredSources
+
+        subject = f"{self.place}: the sources of the {self.kind} module"
+        return StoredSources(find, self.entry.sources, self._read, subject, self.kind)
 
     @property
     def parts(self) -> Sequence[StoredPart]:
@@ -374,42 +379,6 @@ class StoredModule(Module):
         except FormatError:
             self._check_digest()  # a damaged file
             raise
-
-    def source_bytes(self, *, unpack: bool) -> memoryview:
-        """Return the bytes of the sources as the file has them, or decompressed. FormatError if
-        they are damaged.
-        """
-        from devmod._util.digest import sha256_of
-
-        entry = self.sources
-        subject = f"{self.place}: the sources of the {self.kind} module"
-        assert entry is not None
-        assert entry.offset is not None
-        if entry.features:
-            from devmod._formats.index import newer_features
-
-            text = newer_features(entry.features)
-            raise FormatError(f"{subject} need {text}", kind=self.kind)
-        (data,) = self._read([(entry.offset, entry.size, entry.digest)])
-        if sha256_of(data) != entry.digest:
-            raise FormatError(
-                f"{subject} are damaged: their SHA-256 is not the one in the index. Get the file again",
-                kind=self.kind,
-            )
-        if entry.unpacked is None or not unpack:
-            return data
-        from devmod._formats.blobs import decompress
-
-        return decompress(data, entry.unpacked, subject, self.kind)
-
-    def _read_sources(self) -> Source:
-        from devmod._formats.blobs import read_sources
-
-        return read_sources(
-            self.source_bytes(unpack=True),
-            f"{self.place}: the sources of the {self.kind} module",
-            self.kind,
-        )
 
     def _check_digest(self) -> bool:
         from devmod._util.digest import sha256_of
