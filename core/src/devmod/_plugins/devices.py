@@ -7,7 +7,7 @@ from __future__ import annotations
 from devmod._plugins import registry
 from devmod._plugins.lookup import call_entry, lookup
 from devmod._util.environment import environment_items, environment_text
-from devmod._util.text import is_valid_name
+from devmod._util.text import is_number, is_valid_name
 from devmod.errors import (
     ArgumentError,
     DeviceNotFoundError,
@@ -60,7 +60,7 @@ def device(kind: str, index: int | None = None) -> Device:
                 f"device({text!r}, {index!r}) gives two numbers; write device({kind!r}, {index!r})",
                 argument="index",
             )
-        if not _is_index(number):
+        if not is_number(number, 9):
             raise ArgumentError(
                 f"device({text!r}): expected a number from 0 behind the colon, as in {kind + ':0'!r}",
                 argument="kind",
@@ -94,7 +94,7 @@ def default_device(kind: str) -> Device | None:
     numbers: dict[str, int] = {}
     for item in environment_items(VARIABLE):
         name, _, number = item.partition(":")
-        if not is_valid_name(name) or not _is_index(number):
+        if not is_valid_name(name) or not is_number(number, 9):
             raise _invalid(f"expected items such as opencl:1, separated by commas, got {item!r}")
         if name in numbers:
             raise _invalid(
@@ -123,10 +123,6 @@ def _unknown_kind(name: str) -> str:
         return ""
     kinds = [*registry.registered("devmod.targets"), *registry.registered(GROUP)]
     return f"unknown kind {name!r}{did_you_mean(name, kinds)}"
-
-
-def _is_index(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= 9
 
 
 def _device(kind: str, index: int, why: str = "") -> Device:

@@ -9,7 +9,7 @@ import os
 from devmod._util.cache_folder import cache_dir, read_private, write_private
 from devmod._util.digest import sha256_of
 from devmod._util.environment import debug, environment_text
-from devmod._util.text import is_valid_name
+from devmod._util.text import is_number, is_valid_name
 from devmod.errors import ArgumentError, describe_error
 
 #: A file has this magic, the SHA-256 of its key and its bytes, and its bytes.
@@ -131,7 +131,7 @@ def _bytes_in(text: str) -> int | None:
     power = "KMGT".find(text[-1:] or " ") + 1
     if power:
         text = text[:-1]
-    if not text.isascii() or not text.isdigit() or len(text) > 18:
+    if not is_number(text, 18):
         return None
     return int(text) << 10 * power
 

@@ -108,6 +108,13 @@ def is_valid_name(name: object) -> bool:
     return name[0] in _FIRST and _REST.issuperset(name)
 
 
+def is_number(text: str, digits: int) -> bool:
+    """Return whether a text is a decimal number of up to `digits` digits. `int` also takes signs,
+    white space, underscores, and the digits of other scripts.
+    """
+    return text.isascii() and text.isdigit() and len(text) <= digits
+
+
 def lower_case_hint(name: object) -> str:
     """Return the end of a message with an invalid name in lower case, if that is a valid one: ``.
     Did you mean 'opencl'?``.

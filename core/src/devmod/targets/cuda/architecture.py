@@ -22,6 +22,7 @@ the outputs of ptxas 12.4 and 13.5.
 from __future__ import annotations
 
 from devmod._util.elf import CUDA, elf_header, read_uint
+from devmod._util.text import is_number
 
 #: The numbers of integrated devices. Their cubins run on no other device.
 _INTEGRATED = frozenset((32, 53, 62, 72, 87, 101, 110))
@@ -192,16 +193,12 @@ def _parse(text: str) -> _Parsed | None:
     if letter not in ("a", "f"):
         letter = ""
     digits = rest.removesuffix(letter)
-    if head not in ("sm", "compute") or not _is_number(digits):
+    if head not in ("sm", "compute") or not is_number(digits, 4):
         return None
     is_ptx = head == "compute"
     if not version:
         return is_ptx, int(digits), letter, None
     major, _, minor = version.partition(".")
-    if not _is_number(major) or not _is_number(minor):
+    if not is_number(major, 4) or not is_number(minor, 4):
         return None
     return is_ptx, int(digits), letter, (int(major), int(minor))
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= 4

@@ -7,6 +7,7 @@ version and on every later one; code for a small core runs on that core alone.
 from __future__ import annotations
 
 from devmod._util.elf import HEXAGON, elf_header
+from devmod._util.text import is_number
 
 _EARLY = {1: "v2", 2: "v3", 3: "v4", 4: "v5", 5: "v55"}
 
@@ -52,7 +53,6 @@ def rank(variant: str, arch: str) -> int | None:
 def _number(name: str) -> int | None:
     """Return the number of a version (v5, v55, v60); None for another text."""
     digits = name.removeprefix("v").removesuffix("t")
-    is_number = digits.isascii() and digits.isdigit() and len(digits) <= 3
-    if not name.startswith("v") or not is_number:
+    if not name.startswith("v") or not is_number(digits, 3):
         return None
     return int(digits)

@@ -9,6 +9,7 @@ form. For a device without capabilities only the version is compared.
 from __future__ import annotations
 
 from devmod._util.elf import read_uint
+from devmod._util.text import is_number
 
 _MAGIC = 0x07230203
 _OP_CAPABILITY = 17
@@ -146,10 +147,6 @@ def rank(variant: str, arch: str) -> int | None:
 
 def _version(text: str) -> tuple[int, int] | None:
     major, _, minor = text.removeprefix("spirv").partition(".")
-    if not text.startswith("spirv") or not _is_number(major) or not _is_number(minor):
+    if not text.startswith("spirv") or not is_number(major, 2) or not is_number(minor, 2):
         return None
     return int(major), int(minor)
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= 2
