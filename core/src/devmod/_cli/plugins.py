@@ -19,9 +19,10 @@ from devmod._plugins.messages import broken_entry, unreadable_entries
 from devmod.errors import PluginError, pip_install
 from devmod.worker import answer_items, answers
 
-#: The state, the problem or "", and the traceback of the plugin's exception or "".
-_State = tuple[str, str, str]
-#: An entry point, its state and its problem by the names that --json has.
+#: The state, and the problem or "".
+_State = tuple[str, str]
+#: An entry point, its state, its problem or "", and the traceback of the plugin's exception or "":
+#: by the names that --json has.
 _Row = dict[str, str]
 #: The problem of an entry point and the traceback of its exception; both "" if it works.
 _Problem = tuple[str, str]
@@ -71,7 +72,7 @@ def command(
     quiet_drivers()
     limit = None if no_import else timeout
     with plugins_at_work():
-        rows = [_row(claim, state) for claim, state in _states(limit, with_core=with_all)]
+        rows = _rows(limit, with_core=with_all)
     if as_json:
         print_json(rows)
         return
@@ -122,9 +123,9 @@ def _by_distribution(rows: list[_Row]) -> list[tuple[str, str, str]]:
     return result
 
 
-def _states(timeout: float | None, *, with_core: bool) -> list[tuple[Claim, _State]]:
-    """Return every claim with its state. A distribution with unreadable entry points has one row
-    without group and name.
+def _rows(timeout: float | None, *, with_core: bool) -> list[_Row]:
+    """Return a row for every claim. A distribution with unreadable entry points has one row without
+    group and name.
 
     Parameters
     ----------
@@ -133,26 +134,24 @@ def _states(timeout: float | None, *, with_core: bool) -> list[tuple[Claim, _Sta
     with_core
         Whether those of core are returned, and imported, too.
     """
-    states = []
+    rows = []
+    importable = []
     for claim, registered in _claims():
         if with_core or claim.distribution != CORE:
-            states.append((claim, _state(claim, registered)))
+            row = _row(claim, _state(claim, registered))
+            rows.append(row)
+            if row["state"] == "ok" and claim.group != "devmod.protocol" and claim.object is None:
+                importable.append((claim, row))
     for claim in registry.ignored_entries():
-        states.append((claim, _state(claim, None)))
+        rows.append(_row(claim, _state(claim, None)))
     for source in distributions():
         if source.problem and not source.entries:  # a damaged entry_points.txt
             claim = Claim("", "", "", source)
-            state, problem, _ = _state(claim, None)
-            states.append((claim, (state, problem and unreadable_entries(source), "")))
-    if timeout is None:
-        return states
-
-    importable = [claim for claim, state in states if _is_importable(claim, state)]
-    broken = {}
-    for claim, (text, traceback) in _import_problems(importable, timeout):
-        if text:
-            broken[id(claim)] = ("broken", text, traceback)
-    return [(claim, broken.get(id(claim), state)) for claim, state in states]
+            state, problem = _state(claim, None)
+            rows.append(_row(claim, (state, problem and unreadable_entries(source))))
+    if timeout is not None:
+        _import_all(importable, timeout)
+    return rows
 
 
 def _claims() -> Iterator[tuple[Claim, Claim | None]]:
@@ -166,32 +165,27 @@ def _claims() -> Iterator[tuple[Claim, Claim | None]]:
             yield claim, registered.get(claim.name)
 
 
-def _is_importable(claim: Claim, state: _State) -> bool:
-    """Whether a claim is imported: one whose metadata has no problem."""
-    return state[0] == "ok" and claim.group != "devmod.protocol" and claim.object is None
-
-
 def _state(claim: Claim, registered: Claim | None) -> _State:
     """Return the state of a claim according to its metadata."""
     excluding_variable = registry.excluding_variable(claim)
     if excluding_variable:
-        return f"excluded by {excluding_variable}", "", ""
+        return f"excluded by {excluding_variable}", ""
     if claim.group and claim.group not in GROUPS:
-        return "unknown group", claim.problem, ""
+        return "unknown group", claim.problem
     if claim.problem:
-        return "broken", claim.problem, ""
+        return "broken", claim.problem
     if claim.group == "devmod.hooks":
         unused = hooks.unused(claim)
         if unused:
-            return "never called", unused, ""
+            return "never called", unused
     if claim.group == "devmod.conformance" and find_spec("devmod_conformance") is None:
-        return _NO_KIT, "", ""
+        return _NO_KIT, ""
     if claim.group not in SHARED_GROUPS and registered is not None:
         if registered.problem:
-            return "conflict", registered.problem, ""
+            return "conflict", registered.problem
         if (registered.provider, registered.value) != (claim.provider, claim.value):
-            return f"not used: {registered.provider} goes first", "", ""
-    return "ok", "", ""
+            return f"not used: {registered.provider} goes first", ""
+    return "ok", ""
 
 
 def _row(claim: Claim, state: _State) -> _Row:
@@ -203,7 +197,7 @@ def _row(claim: Claim, state: _State) -> _Row:
         "object": claim.value,
         "state": state[0],
         "problem": state[1],
-        "traceback": state[2],
+        "traceback": "",
     }
 
 
@@ -211,23 +205,26 @@ def _row(claim: Claim, state: _State) -> _Row:
 # hang.
 
 
-def _import_problems(claims: Sequence[Claim], seconds: float) -> Iterator[tuple[Claim, _Problem]]:
-    """Import the objects of the claims, and yield each with its problem.
+def _import_all(claims: Sequence[tuple[Claim, _Row]], seconds: float) -> None:
+    """Import the objects of claims, and write the problem of each into its row.
 
     If the import of a module ends its process or takes longer than `seconds`, that is the problem
     of all entries of the module.
     """
-    by_module: dict[str, list[Claim]] = {}
-    for claim in claims:
-        by_module.setdefault(claim.value.partition(":")[0].strip(), []).append(claim)
-    items = [[_identity(claim) for claim in group] for group in by_module.values()]
+    by_module: dict[str, list[tuple[Claim, _Row]]] = {}
+    for claim, row in claims:
+        by_module.setdefault(claim.value.partition(":")[0].strip(), []).append((claim, row))
+    items = [[_identity(claim) for claim, _ in group] for group in by_module.values()]
     results = answers(__name__, items, _problems, seconds)
     for (module, group), (answer, end) in zip(by_module.items(), results, strict=True):
-        for position, claim in enumerate(group):
+        for position, (claim, row) in enumerate(group):
             if end is None:
-                yield claim, answer[position]
+                problem, traceback = answer[position]
             else:
-                yield claim, (str(broken_entry(claim, f"importing {module} {end}")), "")
+                problem = str(broken_entry(claim, f"importing {module} {end}"))
+                traceback = ""
+            if problem:
+                row |= {"state": "broken", "problem": problem, "traceback": traceback}
 
 
 def main(request: dict[str, Any]) -> None:
