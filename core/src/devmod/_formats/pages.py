@@ -221,8 +221,6 @@ class Index:
         page of the name alone.
         """
         page = self._page_with(name)
-        if page is None:
-            return []
         own = self._owners(self._load(page)).get(name, ())
         count = len(own)
         numbers = {}
@@ -250,10 +248,7 @@ class Index:
 
     def calls(self, name: str) -> object:
         """Return what the page of a function says of its calls; None if it says nothing."""
-        page = self._page_with(name)
-        if page is None:
-            return None
-        calls = self._load(page).calls
+        calls = self._load(self._page_with(name)).calls
         if not isinstance(calls, dict):
             return None
         return calls.get(name)
@@ -366,11 +361,9 @@ class Index:
     def _page_of(self, number: int) -> Page:
         return self.pages[bisect_right(self._firsts, number) - 1]
 
-    def _page_with(self, name: str) -> Page | None:
-        """Return the page that has a name, if one has it."""
+    def _page_with(self, name: str) -> Page:
+        """Return the page that has a name, if one has it; the last page of a file without names."""
         at = bisect_right(self._names, name.encode("utf-8", "surrogatepass"))
-        if not at:
-            return None
         return self.pages[at - 1]
 
     def _owners(self, page: Page) -> dict[str, list[int]]:
@@ -421,8 +414,7 @@ class Index:
         return self._once.get(page.at, lambda: self._decode(page))
 
     def _decode(self, page: Page) -> Page:
-        if not page.data:
-            self._check(page, self.read([(page.at, page.size, page.digest)])[0])
+        self._read_pages([page])
         reader = Reader(page.data, self._subject)
 
         keys: dict[str, Callable[[Reader], Any]] = {
