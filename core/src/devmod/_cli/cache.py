@@ -69,7 +69,7 @@ def command(context: click.Context, as_json: bool) -> None:
 def clear(kind: str | None, as_json: bool) -> None:
     """Remove the cache entries of KIND, or of all kinds. Other files are not removed."""
     base = _check_folder(cache_dir())
-    there = _kinds(base)
+    there = kinds(base)
     if kind is not None and kind not in there:
         raise DevmodError(
             f"there is no cache of the kind {kind!r} in {base!r}; there are: {list_names(there)}"
@@ -99,7 +99,7 @@ def _state() -> dict[str, Any]:
     problems = []
     if base:
         problems.append(folder_problem(base))
-    for kind in _kinds(base):
+    for kind in kinds(base):
         folder = os.path.join(base, kind)
         problems.append(folder_problem(folder))
         entries = [each for each in files(folder) if not each.temporary]
@@ -113,18 +113,6 @@ def _state() -> dict[str, Any]:
         "kinds": rows,
         "problems": [problem for problem in dict.fromkeys(problems) if problem],
     }
-
-
-def _kinds(base: str) -> list[str]:
-    """Return the kinds that have entries. The folder may hold other things, if a variable names a
-    folder in general use.
-    """
-    found = []
-    for kind in kinds(base):
-        first = next(files(os.path.join(base, kind)), None)
-        if first is not None:
-            found.append(kind)
-    return found
 
 
 def _check_folder(folder: str) -> str:

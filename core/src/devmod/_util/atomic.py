@@ -31,6 +31,13 @@ except ImportError:  # Windows. An open file cannot be removed there.
 _SLOTS = 8
 
 
+def host_name() -> str:
+    """Return the name of this machine; "" on Windows, which has no locks of POSIX."""
+    if not hasattr(os, "uname"):
+        return ""
+    return os.uname().nodename
+
+
 def partial_names(path: str) -> list[str]:
     """Return the names of the temporary files for `path` on this machine.
 
@@ -39,10 +46,7 @@ def partial_names(path: str) -> list[str]:
     machines may not see a lock.
     """
     folder, name = os.path.split(path)
-    host = ""
-    if hasattr(os, "uname"):
-        host = os.uname().nodename
-    tag = binascii.crc32(os.fsencode(f"{host}/{name}"))
+    tag = binascii.crc32(os.fsencode(f"{host_name()}/{name}"))
     # The name may have the largest length of the system, so a longer one has only a part of it.
     start = os.path.join(folder, f".{name[:32]}.{tag:08x}")
     return [f"{start}.{number}.partial" for number in range(_SLOTS)]

@@ -37,12 +37,15 @@ class CacheFile:
 
 
 def kinds(base: str) -> list[str]:
-    """Return the kinds with a folder in the cache folder `base`, sorted."""
+    """Return the kinds with entries in the cache folder `base`, sorted. The folder may hold other
+    things, if a variable names a folder in general use.
+    """
     try:
         with os.scandir(base) as entries:
             names = []
             for each in entries:
-                if is_valid_name(each.name) and each.is_dir(follow_symlinks=False):
+                is_kind = is_valid_name(each.name) and each.is_dir(follow_symlinks=False)
+                if is_kind and next(files(each.path), None):
                     names.append(each.name)
             return sorted(names)
     except OSError:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 
-from devmod._util.atomic import fcntl, locked
+from devmod._util.atomic import fcntl, host_name, locked
 
 #: The start of the names of the folders.
 PREFIX = "devmod-tmp-"
@@ -70,10 +70,7 @@ def _remove_abandoned(above: str) -> None:
 
 
 def _machine_prefix() -> str:
-    host = ""
-    if hasattr(os, "uname"):
-        host = os.uname().nodename
-    return f"{PREFIX}{binascii.crc32(os.fsencode(host)):08x}-"
+    return f"{PREFIX}{binascii.crc32(os.fsencode(host_name())):08x}-"
 
 
 def remove_folder(folder: str) -> None:
