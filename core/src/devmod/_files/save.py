@@ -15,7 +15,7 @@ from devmod._files.order import Order
 from devmod._formats import index as _index
 from devmod._formats.index import MODULE, NO_DIGEST, PART, SOURCES, Unpacking
 from devmod._formats.pages import Index, data_parts
-from devmod._formats.wire import pack, packer, payload_offset, share_shaders
+from devmod._formats.wire import pack, packer, share_shaders, split_payloads
 from devmod._modules.module import LibraryModule, Module, holds_candidates, ordered
 from devmod._modules.payload import PayloadModule
 from devmod._modules.stored import StoredModule
@@ -704,7 +704,10 @@ def _shift_of(spec: TargetSpec, fmt: str, parts: Sequence[Binary]) -> int:
     """Return how many bytes behind a multiple of 64 a module's bytes begin."""
     if fmt in spec.text_formats:
         return 0
-    return -payload_offset(spec, parts) % _PAYLOAD_ALIGN
+    pieces = split_payloads(spec, parts)
+    if len(pieces) != 2:
+        return 0
+    return -len(pieces[0]) % _PAYLOAD_ALIGN
 
 
 def _pack_sources(module: Module) -> bytes:

@@ -63,64 +63,51 @@ def encode(spec: TargetSpec, fmt: str, fmap: Functions, code: Code) -> tuple[Bin
     return tuple(parts)
 
 
+def split_payloads(spec: TargetSpec, parts: Sequence[Binary]) -> Sequence[Binary]:
+    """Return a module's bytes in parts, as `encode` does: each payload is a part.
+
+    `parts` are those of `encode`, or one part. It stays one if it is of another form.
+    """
+    if len(parts) != 1:
+        return parts
+    data = flat(parts[0])
+    reader = Reader(data, "", spec.kind)
+    pieces = []
+    end = 0
+    try:
+        for field in spec.fields:
+            if field != "code":
+                reader.skip()
+                continue
+            count = 1
+            if spec.shader_map:
+                count = reader.read_map()
+            for _ in range(count):
+                if spec.shader_map:
+                    reader.read_str()
+                payload = reader.read_bin()
+                pieces += [data[end : reader.at - len(payload)], payload]
+                end = reader.at
+    except FormatError:  # the runtime raises the error at the first use
+        return parts
+    if end < len(data):
+        pieces.append(data[end:])
+    return pieces
+
+
 def share_shaders(spec: TargetSpec, parts: Sequence[Binary]) -> tuple[Sequence[Binary], Repeats]:
     """Return the parts of a module's bytes for a file, which has equal shaders once, and the
-    repeats.
-
-    `parts` are those of `encode`, or one part.
+    repeats. `parts` are as for `split_payloads`.
     """
     from devmod._formats.repeats import share
 
-    pieces = parts
+    shared, repeats = share(split_payloads(spec, parts))
     try:
-        if len(parts) == 1:
-            pieces = _payload_parts(spec, flat(parts[0]))
-        shared, repeats = share(pieces)
         if repeats:
             decode(spec, b"".join(shared), repeats)  # the parts of a class of a plugin may be any
-    except FormatError:  # the runtime raises the error at the first use
-        return parts, ()
-    if not repeats:
+    except FormatError:  # as above
         return parts, ()
     return shared, repeats
-
-
-def payload_offset(spec: TargetSpec, parts: Sequence[Binary]) -> int:
-    """Return the offset of the payload in a module's bytes; 0 if there are several.
-
-    `parts` are those of `encode`, or one part.
-    """
-    try:
-        if len(parts) == 1:
-            parts = _payload_parts(spec, flat(parts[0]))
-    except FormatError:  # the runtime raises the error at the first use
-        return 0
-    if len(parts) != 2:
-        return 0
-    return len(parts[0])
-
-
-def _payload_parts(spec: TargetSpec, data: memoryview) -> Sequence[Binary]:
-    """Return a module's bytes in parts, as `encode` does: each payload is a part."""
-    reader = Reader(data, "", spec.kind)
-    parts = []
-    end = 0
-    for field in spec.fields:
-        if field != "code":
-            reader.skip()
-            continue
-        count = 1
-        if spec.shader_map:
-            count = reader.read_map()
-        for _ in range(count):
-            if spec.shader_map:
-                reader.read_str()
-            payload = reader.read_bin()
-            parts += [data[end : reader.at - len(payload)], payload]
-            end = reader.at
-    if end < len(data):
-        parts.append(data[end:])
-    return parts
 
 
 # The layout: the fields in the order of the kind's TargetSpec.fields, each one msgpack object. Most
@@ -210,18 +197,18 @@ def packer(kind: str = "") -> Callable[[object, str], bytes]:
 
 def map_header(count: int) -> bytes:
     """Return the head of a map of `count` pairs."""
-    return array_header(count, 0x80, 0xDE)
+    import msgpack
+
+    head: bytes = msgpack.Packer().pack_map_header(count)
+    return head
 
 
-def array_header(count: int, short: int = 0x90, long: int = 0xDC) -> bytes:
-    """Return the head of an array of `count` items. `short` and `long` are the first bytes of the
-    forms with up to 15 and more items.
-    """
-    if count < 16:
-        return bytes((short | count,))
-    if count <= 0xFFFF:
-        return bytes((long,)) + count.to_bytes(2, "big")
-    return bytes((long + 1,)) + count.to_bytes(4, "big")
+def array_header(count: int) -> bytes:
+    """Return the head of an array of `count` items."""
+    import msgpack
+
+    head: bytes = msgpack.Packer().pack_array_header(count)
+    return head
 
 
 def binary_head_size(size: int) -> int:
