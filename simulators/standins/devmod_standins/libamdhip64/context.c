@@ -20,12 +20,7 @@ HIP(hipSetDevice, READY) {
     return CODE_SUCCESS;
 }
 
-HIP(hipGetDevice, READY) {
-    CHECK(deviceId, CODE_INVALID_VALUE);
-    *deviceId = current_context()->device;
-    return CODE_SUCCESS;
-}
-
+HIP_FORWARD(hipGetDevice, READY, GIVE(deviceId, current_context()->device))
 HIP_FORWARD(hipDeviceSynchronize, CURRENT, context_synchronize())
 
 HIP(hipDeviceEnablePeerAccess, CURRENT) {
@@ -45,8 +40,4 @@ HIP(hipDevicePrimaryCtxRetain, READY) {
     return CODE_SUCCESS;
 }
 
-HIP(hipCtxGetCurrent, READY) {
-    CHECK(ctx, CODE_INVALID_VALUE);
-    *ctx = current_context()->handle;
-    return CODE_SUCCESS;
-}
+HIP_FORWARD(hipCtxGetCurrent, READY, GIVE(ctx, current_context()->handle))

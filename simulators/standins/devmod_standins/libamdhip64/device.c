@@ -31,12 +31,7 @@ HIP(hipDeviceGetName, READY) {
     return CODE_SUCCESS;
 }
 
-HIP(hipDeviceTotalMem, READY) {
-    CHECK(bytes, CODE_INVALID_VALUE);
-    CHECK(device_valid(device), CODE_INVALID_DEVICE);
-    *bytes = device_memory();
-    return CODE_SUCCESS;
-}
+HIP_FORWARD(hipDeviceTotalMem, READY, GIVE_OF(device, bytes, device_memory()))
 
 HIP(hipDeviceGetAttribute, READY) {
     CHECK(pi && attr >= 0 && attr < hipDeviceAttributes, CODE_INVALID_VALUE);

@@ -30,22 +30,9 @@ bool hip_since(int major) {
     return hip_version() >= major * 10000000;
 }
 
-HIP(hipInit, READY) {
-    CHECK(!flags, CODE_INVALID_VALUE);
-    return CODE_SUCCESS;
-}
-
-HIP(hipDriverGetVersion, ANY) {
-    CHECK(driverVersion, CODE_INVALID_VALUE);
-    *driverVersion = hip_version();
-    return CODE_SUCCESS;
-}
-
-HIP(hipRuntimeGetVersion, ANY) {
-    CHECK(runtimeVersion, CODE_INVALID_VALUE);
-    *runtimeVersion = hip_version();
-    return CODE_SUCCESS;
-}
+HIP_FORWARD(hipInit, READY, flags ? CODE_INVALID_VALUE : CODE_SUCCESS)
+HIP_FORWARD(hipDriverGetVersion, ANY, GIVE(driverVersion, hip_version()))
+HIP_FORWARD(hipRuntimeGetVersion, ANY, GIVE(runtimeVersion, hip_version()))
 
 hipError_t hipGetLastError(void) {
     int code = last_error;

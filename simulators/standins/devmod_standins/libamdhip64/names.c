@@ -2,7 +2,6 @@
 #include "hip_standin.h"
 
 #include <ctype.h>
-#include <stdio.h>
 #include <string.h>
 
 static const struct {

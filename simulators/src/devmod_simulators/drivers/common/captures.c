@@ -153,11 +153,7 @@ static uint64_t captures;
 
 /* Replace the nodes that the next one of a stream waits for. */
 static int set_front(Front *side, void *const *nodes, size_t count, bool adds) {
-    CHECK(nodes || !count, CODE_INVALID_VALUE);
-    for (size_t i = 0; i < count; i++) {
-        const Node *node = node_of(nodes[i]);
-        CHECK(node && node->graph == side->capture->graph, CODE_INVALID_VALUE);
-    }
+    TRY(graph_check_nodes(side->capture->graph, nodes, count));
     if (!adds)
         side->front_count = 0;
     for (size_t i = 0; i < count; i++)

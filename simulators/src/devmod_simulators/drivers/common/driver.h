@@ -107,6 +107,12 @@ static inline Context *current_context(void) {
             return try_;                                                                           \
     } while (0)
 
+/* What a call answers that gives a value at a pointer of the caller, and the same of a device. */
+#define GIVE(result, value)                                                                        \
+    (result) ? (*(result) = (value), (int)CODE_SUCCESS) : (int)CODE_INVALID_VALUE
+#define GIVE_OF(device, result, value)                                                             \
+    !device_valid(device) ? (int)CODE_INVALID_DEVICE : GIVE(result, value)
+
 /* Return the name of the function of the API that this thread is in. */
 const char *current_call(void);
 /* Append the state of the process to the report. */
@@ -323,6 +329,8 @@ int node_set(Node *node, NodeKind kind, Op *op);
 Node *node_of(void *handle);
 int node_destroy(void *handle);
 bool node_awaits(const Node *node, int number);
+/* Check that handles are those of nodes of a graph. */
+int graph_check_nodes(const Graph *graph, void *const *nodes, size_t count);
 /* Add edges or remove them: all, or none if one is invalid. */
 int graph_add_edges(void *graph, void *const *from, void *const *to, const EdgeData *data,
                     size_t count);

@@ -1,7 +1,6 @@
 /* Events: places in the order of a stream, with the time at which the work before them was done. */
 #include "driver.h"
 
-#include <stdlib.h>
 #include <time.h>
 
 typedef struct {

@@ -134,20 +134,22 @@ void node_adopt(Node *node, Graph **children, int count) {
     }
 }
 
-static int check_dependencies(const Graph *graph, void *const *before, size_t count) {
-    CHECK(before || !count, CODE_INVALID_VALUE);
+int graph_check_nodes(const Graph *graph, void *const *nodes, size_t count) {
+    CHECK(nodes || !count, CODE_INVALID_VALUE);
     for (size_t i = 0; i < count; i++) {
-        const Node *node = node_of(before[i]);
+        const Node *node = node_of(nodes[i]);
         CHECK(node && node->graph == graph, CODE_INVALID_VALUE);
-        for (size_t j = 0; j < i; j++)
-            CHECK(before[j] != before[i], CODE_INVALID_VALUE);
     }
     return CODE_SUCCESS;
 }
 
 int graph_add(Graph *graph, void *const *before, const EdgeData *data, size_t count, NodeKind kind,
               Op *op, Node **result) {
-    int code = check_dependencies(graph, before, count);
+    int code = graph_check_nodes(graph, before, count);
+    for (size_t i = 0; i < count && !code; i++)
+        for (size_t j = 0; j < i; j++)
+            if (before[j] == before[i])
+                code = CODE_INVALID_VALUE;
     if (code) {
         if (op)
             op_free(op);

@@ -6,7 +6,6 @@
 #include "driver.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 struct UserObject {
     void *handle;

@@ -1,6 +1,8 @@
 /* The attributes of cuLaunchKernelEx. */
 #include "cuda_standin.h"
 
+#include <string.h>
+
 CUresult take_attributes(Launch *launch, const CUlaunchAttribute *attributes, unsigned count) {
     CHECK(attributes || !count, CUDA_ERROR_INVALID_VALUE);
     for (unsigned i = 0; i < count; i++) {
@@ -20,15 +22,12 @@ CUresult take_attributes(Launch *launch, const CUlaunchAttribute *attributes, un
             launch->cooperative = value->cooperative != 0;
             break;
         case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-            launch->cluster[0] = value->clusterDim.x, launch->cluster[1] = value->clusterDim.y,
-            launch->cluster[2] = value->clusterDim.z;
+            memcpy(launch->cluster, &value->clusterDim, sizeof launch->cluster);
             CHECK(launch->cluster[0] && launch->cluster[1] && launch->cluster[2],
                   CUDA_ERROR_INVALID_VALUE);
             break;
         case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
-            launch->preferred[0] = value->preferredClusterDim.x,
-            launch->preferred[1] = value->preferredClusterDim.y;
-            launch->preferred[2] = value->preferredClusterDim.z;
+            memcpy(launch->preferred, &value->preferredClusterDim, sizeof launch->preferred);
             break;
         case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
             launch->programmatic = value->programmaticStreamSerializationAllowed != 0;

@@ -2,7 +2,6 @@
 #include "cuda_standin.h"
 
 #include <elf.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {

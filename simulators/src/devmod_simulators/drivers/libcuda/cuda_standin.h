@@ -61,10 +61,6 @@
 #define WITH_STREAM(name, call)                                                                    \
     WITH(name, CURRENT, Stream *stream, stream_of(hStream, &stream), call)
 
-/* What such a call answers: a value at a pointer of the caller. */
-#define GIVE(result, value)                                                                        \
-    (result) ? (*(result) = (value), CUDA_SUCCESS) : CUDA_ERROR_INVALID_VALUE
-
 /* The settings DEVMOD_STANDIN_… are listed in simulators/README.md. */
 
 /* ---- device.c

@@ -16,20 +16,13 @@ int device_arch(int device) {
 }
 
 static int shared_memory_optin(int arch) {
-    switch (arch) {
-    case 75:
-        return 64 << 10;
-    case 80:
-    case 87:
-        return 163 << 10;
-    case 86:
-    case 89:
-    case 120:
-    case 121:
-        return 99 << 10;
-    default:
-        return arch >= 90 ? 227 << 10 : 96 << 10;
-    }
+    static const struct {
+        int arch, kibibytes;
+    } known[] = {{75, 64}, {80, 163}, {86, 99}, {87, 163}, {89, 99}, {120, 99}, {121, 99}};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (known[i].arch == arch)
+            return known[i].kibibytes << 10;
+    return arch >= 90 ? 227 << 10 : 96 << 10;
 }
 
 /* The attributes that are the same for each device. Those that are missing are 0. */
@@ -83,17 +76,10 @@ API_IF(uuid, cuDeviceGetUuid, READY) {
     return CUDA_SUCCESS;
 }
 
-API_IF(bytes, cuDeviceTotalMem, READY) {
-    CHECK(device_valid(dev), CUDA_ERROR_INVALID_DEVICE);
-    *bytes = device_memory();
-    return CUDA_SUCCESS;
-}
+FORWARD(cuDeviceTotalMem, READY, GIVE_OF(dev, bytes, device_memory()))
 
-API_IF((pi && attrib > 0 && attrib < CU_DEVICE_ATTRIBUTE_MAX), cuDeviceGetAttribute, READY) {
-    CHECK(device_valid(dev), CUDA_ERROR_INVALID_DEVICE);
-    *pi = device_attribute(dev, attrib);
-    return CUDA_SUCCESS;
-}
+FORWARD_IF((attrib > 0 && attrib < CU_DEVICE_ATTRIBUTE_MAX), cuDeviceGetAttribute, READY,
+           GIVE_OF(dev, pi, device_attribute(dev, attrib)))
 
 API_IF((major && minor), cuDeviceComputeCapability, READY) {
     CHECK(device_valid(dev), CUDA_ERROR_INVALID_DEVICE);

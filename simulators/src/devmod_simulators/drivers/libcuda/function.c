@@ -205,7 +205,8 @@ API(cuLibraryUnload, READY) {
     return CUDA_SUCCESS;
 }
 
-static CUresult kernel_make(Library *library, const char *name, CUkernel *result) {
+static CUresult kernel_make(CUlibrary handle, const char *name, CUkernel *result) {
+    Library *library = handle_get(HANDLE_LIBRARY, handle);
     LibraryKernel *kernel = zeroed(sizeof *kernel + strlen(name) + 1);
     kernel->library = library;
     memcpy(kernel->name, name, strlen(name) + 1);
@@ -213,47 +214,35 @@ static CUresult kernel_make(Library *library, const char *name, CUkernel *result
     return CUDA_SUCCESS;
 }
 
-API(cuLibraryGetKernel, CURRENT) {
-    Library *object = handle_get(HANDLE_LIBRARY, library);
+API_IF((pKernel && name), cuLibraryGetKernel, CURRENT) {
     Module *module;
-    CHECK(object, CUDA_ERROR_INVALID_HANDLE);
-    CHECK(pKernel && name, CUDA_ERROR_INVALID_VALUE);
-    TRY(library_module(object, &module));
+    TRY(handle_module(library, &module));
     CHECK(module_function(module, name), CUDA_ERROR_NOT_FOUND);
-    return kernel_make(object, name, pKernel);
+    return kernel_make(library, name, pKernel);
 }
 
 WITH(cuLibraryGetKernelCount, CURRENT, Module *module, handle_module(lib, &module),
      GIVE(count, module->kernel_count))
 
-API(cuLibraryEnumerateKernels, CURRENT) {
-    Library *object = handle_get(HANDLE_LIBRARY, lib);
+API_IF((kernels && numKernels), cuLibraryEnumerateKernels, CURRENT) {
     Module *module;
-    CHECK(object, CUDA_ERROR_INVALID_HANDLE);
-    CHECK(kernels && numKernels, CUDA_ERROR_INVALID_VALUE);
-    TRY(library_module(object, &module));
+    TRY(handle_module(lib, &module));
     for (uint32_t i = 0; i < numKernels && i < module->kernel_count; i++)
-        TRY(kernel_make(object, module->kernels[i].name, &kernels[i]));
+        TRY(kernel_make(lib, module->kernels[i].name, &kernels[i]));
     return CUDA_SUCCESS;
 }
 
-API(cuLibraryGetModule, CURRENT) {
-    Library *object = handle_get(HANDLE_LIBRARY, library);
+API_IF(pMod, cuLibraryGetModule, CURRENT) {
     Module *module;
-    CHECK(object, CUDA_ERROR_INVALID_HANDLE);
-    CHECK(pMod, CUDA_ERROR_INVALID_VALUE);
-    TRY(library_module(object, &module));
+    TRY(handle_module(library, &module));
     if (!module->handle)
-        module->handle = handle_make(HANDLE_MODULE, module, object);
+        module->handle = handle_make(HANDLE_MODULE, module, handle_get(HANDLE_LIBRARY, library));
     *pMod = module->handle;
     return CUDA_SUCCESS;
 }
 
-API(cuLibraryGetGlobal, CURRENT) {
-    Module *module;
-    TRY(handle_module(library, &module));
-    return global_place(module, name, dptr, bytes);
-}
+WITH(cuLibraryGetGlobal, CURRENT, Module *module, handle_module(library, &module),
+     global_place(module, name, dptr, bytes))
 
 API(cuLibraryGetManaged, CURRENT) {
     Module *module;

@@ -500,9 +500,7 @@ static CUlaunchAttributeValue attribute_of(const Launch *launch, CUlaunchAttribu
         value.priority = launch->priority;
         break;
     case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-        value.clusterDim.x = launch->cluster[0];
-        value.clusterDim.y = launch->cluster[1];
-        value.clusterDim.z = launch->cluster[2];
+        memcpy(&value.clusterDim, launch->cluster, sizeof launch->cluster);
         break;
     case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
         value.programmaticStreamSerializationAllowed = launch->programmatic;

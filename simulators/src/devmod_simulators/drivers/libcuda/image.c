@@ -1,14 +1,10 @@
 /* Images of modules: their kinds, and a copy of an image that has its size within. */
-#define _GNU_SOURCE
 #include "cuda_standin.h"
 
 #include <ctype.h>
 #include <elf.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 enum { CUDA_MACHINE = 190 };
 

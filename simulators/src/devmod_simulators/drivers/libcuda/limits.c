@@ -80,18 +80,20 @@ CUresult check_resources(const Launch *launch, int device) {
     return CUDA_SUCCESS;
 }
 
-API_IF((numBlocks && blockSize > 0), cuOccupancyMaxActiveBlocksPerMultiprocessor, CURRENT) {
+static CUresult count_blocks(int *count, CUfunction handle, int threads, size_t dynamic) {
     Function *function;
-    TRY(function_of(func, &function));
-    *numBlocks = (int)resident(function, (uint64_t)blockSize, dynamicSMemSize,
-                               function->module->context->device);
+    CHECK(count && threads > 0, CUDA_ERROR_INVALID_VALUE);
+    TRY(function_of(handle, &function));
+    int device = function->module->context->device;
+    *count = (int)resident(function, (uint64_t)threads, dynamic, device);
     return CUDA_SUCCESS;
 }
 
-ENTRY(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags) {
-    CHECK(!(flags & ~(unsigned)CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE), CUDA_ERROR_INVALID_VALUE);
-    return cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, func, blockSize, dynamicSMemSize);
-}
+FORWARD(cuOccupancyMaxActiveBlocksPerMultiprocessor, CURRENT,
+        count_blocks(numBlocks, func, blockSize, dynamicSMemSize))
+FORWARD_IF(!(flags & ~(unsigned)CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE),
+           cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, CURRENT,
+           count_blocks(numBlocks, func, blockSize, dynamicSMemSize))
 
 API_IF((dynamicSmemSize && numBlocks > 0 && blockSize > 0), cuOccupancyAvailableDynamicSMemPerBlock,
        CURRENT) {

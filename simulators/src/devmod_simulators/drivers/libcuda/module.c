@@ -256,8 +256,5 @@ CUresult global_place(const Module *module, const char *name, CUdeviceptr *addre
     return CUDA_SUCCESS;
 }
 
-API(cuModuleGetGlobal, CURRENT) {
-    Module *module;
-    TRY(module_of(hmod, &module));
-    return global_place(module, name, dptr, bytes);
-}
+WITH(cuModuleGetGlobal, CURRENT, Module *module, module_of(hmod, &module),
+     global_place(module, name, dptr, bytes))

@@ -104,52 +104,48 @@ WITH_POOL(cuMemPoolDestroy, READY, pool, pool_destroy(own))
 /* No freed memory is kept, so there is nothing to trim. */
 WITH_POOL(cuMemPoolTrimTo, READY, pool, CUDA_SUCCESS)
 
-API(cuMemPoolSetAttribute, READY) {
-    Pool *own = handle_get(HANDLE_POOL, pool);
+/* Read an attribute of a pool, or set it. */
+static CUresult use_attribute(CUmemoryPool handle, CUmemPool_attribute attribute, void *value,
+                              bool sets) {
+    Pool *own = handle_get(HANDLE_POOL, handle);
+    cuuint64_t *bytes = value;
+    int *flag = value;
     CHECK(own && value, CUDA_ERROR_INVALID_VALUE);
-    switch (attr) {
+    switch (attribute) {
     case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
     case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
     case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
-        own->reuse[attr] = !*(int *)value;
+        if (sets)
+            own->reuse[attribute] = !*flag;
+        else
+            *flag = !own->reuse[attribute];
         return CUDA_SUCCESS;
     case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
-        own->threshold = *(cuuint64_t *)value;
+        if (sets)
+            own->threshold = *bytes;
+        else
+            *bytes = own->threshold;
+        return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+        CHECK(!sets, CUDA_ERROR_INVALID_VALUE);
+        *bytes = pool_used(own);
         return CUDA_SUCCESS;
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
-        CHECK(!*(cuuint64_t *)value, CUDA_ERROR_INVALID_VALUE);
-        own->high = pool_used(own);
+        CHECK(!sets || !*bytes, CUDA_ERROR_INVALID_VALUE); /* it can only be reset */
+        if (sets)
+            own->high = pool_used(own);
+        else
+            *bytes = own->high;
         return CUDA_SUCCESS;
     default:
         return CUDA_ERROR_INVALID_VALUE;
     }
 }
 
-API(cuMemPoolGetAttribute, READY) {
-    const Pool *own = handle_get(HANDLE_POOL, pool);
-    CHECK(own && value, CUDA_ERROR_INVALID_VALUE);
-    switch (attr) {
-    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
-    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
-    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
-        *(int *)value = !own->reuse[attr];
-        return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
-        *(cuuint64_t *)value = own->threshold;
-        return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
-    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
-        *(cuuint64_t *)value = pool_used(own);
-        return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
-    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
-        *(cuuint64_t *)value = own->high;
-        return CUDA_SUCCESS;
-    default:
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-}
+FORWARD(cuMemPoolSetAttribute, READY, use_attribute(pool, attr, value, true))
+FORWARD(cuMemPoolGetAttribute, READY, use_attribute(pool, attr, value, false))
 
 API(cuMemPoolSetAccess, READY) {
     Pool *own = handle_get(HANDLE_POOL, pool);

@@ -37,25 +37,19 @@ static unsigned format_bytes(CUarray_format format) {
 }
 
 static bool fits(int device, const CUDA_ARRAY3D_DESCRIPTOR *form) {
-    static const CUdevice_attribute plain[3][3] = {
-        {CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE1D_WIDTH},
-        {CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE2D_WIDTH, CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE2D_HEIGHT},
-        {CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE3D_WIDTH, CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE3D_HEIGHT,
-         CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE3D_DEPTH},
-    };
-    static const CUdevice_attribute layered[2][3] = {
-        {CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE1D_LAYERED_WIDTH, 0,
-         CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE1D_LAYERED_LAYERS},
-        {CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE2D_LAYERED_WIDTH,
-         CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE2D_LAYERED_HEIGHT,
-         CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE2D_LAYERED_LAYERS},
-    };
+    /* The limits of an array follow each other: its dimensions, and its layers. */
+    static const CUdevice_attribute plain[] = {CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE1D_WIDTH,
+                                               CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE2D_WIDTH};
+    static const CUdevice_attribute layered[] = {
+        CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE1D_LAYERED_WIDTH,
+        CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE2D_LAYERED_WIDTH};
     bool has_layers = form->Flags & CUDA_ARRAY3D_LAYERED;
-    int last = has_layers ? form->Height > 0 : form->Depth ? 2 : form->Height > 0;
-    const CUdevice_attribute *limits = has_layers ? layered[last] : plain[last];
+    CUdevice_attribute limit = (has_layers ? layered : plain)[form->Height > 0];
     const size_t extent[3] = {form->Width, form->Height, form->Depth};
+    if (form->Depth && !has_layers)
+        limit = CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE3D_WIDTH;
     for (int i = 0; i < 3; i++)
-        if (limits[i] && extent[i] > (size_t)device_attribute(device, limits[i]))
+        if (extent[i] && extent[i] > (size_t)device_attribute(device, limit++))
             return false;
     return true;
 }

@@ -2,7 +2,6 @@
 #include "runtime.h"
 
 #include <stdio.h>
-#include <string.h>
 
 static __thread cudaError_t last;
 
