@@ -42,6 +42,7 @@ from devmod_runtime.tools.tables import aligned
 #: argument, and the bytes are the one before.
 _COPIES = {
     "write": "copy to the device",
+    "upload": "copy to the device",
     "read": "copy to the host",
     "write_image": "copy to the device",
     "read_image": "copy to the host",
@@ -158,6 +159,8 @@ class _Local(threading.local):
         Whether a method is recorded, so that those that it calls are not.
     call
         Of the present call: the device, once it is known, and the bytes.
+    queued
+        The last record of a launch or of a queued copy.
     passing
         Whether the hooks get a launch, so that they do not get those of their own.
     """
@@ -165,6 +168,7 @@ class _Local(threading.local):
     def __init__(self) -> None:
         self.inside = self.passing = False
         self.call: list[Any] = ["", 0]
+        self.queued: _Entry
 
 
 class Profile:
@@ -337,12 +341,10 @@ class Profile:
         found: _Replacements = {}
         for name in owner.__dict__.keys() & _COPIES.keys():
             about = partial(_about_copy, _COPIES[name])
-            found[owner, name] = partial(self._outermost, about=about, waits=True)
+            found[owner, name] = partial(self._outermost, about=about, waits=name != "upload")
+        found.pop((Device, "upload"), None)  # it calls `write`
         for name in owner.__dict__.keys() & _QUEUED_COPIES.keys():
             found[owner, name] = partial(self._queued_copy, name=_QUEUED_COPIES[name])
-        if "upload" in owner.__dict__ and owner is not Device:  # that of Device calls `write`
-            about = partial(_about_copy, _COPIES["write"])
-            found[owner, "upload"] = partial(self._outermost, about=about)
         if "synchronize" in owner.__dict__:
             found[owner, "synchronize"] = partial(
                 self._outermost,
@@ -389,7 +391,7 @@ class Profile:
             nbytes = getattr(data, "nbytes", data)  # of a copy on the device it is a number
             local.inside = True
             try:
-                return self._queued("copy", name, args[-1], ["", nbytes], original)(*args)
+                return self._queued("copy", name, args[-1], nbytes, original)(*args)
             finally:
                 local.inside = False
 
@@ -418,48 +420,21 @@ class Profile:
         ) -> Method:
             own = None
             if arguments is not None:
-                own = ["", _bytes_of(arguments)]
-            return self._launch(original(launch, name, stream, arguments), name, stream, own)
+                own = _bytes_of(arguments)
+            launch = original(launch, name, stream, arguments)
+            record = self._queued("launch", name, stream, own, launch)
+            if not self._hooked:
+                return record
+
+            def passed_on(*args: Any, **keywords: Any) -> Any:
+                result = record(*args, **keywords)
+                if not self._local.passing:
+                    self._pass_on(stream.device.kind, self._record(self._local.queued))
+                return result
+
+            return passed_on
 
         return queue
-
-    def _launch(self, original: Method, name: str, stream: Stream, own: list[Any] | None) -> Method:
-        """Return a function that queues a launch, with bytes of its own or of the thread's present
-        call, and records it.
-        """
-        device = device_label(stream.device)
-        kind = stream.device.kind
-        local = self._local
-        add = self._entries.append
-
-        def recorded(*args: Any, **keywords: Any) -> Any:
-            call = own or local.call
-            local.call[0] = device
-            begin = perf_counter_ns()
-            result = original(*args, **keywords)
-            add(("launch", name, device, begin, perf_counter_ns(), call[1], get_ident()))
-            return result
-
-        record = recorded
-        if self._device_times:
-            record = self._queued("launch", name, stream, own, original)
-        if not self._hooked:
-            return record
-
-        def passed_on(*args: Any, **keywords: Any) -> Any:
-            result = record(*args, **keywords)
-            if not self._local.passing:
-                self._pass_on(kind, self._record(self._last_launch()))
-            return result
-
-        return passed_on
-
-    def _last_launch(self) -> _Entry:
-        """Return the last launch of this thread."""
-        thread = get_ident()
-        return next(
-            each for each in reversed(self._entries) if each[0] == "launch" and each[-1] == thread
-        )
 
     def _pass_on(self, kind: str, record: Record) -> None:
         """Call the hooks ``devmod_launch``. An error of theirs is a warning, one for each
@@ -491,29 +466,49 @@ class Profile:
         action: str,
         name: str,
         stream: Stream,
-        own: list[Any] | None,
+        own: int | None,
         original: Method,
     ) -> Method:
         """Return a function that queues a launch or a copy, with bytes of its own or of the
-        thread's present call, and records it with an event before and after it.
+        thread's present call, and records it; with an event before and after it, if the profile has
+        times of the device.
         """
         local = self._local
         order = self._order(stream)
         device = device_label(stream.device)
         event = self._event
         pending = self._pending
+        add = self._entries.append
+
+        def recorded(*args: Any, **keywords: Any) -> Any:
+            local.call[0] = device
+            begin = perf_counter_ns()
+            result = original(*args, **keywords)
+            nbytes = own
+            if nbytes is None:
+                nbytes = local.call[1]
+            local.queued = (action, name, device, begin, perf_counter_ns(), nbytes, get_ident())
+            add(local.queued)
+            return result
+
+        if not self._device_times:
+            return recorded
 
         def queued(*args: Any, **keywords: Any) -> Any:
-            call = own or local.call
-            local.call[0] = device
+            call = local.call
+            call[0] = device
+            nbytes = own
+            if nbytes is None:
+                nbytes = call[1]
             with order:
                 queued_at = perf_counter_ns()
                 first = event(stream)
                 begin = perf_counter_ns()
                 result = original(*args, **keywords)
-                entry = (action, name, device, begin, perf_counter_ns(), call[1], get_ident())
+                entry = (action, name, device, begin, perf_counter_ns(), nbytes, get_ident())
                 last = event(stream)
-            self._entries.append(entry)
+            add(entry)
+            local.queued = entry
             if first is not None and last is not None:
                 pending.append(_Pending(entry, stream, queued_at, first, last))
                 if len(pending) >= _MOST_EVENTS:
@@ -540,7 +535,7 @@ class Profile:
 
     def _event(self, stream: Stream) -> Event | None:
         """Return an event at the end of the stream's queue; None if the stream has no times."""
-        if not self._device_times or stream in self._untimed:
+        if stream in self._untimed:
             return None
         local = self._local
         inside = local.inside
