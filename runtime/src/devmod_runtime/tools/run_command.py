@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -142,6 +143,7 @@ Exit status:
     metavar="[=CHECKS]",
     help="Launch the cuda candidate on the simulated GPU with all checks of `devmod simulate`, or some.",
 )
+@click.option("--simulated", is_flag=True, hidden=True)
 @json_option
 @debug_option
 @click.pass_context
@@ -160,6 +162,7 @@ def command(
     timeout: float | None,
     target: str | None,
     sanitize: str | None,
+    simulated: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -173,7 +176,6 @@ def command(
     quiet_drivers()
     if target is None and sanitize is not None and _is_simulated(file):
         target = SIMULATED
-        context.params["target"] = target
     if function is None:
         with _compiled(file, target) as path:
             infos = open_file(path)[1].functions
@@ -183,8 +185,12 @@ def command(
         else:
             echo_lines("\n".join(functions.values()))
         return
-    if sanitize is not None:
-        context.exit(_run_with_checks(context, sanitize))
+    if sanitize is not None and not simulated:
+        context.exit(_run_with_checks(sanitize))
+    if simulated:
+        options["device"] = SIMULATED
+        if target is not None:
+            target = _target_with_checks(target)
     given = split_assignments(arguments, function)
     expected = split_assignments(expect, "--expect")
     saved = split_assignments(save, "--save")
@@ -239,9 +245,9 @@ def _is_simulated(file: str) -> bool:
     return spec is not None and file.endswith(f".{next(iter(spec.languages))}")
 
 
-def _run_with_checks(context: click.Context, checks: str) -> int:
-    """Run this command below `devmod simulate --sanitize`, with the cuda candidate, and return its
-    exit status.
+def _run_with_checks(checks: str) -> int:
+    """Run this command line below `devmod simulate --sanitize`, with the cuda candidate, and return
+    its exit status.
     """
     if find_spec("devmod_simulators") is None:
         raise DevmodError(
@@ -249,34 +255,9 @@ def _run_with_checks(context: click.Context, checks: str) -> int:
                 "--sanitize needs the simulated GPU: devmod-simulators", "devmod-simulators"
             )
         )
-    words = ["--device", SIMULATED]
-    if context.params["target"] is not None:
-        context.params["target"] = _target_with_checks(context.params["target"])
-    for parameter in context.command.params:
-        if isinstance(parameter, click.Option) and parameter.name not in ("sanitize", "device"):
-            words += _option(parameter, context.params.get(str(parameter.name)))
-    words += [
-        "--",
-        context.params["file"],
-        context.params["function"],
-        *context.params["arguments"],
-    ]
-    return int(import_module("devmod_simulators._command").run_with_checks(["run", *words], checks))
-
-
-def _option(option: click.Option, value: object) -> list[str]:
-    """Return an option with its value as words of a command line."""
-    name = option.opts[-1]
-    if value is None or value is False:
-        return []
-    if value is True:
-        return [name]
-    if not isinstance(value, tuple):
-        return [name, str(value)]
-    words = []
-    for each in value:
-        words += [name, str(each)]
-    return words
+    words = sys.argv[1:]
+    words.insert(words.index("run") + 1, "--simulated")
+    return int(import_module("devmod_simulators._command").run_with_checks(words, checks))
 
 
 def _target_with_checks(target: str) -> str:
