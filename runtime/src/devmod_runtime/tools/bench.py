@@ -65,6 +65,9 @@ if TYPE_CHECKING:
     from devmod_runtime.tools.values import Numbers
 
     Dims = int | str | Sequence[int] | None
+    #: The fields of a `Measurement`, and what `describe_argument_error` returns of the error of the
+    #: arguments, if it is one.
+    Measured = tuple[Sequence[Any], Sequence[str] | None]
 else:
     from devmod._util.numpy import np
 
@@ -406,12 +409,12 @@ def size_cases(sizes: Mapping[str, Sequence[int]]) -> list[dict[str, int]]:
     return [dict(zip(sizes, each, strict=True)) for each in product(*values)]
 
 
-def benchmark_of(measured: Sequence[tuple[Measurement, ArgumentError | None]]) -> Benchmark:
+def benchmark_of(measured: Sequence[Measured]) -> Benchmark:
     """Return the benchmark, or raise the error of the arguments if each combination has one."""
     refused = [error for _, error in measured if error is not None]
     if len(refused) == len(measured) > 0:
-        raise refused[0]
-    return Benchmark([each for each, _ in measured])
+        raise argument_error(refused[0])
+    return Benchmark([Measurement(*row) for row, _ in measured])
 
 
 class Measure(NamedTuple):
@@ -425,7 +428,7 @@ class Measure(NamedTuple):
     repeat: int
     warmup: int
 
-    def __call__(self, combination: Combination) -> tuple[Measurement, ArgumentError | None]:
+    def __call__(self, combination: Combination) -> Measured:
         """Return the times, or the problem; and the error of the arguments, if it is one."""
         device = _device(combination.device)
         clock = problem = ""
@@ -453,8 +456,7 @@ class Measure(NamedTuple):
         except FunctionNotFoundError:
             raise
         except (DevmodError, NotFromInterfaceError) as error:
-            if isinstance(error, ArgumentError):
-                refused = error
+            refused = describe_argument_error(error)
             problem = " ".join(str(error).split())  # of a bundle it has a line for each candidate
 
         low, median, high = (float(each) for each in np.percentile(times, (25, 50, 75)))
@@ -570,12 +572,7 @@ def launcher(settings: Settings) -> Answer:
     """
     others = [settings[each] for each in Measure._fields[1:]]
     measure = Measure(open_modules(settings), *others)
-
-    def answer(item: Sequence[Any]) -> list[Any]:
-        measurement, error = measure(Combination(*item))
-        return [measurement, describe_argument_error(error)]
-
-    return answer
+    return lambda item: measure(Combination(*item))
 
 
 def measure_elsewhere(
@@ -594,18 +591,13 @@ def measure_elsewhere(
         Those of the files, and "functions", "given", "threads", "grid", "repeat" and "warmup", the
         fields of `Measure`.
     """
-    measured: list[tuple[Measurement, ArgumentError | None]] = []
+    measured: list[Measured] = []
     results = launched(__name__, planned, timeout, settings)
     for each, (answer, end) in zip(planned, results, strict=True):
         if end is not None:
             problem = describe_launch(end, _advice(each, end))
-            measured.append((each.measurement(str(each.device or ""), problem=problem), None))
-            continue
-        row, refused = answer
-        error = None
-        if refused:
-            error = argument_error(refused)
-        measured.append((Measurement(*row), error))
+            answer = each.measurement(str(each.device or ""), problem=problem), None
+        measured.append(answer)
     return benchmark_of(measured)
 
 
