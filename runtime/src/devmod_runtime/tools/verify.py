@@ -484,48 +484,35 @@ class _Compared:
         self._planned = planned
         self._rtol = rtol
         self._atol = atol
-        self._unsound = _unsound_launch(planned)
+        #: Why a launch of each candidate is not judged; "" for a candidate without such a launch.
+        self._notes = _take_unsound(planned)
         #: The candidates whose first launches have results, the reference first.
         self._sound = []
         for each in planned:
-            if {launch["outcome"] for launch in each.first_outcomes[: self._unsound]} == {
-                "launched"
-            }:
+            if {launch["outcome"] for launch in each.first_outcomes} == {"launched"}:
                 self._sound.append(each)
 
     def comparisons(self) -> Iterator[Comparison]:
         """Yield the comparison of each candidate."""
-        for each in self._planned:
-            if not each.request:
-                yield Comparison(each.label, "", "not compared", each.reason)
-                continue
+        for each, note in zip(self._planned, self._notes, strict=True):
+            device = each.device
             if each in self._sound:
-                yield self._of_sound(each)
+                outcome, verdict = self._verdict(each)
+                notes = [verdict]
+                if outcome not in _ERRORS:
+                    notes += [launch["text"] for launch in each.first_outcomes]
+                    notes.append(note)
+                text = "; ".join(filter(None, dict.fromkeys(notes)))
+            elif note or not device:
+                outcome = "not compared"
+                text = note or each.reason
             else:
-                yield self._of_unsound(each)
-
-    def _of_unsound(self, candidate: Planned) -> Comparison:
-        """Return the comparison of a candidate of which a first launch has no results."""
-        number = len(candidate.first_outcomes) - 1
-        last = candidate.first_outcomes[-1]
-        device = candidate.device
-        if number == self._unsound:
-            return Comparison(candidate.label, device, "not compared", self._note(candidate))
-        if last["outcome"] in _UNLAUNCHED:
-            device = ""
-        return Comparison(candidate.label, device, last["outcome"], last["text"])
-
-    def _note(self, candidate: Planned) -> str:
-        """Return what the last launch of a candidate says beside its results."""
-        number = len(candidate.first_outcomes) - 1
-        text = candidate.first_outcomes[-1]["text"]
-        if number != self._unsound:
-            return text  # type: ignore[no-any-return]
-        launch = candidate.describe(number)
-        return (
-            f"every candidate does this{launch} with sizes that devmod chose: {text}. "
-            "Give the sizes: NAME=VALUE and --threads"
-        )
+                last = each.first_outcomes[-1]
+                outcome = last["outcome"]
+                text = last["text"]
+                if outcome in _UNLAUNCHED:
+                    device = ""
+            yield Comparison(each.label, device, outcome, text)
 
     def draws(self) -> Iterator[Draw]:
         """Yield the draws of the launches that were compared, and of those that were dropped."""
@@ -533,7 +520,7 @@ class _Compared:
             return
         reference = self._sound[0]
         for number, _ in enumerate(reference.request["launches"]):
-            if number != self._unsound and number in reference.outcomes:
+            if number in reference.outcomes:
                 yield reference.draw(number, self._problem(number))
 
     def _problem(self, launch: int) -> str:
@@ -550,16 +537,6 @@ class _Compared:
                 return f"a candidate {_VERBS[each['outcome']]}"
         return ""
 
-    def _of_sound(self, candidate: Planned) -> Comparison:
-        """Return the comparison of a candidate whose first launches have results."""
-        outcome, verdict = self._verdict(candidate)
-        notes = [verdict]
-        if outcome not in _ERRORS:
-            notes += [launch["text"] for launch in candidate.first_outcomes[:-1]]
-            notes.append(self._note(candidate))
-        text = "; ".join(filter(None, dict.fromkeys(notes)))
-        return Comparison(candidate.label, candidate.device, outcome, text)
-
     def _verdict(self, candidate: Planned) -> tuple[str, str]:
         """Return the outcome of a candidate whose first launches have results, and the text."""
         reference = self._sound[0]
@@ -571,7 +548,7 @@ class _Compared:
         worst = None
         for number, _ in enumerate(candidate.request["launches"]):
             launch = candidate.outcomes.get(number)
-            if launch is None or number == self._unsound or self._problem(number):
+            if launch is None or self._problem(number):
                 continue
             if launch["outcome"] in _VERBS:
                 return launch["outcome"], f"{launch['text']}{candidate.describe(number)}"
@@ -639,10 +616,27 @@ def _default_atol(candidate: Planned, word: str, array: NumPyArray, expected: Nu
     return float(5 * tolerance * largest)
 
 
-def _unsound_launch(planned: Sequence[Planned]) -> int | None:
-    """Return the number of the launch in which every candidate is outside, or fails after an
-    earlier launch, for invented sizes.
+def _take_unsound(planned: Sequence[Planned]) -> list[str]:
+    """Take the outcome of the launch in which every candidate is outside, or fails after an earlier
+    launch, for invented sizes. Return for each candidate why it is not judged.
     """
+    unsound = _unsound_launch(planned)
+    notes = []
+    for each in planned:
+        note = ""
+        if each.outcomes.get(unsound, {}).get("outcome") in _VERBS:
+            launch = each.describe(unsound)
+            text = each.outcomes.pop(unsound)["text"]
+            note = (
+                f"every candidate does this{launch} with sizes that devmod chose: {text}. "
+                "Give the sizes: NAME=VALUE and --threads"
+            )
+        notes.append(note)
+    return notes
+
+
+def _unsound_launch(planned: Sequence[Planned]) -> int:
+    """Return the number of the launch for `_take_unsound`; -1 without one."""
     for number in range(2):
         outcomes = []
         for each in planned:
@@ -655,6 +649,6 @@ def _unsound_launch(planned: Sequence[Planned]) -> int | None:
         if not all(each.get("is_invented", number) for each in outcomes):
             continue
         if number == 0 and "failed" in names:
-            return None
+            break
         return number
-    return None
+    return -1
