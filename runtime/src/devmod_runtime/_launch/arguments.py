@@ -201,6 +201,8 @@ class Signature:
         The launch tags of those values.
     interface : Interface or None
         The function's interface.
+    params : sequence of Param
+        Its parameters; without an interface those that follow from the types of the arguments.
     """
 
     def __init__(
@@ -210,15 +212,15 @@ class Signature:
         self.kind = launcher.kind
         self.name = name
         interface = interface or launcher.interface or info.interface
-        params: Sequence[Param]
+        self.params: Sequence[Param]
         if interface is None:
-            params = [_untyped(each) for each in info.arg_types]
+            self.params = [_untyped(each) for each in info.arg_types]
         else:
-            params = interface.params
+            self.params = interface.params
         access = write_access(info)
         arguments = []
         buffers = place = 0
-        for number, param in enumerate(params):
+        for number, param in enumerate(self.params):
             is_value = param.kind in ("scalar", "uniform")
             type_ = param.type
             if is_value and not type_:

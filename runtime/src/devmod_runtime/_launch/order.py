@@ -112,7 +112,7 @@ class ArgumentOrder:
     def _flatten(self) -> None:
         """Replace each struct of `flattened` by its members."""
         arguments: list[Argument | MemberArgument] = []
-        for argument, param in zip(self._signature.arguments, self._params, strict=True):
+        for argument, param in zip(self._signature.arguments, self._signature.params, strict=True):
             members: Sequence[Member] = ()
             if param.name in self.flattened:
                 members = members_by_value(param)
@@ -129,13 +129,6 @@ class ArgumentOrder:
                     )
                 )
         self.arguments = arguments
-
-    @property
-    def _params(self) -> Sequence[Param]:
-        interface = self._signature.interface
-        if interface is None:
-            return ()
-        return interface.params
 
     def _find_records(
         self, interface: Interface, used_names: set[str]
@@ -167,7 +160,7 @@ class ArgumentOrder:
     def describe_record(self, record: RecordArgument) -> str:
         """Return the members of a record, as text: ``{n: int32, alpha: float32}``."""
         if record.argument >= 0:
-            return type_text(self._params[record.argument])
+            return type_text(self._signature.params[record.argument])
         members = [
             f"{param.name}: {type_text(param.replace(default=None))}" for _, param in record.params
         ]

@@ -420,25 +420,16 @@ def parameters(function: Function) -> dict[str, Param]:
     """Return the parameters of a function by the names of a call, in their order. A parameter
     without a name has its number from 1.
     """
-    interface = interface_of(function)
-    if interface is None:
-        params = {}
-        for number, arg_type in enumerate(function.info.arg_types, 1):
-            if arg_type == "handle":
-                params[str(number)] = Param("", "buffer", "")
-            else:
-                params[str(number)] = Param("", "scalar", arg_type)
-        return params
-
     program = program_of(function)
     if program is not None:
-        declared = {each.name: each for each in interface.params}
+        declared = {each.name: each for each in program.interface.params}
         return {name: declared[name] for name in (*program.names, *program.outputs)}
 
+    params = function._signature.params
     names = function._order.names
-    if len(names) != len(interface.params):  # without names, or with the members of structs
-        names = tuple(each.name or str(number) for number, each in enumerate(interface.params, 1))
-    return dict(zip(names, interface.params, strict=True))
+    if len(names) != len(params):  # without names, or with the members of structs
+        names = tuple(each.name or str(number) for number, each in enumerate(params, 1))
+    return dict(zip(names, params, strict=True))
 
 
 def _records(function: Function) -> Mapping[str, Any]:
