@@ -20,8 +20,9 @@ from devmod.errors import (
     did_you_mean,
     list_names,
 )
-from devmod_readers.programs import Array, ExpressionError, evaluate
+from devmod_readers.programs import Array
 from devmod_runtime._program.function import ProgramFunction
+from devmod_runtime._program.plan import measure
 from devmod_runtime.tools.draws import (
     NotFromInterfaceError,
     draw_of,
@@ -655,17 +656,10 @@ def _declared_array(
     text: str,
     invented: Invented,
 ) -> Any:
-    try:
-        shape = tuple(evaluate(each, dict(lengths)) for each in array.shape)
-    except ExpressionError as error:
-        raise function.error(f"the shape of {array.name!r}: {error}", array.name) from None
-    if min(shape, default=0) < 0:
-        raise function.error(
-            f"the shape of {array.name!r} is {shape}, which has a negative length", array.name
-        )
-    if not text and array.nbytes(shape) > _MOST_BYTES:
+    shape, nbytes = measure(array, dict(lengths), function.error)
+    if not text and nbytes > _MOST_BYTES:
         raise NotFromInterfaceError(
-            f"{array.name}: the shape {shape} has {array.nbytes(shape)} bytes, more than {_MOST_BYTES}"
+            f"{array.name}: the shape {shape} has {nbytes} bytes, more than {_MOST_BYTES}"
         )
     if text:
         sizes = shape
