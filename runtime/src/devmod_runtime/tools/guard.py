@@ -424,10 +424,31 @@ class GuardedCall(KernelCall):
         return memory
 
     def launch(self) -> Any:
-        """Launch, and check the arrays."""
-        if not self.transfers:
-            self.keep()
+        """Launch, and check the arrays. Those of the host are copied to arrays with zones, and
+        back.
+        """
+        transfers = self.transfers
+        self.transfers = []
+        device = self.stream.device
+        arrays = [
+            _guarded(self._zones, device, (each.source.nbytes,), "uint8", each.source.read)
+            for each in transfers
+        ]
+        arguments = self.function._signature.arguments
+        for number, view, _ in self._host_views:
+            typed = arrays[self._transfer_of[number]].viewed(view.shape, view.dtype)
+            memory = self._memory(arguments[number], view.array, typed)
+            fields = self.values[number]
+            if fields is None:
+                self.values[number] = memory
+            else:
+                self.values[number] = (device, memory, fields)
+
+        self.keep()
         result = super().launch()
+        for transfer, array in zip(transfers, arrays, strict=True):
+            if transfer.back is not None:
+                transfer.back.read_from(device.read, array.region, self.stream)
         self.check()
         return result
 
@@ -441,30 +462,6 @@ class GuardedCall(KernelCall):
             return result
 
         return checked
-
-    def _launch_with_host_arrays(self, stream: Stream) -> Any:
-        device = stream.device
-        arguments = self.function._signature.arguments
-        values = list(self.values)
-        arrays = [
-            _guarded(self._zones, device, (each.source.nbytes,), "uint8", each.source.read)
-            for each in self.transfers
-        ]
-        for number, view, _ in self._host_views:
-            typed = arrays[self._transfer_of[number]].viewed(view.shape, view.dtype)
-            memory = self._memory(arguments[number], view.array, typed)
-            fields = values[number]
-            if fields is None:
-                values[number] = memory
-            else:
-                values[number] = (device, memory, fields)
-
-        self.keep()
-        result = self.enqueue(values)
-        for transfer, array in zip(self.transfers, arrays, strict=True):
-            if transfer.back is not None:
-                transfer.back.read_from(device.read, array.region, stream)
-        return result
 
     def keep(self) -> None:
         """Fill the zones, and copy the arrays that the kernel declares read-only. One that another
@@ -668,10 +665,7 @@ def _methods(zones: Zones) -> Methods:
         return _guarded(zones, self, _shape_of(shape), dtype_of(dtype))
 
     def zeros(self: Device, shape: int | Sequence[int], dtype: object) -> Array:
-        lengths = _shape_of(shape)
-        name = dtype_of(dtype)
-        nbytes = array_bytes(parse_dtype(name), lengths)
-        return _guarded(zones, self, lengths, name, lambda: memoryview(bytes(nbytes)))
+        return _guarded(zones._replace(fill=0), self, _shape_of(shape), dtype_of(dtype))
 
     def from_numpy(self: Device, array: np.ndarray[Any, Any]) -> Array:
         view = _view_to_copy(array)
