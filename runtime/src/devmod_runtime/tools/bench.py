@@ -516,9 +516,7 @@ def _dims_text(value: Dims) -> str:
         return ""
     if isinstance(value, str):
         return value
-    if isinstance(value, int):
-        return str(value)
-    return ",".join(map(str, value))
+    return ",".join(map(str, np.atleast_1d(value)))
 
 
 def _gives_arrays(host: Arguments, given: Collection[str]) -> bool:

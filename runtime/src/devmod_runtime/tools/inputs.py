@@ -410,13 +410,6 @@ def has_grid(function: Function) -> bool:
     return program_of(function) is None and "grid" in function.launch_keywords
 
 
-def interface_of(function: Function) -> Interface | None:
-    """Return the interface of a call."""
-    if program_of(function) is None:
-        return function._signature.interface
-    return function.info.interface
-
-
 def parameters(function: Function) -> dict[str, Param]:
     """Return the parameters of a function by the names of a call, in their order. A parameter
     without a name has its number from 1.
@@ -433,19 +426,16 @@ def parameters(function: Function) -> dict[str, Param]:
     return dict(zip(names, params, strict=True))
 
 
-def _records(function: Function) -> Mapping[str, Any]:
-    if program_of(function) is None:
-        return function._order.records
-    return {}
-
-
 def has_argument(function: Function, name: str) -> bool:
     """Return whether an argument of a function, or a length of a program, has the name."""
     program = program_of(function)
-    if program is not None and name in program.program.length_names:
-        return True
+    others: Collection[str]
+    if program is not None:
+        others = program.program.length_names
+    else:
+        others = function._order.records
     params = parameters(function)
-    return _keyword(name, params) in params or name in _records(function)
+    return name in others or _keyword(name, params) in params
 
 
 def arguments_of(
@@ -483,13 +473,13 @@ def arguments_of(
     if invented is not None:
         params = {name: invented.completed(each) for name, each in params.items()}
     values = {_keyword(name, params): value for name, value in given.items()}
-    records = _records(function)
+    records = function._order.records
     _check_names(function, values, params, records)
     for name, value in values.items():
         if isinstance(value, str):
             values[name] = read_value(name, value, params.get(name), sizes)
 
-    in_records = set()
+    in_records: set[int] = set()
     for name in values.keys() & records.keys():
         in_records.update(records[name].numbers)
     for number, (name, param) in enumerate(params.items()):
@@ -512,7 +502,7 @@ def _keyword(name: str, params: Collection[str]) -> str:
 
 
 def _invented_value(function: Function, name: str, param: Param, invented: Invented) -> Any:
-    if interface_of(function) is None:
+    if function._signature.interface is None:
         raise NotFromInterfaceError("the function has no interface")
     try:
         return default_value(param, invented)

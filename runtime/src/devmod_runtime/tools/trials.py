@@ -51,7 +51,6 @@ from devmod_runtime.tools.inputs import (
     equal_numbers,
     has_argument,
     has_grid,
-    interface_of,
     moved_arguments,
     negative_numbers,
     numbers_of_many_blocks,
@@ -564,17 +563,16 @@ def _launched(request: Fields, about: Fields) -> Fields:
     inputs = request["inputs"]
     device = find_device(request["device"])
     function = _open(request["module"])._function_on(request["name"], device)
-    interface = interface_of(function)
-    if interface is None:
+    program = program_of(function)
+    if program is None and function._signature.interface is None:
         raise NotFromInterfaceError("the function has no interface")
 
     declared = {each.name: each for each in map(Param.from_dict, request["declared"])}
     invented = Invented(inputs["numbers"], inputs["length"], declared, inputs["word"], _draw)
     host = arguments_of(function, given, {}, invented)
-    launch = _launch_shape(function, interface, request)
+    launch = _launch_shape(function, request)
     made = {name: value for name, value in host.items() if name not in given}
     about["numbers"] = inputs["numbers"]
-    program = program_of(function)
     if program is not None:
         about["numbers"] = {}
         known_lengths(program, host, about["numbers"])
@@ -793,14 +791,15 @@ class _Steps:
             memory.assign(np.frombuffer(expected.tobytes(), np.uint8))
 
 
-def _launch_shape(function: Function, interface: Interface, request: Fields) -> Fields:
+def _launch_shape(function: Function, request: Fields) -> Fields:
     """Return the keywords of a launch."""
     if not has_grid(function):
         return {}
     launch = dict(request["shape"] or {"threads": request["inputs"]["threads"]})
     if function.block is None and "block" in function.launch_keywords:
         block = request["block"]
-        if not block and interface.open_block:
+        interface = function._signature.interface
+        if not block and interface is not None and interface.open_block:
             block = _OPEN_BLOCK
         if not block:
             raise NotFromInterfaceError(
