@@ -20,7 +20,7 @@ Methods = Mapping[tuple[type, str], Callable[[Any], Any]]
 _lock = threading.Lock()
 #: The active observers, in the order in which they replace methods: guards before profiles, so that
 #: a profile sees a guard's work.
-_active: list[tuple[int, object, Methods]] = []
+_active: list[tuple[int, Methods]] = []
 #: The methods of each class itself before the first of their observers; None for one that it does
 #: not have.
 _originals: dict[tuple[type, str], Any] = {}
@@ -29,27 +29,30 @@ _originals: dict[tuple[type, str], Any] = {}
 @contextmanager
 def replaced(methods: Methods, *, order: int) -> Iterator[None]:
     """Replace methods in the context. Those with a lower `order` are replaced first."""
-    token = object()
-    add(methods, order=order, token=token)
+    observer = add(methods, order=order)
     try:
         yield
     finally:
         with _lock:
-            _active[:] = [each for each in _active if each[1] is not token]
+            _active[:] = [each for each in _active if each is not observer]
             _apply()
 
 
-def add(methods: Methods, *, order: int, token: object = None) -> None:
-    """Replace methods for the rest of the process, or until the context of the token ends."""
+def add(methods: Methods, *, order: int) -> object:
+    """Replace methods for the rest of the process, or until `replaced` removes the observer that
+    this returns.
+    """
+    observer = (order, methods)
     with _lock:
-        _active.append((order, token, methods))
+        _active.append(observer)
         _active.sort(key=lambda each: each[0])
         _apply()
+    return observer
 
 
 def _apply() -> None:
     new = dict(_originals)
-    for _, _, methods in _active:
+    for _, methods in _active:
         for place, make in methods.items():
             owner, name = place
             _originals.setdefault(place, owner.__dict__.get(name))
@@ -61,7 +64,7 @@ def _apply() -> None:
             delattr(owner, name)
     # Without an observer, drop the original: other code may replace the method later, and the class
     # can be freed.
-    observed = {place for _, _, methods in _active for place in methods}
+    observed = {place for _, methods in _active for place in methods}
     for place in _originals.keys() - observed:
         del _originals[place]
     for reference in [*references]:
