@@ -391,6 +391,7 @@ TAKEN = {
     "_util.html.html_table",
     "_util.numpy.np",
     "_util.pickling.ProcessLocal",
+    "_util.tables.aligned",
     "_util.text.duration_text",
     "_util.text.escape_line",
     "_util.text.shorten_repeat",

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 import click
 
+from devmod._util.tables import aligned
 from devmod._util.text import escape, escape_line, has_command
 
 #: Prints text.
@@ -292,12 +293,8 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
                 table.add_row(*map(Text, map(escape_line, row)))
             Console().print(table)
             return
-    lines = [[escape_line(cell) for cell in row] for row in [columns, *rows]]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        echo(
-            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        )
+    for line in aligned([columns, *rows]):
+        echo(line)
 
 
 def size(count: int) -> str:

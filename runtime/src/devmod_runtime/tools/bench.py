@@ -19,6 +19,7 @@ from devmod import Module
 from devmod import device as find_device
 from devmod._plugins.devices import device_label
 from devmod._util.atomic import replacing
+from devmod._util.tables import aligned
 from devmod._util.text import duration_text
 from devmod.errors import (
     ArgumentError,
@@ -49,7 +50,6 @@ from devmod_runtime.tools.launches import (
     launched,
     open_modules,
 )
-from devmod_runtime.tools.tables import aligned
 from devmod_runtime.tools.values import read_counts
 
 TYPE_CHECKING = False

@@ -26,6 +26,7 @@ from devmod import Local
 from devmod._plugins import hooks, registry
 from devmod._plugins.devices import device_label
 from devmod._util.atomic import replacing
+from devmod._util.tables import aligned
 from devmod._util.text import duration_text
 from devmod.backend import escape
 from devmod.errors import ArgumentError, DevmodError, describe_error
@@ -36,7 +37,6 @@ from devmod_runtime._launch.function import Function
 from devmod_runtime._launch.opening import Opening
 from devmod_runtime._program.function import ProgramFunction
 from devmod_runtime.tools.observed import Methods, replaced
-from devmod_runtime.tools.tables import aligned
 
 #: The methods of a device that copy and return when the copy is done. The stream is the last
 #: argument, and the bytes are the one before.

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from devmod import Device, Module, TuningRecord, dumps
 from devmod._plugins.devices import device_label
+from devmod._util.tables import aligned
 from devmod._util.text import duration_text, escape_line
 from devmod.backend import temporary_folder, tuning_of
 from devmod.errors import (
@@ -27,7 +28,6 @@ from devmod_runtime.tools.bench import Benchmark, Measurement, size_cases
 from devmod_runtime.tools.launches import Conversation, Settings, is_local
 from devmod_runtime.tools.program_steps import kernels_of
 from devmod_runtime.tools.search import Search, Timing
-from devmod_runtime.tools.tables import aligned
 from devmod_runtime.tools.trials import argument_texts
 
 TYPE_CHECKING = False

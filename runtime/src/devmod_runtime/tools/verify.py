@@ -17,6 +17,7 @@ from devmod._modules.choice import describe_candidate, program_kernels
 from devmod._modules.module import owner_of
 from devmod._modules.programs import check_program
 from devmod._modules.stored import StoredModule
+from devmod._util.tables import aligned
 from devmod._util.text import escape_line, shorten_repeat
 from devmod._values.param import numpy_dtype
 from devmod.backend import BINARY_SERIALIZABLE, payload_of, tag_problem, temporary_folder, walk
@@ -32,7 +33,6 @@ from devmod_runtime._module import shader_entry, source_text
 from devmod_runtime.tools.devices import text_of
 from devmod_runtime.tools.difference import default_rtol, worst_difference
 from devmod_runtime.tools.draws import SCALES, random_array
-from devmod_runtime.tools.tables import aligned
 from devmod_runtime.tools.trials import FAULTS, Draw, Planned, Trials, load_result
 
 TYPE_CHECKING = False

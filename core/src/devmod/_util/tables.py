@@ -1,4 +1,4 @@
-"""Tables of text, for results of tools."""
+"""Tables of text."""
 
 from __future__ import annotations
 
