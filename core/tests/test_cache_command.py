@@ -27,7 +27,7 @@ def filled(folder: Path) -> Path:
         for number in range(count):
             cache.write(cache.key(str(number)), bytes(5000))
     (folder / "discovery").mkdir(mode=0o700)
-    (folder / "discovery" / f"{1:032x}.txt").write_text("an index")
+    (folder / "discovery" / f"{1:032x}.bin").write_text("an index")
     (folder / "npu" / "notes").write_text("no entry")
     (folder / "photos").mkdir()
     (folder / "photos" / "one.bin").write_text("no entry")

@@ -1,27 +1,30 @@
-"""The index of one folder of sys.path: its text form, its reader and its writer.
+"""The index of one folder of sys.path: its form, its reader and its writer.
 
-An index is a text file (UTF-8) in ``<cache>/discovery/``. Its first line is ``devmod-index-1``, the
-check value and the length of the rest. Each further line is a letter and its fields, separated by
-tabs::
+An index is a file in ``<cache>/discovery/``. Its first line is ``devmod-index-2``, the check value
+and the length of the rest, which is in the form of the module marshal: each other reader of Python
+takes longer to import than a look-up::
 
-    F  stamp  path                                the folder: its stamp, its real path
-    N  names                                      the normalized names of all its distributions,
-                                                  a space at both ends of each
-    D  name  version  location  changed  problem  a distribution with devmod entries
-    E  group  name  value                         an entry of the distribution above
-    W  stamp  path                                another file or folder that must be unchanged
+    stamp                        of the folder
+    names                        the normalized names of all its distributions, a space at both ends
+                                 of each
+    watched                      (stamp, path) of the other files and folders that must be unchanged
+    distributions                those with devmod entries: (name, version, location, changed,
+                                 problem), and (group, name, value) of each entry
 
-A backslash, a tab and a newline in a field are written ``\\\\``, ``\\t`` and ``\\n``.
+A file with another layout has another first word.
 """
 
 from __future__ import annotations
 
+import marshal
 import os
 
 from devmod._plugins.claim import Distribution
 from devmod._util.cache_folder import cache_dir, read_private
 
-MAGIC = "devmod-index-1"
+MAGIC = "devmod-index-2"
+#: The form of marshal that each version of Python reads.
+_MARSHAL = 2
 _MAX_SIZE = 1 << 24  # of an index, in bytes
 _PRIME = (1 << 128) - 159
 #: The largest number of indexes. Every folder that was ever on sys.path may have one.
@@ -99,7 +102,7 @@ def index_path(path: str) -> str:
     base = cache_dir()
     if not base:
         return ""
-    return os.path.join(base, "discovery", check_value(os.fsencode(path)) + ".txt")
+    return os.path.join(base, "discovery", check_value(os.fsencode(path)) + ".bin")
 
 
 def read_index(path: str) -> Folder | None:
@@ -121,30 +124,12 @@ def parse_index(path: str, data: bytes) -> Folder | None:
     if head != f"{MAGIC} {check_value(body)} {len(body)}".encode():
         return None
     folder = Folder(path, "")
-    try:
-        for line in body.decode("utf-8", "surrogateescape").split("\n"):
-            letter, *fields = line.split("\t")
-            if "\\" in line:
-                fields = [_unescape(field) for field in fields]
-            if letter == "E":
-                group, entry, value = fields
-                folder.distributions[-1].entries.append((group, entry, value))
-            elif letter == "W":
-                stamp, watched = fields
-                folder.watched.append((stamp, watched))
-            elif letter == "D":
-                name, version, location, changed, problem = fields
-                folder.distributions.append(
-                    Distribution(name, version, location, int(changed), problem)
-                )
-            elif letter == "N":
-                (folder.names,) = fields
-            elif letter == "F":
-                folder.stamp, _ = fields  # the path is for readers of the file
-            elif line:
-                return None
-    except (ValueError, IndexError):
-        return None
+    # The file is this user's own and is not damaged.
+    folder.stamp, folder.names, folder.watched, rows = marshal.loads(body)  # noqa: S302
+    for *fields, entries in rows:
+        distribution = Distribution(*fields)
+        distribution.entries = entries
+        folder.distributions.append(distribution)
     return folder
 
 
@@ -153,29 +138,14 @@ def write_index(folder: Folder) -> bool:
     from devmod._util.cache_files import files, remove_oldest
     from devmod._util.cache_folder import write_private
 
-    body = _line("F", folder.stamp, folder.path) + _line("N", folder.names)
+    rows = []
     for each in folder.distributions:
-        body += _line("D", each.name, each.version, each.location, str(each.changed), each.problem)
-        for entry in each.entries:
-            body += _line("E", *entry)
-    for stamp, path in folder.watched:
-        body += _line("W", stamp, path)
-    data = body.encode("utf-8", "surrogateescape")
-    head = f"{MAGIC} {check_value(data)} {len(data)}\n".encode()
+        row = (each.name, each.version, each.location, each.changed, each.problem, each.entries)
+        rows.append(row)
+    body = marshal.dumps((folder.stamp, folder.names, folder.watched, rows), _MARSHAL)
+    head = f"{MAGIC} {check_value(body)} {len(body)}\n".encode()
     name = index_path(folder.path)
-    if not name or not write_private(name, head + data):
+    if not name or not write_private(name, head + body):
         return False
     remove_oldest(files(os.path.dirname(name)), _MAX_BYTES, _MAX_INDEXES)
     return True
-
-
-def _line(*fields: str) -> str:
-    return "\t".join(map(_escape, fields)) + "\n"
-
-
-def _escape(field: str) -> str:
-    return field.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n")
-
-
-def _unescape(field: str) -> str:
-    return "\\".join(part.replace("\\t", "\t").replace("\\n", "\n") for part in field.split("\\\\"))

@@ -63,7 +63,7 @@ def files(folder: str) -> Iterator[CacheFile]:
                 suffix, _, rest = rest.partition(".")
                 if len(name) not in (32, 64) or not _HEX.issuperset(name):
                     continue
-                if suffix not in ("bin", "txt", "devmod"):
+                if suffix not in ("bin", "devmod"):
                     continue
                 if rest and not rest.endswith(".tmp"):
                     continue
