@@ -211,10 +211,10 @@ def _check_devices(kind: str) -> list[Check]:
     part = "runtime"
     try:
         lookup("devmod.create", kind)
-        provider = "registered in this process"
         claim = registry.used_claim("devmod.create", kind)
-        if claim is not None:
-            provider = claim.provider
+        provider = claim.provider
+        if not claim.distribution:
+            provider = f"registered {provider}"
         checks.append(Check(kind, part, "ok", provider))
         part = "devices"
         if registry.is_claimed(GROUP, kind):

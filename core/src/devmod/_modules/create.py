@@ -187,19 +187,12 @@ def create_shared(kind: str, fmt: str, fmap: Functions, code: Code) -> Module | 
     bytes, and another one `create`. The caller has looked up the loader.
     """
     creator = registry.find(CREATE, kind)
-    if creator is None or _owner(CREATE, kind) != _owner(LOAD_FROM_BYTES, kind):
+    if creator is None:
+        return None
+    loader = registry.used_claim(LOAD_FROM_BYTES, kind)
+    if registry.used_claim(CREATE, kind).distribution != loader.distribution:
         return None
     return _create_checked(creator, find_spec(kind), kind, code, fmt, fmap, None)
-
-
-def _owner(group: str, kind: str) -> str | None:
-    """Return the distribution of the object that the last look-up returned; None for this
-    process.
-    """
-    claim = registry.used_claim(group, kind)
-    if claim is None:
-        return None
-    return claim.distribution
 
 
 def load_from_file(path: str | os.PathLike[str], fmt: str = "") -> Module:
@@ -320,6 +313,4 @@ def _check_result(module: object, group: str, name: str, kind: str) -> Module:
             cause = error
     from devmod._plugins.messages import wrong_result
 
-    raise wrong_result(
-        group, name, wrong, kind or name, registry.used_claim(group, name)
-    ) from cause
+    raise wrong_result(registry.used_claim(group, name), kind or name, wrong) from cause

@@ -191,17 +191,15 @@ def probe(kind: str) -> list[Device]:
     except DevmodError:
         raise
     except (Exception, SystemExit) as error:
-        source = f"{GROUP}.{kind}, registered in this process,"
-        distribution = ""
         claim = registry.used_claim(GROUP, kind)
-        if claim is not None:
-            source = f"{GROUP}.{kind} of {claim.provider}"
-            distribution = claim.distribution
+        source = f"{claim.key}, registered {claim.provider},"
+        if claim.distribution:
+            source = f"{claim.key} of {claim.provider}"
         raise PluginError(
             f"{source} failed: {describe_error(error)}",
             kind=kind,
-            key=f"{GROUP}.{kind}",
-            distribution=distribution,
+            key=claim.key,
+            distribution=claim.distribution,
         ) from error
 
 
@@ -218,11 +216,6 @@ def devices_of(kind: str, find: Any) -> list[Device]:
     if wrong:
         from devmod._plugins.messages import wrong_result
 
-        raise wrong_result(
-            GROUP,
-            kind,
-            f"returned {wrong[0]}, not a sequence of devmod.Device",
-            kind,
-            registry.used_claim(GROUP, kind),
-        )
+        claim = registry.used_claim(GROUP, kind)
+        raise wrong_result(claim, kind, f"returned {wrong[0]}, not a sequence of devmod.Device")
     return listing

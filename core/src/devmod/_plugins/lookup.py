@@ -48,7 +48,7 @@ def call_entry(group: str, name: str, entry: Any, *arguments: object) -> Any:
         from devmod._plugins.messages import add_note
 
         claim = registry.used_claim(group, name)
-        if claim is not None and isinstance(error, ImportError):
+        if isinstance(error, ImportError):
             explain_import(error, group, name, claim.value.partition(":")[0])
         add_note(error, claim)
         raise

@@ -153,18 +153,12 @@ def broken_entry(claim: Claim, why: str) -> PluginError:
     )
 
 
-def wrong_result(group: str, name: str, wrong: str, kind: str, claim: Claim | None) -> PluginError:
-    """Return the error for an entry with an invalid result.
-
-    `wrong` begins with "returned". `claim` is None for an object that was registered in this
-    process.
-    """
-    key = f"{group}.{name}"
-    if claim is None:
-        text = f"{key} is broken: the function registered in this process {wrong}"
-        return PluginError(text, kind=kind, key=key, distribution="")
-    text = f"{key} is broken: {claim.provider} {wrong}. Report it to its publisher, or uninstall it"
-    return PluginError(text, kind=kind, key=key, distribution=claim.distribution)
+def wrong_result(claim: Claim, kind: str, wrong: str) -> PluginError:
+    """Return the error for an entry with an invalid result. `wrong` begins with "returned"."""
+    text = f"{claim.key} is broken: the function registered {claim.provider} {wrong}"
+    if claim.distribution:
+        text = f"{claim.key} is broken: {claim.provider} {wrong}. Report it to its publisher, or uninstall it"
+    return PluginError(text, kind=kind, key=claim.key, distribution=claim.distribution)
 
 
 def unusable_entry(claim: Claim, why: str) -> PluginError:
@@ -262,11 +256,11 @@ def unreadable_entries(source: Distribution) -> str:
     return f"The entry points of {source.name} at {source.location!r} are unknown: {source.problem}"
 
 
-def add_note(error: BaseException, claim: Claim | None) -> None:
+def add_note(error: BaseException, claim: Claim) -> None:
     """Add a note with the distribution to an exception of its entry. devmod's own errors name the
     distribution already.
     """
-    if claim is None or claim.distribution == CORE or isinstance(error, DevmodError):
+    if claim.distribution in ("", CORE) or isinstance(error, DevmodError):
         return
     note = escape(f"devmod: {claim.key} of {claim.provider} raised this")
     if note not in getattr(error, "__notes__", ()):

@@ -77,11 +77,9 @@ def find(group: str, name: str) -> Any:
     return result
 
 
-def used_claim(group: str, name: str) -> Claim | None:
-    """Return the claim of the object that the last look-up returned; None if that was registered in
-    this process.
-    """
-    return _owners.get((group, name))
+def used_claim(group: str, name: str) -> Claim:
+    """Return the claim of the object that the last look-up returned."""
+    return _owners[group, name]
 
 
 def is_claimed(group: str, name: str) -> bool:
@@ -98,13 +96,19 @@ def claims(group: str, name: str = "") -> list[Claim]:
     ``devmod.protocol``.
     """
     check_group(group)
+    results = _own_claims(group, name)
+    for claim in declared_claims(group, name):
+        if not excluding_variable(claim):
+            results.append(claim)
+    return results
+
+
+def _own_claims(group: str, name: str) -> list[Claim]:
+    """Return the claims of the objects that are registered in this process."""
     results = []
     for (each, entry), obj in list(_registered.items()):
         if each == group and name in ("", entry):
             results.append(Claim(each, entry, _value_of(obj), obj=obj))
-    for claim in declared_claims(group, name):
-        if not excluding_variable(claim):
-            results.append(claim)
     return results
 
 
@@ -240,17 +244,15 @@ def is_name(group: str, name: object) -> bool:
 def _find(group: str, name: str) -> object | None:
     key = (group, name)
     while True:
-        registration = result = _registered.get(key)
-        if result is not None:
-            _owners.pop(key, None)
-        else:
-            candidates = _candidates(claims(group, name))
-            if not candidates:
-                return None
-            if len(candidates) > 1 and group not in SHARED_GROUPS:
-                raise _messages().conflict(candidates, chosen_distribution(candidates))
-            result = load_claim(candidates[0])
-            _owners[key] = candidates[0]
+        registration = _registered.get(key)
+        # With an object of this process, no folder is read.
+        candidates = _own_claims(group, name) or _candidates(claims(group, name))
+        if not candidates:
+            return None
+        if len(candidates) > 1 and group not in SHARED_GROUPS:
+            raise _messages().conflict(candidates, chosen_distribution(candidates))
+        result = load_claim(candidates[0])
+        _owners[key] = candidates[0]
         cached = _cache.setdefault(key, result)
         # If another thread has registered an object since the check above, the cached one is stale.
         if _registered.get(key) is registration:
