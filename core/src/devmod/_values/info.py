@@ -62,12 +62,7 @@ class Block(Value):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the map that files have. An empty name is omitted."""
-        result: dict[str, Any] = {"at": self.at, "size": self.size}
-        if isinstance(self.at, tuple):
-            result["at"] = list(self.at)
-        if self.name:
-            result["name"] = self.name
-        return result | dict(self.extra)
+        return {"at": None} | self._written(("at", "size"))
 
     @classmethod
     def from_dict(cls, data: object) -> Block:
@@ -166,30 +161,9 @@ class Interface(_Tuned):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the map that files have. Empty fields are omitted."""
-        result: dict[str, Any] = {"params": [param.to_dict() for param in self.params]}
-        if (
-            self.blocks
-            or self.block
-            or self.default_block
-            or self.open_block
-            or self.shared_memory
-            or self.needs
-            or self.subgroup
-        ):
-            result |= self._written(
-                (),
-                "blocks",
-                "block",
-                "default_block",
-                "open_block",
-                "shared_memory",
-                "needs",
-                "subgroup",
-            )
+        result = self._written(("params",))
         if isinstance(self.shared_memory, Local):
             result["shared_memory"] = {"per_thread": self.shared_memory.per_thread}
-        if self.extra:
-            result |= self.extra
         return result
 
     @classmethod

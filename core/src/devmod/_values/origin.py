@@ -73,7 +73,7 @@ class Origin(Value):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the map that a bundle's index has."""
-        return self._written(("target",)) | dict(self.extra)
+        return self._written(("target",))
 
     @classmethod
     def from_dict(cls, data: object) -> Origin:

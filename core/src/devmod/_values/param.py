@@ -201,7 +201,7 @@ class Member(Value):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the map that files have. Empty fields are omitted."""
-        return self._written(("name", "offset")) | dict(self.extra)
+        return self._written(("name", "offset"))
 
     @classmethod
     def from_dict(cls, data: object, depth: int = 0) -> Member:

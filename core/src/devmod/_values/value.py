@@ -26,11 +26,10 @@ class Value:
         for name, value in fields.items():
             object.__setattr__(self, name, value)
 
-    def __setattr__(self, name: str, value: object) -> None:
+    def __setattr__(self, name: str, value: object = None) -> None:
         raise AttributeError(f"{type(self).__name__} is immutable; make a new one")
 
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"{type(self).__name__} is immutable; make a new one")
+    __delattr__ = __setattr__
 
     def replace(self, **fields: object) -> Self:
         """Return a copy with the given fields changed. The constructor checks all fields."""
@@ -38,8 +37,8 @@ class Value:
         return type(self)(**(current | fields))
 
     def _written(self, always: Sequence[str], *names: str) -> dict[str, Any]:
-        """Return the map of some fields for a file. Empty ones are omitted, those of `always` only
-        if they are None.
+        """Return the map of some fields for a file, or of all and the keys of `extra`. Empty fields
+        are omitted, those of `always` only if they are None.
         """
         result = {}
         for name in names or type(self).__annotations__:
@@ -53,7 +52,9 @@ class Value:
             elif type(value) is dict:
                 value = dict(value)
             result[name] = value
-        return result
+        if names:
+            return result
+        return result | getattr(self, "extra", {})
 
     @classmethod
     def _taken(cls, fields: dict[str, Any]) -> dict[str, Any]:
