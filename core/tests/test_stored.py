@@ -248,7 +248,7 @@ def test_imports_are_asked_where_that_is_wanted(register: Register) -> None:
 
 def test_globals_come_from_the_real_module(register: Register) -> None:
     class WithGlobal(Raw):
-        def get_global(self, name: str) -> Any:
+        def get_global(self, name: str, device: object = None, **options: object) -> Any:
             return f"global {name}"
 
     register("devmod.load_from_bytes", "opencl", lambda data: WithGlobal("opencl", bytes(data)))

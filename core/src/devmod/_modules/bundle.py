@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from _collections_abc import Mapping  # collections.abc, without the package collections
 
-from devmod._modules.module import RUNNABLE, Module, get_global, holds_candidates, owners_of, walk
+from devmod._modules.module import RUNNABLE, Module, holds_candidates, owners_of, walk
 from devmod._plugins.discovery import shared_scan
 from devmod._util.environment import environment_text
 from devmod._util.text import is_valid_name, lower_case_hint
@@ -149,7 +149,7 @@ class BundleModule(Module):
 
         def get(module: Module, _: Device | None) -> Array | None:
             try:
-                return get_global(module, name, device, options)
+                return module.get_global(name, device, **options)
             except FunctionNotFoundError as error:
                 missing.append(str(error))
                 return None

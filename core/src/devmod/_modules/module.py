@@ -296,10 +296,6 @@ class Module(ProcessLocal, ABC):
         FormatError
             This kind of module cannot be saved, or a part is too large for the format.
         """
-        if type(self).wire_parts is Module.wire_parts:
-            raise FormatError(
-                f"a module of kind {self.kind!r} cannot be saved to bytes", kind=self.kind
-            )
         return b"".join(self.wire_parts())
 
     def wire_parts(self) -> Sequence[bytes | memoryview]:
@@ -361,15 +357,6 @@ def copy_records(module: Module, other: AnyModule) -> AnyModule:
     """Give another module the tuning records of a module, which are not read, and return it."""
     other._devmod_tuning = module._devmod_tuning
     return other
-
-
-def get_global(module: Module, name: str, device: Device | None, options: dict[str, Any]) -> Array:
-    """Return a module's global. A kind without devices and options has a `get_global` of the name
-    alone.
-    """
-    if device is None and not options:
-        return module.get_global(name)
-    return module.get_global(name, device, **options)
 
 
 class LibraryModule(Module):

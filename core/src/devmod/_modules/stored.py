@@ -7,7 +7,7 @@ parser of module bytes is imported at its first use.
 
 from __future__ import annotations
 
-from devmod._modules.module import Module, branches_of, copy_records, get_global, owner_of
+from devmod._modules.module import Module, branches_of, copy_records, owner_of
 from devmod.errors import FormatError, function_not_found, list_names
 
 TYPE_CHECKING = False
@@ -237,7 +237,7 @@ class StoredModule(Module):
         return self._use(lambda real: real._unopened(name))
 
     def get_global(self, name: str, device: Device | None = None, **options: Any) -> Array:
-        return self._use(lambda real: get_global(real, name, device, options))
+        return self._use(lambda real: real.get_global(name, device, **options))
 
     def read_together(self, names: Iterable[str]) -> None:
         """Read some constants before their use, with few requests to a server."""
