@@ -115,8 +115,6 @@ class ConstLoaderModule(Module):
     spans
         In these bytes, the start and the end of the elements of constants in the form that devmod
         writes, and of parts, in their order.
-    is_whole
-        Whether the bytes have all elements: none is a part of a file.
     """
 
     def __init__(
@@ -126,13 +124,11 @@ class ConstLoaderModule(Module):
         *,
         wire: memoryview | None = None,
         spans: Sequence[Span] = (),
-        is_whole: bool = True,
     ) -> None:
         self.tensors = {name: tensors[name] for name in sorted(tensors)}
         self.by_symbol = {symbol: tuple(names) for symbol, names in by_symbol.items()}
         self._wire = wire
         self._spans = spans
-        self._is_whole = is_whole
         for symbol, names in self.by_symbol.items():
             missing = [name for name in names if name not in self.tensors]
             if missing:
@@ -208,8 +204,6 @@ class ConstLoaderModule(Module):
         return HostArray(constant.data, constant.shape, dtype_name(constant.dtype))
 
     def wire_parts(self) -> Sequence[Binary]:
-        if self._wire is not None and self._is_whole:
-            return (self._wire,)
         return self._join(1 << 63, [])  # none is as large
 
     def file_parts(self, least: int) -> tuple[Sequence[Binary], list[ConstantTensor]]:
@@ -342,7 +336,7 @@ def load_from_bytes(data: memoryview, parts: Sequence[StoredPart] = ()) -> Const
         reader.field = f"init symbol {quote_name(symbol)}"
         by_symbol[symbol] = [reader.read_str() for _ in range(reader.read_array())]
     reader.finish()
-    return ConstLoaderModule(tensors, by_symbol, wire=reader.data, spans=spans, is_whole=not parts)
+    return ConstLoaderModule(tensors, by_symbol, wire=reader.data, spans=spans)
 
 
 def _read_constant(
