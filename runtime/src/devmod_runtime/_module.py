@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from devmod.backend import FallbackModule, Once, PayloadModule, array_bytes, parse_dtype
+from devmod.backend import Once, PayloadModule, array_bytes, parse_dtype
 from devmod.errors import ArgumentError, FormatError, list_names
 
 TYPE_CHECKING = False
@@ -229,13 +229,13 @@ class RuntimeModule(PayloadModule):
             fmt = self.format
             whole = self.code
 
-            def payload() -> FallbackModule:
-                return FallbackModule(spec, fmt, {name: info}, whole)
+            def payload() -> _Payload:
+                return _Payload(spec, fmt, {name: info}, whole)
 
             def find_devices() -> list[Device]:
                 from devmod._modules.fitting import fitting_devices
 
-                return fitting_devices(name, [payload()], has_runtime=True)
+                return fitting_devices(name, [payload()])
 
             rules: dict[str, Any] = {
                 "origin": self.__dict__.get("_devmod_origin"),
@@ -278,6 +278,13 @@ class RuntimeModule(PayloadModule):
             if replaced is not None:
                 return replaced
         return self.format, code
+
+
+class _Payload(PayloadModule):
+    """The payload of one function, for questions whether a device can run it."""
+
+    def get_function(self, name: str, query_imports: bool = False) -> object:
+        raise NotImplementedError
 
 
 class GlobalsModule(RuntimeModule):

@@ -414,12 +414,11 @@ def _by_kind(owners: Sequence[Module], prefer: Names) -> dict[str, list[Module]]
     return {kind: groups[kind] for kind in order if kind in groups}
 
 
-def candidates_on(name: str, usable: Sequence[Module], device: Device) -> Iterator[Module]:
-    """Yield those of some candidates of one kind with a runtime that fit a device, best first."""
-    if usable:
-        yield from _fitting(
-            _kind_verdicts(name, usable[0], device.kind, usable, device, interface_of), []
-        )
+def candidates_on(name: str, modules: Sequence[Module], device: Device) -> Iterator[Module]:
+    """Yield those of some candidates that run on a device, best first."""
+    of_kind = [each for each in modules if each.kind == device.kind]
+    if of_kind:
+        yield from _fitting(verdicts(name, of_kind[0], of_kind, (), device), [])
 
 
 def _kind_verdicts(

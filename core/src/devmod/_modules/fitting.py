@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from devmod._modules.choice import candidates_on, not_runnable, program_verdicts
+from devmod._modules.choice import candidates_on, program_verdicts
 from devmod._modules.module import walk
 from devmod._modules.programs import read_program
 from devmod._plugins.devices import devices_of_kinds
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from devmod._modules.module import Module
 
 
-def fitting_devices(
-    name: str, owners: Sequence[Module], *, has_runtime: bool = False
-) -> list[Device]:
+def fitting_devices(name: str, owners: Sequence[Module]) -> list[Device]:
     """Return the devices of this machine on which a function runs, in the order of
     `devmod.devices`. Nothing is loaded or compiled.
 
@@ -26,19 +24,13 @@ def fitting_devices(
     ----------
     name, owners
         The function, and its candidates; or a program, and the modules that have it.
-    has_runtime
-        Whether the candidates are known to have a runtime here.
     """
     devices = devices_of_kinds(each.kind for each in walk(*owners))
-    return [each for each in devices if _runs_on(name, owners, each, has_runtime)]
+    return [each for each in devices if _runs_on(name, owners, each)]
 
 
-def _runs_on(name: str, owners: Sequence[Module], device: Device, has_runtime: bool) -> bool:
+def _runs_on(name: str, owners: Sequence[Module], device: Device) -> bool:
     if owners[0].kind == PROGRAM:
         found = program_verdicts(name, owners, device, read=read_program)
         return any(fitting is not None for _, _, fitting, _, _ in found)
-    usable = []
-    for each in owners:
-        if each.kind == device.kind and (has_runtime or not_runnable(each, device) is None):
-            usable.append(each)
-    return any(candidates_on(name, usable, device))
+    return any(candidates_on(name, owners, device))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from devmod._modules.choice import candidates_on, interface_of, not_runnable
+from devmod._modules.choice import candidates_on, interface_of
 from devmod._values.tuning import tuning_of, variants_on
 from devmod.errors import DevmodError
 
@@ -89,8 +89,7 @@ def _ranked(name: str, modules: Sequence[Module], device: Device) -> list[Module
     """Return the candidates that run on a device, best first."""
     if len(modules) == 1:
         return list(modules)
-    usable = [each for each in modules if not_runnable(each, device) is None]
-    return list(candidates_on(name, usable, device))
+    return list(candidates_on(name, modules, device))
 
 
 def join(
