@@ -8,7 +8,7 @@ from functools import partial
 
 from devmod._formats import wire as _wire
 from devmod._formats.msgpack import Reader
-from devmod._modules.module import Module, owner_of
+from devmod._modules.module import Module
 from devmod._util.buffers import flat, read_only_view
 from devmod._util.digest import sha256_of
 from devmod._values.dtypes import STRUCT_FORMATS, DType, array_bytes, dtype_name, parse_dtype
@@ -24,7 +24,7 @@ from devmod.errors import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from devmod import Device
@@ -146,6 +146,10 @@ class ConstLoaderModule(Module):
         """The init symbols: functions without arguments."""
         return {symbol: FunctionInfo(symbol, ()) for symbol in self.by_symbol}
 
+    @property
+    def function_names(self) -> Collection[str]:
+        return self.by_symbol.keys()
+
     def get_function(
         self, name: str, query_imports: bool = False
     ) -> Callable[[], tuple[Array, ...]]:
@@ -156,15 +160,11 @@ class ConstLoaderModule(Module):
         FunctionNotFoundError
             There is no such init symbol.
         """
-        names = self.by_symbol.get(name)
-        if names is not None:
-            return partial(self._constants, name, names)
-        if query_imports:
-            owner = owner_of(name, *self.imports)
-            if owner is not None:
-                function: Callable[[], tuple[Array, ...]] = owner.get_function(name)
-                return function
-        raise function_not_found(KIND, name, self.by_symbol)
+        owner = self._find_owner(name, query_imports)
+        if owner is not self:
+            function: Callable[[], tuple[Array, ...]] = owner.get_function(name)
+            return function
+        return partial(self._constants, name, self.by_symbol[name])
 
     def _constants(
         self, symbol: str, names: Sequence[str], *args: object, **keywords: object

@@ -223,6 +223,23 @@ class Module(ProcessLocal, ABC):
         function: Function = self.get_function(name)
         return function
 
+    def _find_owner(self, name: str, query_imports: bool = False) -> Module:
+        """Return the module that has the function `name`: this one, or one of its imports.
+
+        Raises
+        ------
+        FunctionNotFoundError
+            There is no such function.
+        """
+        if name in self.function_names:
+            return self
+        owner = None
+        if query_imports:
+            owner = owner_of(name, *self.imports)
+        if owner is None:
+            raise function_not_found(self.kind, name, self.function_names, source=branches_of(self))
+        return owner
+
     def _function_on(self, name: str, device: Device) -> Function:
         """Return the function `name` for one device, for a bundle. A runtime's module builds it for
         no other device.

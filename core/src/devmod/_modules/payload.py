@@ -8,10 +8,10 @@ in `get_function`.
 from __future__ import annotations
 
 from devmod._formats import wire as _wire
-from devmod._modules.module import Module, branches_of, owner_of
+from devmod._modules.module import Module
 from devmod._util.buffers import read_only_view
 from devmod._values.info import FunctionInfo
-from devmod.errors import FormatError, function_not_found
+from devmod.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,13 +89,8 @@ class PayloadModule(Module):
         FunctionNotFoundError
             There is no such function.
         """
-        if name in self.functions:
-            return self, self.functions[name]
-        if query_imports:
-            owner = owner_of(name, *self.imports)
-            if owner is not None:
-                return owner, owner.functions[name]
-        raise function_not_found(self.kind, name, self.functions, source=branches_of(self))
+        owner = self._find_owner(name, query_imports)
+        return owner, owner.functions[name]
 
     def inspect_source(self, format: str = "") -> str:  # noqa: A002 - TVM's name
         """Return the text in a format (R26): a source under that key, else the default source, else

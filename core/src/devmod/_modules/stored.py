@@ -7,8 +7,8 @@ parser of module bytes is imported at its first use.
 
 from __future__ import annotations
 
-from devmod._modules.module import Module, branches_of, copy_records, owner_of
-from devmod.errors import FormatError, function_not_found, list_names
+from devmod._modules.module import Module, copy_records
+from devmod.errors import FormatError, list_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -219,18 +219,13 @@ class StoredModule(Module):
         NotRegisteredError
             The kind's runtime is not installed.
         """
-        if name in self.function_names:
-            return self._use(lambda real: real.get_function(name))
-        owner = None
-        if query_imports:
-            owner = owner_of(name, *self.imports)
-        if owner is None:
-            raise function_not_found(self.kind, name, self.function_names, source=branches_of(self))
-        return owner.get_function(name)
+        owner = self._find_owner(name, query_imports)
+        if owner is not self:
+            return owner.get_function(name)
+        return self._use(lambda real: real.get_function(name))
 
     def _function_on(self, name: str, device: Device) -> Function:
-        if name not in self.function_names:
-            raise function_not_found(self.kind, name, self.function_names, source=branches_of(self))
+        self._find_owner(name)
         return self._use(lambda real: real._function_on(name, device))
 
     def _unopened(self, name: str) -> Any:
