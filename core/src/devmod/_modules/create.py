@@ -176,8 +176,7 @@ def load_stored(kind: str, data: Buffer) -> Module:
         spec = spec_of_loader(kind)
         if spec is not None:
             expected = spec.kind
-    module = call_entry(LOAD_FROM_BYTES, kind, loader, view)
-    return _check_result(module, LOAD_FROM_BYTES, kind, expected)
+    return _call(LOAD_FROM_BYTES, kind, expected, loader, view)
 
 
 def create_shared(kind: str, fmt: str, fmap: Functions, code: Code) -> Module | None:
@@ -234,9 +233,7 @@ def load_from_file(path: str | os.PathLike[str], fmt: str = "") -> Module:
     check_regular(name)  # a plugin's loader would block on a pipe
     if fmt != "devmod":
         check_raw_file(name)
-    return _check_result(
-        call_entry(LOAD_FROM_FILE, fmt, loader, name, fmt), LOAD_FROM_FILE, fmt, ""
-    )
+    return _call(LOAD_FROM_FILE, fmt, "", loader, name, fmt)
 
 
 def load_shared_object(path: str, fmt: str) -> Module:
@@ -265,9 +262,7 @@ def load_shared_object(path: str, fmt: str) -> Module:
                     f"{path!r} is a library that TVM exported, not a payload; devmod.interop.tvm.load_library({path!r}) reads its modules"
                 ) from None
             raise
-    return _check_result(
-        call_entry(LOAD_FROM_FILE, name, loader, path, fmt), LOAD_FROM_FILE, name, ""
-    )
+    return _call(LOAD_FROM_FILE, name, "", loader, path, fmt)
 
 
 def _create_checked(
@@ -286,15 +281,14 @@ def _create_checked(
     elif kind != "const_loader":  # its creator checks the maps
         fmap = check_fmap(kind, fmap)
         source = dict(source or {})
-    return _check_result(
-        call_entry(CREATE, kind, creator, code, fmt, fmap, source), CREATE, kind, kind
-    )
+    return _call(CREATE, kind, kind, creator, code, fmt, fmap, source)
 
 
-def _check_result(module: object, group: str, name: str, kind: str) -> Module:
-    """Return `module` if it is a runtime's module of `kind` ("" for any), or raise PluginError with
-    the distribution.
+def _call(group: str, name: str, kind: str, entry: object, *arguments: object) -> Module:
+    """Call an entry. Return its result if it is a runtime's module of `kind` ("" for any), or raise
+    PluginError with the distribution.
     """
+    module = call_entry(group, name, entry, *arguments)
     fallback = sys.modules.get("devmod._modules.fallback")  # not imported: no fallback exists
     cause: Exception | None = None
     if not isinstance(module, Module):
