@@ -339,11 +339,9 @@ class Param(Value):
         # A load makes thousands of parameters. Most have none of what is checked below.
         members = tuple(members)
         if members:
-            _check_struct_kind(members, kind, subject)
+            _check_struct(members, kind, type, subject)
         if kind == "image" or (format, sample) != ("", ""):
             _check_image(kind, type, format, sample, subject)
-        if members:
-            _check_struct(members, type, subject)
         if default is not None:
             _check_default(default, kind, subject)
         pack = tuple(pack)
@@ -495,16 +493,13 @@ def _read_default(data: object, name: object) -> Local | int | None:
     )
 
 
-def _check_struct_kind(members: Sequence[object], kind: str, subject: str) -> None:
+def _check_struct(members: Sequence[Member], kind: str, type_: str, subject: str) -> None:
     if not all(isinstance(each, Member) for each in members):
         raise FormatError(f"the members of {subject} are Member objects")
     if kind not in ("buffer", "scalar", "uniform"):
         raise FormatError(
             f"{subject} is of kind {kind} and has members; only a buffer, a scalar or a uniform has members"
         )
-
-
-def _check_struct(members: Sequence[Member], type_: str, subject: str) -> None:
     if not type_ or parse_dtype(type_)[:2] != (1, 8):
         raise FormatError(
             f"{subject} has members and the type {type_!r}; the type of a struct of N bytes is 'uint8xN'"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from devmod._values.dtypes import NUMBERS
-from devmod._values.value import Value, read_list, read_map
+from devmod._values.value import Value, is_count, read_list, read_map
 from devmod.errors import FormatError
 
 TYPE_CHECKING = False
@@ -56,9 +56,7 @@ class PipelineConstant(Value):
             raise FormatError(
                 f"the constant {name!r} has the type {type!r}; expected a number type or 'bool'"
             )
-        if id is not None and (
-            not isinstance(id, int) or isinstance(id, bool) or not 0 <= id < 2**32
-        ):
+        if id is not None and (not is_count(id) or id >= 2**32):
             raise FormatError(
                 f"the constant {name!r} has the id {id!r}; an id is a number from 0 to 2**32 - 1"
             )
