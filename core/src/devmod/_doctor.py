@@ -240,9 +240,8 @@ def _check_hook(kind: str, name: str, provider: str) -> list[Check]:
         own = (name, provider)
         claim, call = next(each for each in callers if (each[0].name, each[0].provider) == own)
         subject += f" of {provider}" if claim.distribution else f" {provider}"
-        for rows in call():
-            for row in rows:
-                checks.append(_check_of_row(kind, row))
+        for row in call() or ():
+            checks.append(_check_of_row(kind, row))
     except BaseException as error:  # noqa: BLE001 - as above, for hooks
         failure = _failure(kind, "hook", error)
         if not isinstance(error, PluginError):  # a PluginError names the distribution

@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from devmod._values.code import Names
 
 
-#: The pluggy manager of each hook and kind, or of one claim of them, with the claims that it was
-#: made from.
-_managers: dict[Names, tuple[list[Any], Any]] = {}
+#: The pluggy manager of each claim, by its name and provider, with what it was made from.
+_managers: dict[Names, tuple[tuple[object, ...], Any]] = {}
 
 
 class Hooks:
@@ -73,21 +72,20 @@ class Hooks:
         """
 
 
-#: Every hook, the hooks of which the first result is used, and those with the parameter `kind`.
+#: Every hook, and those with the parameter `kind`.
 _ALL = ("devmod_compile", "devmod_verify", "devmod_doctor", "devmod_launch")
-_FIRST_RESULT = ("devmod_compile",)
 _OF_A_KIND = ("devmod_compile", "devmod_doctor")
 
 
 def call(hook: str, *, kind: str, **arguments: object) -> Any:
-    """Call a hook of which one result is used. Return the first one; None if there is none.
-
-    A memoryview among the arguments is passed as bytes. Without plugins nothing is copied.
+    """Call a hook of which one result is used. Return the first one that is not None; None if there
+    is none.
     """
-    claims = _claims_of(hook, kind)
-    if not claims:
-        return None
-    return _call((hook, kind), claims, **arguments)
+    for _, caller in callers(hook, kind):
+        result = caller(**arguments)
+        if result is not None:
+            return result
+    return None
 
 
 def callers(hook: str, kind: str) -> list[tuple[Claim, Callable[..., Any]]]:
@@ -95,21 +93,19 @@ def callers(hook: str, kind: str) -> list[tuple[Claim, Callable[..., Any]]]:
     call each alone.
 
     pluggy stops at the first plugin that raises an error. Such a function raises the errors of its
-    plugin, also those of its import.
+    plugin, also those of its import. A memoryview among its arguments is passed as bytes.
     """
     result: dict[object, tuple[Claim, Callable[..., Any]]] = {}
     for claim in reversed(_claims_of(hook, kind)):
         plugin: object = id(claim.object)
         if claim.object is None:
             plugin = (claim.value, claim.provider)
-        caller = partial(_call, (hook, kind, claim.name, claim.provider), [claim])
-        result.setdefault(plugin, (claim, caller))
+        result.setdefault(plugin, (claim, partial(_call, hook, kind, claim)))
     return list(result.values())
 
 
-def _call(key: Names, claims: list[Claim], **arguments: object) -> Any:
-    hook, kind, *_ = key
-    manager = _manager(key, claims)
+def _call(hook: str, kind: str, claim: Claim, **arguments: object) -> Any:
+    manager = _manager(hook, claim)
     if hook in _OF_A_KIND:
         arguments["kind"] = kind
     for name, value in arguments.items():
@@ -119,8 +115,7 @@ def _call(key: Names, claims: list[Claim], **arguments: object) -> Any:
 
 
 def _claims_of(hook: str, kind: str) -> list[Claim]:
-    """Return the claims of a hook for all kinds, and behind them those for this one: pluggy calls
-    the last one first.
+    """Return the claims of a hook for all kinds, and behind them those for this one.
 
     ``devmod_verify`` takes no kind: each ``devmod_verify.<x>`` is a claim, and its load raises
     PluginError.
@@ -156,41 +151,36 @@ def unused(claim: Claim) -> str:
     return f"{subject} has an entry {claim.name!r} for {unknown}, so it is never called{advice}"
 
 
-def _manager(key: Names, claims: list[Claim]) -> Any:
-    """Return the pluggy manager with the plugins of the claims. It is made again when the claims
-    have changed.
+def _manager(hook: str, claim: Claim) -> Any:
+    """Return the pluggy manager with the plugin of a claim. It is made again when the claim has
+    changed.
     """
-    source = [
-        (claim.name, claim.value, claim.provider, claim.location, claim.changed, id(claim.object))
-        for claim in claims
-    ]
+    key = (claim.name, claim.provider)
+    source = (claim.value, claim.location, claim.changed, id(claim.object))
     known = _managers.get(key)
     if known is not None and known[0] == source:
         return known[1]
-    manager = _make_manager(key[0], claims)
+    manager = _make_manager(hook, claim)
     _managers[key] = source, manager
     return manager
 
 
-def _make_manager(hook: str, claims: list[Claim]) -> Any:
+def _make_manager(hook: str, claim: Claim) -> Any:
     import pluggy
 
     manager = pluggy.PluginManager("devmod")
     mark = pluggy.HookspecMarker("devmod")
     for name in _ALL:
-        mark(firstresult=name in _FIRST_RESULT)(getattr(Hooks, name))
+        mark(firstresult=True)(getattr(Hooks, name))
     manager.add_hookspecs(Hooks)
-    for claim in claims:
-        plugin = registry.load_claim(claim)
-        if manager.is_registered(plugin):  # it has an entry for all kinds and one for this kind
-            continue
-        origin = f"of {claim.provider}" if claim.distribution else claim.provider
-        try:
-            manager.register(plugin, name=f"{claim.key} {origin}")
-        except (pluggy.PluginValidationError, ValueError) as error:
-            raise _broken(claim, f"cannot be registered: {error}") from error
-        if not any(impl.plugin is plugin for impl in getattr(manager.hook, hook).get_hookimpls()):
-            raise _broken(claim, f"has no {hook} marked with pluggy.HookimplMarker('devmod')")
+    plugin = registry.load_claim(claim)
+    origin = f"of {claim.provider}" if claim.distribution else claim.provider
+    try:
+        manager.register(plugin, name=f"{claim.key} {origin}")
+    except (pluggy.PluginValidationError, ValueError) as error:
+        raise _broken(claim, f"cannot be registered: {error}") from error
+    if not getattr(manager.hook, hook).get_hookimpls():
+        raise _broken(claim, f"has no {hook} marked with pluggy.HookimplMarker('devmod')")
     return manager
 
 
