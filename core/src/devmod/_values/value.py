@@ -26,11 +26,10 @@ class Value:
         for name, value in fields.items():
             object.__setattr__(self, name, value)
 
-    def __setattr__(self, name: str, value: object) -> None:
+    def __setattr__(self, name: str, value: object = None) -> None:
         raise AttributeError(f"{type(self).__name__} is immutable; make a new one")
 
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"{type(self).__name__} is immutable; make a new one")
+    __delattr__ = __setattr__
 
     def replace(self, **fields: object) -> Self:
         """Return a copy with the given fields changed. The constructor checks all fields."""
