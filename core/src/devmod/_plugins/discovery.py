@@ -158,13 +158,11 @@ def _real_path(entry: str) -> tuple[str, os.stat_result]:
 
 def _folder(path: str, status: os.stat_result) -> Folder:
     stamp = stamp_from_stat(status)
-    known = _folders_read.get(path)
-    if known is not None and known.is_current(stamp):
-        return known
-    known = read_index(path)
-    if known is not None and known.is_current(stamp):
-        _folders_read[path] = known
-        return known
+    for find in (_folders_read.get, read_index):
+        known = find(path)
+        if known is not None and known.is_current(stamp):
+            _folders_read[path] = known
+            return known
 
     folder, is_lasting = _read_folder(path, status)
     if is_lasting:

@@ -106,8 +106,8 @@ def index_path(path: str) -> str:
 
 
 def read_index(path: str) -> Folder | None:
-    """Return a folder's index; None if it is missing, damaged, or not private to this user. `path`
-    is the folder's real path.
+    """Return a folder's index; None if it is missing, damaged, of another version, or not private
+    to this user. `path` is the folder's real path.
     """
     name = index_path(path)
     if not name:
@@ -115,11 +115,6 @@ def read_index(path: str) -> Folder | None:
     data = read_private(name, _MAX_SIZE)  # an index has names of code to import
     if data is None:
         return None
-    return parse_index(path, data)
-
-
-def parse_index(path: str, data: bytes) -> Folder | None:
-    """Parse an index file. Return None if it is damaged or has another version."""
     head, _, body = data.partition(b"\n")
     if head != f"{MAGIC} {check_value(body)} {len(body)}".encode():
         return None
