@@ -129,6 +129,11 @@ def test_bfloat16_in_numpy_without_ml_dtypes() -> None:
     )
 
 
+def test_a_slice_of_booleans_of_a_byte_each_begins_anywhere() -> None:
+    array = HostArray(bytes((1, 0, 1, 1)), (4,), "uint1")
+    assert array[1:3].data == bytes((0, 1))
+
+
 def test_the_size_of_the_data_must_match_the_shape() -> None:
     assert (
         refusal(devmod.FormatError, HostArray, bytes(12), (2, 2), "float32")

@@ -7,7 +7,7 @@ from math import prod
 from devmod import _runtime
 from devmod._util.html import html_table
 from devmod._util.pickling import ProcessLocal
-from devmod._values.dtypes import array_bytes, describe_value, parse_dtype
+from devmod._values.dtypes import array_bytes, describe_value, is_packed, parse_dtype
 from devmod.errors import ArgumentError
 
 TYPE_CHECKING = False
@@ -238,14 +238,11 @@ class Array(ProcessLocal):
         dtype = parse_dtype(self.dtype)
         row = shape[1:]
         first = start * prod(row)
-        count = (stop - start) * prod(row)
-        offset = array_bytes(dtype, (first,))
-        end = array_bytes(dtype, (first + count,))
-        if end != offset + array_bytes(dtype, (count,)) or first * dtype[1] * dtype[2] % 8:
+        if is_packed(dtype) and first * dtype[1] * dtype[2] % 8:
             raise _index_error(
                 f"the slice begins within a byte: elements of {self.dtype} are packed"
             )
-        return self._view(offset, (stop - start, *row))
+        return self._view(array_bytes(dtype, (first,)), (stop - start, *row))
 
     def _view(self, offset: int, shape: tuple[int, ...]) -> Array:
         """Return a view that begins at byte `offset` of this array."""
