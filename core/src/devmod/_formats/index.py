@@ -110,6 +110,12 @@ class Entry:
             return self.digest
         return self.unpacked[1]
 
+    @property
+    def location(self) -> tuple[int, int, bytes]:
+        """The offset, the size and the digest of the bytes in the file."""
+        assert self.offset is not None
+        return self.offset, self.size, self.digest
+
 
 def aligned(offset: int) -> int:
     """Return the next multiple of 64."""

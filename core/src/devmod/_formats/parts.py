@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from devmod._formats.index import Entry
-    from devmod._formats.pages import Place, ReadParts
+    from devmod._formats.pages import ReadParts
     from devmod._values.code import Binary, Source
 
     #: The bytes of a part, and their SHA-256.
@@ -113,19 +113,12 @@ class StoredPart:
             self.check(sha256_of(data))  # a damaged file
             raise
 
-    @property
-    def place(self) -> Place:
-        """Where it is in the file."""
-        entry = self.entry
-        assert entry.offset is not None
-        return entry.offset, entry.size, entry.digest
-
     def _stored(self) -> memoryview:
         ahead = self._ahead
         self._ahead = None
         if ahead is not None:
             return ahead
-        return self._read([self.place])[0]
+        return self._read([self.entry.location])[0]
 
     def _error(self, problem: str) -> FormatError:
         return FormatError(f"{self._subject} {problem}", kind=self._kind)
@@ -152,7 +145,7 @@ def read_together(parts: Iterable[StoredPart]) -> None:
     """
     neighbours: list[StoredPart] = []
     start = end = 0
-    by_place = {part.place: part for part in parts}  # equal constants have one place
+    by_place = {part.entry.location: part for part in parts}  # equal constants have one place
     for (at, size, _), part in sorted(by_place.items()):
         if neighbours and not (end <= at < end + ALIGN and at + size - start <= _MOST_TOGETHER):
             _read_neighbours(neighbours)
@@ -166,7 +159,7 @@ def read_together(parts: Iterable[StoredPart]) -> None:
 
 def _read_neighbours(parts: Sequence[StoredPart]) -> None:
     if len(parts) > 1:
-        results = parts[0]._read([part.place for part in parts])
+        results = parts[0]._read([part.entry.location for part in parts])
         for part, data in zip(parts, results, strict=True):
             part._ahead = data
 

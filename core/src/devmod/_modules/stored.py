@@ -345,10 +345,8 @@ class StoredModule(Module):
     @property
     def _raw(self) -> memoryview:
         """The bytes in the file, also if this devmod cannot use them."""
-        entry = self.entry
-        assert entry.offset is not None
-        place = (entry.offset, entry.size, entry.digest)
-        return self._once.get("bytes", lambda: self._read([place])[0])
+        location = self.entry.location
+        return self._once.get("bytes", lambda: self._read([location])[0])
 
     @property
     def _stored(self) -> memoryview:

@@ -58,18 +58,24 @@ def scan(folder: Folder, infos: list[str], status: os.stat_result) -> bool:
 
 def distributions_of_finder(finder: Any) -> list[Distribution]:
     """Return the distributions with devmod entries that a finder of `sys.meta_path` lists."""
+    return _with_entries(_listed(f"{finder!r} cannot list distributions", finder))
+
+
+def _listed(problem: str, finder: Any = None, **limits: object) -> list[Any]:
+    """Return the distributions that a finder lists, by default that of folders and archives. If it
+    fails, return none: the log has the `problem`.
+    """
     try:
-        return _with_entries(list(finder.find_distributions(_context())))
-    except Exception as error:  # noqa: BLE001 - one failing finder must not disable the others
-        debug(f"{finder!r} cannot list distributions: {describe_error(error)}")
+        from importlib_metadata import DistributionFinder, MetadataPathFinder
+
+        if finder is None:
+            finder = MetadataPathFinder
+            finder.invalidate_caches()
+        context: Any = DistributionFinder.Context
+        return list(finder.find_distributions(context(**limits)))
+    except Exception as error:  # noqa: BLE001 - one failing finder or archive must not disable the others
+        debug(f"{problem}: {describe_error(error)}")
         return []
-
-
-def _context(**limits: object) -> Any:
-    from importlib_metadata import DistributionFinder
-
-    result: Any = DistributionFinder.Context
-    return result(**limits)
 
 
 def _read(folder: Folder, entry: str, device: int, start: int) -> bool:
@@ -167,14 +173,7 @@ def _content(path: str) -> bytes:
 
 
 def _read_archive(folder: Folder) -> None:
-    try:
-        from importlib_metadata import MetadataPathFinder
-
-        MetadataPathFinder.invalidate_caches()
-        results = list(MetadataPathFinder.find_distributions(_context(path=[folder.path])))
-    except Exception as error:  # noqa: BLE001 - a damaged archive must not disable the others
-        debug(f"cannot read the archive {folder.path!r}: {describe_error(error)}")
-        return
+    results = _listed(f"cannot read the archive {folder.path!r}", path=[folder.path])
     folder.distributions = _with_entries(results)
     for each in results:
         location = str(getattr(each, "_path", ""))
