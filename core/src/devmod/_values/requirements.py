@@ -42,8 +42,8 @@ class Requirements(NamedTuple):
     format
         The payload's format; "" if it is unknown.
     clauses
-        As `amounts`, each with the clause of a message about it: what the arrays and steps of a
-        program need.
+        The clause of a message about an amount: what the arrays and steps of a program need. The
+        other amounts are of a kernel.
     """
 
     features: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class Requirements(NamedTuple):
     images: tuple[tuple[str, str, str], ...] = ()
     amounts: tuple[tuple[str, int], ...] = ()
     format: str = ""
-    clauses: tuple[tuple[str, int, str], ...] = ()
+    clauses: Mapping[tuple[str, int], str] = {}
 
 
 class Capabilities(NamedTuple):
@@ -216,7 +216,7 @@ def program_requirements(program: Any, interfaces: Mapping[str, Interface | None
         clauses.setdefault(("array", nbytes), clause)
         if array.name in bound:
             clauses.setdefault(("storage", nbytes), clause)
-    return Requirements(clauses=tuple((*amount, clause) for amount, clause in clauses.items()))
+    return Requirements(amounts=tuple(clauses), clauses=clauses)
 
 
 def _bound_arrays(program: Any, interfaces: Mapping[str, Interface | None]) -> set[object]:
@@ -318,14 +318,15 @@ def _exceeded(needed: Requirements, device: Any, names: Mapping[str, str]) -> st
     """Return "" if no limit of a device is exceeded, else the first one, as the end of a
     sentence.
     """
-    of_kernel = [(limit, amount, "") for limit, amount in needed.amounts]
-    for limit, amount, clause in (*of_kernel, *needed.clauses):
+    for limit, amount in needed.amounts:
         driver_name = names.get(limit)
         if not amount or driver_name is None:
             continue
         most = device.limits.get(driver_name, amount)
         if amount > most:
-            clause = clause or f"the kernel {LIMITS[limit][2].format(amount)}"
+            clause = needed.clauses.get((limit, amount))
+            if clause is None:
+                clause = f"the kernel {LIMITS[limit][2].format(amount)}"
             return f"cannot run on {device}: its {driver_name} is {most}, but {clause}"
     return ""
 
