@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 
 class Requirements(NamedTuple):
-    """What a function requires of a device. `requirements` derives it from an interface.
+    """What a function requires of a device. `requirements` derives it from an interface. It can be
+    hashed: `devmod bundle` compares functions by it.
 
     Attributes
     ----------
@@ -42,8 +43,8 @@ class Requirements(NamedTuple):
     format
         The payload's format; "" if it is unknown.
     clauses
-        The clause of a message about an amount: what the arrays and steps of a program need. The
-        other amounts are of a kernel.
+        Amounts, each with the clause of a message about it: what the arrays and steps of a program
+        need. The other amounts are of a kernel.
     """
 
     features: tuple[str, ...] = ()
@@ -52,7 +53,7 @@ class Requirements(NamedTuple):
     images: tuple[tuple[str, str, str], ...] = ()
     amounts: tuple[tuple[str, int], ...] = ()
     format: str = ""
-    clauses: Mapping[tuple[str, int], str] = {}
+    clauses: tuple[tuple[tuple[str, int], str], ...] = ()
 
 
 class Capabilities(NamedTuple):
@@ -216,7 +217,7 @@ def program_requirements(program: Any, interfaces: Mapping[str, Interface | None
         clauses.setdefault(("array", nbytes), clause)
         if array.name in bound:
             clauses.setdefault(("storage", nbytes), clause)
-    return Requirements(amounts=tuple(clauses), clauses=clauses)
+    return Requirements(amounts=tuple(clauses), clauses=tuple(clauses.items()))
 
 
 def _bound_arrays(program: Any, interfaces: Mapping[str, Interface | None]) -> set[object]:
@@ -324,7 +325,7 @@ def _exceeded(needed: Requirements, device: Any, names: Mapping[str, str]) -> st
             continue
         most = device.limits.get(driver_name, amount)
         if amount > most:
-            clause = needed.clauses.get((limit, amount))
+            clause = dict(needed.clauses).get((limit, amount))
             if clause is None:
                 clause = f"the kernel {LIMITS[limit][2].format(amount)}"
             return f"cannot run on {device}: its {driver_name} is {most}, but {clause}"
