@@ -344,8 +344,9 @@ def test_cvt_between_floats() -> None:
         assert_array_equal(result, expected)
     for mode, oracle in {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}.items():
         same(run_alike(f"cvt.{mode}.f32.f32 %o, %a;", "f32", a), oracle(a))
+    # Without a sign of zero: the sum of -0 and +0 is +0.
     clamped = np.where(np.isnan(a), np.float32(0), np.clip(a, np.float32(0), np.float32(1)))
-    same(run_alike("cvt.sat.f32.f32 %o, %a;", "f32", a), clamped)
+    same(run_alike("cvt.sat.f32.f32 %o, %a;", "f32", a), clamped + np.float32(0))
 
 
 def pairs_of(numbers: Array, dtype: Any) -> Array:
@@ -369,6 +370,16 @@ def test_bfloat16() -> None:
         same(run_alike(f"{name}.bf16 %o, %a, %b;", "u16", *bits).view(x.dtype), expected)
     pairs = run_alike("cvt.rn.bf16x2.f32 %o, %a, %b;", "f32", a, b, to="u32")
     same(parts_of(pairs, x.dtype), [y, x])
+
+
+def test_bfloat16_is_rounded_in_a_direction() -> None:
+    a = values("f32", 1)
+    a = a[np.isfinite(a)]
+    toward_zero = (a.view(np.uint32) >> 16).astype(np.uint16)
+    away = toward_zero + (a.view(np.uint32) & 0xFFFF != 0).astype(np.uint16)
+    for mode, is_away in {"rz": False, "rm": a < 0, "rp": a > 0}.items():
+        result = run_alike(f"cvt.{mode}.bf16.f32 %o, %a;", "f32", a, to="u16")
+        assert_array_equal(result, np.where(is_away, away, toward_zero), err_msg=mode)
 
 
 def test_fused_multiply_and_add_of_halves() -> None:

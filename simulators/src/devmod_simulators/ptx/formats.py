@@ -4,16 +4,19 @@ flushing.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from devmod_simulators.ptx.ptx_types import F16, F32, F64, S32, U16, U32, Array
+from devmod_simulators.ptx.ptx_types import DTYPES, F16, F32, F64, S32, U16, U32, Array, DType
 
-_SMALLEST = {F32: np.float32(2.0**-126), F64: np.float64(2.0**-1022), F16: np.float16(2.0**-14)}
+#: The smallest numbers that are not subnormal.
+SMALLEST = {F32: np.float32(2.0**-126), F64: np.float64(2.0**-1022)}
 
 
 def flush(a: Array) -> Array:
     """Return `a` with subnormal numbers as zeros of their sign."""
-    return np.where(np.abs(a) < _SMALLEST[a.dtype], np.copysign(a.dtype.type(0), a), a)
+    return np.where(np.abs(a) < SMALLEST[a.dtype], np.copysign(a.dtype.type(0), a), a)
 
 
 def unpack(kind: str, a: Array) -> Array:
@@ -38,54 +41,31 @@ def pack(kind: str, a: Array, mode: str = "rn") -> Array:
     if base != kind:
         halves = np.ascontiguousarray(pack(base, a, mode))
         return halves.view(f"u{2 * halves.dtype.itemsize}").reshape(-1)
-    if kind == "f32":
-        if a.dtype == F32:
-            return a
-        return narrow(a, mode)
+    if kind in ("f16", "f32"):
+        return narrow(a, mode, DTYPES[kind])
     if kind == "f64":
         return a.astype(F64, copy=False)
-    if kind == "f16":
-        if mode == "rn":
-            return a.astype(F16)
-        return directed_half(a, mode)
-    if kind == "bf16":
-        return brain(a, mode)
     if kind == "tf32":
-        return tensor_float(a, mode)
+        return shortened(a, 13, mode)
+    if kind == "bf16":
+        return (shortened(a, 16, mode) >> U32.type(16)).astype(U16)
     return to_fp8(kind, a)
 
 
-def tensor_float(a: Array, mode: str) -> Array:
-    """Return float values as tf32 bits."""
+def shortened(a: Array, dropped: int, mode: str) -> Array:
+    """Return the bits of float32 of float values, of which the lowest ones are dropped."""
     bits = narrow(a, "odd").view(U32)
-    if mode == "rz":
-        rounded = bits
-    elif mode == "rna":
-        rounded = bits + U32.type(0x1000)
-    else:
-        rounded = bits + U32.type(0xFFF) + ((bits >> U32.type(13)) & U32.type(1))
-    return np.where(np.isnan(a), bits, rounded) & U32.type(0xFFFFE000)
-
-
-def brain(a: Array, mode: str = "rn") -> Array:
-    """Return float values as bfloat16 bits."""
-    bits = (narrow(a, "odd") if a.dtype == F64 else a).view(U32)
-    if mode == "rz":
-        rounded = bits
-    elif mode in ("rm", "rp"):
+    rest = U32.type((1 << dropped) - 1)
+    half = U32.type(1 << dropped - 1)
+    up: Any = U32.type(0)
+    if mode in ("rm", "rp"):
         away = (bits >> U32.type(31) != 0) == (mode == "rm")
-        rounded = np.where(away, bits + U32.type(0xFFFF), bits)
+        up = np.where(away, rest, up)
     elif mode == "rna":
-        rounded = bits + U32.type(0x8000)
-    else:
-        rounded = bits + U32.type(0x7FFF) + ((bits >> U32.type(16)) & U32.type(1))
-    return np.where(np.isnan(a), U32.type(0x7FFF0000), rounded).__rshift__(U32.type(16)).astype(U16)
-
-
-def directed_half(a: Array, mode: str) -> Array:
-    """Return float values as float16, rounded in a direction."""
-    near = a.astype(F16)
-    return step(near, np.sign(a.astype(F64) - near.astype(F64)), mode)
+        up = half
+    elif mode == "rn":
+        up = half - U32.type(1) + (bits >> U32.type(dropped) & U32.type(1))
+    return np.where(np.isnan(a), U32.type(0x7FFFFFFF), bits + up) & ~rest
 
 
 def step(near: Array, sign: Array, mode: str) -> Array:
@@ -102,17 +82,16 @@ def step(near: Array, sign: Array, mode: str) -> Array:
     return np.where(outside, np.nextafter(near, dtype.type(0)), near)
 
 
-def narrow(a: Array, mode: str, error: Array | None = None) -> Array:
-    """Return float64 values as float32. `error` has the signs of the values' own errors. Mode `odd`
-    keeps a sticky last bit.
+def narrow(a: Array, mode: str, dtype: DType = F32, error: Array | None = None) -> Array:
+    """Return float values as float32 or float16. `error` has the signs of the values' own errors.
+    Mode `odd` keeps a sticky last bit of a float32.
     """
-    if a.dtype == F32:
+    if a.dtype == dtype:
         return a
-    near = a.astype(F32)
+    near = a.astype(dtype)
     if mode == "rn":
         return near
     difference = np.sign(a - near.astype(F64))
-    difference = np.where(np.isnan(difference), 0, difference)
     if error is not None:
         difference = np.where(difference == 0, np.sign(error), difference)
     if mode != "odd":
@@ -153,7 +132,7 @@ def rounded(kind: str, value: Array, error: Array, mode: str) -> Array:
     """Return float64 values with their errors as `kind`, in a rounding mode."""
     if kind == "f64":
         return value if mode == "rn" else step(value, np.sign(error), mode)
-    return narrow(value, mode, error)
+    return narrow(value, mode, F32, error)
 
 
 def fp8_values(kind: str) -> Array:

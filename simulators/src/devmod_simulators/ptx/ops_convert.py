@@ -8,17 +8,19 @@ from typing import Any
 import numpy as np
 
 from devmod_simulators.ptx.decoder import Decoder, Step, operation
-from devmod_simulators.ptx.formats import flush, narrow, pack, step, unpack
+from devmod_simulators.ptx.formats import flush, narrow, pack, rounded, unpack
 from devmod_simulators.ptx.lanes import Lanes
 from devmod_simulators.ptx.memory import CLUSTER_SHIFT, FUNCTION_PARAMETERS, WINDOW_SHIFT, WINDOWS
-from devmod_simulators.ptx.ops_float import bits_type
+from devmod_simulators.ptx.ops_float import MODES, with_modifiers
 from devmod_simulators.ptx.ops_integer import compute
 from devmod_simulators.ptx.ops_memory import space_of
 from devmod_simulators.ptx.ptx_types import (
     DTYPES,
     F32,
     F64,
+    FLOATS,
     PRED,
+    REGISTERS,
     S64,
     U32,
     U64,
@@ -27,39 +29,36 @@ from devmod_simulators.ptx.ptx_types import (
     DType,
 )
 
-_FLOATS = {"f16", "bf16", "f32", "f64", "tf32"}
-_PAIRS = {"f16x2", "bf16x2", "e4m3x2", "e5m2x2"}
 _INTEGRAL = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
 
 
 @operation("cvt")
 def _cvt(decoder: Decoder) -> Step:
-    if "pack" in decoder.parts:
+    if decoder.has("pack"):
         return _cvt_pack(decoder)
     result, kind = decoder.types
-    if result in _PAIRS or kind in _PAIRS:
-        return _cvt_pair(decoder, result, kind)
-    target = _register_type(result)
-    source = F32 if kind == "tf32" else _register_type(kind)
-    return compute(decoder, [source], conversion(decoder, result, kind, target), target)
+    source = REGISTERS[kind]
+    target = REGISTERS[result]
+    integral = _INTEGRAL.get(decoder.first(tuple(_INTEGRAL)))
+    if result not in FLOATS and kind not in FLOATS:
+        return compute(decoder, [source], _integer_to_integer(decoder, target), target)
+    if result not in FLOATS:
+        function = _float_to_integer(decoder, kind, target, integral or np.trunc)
+        return compute(decoder, [source], function, target)
+    if kind not in FLOATS:
+        return compute(decoder, [source], _integer_to_float(decoder, result), target)
+    if kind == "f32" and result.endswith("x2"):
+        function = with_modifiers(decoder, kind, result, _halves)
+        return compute(decoder, [F32, F32], function, target)
+    function = with_modifiers(decoder, kind, result, integral or (lambda a: a))
+    return compute(decoder, [source], function, target)
 
 
-def _register_type(kind: str) -> DType:
-    """Return the NumPy type in which registers give values of a type."""
-    if kind in _FLOATS:
-        dtype: DType = bits_type(kind)
-        return dtype
-    return DTYPES[kind]
+def _halves(high: Array, low: Array) -> Array:
+    return np.stack(np.broadcast_arrays(low, high), axis=1)
 
 
-def conversion(decoder: Decoder, result: str, kind: str, target: DType) -> Callable[[Array], Array]:
-    """Return the function that converts between two types."""
-    if kind in _FLOATS and result in _FLOATS:
-        return _float_to_float(decoder, result, kind, target)
-    if kind in _FLOATS:
-        return _float_to_integer(decoder, kind, target)
-    if result in _FLOATS:
-        return _integer_to_float(decoder, result, kind, target)
+def _integer_to_integer(decoder: Decoder, target: DType) -> Callable[[Array], Array]:
     if not decoder.has("sat"):
         return lambda a: a.astype(target)
     limits = np.iinfo(target)
@@ -72,41 +71,9 @@ def conversion(decoder: Decoder, result: str, kind: str, target: DType) -> Calla
     return clamp
 
 
-def _float_to_float(
-    decoder: Decoder, result: str, kind: str, target: DType
+def _float_to_integer(
+    decoder: Decoder, kind: str, target: DType, integral: Callable[[Array], Array]
 ) -> Callable[[Array], Array]:
-    mode = decoder.first(("rn", "rz", "rm", "rp", "rna"), "rn")
-    integral = next((function for name, function in _INTEGRAL.items() if decoder.has(name)), None)
-    ftz = decoder.has("ftz")
-    saturating = decoder.has("sat")
-    relu = decoder.has("relu")
-
-    def convert(a: Array) -> Array:
-        value = unpack(kind, a)
-        if ftz and value.dtype == F32:
-            value = flush(value)
-        if integral is not None:
-            value = integral(value)
-        if saturating:
-            value = np.where(
-                np.isnan(value),
-                value.dtype.type(0),
-                np.clip(value, value.dtype.type(0), value.dtype.type(1)),
-            )
-        if relu:
-            value = np.where(value < 0, value.dtype.type(0), value)
-        packed = pack(result, value, mode)
-        if ftz and result == "f32":
-            packed = flush(packed)
-        return packed.view(target)
-
-    return convert
-
-
-def _float_to_integer(decoder: Decoder, kind: str, target: DType) -> Callable[[Array], Array]:
-    integral = next(
-        (function for name, function in _INTEGRAL.items() if decoder.has(name)), np.trunc
-    )
     limits = np.iinfo(target)
     # NaN converts to zero from and to 32 bits and less, else to the highest bit alone.
     nan = 1 << (8 * target.itemsize - 1)
@@ -127,64 +94,29 @@ def _float_to_integer(decoder: Decoder, kind: str, target: DType) -> Callable[[A
         above = value >= high
         below = value < limits.min
         safe = np.where(above | below | np.isnan(value), 0, value)
-        number = _to_u64(safe) if target == U64 else safe.astype(target)
-        number = np.where(above, target.type(limits.max), number)
+        number = np.where(above, target.type(limits.max), safe.astype(target))
         number = np.where(below, target.type(limits.min), number)
         return np.where(np.isnan(value), invalid, number)
 
     return convert
 
 
-def _to_u64(a: Array) -> Array:
-    large = a >= 2.0**63
-    low = np.where(large, a - 2.0**63, a).astype(S64).view(U64)
-    return np.where(large, low + np.uint64(1 << 63), low)
-
-
-def _integer_to_float(
-    decoder: Decoder, result: str, kind: str, target: DType
-) -> Callable[[Array], Array]:
-    mode = decoder.first(("rn", "rz", "rm", "rp"), "rn")
-    size = DTYPES[kind].itemsize
-
+def _integer_to_float(decoder: Decoder, result: str) -> Callable[[Array], Array]:
+    mode = decoder.first(MODES, "rn")
+    target = REGISTERS[result]
     if mode == "rn" and result in ("f32", "f64"):
         # The processor rounds to nearest.
         return lambda a: a.astype(target)
 
     def convert(a: Array) -> Array:
-        if size < 8:
-            return pack(result, a.astype(F64), mode).view(target)
         near = a.astype(F64)
-        exact = np.array(
-            [(int(x) > int(y)) - (int(x) < int(y)) for x, y in zip(a, near, strict=True)]
-        )
-        if result == "f64":
-            return step(near, exact, mode)
-        odd = narrow(near, mode if result == "f32" else "odd", exact)
-        return pack(result, odd, mode).view(target)
+        # The significand of a longdouble has at least 64 bits.
+        error = a.astype(np.longdouble) - near
+        if result in ("f32", "f64"):
+            return rounded(result, near, error, mode)
+        return pack(result, narrow(near, "odd", F32, error), mode).view(target)
 
     return convert
-
-
-def _cvt_pair(decoder: Decoder, result: str, kind: str) -> Step:
-    """Decode conversions to and from pairs of small floats."""
-    mode = decoder.first(("rn", "rz"), "rn")
-    relu = decoder.has("relu")
-
-    def finish(value: Array) -> Array:
-        if relu:
-            value = np.where(value < 0, value.dtype.type(0), value)
-        return pack(result, value, mode)
-
-    def run_pair(a: Array, b: Array) -> Array:
-        high = unpack(kind, a)
-        low = unpack(kind, b)
-        return finish(np.stack(np.broadcast_arrays(low, high), axis=1))
-
-    target = UNSIGNED[DTYPES[result].itemsize]
-    if kind == "f32":
-        return compute(decoder, [F32, F32], run_pair, target)
-    return compute(decoder, [bits_type(kind)], lambda a: finish(unpack(kind, a)), target)
 
 
 def _cvt_pack(decoder: Decoder) -> Step:

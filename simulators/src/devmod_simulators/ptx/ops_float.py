@@ -9,61 +9,74 @@ import numpy as np
 
 from devmod_simulators.ptx import ops_integer
 from devmod_simulators.ptx.decoder import Decoder, Step, operation
-from devmod_simulators.ptx.formats import flush, pack, rounded, two_product, two_sum, unpack
+from devmod_simulators.ptx.formats import (
+    SMALLEST,
+    flush,
+    pack,
+    rounded,
+    two_product,
+    two_sum,
+    unpack,
+)
 from devmod_simulators.ptx.lanes import NARROW
-from devmod_simulators.ptx.ptx_types import DTYPES, F32, F64, PRED, U64, UNSIGNED, Array
+from devmod_simulators.ptx.ptx_types import (
+    DTYPES,
+    F32,
+    F64,
+    FLOATS,
+    PRED,
+    REGISTERS,
+    U64,
+    UNSIGNED,
+    Array,
+)
 
 MODES = ("rn", "rz", "rm", "rp", "rna")
-_FLOATS = {"f32x2", "f16", "f16x2", "bf16", "bf16x2", "f32", "f64"}
 
 
 def is_float(decoder: Decoder) -> bool:
     """Return whether the instruction computes with floats."""
-    return decoder.type in _FLOATS
-
-
-def bits_type(kind: str) -> Any:
-    """Return the NumPy type in which registers give values of a float type."""
-    if kind in ("f32", "f64"):
-        return DTYPES[kind]
-    return UNSIGNED[DTYPES[kind].itemsize]
+    return decoder.type in FLOATS
 
 
 def arithmetic(decoder: Decoder, number: int, function: Callable[..., Array]) -> Step:
-    """Return the step of an instruction with `number` operands of one float type: flush, compute,
-    round, saturate.
-    """
+    """Return the step of an instruction with `number` operands of one float type."""
     kind = decoder.type
-    dtype = bits_type(kind)
+    dtypes = [REGISTERS[kind]] * number
+    if kind in ("f32", "f64") and decoder.modifiers.isdisjoint(("ftz", "sat", "relu")):
+        scalars = function is _fused_twice
+        return ops_integer.compute(decoder, dtypes, function, scalars=scalars)
+    return ops_integer.compute(decoder, dtypes, with_modifiers(decoder, kind, kind, function))
+
+
+def with_modifiers(
+    decoder: Decoder, kind: str, result: str, function: Callable[..., Array]
+) -> Callable[..., Array]:
+    """Return a function that computes values of one float type from those of another: flush,
+    compute, saturate, round.
+    """
     ftz = decoder.has("ftz")
     saturating = decoder.has("sat")
     relu = decoder.has("relu")
     mode = decoder.first(MODES, "rn")
-    plain = kind in ("f32", "f64")
-    if plain and not (ftz or saturating or relu):
-        scalars = function is _fused_twice
-        return ops_integer.compute(decoder, [dtype] * number, function, scalars=scalars)
+    target = REGISTERS[result]
 
     def run(*values: Array) -> Array:
-        if not plain:
-            values = tuple(unpack(kind, value) for value in values)
+        values = tuple(unpack(kind, value) for value in values)
         if ftz:
             values = tuple(map(flush, values))
-        result = function(*values)
+        value = function(*values)
+        zero = value.dtype.type(0)
         if saturating:
-            zero = result.dtype.type(0)
-            one = result.dtype.type(1)
-            result = np.where(np.isnan(result), zero, np.minimum(np.maximum(result, zero), one))
+            value = np.minimum(np.where(value > 0, value, zero), value.dtype.type(1))
         if relu:
-            zero = result.dtype.type(0)
-            result = np.where(np.isnan(result), result, np.maximum(result, zero))
-        if not plain:
-            return pack(kind, result, mode).view(dtype)
-        if ftz:
-            result = flush(result)
-        return result
+            value = np.where(value <= 0, zero, value)
+        value = pack(result, value, mode)
+        if ftz and value.dtype in SMALLEST:
+            value = flush(value)
+        return value.view(target)
 
-    return ops_integer.compute(decoder, [dtype] * number, run)
+    return run
 
 
 def directed(
@@ -141,7 +154,7 @@ def _add(decoder: Decoder) -> Step:
         # add.f32.f16 and its kin: the first operand is narrower.
         narrow = decoder.types[1]
         return ops_integer.compute(
-            decoder, [bits_type(narrow), F32], lambda a, b: function(unpack(narrow, a), b), F32
+            decoder, [REGISTERS[narrow], F32], lambda a, b: function(unpack(narrow, a), b), F32
         )
     if mode != "rn" and kind in ("f32", "f64"):
         exact = exact_sum(mode)
@@ -335,7 +348,7 @@ operation("copysign")(
 
 @operation("testp")
 def _testp(decoder: Decoder) -> Step:
-    smallest = F32.type(2.0**-126) if decoder.type == "f32" else F64.type(2.0**-1022)
+    smallest = SMALLEST[decoder.dtype]
     tests: dict[str, Callable[[Array], Array]] = {
         "finite": np.isfinite,
         "infinite": np.isinf,

@@ -13,7 +13,9 @@ from devmod_simulators.ptx.lanes import Lanes
 from devmod_simulators.ptx.ops_integer import compute, integer_type, usual_type
 from devmod_simulators.ptx.ptx_types import (
     DTYPES,
+    FLOATS,
     PRED,
+    REGISTERS,
     U32,
     U64,
     UNSIGNED,
@@ -164,12 +166,10 @@ def _compared(decoder: Decoder, kind: str) -> tuple[Callable[..., Any], DType]:
     """Return the function of a comparison of values of `kind`, and the type in which registers give
     them.
     """
-    floating = "f" in kind
-    table = _FLOAT_COMPARISONS if floating else _COMPARISONS
-    function = table[next(part for part in decoder.parts[1:] if part in table)]
-    dtype = DTYPES[kind]
-    is_small_float = floating and kind not in ("f32", "f64")
-    if is_small_float or not {"lo", "ls", "hi", "hs"}.isdisjoint(decoder.parts):
+    table = _FLOAT_COMPARISONS if kind in FLOATS else _COMPARISONS
+    function = table[decoder.first(tuple(table))]
+    dtype = REGISTERS[kind]
+    if not decoder.modifiers.isdisjoint(("lo", "ls", "hi", "hs")):
         dtype = UNSIGNED[dtype.itemsize]
     return function, dtype
 
@@ -178,7 +178,7 @@ def comparison(decoder: Decoder, kind: str) -> Callable[[Lanes], Array]:
     """Return the comparison of the second and third operand, as values of `kind`, combined with a
     fourth one.
     """
-    floating = "f" in kind
+    floating = kind in FLOATS
     function, dtype = _compared(decoder, kind)
     a = decoder.source(1, dtype)
     b = decoder.source(2, dtype)

@@ -23,7 +23,7 @@ from devmod_simulators.ptx.memory import (
     window_of,
 )
 from devmod_simulators.ptx.ops_move import joined, split
-from devmod_simulators.ptx.ptx_types import F16, S64, U8, U16, U64, UNSIGNED, Array, DType
+from devmod_simulators.ptx.ptx_types import REGISTERS, S64, U8, U64, UNSIGNED, Array, DType
 
 #: A function that returns a view of memory and the indices of elements there: lanes, addresses,
 #: bytes, type of an element, kind of access, and a constant that is added to the addresses.
@@ -279,9 +279,7 @@ def used_parts(decoder: Decoder, parts: list[Any]) -> int:
 def _ld(decoder: Decoder) -> Step:
     space, address, step = operand_of(decoder, 1)
     parts = decoder.vector(0)
-    dtype = decoder.dtype
-    if dtype == F16:
-        dtype = U16
+    dtype = REGISTERS[decoder.type]
     parts = parts[: used_parts(decoder, parts)]
     targets = [decoder.target(part, dtype) for part in parts]
     if space == "param" and len(parts) == 1:

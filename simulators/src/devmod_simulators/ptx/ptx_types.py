@@ -31,11 +31,16 @@ DTYPES: dict[str, DType] = {
 DTYPES["f32x2"] = np.dtype(np.uint64)
 DTYPES["b128"] = np.dtype([("low", "u8"), ("high", "u8")])
 
+#: The types of floating-point numbers, and of pairs of them.
+FLOATS = {"f16", "bf16", "tf32", "f32", "f64", "f16x2", "bf16x2", "f32x2", "e4m3x2", "e5m2x2"}
+
 U8, U16, U32, U64 = (np.dtype(f"u{size}") for size in (1, 2, 4, 8))
 S8, S16, S32, S64 = (np.dtype(f"i{size}") for size in (1, 2, 4, 8))
 F16, F32, F64 = (np.dtype(f"f{size}") for size in (2, 4, 8))
 PRED = DTYPES["pred"]
 UNSIGNED: dict[int, DType] = {1: U8, 2: U16, 4: U32, 8: U64, 16: DTYPES["b128"]}
+#: The NumPy type in which registers give values of each PTX type.
+REGISTERS = DTYPES | {"f16": U16}
 
 
 @dataclass(frozen=True, slots=True)
