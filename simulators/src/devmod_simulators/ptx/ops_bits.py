@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from devmod_simulators.ptx.decoder import Decoder, Step, operation
@@ -152,32 +154,34 @@ def _szext(decoder: Decoder) -> Step:
     return compute(decoder, [dtype, U32], run)
 
 
+#: The byte that a mode of prmt takes, by the selector's lowest bits and the byte of the result.
+_PERMUTATIONS: dict[str, Callable[[Array, Array], Array]] = {
+    "f4e": lambda selector, place: selector + place,
+    "b4e": lambda selector, place: selector - place,
+    "rc8": lambda selector, place: selector,
+    "ecl": np.maximum,
+    "ecr": np.minimum,
+    "rc16": lambda selector, place: selector % 2 * 2 + place % 2,
+}
+
+
 @operation("prmt")
 def _prmt(decoder: Decoder) -> Step:
-    mode = decoder.first(("f4e", "b4e", "rc8", "ecl", "ecr", "rc16"))
-    rows = {
-        "f4e": [(0, 1, 2, 3), (1, 2, 3, 4), (2, 3, 4, 5), (3, 4, 5, 6)],
-        "b4e": [(0, 7, 6, 5), (1, 0, 7, 6), (2, 1, 0, 7), (3, 2, 1, 0)],
-        "rc8": [(0, 0, 0, 0), (1, 1, 1, 1), (2, 2, 2, 2), (3, 3, 3, 3)],
-        "ecl": [(0, 1, 2, 3), (1, 1, 2, 3), (2, 2, 2, 3), (3, 3, 3, 3)],
-        "ecr": [(0, 0, 0, 0), (0, 1, 1, 1), (0, 1, 2, 2), (0, 1, 2, 3)],
-        "rc16": [(0, 1, 0, 1), (2, 3, 2, 3), (0, 1, 0, 1), (2, 3, 2, 3)],
-    }
-    table = np.array(rows[mode], U32) if mode else None
+    permutation = _PERMUTATIONS.get(decoder.first(tuple(_PERMUTATIONS)))
 
     def run(a: Array, b: Array, selector: Array) -> Array:
         both = (b.astype(U64) << np.uint64(32)) | a
         result = np.zeros(1, U32)
-        for place in range(4):
-            if table is not None:
-                nibble = table[(selector & U32.type(3)).astype(S64), place]
+        for place in np.arange(4, dtype=U32):
+            if permutation is not None:
+                nibble = permutation(selector & U32.type(3), place)
             else:
-                nibble = (selector >> U32.type(4 * place)) & U32.type(15)
+                nibble = (selector >> U32.type(4) * place) & U32.type(15)
             byte = (both >> ((nibble & U32.type(7)) * U32.type(8)).astype(U64)).astype(U8)
-            if table is None:
+            if permutation is None:
                 sign = np.where(byte > 127, np.uint8(255), np.uint8(0))
                 byte = np.where((nibble & U32.type(8)) != 0, sign, byte)
-            result = result | (byte.astype(U32) << U32.type(8 * place))
+            result = result | (byte.astype(U32) << U32.type(8) * place)
         return result
 
     return compute(decoder, [U32, U32, U32], run)

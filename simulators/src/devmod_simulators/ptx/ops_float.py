@@ -308,16 +308,9 @@ def _sign_bits(decoder: Decoder, function: Callable[[Array, Any], Array]) -> Ste
     """Decode neg and abs of floats: they change the sign bit alone."""
     kind = decoder.type
     dtype = UNSIGNED[DTYPES[kind].itemsize]
-    mask = dtype.type(
-        {
-            "f16": 0x8000,
-            "bf16": 0x8000,
-            "f16x2": 0x80008000,
-            "bf16x2": 0x80008000,
-            "f32": 1 << 31,
-            "f64": 1 << 63,
-        }[kind]
-    )
+    mask = dtype.type(1 << 8 * dtype.itemsize - 1)
+    if kind.endswith("x2"):
+        mask |= mask >> dtype.type(4 * dtype.itemsize)
     if decoder.has("ftz") and kind == "f32":
         return ops_integer.compute(
             decoder, [dtype], lambda a: function(flush(a.view(F32)).view(dtype), mask)

@@ -7,6 +7,7 @@ element `n % e` of lane `n // e`, where a lane has `e` elements.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -22,18 +23,6 @@ if TYPE_CHECKING:
 
 Run = Callable[[Lanes, "Warps", Array], None]
 
-_SHAPES = {
-    "m16n8k4",
-    "m16n8k8",
-    "m16n8k16",
-    "m16n8k32",
-    "m8n8k4",
-    "m8n8k16",
-    "m16n16k16",
-    "m32n8k16",
-    "m8n32k16",
-    "m16n16k8",
-}
 _LANE = np.arange(32)
 _GROUP = _LANE // 4
 _IN_GROUP = _LANE % 4
@@ -41,12 +30,11 @@ _IN_GROUP = _LANE % 4
 
 def shape_of(decoder: Decoder) -> tuple[int, int, int]:
     """Return the numbers m, n and k of an instruction."""
-    text = decoder.first(tuple(_SHAPES))
-    if not text:
+    found = re.search(r"\.m(\d+)n(\d+)k(\d+)", decoder.opcode)
+    if found is None:
         raise decoder.unsupported()
-    m, rest = text[1:].split("n")
-    n, k = rest.split("k")
-    return int(m), int(n), int(k)
+    m, n, k = map(int, found.groups())
+    return m, n, k
 
 
 def values_in_register(kind: str) -> int:
