@@ -16,7 +16,7 @@ from devmod_simulators.ptx.ops_memory import load, read_bytes, save
 from devmod_simulators.ptx.ptx_types import U32, U64, Group, Instruction, Name
 
 _CONVERSION = re.compile(
-    r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|z|j|t|L)?([diouxXeEfFgGaAcspn%])"
+    r"(%[-+ #0]*(?:\*|\d+)?(?:\.(?:\*|\d+))?)(hh|h|ll|l|z|j|t|L)?([diouxXeEfFgGaAcspn%])"
 )
 
 
@@ -66,34 +66,27 @@ class _Format:
 
     def convert(self, match: re.Match[str]) -> str:
         """Return the text for a conversion."""
-        flags, width, precision, length, kind = match.groups()
+        form, length, kind = match.groups()
         if kind == "%":
             return "%"
-        form = f"%{flags}"
-        if width == "*":
-            form += str(self._argument("i"))
-        elif width:
-            form += width
-        if precision == "*":
-            precision = str(self._argument("i"))
-        if precision is not None:
-            form += f".{precision}"
-
+        values = [self._argument("i") for _ in range(form.count("*"))]
         if kind in "aA":
             number: float = self._argument("d")
             return number.hex()
         if kind in "eEfFgG":
-            return (form + kind) % self._argument("d")
-        if kind == "s":
-            return (form + "s") % _text(self._lane, self._argument("Q"))
-        if kind == "p":
-            return (form + "s") % f"0x{self._argument('Q'):x}"
-        if kind == "c":
-            return (form + "c") % (self._argument("I") & 0xFF,)
-        value = self._integer(length, is_signed=kind in "di")
+            values.append(self._argument("d"))
+        elif kind == "s":
+            values.append(_text(self._lane, self._argument("Q")))
+        elif kind == "p":
+            values.append(f"0x{self._argument('Q'):x}")
+            kind = "s"
+        elif kind == "c":
+            values.append(self._argument("I") & 0xFF)
+        else:
+            values.append(self._integer(length, is_signed=kind in "di"))
         if kind == "u":
             kind = "d"
-        return (form + kind) % value
+        return str(form + kind) % tuple(values)
 
     def _integer(self, length: str | None, *, is_signed: bool) -> int:
         size = "Q" if length in ("ll", "l", "z", "j", "t") else "I"
