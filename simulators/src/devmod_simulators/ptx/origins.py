@@ -24,22 +24,8 @@ Origin = tuple[str, Any]
 UNKNOWN: Origin = ("", "")
 #: Instructions whose result points where an operand does. What others compute is no address, such
 #: as a product.
-_PASSING = {"mov", "cvta", "add", "sub", "selp", "and", "or", "min", "max", "cvt", "mad"}
+_PASSING = {"mov", "cvta", "add", "sub", "selp", "and", "or", "min", "max", "cvt"}
 _LOADING = {"ld", "ldu", "atom", "shfl", "call", "tex", "suld", "mapa"}
-_WITHOUT_RESULT = {
-    "st",
-    "red",
-    "bar",
-    "barrier",
-    "cp",
-    "bra",
-    "ret",
-    "exit",
-    "membar",
-    "fence",
-    "mbarrier",
-    "prefetch",
-}
 
 
 def variable_of(program: "Program", function: Function, name: str) -> set[Origin]:
@@ -85,18 +71,15 @@ def flow(program: "Program", function: Function) -> dict[int, set[Origin]]:
         changed = False
         for instruction in function.instructions:
             root, _, _ = instruction.opcode.partition(".")
-            if root in _WITHOUT_RESULT or not instruction.operands:
-                continue
-            target, *operands = instruction.operands
-            result: set[Origin] = set()
             if root in _LOADING:
                 result = loaded(program, function, instruction)
+            elif root == "mad":
+                result = of(instruction.operands[3])
             elif root in _PASSING:
-                if root == "mad":
-                    operands = operands[2:3]
-                for operand in operands:
-                    result |= of(operand)
-            for number in registers_of(target):
+                result = set[Origin]().union(*map(of, instruction.operands[1:]))
+            else:
+                continue
+            for number in registers_of(instruction.operands[0]):
                 origins = known.setdefault(number, set())
                 if not result <= origins:
                     origins |= result
