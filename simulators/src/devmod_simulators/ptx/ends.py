@@ -4,6 +4,7 @@ exits.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,8 @@ import numpy as np
 from devmod_simulators.ptx.decoder import Decoder, Source
 from devmod_simulators.ptx.lanes import Frame, Lanes
 from devmod_simulators.ptx.memory import CODE_WINDOW
-from devmod_simulators.ptx.ops_together import decode_together
-from devmod_simulators.ptx.ptx_types import DTYPES, PRED, Group, Register
+from devmod_simulators.ptx.ops_together import TOGETHER
+from devmod_simulators.ptx.ptx_types import PRED, U32, U64, Group, Register
 
 if TYPE_CHECKING:
     from devmod_simulators.ptx.execution import Execution
@@ -185,22 +186,12 @@ def copy_local(
         table[lanes.lanes, stop : stop + size] = table[lanes.lanes, start : start + size]
 
 
-def decode_end(decoder: Decoder) -> Any:
-    """Decode an instruction that ends a block."""
+def _branch(decoder: Decoder) -> Any:
     guard = decoder.instruction.guard
-    root = decoder.parts[0]
-    if root == "bra":
-        if guard is None:
-            return Jump()
-        decoder.register(guard, PRED)
-        return Branch(guard.number, decoder.instruction.negated)
-    if root == "brx":
-        return Table(decoder.source(0, DTYPES["u32"]))
-    if root in ("ret", "exit", "trap"):
-        return Leave(root)
-    if root == "call":
-        return _call(decoder)
-    return decode_together(decoder)
+    if guard is None:
+        return Jump()
+    decoder.register(guard, PRED)
+    return Branch(guard.number, decoder.instruction.negated)
 
 
 def _call(decoder: Decoder) -> Call:
@@ -213,7 +204,7 @@ def _call(decoder: Decoder) -> Call:
     results = _texts(before)
     arguments = _texts(groups[:1])
     if isinstance(target, Register):
-        return Call("", decoder.source(target, DTYPES["u64"]), results, arguments)
+        return Call("", decoder.source(target, U64), results, arguments)
     function = decoder.program.module.text.functions.get(target.text)
     if function is None or not function.body:
         raise decoder.unsupported(f"the interpreter lacks the function {target.text!r}")
@@ -225,3 +216,14 @@ def _texts(groups: list[Group]) -> tuple[str, ...]:
     for group in groups:
         texts += [part.text for part in group.parts]
     return tuple(texts)
+
+
+#: The decoders of instructions that end a block: what they do depends on other lanes, or they
+#: change the flow.
+ENDS: dict[str, Callable[[Decoder], Any]] = {
+    "bra": _branch,
+    "brx": lambda decoder: Table(decoder.source(0, U32)),
+    **dict.fromkeys(("ret", "exit", "trap"), lambda decoder: Leave(decoder.parts[0])),
+    "call": _call,
+    **TOGETHER,
+}

@@ -4,6 +4,7 @@ block.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,15 +12,12 @@ import numpy as np
 
 from devmod_simulators.ptx.decoder import Decoder, Source, Target
 from devmod_simulators.ptx.lanes import Lanes
-from devmod_simulators.ptx.ops_fragments import MATRIX, decode_matrix
-from devmod_simulators.ptx.ops_warp import WARP_OPERATIONS, Run, alive_bits, warps_of
+from devmod_simulators.ptx.ops_warp import ALL, WARP_OPERATIONS, Run, alive_bits, warps_of
 from devmod_simulators.ptx.ptx_types import PRED, U32, Array, Integer
 
 if TYPE_CHECKING:
     from devmod_simulators.ptx.execution import Execution
     from devmod_simulators.ptx.program import Block
-
-_ALL = np.array([0xFFFFFFFF], U32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +38,7 @@ class WarpOperation:
             lanes = execution.join([parked, lanes], block.number)
             lanes.load(block.reads)
         warps = warps_of(execution, lanes)
-        mask = _ALL if self.mask is None else self.mask(lanes)
+        mask = ALL if self.mask is None else self.mask(lanes)
         if self.mask is not None and lanes.count != execution.alive_count:
             missing = mask & (alive_bits(execution) & ~warps.bits())[warps.warps]
             wait = missing != 0
@@ -159,21 +157,9 @@ class ClusterBarrier:
             execution.add(lanes, block.next)
 
 
-def decode_together(decoder: Decoder) -> Any:
-    """Decode an instruction of this file."""
-    root = decoder.parts[0]
-    if root in ("bar", "barrier"):
-        return _barrier(decoder)
-    mask: Source | None = _all_lanes
-    if root in MATRIX:
-        run = decode_matrix(decoder)
-    else:
-        mask, run = WARP_OPERATIONS[root](decoder)
+def _warp(decoder: Decoder) -> WarpOperation:
+    mask, run = WARP_OPERATIONS[decoder.parts[0]](decoder)
     return WarpOperation(mask, run, sum(1 << number for number in decoder.writes))
-
-
-def _all_lanes(lanes: Lanes) -> Array:
-    return _ALL
 
 
 def _barrier(decoder: Decoder) -> Any:
@@ -205,3 +191,10 @@ def _barrier(decoder: Decoder) -> Any:
         out,
         sum(1 << each for each in decoder.writes),
     )
+
+
+#: The decoders of the instructions of this file.
+TOGETHER: dict[str, Callable[[Decoder], Any]] = {
+    **dict.fromkeys(WARP_OPERATIONS, _warp),
+    **dict.fromkeys(("bar", "barrier"), _barrier),
+}

@@ -10,11 +10,16 @@ import numpy as np
 from devmod_simulators.ptx.decoder import Decoder, Source
 from devmod_simulators.ptx.lanes import NARROW, Lanes
 from devmod_simulators.ptx.ops_bits import population
+from devmod_simulators.ptx.ops_fragments import MATRIX, decode_matrix
 from devmod_simulators.ptx.ops_integer import REDUCTIONS
 from devmod_simulators.ptx.ptx_types import DTYPES, F32, PRED, S32, S64, U32, U64, Array
 
 if TYPE_CHECKING:
     from devmod_simulators.ptx.execution import Execution
+
+
+#: A mask with all lanes.
+ALL = np.array([0xFFFFFFFF], U32)
 
 
 class Warps:
@@ -222,4 +227,5 @@ WARP_OPERATIONS: dict[str, Callable[[Decoder], tuple[Source | None, Run]]] = {
     "redux": _redux,
     "elect": _elect,
     "activemask": _activemask,
+    **dict.fromkeys(MATRIX, lambda decoder: (lambda lanes: ALL, decode_matrix(decoder))),
 }

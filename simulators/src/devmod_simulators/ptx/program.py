@@ -15,35 +15,15 @@ from devmod_simulators.ptx import (  # noqa: F401  # these register decoders
     ops_texture,
 )
 from devmod_simulators.ptx.decoder import Decoder, Step, decode, form_of
-from devmod_simulators.ptx.ends import Jump, Leave, Table, decode_end
+from devmod_simulators.ptx.ends import ENDS, Jump, Leave, Table
 from devmod_simulators.ptx.errors import invalid_ptx
 from devmod_simulators.ptx.flow import live_registers, most_live, order
 from devmod_simulators.ptx.memory import FUNCTION_PARAMETERS
-from devmod_simulators.ptx.ops_fragments import MATRIX
 from devmod_simulators.ptx.ops_system import is_system_call
 from devmod_simulators.ptx.ptx_types import Function, Instruction
 
 if TYPE_CHECKING:
     from devmod_simulators.ptx.module import Module
-
-#: Instructions that end a block: what they do depends on other lanes, or they change the flow.
-ENDS = {
-    "bra",
-    "brx",
-    "ret",
-    "exit",
-    "trap",
-    "call",
-    "bar",
-    "barrier",
-    "shfl",
-    "vote",
-    "match",
-    "redux",
-    "elect",
-    "activemask",
-    *MATRIX,
-}
 
 #: What ptxas takes for addresses and its calling convention, in kernels of some lines.
 _OWN_REGISTERS = 8
@@ -315,7 +295,7 @@ class _Blocks:
         target = self._around.get(position)
         if target is None and _root(instruction) == "bra":
             target = self._find(instruction, instruction.operands[0].text)
-        block.end = decode_end(decoder)
+        block.end = ENDS[_root(instruction)](decoder)
         if self._program.watcher is not None:
             self._program.watcher.end(decoder, block)
         if isinstance(block.end, Table):
