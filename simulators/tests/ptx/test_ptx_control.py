@@ -292,6 +292,18 @@ def test_a_trap_is_an_error() -> None:
     )
 
 
+def test_an_error_names_the_block_of_a_cluster() -> None:
+    """The block above the first one is the second that runs in a cluster of two rows."""
+    text = """.version 8.0 .target sm_90 .address_size 64
+    .visible .entry k() {
+        .reg .b32 %x, %y; .reg .pred %p;
+        mov.u32 %x, %ctaid.x; mov.u32 %y, %ctaid.y; sub.s32 %x, %y, %x;
+        setp.eq.s32 %p, %x, 1; @%p trap; ret;
+    }"""
+    with pytest.raises(PtxError, match=r"kernel k, block \(0, 1, 0\), thread \(0, 0, 0\)"):
+        run_ptx(text, "k", (2, 2), 1, [], cluster=(1, 2))
+
+
 def test_an_assertion_is_an_error() -> None:
     source = (
         "#include <assert.h>\n"

@@ -4,7 +4,6 @@ warps and atomics.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -173,11 +172,6 @@ def variable_of(site: Site, space: str) -> str:
         if kind in spaces:
             return str(name)
     return ""
-
-
-def coordinates(number: int, extent: Sequence[int]) -> tuple[int, ...]:
-    """Return the x, y and z of a number in a grid or a block."""
-    return tuple(map(int, np.unravel_index(number, extent[::-1])[::-1]))
 
 
 def own_work(code: Code) -> set[int]:
@@ -699,9 +693,8 @@ class CheckedExecution(Execution):
             who = f"{self.sanitizer.order.describe(record >> 32)}, in another stream,"
         else:
             title = "race"
-            number, thread = divmod(record & THREAD, self.threads)
-            block = coordinates(number, self.launch.grid)
-            who = f"block {block}, thread {coordinates(thread, self.launch.block)}"
+            block, thread = self.launch.place(record & THREAD)
+            who = f"block {block}, thread {thread}"
             other += f" at {source_of(self.program.module, self.sanitizer.sites[record >> 32].instruction)}"
         detail = f"{place.element}; {who} {other}, and nothing orders the two"
         order = np.argsort(numbers, kind="stable")

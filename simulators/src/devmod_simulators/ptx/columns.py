@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import add, floordiv, mul
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,27 @@ class Launch:
     cluster: Triple = (1, 1, 1)
     cooperative: bool = False
     seconds: float = 60  # how long its threads may wait for others; 0 for no limit
+
+    @property
+    def clusters(self) -> Triple:
+        """How many clusters the grid has along each axis."""
+        x, y, z = map(floordiv, self.grid, self.cluster)
+        return x, y, z
+
+    def place(self, number: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return block and thread of a thread, by its number in the order of execution: the blocks
+        of a cluster are next to each other.
+        """
+        number, thread = divmod(number, math.prod(self.block))
+        cluster, rank = divmod(number, math.prod(self.cluster))
+        outer = _coordinates(cluster, self.clusters)
+        inner = _coordinates(rank, self.cluster)
+        block = tuple(map(add, map(mul, outer, self.cluster), inner))
+        return block, _coordinates(thread, self.block)
+
+
+def _coordinates(number: int, extent: Triple) -> tuple[int, ...]:
+    return tuple(map(int, np.unravel_index(number, extent[::-1])[::-1]))
 
 
 def _one(value: int) -> Array:
@@ -49,21 +71,20 @@ def _place(index: Array, extent: Triple, axis: str) -> Array:
 def _axis_column(execution: Any, base: str, axis: str) -> Array:
     """Compute a special register with three components."""
     launch = execution.launch
-    clusters = tuple(
-        blocks // each for blocks, each in zip(launch.grid, launch.cluster, strict=True)
-    )
     extents = {
         "ntid": launch.block,
         "nctaid": launch.grid,
         "cluster_nctaid": launch.cluster,
-        "nclusterid": clusters,
+        "nclusterid": launch.clusters,
     }
     if base in extents:
         return _one(extents[base]["xyz".index(axis)])
     if base == "tid":
         return _place(execution.column("thread"), launch.block, axis)
     if base == "clusterid":
-        return _place(execution.column("number") // math.prod(launch.cluster), clusters, axis)
+        return _place(
+            execution.column("number") // math.prod(launch.cluster), launch.clusters, axis
+        )
     if base == "cluster_ctaid":
         return _place(execution.column("number") % math.prod(launch.cluster), launch.cluster, axis)
     # %ctaid: the blocks of a cluster are next to each other in the order of execution.

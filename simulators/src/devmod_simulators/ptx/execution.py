@@ -135,19 +135,9 @@ class Execution:
             now >>= 32
         return np.array([now], U64)
 
-    def where(self, lane: int) -> list[tuple[int, ...]]:
+    def where(self, lane: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return block and thread of a lane."""
-        return [self.place_in(name, lane) for name in ("ctaid", "tid")]
-
-    def place_in(self, name: str, lane: int) -> tuple[int, ...]:
-        """Return the x, y and z of a lane in columns."""
-        place = []
-        for axis in "xyz":
-            column = self.column(f"{name}.{axis}")
-            if len(column) > 1:
-                column = column[lane:]
-            place.append(int(column[0]))
-        return tuple(place)
+        return self.launch.place(self.blocks.start * self.threads + lane)
 
     # What checks do at mbarriers
 
