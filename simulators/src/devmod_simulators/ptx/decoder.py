@@ -12,10 +12,11 @@ import numpy as np
 from devmod_simulators.ptx.columns import CHANGING_REGISTERS, SPECIAL_REGISTERS
 from devmod_simulators.ptx.errors import PtxError, invalid_ptx
 from devmod_simulators.ptx.lanes import Lanes
-from devmod_simulators.ptx.memory import CODE_WINDOW
+from devmod_simulators.ptx.memory import CODE_WINDOW, stepped
 from devmod_simulators.ptx.ptx_types import (
     DTYPES,
     PRED,
+    U64,
     UNSIGNED,
     Address,
     Array,
@@ -290,9 +291,9 @@ class Decoder:
             return list(operand.parts)
         return [operand]
 
-    def address(self, operand: Any, dtype: DType) -> tuple[str, Source]:
-        """Return the space of an address operand, where its base tells one, and a function that
-        computes the address.
+    def base(self, operand: Any) -> tuple[str, Source, int]:
+        """Return the space of an address operand, where its base tells one, a function that
+        computes the base, and the constant that comes to it.
         """
         if isinstance(operand, int):
             operand = self.operands[operand]
@@ -301,19 +302,21 @@ class Decoder:
         base = operand.base
         offset = operand.offset
         if isinstance(base, Register):
-            dtype = UNSIGNED[base.dtype.itemsize]
-            fetch = self.register(base, dtype)
-            if not offset:
-                return "", fetch
-            step = np.array([offset & ((1 << 8 * dtype.itemsize) - 1)], dtype)
-            return "", lambda lanes: fetch(lanes) + step
+            return "", self.register(base, UNSIGNED[base.dtype.itemsize]), offset
         if isinstance(base, Integer):
-            return "", self.source(Integer(base.value + offset), dtype)
+            return "", self.source(Integer(base.value + offset), U64), 0
         if isinstance(base, Name):
             known = self.address_of(base.text)
             space = known[0] if known else ""
-            return space, self.source(Name(base.text, base.offset + offset), dtype)
+            return space, self.source(Name(base.text, base.offset + offset), U64), 0
         raise self.invalid("an address has the wrong form")
+
+    def address(self, operand: Any) -> Source:
+        """Return a function that computes an address operand."""
+        _, fetch, step = self.base(operand)
+        if not step:
+            return fetch
+        return lambda lanes: stepped(fetch(lanes), step)
 
     def parameter(self, operand: int) -> int | None:
         """Return where an address operand that names a parameter of the kernel is in the block of
@@ -326,17 +329,6 @@ class Decoder:
         if not known or known[0] != "param":
             return None
         return known[1] + address.base.offset + address.offset
-
-    def base(self, operand: int, dtype: DType) -> tuple[Source, int]:
-        """Return a function that computes the base of an address operand, and the constant that
-        comes to it.
-        """
-        address = self.operands[operand]
-        if isinstance(address, Address) and isinstance(address.base, Register):
-            unsigned = UNSIGNED[address.base.dtype.itemsize]
-            return self.register(address.base, unsigned), address.offset
-        _, fetch = self.address(operand, dtype)
-        return fetch, 0
 
 
 @contextmanager

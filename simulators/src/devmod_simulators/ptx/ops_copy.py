@@ -28,8 +28,8 @@ def _cp(decoder: Decoder) -> Step:
     if decoder.has("mbarrier"):
         # The copies before it have ended, so it is an arrival.
         return changing(decoder, 0, Integer(int(decoder.has("noinc"))), arrive)
-    _, target = decoder.address(0, U64)
-    _, source = decoder.address(1, U64)
+    target = decoder.address(0)
+    source = decoder.address(1)
     operand = decoder.operands[2]
     if not isinstance(operand, Integer):
         raise decoder.invalid("the size is no integer")
@@ -72,12 +72,12 @@ def bulk_copy(decoder: Decoder) -> Step:
         return tensor_copy(decoder)
     to, _, _ = decoder.parts[3].partition("::")
     source, _, _ = decoder.parts[4].partition("::")
-    _, target = decoder.address(0, U64)
-    _, origin = decoder.address(1, U64)
+    target = decoder.address(0)
+    origin = decoder.address(1)
     size = decoder.source(2, U32)
     signal = None
     if len(decoder.operands) > 3 and any("mbarrier" in part for part in decoder.parts):
-        _, signal = decoder.address(3, U64)
+        signal = decoder.address(3)
     fetch = load(source, U64, 2)
     put = save(to, U64, 2)
 

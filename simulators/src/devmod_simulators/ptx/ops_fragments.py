@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from devmod_simulators.ptx.decoder import Decoder, Source
+from devmod_simulators.ptx.decoder import Decoder, Source, put_all
 from devmod_simulators.ptx.lanes import Lanes
 from devmod_simulators.ptx.ops_matrix import (
     Run,
@@ -43,7 +43,8 @@ def _elements(
     if decoder.has("row"):
         minor = columns
         major = rows
-    space, address = decoder.address(operand, U64)
+    named, _, _ = decoder.base(operand)
+    address = decoder.address(operand)
     stride = decoder.source(2, U32) if len(decoder.operands) > 2 else None
     dtype = UNSIGNED[decoder.dtype.itemsize]
 
@@ -56,7 +57,7 @@ def _elements(
         offsets = ((major[lane] * step + minor[lane]) * dtype.itemsize).astype(base.dtype)
         return [base + offsets[:, number] for number in range(offsets.shape[1])]
 
-    return space_of(decoder, space), dtype, addresses
+    return space_of(decoder, named), dtype, addresses
 
 
 def load_fragment(decoder: Decoder) -> Run:
@@ -71,9 +72,7 @@ def load_fragment(decoder: Decoder) -> Run:
         values = np.stack(
             [lanes.spread(fetch(lanes, each)[0]) for each in addresses(lanes)], axis=1
         )
-        bits = np.ascontiguousarray(values).view(register)
-        for number, target in enumerate(targets):
-            target(lanes, np.ascontiguousarray(bits[:, number]))
+        put_all(lanes, targets, values.view(register).T.copy())
 
     return run
 
@@ -87,15 +86,14 @@ def store_fragment(decoder: Decoder) -> Run:
 
     def run(lanes: Lanes, warps: "Warps", members: Array) -> None:
         bits = np.stack([lanes.spread(source(lanes)) for source in sources], axis=1)
-        values = np.ascontiguousarray(bits).view(dtype)
-        for number, each in enumerate(addresses(lanes)):
-            put(lanes, each, [np.ascontiguousarray(values[:, number])])
+        for value, each in zip(bits.view(dtype).T.copy(), addresses(lanes), strict=True):
+            put(lanes, each, [value])
 
     return run
 
 
 def _rows(decoder: Decoder, operand: int) -> tuple[Source, int]:
-    _, address = decoder.address(operand, U64)
+    address = decoder.address(operand)
     count = {"x1": 1, "x2": 2, "x4": 4}[decoder.first(("x1", "x2", "x4"))]
     if not decoder.has("m8n8") or not decoder.has("b16"):
         raise decoder.unsupported()

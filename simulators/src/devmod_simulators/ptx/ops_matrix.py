@@ -49,7 +49,7 @@ def register_type(kind: str) -> DType:
 
 def elements(registers: list[Array], kind: str) -> Array:
     """Return the elements of registers as numbers: an axis for lanes and one for elements."""
-    bits = np.ascontiguousarray(np.stack(np.broadcast_arrays(*registers), axis=1))
+    bits = np.stack(np.broadcast_arrays(*registers), axis=1)
     if kind in ("f16", "bf16"):
         return unpack(kind, bits.view(U16))
     if kind in ("e4m3", "e5m2"):
@@ -62,10 +62,9 @@ def elements(registers: list[Array], kind: str) -> Array:
     return values
 
 
-def packed(values: Array, kind: str) -> list[Array]:
+def packed(values: Array, kind: str) -> Array:
     """Return the registers of elements; the inverse of `elements`."""
-    bits = np.ascontiguousarray(values.astype(DTYPES[kind])).view(register_type(kind))
-    return [np.ascontiguousarray(bits[:, number]) for number in range(bits.shape[1])]
+    return values.astype(DTYPES[kind], order="C").view(register_type(kind)).T.copy()
 
 
 def places_a(kind: str, count: int) -> tuple[Array, Array]:

@@ -102,7 +102,7 @@ def changing(
     decoder: Decoder, position: int, number: Any, change: Change, out: Target | None = None
 ) -> Step:
     """Return the step of an instruction that changes barriers, and may return the words before."""
-    _, address = decoder.address(position, U64)
+    address = decoder.address(position)
     count = decoder.source(number, U32)
 
     def run(lanes: Lanes) -> None:
@@ -158,7 +158,7 @@ def _arrive(decoder: Decoder) -> Step:
 
 def _wait(decoder: Decoder) -> Step:
     out = decoder.target(0, PRED)
-    _, address = decoder.address(1, U64)
+    address = decoder.address(1)
     parity = decoder.has("parity")
     relaxed = decoder.has("relaxed")
     state = decoder.source(2, U32 if parity else U64)

@@ -252,13 +252,11 @@ def operand_of(decoder: Decoder, operand: int) -> tuple[str, Source, int]:
     """Return the space of an address operand, "" for generic ones, the function that computes it,
     and the constant that comes to it.
     """
-    named, address = decoder.address(operand, U64)
+    named, base, step = decoder.base(operand)
     space = space_of(decoder, named)
-    if space in ("global", "shared"):
-        return space, *decoder.base(operand, U64)
     if space:
-        return space, address, 0
-    return space, lambda lanes: address(lanes).astype(U64, copy=False), 0
+        return space, base, step
+    return space, lambda lanes: stepped(base(lanes).astype(U64, copy=False), step), 0
 
 
 def used_parts(decoder: Decoder, parts: list[Any]) -> int:

@@ -19,10 +19,8 @@ def joined(parts: list[Array], whole: DType) -> Array:
 
 def split(value: Array, count: int) -> list[Array]:
     """Return the parts of registers, the lowest first."""
-    parts = (
-        np.ascontiguousarray(value).view(UNSIGNED[value.dtype.itemsize // count]).reshape(-1, count)
-    )
-    return [parts[:, number].copy() for number in range(count)]
+    parts = value.view(UNSIGNED[value.dtype.itemsize // count]).reshape(-1, count)
+    return [*parts.T.copy()]
 
 
 @operation("mov")

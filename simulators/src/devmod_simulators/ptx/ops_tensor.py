@@ -95,11 +95,11 @@ def tensor_copy(decoder: Decoder) -> Step:
     shared_operand = 1 - map_operand
     operand = decoder.operands[map_operand]
     corner = _corner(decoder, operand)
-    _, descriptor = decoder.address(Address(operand.base, operand.offset), U64)
-    _, place = decoder.address(shared_operand, U64)
+    descriptor = decoder.address(Address(operand.base, operand.offset))
+    place = decoder.address(shared_operand)
     signal = None
     if into_shared:
-        _, signal = decoder.address(2, U64)
+        signal = decoder.address(2)
     # Without the predicate of the instruction, which the lanes have not.
     reads = sorted(decoder.reads)
 

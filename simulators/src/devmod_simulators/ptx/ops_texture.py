@@ -204,7 +204,7 @@ class _Access:
             raise decoder.unsupported("the interpreter lacks textures of this geometry")
         self.dimensions, self.layered = _GEOMETRIES[self.geometry]
         (coordinates,) = operand.more
-        _, self.object = decoder.address(Address(operand.base, operand.offset), U64)
+        self.object = decoder.address(Address(operand.base, operand.offset))
         parts = decoder.vector(coordinates)
         self.layer: Callable[[Lanes], Array] | None = None
         if self.layered:
