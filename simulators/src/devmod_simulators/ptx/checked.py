@@ -15,7 +15,7 @@ from devmod_simulators.ptx.decoder import Decoder, Step
 from devmod_simulators.ptx.ends import Branch, Leave
 from devmod_simulators.ptx.execution import Execution, run
 from devmod_simulators.ptx.lanes import Frame, Lanes
-from devmod_simulators.ptx.memory import STREAM_ORDERED, Arena, Memory, alignment_of, misaligned
+from devmod_simulators.ptx.memory import STREAM_ORDERED, Access, Arena, Memory
 from devmod_simulators.ptx.ops_together import BarrierOperation, ClusterBarrier, WarpOperation
 from devmod_simulators.ptx.ops_warp import Warps
 from devmod_simulators.ptx.origins import UNKNOWN, origins_of
@@ -416,17 +416,17 @@ class CheckedExecution(Execution):
         return start, start + size
 
     def refuse(
-        self, memory: Memory, lanes: Lanes, address: Array, size: int, access: str, limits: Any
+        self, memory: Memory, lanes: Lanes, address: Array, access: Access, limits: Any
     ) -> Array | None:
         """Report the lanes whose access is out of bounds or misaligned, and return which they
         are.
         """
         value = address.astype(S64)
         if limits:
-            outside = (value < limits[0]) | (value > limits[1] - size)
+            outside = (value < limits[0]) | (value > limits[1] - access.size)
         else:
-            outside = memory.outside(address, size, memory.size)
-        askew = misaligned(address, size)
+            outside = memory.outside(address, access.size, memory.size)
+        askew = access.misaligned(address)
         if self.site is None or not (outside | askew).any():
             return None
 
@@ -434,77 +434,58 @@ class CheckedExecution(Execution):
         checks = self.sanitizer.checks
         only_outside = outside & ~askew
         if only_outside.any():
-            if "bounds" not in checks and "free" not in checks:
+            if checks.isdisjoint(("bounds", "free")):
                 return None
-            self.refuse_outside(memory, lanes, address, size, access, only_outside)
+            self.refuse_some(self.site, memory, lanes, address, access, only_outside, outside)
         if askew.any():
             if "align" not in checks:
                 return None
-            self.refuse_askew(memory, lanes, address, size, access, askew, outside)
+            self.refuse_some(self.site, memory, lanes, address, access, askew, outside)
         return np.asarray(outside | askew)
 
-    def refuse_outside(
-        self, memory: Memory, lanes: Lanes, address: Array, size: int, access: str, bad: Array
-    ) -> None:
-        """Report the lanes whose access is out of bounds."""
-        assert self.site is not None
-        first = int(address[np.flatnonzero(bad)[0]])
-        place = self.place(self.site, memory, first)
-        check = "bounds"
-        title = "out of bounds"
-        if place.freed:
-            check = "free"
-            title = "use after free"
-        detail = f"{counted(size)} at {place.element}"
-        if place.array:
-            detail += f"; {place.array}"
-        if memory.space == "global" and self.sanitizer.arena.is_unordered(first):
-            title = "unordered use"
-            detail += f"; it is {STREAM_ORDERED}"
-        if check == "bounds" or check in self.sanitizer.checks:
-            self.report_access(check, title, access, lanes, bad, detail, place)
-
-    def refuse_askew(
+    def refuse_some(
         self,
+        site: Site,
         memory: Memory,
         lanes: Lanes,
         address: Array,
-        size: int,
-        access: str,
+        access: Access,
         bad: Array,
         outside: Array,
     ) -> None:
-        """Report the lanes whose access is misaligned."""
-        assert self.site is not None
+        """Report the lanes in `bad`, whose access is misaligned, or else out of bounds."""
         position = np.flatnonzero(bad)[0]
         first = int(address[position])
-        place = self.place(self.site, memory, first)
-        detail = f"{counted(size)} at {place.element}"
+        place = self.place(site, memory, first)
+        detail = f"{counted(access.size)} at {place.element}"
         if place.array:
             detail += f"; {place.array}"
-        detail += f"; 0x{first:x} is no multiple of {alignment_of(size)}"
-        if outside[position]:
-            detail += ", and out of bounds"
-        self.report_access("align", "misaligned", access, lanes, bad, detail, place)
-
-    def report_access(
-        self,
-        check: str,
-        title: str,
-        access: str,
-        lanes: Lanes,
-        bad: Array,
-        detail: str,
-        place: Place,
-    ) -> None:
-        """Report an access of lanes; `bad` has which of them, or one value for all."""
-        assert self.site is not None
-        numbers = lanes.lanes
-        if len(bad) == lanes.count:
-            numbers = numbers[np.flatnonzero(bad)]
-        title = f"{title} ({access.split()[0]})"
+        check = "bounds"
+        title = "out of bounds"
+        if first % access.alignment:
+            check = "align"
+            title = "misaligned"
+            detail += f"; 0x{first:x} is no multiple of {access.alignment}"
+            if outside[position]:
+                detail += ", and out of bounds"
+        else:
+            if place.freed:
+                check = "free"
+                title = "use after free"
+            if memory.space == "global" and self.sanitizer.arena.is_unordered(first):
+                title = "unordered use"
+                detail += f"; it is {STREAM_ORDERED}"
+        if check == "free" and check not in self.sanitizer.checks:
+            return
         self.sanitizer.report(
-            self, check, title, self.site, numbers, detail, place.name, place.index
+            self,
+            check,
+            f"{title} ({access.kind.split()[0]})",
+            site,
+            lanes.lanes[lanes.spread(bad)],
+            detail,
+            place.name,
+            place.index,
         )
 
     def place(
@@ -561,15 +542,15 @@ class CheckedExecution(Execution):
         if shadow.space == "shared":
             if site.volatile and "volatile" in self.sanitizer.checks:
                 self.warp_sync[lanes.lanes] = self.sanitizer.now + 1
-            strong = is_strong_in_shared(site, each.access)
+            strong = is_strong_in_shared(site, each.access.kind)
         self.access = each
-        if each.access != "write":
+        if each.access.kind != "write":
             self.stored = []
-        for part in shadow.grains(each.index, each.dtype, each.count * each.dtype.itemsize):
-            if each.access == "read":
+        for part in shadow.grains(each.index, each.access):
+            if each.access.kind == "read":
                 shadow.read(self, lanes, part, strong)
             else:
-                shadow.write(self, lanes, part, strong, each.access)
+                shadow.write(self, lanes, part, strong, each.access.kind)
 
     def same(self, positions: Array) -> Array:
         """Return whether memory has the values already that lanes store; no, if they are not

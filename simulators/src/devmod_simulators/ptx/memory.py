@@ -50,6 +50,27 @@ STREAM_ORDERED = (
 HEAP_BYTES = 8 << 20
 
 
+class Access:
+    """What an instruction does to memory: it reads or writes vectors of `count` elements, `step`
+    bytes behind the addresses that it computes.
+    """
+
+    __slots__ = ("alignment", "count", "dtype", "kind", "size", "step")
+
+    def __init__(self, kind: str, dtype: DType, count: int = 1, step: int = 0) -> None:
+        self.kind = kind
+        self.dtype = dtype
+        self.count = count
+        self.step = step
+        self.size = dtype.itemsize * count
+        # That of four elements for three of them.
+        self.alignment = 1 << (self.size - 1).bit_length()
+
+    def misaligned(self, address: Array) -> Array:
+        """Return which addresses are no multiple of the alignment."""
+        return np.asarray((address & address.dtype.type(self.alignment - 1)) != 0)
+
+
 class Memory:
     """An array of bytes as an array of each element type, and where lanes may access it."""
 
@@ -79,43 +100,33 @@ class Memory:
         return view
 
     def locate(
-        self,
-        lanes: "Lanes",
-        address: Array,
-        size: int,
-        dtype: DType,
-        access: str,
-        step: int,
-        pieces: Array | None = None,
+        self, lanes: "Lanes", address: Array, access: Access, pieces: Array | None = None
     ) -> tuple[Array, Array]:
-        """Return a view and the indices of elements of `dtype`, after a check that each lane may
-        access `size` bytes there.
-
-        `step` is added to the addresses; `pieces` are the first bytes of each lane's piece of the
-        memory.
+        """Return a view and the indices of elements there, after a check that each lane may access
+        them. `pieces` are the first bytes of each lane's piece of the memory.
         """
-        width = dtype.itemsize
-        alignment = alignment_of(size)
+        width = access.dtype.itemsize
+        step = access.step
         place = place_of(self, lanes, address)
         low = place.low + step
-        high = place.high + step + size
+        high = place.high + step + access.size
         start, end = self.last
-        if (place.union | step) & (alignment - 1) or (
+        if (place.union | step) & (access.alignment - 1) or (
             (low < start or high > end) and not self.has(low, high)
         ):
             address = stepped(address, step)
             step = 0
             place = place_of(self, lanes, address)
-            if place.union & (alignment - 1):
-                askew = misaligned(address, size)
-                raise fault(lanes, address, askew, size, access, self.space, "MISALIGNED")
-            room = self.readable if access == "read" else self.size
-            if (outside := self.outside(address, size, room)).any():
-                raise fault(lanes, address, outside, size, access, self.space)
+            if place.union & (access.alignment - 1):
+                askew = access.misaligned(address)
+                raise fault(lanes, address, askew, access, self.space, "MISALIGNED")
+            room = self.readable if access.kind == "read" else self.size
+            if (outside := self.outside(address, access.size, room)).any():
+                raise fault(lanes, address, outside, access, self.space)
         index = place.indices.get(width)
         if index is None or self.moves:
             index = place.indices[width] = self.elements(address, width, pieces)
-        return shifted(self.view(dtype), index, step // width)
+        return shifted(self.view(access.dtype), index, step // width)
 
     def elements(self, address: Array, width: int, pieces: Array | None) -> Array:
         """Return the indices of elements of `width` bytes."""
@@ -171,24 +182,25 @@ def place_of(memory: Memory, lanes: "Lanes", address: Array) -> Place:
 
 
 def window_of(
-    memory: Memory, unsigned: DType, size: int, dtype: DType, access: str, step: int
+    memory: Memory, unsigned: DType, access: Access
 ) -> Callable[["Lanes", Array], tuple[Array, Array] | None]:
     """Return a function that locates elements in the range of the last access to a memory, or
     returns None: one look at few addresses tells whether all are in it and aligned.
     """
     start, end = memory.last
-    if access == "read":
+    if access.kind == "read":
         end = max(end, memory.readable)
-    last = end - start - size
-    if start % alignment_of(size):
+    last = end - start - access.size
+    if start % access.alignment:
         # Offsets are not aligned where addresses are.
         last = -1
     bits = 8 * unsigned.itemsize
-    first = np.array((start - step) % (1 << bits), unsigned)
+    first = np.array((start - access.step) % (1 << bits), unsigned)
     #: Makes the bits of an offset that are zeros if it is aligned the highest ones.
-    up = np.array(bits + 1 - alignment_of(size).bit_length(), unsigned)
-    shift = np.array(dtype.itemsize.bit_length() - 1, S64)
-    view = memory.view(dtype)[(start - memory.base) // dtype.itemsize :]
+    up = np.array(bits + 1 - access.alignment.bit_length(), unsigned)
+    width = access.dtype.itemsize
+    shift = np.array(width.bit_length() - 1, S64)
+    view = memory.view(access.dtype)[(start - memory.base) // width :]
 
     def locate(lanes: "Lanes", address: Array) -> tuple[Array, Array] | None:
         offset = address - first
@@ -346,8 +358,7 @@ def fault(
     lanes: "Lanes",
     address: Array,
     bad: Array,
-    size: int,
-    access: str,
+    access: Access,
     space: str,
     what: str = "ILLEGAL",
 ) -> PtxError:
@@ -356,18 +367,8 @@ def fault(
     how = {"ILLEGAL": "out of bounds", "MISALIGNED": "misaligned"}[what]
     if space == "global" and lanes.frame.execution.arena.is_unordered(int(address[position])):
         how = f"unordered: it is in {STREAM_ORDERED}"
-    text = f"{access} of {size} bytes at {space} address 0x{int(address[position]):x} is {how}"
+    text = f"{access.kind} of {access.size} bytes at {space} address 0x{int(address[position]):x} is {how}"
     return lanes.error(f"CUDA_ERROR_{what}_ADDRESS", text, position)
-
-
-def alignment_of(size: int) -> int:
-    """Return the alignment of an access: that of four elements for three of them."""
-    return 1 << (size - 1).bit_length()
-
-
-def misaligned(address: Array, size: int) -> Array:
-    """Return which addresses are no multiple of the alignment of an access."""
-    return np.asarray((address & address.dtype.type(alignment_of(size) - 1)) != 0)
 
 
 def store(view: Array, index: Array, value: Any) -> None:

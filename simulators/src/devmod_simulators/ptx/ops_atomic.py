@@ -12,6 +12,7 @@ import numpy as np
 from devmod_simulators.ptx.decoder import Decoder, Step, operation, put_all
 from devmod_simulators.ptx.formats import pack, unpack
 from devmod_simulators.ptx.lanes import Lanes
+from devmod_simulators.ptx.memory import Access
 from devmod_simulators.ptx.ops_integer import REDUCTIONS
 from devmod_simulators.ptx.ops_memory import Locate, by_window, locator, operand_of
 from devmod_simulators.ptx.ptx_types import DTYPES, UNSIGNED, Array, DType, Name
@@ -128,7 +129,7 @@ def _atom(decoder: Decoder) -> Step:
     sources = [decoder.source(part, dtype) for part in parts]
     swap = decoder.source(position + 2, dtype) if name == "cas" else None
     targets = [decoder.target(part, dtype) for part in destinations] if returns else []
-    size = dtype.itemsize * len(parts)
+    access = Access("atomic access", dtype, len(parts), step)
     locate_here = locator(space)
 
     def run(lanes: Lanes) -> None:
@@ -138,7 +139,7 @@ def _atom(decoder: Decoder) -> Step:
         olds = [np.empty(lanes.count, dtype) for _ in values]
 
         def part(some: Lanes, there: Array, locate: Locate, positions: Any) -> None:
-            view, index = locate(some, there, size, dtype, "atomic access", step)
+            view, index = locate(some, there, access)
             chosen = slice(None) if positions is None else positions
             for number, value in enumerate(values):
                 if others is not None:

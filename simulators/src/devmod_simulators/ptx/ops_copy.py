@@ -38,8 +38,8 @@ def _cp(decoder: Decoder) -> Step:
     count = size // dtype.itemsize
     fetch = load("global", dtype, count)
     put = save("shared", dtype, count)
-    fetch_byte = load("global", U8, 1)
-    put_byte = save("shared", U8, 1)
+    fetch_byte = load("global", U8)
+    put_byte = save("shared", U8)
     length = None
     if len(decoder.operands) > 3:
         length = decoder.source(3, DTYPES["u32"])

@@ -66,7 +66,7 @@ def load_fragment(decoder: Decoder) -> Run:
     parts = decoder.vector(0)
     targets = [decoder.target(part, register) for part in parts]
     space, dtype, addresses = _elements(decoder, parts, 1)
-    fetch = load(space, dtype, 1)
+    fetch = load(space, dtype)
 
     def run(lanes: Lanes, warps: "Warps", members: Array) -> None:
         values = np.stack(
@@ -82,7 +82,7 @@ def store_fragment(decoder: Decoder) -> Run:
     parts = decoder.vector(1)
     sources = [decoder.source(part, register_type(decoder.type)) for part in parts]
     space, dtype, addresses = _elements(decoder, parts, 0)
-    put = save(space, dtype, 1)
+    put = save(space, dtype)
 
     def run(lanes: Lanes, warps: "Warps", members: Array) -> None:
         bits = np.stack([lanes.spread(source(lanes)) for source in sources], axis=1)
@@ -123,7 +123,7 @@ def load_matrix(decoder: Decoder) -> Run:
     address, count = _rows(decoder, 1)
     targets = [decoder.target(part, U32) for part in decoder.vector(0)]
     transposed = decoder.has("trans")
-    fetch = load("shared", U16 if transposed else U32, 1)
+    fetch = load("shared", U16 if transposed else U32)
 
     def run(lanes: Lanes, warps: "Warps", members: Array) -> None:
         where = shared_offset(address(lanes))
@@ -143,7 +143,7 @@ def store_matrix(decoder: Decoder) -> Run:
     sources = [decoder.source(part, U32) for part in decoder.vector(1)]
     transposed = decoder.has("trans")
     dtype = U16 if transposed else U32
-    put = save("shared", dtype, 1)
+    put = save("shared", dtype)
 
     def run(lanes: Lanes, warps: "Warps", members: Array) -> None:
         where = shared_offset(address(lanes))

@@ -14,7 +14,7 @@ import numpy as np
 
 from devmod_simulators.ptx.decoder import Decoder, Step, Target, operation
 from devmod_simulators.ptx.lanes import Lanes
-from devmod_simulators.ptx.memory import WINDOWS
+from devmod_simulators.ptx.memory import WINDOWS, Access
 from devmod_simulators.ptx.ops_memory import locate_shared
 from devmod_simulators.ptx.ptx_types import PRED, U32, U64, Array, Integer, Name
 
@@ -22,6 +22,8 @@ _COUNT = (1 << 20) - 1
 _BYTES = (1 << 22) - 1
 _NO_BYTES = 1 << 21
 _PHASE = 63
+_CHANGE = Access("mbarrier access", U64)
+_LOOK = Access("read", U64)
 
 
 class Word:
@@ -53,7 +55,7 @@ def update(lanes: Lanes, address: Array, change: Change, counts: list[int]) -> A
     """Change the barrier of each lane by its count, one lane after the other, and return the words
     before.
     """
-    view, index = locate_shared(lanes, shared_offset(address), 8, U64, "mbarrier access")
+    view, index = locate_shared(lanes, shared_offset(address), _CHANGE)
     before = []
     ends = []
     places = lanes.spread(index).tolist()
@@ -164,7 +166,7 @@ def _wait(decoder: Decoder) -> Step:
     state = decoder.source(2, U32 if parity else U64)
 
     def run(lanes: Lanes) -> None:
-        view, index = locate_shared(lanes, shared_offset(address(lanes)), 8, U64, "read")
+        view, index = locate_shared(lanes, shared_offset(address(lanes)), _LOOK)
         words = view.take(index)
         value = state(lanes)
         if parity:

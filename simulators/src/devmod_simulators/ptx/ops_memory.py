@@ -16,6 +16,7 @@ from devmod_simulators.ptx.memory import (
     HEAP,
     WINDOW_SHIFT,
     WINDOWS,
+    Access,
     fault,
     place_of,
     stepped,
@@ -25,26 +26,21 @@ from devmod_simulators.ptx.memory import (
 from devmod_simulators.ptx.ops_move import joined, split
 from devmod_simulators.ptx.ptx_types import REGISTERS, S64, U8, U64, UNSIGNED, Array, DType
 
-#: A function that returns a view of memory and the indices of elements there: lanes, addresses,
-#: bytes, type of an element, kind of access, and a constant that is added to the addresses.
-Locate = Callable[[Lanes, Array, int, DType, str, int], tuple[Array, Array]]
+#: A function that returns a view of memory and the indices of elements there.
+Locate = Callable[[Lanes, Array, Access], tuple[Array, Array]]
 
 
-def locate_global(
-    lanes: Lanes, address: Array, size: int, dtype: DType, access: str, step: int = 0
-) -> tuple[Array, Array]:
+def locate_global(lanes: Lanes, address: Array, access: Access) -> tuple[Array, Array]:
     """Locate elements in global memory."""
     arena = lanes.frame.execution.arena
     if address.dtype is not U64:
         address = address.astype(U64)
     if int(address[0]) >= HEAP and arena.heap is not None:
         arena = arena.heap
-    return arena.locate(lanes, address, size, dtype, access, step)
+    return arena.locate(lanes, address, access)
 
 
-def locate_shared(
-    lanes: Lanes, address: Array, size: int, dtype: DType, access: str, step: int = 0
-) -> tuple[Array, Array]:
+def locate_shared(lanes: Lanes, address: Array, access: Access) -> tuple[Array, Array]:
     """Locate elements in shared memory, of the lane's own block or of another one of its
     cluster.
     """
@@ -52,38 +48,32 @@ def locate_shared(
     shared = execution.shared
     pieces = lanes.column("shared")
     if place_of(shared, lanes, address).high >> CLUSTER_SHIFT:
-        address = stepped(address, step)
-        step = 0
+        address = stepped(address, access.step)
+        access = Access(access.kind, access.dtype, access.count)
         rank = (address >> address.dtype.type(CLUSTER_SHIFT)).astype(S64) - 1
         others = math.prod(execution.launch.cluster)
         if int(rank.max()) >= others:
-            raise fault(lanes, address, rank >= others, size, access, "shared")
+            raise fault(lanes, address, rank >= others, access, "shared")
         own = lanes.column("block")
         block = np.where(rank < 0, own, own // others * others + rank)
         pieces = block * shared.stride
         address = address & address.dtype.type((1 << CLUSTER_SHIFT) - 1)
-    return shared.locate(lanes, address, size, dtype, access, step, pieces)
+    return shared.locate(lanes, address, access, pieces)
 
 
-def locate_local(
-    lanes: Lanes, address: Array, size: int, dtype: DType, access: str, step: int = 0
-) -> tuple[Array, Array]:
+def locate_local(lanes: Lanes, address: Array, access: Access) -> tuple[Array, Array]:
     """Locate elements in local memory."""
     local = lanes.frame.execution.local
-    return local.locate(lanes, address, size, dtype, access, step, lanes.lanes * local.stride)
+    return local.locate(lanes, address, access, lanes.lanes * local.stride)
 
 
-def locate_param(
-    lanes: Lanes, address: Array, size: int, dtype: DType, access: str, step: int = 0
-) -> tuple[Array, Array]:
+def locate_param(lanes: Lanes, address: Array, access: Access) -> tuple[Array, Array]:
     """Locate elements of parameters: of the kernel, or of device functions, which are in local
     memory.
     """
     if int(address.max()) >= FUNCTION_PARAMETERS:
-        return locate_local(
-            lanes, address - address.dtype.type(FUNCTION_PARAMETERS), size, dtype, access, step
-        )
-    return lanes.frame.execution.parameters.locate(lanes, address, size, dtype, access, step)
+        return locate_local(lanes, address - address.dtype.type(FUNCTION_PARAMETERS), access)
+    return lanes.frame.execution.parameters.locate(lanes, address, access)
 
 
 LOCATE: dict[str, Locate] = {
@@ -103,9 +93,7 @@ def locator(space: str) -> Locate | None:
     if locate is None or space not in ("global", "shared"):
         return locate
 
-    def find(
-        lanes: Lanes, address: Array, size: int, dtype: DType, access: str, step: int = 0
-    ) -> tuple[Array, Array]:
+    def find(lanes: Lanes, address: Array, access: Access) -> tuple[Array, Array]:
         known = lanes.found.get(find)
         if known is not None and known[0] is address:
             place: tuple[Array, Array] = known[1]
@@ -116,12 +104,12 @@ def locator(space: str) -> Locate | None:
         if window is not None:
             found = window(lanes, address)
         if found is None:
-            found = locate(lanes, address, size, dtype, access, step)
+            found = locate(lanes, address, access)
             # The heap's bytes are another array when it has grown.
             if lanes.count > NARROW or execution.checks or int(address[0]) >= HEAP:
                 return found
             memory = execution.arena if space == "global" else execution.shared
-            window = window_of(memory, address.dtype, size, dtype, access, step)
+            window = window_of(memory, address.dtype, access)
             execution.windows[find] = window
         lanes.found[find] = address, found
         return found
@@ -172,15 +160,15 @@ def space_of(decoder: Decoder, operand_space: str) -> str:
 
 
 def load(
-    space: str, dtype: DType, count: int, step: int = 0, locate_here: Locate | None = None
+    space: str, dtype: DType, count: int = 1, step: int = 0, locate_here: Locate | None = None
 ) -> Callable[[Lanes, Array], list[Array]]:
     """Return the function that loads vectors of `count` elements, `step` bytes behind the addresses
     that it gets.
     """
-    size = dtype.itemsize * count
+    access = Access("read", dtype, count, step)
 
     def fetch(lanes: Lanes, address: Array, locate: Locate) -> list[Array]:
-        view, index = locate(lanes, address, size, dtype, "read", step)
+        view, index = locate(lanes, address, access)
         if count == 1:
             return [view.take(index)]
         return [view[number:].take(index) for number in range(count)]
@@ -212,20 +200,20 @@ def load(
 def read_bytes(lanes: Lanes, address: int, size: int) -> bytes:
     """Return the bytes at a generic address, as the first lane reads them."""
     part = lanes.select(np.zeros(size, int), [])
-    return load("", U8, 1)(part, np.uint64(address) + np.arange(size, dtype=U64))[0].tobytes()
+    return load("", U8)(part, np.uint64(address) + np.arange(size, dtype=U64))[0].tobytes()
 
 
 def save(
-    space: str, dtype: DType, count: int, step: int = 0, locate_here: Locate | None = None
+    space: str, dtype: DType, count: int = 1, step: int = 0, locate_here: Locate | None = None
 ) -> Callable[[Lanes, Array, list[Array]], None]:
     """Return the function that stores vectors of `count` elements, `step` bytes behind the
     addresses that it gets.
     """
-    size = dtype.itemsize * count
+    access = Access("write", dtype, count, step)
 
     def put(lanes: Lanes, address: Array, values: list[Array], locate: Locate) -> None:
         lanes.frame.execution.stored = values
-        view, index = locate(lanes, address, size, dtype, "write", step)
+        view, index = locate(lanes, address, access)
         for number, value in enumerate(values):
             store(view[number:] if number else view, index, value)
 

@@ -34,11 +34,11 @@ def is_system_call(instruction: Instruction) -> bool:
 
 def _value(lanes: Lanes, name: str, dtype: Any) -> np.ndarray[Any, np.dtype[Any]]:
     """Return the argument of a call: it is in a parameter of the caller's frame."""
-    return lanes.spread(load("local", dtype, 1)(lanes, np.array([lanes.frame.place(name)], U64))[0])
+    return lanes.spread(load("local", dtype)(lanes, np.array([lanes.frame.place(name)], U64))[0])
 
 
 def _put(lanes: Lanes, name: str, value: Any) -> None:
-    save("local", value.dtype, 1)(lanes, np.array([lanes.frame.place(name)], U64), [value])
+    save("local", value.dtype)(lanes, np.array([lanes.frame.place(name)], U64), [value])
 
 
 def _text(lane: Lanes, address: int) -> str:

@@ -115,13 +115,11 @@ def tensor_copy(decoder: Decoder) -> Step:
             if into_shared:
                 values = np.zeros(box.count, dtype)
                 if len(there):
-                    values[there] = load("global", dtype, 1)(part, address[there])[0]
-                save("shared", dtype, 1)(
-                    lane.select(np.zeros(box.count, int), []), shared, [values]
-                )
+                    values[there] = load("global", dtype)(part, address[there])[0]
+                save("shared", dtype)(lane.select(np.zeros(box.count, int), []), shared, [values])
             elif len(there):
-                save("global", dtype, 1)(
-                    part, address[there], load("shared", dtype, 1)(part, shared[there])
+                save("global", dtype)(
+                    part, address[there], load("shared", dtype)(part, shared[there])
                 )
             if signal is not None:
                 update(lane, signal(lane), expect, [-box.count * box.element])

@@ -77,9 +77,10 @@ def put(
 
 def places(each: Touched, part: int, held: Array) -> Array:
     """Return the places of a part of an access, whose bytes held something at least."""
-    offset = (each.index + part) * each.dtype.itemsize
+    size = each.access.dtype.itemsize
+    offset = (each.index + part) * size
     space = _SPACES.index(each.memory.space)
-    width = each.dtype.itemsize.bit_length() - 1
+    width = size.bit_length() - 1
     return np.asarray(offset | held.astype(S64) << _STATE | width << _WIDTH | space << _SPACE)
 
 
@@ -117,9 +118,10 @@ def is_scaling(decoder: Decoder) -> bool:
 
 def states_of_copy(source: Touched | None, target: Touched) -> list[Any]:
     """Return what bytes hold that were copied from others; written values without a source."""
-    if source is None or source.dtype != target.dtype or len(source.index) != len(target.index):
-        return [WRITTEN] * target.count
-    return [copied(state.view(U8)).view(target.dtype) for state in source.states()]
+    dtype = target.access.dtype
+    if source is None or source.access.dtype != dtype or len(source.index) != len(target.index):
+        return [WRITTEN] * target.access.count
+    return [copied(state.view(U8)).view(dtype) for state in source.states()]
 
 
 class Poison:
@@ -262,7 +264,7 @@ class Poison:
         #: What an instruction that copies has read last.
         source = None
         for each in touched:
-            if each.access == "read":
+            if each.access.kind == "read":
                 if is_load:
                     self.load(site, each)
                 elif site.root == "cp":
@@ -284,12 +286,12 @@ class Poison:
 
     def load(self, site: Site, each: Touched) -> None:
         """Mark the registers of lanes that have loaded bytes that nothing wrote."""
-        size = each.dtype.itemsize
+        dtype = each.access.dtype
         for part, (register, state) in enumerate(zip(site.values, each.states(), strict=False)):
             if register >= 0 and state.any():
-                table = state.view(U8).reshape(-1, size)
+                table = state.view(U8).reshape(-1, dtype.itemsize)
                 mask = np.where(table == WRITTEN, U8.type(0), U8.type(255))
-                bits = number(mask.reshape(-1).view(each.dtype))
+                bits = number(mask.reshape(-1).view(dtype))
                 computed = (table == COMPUTED).any(axis=1)
                 put(each.lanes, register, bits, computed, places(each, part, table.max(axis=1)))
 
@@ -297,7 +299,8 @@ class Poison:
         """Mark the bytes that lanes have stored as what their registers are, and report those in
         global memory.
         """
-        states = [np.zeros(1, each.dtype)] * each.count
+        dtype = each.access.dtype
+        states = [np.zeros(1, dtype)] * each.access.count
         here = where(each.lanes)
         for part, register in enumerate(site.values):
             known = each.lanes.frame.poison.get(register)
@@ -307,9 +310,9 @@ class Poison:
                 self.use(site, each.lanes, register, use, computed | self.copies)
                 known = each.lanes.frame.poison.get(register)
             if known is not None:
-                bits = known.bits[here].astype(each.dtype)
-                table = bits.view(U8).reshape(-1, each.dtype.itemsize)
+                bits = known.bits[here].astype(dtype)
+                table = bits.view(U8).reshape(-1, dtype.itemsize)
                 state = np.where(known.computed[here], COMPUTED, COPIED)[:, None]
                 held = np.where(table == 0, WRITTEN, state).astype(U8)
-                states[part] = held.reshape(-1).view(each.dtype)
+                states[part] = held.reshape(-1).view(dtype)
         each.set_states(states)

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from devmod_simulators.ptx.memory import (
+    Access,
     Arena,
     Heap,
     LaneMemory,
     Memory,
-    alignment_of,
     place_of,
     stepped,
 )
@@ -64,20 +64,18 @@ class Touched:
     memory: Shadow
     lanes: Lanes
     index: Array
-    dtype: DType
-    count: int
-    access: str
+    access: Access
     view: Array
     place: Array
 
     def states(self) -> list[Array]:
         """Return what the bytes hold, as elements."""
-        view = self.memory.bytes_written.view(self.dtype)
-        return [view.take(self.index + number) for number in range(self.count)]
+        view = self.memory.bytes_written.view(self.access.dtype)
+        return [view.take(self.index + number) for number in range(self.access.count)]
 
     def set_states(self, states: list[Any]) -> None:
         """Note what the bytes hold."""
-        view = self.memory.bytes_written.view(self.dtype)
+        view = self.memory.bytes_written.view(self.access.dtype)
         index = self.lanes.spread(self.index)
         for number, state in enumerate(states):
             view[index + number] = state
@@ -103,15 +101,15 @@ class Shadow:
         self.other_reads = sparse(count, S64)
         self.last_write = 0
 
-    def grains(self, index: Array, dtype: DType, size: int) -> list[Array]:
+    def grains(self, index: Array, access: Access) -> list[Array]:
         """Return the indices of the records of accesses."""
-        shift = dtype.itemsize.bit_length() - self.grain.bit_length()
+        shift = access.dtype.itemsize.bit_length() - self.grain.bit_length()
         first = index
         if shift > 0:
             first = index << np.int64(shift)
         elif shift:
             first = index >> np.int64(-shift)
-        return [first, *(first + number for number in range(1, size // self.grain))]
+        return [first, *(first + number for number in range(1, access.size // self.grain))]
 
     def records(
         self, execution: CheckedExecution, lanes: Lanes, index: Array, strong: bool
@@ -213,41 +211,32 @@ class Checked(Memory):
     spare = 0
 
     def locate(
-        self,
-        lanes: Lanes,
-        address: Array,
-        size: int,
-        dtype: DType,
-        access: str,
-        step: int,
-        pieces: Array | None = None,
+        self, lanes: Lanes, address: Array, access: Access, pieces: Array | None = None
     ) -> tuple[Array, Array]:
         """Return a view and the indices of elements there, after all checks."""
         execution: Any = lanes.frame.execution
         limits = execution.limits(self)
         place = place_of(self, lanes, address)
+        step = access.step
+        whole = self.view(access.dtype)
         bad = None
         low, high = limits or self.last
         if (
-            (place.union | step) & (alignment_of(size) - 1)
+            (place.union | step) & (access.alignment - 1)
             or place.low + step < low
-            or place.high + step + size > high
+            or place.high + step + access.size > high
         ):
-            address = stepped(address, step)
-            step = 0
-            bad = execution.refuse(self, lanes, address, size, access, limits)
+            bad = execution.refuse(self, lanes, stepped(address, step), access, limits)
         if bad is None:
-            view, index = super().locate(lanes, address, size, dtype, access, step, pieces)
+            view, index = super().locate(lanes, address, access, pieces)
         else:
-            view = self.view(dtype)
-            index = self.elements(address, dtype.itemsize, pieces)
-            index = np.where(bad, self.spare // dtype.itemsize, index)
+            view = whole
+            index = self.elements(stepped(address, step), access.dtype.itemsize, pieces)
+            index = np.where(bad, self.spare // access.dtype.itemsize, index)
         if self.shadow is not None:
-            whole = index
-            if step > 0:
-                whole = index + step // dtype.itemsize
-            count = size // dtype.itemsize
-            touched = Touched(self.shadow, lanes, whole, dtype, count, access, view, index)
+            # A view begins behind the first elements of the memory.
+            place_in_whole = index + (len(whole) - len(view))
+            touched = Touched(self.shadow, lanes, place_in_whole, access, view, index)
             execution.touch(touched, bad)
         return view, index
 
