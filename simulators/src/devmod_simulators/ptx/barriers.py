@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,18 +15,13 @@ if TYPE_CHECKING:
     from devmod_simulators.ptx.execution import Execution
     from devmod_simulators.ptx.program import Block
 
-Release = Callable[[Lanes, Array, Array], None]
-
 
 @dataclass(slots=True)
 class Waiting:
-    """Lanes that wait at a barrier, the block of instructions that they go to, and what they do
-    when they are released.
-    """
+    """Lanes that wait at a barrier, and the block of instructions that it ends."""
 
     lanes: Lanes
-    next: int
-    release: Release | None
+    block: Block
 
 
 class Barrier:
@@ -56,15 +50,14 @@ class Barriers:
     @property
     def waiting(self) -> bool:
         """Whether lanes wait."""
-        return any(True for _ in self.groups())
+        return bool(self.groups())
 
-    def groups(self) -> Iterator[Lanes]:
-        """Yield the groups of lanes that wait."""
-        for waiting in [
-            *(each for barrier in self.barriers.values() for each in barrier.waiting),
-            *self.cluster_waiting,
-        ]:
-            yield waiting.lanes
+    def groups(self) -> list[Waiting]:
+        """Return the groups of lanes that wait."""
+        groups = [*self.cluster_waiting]
+        for barrier in self.barriers.values():
+            groups += barrier.waiting
+        return groups
 
     def leave(self, lanes: Lanes) -> None:
         """Count lanes that exit."""
@@ -77,22 +70,23 @@ class Barriers:
         number: int,
         lanes: Lanes,
         threads: int,
-        block: "Block | None",
-        release: Release | None = None,
+        block: Block,
         value: Array | None = None,
     ) -> int | None:
-        """Count lanes that arrive at a barrier. They wait unless `block` is None (bar.arrive).
+        """Count lanes that arrive at a barrier, with the values of a predicate. They wait, unless
+        they only arrive.
 
         Return the block that they go to if all are there.
         """
+        operation = block.end
         barrier = self.barriers.get(number)
         if barrier is None:
             barrier = self.barriers[number] = Barrier(len(self.alive))
         whole = lanes.count == self.execution.alive_count and not barrier.waiting and not threads
         if (
             whole
-            and block is not None
-            and release is None
+            and value is None
+            and not operation.arrive_only
             and not np.count_nonzero(barrier.arrived)
         ):
             return block.next
@@ -104,10 +98,10 @@ class Barriers:
             barrier.count += np.bincount(
                 blocks, weights=lanes.spread(value), minlength=len(self.alive)
             ).astype(S64)
-        if block is not None:
-            barrier.waiting.append(Waiting(lanes, block.next, release))
+        if not operation.arrive_only:
+            barrier.waiting.append(Waiting(lanes, block))
         self.release()
-        return None
+        return block.next if operation.arrive_only else None
 
     def release(self) -> bool:
         """Release the lanes of each block whose barrier is complete, and return whether there were
@@ -140,10 +134,9 @@ class Barriers:
             group, complete[group.lanes.spread(group.lanes.column("block"))], barrier.waiting
         )
         if lanes is not None:
-            if group.release is not None:
-                blocks = lanes.spread(lanes.column("block"))
-                group.release(lanes, barrier.count[blocks], barrier.arrived[blocks])
-            self.execution.add(lanes, group.next)
+            blocks = lanes.spread(lanes.column("block"))
+            group.block.end.release(lanes, barrier.count[blocks], barrier.arrived[blocks])
+            self.execution.add(lanes, group.block.next)
 
     def part(self, group: Waiting, chosen: Array, waiting: list[Waiting]) -> Lanes | None:
         """Return the lanes of a group that are released. The others wait on."""
@@ -152,10 +145,9 @@ class Barriers:
         lanes = None
         rest = group
         if chosen.any():
-            lanes, others = self.execution.split(
-                group.lanes, chosen, group.lanes.frame.code.blocks[group.next].live
-            )
-            rest = Waiting(others, group.next, group.release)
+            following = group.lanes.frame.code.blocks[group.block.next]
+            lanes, others = self.execution.split(group.lanes, chosen, following.live)
+            rest = Waiting(others, group.block)
         waiting.append(rest)
         return lanes
 
@@ -173,9 +165,9 @@ class Barriers:
         self.lane_phase[lanes.lanes] = self.cluster_phase[clusters] + 1
         self.cluster_release()
 
-    def cluster_wait(self, lanes: Lanes, block: "Block") -> None:
+    def cluster_wait(self, lanes: Lanes, block: Block) -> None:
         """Let lanes wait for the end of the phase in which they arrived."""
-        self.cluster_waiting.append(Waiting(lanes, block.next, None))
+        self.cluster_waiting.append(Waiting(lanes, block))
         self.cluster_release()
 
     def cluster_release(self) -> bool:
@@ -194,5 +186,5 @@ class Barriers:
             lanes = self.part(group, over, self.cluster_waiting)
             if lanes is not None:
                 released = True
-                self.execution.add(lanes, group.next)
+                self.execution.add(lanes, group.block.next)
         return released

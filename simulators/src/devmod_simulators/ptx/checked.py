@@ -112,7 +112,7 @@ class Watcher:
             if isinstance(block.end, WarpOperation):
                 code.behind[number] = behind
             elif isinstance(block.end, BarrierOperation) and block.end.threads is None:
-                code.past[block.next] = behind & own_work(code)
+                code.past[number] = behind & own_work(code)
 
     def step(self, decoder: Decoder, step: Step) -> Step:
         """Return a step that tells its execution which instruction it is, and follows values that
@@ -231,9 +231,8 @@ class CheckedBarriers(Barriers):
         number: int,
         lanes: Lanes,
         threads: int,
-        block: Block | None,
-        release: Any = None,
-        value: Any = None,
+        block: Block,
+        value: Array | None = None,
     ) -> int | None:
         """Note what the warps that arrive know."""
         execution = self.execution
@@ -256,7 +255,7 @@ class CheckedBarriers(Barriers):
             )
             np.maximum.at(rows, blocks, execution.know[blocks, warps])
             rows[blocks, warps] = now
-        return super().arrive(number, lanes, threads, block, release, value)
+        return super().arrive(number, lanes, threads, block, value)
 
     def release(self) -> bool:
         """Report the blocks that are complete and whose threads wait at several barriers without a
@@ -279,8 +278,7 @@ class CheckedBarriers(Barriers):
         blocks = execution.column("block")
         places: dict[Site, list[Array]] = {}
         for each in barrier.waiting:
-            site = execution.site_before(each.lanes.frame, each.next)
-            places.setdefault(site, []).append(each.lanes.lanes)
+            places.setdefault(each.block.site, []).append(each.lanes.lanes)
         if len(places) < 2:
             return
         (here, first), *others = [(site, np.concatenate(lanes)) for site, lanes in places.items()]
@@ -302,7 +300,7 @@ class CheckedBarriers(Barriers):
         if not complete.any():
             return
         for group in barrier.waiting:
-            key = id(group.lanes.frame.code), group.next
+            key = id(group.lanes.frame.code), group.block.number
             past = execution.past.pop(key, None)
             if past is None:
                 continue
@@ -312,9 +310,8 @@ class CheckedBarriers(Barriers):
             if len(lanes):
                 count = left[blocks[lanes[0]]]
                 detail = f"waits here while {count} threads of the block exit that passed it by"
-                site = execution.site_before(group.lanes.frame, group.next)
                 execution.sanitizer.report(
-                    execution, "sync", "divergent barrier", site, lanes, detail
+                    execution, "sync", "divergent barrier", group.block.site, lanes, detail
                 )
 
     def release_group(self, barrier: Barrier, group: Waiting, complete: Array) -> None:
@@ -730,9 +727,9 @@ class CheckedExecution(Execution):
         """Note lanes that run what is behind a barrier while others wait there."""
         for barrier in self.barriers.barriers.values():
             for group in barrier.waiting:
-                behind = code.past.get(group.next, ())
+                behind = code.past.get(group.block.number, ())
                 if group.lanes.frame.code is code and number in behind:
-                    key = id(code), group.next
+                    key = id(code), group.block.number
                     self.past.setdefault(key, np.zeros(self.count, bool))[lanes.lanes] = True
 
     def find_outsiders(self, site: Site, lanes: Lanes, mask: Array) -> None:
@@ -770,22 +767,13 @@ class CheckedExecution(Execution):
                 self, "sync", "absent lanes", site, lanes.lanes[positions], detail
             )
 
-    def site_before(self, frame: Frame, number: int) -> Site:
-        """Return the instruction after which lanes come to a block."""
-        return next(
-            block.site
-            for block in frame.code.blocks
-            if block.next == number and isinstance(block.end, BarrierOperation)
-        )
-
     def deadlock(self) -> None:
         """Report where threads wait, and raise the error."""
         groups: list[tuple[Site, Lanes]] = []
         for (_, number), lanes in self.parked.items():
             groups.append((lanes.frame.code.blocks[number].site, lanes))
-        for barrier in self.barriers.barriers.values():
-            for each in barrier.waiting:
-                groups.append((self.site_before(each.lanes.frame, each.next), each.lanes))
+        for each in self.barriers.groups():
+            groups.append((each.block.site, each.lanes))
         if "sync" in self.sanitizer.checks and groups:
             module = self.program.module
             waits = "; ".join(

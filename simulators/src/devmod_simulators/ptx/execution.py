@@ -279,7 +279,7 @@ class Execution:
 
     def deadlock(self) -> None:
         """Raise the error for lanes that wait for ever."""
-        waiting = [*self.parked.values(), *self.barriers.groups()]
+        waiting = [*self.parked.values(), *(each.lanes for each in self.barriers.groups())]
         text = f"{sum(each.count for each in waiting)} threads wait at a barrier or a warp operation that other threads never reach"
         raise waiting[0].error("CUDA_ERROR_LAUNCH_TIMEOUT", text)
 

@@ -13,7 +13,7 @@ import numpy as np
 from devmod_simulators.ptx.decoder import Decoder, Source, Target
 from devmod_simulators.ptx.lanes import Lanes
 from devmod_simulators.ptx.ops_warp import ALL, WARP_OPERATIONS, Run, alive_bits, warps_of
-from devmod_simulators.ptx.ptx_types import PRED, U32, Array, Integer
+from devmod_simulators.ptx.ptx_types import PRED, U32, Array, Integer, Name
 
 if TYPE_CHECKING:
     from devmod_simulators.ptx.execution import Execution
@@ -94,7 +94,7 @@ class BarrierOperation:
     arrive_only: bool
     reduction: str
     predicate: Source | None
-    out: Target | None
+    out: Target
     writes: int
 
     def run(self, execution: "Execution", block: "Block", lanes: Lanes) -> int | None:
@@ -121,25 +121,21 @@ class BarrierOperation:
         threads = 0
         if self.threads is not None:
             threads = int(self.threads(lanes)[0])
-        if self.arrive_only:
-            execution.barriers.arrive(number, lanes, threads, None)
-            return block.next
-        if self.predicate is None or self.out is None:
-            following: int | None = execution.barriers.arrive(number, lanes, threads, block)
-            return following
-        out = self.out
-        reduction = self.reduction
-        writes = self.writes
+        value = None
+        if self.predicate is not None:
+            value = self.predicate(lanes)
+        following: int | None = execution.barriers.arrive(number, lanes, threads, block, value)
+        return following
 
-        def release(released: Lanes, count: Array, arrived: Array) -> None:
-            if released.index is not None:
-                released.dirty |= writes
+    def release(self, lanes: Lanes, count: Array, arrived: Array) -> None:
+        """Give lanes that go on the result of a reduction: of the threads that `arrived` in their
+        block, the predicate of `count` held.
+        """
+        if lanes.index is not None:
+            lanes.dirty |= self.writes
+        if self.reduction:
             results = {"popc": count.astype(U32), "or": count > 0, "and": count == arrived}
-            out(released, results[reduction])
-
-        value = self.predicate(lanes)
-        execution.barriers.arrive(number, lanes, threads, block, release, value)
-        return None
+            self.out(lanes, results[self.reduction])
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +165,7 @@ def _barrier(decoder: Decoder) -> Any:
         return WarpOperation(decoder.source(0, U32), lambda lanes, warps, mask: None, 0, True)
     operands = list(decoder.operands)
     reduction = decoder.first(("popc", "and", "or"))
-    out = None
+    out = decoder.target(Name("_"), PRED)
     predicate = None
     if reduction:
         out = decoder.target(operands.pop(0), U32 if reduction == "popc" else PRED)
