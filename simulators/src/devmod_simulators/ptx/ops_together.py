@@ -12,12 +12,15 @@ import numpy as np
 
 from devmod_simulators.ptx.decoder import Decoder, Source, Target
 from devmod_simulators.ptx.lanes import Lanes
-from devmod_simulators.ptx.ops_warp import ALL, WARP_OPERATIONS, Run, alive_bits, warps_of
+from devmod_simulators.ptx.ops_fragments import MATRIX
+from devmod_simulators.ptx.ops_warp import WARP_OPERATIONS, Run, alive_bits, warps_of
 from devmod_simulators.ptx.ptx_types import PRED, U32, Array, Integer, Name
 
 if TYPE_CHECKING:
     from devmod_simulators.ptx.execution import Execution
     from devmod_simulators.ptx.program import Block
+
+_ALL = np.array([0xFFFFFFFF], U32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ class WarpOperation:
             lanes = execution.join([parked, lanes], block.number)
             lanes.load(block.reads)
         warps = warps_of(execution, lanes)
-        mask = ALL if self.mask is None else self.mask(lanes)
+        mask = _ALL if self.mask is None else self.mask(lanes)
         if self.mask is not None and lanes.count != execution.alive_count:
             missing = mask & (alive_bits(execution) & ~warps.bits())[warps.warps]
             wait = missing != 0
@@ -153,8 +156,18 @@ class ClusterBarrier:
             execution.add(lanes, block.next)
 
 
+def _all_lanes(lanes: Lanes) -> Array:
+    return _ALL
+
+
 def _warp(decoder: Decoder) -> WarpOperation:
-    mask, run = WARP_OPERATIONS[decoder.parts[0]](decoder)
+    root = decoder.parts[0]
+    run = WARP_OPERATIONS[root](decoder)
+    mask: Source | None = None
+    if root in MATRIX:
+        mask = _all_lanes
+    elif decoder.has("sync"):
+        mask = decoder.source(len(decoder.operands) - 1, U32)
     return WarpOperation(mask, run, sum(1 << number for number in decoder.writes))
 
 

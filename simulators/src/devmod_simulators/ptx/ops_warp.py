@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from devmod_simulators.ptx.decoder import Decoder, Source
+from devmod_simulators.ptx.decoder import Decoder
 from devmod_simulators.ptx.lanes import NARROW, Lanes
 from devmod_simulators.ptx.ops_bits import population
 from devmod_simulators.ptx.ops_fragments import MATRIX, decode_matrix
@@ -16,10 +16,6 @@ from devmod_simulators.ptx.ptx_types import DTYPES, F32, PRED, S32, S64, U32, U6
 
 if TYPE_CHECKING:
     from devmod_simulators.ptx.execution import Execution
-
-
-#: A mask with all lanes.
-ALL = np.array([0xFFFFFFFF], U32)
 
 
 class Warps:
@@ -70,13 +66,12 @@ def alive_bits(execution: "Execution") -> Array:
 Run = Callable[[Lanes, Warps, Array], None]
 
 
-def _shfl(decoder: Decoder) -> tuple[Source | None, Run]:
+def _shfl(decoder: Decoder) -> Run:
     mode = decoder.first(("up", "down", "bfly", "idx"))
     out, valid_out = decoder.pair(decoder.operands[0], U32, PRED)
     a = decoder.source(1, U32)
     b = decoder.source(2, U32)
     c = decoder.source(3, U32)
-    mask = decoder.source(4, U32) if decoder.has("sync") else None
     five = U32.type(31)
 
     def sources(
@@ -125,14 +120,13 @@ def _shfl(decoder: Decoder) -> tuple[Source | None, Run]:
         out(lanes, value)
         valid_out(lanes, valid)
 
-    return mask, run
+    return run
 
 
-def _vote(decoder: Decoder) -> tuple[Source | None, Run]:
+def _vote(decoder: Decoder) -> Run:
     mode = decoder.first(("all", "any", "uni", "ballot"))
     out = decoder.target(0, U32 if mode == "ballot" else PRED)
     predicate = decoder.source(1, PRED)
-    mask = decoder.source(2, U32) if decoder.has("sync") else None
 
     def run(lanes: Lanes, warps: Warps, members: Array) -> None:
         flags = predicate(lanes)
@@ -147,15 +141,14 @@ def _vote(decoder: Decoder) -> tuple[Source | None, Run]:
         else:
             out(lanes, (holds == here) | (holds == 0))
 
-    return mask, run
+    return run
 
 
-def _match(decoder: Decoder) -> tuple[Source | None, Run]:
+def _match(decoder: Decoder) -> Run:
     everyone = decoder.has("all")
     dtype = U64 if decoder.type == "b64" else U32
     out, same_out = decoder.pair(decoder.operands[0], U32, PRED)
     a = decoder.source(1, dtype)
-    mask = decoder.source(2, U32)
 
     def run(lanes: Lanes, warps: Warps, members: Array) -> None:
         values = lanes.spread(a(lanes))
@@ -176,15 +169,14 @@ def _match(decoder: Decoder) -> tuple[Source | None, Run]:
         out(lanes, np.where(same, equal, U32.type(0)))
         same_out(lanes, same)
 
-    return mask, run
+    return run
 
 
-def _redux(decoder: Decoder) -> tuple[Source | None, Run]:
+def _redux(decoder: Decoder) -> Run:
     function = REDUCTIONS[decoder.first(tuple(REDUCTIONS))]
     dtype = DTYPES[decoder.type]
     out = decoder.target(0, dtype)
     a = decoder.source(1, dtype)
-    mask = decoder.source(2, U32)
 
     def run(lanes: Lanes, warps: Warps, members: Array) -> None:
         values = lanes.spread(a(lanes))
@@ -199,12 +191,11 @@ def _redux(decoder: Decoder) -> tuple[Source | None, Run]:
             values = np.abs(values)
         out(lanes, function.reduceat(values[order], starts).astype(dtype)[sets])
 
-    return mask, run
+    return run
 
 
-def _elect(decoder: Decoder) -> tuple[Source | None, Run]:
+def _elect(decoder: Decoder) -> Run:
     out, chosen_out = decoder.pair(decoder.operands[0], U32, PRED)
-    mask = decoder.source(1, U32)
 
     def run(lanes: Lanes, warps: Warps, members: Array) -> None:
         here = warps.bits()[warps.warps] & members
@@ -212,20 +203,20 @@ def _elect(decoder: Decoder) -> tuple[Source | None, Run]:
         out(lanes, leader)
         chosen_out(lanes, leader == lanes.column("laneid"))
 
-    return mask, run
+    return run
 
 
-def _activemask(decoder: Decoder) -> tuple[Source | None, Run]:
+def _activemask(decoder: Decoder) -> Run:
     out = decoder.target(0, U32)
-    return None, lambda lanes, warps, members: out(lanes, warps.bits()[warps.warps])
+    return lambda lanes, warps, members: out(lanes, warps.bits()[warps.warps])
 
 
-WARP_OPERATIONS: dict[str, Callable[[Decoder], tuple[Source | None, Run]]] = {
+WARP_OPERATIONS: dict[str, Callable[[Decoder], Run]] = {
     "shfl": _shfl,
     "vote": _vote,
     "match": _match,
     "redux": _redux,
     "elect": _elect,
     "activemask": _activemask,
-    **dict.fromkeys(MATRIX, lambda decoder: (lambda lanes: ALL, decode_matrix(decoder))),
+    **dict.fromkeys(MATRIX, decode_matrix),
 }
