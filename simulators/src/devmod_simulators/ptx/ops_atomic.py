@@ -14,7 +14,7 @@ from devmod_simulators.ptx.formats import pack, unpack
 from devmod_simulators.ptx.lanes import Lanes
 from devmod_simulators.ptx.memory import Access
 from devmod_simulators.ptx.ops_integer import REDUCTIONS
-from devmod_simulators.ptx.ops_memory import Locate, by_window, locator, operand_of
+from devmod_simulators.ptx.ops_memory import EVERY, Locate, by_window, locator, operand_of
 from devmod_simulators.ptx.ptx_types import DTYPES, UNSIGNED, Array, DType, Name
 
 Update = Callable[[Any, Any], Any]
@@ -140,19 +140,18 @@ def _atom(decoder: Decoder) -> Step:
 
         def part(some: Lanes, there: Array, locate: Locate, positions: Any) -> None:
             view, index = locate(some, there, access)
-            chosen = slice(None) if positions is None else positions
             for number, value in enumerate(values):
                 if others is not None:
-                    olds[number][chosen] = compare_and_swap(
-                        view, index + number, value[chosen], others[chosen]
+                    olds[number][positions] = compare_and_swap(
+                        view, index + number, value[positions], others[positions]
                     )
                     continue
-                old = apply(view, index + number, value[chosen], update, returns, name)
+                old = apply(view, index + number, value[positions], update, returns, name)
                 if old is not None:
-                    olds[number][chosen] = old
+                    olds[number][positions] = old
 
         if locate_here is not None:
-            part(lanes, where, locate_here, None)
+            part(lanes, where, locate_here, EVERY)
         else:
             by_window(lanes, where, part)
         put_all(lanes, targets, olds)

@@ -117,6 +117,8 @@ def locator(space: str) -> Locate | None:
     return find
 
 
+#: The positions of all lanes.
+EVERY = slice(None)
 _WINDOWS = {
     WINDOWS[space] >> WINDOW_SHIFT: (LOCATE[space], WINDOWS[space])
     for space in ("shared", "local", "param")
@@ -132,11 +134,11 @@ def by_window(
     low = int(address.min())
     high = int(address.max())
     if high < HEAP:
-        action(lanes, address, locate_global, None)
+        action(lanes, address, locate_global, EVERY)
         return
     if low >> WINDOW_SHIFT == high >> WINDOW_SHIFT:
         locate, start = _WINDOWS.get(low >> WINDOW_SHIFT, (locate_global, 0))
-        action(lanes, address - np.uint64(start), locate, None)
+        action(lanes, address - np.uint64(start), locate, EVERY)
         return
     window = address >> np.uint64(WINDOW_SHIFT)
     for value in np.unique(window):
@@ -183,7 +185,7 @@ def load(
         def part(some: Lanes, there: Array, locate: Locate, positions: Any) -> None:
             nonlocal result
             values = fetch(some, there, locate)
-            if positions is None:
+            if positions is EVERY:
                 result = values
                 return
             if not result:
@@ -223,9 +225,6 @@ def save(
 
     def generic(lanes: Lanes, address: Array, values: list[Array]) -> None:
         def part(some: Lanes, there: Array, locate: Locate, positions: Any) -> None:
-            if positions is None:
-                put(some, there, values, locate)
-                return
             chosen = []
             for value in values:
                 chosen.append(value if len(value) == 1 else value[positions])

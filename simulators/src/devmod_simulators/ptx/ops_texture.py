@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -195,7 +196,7 @@ def _three(indices: list[Array]) -> list[Array]:
     return [*indices, np.zeros(1, S64), np.zeros(1, S64)][:3]
 
 
-class _Access:
+class _Operand:
     """The object and the coordinates of an instruction."""
 
     def __init__(self, decoder: Decoder, operand: Address, coordinate: DType, magic: bytes) -> None:
@@ -213,13 +214,13 @@ class _Access:
         self.decoder = decoder
         self.magic = magic
 
-    def run(self, lanes: Lanes, action: Callable[[Lanes, Array | None, Descriptor], None]) -> None:
+    def run(self, lanes: Lanes, action: Callable[[Lanes, Any, Descriptor], None]) -> None:
         """Call `action` for the lanes of each object."""
         objects = self.object(lanes)
         reads = sorted(self.decoder.reads)
         for address in np.unique(objects):
             part = lanes
-            positions = None
+            positions: Any = slice(None)
             if not (objects == address).all():
                 positions = np.flatnonzero(objects == address)
                 part = lanes.select(positions, reads)
@@ -238,7 +239,7 @@ def _tex(decoder: Decoder) -> Step:
     operand = decoder.operands[1]
     if len(operand.more) != 1:
         raise decoder.unsupported("the interpreter lacks textures with a sampler of their own")
-    access = _Access(decoder, operand, coordinate, b"texture")
+    access = _Operand(decoder, operand, coordinate, b"texture")
     level = None
     if decoder.has("level"):
         level = decoder.source(decoder.operands[2], F32)
@@ -247,7 +248,7 @@ def _tex(decoder: Decoder) -> Step:
     def run(lanes: Lanes) -> None:
         results = [np.zeros(lanes.count, U32) for _ in range(4)]
 
-        def fetch(part: Lanes, positions: Array | None, texture: Descriptor) -> None:
+        def fetch(part: Lanes, positions: Any, texture: Descriptor) -> None:
             coordinates = [each(part) for each in access.coordinates]
             layer = None
             if access.layer is not None:
@@ -258,20 +259,12 @@ def _tex(decoder: Decoder) -> Step:
             else:
                 values = texture.fetch(part, coordinates, layer)
             for whole, value in zip(results, values, strict=True):
-                _set(whole, positions, value)
+                whole[positions] = value
 
         access.run(lanes, fetch)
         put_all(lanes, targets, results)
 
     return run
-
-
-def _set(whole: Array, positions: Array | None, values: Array) -> None:
-    """Set the values of lanes at some positions; of all without any."""
-    if positions is None:
-        whole[:] = values
-    else:
-        whole[positions] = values
 
 
 @operation("suld", "sust")
@@ -282,7 +275,7 @@ def _surface(decoder: Decoder) -> Step:
     if not decoder.has("b"):
         raise decoder.unsupported()
     object_at, values_at = (1, 0) if is_load else (0, 1)
-    access = _Access(decoder, decoder.operands[object_at], U32, b"surface")
+    access = _Operand(decoder, decoder.operands[object_at], U32, b"surface")
     parts = decoder.vector(values_at)
     size = dtype.itemsize * len(parts)
 
@@ -321,17 +314,17 @@ def _surface(decoder: Decoder) -> Step:
 _Places = Callable[[Lanes, Descriptor], tuple[Array, Array]]
 
 
-def _surface_load(decoder: Decoder, access: _Access, dtype: DType, places: _Places) -> Step:
+def _surface_load(decoder: Decoder, access: _Operand, dtype: DType, places: _Places) -> Step:
     targets = [decoder.target(part, dtype) for part in decoder.vector(0)]
     read = load("global", dtype, len(targets))
 
     def run(lanes: Lanes) -> None:
         results = [np.zeros(lanes.count, dtype) for _ in targets]
 
-        def act(part: Lanes, positions: Array | None, surface: Descriptor) -> None:
+        def act(part: Lanes, positions: Any, surface: Descriptor) -> None:
             address, inside = places(part, surface)
             for whole, value in zip(results, read(part, address), strict=True):
-                _set(whole, positions, np.where(inside, value, 0))
+                whole[positions] = np.where(inside, value, 0)
 
         access.run(lanes, act)
         put_all(lanes, targets, results)
@@ -339,11 +332,11 @@ def _surface_load(decoder: Decoder, access: _Access, dtype: DType, places: _Plac
     return run
 
 
-def _surface_store(decoder: Decoder, access: _Access, dtype: DType, places: _Places) -> Step:
+def _surface_store(decoder: Decoder, access: _Operand, dtype: DType, places: _Places) -> Step:
     sources = [decoder.source(part, dtype) for part in decoder.vector(1)]
     write = save("global", dtype, len(sources))
 
-    def act(part: Lanes, _positions: Array | None, surface: Descriptor) -> None:
+    def act(part: Lanes, _positions: Any, surface: Descriptor) -> None:
         address, inside = places(part, surface)
         there = np.flatnonzero(inside)
         values = [part.spread(source(part))[there] for source in sources]
