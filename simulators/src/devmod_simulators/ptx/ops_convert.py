@@ -12,7 +12,7 @@ from devmod_simulators.ptx.formats import flush, narrow, pack, rounded, unpack
 from devmod_simulators.ptx.lanes import Lanes
 from devmod_simulators.ptx.memory import CLUSTER_SHIFT, FUNCTION_PARAMETERS, WINDOW_SHIFT, WINDOWS
 from devmod_simulators.ptx.ops_float import MODES, with_modifiers
-from devmod_simulators.ptx.ops_integer import compute
+from devmod_simulators.ptx.ops_integer import clamped, compute
 from devmod_simulators.ptx.ops_memory import space_of
 from devmod_simulators.ptx.ptx_types import (
     DTYPES,
@@ -21,7 +21,6 @@ from devmod_simulators.ptx.ptx_types import (
     FLOATS,
     PRED,
     REGISTERS,
-    S64,
     U32,
     U64,
     UNSIGNED,
@@ -41,7 +40,9 @@ def _cvt(decoder: Decoder) -> Step:
     target = REGISTERS[result]
     integral = _INTEGRAL.get(decoder.first(tuple(_INTEGRAL)))
     if result not in FLOATS and kind not in FLOATS:
-        return compute(decoder, [source], _integer_to_integer(decoder, target), target)
+        if decoder.has("sat"):
+            return compute(decoder, [source], lambda a: clamped(a, target), target)
+        return compute(decoder, [source], lambda a: a.astype(target), target)
     if result not in FLOATS:
         function = _float_to_integer(decoder, kind, target, integral or np.trunc)
         return compute(decoder, [source], function, target)
@@ -56,19 +57,6 @@ def _cvt(decoder: Decoder) -> Step:
 
 def _halves(high: Array, low: Array) -> Array:
     return np.stack(np.broadcast_arrays(low, high), axis=1)
-
-
-def _integer_to_integer(decoder: Decoder, target: DType) -> Callable[[Array], Array]:
-    if not decoder.has("sat"):
-        return lambda a: a.astype(target)
-    limits = np.iinfo(target)
-
-    def clamp(a: Array) -> Array:
-        low = max(limits.min, np.iinfo(a.dtype).min)
-        high = min(limits.max, np.iinfo(a.dtype).max)
-        return np.clip(a, a.dtype.type(low), a.dtype.type(high)).astype(target)
-
-    return clamp
 
 
 def _float_to_integer(
@@ -123,12 +111,10 @@ def _cvt_pack(decoder: Decoder) -> Step:
     """Decode cvt.pack.sat: two integers saturated to 16, 8, 4 or 2 bits."""
     result, source = decoder.types[:2]
     small = DTYPES[result]
-    limits = np.iinfo(small)
     bits = 8 * small.itemsize
 
     def saturated(a: Array) -> Array:
-        value = np.clip(a.astype(S64), limits.min, limits.max).astype(small)
-        return value.view(UNSIGNED[small.itemsize]).astype(U32)
+        return clamped(a, small).view(UNSIGNED[small.itemsize]).astype(U32)
 
     def run(a: Array, b: Array, *rest: Array) -> Array:
         value = saturated(b) | (saturated(a) << U32.type(bits))

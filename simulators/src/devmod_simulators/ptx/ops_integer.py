@@ -111,15 +111,13 @@ def compute(
     return applied(function, sources, out)
 
 
-def saturate(dtype: DType, function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Array]:
-    """Return `function` computed in 64 bits and clamped to the range of `dtype`."""
+def clamped(value: Array, dtype: DType) -> Array:
+    """Return integers as those of another type, which has the nearest one for each."""
+    own = np.iinfo(value.dtype)
     limits = np.iinfo(dtype)
-
-    def clamped(a: Any, b: Any) -> Array:
-        result = function(a.astype(S64), b.astype(S64))
-        return np.clip(result, limits.min, limits.max).astype(dtype)
-
-    return clamped
+    low = max(own.min, limits.min)
+    high = min(own.max, limits.max)
+    return np.clip(value, value.dtype.type(low), value.dtype.type(high)).astype(dtype)
 
 
 def pairs(function: Callable[..., Any], dtype: DType) -> Callable[..., Array]:
@@ -204,7 +202,9 @@ def add_or_subtract(decoder: Decoder) -> Step:
     if decoder.type in ("u16x2", "s16x2"):
         return compute(decoder, [U32, U32], pairs(function, U16))
     if decoder.has("sat"):
-        return compute(decoder, [S32, S32], saturate(S32, function))
+        return compute(
+            decoder, [S32, S32], lambda a, b: clamped(function(a.astype(S64), b.astype(S64)), S32)
+        )
     return compute(decoder, [usual_type(decoder)] * 2, function)
 
 
@@ -275,13 +275,12 @@ def multiply_add(decoder: Decoder) -> Step:
         total = lambda lanes: function(a(lanes), b(lanes)).view(unsigned)  # noqa: E731
         return with_carry(decoder, total, c, False, decoder.parts[0] == "madc", decoder.has("cc"))
     if decoder.has("sat"):
-        limits = np.iinfo(S32)
-
-        def clipped(a: Array, b: Array, c: Array) -> Array:
-            total = function(a, b).astype(S64) + c
-            return np.clip(total, limits.min, limits.max).astype(S32)
-
-        return compute(decoder, [dtype, dtype, result], clipped, S32)
+        return compute(
+            decoder,
+            [dtype, dtype, result],
+            lambda a, b, c: clamped(function(a, b).astype(S64) + c, S32),
+            S32,
+        )
     return compute(
         decoder,
         [dtype, dtype, result],
@@ -324,18 +323,7 @@ def quotient(dtype: DType) -> Callable[[Array, Array], Array]:
 
 @operation("rem")
 def _rem(decoder: Decoder) -> Step:
-    dtype = decoder.dtype
-    if dtype.kind == "u":
-        return compute(
-            decoder, [dtype, dtype], lambda a, b: np.where(b == 0, a, np.remainder(a, b))
-        )
-    unsigned = UNSIGNED[dtype.itemsize]
-
-    def signed(a: Array, b: Array) -> Array:
-        result = np.remainder(np.abs(a).view(unsigned), np.abs(b).view(unsigned)).view(dtype)
-        return np.where(b == 0, a, np.where(a < 0, -result, result))
-
-    return compute(decoder, [dtype, dtype], signed)
+    return compute(decoder, [decoder.dtype] * 2, lambda a, b: np.where(b == 0, a, np.fmod(a, b)))
 
 
 def minimum_or_maximum(decoder: Decoder, function: Callable[..., Any]) -> Step:
