@@ -13,7 +13,7 @@ from devmod_simulators.ptx.execution import run
 from devmod_simulators.ptx.memory import Arena
 from devmod_simulators.ptx.module import Module
 from devmod_simulators.ptx.program import Program
-from devmod_simulators.ptx.ptx_types import Array
+from devmod_simulators.ptx.ptx_types import Array, aligned
 
 BASE = 0x7_0000_0000_00
 _ALIGN = 256
@@ -33,7 +33,7 @@ class Machine:
         A gap after it makes each access past its end an error.
         """
         address = self.top
-        self.top += -(-size // _ALIGN) * _ALIGN + _ALIGN
+        self.top += aligned(size, _ALIGN) + _ALIGN
         self.ranges.append((address, size))
         return address
 
@@ -79,8 +79,9 @@ def parameter_block(program: Program, values: list[Any]) -> bytes:
         f"{program.name} takes {len(variables)} arguments, not {len(values)}"
     )
     block = bytearray()
-    for variable, value in zip(variables, values, strict=True):
-        block += bytes(-len(block) % variable.align)
+    offsets = program.kernel.offsets()
+    for variable, offset, value in zip(variables, offsets, values, strict=True):
+        block = block.ljust(offset, b"\0")
         if isinstance(value, int):
             data = (value & ((1 << 8 * variable.size) - 1)).to_bytes(variable.size, "little")
         elif isinstance(value, float):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from devmod_simulators.ptx.errors import PtxError
-from devmod_simulators.ptx.ptx_types import S64, U8, U64, Array, DType
+from devmod_simulators.ptx.ptx_types import S64, U8, U64, Array, DType, aligned
 
 if TYPE_CHECKING:
     from devmod_simulators.ptx.lanes import Lanes
@@ -282,7 +282,7 @@ class Heap(Arena):
 
     def allocate(self, size: int) -> int:
         """Return the address of `size` bytes, or 0 if the heap is full."""
-        size = -(-max(size, 1) // 16) * 16
+        size = aligned(max(size, 1), 16)
         if self.free.get(size):
             address = self.free[size].pop()
         else:
@@ -322,8 +322,8 @@ class LaneMemory(Memory):
         self.last = (0, size)
         self.readable = size
         if self.space == "shared":
-            self.readable = -(-size // GRANULE) * GRANULE
-        self.stride = -(-max(self.readable, 16) // 16) * 16
+            self.readable = aligned(size, GRANULE)
+        self.stride = aligned(max(self.readable, 16), 16)
         Memory.__init__(self, np.zeros(self.pieces * self.stride, U8))
 
     def tables(self) -> list[Array]:

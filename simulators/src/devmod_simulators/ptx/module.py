@@ -11,7 +11,14 @@ from devmod_simulators.ptx.errors import PtxError
 from devmod_simulators.ptx.memory import CODE_WINDOW, Arena
 from devmod_simulators.ptx.parser import parse
 from devmod_simulators.ptx.program import Program
-from devmod_simulators.ptx.ptx_types import DTYPES, Function, Name, Register, Variable
+from devmod_simulators.ptx.ptx_types import (
+    DTYPES,
+    Function,
+    Name,
+    Register,
+    Variable,
+    aligned,
+)
 
 #: CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK.
 _BLOCK_REGISTERS = 65536
@@ -143,12 +150,12 @@ class Module:
         dynamic = [variable for variable in variables.values() if not variable.count]
         static = [variable for variable in variables.values() if variable.count]
         for variable in sorted(static, key=lambda each: -each.align):
-            size = -(-size // variable.align) * variable.align
+            size = aligned(size, variable.align)
             places[variable.name] = size, variable.size
             size += variable.size
         align = max([16, *(each.align for each in dynamic)])
         for variable in dynamic:
-            places[variable.name] = -(-size // align) * align, 0
+            places[variable.name] = aligned(size, align), 0
         return places, size
 
     def reached(self, kernel: Function) -> list[Function]:

@@ -13,7 +13,7 @@ from devmod_simulators.ptx.decoder import Decoder, Step, operation
 from devmod_simulators.ptx.lanes import Lanes
 from devmod_simulators.ptx.memory import Heap
 from devmod_simulators.ptx.ops_memory import load, read_bytes, save
-from devmod_simulators.ptx.ptx_types import U32, U64, Group, Instruction, Name
+from devmod_simulators.ptx.ptx_types import U32, U64, Group, Instruction, Name, aligned
 
 _CONVERSION = re.compile(
     r"(%[-+ #0]*(?:\*|\d+)?(?:\.(?:\*|\d+))?)(hh|h|ll|l|z|j|t|L)?([diouxXeEfFgGaAcspn%])"
@@ -59,7 +59,7 @@ class _Format:
     def _argument(self, form: str) -> Any:
         """Return the next argument, by its format of struct."""
         size = struct.calcsize(form)
-        place = -(-self._place // size) * size
+        place = aligned(self._place, size)
         self._place = place + size
         (value,) = struct.unpack(f"<{form}", read_bytes(self._lane, place, size))
         return value

@@ -20,7 +20,7 @@ from devmod_simulators.ptx.errors import invalid_ptx
 from devmod_simulators.ptx.flow import live_registers, most_live, order
 from devmod_simulators.ptx.memory import FUNCTION_PARAMETERS
 from devmod_simulators.ptx.ops_system import is_system_call
-from devmod_simulators.ptx.ptx_types import Function, Instruction
+from devmod_simulators.ptx.ptx_types import Function, Instruction, aligned
 
 if TYPE_CHECKING:
     from devmod_simulators.ptx.module import Module
@@ -143,7 +143,7 @@ def function_parameters(function: Function) -> tuple[dict[str, tuple[str, int]],
         if variable.name in kernel_params or variable.space not in ("local", "param"):
             continue
         align = max(variable.align, 1)
-        size = -(-size // align) * align
+        size = aligned(size, align)
         place = size
         # The space of parameters of device functions is local memory too: their addresses have a
         # mark.
@@ -152,12 +152,9 @@ def function_parameters(function: Function) -> tuple[dict[str, tuple[str, int]],
         places[variable.name] = ("local", place)
         size += variable.size
     if function.entry:
-        offset = 0
-        for variable in function.params:
-            offset = -(-offset // variable.align) * variable.align
+        for variable, offset in zip(function.params, function.offsets(), strict=True):
             places[variable.name] = ("param", offset)
-            offset += variable.size
-    return places, -(-size // 16) * 16
+    return places, aligned(size, 16)
 
 
 def _root(instruction: Instruction) -> str:

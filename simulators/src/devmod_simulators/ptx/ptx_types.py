@@ -163,6 +163,11 @@ class Variable:
         )
 
 
+def aligned(size: int, alignment: int) -> int:
+    """Return the next multiple of an alignment."""
+    return -(-size // alignment) * alignment
+
+
 @dataclass(slots=True)
 class Function:
     """A kernel or a device function, as the text has it."""
@@ -183,6 +188,15 @@ class Function:
     variables: dict[str, Variable] = field(default_factory=dict)
     attributes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     body: bool = False
+
+    def offsets(self) -> list[int]:
+        """Return where the parameters of a kernel are in the block of parameters."""
+        offsets = []
+        end = 0
+        for variable in self.params:
+            offsets.append(aligned(end, variable.align))
+            end = offsets[-1] + variable.size
+        return offsets
 
 
 def shown_path(path: str) -> str:

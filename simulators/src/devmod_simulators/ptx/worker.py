@@ -56,8 +56,7 @@ class Worker:
         function = module.text.functions[name]
         body = text(name) + struct.pack("<I", len(function.params))
         end = 0
-        for variable in function.params:
-            offset = -(-end // variable.align) * variable.align
+        for variable, offset in zip(function.params, function.offsets(), strict=True):
             end = offset + variable.size
             body += struct.pack("<III", offset, variable.size, 0)
 
