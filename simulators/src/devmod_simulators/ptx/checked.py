@@ -17,7 +17,7 @@ from devmod_simulators.ptx.execution import Execution, run
 from devmod_simulators.ptx.lanes import Frame, Lanes
 from devmod_simulators.ptx.memory import STREAM_ORDERED, Access, Arena, Memory
 from devmod_simulators.ptx.ops_together import BarrierOperation, ClusterBarrier, WarpOperation
-from devmod_simulators.ptx.ops_warp import Warps
+from devmod_simulators.ptx.ops_warp import Warps, bits_of
 from devmod_simulators.ptx.origins import UNKNOWN, origins_of
 from devmod_simulators.ptx.poison import Poison
 from devmod_simulators.ptx.program import Block, Code, Program
@@ -109,10 +109,11 @@ class Watcher:
             # What only lanes that have passed it run: the blocks behind it from which nothing leads
             # back to it. Lanes that leave at once may have left before it.
             behind = {each for each in reached[number] - leaves if number not in reached[each]}
-            if isinstance(block.end, WarpOperation):
-                code.behind[number] = behind
-            elif isinstance(block.end, BarrierOperation) and block.end.threads is None:
-                code.past[number] = behind & own_work(code)
+            if isinstance(block.end, BarrierOperation) and block.end.threads is None:
+                behind &= own_work(code)
+            elif not isinstance(block.end, WarpOperation):
+                continue
+            code.behind[number] = behind
 
     def step(self, decoder: Decoder, step: Step) -> Step:
         """Return a step that tells its execution which instruction it is, and follows values that
@@ -301,7 +302,7 @@ class CheckedBarriers(Barriers):
             return
         for group in barrier.waiting:
             key = id(group.lanes.frame.code), group.block.number
-            past = execution.past.pop(key, None)
+            past = execution.bypassed.pop(key, None)
             if past is None:
                 continue
             left = np.bincount(blocks[past & ~execution.alive], minlength=len(complete))
@@ -343,10 +344,9 @@ class CheckedExecution(Execution):
         self.sanitizer: Sanitizer = arena.shadow.sanitizer
         self.site: Site | None = None
         self.touched: list[Touched] = []
-        #: Lanes that have gone past an operation at which others of their warp wait.
+        #: Lanes that have run what is behind an operation of a warp or a barrier while others wait
+        #: there.
         self.bypassed: dict[tuple[int, int], Array] = {}
-        #: Lanes that have run what is behind a barrier while others wait there.
-        self.past: dict[tuple[int, int], Array] = {}
         #: What is known at each mbarrier, by its place: the times until which the accesses of each
         #: warp of its block, and of other blocks, come before the open phase, and before the last.
         self.phases: dict[int, Array] = {}
@@ -705,14 +705,8 @@ class CheckedExecution(Execution):
         """Execute the end of a block, with checks."""
         site = block.site
         self.site = site
-        for parked, number in self.parked:
-            if parked.code is frame.code and block.number in frame.code.behind.get(number, ()):
-                slots = self.bypassed.setdefault(
-                    (id(frame.code), number), np.zeros(self.slots, bool)
-                )
-                slots[lanes.column("slot")] = True
-        if "sync" in self.sanitizer.checks and frame.code.past:
-            self.note_past(frame.code, block.number, lanes)
+        if "sync" in self.sanitizer.checks and frame.code.behind:
+            self.note_bypass(frame.code, block.number, lanes)
         self.touched.clear()
         poison = self.program.watcher.poison
         if poison is not None and frame.poison and site is not None:
@@ -723,14 +717,15 @@ class CheckedExecution(Execution):
         self.site = None
         return following
 
-    def note_past(self, code: Code, number: int, lanes: Lanes) -> None:
-        """Note lanes that run what is behind a barrier while others wait there."""
-        for barrier in self.barriers.barriers.values():
-            for group in barrier.waiting:
-                behind = code.past.get(group.block.number, ())
-                if group.lanes.frame.code is code and number in behind:
-                    key = id(code), group.block.number
-                    self.past.setdefault(key, np.zeros(self.count, bool))[lanes.lanes] = True
+    def note_bypass(self, code: Code, number: int, lanes: Lanes) -> None:
+        """Note lanes that run what is behind an operation at which others wait."""
+        waiting = [*self.parked]
+        for group in self.barriers.groups():
+            waiting.append((group.lanes.frame, group.block.number))
+        for frame, place in waiting:
+            if frame.code is code and number in code.behind.get(place, ()):
+                lanes_past = self.bypassed.setdefault((id(code), place), np.zeros(self.count, bool))
+                lanes_past[lanes.lanes] = True
 
     def find_outsiders(self, site: Site, lanes: Lanes, mask: Array) -> None:
         """Report the lanes that their own mask does not name."""
@@ -751,13 +746,9 @@ class CheckedExecution(Execution):
     ) -> None:
         """Report the lanes whose mask names lanes that have gone past the operation."""
         gone = self.bypassed.pop((id(code), number), None)
-        if gone is None or "sync" not in self.sanitizer.checks:
+        if gone is None:
             return
-        absent = (
-            mask
-            & np.packbits(gone, bitorder="little").view(np.uint32)[warps.warps]
-            & ~warps.bits()[warps.warps]
-        )
+        absent = mask & (bits_of(self, gone) & ~warps.bits())[warps.warps]
         positions = np.flatnonzero(absent)
         if len(positions):
             lane = int(absent[positions[0]]).bit_length() - 1

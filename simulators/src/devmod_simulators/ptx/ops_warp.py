@@ -54,12 +54,17 @@ def warps_of(execution: "Execution", lanes: Lanes) -> Warps:
     return warps
 
 
+def bits_of(execution: "Execution", chosen: Array) -> Array:
+    """Return 32 bits for each warp: the lanes of an execution that are chosen."""
+    table = np.zeros(execution.slots, bool)
+    table[execution.column("slot")[chosen]] = True
+    return np.packbits(table, bitorder="little").view(U32)
+
+
 def alive_bits(execution: "Execution") -> Array:
     """Return 32 bits for each warp: the lanes that have not exited."""
     if execution.alive_bits_now is None:
-        table = np.zeros(execution.slots, bool)
-        table[execution.column("slot")[execution.alive]] = True
-        execution.alive_bits_now = np.packbits(table, bitorder="little").view(U32)
+        execution.alive_bits_now = bits_of(execution, execution.alive)
     return execution.alive_bits_now
 
 

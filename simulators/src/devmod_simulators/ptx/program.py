@@ -65,10 +65,9 @@ class Code:
     layout: dict[str, tuple[str, int]]
     #: With checks: the blocks after operations of a warp or a cluster.
     after: dict[int, type] = field(default_factory=dict)
-    #: What lanes run that have passed such an operation, by the block that it ends.
+    #: What lanes run that have passed an operation of a warp or a barrier, by the block that it
+    #: ends.
     behind: dict[int, set[int]] = field(default_factory=dict)
-    #: The same of barriers.
-    past: dict[int, set[int]] = field(default_factory=dict)
 
 
 class Program:
