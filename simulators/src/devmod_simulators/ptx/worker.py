@@ -17,7 +17,6 @@ from devmod_simulators.ptx.errors import PtxError
 from devmod_simulators.ptx.execution import run
 from devmod_simulators.ptx.memory import Arena
 from devmod_simulators.ptx.module import Module
-from devmod_simulators.ptx.program import Program
 
 if TYPE_CHECKING:
     from devmod_simulators.ptx.sanitizer import Sanitizer
@@ -106,41 +105,22 @@ class Worker:
         is_cooperative = bool(flags & 1)
         launch = Launch(grid, block, parameters, shared, cluster, is_cooperative, seconds)  # type: ignore[arg-type]
         if flags & 4:
+            from devmod_simulators.ptx.checked import launch_with_checks
+
             sanitizer = self.noted(fields)
             sanitizer.arena.unordered = unordered
-            return self.launch_with_checks(sanitizer, module, kernel.name, launch, ranges, fields)
+            work = fields.numbers("QQ")
+            checks = sanitizer.checks
+            try:
+                launch_with_checks(sanitizer, module, kernel.name, launch, checks, ranges, work)  # type: ignore[arg-type]
+            except PtxError as error:
+                error.fields = sanitizer.packed()
+                raise
+            return sanitizer.packed()
         self.arena.set_ranges(ranges)
         self.arena.unordered = unordered
-        program: Program = module.program(kernel.name)
-        run(program, launch, self.arena)
+        run(module.program(kernel.name), launch, self.arena)
         return b""
-
-    def launch_with_checks(
-        self,
-        sanitizer: "Sanitizer",
-        module: Module,
-        kernel: str,
-        launch: Launch,
-        ranges: list[tuple[int, int]],
-        fields: Fields,
-    ) -> bytes:
-        """Run a kernel with checks, and return the reports."""
-        from devmod_simulators.ptx.checked import launch_with_checks
-
-        try:
-            launch_with_checks(
-                sanitizer,
-                module,
-                kernel,
-                launch,
-                sanitizer.checks,
-                ranges,
-                fields.numbers("QQ"),  # type: ignore[arg-type]
-            )
-        except PtxError as error:
-            error.fields = sanitizer.packed()
-            raise
-        return sanitizer.packed()
 
     def noted(self, fields: Fields) -> "Sanitizer":
         """Take the checks and the notes of a request."""
