@@ -137,11 +137,11 @@ class Watcher:
 
         return run
 
-    def guard(self, decoder: Decoder, step: Step) -> Step:
+    def guard(self, decoder: Decoder, register: int, step: Step) -> Step:
         """Return a guarded step whose predicate is followed."""
         if self.poison is None:
             return step
-        return self.poison.guard(Site(decoder), step)
+        return self.poison.guard(self.sites[id(decoder.instruction)], register, step)
 
     def end(self, decoder: Decoder, block: Block) -> None:
         """Let the end of a block look for lanes that are absent."""

@@ -365,7 +365,7 @@ def decode(decoder: Decoder) -> Step:
         sorted(decoder.writes),
     )
     if watcher is not None:
-        step = watcher.guard(decoder, step)
+        step = watcher.guard(decoder, guard.number, step)
     decoder.reads.add(guard.number)
     return step
 

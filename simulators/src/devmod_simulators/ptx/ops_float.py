@@ -232,14 +232,12 @@ def _approximate(function: Callable[[Array], Array]) -> Callable[[Array], Array]
 def _rcp(decoder: Decoder) -> Step:
     mode = decoder.first(MODES, "rn")
     kind = decoder.type
-    one = np.ones(1, F32 if kind == "f32" else F64)
+    function: Callable[[Array], Array] = np.reciprocal
     if decoder.has("approx") and kind == "f64":
-        return arithmetic(decoder, 1, _approximate(lambda a: one / a))
-    if mode != "rn":
-        return arithmetic(
-            decoder, 1, directed(kind, mode, lambda a: _exact_quotient(np.ones(1), a))
-        )
-    return arithmetic(decoder, 1, lambda a: one / a)
+        function = _approximate(np.reciprocal)
+    elif mode != "rn":
+        function = directed(kind, mode, lambda a: _exact_quotient(np.ones(1), a))
+    return arithmetic(decoder, 1, function)
 
 
 def _inverse_root(a: Array) -> Array:

@@ -10,6 +10,7 @@ import numpy as np
 from devmod_simulators.ptx.decoder import Decoder, Source, Step, Target, fits, operation
 from devmod_simulators.ptx.lanes import Lanes
 from devmod_simulators.ptx.ptx_types import (
+    PRED,
     S16,
     S32,
     S64,
@@ -131,7 +132,9 @@ def pairs(function: Callable[..., Any], dtype: DType) -> Callable[..., Array]:
 
 
 def integer_type(decoder: Decoder) -> DType:
-    """Return the type of an integer instruction whose sign does not matter."""
+    """Return the type of an instruction on integers, or predicates, whose sign does not matter."""
+    if decoder.type == "pred":
+        return PRED
     return UNSIGNED[decoder.dtype.itemsize]
 
 
@@ -153,10 +156,12 @@ def carry(decoder: Decoder) -> int:
     return attributes["carry register"][0]
 
 
-def with_carry(
-    decoder: Decoder, a: Any, b: Any, subtract: bool, flag_in: bool, flag_out: bool
-) -> Step:
-    """Return the step of an addition that reads or writes the carry flag."""
+def with_carry(decoder: Decoder, a: Source, b: Source) -> Step:
+    """Return the step of an addition or subtraction that reads or writes the carry flag."""
+    root = decoder.parts[0]
+    subtract = root.startswith("sub")
+    flag_in = root.endswith("c")
+    flag_out = decoder.has("cc")
     dtype = integer_type(decoder)
     number = carry(decoder)
     out = decoder.target(0, dtype)
@@ -189,16 +194,11 @@ def with_carry(
 def add_or_subtract(decoder: Decoder) -> Step:
     """Decode add, sub, addc and subc of integers."""
     root = decoder.parts[0]
-    subtract = root.startswith("sub")
-    flag_in = root.endswith("c")
-    flag_out = decoder.has("cc")
-    function = np.subtract if subtract else np.add
-    if flag_in or flag_out:
+    if root.endswith("c") or decoder.has("cc"):
         decoder.count(3)
         dtype = integer_type(decoder)
-        a = decoder.source(1, dtype)
-        b = decoder.source(2, dtype)
-        return with_carry(decoder, a, b, subtract, flag_in, flag_out)
+        return with_carry(decoder, decoder.source(1, dtype), decoder.source(2, dtype))
+    function = np.subtract if root == "sub" else np.add
     if decoder.type in ("u16x2", "s16x2"):
         return compute(decoder, [U32, U32], pairs(function, U16))
     if decoder.has("sat"):
@@ -273,7 +273,7 @@ def multiply_add(decoder: Decoder) -> Step:
             decoder.source(number, kind) for number, kind in enumerate((dtype, dtype, unsigned), 1)
         )
         total = lambda lanes: function(a(lanes), b(lanes)).view(unsigned)  # noqa: E731
-        return with_carry(decoder, total, c, False, decoder.parts[0] == "madc", decoder.has("cc"))
+        return with_carry(decoder, total, c)
     if decoder.has("sat"):
         return compute(
             decoder,

@@ -10,7 +10,7 @@ import numpy as np
 from devmod_simulators.ptx.decoder import Decoder, Step, operation
 from devmod_simulators.ptx.formats import flush, unpack
 from devmod_simulators.ptx.lanes import Lanes
-from devmod_simulators.ptx.ops_integer import compute, integer_type, usual_type
+from devmod_simulators.ptx.ops_integer import REDUCTIONS, compute, integer_type, usual_type
 from devmod_simulators.ptx.ptx_types import (
     DTYPES,
     FLOATS,
@@ -26,26 +26,14 @@ from devmod_simulators.ptx.ptx_types import (
 )
 
 
-def _bitwise(
-    function: Callable[..., Any], for_predicates: Callable[..., Any]
-) -> Callable[[Decoder], Step]:
-    def decode(decoder: Decoder) -> Step:
-        if decoder.type == "pred":
-            return compute(decoder, [PRED, PRED], for_predicates)
-        return compute(decoder, [usual_type(decoder)] * 2, function)
-
-    return decode
-
-
-operation("and")(_bitwise(np.bitwise_and, np.logical_and))
-operation("or")(_bitwise(np.bitwise_or, np.logical_or))
-operation("xor")(_bitwise(np.bitwise_xor, np.logical_xor))
+@operation("and", "or", "xor")
+def _bitwise(decoder: Decoder) -> Step:
+    return compute(decoder, [usual_type(decoder)] * 2, REDUCTIONS[decoder.parts[0]])
 
 
 @operation("not")
 def _not(decoder: Decoder) -> Step:
-    dtype = PRED if decoder.type == "pred" else integer_type(decoder)
-    return compute(decoder, [dtype], np.invert)
+    return compute(decoder, [integer_type(decoder)], np.invert)
 
 
 operation("cnot")(
@@ -61,7 +49,7 @@ def _lop3(decoder: Decoder) -> Step:
     a, b, c = (decoder.source(number, U32) for number in (1, 2, 3))
     out, predicate = decoder.pair(operands[0], U32, PRED)
     condition = decoder.source(5, PRED) if combine else None
-    merge = np.bitwise_and if combine == "and" else np.bitwise_or
+    merge = REDUCTIONS.get(combine)
 
     def run(lanes: Lanes) -> None:
         # The operands for a bit 0 and a bit 1 of a minterm.
@@ -73,7 +61,7 @@ def _lop3(decoder: Decoder) -> Step:
             if table >> minterm & 1:
                 value = value | (of_a[minterm >> 2] & of_b[minterm >> 1 & 1] & of_c[minterm & 1])
         out(lanes, value)
-        if condition is not None:
+        if condition is not None and merge is not None:
             predicate(lanes, merge(value != 0, condition(lanes)))
 
     return run
@@ -86,11 +74,7 @@ def _both(value: Array) -> tuple[Array, Array]:
 @operation("shl", "shr")
 def _shift(decoder: Decoder) -> Step:
     left = decoder.parts[0] == "shl"
-    dtype = decoder.dtype
-    if left:
-        dtype = usual_type(decoder)
-    elif dtype.kind != "i":
-        dtype = UNSIGNED[dtype.itemsize]
+    dtype = usual_type(decoder) if left else decoder.dtype
     width = U32.type(8 * dtype.itemsize)
     function = np.left_shift if left else np.right_shift
     count = decoder.operands[2]
@@ -155,11 +139,6 @@ _FLOAT_COMPARISONS: dict[str, Callable[..., Any]] = {
     "num": lambda a, b: ~(np.isnan(a) | np.isnan(b)),
     "nan": lambda a, b: np.isnan(a) | np.isnan(b),
 }
-_COMBINATIONS: dict[str, Callable[..., Any]] = {
-    "and": np.logical_and,
-    "or": np.logical_or,
-    "xor": np.logical_xor,
-}
 
 
 def _compared(decoder: Decoder, kind: str) -> tuple[Callable[..., Any], DType]:
@@ -183,7 +162,7 @@ def comparison(decoder: Decoder, kind: str) -> Callable[[Lanes], Array]:
     a = decoder.source(1, dtype)
     b = decoder.source(2, dtype)
     ftz = decoder.has("ftz")
-    combine = _COMBINATIONS.get(decoder.first(("and", "or", "xor")))
+    combine = REDUCTIONS.get(decoder.first(("and", "or", "xor")))
     condition = decoder.source(3, PRED) if combine else None
 
     def run(lanes: Lanes) -> Array:

@@ -231,11 +231,8 @@ class Poison:
 
         return run
 
-    def guard(self, site: Site, step: Step) -> Step:
+    def guard(self, site: Site, register: int, step: Step) -> Step:
         """Return a guarded step that reports a predicate."""
-        register = -1
-        if site.instruction.guard is not None:
-            register = site.instruction.guard.number
 
         def run(lanes: Lanes) -> None:
             self.use(site, lanes, register, "branch")
