@@ -26,7 +26,7 @@ from devmod_simulators import (
     ViolationError,
     libcuda,
 )
-from devmod_simulators.drivers.generated import driver_files
+from devmod_simulators.drivers.generated import driver_files, runtime_files
 from devmod_standins import libamdhip64, metal
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -102,6 +102,21 @@ def test_without_a_header_that_a_build_reads(tmp_path: Path) -> None:
     )
     assert refusal(UnavailableError, library.build) == (
         f"{tmp_path}/cudaTypedefs.h cannot be read, which a stand-in needs: No such file or directory; install its package again: pip install --force-reinstall"
+    )
+
+
+@pytest.mark.volume_but
+def test_a_function_of_the_driver_that_its_header_lacks(tmp_path: Path) -> None:
+    names = ("driver_types", "cuda_egl_interop", "cuda_gl_interop", "cuda_vdpau_interop", "cuda")
+    for name in names:
+        (tmp_path / f"{name}.h").touch()
+    prototype = "extern cudaError_t cudaThreadSynchronize(void);\n"
+    (tmp_path / "cuda_runtime_api.h").write_text(prototype)
+    library = StandinLibrary(
+        "libmade-up.so", (tmp_path,), "", (), lambda: [tmp_path], generate=runtime_files
+    )
+    assert refusal(BuildError, library.build) == (
+        "libcudart/forwards.txt has cuCtxSynchronize for cudaThreadSynchronize, and cuda.h has no such function: correct the name, or build with the headers of a newer CUDA"
     )
 
 

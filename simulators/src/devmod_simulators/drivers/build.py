@@ -38,7 +38,7 @@ class UnavailableError(Exception):
 
 
 class BuildError(Exception):
-    """The C files of a stand-in do not compile."""
+    """The C files of a stand-in do not compile, or cannot be written."""
 
 
 def build(

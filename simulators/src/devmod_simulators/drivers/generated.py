@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from devmod_simulators.drivers.build import UnavailableError
+from devmod_simulators.drivers.build import BuildError, UnavailableError
 
 _DRIVERS = Path(__file__).resolve().parent
 _RUNTIME_HEADERS = (
@@ -41,6 +41,8 @@ def runtime_files(includes: Sequence[Path]) -> dict[str, str]:
     ------
     UnavailableError
         A header cannot be read.
+    BuildError
+        A table names a function that the headers lack.
     """
     types = _header(includes, "driver_types.h")
     functions = _functions("".join(_header(includes, name) for name in _RUNTIME_HEADERS))
@@ -114,6 +116,11 @@ def _forwards(functions: dict[str, str], driver: dict[str, str]) -> tuple[list[s
         if name not in functions:
             continue
         target = target or name.replace("cuda", "cu", 1)
+        if target not in driver:
+            raise BuildError(
+                f"libcudart/forwards.txt has {target} for {name}, and cuda.h has no such function: "
+                "correct the name, or build with the headers of a newer CUDA"
+            )
         lines = of_thread if f"{name}_ptsz" in functions else others
         kernel = ""
         arguments = []
