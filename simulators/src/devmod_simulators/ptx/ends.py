@@ -13,8 +13,9 @@ import numpy as np
 from devmod_simulators.ptx.decoder import Decoder, Source
 from devmod_simulators.ptx.lanes import Frame, Lanes
 from devmod_simulators.ptx.memory import CODE_WINDOW
+from devmod_simulators.ptx.ops_system import call_of
 from devmod_simulators.ptx.ops_together import TOGETHER
-from devmod_simulators.ptx.ptx_types import PRED, U32, U64, Group, Register
+from devmod_simulators.ptx.ptx_types import PRED, U32, U64, Register
 
 if TYPE_CHECKING:
     from devmod_simulators.ptx.execution import Execution
@@ -124,8 +125,8 @@ class Call:
 
     name: str
     pointer: Source | None
-    results: tuple[str, ...]
-    arguments: tuple[str, ...]
+    results: list[str]
+    arguments: list[str]
 
     def run(self, execution: "Execution", block: "Block", lanes: Lanes) -> None:
         """Call a device function: its lanes get a frame of their own."""
@@ -195,27 +196,13 @@ def _branch(decoder: Decoder) -> Any:
 
 
 def _call(decoder: Decoder) -> Call:
-    """Decode a call: its results if it has any, the function, the arguments."""
-    before: list[Group] = []
-    after = list(decoder.operands)
-    while isinstance(after[0], Group):
-        before.append(after.pop(0))
-    target, *groups = after
-    results = _texts(before)
-    arguments = _texts(groups[:1])
+    results, target, arguments = call_of(decoder.instruction)
     if isinstance(target, Register):
         return Call("", decoder.source(target, U64), results, arguments)
     function = decoder.program.module.text.functions.get(target.text)
     if function is None or not function.body:
         raise decoder.unsupported(f"the interpreter lacks the function {target.text!r}")
     return Call(target.text, None, results, arguments)
-
-
-def _texts(groups: list[Group]) -> tuple[str, ...]:
-    texts: list[str] = []
-    for group in groups:
-        texts += [part.text for part in group.parts]
-    return tuple(texts)
 
 
 #: The decoders of instructions that end a block: what they do depends on other lanes, or they

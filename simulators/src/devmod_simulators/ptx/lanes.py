@@ -44,7 +44,7 @@ class Frame:
         self.parent: Frame | None = None
         self.parent_index: Any = None  # the lanes' positions in the parent
         self.return_block = 0
-        self.results: tuple[Any, ...] = ()
+        self.results: list[str] = []
 
     def __lt__(self, other: "Frame") -> bool:
         """Return whether this call runs before another one: the deepest call first."""

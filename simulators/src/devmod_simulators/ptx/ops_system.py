@@ -13,23 +13,34 @@ from devmod_simulators.ptx.decoder import Decoder, Step, operation
 from devmod_simulators.ptx.lanes import Lanes
 from devmod_simulators.ptx.memory import Heap
 from devmod_simulators.ptx.ops_memory import load, read_bytes, save
-from devmod_simulators.ptx.ptx_types import U32, U64, Group, Instruction, Name, aligned
+from devmod_simulators.ptx.ptx_types import U32, U64, Group, Instruction, aligned
 
 _CONVERSION = re.compile(
     r"(%[-+ #0]*(?:\*|\d+)?(?:\.(?:\*|\d+))?)(hh|h|ll|l|z|j|t|L)?([diouxXeEfFgGaAcspn%])"
 )
 
 
-def _call_name(instruction: Instruction) -> str:
+def call_of(instruction: Instruction) -> tuple[list[str], Any, list[str]]:
+    """Return the parameters of a call that take its results, what it calls, and the parameters that
+    have its arguments.
+    """
+    results: list[str] = []
+    arguments: list[str] = []
+    target = None
     for operand in instruction.operands:
-        if isinstance(operand, Name):
-            return operand.text
-    return ""
+        if not isinstance(operand, Group):
+            target = target or operand
+        elif target is None:
+            results += [part.text for part in operand.parts]
+        else:
+            arguments += [part.text for part in operand.parts]
+    return results, target, arguments
 
 
 def is_system_call(instruction: Instruction) -> bool:
     """Return whether a call goes to a function of this file."""
-    return instruction.opcode.split(".")[0] == "call" and _call_name(instruction) in _CALLS
+    _, target, _ = call_of(instruction)
+    return getattr(target, "text", "") in _CALLS
 
 
 def _value(lanes: Lanes, name: str, dtype: Any) -> np.ndarray[Any, np.dtype[Any]]:
@@ -159,10 +170,6 @@ _CALLS = {"vprintf": _vprintf, "__assertfail": _assertfail, "malloc": _malloc, "
 
 @operation("call")
 def _call(decoder: Decoder) -> Step:
-    groups = [operand for operand in decoder.operands if isinstance(operand, Group)]
-    results: list[str] = []
-    if isinstance(decoder.operands[0], Group):
-        results = [part.text for part in groups[0].parts]
-    arguments = [part.text for part in groups[-1].parts]
-    function = _CALLS[_call_name(decoder.instruction)]
+    results, target, arguments = call_of(decoder.instruction)
+    function = _CALLS[target.text]
     return lambda lanes: function(lanes, results, arguments)
