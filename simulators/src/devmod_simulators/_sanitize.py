@@ -184,14 +184,11 @@ def sanitize(*checks: str) -> Iterator[None]:
                 os.environ |= _variables[-1]
                 if len(_variables) == 1:
                     _variables.clear()
-            lines = driver.sanitize_reports()
-            if log.exists():
-                logged = log.read_text(errors="replace").splitlines()
-                lines += [line for line in logged if line not in lines]
-            if lines and command_log:
+            reports = [json.loads(line) for line in driver.sanitize_reports()]
+            reports += [each for each in read_reports(log) if each not in reports]
+            if reports and command_log:
                 with open(command_log, "a") as file:
-                    file.writelines(f"{line}\n" for line in lines)
-            reports = [json.loads(line) for line in lines]
+                    file.writelines(f"{json.dumps(each)}\n" for each in reports)
             if reports and not isinstance(failed, KeyboardInterrupt):
                 raise error_of(reports) from failed
             if not command_log:

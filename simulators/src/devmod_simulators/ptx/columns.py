@@ -100,7 +100,6 @@ def _lane_bits(change: Callable[[Array], Array]) -> Callable[[Any], Array]:
     return lambda execution: change(U32.type(1) << execution.column("laneid"))
 
 
-_ALL = U32.type(0xFFFFFFFF)
 #: The columns that differ between executions of one form begin so.
 MOVING = ("number", "ctaid", "clusterid", "envreg")
 #: Special registers.
@@ -119,8 +118,8 @@ _SPECIAL: dict[str, Callable[[Any], Array]] = {
     "lanemask_eq": _lane_bits(lambda bit: bit),
     "lanemask_lt": _lane_bits(lambda bit: bit - U32.type(1)),
     "lanemask_le": _lane_bits(lambda bit: bit - U32.type(1) | bit),
-    "lanemask_gt": _lane_bits(lambda bit: _ALL - (bit - U32.type(1) | bit)),
-    "lanemask_ge": _lane_bits(lambda bit: _ALL - (bit - U32.type(1))),
+    "lanemask_gt": _lane_bits(lambda bit: ~(bit - U32.type(1) | bit)),
+    "lanemask_ge": _lane_bits(lambda bit: ~(bit - U32.type(1))),
     "dynamic_smem_size": lambda execution: _one(execution.launch.shared),
     "total_smem_size": lambda execution: _one(execution.shared.size),
     "aggr_smem_size": lambda execution: _one(execution.shared.size),

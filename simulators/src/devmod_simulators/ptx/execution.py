@@ -119,7 +119,7 @@ class Execution:
         all.
         """
         columns = self.kept
-        if name in self.columns or name.startswith(MOVING):
+        if name.startswith(MOVING):
             columns = self.columns
         if name not in columns:
             columns[name] = make_column(self, name)

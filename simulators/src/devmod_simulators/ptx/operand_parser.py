@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 from devmod_simulators.ptx.lexer import Lexer
+from devmod_simulators.ptx.memory import WINDOWS
 from devmod_simulators.ptx.ptx_types import (
     DTYPES,
     Address,
@@ -20,13 +21,7 @@ from devmod_simulators.ptx.ptx_types import (
     Vector,
 )
 
-SPACES = {
-    ".global": "global",
-    ".const": "const",
-    ".shared": "shared",
-    ".local": "local",
-    ".param": "param",
-}
+SPACES = {f".{space}" for space in WINDOWS}
 
 
 class OperandParser(Lexer):
@@ -135,7 +130,7 @@ class OperandParser(Lexer):
         token = self.next()
         if token not in SPACES:
             raise self.fail(f"expected a variable, got {token!r}")
-        space = SPACES[token]
+        space = token[1:]
         align = 0
         width = 1
         kind = ""
