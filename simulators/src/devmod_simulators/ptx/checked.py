@@ -535,41 +535,40 @@ class CheckedExecution(Execution):
         self.touched.append(each)
         if "race" not in self.sanitizer.checks or shadow.space == "local":
             return
-        strong = site.strong
+        each.strong = site.strong
         if shadow.space == "shared":
             if site.volatile and "volatile" in self.sanitizer.checks:
                 self.warp_sync[lanes.lanes] = self.sanitizer.now + 1
-            strong = is_strong_in_shared(site, each.access.kind)
-        self.access = each
+            each.strong = is_strong_in_shared(site, each.access.kind)
         if each.access.kind != "write":
             self.stored = []
         for part in shadow.grains(each.index, each.access):
             if each.access.kind == "read":
-                shadow.read(self, lanes, part, strong)
+                shadow.read(each, part)
             else:
-                shadow.write(self, lanes, part, strong, each.access.kind)
+                shadow.write(each, part)
 
-    def same(self, positions: Array) -> Array:
+    def same(self, each: Touched, positions: Array) -> Array:
         """Return whether memory has the values already that lanes store; no, if they are not
         known.
         """
         if not self.stored:
             return np.zeros(len(positions), bool)
-        lanes = self.access.lanes
-        place = lanes.spread(self.access.place)[positions]
+        lanes = each.lanes
+        place = lanes.spread(each.place)[positions]
         equal = [
-            lanes.spread(value)[positions] == self.access.view[number:][place]
+            lanes.spread(value)[positions] == each.view[number:][place]
             for number, value in enumerate(self.stored)
         ]
         return np.all(equal, axis=0)
 
-    def differ(self, lost: Array, won: Array) -> Array:
+    def differ(self, each: Touched, lost: Array, won: Array) -> Array:
         """Return whether lanes of one store have other values than those that come later at their
         element.
         """
         result = np.zeros(len(lost), bool)
         for stored in self.stored:
-            value = self.access.lanes.spread(stored)
+            value = each.lanes.spread(stored)
             result |= value[lost] != value[won]
         return result
 
@@ -648,22 +647,16 @@ class CheckedExecution(Execution):
         self.warp_sync[lanes.lanes] = self.sanitizer.now
 
     def race(
-        self,
-        lanes: Lanes,
-        positions: Array,
-        index: Array,
-        before: Array,
-        access: str,
-        other: str,
-        shadow: Shadow,
+        self, each: Touched, positions: Array, index: Array, before: Array, other: str
     ) -> None:
         """Report lanes whose access races with an earlier one."""
+        shadow = each.memory
         site = self.site
         assert site is not None
-        numbers = lanes.lanes[positions]
+        numbers = each.lanes.lanes[positions]
         first = int(np.argmin(numbers))
         record = int(before[first])
-        kind = access.split()[0]
+        kind = each.access.kind.split()[0]
         place = self.element(site, int(index[first]) * shadow.grain, shadow.space)
         other += " it"
         if record >> 32 < self.sanitizer.begin:

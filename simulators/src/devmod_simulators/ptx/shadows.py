@@ -25,7 +25,6 @@ from devmod_simulators.ptx.memory import (
 from devmod_simulators.ptx.ptx_types import S64, U8, Array, DType
 
 if TYPE_CHECKING:
-    from devmod_simulators.ptx.checked import CheckedExecution
     from devmod_simulators.ptx.lanes import Lanes
     from devmod_simulators.ptx.sanitizer import Sanitizer
 
@@ -67,6 +66,13 @@ class Touched:
     access: Access
     view: Array
     place: Array
+    #: Whether the access is meant to meet those of other threads.
+    strong: bool = False
+
+    @property
+    def execution(self) -> Any:
+        """The execution of the lanes, with checks."""
+        return self.lanes.frame.execution
 
     def states(self) -> list[Array]:
         """Return what the bytes hold, as elements."""
@@ -111,22 +117,21 @@ class Shadow:
             first = index >> np.int64(-shift)
         return [first, *(first + number for number in range(1, access.size // self.grain))]
 
-    def records(
-        self, execution: CheckedExecution, lanes: Lanes, index: Array, strong: bool
-    ) -> tuple[Array, Array]:
+    def records(self, each: Touched, index: Array) -> tuple[Array, Array]:
         """Return the index and the record of each lane's access, which has a new time."""
-        mark = self.sanitizer.tick(execution.site) << 32
-        if strong:
+        lanes = each.lanes
+        mark = self.sanitizer.tick(each.execution.site) << 32
+        if each.strong:
             mark |= STRONG
         return lanes.spread(index), lanes.spread(lanes.column("number_thread") | mark)
 
-    def read(self, execution: CheckedExecution, lanes: Lanes, index: Array, strong: bool) -> None:
+    def read(self, each: Touched, index: Array) -> None:
         """Note a read of an element by each lane. Of an element's reads, the last one has a record,
         and another thread's.
         """
-        index, record = self.records(execution, lanes, index, strong)
-        if self.last_write >= execution.quiet(self):
-            self.compare(execution, lanes, self.writes, index, record, "read")
+        index, record = self.records(each, index)
+        if self.last_write >= each.execution.quiet(self):
+            self.compare(each, self.writes, index, record)
         old = self.reads.take(index)
         differs = (old & THREAD) != (record & THREAD)
         self.other_reads[index[differs]] = old[differs]
@@ -134,38 +139,31 @@ class Shadow:
         lost = self.reads.take(index) != record
         self.other_reads[index[lost]] = record[lost]
 
-    def write(
-        self, execution: CheckedExecution, lanes: Lanes, index: Array, strong: bool, access: str
-    ) -> None:
+    def write(self, each: Touched, index: Array) -> None:
         """Note a write of an element by each lane."""
-        index, record = self.records(execution, lanes, index, strong)
+        execution = each.execution
+        index, record = self.records(each, index)
         for records in (self.writes, self.reads, self.other_reads):
-            self.compare(execution, lanes, records, index, record, access)
+            self.compare(each, records, index, record)
         self.writes[index] = record
         self.last_write = self.sanitizer.now
         winners = self.writes.take(index)
         lost = np.flatnonzero(winners != record)
-        if not len(lost) or access.startswith(_PHASED):
+        if not len(lost) or each.access.kind.startswith(_PHASED):
             return
-        if strong:
-            execution.meet(lanes)
+        if each.strong:
+            execution.meet(each.lanes)
             return
         won = np.minimum(np.searchsorted(record, winners[lost]), len(record) - 1)
-        lost = lost[execution.differ(lost, won)]
+        lost = lost[execution.differ(each, lost, won)]
         if len(lost):
-            execution.race(lanes, lost, index[lost], winners[lost], access, "writes", self)
+            execution.race(each, lost, index[lost], winners[lost], "writes")
 
-    def compare(
-        self,
-        execution: CheckedExecution,
-        lanes: Lanes,
-        records: Array,
-        index: Array,
-        record: Array,
-        access: str,
-    ) -> None:
+    def compare(self, each: Touched, records: Array, index: Array, record: Array) -> None:
         """Report the lanes whose access has no order with an earlier one."""
+        execution = each.execution
         site = execution.site
+        access = each.access.kind
         before = records.take(index)
         others = ((before & THREAD) != (record & THREAD)) | ((before >> 32) < self.sanitizer.begin)
         positions = np.flatnonzero(((before >> 32) >= execution.quiet(self)) & others)
@@ -176,23 +174,23 @@ class Shadow:
         both = (before & record[positions] & STRONG) != 0
         if self.space == "shared" and site.volatile:
             # Volatile accesses of one warp are no order: the lanes of a warp do not run in step.
-            threads = lanes.spread(lanes.column("thread"))[positions]
+            threads = each.lanes.spread(each.lanes.column("thread"))[positions]
             both &= ((before & THREAD) % execution.threads) >> 5 != threads >> 5
         is_phased = access.startswith(_PHASED) or site.root == _PHASED
         if both.any() and writes and not is_phased:
-            execution.acquire(lanes, positions[both], before[both])
+            execution.acquire(each.lanes, positions[both], before[both])
 
-        racing = ~both & execution.unordered(lanes, positions, before)
+        racing = ~both & execution.unordered(each.lanes, positions, before)
         if not racing.any():
             return
         if access == "read":
             self.forgive_comparisons(before, racing)
         elif writes:
-            racing[racing] = ~execution.same(positions[racing])
+            racing[racing] = ~execution.same(each, positions[racing])
         if racing.any():
             positions = positions[racing]
             other = "writes" if writes else "reads"
-            execution.race(lanes, positions, index[positions], before[racing], access, other, self)
+            execution.race(each, positions, index[positions], before[racing], other)
 
     def forgive_comparisons(self, before: Array, racing: Array) -> None:
         """Take the reads of what an atomic comparison writes as no races."""
