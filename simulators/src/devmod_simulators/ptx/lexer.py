@@ -97,10 +97,8 @@ class Lexer:
             if kind == "0d":
                 return Float(struct.unpack(">d", bytes.fromhex(token[2:]))[0], 64)
             digits = token.rstrip("U")
-            if kind == "0x":
-                return Integer(int(digits, 16))
-            if kind == "0b":
-                return Integer(int(digits, 2))
+            if kind in ("0x", "0b"):
+                return Integer(int(digits, 0))
             if "." in digits or "e" in digits.lower():
                 return Float(float(digits), 64)
             return Integer(int(digits, 8 if len(digits) > 1 and digits.startswith("0") else 10))

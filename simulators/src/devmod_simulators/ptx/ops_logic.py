@@ -8,14 +8,17 @@ from typing import Any
 import numpy as np
 
 from devmod_simulators.ptx.decoder import Decoder, Step, operation
-from devmod_simulators.ptx.formats import flush, unpack
+from devmod_simulators.ptx.formats import flush, pack, unpack
 from devmod_simulators.ptx.lanes import Lanes
 from devmod_simulators.ptx.ops_integer import REDUCTIONS, compute, integer_type, usual_type
+from devmod_simulators.ptx.ops_move import joined
 from devmod_simulators.ptx.ptx_types import (
     DTYPES,
+    F32,
     FLOATS,
     PRED,
     REGISTERS,
+    U16,
     U32,
     U64,
     UNSIGNED,
@@ -153,19 +156,19 @@ def _compared(decoder: Decoder, kind: str) -> tuple[Callable[..., Any], DType]:
     return function, dtype
 
 
-def comparison(decoder: Decoder, kind: str) -> Callable[[Lanes], Array]:
-    """Return the comparison of the second and third operand, as values of `kind`, combined with a
-    fourth one.
+def comparison(
+    decoder: Decoder, kind: str
+) -> tuple[Callable[[Lanes], Array], Callable[[Lanes, Array], Array]]:
+    """Return the comparison of the second and third operand, as values of `kind`, and the function
+    that combines its results with a fourth one.
     """
     floating = kind in FLOATS
     function, dtype = _compared(decoder, kind)
     a = decoder.source(1, dtype)
     b = decoder.source(2, dtype)
     ftz = decoder.has("ftz")
-    combine = REDUCTIONS.get(decoder.first(("and", "or", "xor")))
-    condition = decoder.source(3, PRED) if combine else None
 
-    def run(lanes: Lanes) -> Array:
+    def compare(lanes: Lanes) -> Array:
         x = a(lanes)
         y = b(lanes)
         if floating:
@@ -176,66 +179,58 @@ def comparison(decoder: Decoder, kind: str) -> Callable[[Lanes], Array]:
                 y = flush(y)
         return function(x, y)
 
-    if combine is None or condition is None:
-        return run
-    if kind.endswith("x2"):
-        return lambda lanes: combine(run(lanes), condition(lanes)[:, None])
-    return lambda lanes: combine(run(lanes), condition(lanes))
+    combine = REDUCTIONS.get(decoder.first(("and", "or", "xor")))
+    if combine is None:
+        return compare, lambda lanes, holds: holds
+    condition = decoder.source(3, PRED)
+    return compare, lambda lanes, holds: combine(holds, condition(lanes))
 
 
 @operation("setp")
 def _setp(decoder: Decoder) -> Step:
     kind = decoder.type
     target = decoder.operands[0]
+    has_two = isinstance(target, Pair)
     is_plain = kind[-2:] in ("32", "64") and not decoder.has("ftz")
-    if is_plain and len(decoder.operands) == 3 and not isinstance(target, Pair):
+    if is_plain and len(decoder.operands) == 3 and not has_two:
         function, dtype = _compared(decoder, kind)
         return compute(decoder, [dtype, dtype], function, PRED)
-    compare = comparison(decoder, kind)
+    compare, combine = comparison(decoder, kind)
     first, second = decoder.pair(target, PRED, PRED)
     halves = kind.endswith("x2")
-    if isinstance(target, Pair) and not halves and decoder.first(("and", "or", "xor")):
-        raise decoder.unsupported(
-            "the interpreter lacks setp with two destinations and a combination"
-        )
-
-    def run_halves(lanes: Lanes) -> None:
-        holds = compare(lanes)
-        first(lanes, holds[:, 0].copy())
-        second(lanes, holds[:, 1].copy())
 
     def run(lanes: Lanes) -> None:
         holds = compare(lanes)
-        first(lanes, holds)
-        second(lanes, ~holds)
+        if halves:
+            holds, others = holds.T.copy()
+            second(lanes, combine(lanes, others))
+        elif has_two:
+            second(lanes, combine(lanes, ~holds))
+        first(lanes, combine(lanes, holds))
 
-    if halves:
-        return run_halves
-    if isinstance(target, Pair):
-        return run
-    return lambda lanes: first(lanes, compare(lanes))
+    return run
 
 
 @operation("set")
 def _set(decoder: Decoder) -> Step:
     result, kind = decoder.types
-    compare = comparison(decoder, kind)
-    dtype = DTYPES[result]
-    if kind.endswith("x2"):
-        out_pair = decoder.target(0, U32)
-        one = {"f16x2": 0x3C00, "bf16x2": 0x3F80}.get(result, 0xFFFF)
-        return lambda lanes: out_pair(
-            lanes, np.where(compare(lanes), np.uint16(one), np.uint16(0)).view(U32).reshape(-1)
-        )
-    false = dtype.type(0)
-    if result == "bf16":
-        true = dtype.type(0x3F80)
-    elif dtype.kind == "f":
-        true = dtype.type(1)
+    compare, combine = comparison(decoder, kind)
+    halves = kind.endswith("x2")
+    base = result.removesuffix("x2")
+    out = decoder.target(0, DTYPES[result])
+    if base in FLOATS:
+        true = pack(base, np.ones(1, F32))
     else:
-        true = ~false
-    out = decoder.target(0, dtype)
-    return lambda lanes: out(lanes, np.where(compare(lanes), true, false))
+        true = ~np.zeros(1, U16 if halves else DTYPES[base])
+
+    def values(lanes: Lanes, holds: Array) -> Array:
+        return np.where(combine(lanes, holds), true, true.dtype.type(0))
+
+    if halves:
+        return lambda lanes: out(
+            lanes, joined([values(lanes, half) for half in compare(lanes).T], U32)
+        )
+    return lambda lanes: out(lanes, values(lanes, compare(lanes)))
 
 
 @operation("createpolicy")
