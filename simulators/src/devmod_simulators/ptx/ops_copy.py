@@ -4,7 +4,7 @@ nothing.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from devmod_simulators.ptx.lanes import Lanes
 from devmod_simulators.ptx.ops_mbarrier import arrive, changing, expect, shared_offset, update
 from devmod_simulators.ptx.ops_memory import load, save
 from devmod_simulators.ptx.ops_tensor import tensor_copy
-from devmod_simulators.ptx.ptx_types import DTYPES, U8, U32, U64, UNSIGNED, Array, Integer
+from devmod_simulators.ptx.ptx_types import S64, U8, U32, U64, UNSIGNED, Array, Integer
 
 
 @operation("cp")
@@ -42,7 +42,7 @@ def _cp(decoder: Decoder) -> Step:
     put_byte = save("shared", U8)
     length = None
     if len(decoder.operands) > 3:
-        length = decoder.source(3, DTYPES["u32"])
+        length = decoder.source(3, U32)
 
     def run(lanes: Lanes) -> None:
         to = target(lanes)
@@ -52,14 +52,27 @@ def _cp(decoder: Decoder) -> Step:
             return
         # The bytes past the length are zeros.
         put(lanes, to, [np.zeros(1, dtype)] * count)
-        amount = np.minimum(length(lanes), DTYPES["u32"].type(size))
-        for number in range(int(amount.max())):
-            inside = np.flatnonzero(lanes.spread(amount) > number)
-            part = lanes.select(inside, [])
-            values = fetch_byte(part, lanes.spread(of)[inside] + of.dtype.type(number))
-            put_byte(part, lanes.spread(to)[inside] + to.dtype.type(number), values)
+        lengths = np.minimum(lanes.spread(length(lanes)), U32.type(size))
+        if lengths.any():
+            part, pieces = _pieces(lanes, lengths.astype(S64), 1)
+            put_byte(part, pieces(to), fetch_byte(part, pieces(of)))
 
     return run
+
+
+def _pieces(lanes: Lanes, counts: Array, size: int) -> tuple[Lanes, Callable[[Array], Array]]:
+    """Return each lane as often as it copies a piece of `size` bytes, and the function that
+    computes the addresses of the pieces of those of the lanes.
+    """
+    positions = np.repeat(np.arange(lanes.count), counts)
+    first = np.repeat(np.cumsum(counts) - counts, counts)
+    steps = (np.arange(len(positions)) - first) * size
+
+    def pieces(address: Array) -> Array:
+        whole = lanes.spread(address)[positions]
+        return whole + steps.astype(whole.dtype)
+
+    return lanes.select(positions, []), pieces
 
 
 def bulk_copy(decoder: Decoder) -> Step:
@@ -82,20 +95,13 @@ def bulk_copy(decoder: Decoder) -> Step:
     put = save(to, U64, 2)
 
     def run(lanes: Lanes) -> None:
-        sizes = lanes.spread(size(lanes)).astype(np.int64)
-        chunks = sizes // 16
-        positions = np.repeat(np.arange(lanes.count), chunks)
-        steps = (np.arange(len(positions)) - np.repeat(np.cumsum(chunks) - chunks, chunks)) * 16
-        part = lanes.select(positions, [])
-
-        def places(address: Array) -> Any:
-            if address.dtype == U64 and to == "shared":
-                address = shared_offset(address)
-            whole = lanes.spread(address)[positions]
-            return whole + steps.astype(whole.dtype)
-
-        put(part, places(target(lanes)), fetch(part, places(origin(lanes))))
+        sizes = lanes.spread(size(lanes)).astype(S64)
+        part, pieces = _pieces(lanes, sizes // 16, 16)
+        there = target(lanes)
+        if to == "shared":
+            there = shared_offset(there)
+        put(part, pieces(there), fetch(part, pieces(origin(lanes))))
         if signal is not None:
-            update(lanes, signal(lanes), expect, [-int(value) for value in sizes])
+            update(lanes, signal(lanes), expect, (-sizes).tolist())
 
     return run
