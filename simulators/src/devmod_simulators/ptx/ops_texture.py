@@ -93,7 +93,7 @@ class Descriptor:
 
     def place(self, indices: list[Array]) -> Array:
         """Return the addresses of texels: x, y, z."""
-        x, y, z = _three(indices)
+        x, y, z = [*indices, *np.zeros((2, 1), S64)][:3]
         row = z * self.extent[1] + y
         return (self.address + row * self.pitch + x * self.texel).astype(U64)
 
@@ -191,11 +191,6 @@ class Descriptor:
         return [np.zeros(len(number), S64), number]
 
 
-def _three(indices: list[Array]) -> list[Array]:
-    """Return indices with zeros for those that are missing."""
-    return [*indices, np.zeros(1, S64), np.zeros(1, S64)][:3]
-
-
 class _Operand:
     """The object and the coordinates of an instruction."""
 
@@ -267,62 +262,55 @@ def _tex(decoder: Decoder) -> Step:
     return run
 
 
-@operation("suld", "sust")
-def _surface(decoder: Decoder) -> Step:
-    is_load = decoder.parts[0] == "suld"
-    dtype = UNSIGNED[decoder.dtype.itemsize]
-    mode = decoder.first(("trap", "clamp", "zero"), "trap")
-    if not decoder.has("b"):
-        raise decoder.unsupported()
-    object_at, values_at = (1, 0) if is_load else (0, 1)
-    access = _Operand(decoder, decoder.operands[object_at], U32, b"surface")
-    parts = decoder.vector(values_at)
-    size = dtype.itemsize * len(parts)
+class _Surface(_Operand):
+    """The operands of an instruction on a surface: the object, the coordinates, the elements."""
 
-    def places(lanes: Lanes, surface: Descriptor) -> tuple[Array, Array]:
+    def __init__(self, decoder: Decoder, operand: int, elements: int) -> None:
+        if not decoder.has("b"):
+            raise decoder.unsupported()
+        super().__init__(decoder, decoder.operands[operand], U32, b"surface")
+        self.dtype = UNSIGNED[decoder.dtype.itemsize]
+        self.elements = decoder.vector(elements)
+        self.mode = decoder.first(("trap", "clamp", "zero"), "trap")
+
+    def places(self, lanes: Lanes, surface: Descriptor) -> tuple[Array, Array]:
         """Return the addresses, and which of them are inside of the surface."""
-        indices: list[Array] = []
-        for coordinate in access.coordinates:
-            indices.append(lanes.spread(coordinate(lanes)).view(np.int32).astype(S64))
-        if access.layer is not None:
-            indices += [np.zeros(lanes.count, S64)] * (2 - len(indices))
-            indices.append(lanes.spread(access.layer(lanes)).astype(S64))
-        row = surface.extent[0] * surface.texel
-        limits = [row - size, surface.extent[1] - 1, surface.extent[2] - 1]
-        inside = indices[0] % size == 0
-        for index, limit in zip(indices, limits, strict=False):
-            inside &= (index >= 0) & (index <= limit)
-        if mode == "trap" and not inside.all():
+        place = np.zeros((3, lanes.count), S64)
+        for axis, coordinate in enumerate(self.coordinates):
+            place[axis] = lanes.spread(coordinate(lanes)).view(S32)
+        if self.layer is not None:
+            place[2] = lanes.spread(self.layer(lanes))
+        size = self.dtype.itemsize * len(self.elements)
+        width, height, depth = surface.extent
+        row = width * surface.texel
+        limits = np.array([[row - size], [max(height, 1) - 1], [max(depth, 1) - 1]])
+        inside = ((place >= 0) & (place <= limits)).all(axis=0) & (place[0] % size == 0)
+        if self.mode == "trap" and not inside.all():
             position = int(np.flatnonzero(~inside)[0])
-            at = ", ".join(str(int(each[position])) for each in indices)
+            axes = 3 if self.layered else self.dimensions
+            at = ", ".join(map(str, place[:axes, position].tolist()))
             text = f"an access of {size} bytes at ({at}), x in bytes, is outside of a surface "
             text += f"of rows of {row} bytes and {surface.extent[1:]}"
             raise lanes.error("CUDA_ERROR_LAUNCH_FAILED", f"{text}, or not aligned", position)
-        if mode == "clamp":
-            for axis, limit in zip(range(len(indices)), limits, strict=False):
-                indices[axis] = np.clip(indices[axis], 0, max(limit, 0))
+        if self.mode == "clamp":
+            place = np.clip(place, 0, np.maximum(limits, 0))
             inside = np.ones(lanes.count, bool)
-        x, y, z = _three(indices)
-        address = surface.address + (z * surface.extent[1] + y) * row + x
+        x, y, z = place
+        address = surface.address + (z * height + y) * row + x
         return np.where(inside, address, surface.address).astype(U64), inside
 
-    if is_load:
-        return _surface_load(decoder, access, dtype, places)
-    return _surface_store(decoder, access, dtype, places)
 
-
-_Places = Callable[[Lanes, Descriptor], tuple[Array, Array]]
-
-
-def _surface_load(decoder: Decoder, access: _Operand, dtype: DType, places: _Places) -> Step:
-    targets = [decoder.target(part, dtype) for part in decoder.vector(0)]
-    read = load("global", dtype, len(targets))
+@operation("suld")
+def _suld(decoder: Decoder) -> Step:
+    access = _Surface(decoder, 1, 0)
+    targets = [decoder.target(part, access.dtype) for part in access.elements]
+    read = load("global", access.dtype, len(targets))
 
     def run(lanes: Lanes) -> None:
-        results = [np.zeros(lanes.count, dtype) for _ in targets]
+        results = [np.zeros(lanes.count, access.dtype) for _ in targets]
 
         def act(part: Lanes, positions: Any, surface: Descriptor) -> None:
-            address, inside = places(part, surface)
+            address, inside = access.places(part, surface)
             for whole, value in zip(results, read(part, address), strict=True):
                 whole[positions] = np.where(inside, value, 0)
 
@@ -332,12 +320,14 @@ def _surface_load(decoder: Decoder, access: _Operand, dtype: DType, places: _Pla
     return run
 
 
-def _surface_store(decoder: Decoder, access: _Operand, dtype: DType, places: _Places) -> Step:
-    sources = [decoder.source(part, dtype) for part in decoder.vector(1)]
-    write = save("global", dtype, len(sources))
+@operation("sust")
+def _sust(decoder: Decoder) -> Step:
+    access = _Surface(decoder, 0, 1)
+    sources = [decoder.source(part, access.dtype) for part in access.elements]
+    write = save("global", access.dtype, len(sources))
 
     def act(part: Lanes, _positions: Any, surface: Descriptor) -> None:
-        address, inside = places(part, surface)
+        address, inside = access.places(part, surface)
         there = np.flatnonzero(inside)
         values = [part.spread(source(part))[there] for source in sources]
         if len(there):
