@@ -109,13 +109,7 @@ class Barriers:
         """
         released = bool(self.cluster_waiting) and self.cluster_release()
         for barrier in self.barriers.values():
-            expected = np.where(barrier.expected > 0, barrier.expected, self.alive)
-            # Warps count whole: a partial last warp completes a barrier with an explicit number of
-            # threads.
-            reached = np.where(
-                barrier.expected > 0, -(-barrier.arrived // 32) * 32, barrier.arrived
-            )
-            complete = (barrier.arrived > 0) & (reached >= expected)
+            complete = self.complete(barrier)
             if not complete.any():
                 continue
             released = True
@@ -127,6 +121,14 @@ class Barriers:
             barrier.count[complete] = 0
             barrier.expected[complete] = 0
         return released
+
+    def complete(self, barrier: Barrier) -> Array:
+        """Return which blocks have all their threads at a barrier."""
+        expected = np.where(barrier.expected > 0, barrier.expected, self.alive)
+        # Warps count whole: a partial last warp completes a barrier with an explicit number of
+        # threads.
+        reached = np.where(barrier.expected > 0, -(-barrier.arrived // 32) * 32, barrier.arrived)
+        return np.asarray((barrier.arrived > 0) & (reached >= expected))
 
     def release_group(self, barrier: Barrier, group: Waiting, complete: Array) -> None:
         """Release the lanes of a group whose block is complete."""

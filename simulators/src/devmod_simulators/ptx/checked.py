@@ -268,10 +268,9 @@ class CheckedBarriers(Barriers):
                 self.find_divergent(barrier)
         return super().release()
 
-    def complete(self, barrier: Barrier) -> Array:
+    def whole(self, barrier: Barrier) -> Array:
         """Return which blocks have all their threads at a barrier without a number of threads."""
-        arrived = barrier.arrived
-        return (arrived > 0) & (arrived >= self.alive) & (barrier.expected == 0)
+        return self.complete(barrier) & (barrier.expected == 0)
 
     def find_divergent(self, barrier: Barrier) -> None:
         """Report a barrier that is complete with threads that wait at several instructions."""
@@ -283,7 +282,7 @@ class CheckedBarriers(Barriers):
         if len(places) < 2:
             return
         (here, first), *others = [(site, np.concatenate(lanes)) for site, lanes in places.items()]
-        both = self.complete(barrier)
+        both = self.whole(barrier)
         both &= np.bincount(blocks[first], minlength=len(self.alive)) > 0
         for there, lanes in others:
             chosen = np.sort(lanes[both[blocks[lanes]]])
@@ -297,7 +296,7 @@ class CheckedBarriers(Barriers):
         """Report a barrier that is complete since lanes exit that have passed it by."""
         execution = self.execution
         blocks = execution.column("block")
-        complete = self.complete(barrier)
+        complete = self.whole(barrier)
         if not complete.any():
             return
         for group in barrier.waiting:

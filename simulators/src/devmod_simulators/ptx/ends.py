@@ -47,19 +47,20 @@ class Branch:
             number = int(holds[0])
         else:
             number = int(np.count_nonzero(holds))
+        where_holds = block.taken
+        elsewhere = block.next
+        if self.negated:
+            where_holds = block.next
+            elsewhere = block.taken
         if number == len(holds):
-            return block.next if self.negated else block.taken
+            return where_holds
         if not number:
-            return block.taken if self.negated else block.next
+            return elsewhere
         blocks = lanes.frame.code.blocks
         live = blocks[block.taken].live | blocks[block.next].live
         holding, others = execution.split(lanes, holds, live)
-        if self.negated:
-            execution.add(others, block.taken)
-            execution.add(holding, block.next)
-        else:
-            execution.add(holding, block.taken)
-            execution.add(others, block.next)
+        execution.add(holding, where_holds)
+        execution.add(others, elsewhere)
         return None
 
 

@@ -192,7 +192,7 @@ def _fns(decoder: Decoder) -> Step:
     def find(mask: int, base: int, offset: int) -> int:
         step = -1 if offset < 0 else 1
         wanted = max(abs(offset), 1)
-        place = base
+        place = int(base)
         while 0 <= place < 32:
             if mask >> place & 1:
                 wanted -= 1
@@ -203,13 +203,4 @@ def _fns(decoder: Decoder) -> Step:
             place += step
         return 0xFFFFFFFF
 
-    def run(mask: Array, base: Array, offset: Array) -> Array:
-        return np.array(
-            [
-                find(int(m), int(b), int(o))
-                for m, b, o in zip(*np.broadcast_arrays(mask, base, offset), strict=True)
-            ],
-            U32,
-        )
-
-    return compute(decoder, [U32, U32, S32], run)
+    return compute(decoder, [U32, U32, S32], np.vectorize(find, otypes=[U32]))

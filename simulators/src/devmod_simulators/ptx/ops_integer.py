@@ -328,10 +328,9 @@ def _rem(decoder: Decoder) -> Step:
 
 def minimum_or_maximum(decoder: Decoder, function: Callable[..., Any]) -> Step:
     """Decode min and max of integers."""
-    if decoder.type == "u16x2":
-        return compute(decoder, [U32, U32], pairs(function, U16))
-    if decoder.type == "s16x2":
-        return compute(decoder, [U32, U32], pairs(function, S16))
+    half = {"u16x2": U16, "s16x2": S16}.get(decoder.type)
+    if half is not None:
+        return compute(decoder, [U32, U32], pairs(function, half))
     if decoder.has("relu"):
         return compute(
             decoder, [decoder.dtype] * 2, lambda a, b: np.maximum(function(a, b), a.dtype.type(0))

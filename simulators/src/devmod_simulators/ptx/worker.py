@@ -60,20 +60,15 @@ class Worker:
             body += struct.pack("<III", offset, variable.size, 0)
 
         def three(attribute: str) -> tuple[int, ...]:
-            return (
-                (*function.attributes[attribute], 1, 1)[:3]
-                if attribute in function.attributes
-                else (0, 0, 0)
-            )
+            return (*function.attributes.get(attribute, (0, 0, 0)), 1, 1)[:3]
 
-        threads = function.attributes.get("maxntid")
         local = sum(
             variable.size for variable in function.variables.values() if variable.space == "local"
         )
         numbers = (
             end,
             *three("reqntid"),
-            math.prod(threads) if threads else 0,
+            math.prod(function.attributes.get("maxntid", (0,))),
             *three("reqnctapercluster"),
         )
         shared = module.shared_layout(function)[1]
