@@ -77,7 +77,7 @@ class OperandParser(Lexer):
 
     def address(self) -> Address:
         """Parse an address after its square bracket."""
-        base = self.operand_in_address()
+        base = self.operand()
         offset = 0
         more = []
         while not self.accept("]"):
@@ -88,13 +88,6 @@ class OperandParser(Lexer):
             else:
                 raise self.fail(f"unexpected {self.tokens[self.at]!r} in an address")
         return Address(base, offset, tuple(more))
-
-    def operand_in_address(self) -> Any:
-        """Parse the base of an address."""
-        token = self.next()
-        if token[0].isdigit():
-            return self.number(token)
-        return self.word(token)
 
     def offset(self) -> int:
         """Parse offsets: a sign and an integer, which can have a sign too."""

@@ -16,7 +16,19 @@ import numpy as np
 from devmod_simulators.ptx.decoder import Decoder, put_all
 from devmod_simulators.ptx.formats import fp8_values, unpack
 from devmod_simulators.ptx.lanes import Lanes
-from devmod_simulators.ptx.ptx_types import DTYPES, F32, F64, S32, S64, U16, U32, U64, Array, DType
+from devmod_simulators.ptx.ptx_types import (
+    DTYPES,
+    F32,
+    F64,
+    S32,
+    S64,
+    U8,
+    U16,
+    U32,
+    U64,
+    Array,
+    DType,
+)
 
 if TYPE_CHECKING:
     from devmod_simulators.ptx.ops_warp import Warps
@@ -37,14 +49,14 @@ def shape_of(decoder: Decoder) -> tuple[int, int, int]:
     return m, n, k
 
 
-def values_in_register(kind: str) -> int:
-    """Return how many elements a 32-bit register has."""
-    return {"f16": 2, "bf16": 2, "s8": 4, "u8": 4, "e4m3": 4, "e5m2": 4}.get(kind, 1)
-
-
 def register_type(kind: str) -> DType:
     """Return the type of the registers of a fragment."""
     return U64 if kind == "f64" else U32
+
+
+def values_in_register(kind: str) -> int:
+    """Return how many elements a register has."""
+    return register_type(kind).itemsize // DTYPES.get(kind, U8).itemsize
 
 
 def elements(registers: list[Array], kind: str) -> Array:
@@ -103,20 +115,6 @@ def places_in_rows(rows: int, columns: int, count: int) -> tuple[Array, Array]:
     """
     number = (_LANE[:, None] * count + np.arange(count)) % (rows * columns)
     return number // columns, number % columns
-
-
-def by_warp(warps: "Warps", values: Array) -> Array:
-    """Return the elements with axes for warps, lanes and elements."""
-    table = np.zeros((warps.count * 32, values.shape[1]), values.dtype)
-    table[warps.slots] = values
-    return table.reshape(-1, 32, values.shape[1])
-
-
-def matrix(table: Array, places: tuple[Array, Array], rows: int, columns: int) -> Array:
-    """Return a matrix for each warp."""
-    result = np.zeros((len(table), rows, columns), table.dtype)
-    result[:, places[0], places[1]] = table
-    return result
 
 
 def product(a: Array, b: Array, c: Array) -> Array:
@@ -189,12 +187,9 @@ class Fragment:
     def of_warps(self, lanes: Lanes, warps: "Warps") -> Array:
         """Return the matrix of each warp."""
         values = elements([source(lanes) for source in self.sources], self.kind)
-        table = by_warp(warps, spread(values, lanes.count))
-        return matrix(table, self.places, self.rows, self.columns)
-
-
-def spread(values: Array, count: int) -> Array:
-    """Return values with a row for each lane."""
-    if len(values) == count:
-        return values
-    return np.repeat(values, count, axis=0)
+        table = np.zeros((warps.count * 32, values.shape[1]), values.dtype)
+        table[warps.slots] = values
+        rows, columns = self.places
+        result = np.zeros((warps.count, self.rows, self.columns), values.dtype)
+        result[:, rows, columns] = table.reshape(warps.count, 32, -1)
+        return result

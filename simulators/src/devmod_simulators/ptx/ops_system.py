@@ -113,17 +113,13 @@ class _Format:
         return value
 
 
-def format_text(lane: Lanes, text: str, arguments: int) -> str:
-    """Return the text of printf."""
-    return _CONVERSION.sub(_Format(lane, arguments).convert, text)
-
-
 def _vprintf(lanes: Lanes, results: list[str], arguments: list[str]) -> None:
     forms = _value(lanes, arguments[0], U64)
     values = _value(lanes, arguments[1], U64)
     for number in range(lanes.count):
         lane = lanes.select(np.array([number]), [])
-        sys.stdout.write(format_text(lane, _text(lane, int(forms[number])), int(values[number])))
+        convert = _Format(lane, int(values[number])).convert
+        sys.stdout.write(_CONVERSION.sub(convert, _text(lane, int(forms[number]))))
     sys.stdout.flush()
     if results:
         _put(lanes, results[0], np.zeros(1, U32))

@@ -8,7 +8,7 @@ import struct
 
 import numpy as np
 
-from devmod_simulators.ptx.decoder import Decoder, Source, Step
+from devmod_simulators.ptx.decoder import Decoder, Step
 from devmod_simulators.ptx.errors import PtxError
 from devmod_simulators.ptx.lanes import Lanes
 from devmod_simulators.ptx.ops_mbarrier import expect, shared_offset, update
@@ -79,11 +79,6 @@ class TensorMap:
         return address.astype(U64)
 
 
-def _corner(decoder: Decoder, operand: Address) -> list[Source]:
-    (coordinates,) = operand.more
-    return [decoder.source(part, S32) for part in coordinates.parts]
-
-
 def tensor_copy(decoder: Decoder) -> Step:
     """Decode cp.async.bulk.tensor in tile mode."""
     into_shared = decoder.parts[5].startswith("shared")
@@ -94,7 +89,8 @@ def tensor_copy(decoder: Decoder) -> Step:
     map_operand = 1 if into_shared else 0
     shared_operand = 1 - map_operand
     operand = decoder.operands[map_operand]
-    corner = _corner(decoder, operand)
+    (coordinates,) = operand.more
+    corner = [decoder.source(part, S32) for part in coordinates.parts]
     descriptor = decoder.address(Address(operand.base, operand.offset))
     place = decoder.address(shared_operand)
     signal = None

@@ -122,7 +122,7 @@ class Program:
             function = self.module.text.functions[name]
             layout = self.layout(function)
             _, frame_size = self.layouts[name]
-            code = Code(function, blocks_of(self, function), frame_size, layout)
+            code = Code(function, _Blocks(self, function).decoded(), frame_size, layout)
             self.codes[name] = code
             if self.watcher is not None:
                 self.watcher.decoded(code)
@@ -205,13 +205,6 @@ def _needs_branch(instruction: Instruction) -> bool:
     return root != "bra" and (root == "call" or _ends(instruction))
 
 
-def blocks_of(program: Program, function: Function) -> list[Block]:
-    """Decode a function: its blocks in the order of the scheduler's priority, the first one
-    first.
-    """
-    return _Blocks(program, function).decoded()
-
-
 def _bits(registers: Iterable[int]) -> int:
     return sum(1 << register for register in registers)
 
@@ -245,6 +238,7 @@ class _Blocks:
         raise invalid_ptx(instruction.line, f"unknown label {name!r}")
 
     def decoded(self) -> list[Block]:
+        """Return the blocks in the order of the scheduler's priority, the first one first."""
         blocks: list[Block] = []
         successors: list[list[int]] = []
         reads_of: list[int] = []
