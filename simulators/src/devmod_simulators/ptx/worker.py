@@ -37,11 +37,21 @@ class Worker:
 
     def load(self, fields: Fields) -> bytes:
         """Load a module and describe it."""
-        module = Module(fields.bytes().decode("utf-8", "replace"))
+        arch, takes_cubins = fields.numbers("2I")
+        image = fields.bytes()
+        target = ""
+        if image.startswith(b"\x7fELF"):
+            from devmod_simulators.ptx.cubins import as_ptx
+
+            target, ptx = as_ptx(image, arch, bool(takes_cubins))
+        else:
+            ptx = image.decode("utf-8", "replace")
+        module = Module(ptx)
         module.check()
         self.count += 1
         self.modules[self.count] = module
-        body = struct.pack("<IIQI", self.count, 0, 0, len(module.kernels))
+        body = struct.pack("<I", self.count) + text(target)
+        body += struct.pack("<QI", 0, len(module.kernels))
         for kernel in module.kernels:
             body += self.describe(module, kernel.name)
         body += struct.pack("<I", len(module.globals))

@@ -618,7 +618,6 @@ typedef struct {
     uint64_t size, offset, address; /* the offset in the image of a module that is one */
     uint32_t flags;                 /* GLOBAL_CONSTANT, GLOBAL_MANAGED */
     bool is_shared;                 /* its memory is that of `shares` */
-    const void *initial;            /* of a cubin */
 } Global;
 
 enum {
@@ -645,7 +644,7 @@ typedef struct {
 struct Module {
     Context *context;
     void *handle;
-    bool in_worker;
+    bool in_worker, is_executed;
     uint32_t worker_number, worker_generation;
     int arch;                     /* of the image, with CUDA */
     char *target;                 /* the same with HIP */

@@ -88,8 +88,8 @@ static int run_launch(Op *op) {
         return CODE_INVALID_HANDLE;
     }
     const Module *module = function->module;
-    if (!module->in_worker)
-        return 0; /* the setting "skip_cubins": its module is not loaded otherwise */
+    if (!module->is_executed)
+        return 0; /* a cubin: the setting "skip_cubins" has loaded it */
     if (module->worker_generation != worker_generation()) {
         explain("%s: the worker that had its module has ended", function->kernel->name);
         return CODE_UNKNOWN;

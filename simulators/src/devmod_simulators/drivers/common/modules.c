@@ -34,11 +34,11 @@ static void read_kernel(Kernel *kernel, Bytes *response) {
 }
 
 bool param_is_hidden(const Param *param) {
-    return param->kind && strncmp(param->kind, "hidden_", 7) == 0;
+    return strncmp(param->kind, "hidden_", 7) == 0;
 }
 
 int module_read(Module *module, Bytes *response) {
-    module->in_worker = true;
+    module->in_worker = module->is_executed = true;
     module->worker_generation = worker_generation();
     module->worker_number = get_u32(response);
     module->target = get_text(response);

@@ -99,8 +99,6 @@ void *image_copy(const void *image, size_t *size);
 /* Write the log of a module that cannot be loaded, which is the reason of the error too, and return
  * the error. */
 CUresult image_error(CUresult code, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Read kernels and globals of a cubin into *module. */
-CUresult cubin_read(const unsigned char *image, size_t size, Module *module);
 /* Return whether cubins are loaded: their launches do nothing. Otherwise a fatbin's PTX is, as by a
  * device without a cubin for it. */
 bool takes_cubins(void);

@@ -39,69 +39,48 @@ static CUresult place_global(const Module *module, Global *global) {
     block->internal = true;
     global->address = block->start;
     memset(arena_view(global->address), 0, global->size);
-    if (global->initial)
-        memcpy(arena_view(global->address), global->initial, global->size);
     return CUDA_SUCCESS;
 }
 
-/* Give the globals their memory; a cubin's have their first values, PTX's are written by the
- * worker.
- */
+/* Give the globals their memory. The worker writes their first values. */
 static CUresult place_globals(Module *module) {
     Bytes request = {0};
     put_u32(&request, WORKER_PLACE);
     put_u32(&request, module->worker_number);
     put_u32(&request, module->global_count);
-    CUresult result = CUDA_SUCCESS;
-    for (uint32_t i = 0; i < module->global_count && !result; i++) {
-        result = place_global(module, &module->globals[i]);
+    for (uint32_t i = 0; i < module->global_count; i++) {
+        CUresult code = place_global(module, &module->globals[i]);
+        if (code) {
+            bytes_free(&request);
+            return code;
+        }
         put_u64(&request, module->globals[i].address | module->globals[i].is_shared);
     }
-    if (!result && module->in_worker)
-        return (CUresult)worker_call(&request, NULL);
-    bytes_free(&request);
-    return result;
+    return (CUresult)worker_call(&request, NULL);
 }
 
-static CUresult load_ptx(Module *module, const char *text) {
-    module->arch = device_arch(module->context->device);
-    TRY(ptx_check(text, module->arch));
+/* Load PTX, or a cubin, whose architecture is the target in the description. */
+static CUresult load_copy(Module *module, const void *image, size_t size) {
     Bytes request = {0}, response;
+    module->arch = device_arch(module->context->device);
+    if (image_kind(image) == IMAGE_PTX) {
+        TRY(ptx_check(image, module->arch));
+        size = strlen(image);
+    }
     put_u32(&request, WORKER_LOAD);
-    put_bytes(&request, text, strlen(text));
+    put_u32(&request, (uint32_t)module->arch);
+    put_u32(&request, takes_cubins());
+    put_bytes(&request, image, size);
     int code = worker_call(&request, &response);
     if (code)
         image_error((CUresult)code, "%s", worker_message());
     else
         code = module_read(module, &response);
     bytes_free(&response);
-    return (CUresult)code;
-}
-
-static CUresult load_cubin(Module *module, const void *image, size_t size) {
-    int arch = device_arch(module->context->device);
-    TRY(cubin_read(image, size, module));
-    if (!takes_cubins()) /* so that devmod tries the next candidate of a file, which may be PTX */
-        return image_error(
-            CUDA_ERROR_NO_BINARY_FOR_GPU,
-            "the simulated GPU executes PTX, and this is a cubin for sm_%d. Compile for compute_%d (NVRTC: -arch=compute_%d; nvcc: "
-            "-gencode arch=compute_%d,code=compute_%d). With `devmod simulate`, cuda.core, numba-cuda, pycuda and Triton compile to PTX",
-            module->arch, module->arch, module->arch, module->arch, module->arch);
-    CHECK(module->arch / 10 == arch / 10 && module->arch <= arch, CUDA_ERROR_NO_BINARY_FOR_GPU);
-    return CUDA_SUCCESS;
-}
-
-static CUresult load_copy(Module *module, const void *image, size_t size) {
-    switch (image_kind(image)) {
-    case IMAGE_PTX:
-        TRY(load_ptx(module, image));
-        break;
-    case IMAGE_CUBIN:
-        TRY(load_cubin(module, image, size));
-        break;
-    default:
-        return CUDA_ERROR_INVALID_IMAGE;
-    }
+    CHECK(!code, (CUresult)code);
+    module->is_executed = !*module->target;
+    if (!module->is_executed)
+        module->arch = atoi(module->target);
     return place_globals(module);
 }
 
