@@ -360,7 +360,7 @@ def test_a_launch_does_nothing_for_a_benchmark(standin: StandinDriver) -> None:
     assert read(out, 1) == [0]
 
 
-def test_ptx_is_checked_before_the_worker_has_it(standin: StandinDriver) -> None:
+def test_the_header_of_ptx_is_checked(standin: StandinDriver) -> None:
     text = ptx_of(AXPY)
     standin.set("driver_version", 12020)
     assert errors.cuModuleLoadData(text.encode() + b"\0") == "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"

@@ -15,7 +15,7 @@ REQUESTS = 3
 RESPONSES = 4
 ARENA = 5
 #: The methods of a worker for the requests, by their numbers from 1 on.
-REQUEST_NAMES = ("load", "place", "unload", "launch", "notes", "choose")
+REQUEST_NAMES = ("load", "place", "unload", "launch", "notes")
 _UNKNOWN = 999  # CUDA_ERROR_UNKNOWN, hipErrorUnknown
 
 

@@ -37,15 +37,18 @@ class Worker:
 
     def load(self, fields: Fields) -> bytes:
         """Load a module and describe it."""
-        arch, takes_cubins = fields.numbers("2I")
-        image = fields.bytes()
+        from devmod_simulators.ptx.images import check_header, choose
+
+        arch, newest, takes_cubins = fields.numbers("3I")
+        image = choose(fields.bytes(), arch, bool(takes_cubins))
         target = ""
         if image.startswith(b"\x7fELF"):
             from devmod_simulators.ptx.cubins import as_ptx
 
             target, ptx = as_ptx(image, arch, bool(takes_cubins))
         else:
-            ptx = image.decode("utf-8", "replace")
+            ptx = image.rstrip(b"\0").decode("utf-8", "replace")
+            check_header(ptx, arch, newest)
         module = Module(ptx)
         module.check()
         self.count += 1
@@ -139,14 +142,6 @@ class Worker:
     def notes(self, fields: Fields) -> bytes:
         """Take notes without a launch."""
         return self.noted(fields).packed()
-
-    def choose(self, fields: Fields) -> bytes:
-        """Return the image of a fatbin that a device takes."""
-        from devmod_simulators.ptx.fatbins import choose
-
-        arch, takes_cubins = fields.numbers("2I")
-        image = choose(fields.bytes(), arch, bool(takes_cubins))
-        return struct.pack("<I", len(image)) + image
 
 
 def main(arguments: list[str]) -> int:

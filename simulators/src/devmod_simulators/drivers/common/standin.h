@@ -269,7 +269,7 @@ uint64_t get_u64(Bytes *bytes);
 char *get_text(Bytes *bytes); /* the caller frees it */
 void bytes_free(Bytes *bytes);
 
-enum { WORKER_LOAD = 1, WORKER_PLACE, WORKER_UNLOAD, WORKER_LAUNCH, WORKER_NOTES, WORKER_CHOOSE };
+enum { WORKER_LOAD = 1, WORKER_PLACE, WORKER_UNLOAD, WORKER_LAUNCH, WORKER_NOTES };
 
 /* Send a request (its first field is the operation), which is freed, and read the response into
  * *response, behind status and message, unless it is NULL. Return the status. The worker is started

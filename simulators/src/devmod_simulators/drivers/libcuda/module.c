@@ -1,7 +1,6 @@
 /* Modules: PTX is loaded by the worker, a cubin is read here and is not executed. */
 #include "cuda_standin.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,17 +8,18 @@
 /* The log of the last module that could not be loaded. */
 static char log_text[4096];
 
-CUresult image_error(CUresult code, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(log_text, sizeof log_text, format, arguments);
-    va_end(arguments);
-    explain("%s", log_text);
-    return code;
-}
-
 bool takes_cubins(void) {
     return setting_number("skip_cubins", 0);
+}
+
+/* Return the newest PTX that the driver takes, as major * 10 + minor. */
+static int newest_ptx(void) {
+    static const int of_cuda_12[] = {80, 81, 82, 83, 84, 85, 85, 86, 87, 88};
+    int version = driver_version(), major = version / 1000, minor = version % 1000 / 10;
+    int result = major >= 13                 ? 90 + minor
+                 : major == 12 && minor < 10 ? of_cuda_12[minor]
+                                             : 70 + minor;
+    return (int)setting_number("ptx_version", (uint64_t)result);
 }
 
 /* Give a global its memory. The host accesses that of a managed one, and all contexts of a library
@@ -59,59 +59,31 @@ static CUresult place_globals(Module *module) {
     return (CUresult)worker_call(&request, NULL);
 }
 
-/* Load PTX, or a cubin, whose architecture is the target in the description. */
-static CUresult load_copy(Module *module, const void *image, size_t size) {
-    Bytes request = {0}, response;
-    module->arch = device_arch(module->context->device);
-    if (image_kind(image) == IMAGE_PTX) {
-        TRY(ptx_check(image, module->arch));
-        size = strlen(image);
-    }
-    put_u32(&request, WORKER_LOAD);
-    put_u32(&request, (uint32_t)module->arch);
-    put_u32(&request, takes_cubins());
-    put_bytes(&request, image, size);
-    int code = worker_call(&request, &response);
-    if (code)
-        image_error((CUresult)code, "%s", worker_message());
-    else
-        code = module_read(module, &response);
-    bytes_free(&response);
-    CHECK(!code, (CUresult)code);
-    module->is_executed = !*module->target;
-    if (!module->is_executed)
-        module->arch = atoi(module->target);
-    return place_globals(module);
-}
-
-/* Load the member of a fatbin that the device takes. */
-static CUresult load_member(Module *module, const void *fatbin, size_t size) {
-    Bytes request = {0}, response;
-    put_u32(&request, WORKER_CHOOSE);
-    put_u32(&request, (uint32_t)device_arch(module->context->device));
-    put_u32(&request, takes_cubins());
-    put_bytes(&request, fatbin, size);
-    int code = worker_call(&request, &response);
-    if (code) {
-        bytes_free(&response);
-        return image_error((CUresult)code, "%s", worker_message());
-    }
-    size_t member_size = response.size - response.position - sizeof(uint32_t);
-    void *member = get_text(&response);
-    bytes_free(&response);
-    CUresult result = load_copy(module, member, member_size);
-    free(member);
-    return result;
-}
-
 static CUresult load_into(Module *module, const void *image) {
     size_t size;
     void *copy = image_copy(image, &size);
     CHECK(copy, CUDA_ERROR_INVALID_IMAGE);
-    bool is_fatbin = image_kind(copy) == IMAGE_FATBIN;
-    CUresult result = (is_fatbin ? load_member : load_copy)(module, copy, size);
+    Bytes request = {0}, response;
+    module->arch = device_arch(module->context->device);
+    put_u32(&request, WORKER_LOAD);
+    put_u32(&request, (uint32_t)module->arch);
+    put_u32(&request, (uint32_t)newest_ptx());
+    put_u32(&request, takes_cubins());
+    put_bytes(&request, copy, size);
     free(copy);
-    return result;
+    int code = worker_call(&request, &response);
+    if (!code)
+        code = module_read(module, &response);
+    else if (*worker_message()) {
+        snprintf(log_text, sizeof log_text, "%s", worker_message());
+        explain("%s", log_text);
+    }
+    bytes_free(&response);
+    CHECK(!code, (CUresult)code);
+    module->is_executed = !*module->target; /* that of a cubin is its architecture */
+    if (!module->is_executed)
+        module->arch = atoi(module->target);
+    return place_globals(module);
 }
 
 /* Write a reason to standard error. Each file of a program may have a fatbin that the device does

@@ -1,4 +1,4 @@
-"""The member of a fatbin that a device takes."""
+"""Images of modules: the member of a fatbin that a device takes, and the header of PTX."""
 
 from __future__ import annotations
 
@@ -6,23 +6,28 @@ import struct
 from collections.abc import Iterator
 
 from devmod.errors import FormatError, ToolchainNotFoundError
-from devmod.targets.cuda.architecture import rank
+from devmod.targets.cuda.architecture import architecture, rank
 from devmod_readers.nvidia import FatbinMember, fatbin_members
 from devmod_simulators.drivers.worker_process import Failure
 
 _INVALID_IMAGE = 200  # CUDA_ERROR_INVALID_IMAGE
 _NO_BINARY = 209  # CUDA_ERROR_NO_BINARY_FOR_GPU
+_INVALID_PTX = 218  # CUDA_ERROR_INVALID_PTX
+_UNSUPPORTED_VERSION = 222  # CUDA_ERROR_UNSUPPORTED_PTX_VERSION
 _NOT_SUPPORTED = 801  # CUDA_ERROR_NOT_SUPPORTED
+_FATBIN = b"\x50\xed\x55\xba"
 #: The header of a fatbin, and the version of one whose members are fatbins: those of which nvlink
 #: has made a program.
 _HEADER = struct.Struct("<4sHHQ")
 _OF_PARTS = 0xFFFF
 
 
-def choose(fatbin: bytes, arch: int, takes_cubins: bool) -> bytes:
-    """Return the best member of a fatbin for a device."""
+def choose(image: bytes, arch: int, takes_cubins: bool) -> bytes:
+    """Return an image; of a fatbin, the best member for a device."""
+    if not image.startswith(_FATBIN):
+        return image
     try:
-        return _best_member(fatbin, arch, takes_cubins)
+        return _best_member(image, arch, takes_cubins)
     except FormatError as error:
         raise Failure(_INVALID_IMAGE, str(error)) from error
     except ToolchainNotFoundError as error:
@@ -69,3 +74,24 @@ def _best_member(data: bytes, arch: int, takes_cubins: bool) -> bytes:
         f"Build it below `devmod simulate`, or with -gencode arch=compute_{arch},code=compute_{arch} of nvcc "
         f"(CMake: -DCMAKE_CUDA_ARCHITECTURES={arch})",
     )
+
+
+def check_header(ptx: str, arch: int, newest: int) -> None:
+    """Raise an error if PTX is not for a device, or newer than that of the driver, whose number has
+    two digits. Other errors are those of the parser.
+    """
+    variant, _, version = architecture("ptx", ptx.encode()).partition(":ptx")
+    if not variant:
+        return
+    major, minor = map(int, version.split("."))
+    if major * 10 + minor > newest:
+        line = ptx.count("\n", 0, ptx.index(".version")) + 1
+        raise Failure(
+            _UNSUPPORTED_VERSION,
+            f"ptxas application ptx input, line {line}; fatal   : Unsupported .version {version}; current version is "
+            f"'{newest // 10}.{newest % 10}'\n",
+        )
+    if rank(variant, f"sm_{arch}") is None:
+        code = _INVALID_PTX if variant[-1].isdigit() else _NO_BINARY
+        target = variant.replace("compute", "sm")
+        raise Failure(code, f"the PTX is for {target}, the device is sm_{arch}")
