@@ -28,7 +28,7 @@ def choose(image: bytes, arch: int, takes_cubins: bool) -> bytes:
         return image
     try:
         return _best_member(image, arch, takes_cubins)
-    except FormatError as error:
+    except (FormatError, struct.error) as error:
         raise Failure(_INVALID_IMAGE, str(error)) from error
     except ToolchainNotFoundError as error:
         raise Failure(_NOT_SUPPORTED, str(error)) from error
@@ -36,16 +36,13 @@ def choose(image: bytes, arch: int, takes_cubins: bool) -> bytes:
 
 def _parts(data: bytes) -> Iterator[bytes]:
     """Iterate over the fatbins in a fatbin of parts; another is its only part."""
-    _, version, head, size = _HEADER.unpack_from(data)
+    _, version, at, _ = _HEADER.unpack_from(data)
     if version != _OF_PARTS:
-        yield data
-        return
-    data = data[head : head + size]
-    while data:
-        _, _, head, size = _HEADER.unpack_from(data.ljust(_HEADER.size, b"\0"))
-        end = max(head, _HEADER.size) + size
-        yield data[:end]
-        data = data[end:]
+        at = 0
+    while at < len(data):
+        _, _, head, size = _HEADER.unpack_from(data, at)
+        yield data[at : at + head + size]
+        at += head + size or 1
 
 
 def _best_member(data: bytes, arch: int, takes_cubins: bool) -> bytes:
@@ -54,7 +51,7 @@ def _best_member(data: bytes, arch: int, takes_cubins: bool) -> bytes:
     """
 
     def rank_of(member: FatbinMember) -> int:
-        if member.kind != "ptx" and not (takes_cubins and member.kind == "cubin"):
+        if member.kind != "ptx" and not takes_cubins:
             return 0
         return rank(member.header_arch, f"sm_{arch}") or 0
 
