@@ -72,38 +72,15 @@ int device_arch(int device);
 int device_attribute(int device, CUdevice_attribute attribute);
 int driver_version(void);
 
-/* ---- module.c, description.c, image.c, ptx.c, cubin.c, fatbin.c
+/* ---- module.c, image.c
  * -------------------------------------------------------------- */
 
-/* The kinds of images. */
-typedef enum { IMAGE_UNKNOWN, IMAGE_PTX, IMAGE_CUBIN, IMAGE_FATBIN } ImageKind;
-ImageKind image_kind(const void *image);
-
-/* The first bytes of a fatbin; its members follow. */
-typedef struct {
-    uint32_t magic;
-    uint16_t version, header_size;
-    uint64_t size; /* of the members */
-} FatbinHeader;
-
-#define FATBIN_MAGIC 0xba55ed50u
-#define WRAPPER_MAGIC 0x466243b1u
-/* The version of a fatbin whose members are fatbins: those of which nvlink has made a program. */
-#define FATBIN_OF_PARTS 0xffffu
-
-/* Return the bytes of an image, which it has within, 0 if it is damaged. */
-size_t image_size(const void *image);
 /* Return a copy of an image, or of what a wrapper has, and set *size, or NULL if it is damaged or
  * not all of it is there. */
 void *image_copy(const void *image, size_t *size);
-/* Write the log of a module that cannot be loaded, which is the reason of the error too, and return
- * the error. */
-CUresult image_error(CUresult code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Return whether cubins are loaded: their launches do nothing. Otherwise a fatbin's PTX is, as by a
  * device without a cubin for it. */
 bool takes_cubins(void);
-/* Check .version, .target and .address_size of PTX against a device and the driver. */
-CUresult ptx_check(const char *text, int arch);
 /* Load an image into a context, where `shares` may be the same image in another one. Standard error
  * gets the error log, unless the program reads it. */
 CUresult module_load(Context *context, const void *image, const Module *shares, bool reads_log,

@@ -8,31 +8,35 @@
 
 enum { CUDA_MACHINE = 190 };
 
-ImageKind image_kind(const void *image) {
+/* The first bytes of a fatbin; its members follow. */
+typedef struct {
     uint32_t magic;
-    memcpy(&magic, image, sizeof magic);
-    if (memcmp(image, ELFMAG, SELFMAG) == 0)
-        return IMAGE_CUBIN;
-    if (magic == FATBIN_MAGIC || magic == WRAPPER_MAGIC)
-        return IMAGE_FATBIN;
-    unsigned char first = *(const unsigned char *)image;
-    return isprint(first) || isspace(first) ? IMAGE_PTX : IMAGE_UNKNOWN;
+    uint16_t version, header_size;
+    uint64_t size; /* of the members */
+} FatbinHeader;
+
+#define FATBIN_MAGIC 0xba55ed50u
+#define WRAPPER_MAGIC 0x466243b1u
+/* The version of a fatbin whose members are fatbins: those of which nvlink has made a program. */
+#define FATBIN_OF_PARTS 0xffffu
+
+/* Return the bytes of a fatbin, 0 if it is damaged or another image. */
+static size_t fatbin_size(const void *image) {
+    FatbinHeader header;
+    bool is_fatbin = copy_safely(&header, image, sizeof header) && header.magic == FATBIN_MAGIC;
+    return is_fatbin && header.size < MOST_IMAGE ? header.header_size + header.size : 0;
 }
 
-size_t image_size(const void *image) {
-    FatbinHeader header;
-    switch (image_kind(image)) {
-    case IMAGE_PTX:
-        return strlen(image) + 1;
-    case IMAGE_CUBIN:
+/* Return the bytes of an image, which it has within, 0 if it is damaged. */
+static size_t image_size(const void *image) {
+    uint32_t magic;
+    unsigned char first = *(const unsigned char *)image;
+    memcpy(&magic, image, sizeof magic);
+    if (memcmp(image, ELFMAG, SELFMAG) == 0)
         return elf_size(image, CUDA_MACHINE);
-    case IMAGE_FATBIN:
-        return copy_safely(&header, image, sizeof header) && header.size < MOST_IMAGE
-                   ? header.header_size + header.size
-                   : 0;
-    default:
-        return 0;
-    }
+    if (magic == FATBIN_MAGIC)
+        return fatbin_size(image);
+    return isprint(first) || isspace(first) ? strlen(image) + 1 : 0;
 }
 
 /* What a compiler puts beside a fatbin. */
@@ -53,20 +57,18 @@ static bool has_parts(const Wrapper *wrapper) {
 static char *copy_parts(const Wrapper *wrapper, size_t *size) {
     FatbinHeader header = {FATBIN_MAGIC, FATBIN_OF_PARTS, sizeof header, 0};
     for (const void *const *part = wrapper->parts; *part; part++) {
-        size_t bytes = image_kind(*part) == IMAGE_FATBIN ? image_size(*part) : 0;
+        size_t bytes = fatbin_size(*part);
         if (!bytes)
             return NULL;
         header.size += bytes;
     }
     *size = sizeof header + header.size;
-    char *copy = calloc(1, *size + 1), *to = copy;
-    if (!copy)
-        return NULL;
+    char *copy = zeroed(*size), *to = copy;
     memcpy(to, &header, sizeof header);
     to += sizeof header;
     for (const void *const *part = wrapper->parts; *part; part++) {
-        memcpy(to, *part, image_size(*part));
-        to += image_size(*part);
+        memcpy(to, *part, fatbin_size(*part));
+        to += fatbin_size(*part);
     }
     return copy;
 }
