@@ -368,6 +368,7 @@ def test_the_header_of_ptx_is_checked(standin: StandinDriver) -> None:
     standin.set("arch", 80)
     assert errors.cuModuleLoadData(text.encode() + b"\0") == "CUDA_ERROR_INVALID_PTX"
     assert errors.cuModuleLoadData(b"not PTX\0") == "CUDA_ERROR_INVALID_PTX"
+    assert standin.reason == "the text has no .version and .target: it is not PTX"
     assert errors.cuModuleLoadData(b"\1\2\3\4\0") == "CUDA_ERROR_INVALID_IMAGE"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator
 
@@ -75,11 +76,11 @@ def _best_member(data: bytes, arch: int, takes_cubins: bool) -> bytes:
 
 def check_header(ptx: str, arch: int, newest: int) -> None:
     """Raise an error if PTX is not for a device, or newer than that of the driver, whose number has
-    two digits. Other errors are those of the parser.
+    two digits.
     """
     variant, _, version = architecture("ptx", ptx.encode()).partition(":ptx")
     if not variant:
-        return
+        raise Failure(_INVALID_PTX, "the text has no .version and .target: it is not PTX")
     major, minor = map(int, version.split("."))
     if major * 10 + minor > newest:
         line = ptx.count("\n", 0, ptx.index(".version")) + 1
@@ -92,3 +93,5 @@ def check_header(ptx: str, arch: int, newest: int) -> None:
         code = _INVALID_PTX if variant[-1].isdigit() else _NO_BINARY
         target = variant.replace("compute", "sm")
         raise Failure(code, f"the PTX is for {target}, the device is sm_{arch}")
+    if not re.search(r"\.address_size\s+64\b", ptx):
+        raise Failure(_INVALID_PTX, "expected .address_size 64")
