@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,17 +29,13 @@ static char *path_of(const char *folder, const char *name) {
 // Returns the bytes of a file with a zero behind them, and removes it. A file that is missing is
 // empty.
 static char *take_file(const char *folder, const char *name, size_t *size) {
-    char *path = path_of(folder, name), *data = calloc(1, 1);
-    FILE *file = fopen(path, "rb");
-    *size = 0;
-    if (file) {
-        struct stat status;
-        fstat(fileno(file), &status);
-        data = realloc(data, (size_t)status.st_size + 1);
-        *size = fread(data, 1, (size_t)status.st_size, file);
-        data[*size] = 0;
+    char *path = path_of(folder, name), *data;
+    FILE *file = fopen(path, "rb"), *copy = open_memstream(&data, size);
+    for (int byte; file && (byte = fgetc(file)) != EOF;)
+        fputc(byte, copy);
+    fclose(copy);
+    if (file)
         fclose(file);
-    }
     unlink(path);
     free(path);
     return data;
