@@ -317,6 +317,39 @@ def test_a_user_object_lives_as_long_as_a_launch(graph: Any, memory: Any) -> Non
     assert errors.cuUserObjectCreate(0, address, 0, 1) == INVALID
 
 
+def test_two_threads_launch_one_graph_at_once(
+    standin: StandinDriver, context: Any, graph: Any
+) -> None:
+    add_empty(graph)
+    first, second = (driver.cuGraphInstantiate(graph, 0) for _ in range(2))
+    streams = [driver.cuStreamCreate(1) for _ in range(2)]
+
+    def launch(executables: tuple[Any, Any]) -> None:
+        start = threading.Barrier(2)
+
+        def launch_often(executable: Any, stream: Any) -> None:
+            driver.cuCtxSetCurrent(context)
+            start.wait(120)
+            for _ in range(300):  # each takes 0.1 ms
+                driver.cuGraphLaunch(executable, stream)
+
+        threads = [
+            threading.Thread(target=launch_often, args=pair)
+            for pair in zip(executables, streams, strict=True)
+        ]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        driver.cuCtxSynchronize()
+
+    launch((first, second))
+    assert standin.violations == []
+    launch((first, first))
+    assert set(standin.violations) == {"two threads launch one executable graph at once"}
+    standin.reset()
+
+
 def test_a_stream_that_was_joined_is_destroyed_in_the_capture(memory: Any) -> None:
     first, second = (driver.cuStreamCreate(1) for _ in range(2))
     event = driver.cuEventCreate(0)
