@@ -12,8 +12,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from devmod import Device
-
 FIELDS = ("kind", "index", "name", "vendor", "driver_version", "arch", "memory")
 
 
@@ -27,7 +25,7 @@ def listing(kind: str) -> tuple[list[dict[str, object]], str]:
     hide the devices of the others.
     """
     try:
-        return [_description(device) for device in probe(kind)], ""
+        return [{name: getattr(device, name) for name in FIELDS} for device in probe(kind)], ""
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - as above, also for exceptions that do not derive from Exception
@@ -39,11 +37,3 @@ def text_of(error: BaseException) -> str:
     if isinstance(error, DevmodError):
         return str(error)
     return describe_error(error)
-
-
-def _description(device: Device) -> dict[str, object]:
-    values = {name: getattr(device, name) for name in FIELDS}
-    for name, value in values.items():
-        if not isinstance(value, (str, int)):
-            values[name] = str(value)
-    return values
