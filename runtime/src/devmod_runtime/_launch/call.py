@@ -90,13 +90,14 @@ class KernelCall(CheckedCall):
         self._images: dict[int, Image | Sampler] = {}
         has_launch_values = len(args) != len(function._signature.arguments)
         self._refuse_unsupported()
-        args, request = function._config_reader.read(args, grid, block, threads, shared_memory)
+        request = function.requested(args, grid, block, threads, shared_memory)
         given = None
         if stream is not None:
             given = self._open_stream(stream)
         self.values: list[Any] = [
             self._convert(argument, value, bound)
-            for argument, value in zip(function._signature.arguments, args, strict=True)
+            # Without the launch values behind the arguments.
+            for argument, value in zip(function._signature.arguments, args, strict=False)
         ]
         self.transfers, self._transfer_of = self._plan_transfers()
 

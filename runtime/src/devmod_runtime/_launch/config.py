@@ -80,8 +80,8 @@ class LaunchConfigReader:
 
     def read(
         self, args: Sequence[Any], grid: Dims, block: Dims, threads: Dims, shared_memory: int | None
-    ) -> tuple[Sequence[Any], LaunchRequest]:
-        """Return the arguments without launch values, and the requested launch.
+    ) -> LaunchRequest:
+        """Return the requested launch. Launch values may follow the arguments.
 
         Raises
         ------
@@ -103,7 +103,7 @@ class LaunchConfigReader:
         count = len(self._signature.arguments)
         if len(args) > count:
             self._read_values(args[count:], grid, block, threads, shared_memory, request)
-            return args[:count], request
+            return request
 
         if self._launcher.has_grid:
             self._read_grid(grid, threads, request)
@@ -119,7 +119,7 @@ class LaunchConfigReader:
             given_block = self._triple("block", block, 1)
         request.block = self._block(given_block)
         request.shared_memory = self._shared_memory_size(shared_memory)
-        return args, request
+        return request
 
     def _read_grid(self, grid: Dims, threads: Dims, request: LaunchRequest) -> None:
         """Read the grid or the threads of a call. Exactly one of them is given."""

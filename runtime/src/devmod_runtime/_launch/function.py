@@ -494,8 +494,7 @@ class Function(ProcessLocal):
         ArgumentError, LaunchError
             As in a call.
         """
-        values = [None] * len(self._signature.arguments)
-        _, request = self._config_reader.read(values, grid, block, threads, shared_memory)
+        request = self._config_reader.read((), grid, block, threads, shared_memory)
         return self._config_reader.resolve(request, self.open())[0]
 
     def specialize(self, **constants: object) -> Self:
@@ -633,8 +632,14 @@ class Function(ProcessLocal):
         """Build what the first call needs, as far as that is known."""
         return self.open()
 
+    def requested(self, *given: Any) -> Any:
+        """Return the launch that a call requests, for `chosen`. The parameters are those of
+        `LaunchConfigReader.read`.
+        """
+        return self._config_reader.read(*given)
+
     def chosen(
-        self, device: Device, request: LaunchRequest, values: list[Any]
+        self, device: Device, request: Any, values: list[Any]
     ) -> tuple[Function, LaunchRequest]:
         """Return what a call launches, this function or a variant of it, and the request for it.
         `values` are those of the kernel.

@@ -249,7 +249,7 @@ class OtherExtent:
         program: str,
     ) -> None:
         *dims, stream, shared_memory = launch
-        args, request = function._config_reader.read(args, *dims, shared_memory)
+        request = function.requested(args, *dims, shared_memory)
         launched, request = function.chosen(stream.device, request, [])
         self.kernel = launched.open(stream.device)
         _, self.shape = launched._config_reader.resolve(request, self.kernel)

@@ -18,7 +18,7 @@ from devmod.backend import ExpressionError, Variant, debug, names_in, parse_dtyp
 from devmod.errors import DeviceMemoryError, DeviceNotFoundError, DevmodError, list_names
 from devmod_runtime._device.device import Device
 from devmod_runtime._launch.arguments import Argument
-from devmod_runtime._launch.config import Dims, LaunchConfigReader, LaunchRequest
+from devmod_runtime._launch.config import Dims, LaunchRequest
 from devmod_runtime._launch.function import Function, PerInstance, describe
 from devmod_runtime._launch.launcher import LaunchConfig, Launcher
 from devmod_runtime._launch.opening import keep
@@ -45,23 +45,6 @@ class VariantFunction(Function):
     @property
     def label(self) -> str:
         return f"{super().label} ({pairs_text(self.variant.constants)})"
-
-
-class TunedRequest(LaunchRequest):
-    """What a call of a tuned function requests, before a variant is chosen."""
-
-    def __init__(self, *given: Any) -> None:
-        self.parts = given
-
-
-class TunedReader(LaunchConfigReader):
-    """Keeps the request of a call until a variant is chosen, whose reader reads it."""
-
-    def read(
-        self, args: Sequence[Any], grid: Dims, block: Dims, threads: Dims, shared_memory: int | None
-    ) -> tuple[Sequence[Any], LaunchRequest]:
-        count = len(self._signature.arguments)
-        return args[:count], TunedRequest(args, grid, block, threads, shared_memory)
 
 
 class TunedFunction(Function):
@@ -93,7 +76,6 @@ class TunedFunction(Function):
         if interface is None:
             interface = interface_with_block(info.interface, tuning.variants[0])
         super().__init__(name, info, launcher, interface=interface, **rules)
-        self._config_reader = TunedReader(launcher, self._signature, self._rules.find_block)
         #: The candidates whose variants it has, its own payload alone if it is of no bundle.
         self._candidates: Sequence[Any] = [self._rules.own]
         if self._rules.joined:
@@ -184,14 +166,16 @@ class TunedFunction(Function):
                 f"{list_names(sizes)}",
                 next(iter(sizes), ""),
             )
-        args = [None] * len(self._signature.arguments)
         device = self.default_device()
         function = self.choice(device, sizes)
-        request = TunedRequest(args, grid, block, threads, shared_memory)
-        read = self._read(function, request, sizes)
-        return function._config_reader.resolve(read, function.open(device))[0]
+        request = self._read(function, sizes, (), grid, block, threads, shared_memory)
+        return function._config_reader.resolve(request, function.open(device))[0]
 
     # -- a call
+
+    def requested(self, *given: Any) -> Any:
+        """Return what a call gives, which the reader of a variant reads."""
+        return given
 
     def chosen(
         self, device: Device, request: Any, values: list[Any]
@@ -202,7 +186,7 @@ class TunedFunction(Function):
             data = values[argument.number]
             numbers[argument.name] = int.from_bytes(data, "little", signed=is_signed)
         function = self.choice(device, numbers)
-        read = self._read(function, request, numbers)
+        read = self._read(function, numbers, *request)
         read.key = tuple(numbers.values())
         return function, read
 
@@ -249,10 +233,16 @@ class TunedFunction(Function):
         return chooser
 
     def _read(
-        self, function: VariantFunction, request: TunedRequest, numbers: Mapping[str, int]
+        self,
+        function: VariantFunction,
+        numbers: Mapping[str, int],
+        args: Sequence[Any],
+        grid: Dims,
+        block: Dims,
+        threads: Dims,
+        shared_memory: int | None,
     ) -> LaunchRequest:
-        """Return the request of a call for a variant, with its own grid."""
-        args, grid, block, threads, shared_memory = request.parts
+        """Return the launch that a call requests of a variant, with its own grid."""
         variant = function.variant
         if variant.grid:
             for word, value in (("grid", grid), ("threads", threads), ("block", block)):
@@ -266,7 +256,7 @@ class TunedFunction(Function):
             except ExpressionError as error:
                 at = pairs_text(numbers)
                 raise self._error(f"{function.label}, {at}: {error}", next(iter(numbers))) from None
-        return function._config_reader.read(args, grid, block, threads, shared_memory)[1]
+        return function._config_reader.read(args, grid, block, threads, shared_memory)
 
     # -- the variants
 
