@@ -99,7 +99,8 @@ class KernelCall(CheckedCall):
             # Without the launch values behind the arguments.
             for argument, value in zip(function._signature.arguments, args, strict=False)
         ]
-        self.transfers, self._transfer_of = self._plan_transfers()
+        self._transfer_of = self._plan_transfers()
+        self.transfers = [*dict.fromkeys(self._transfer_of.values())]
 
         device = self._device
         if device is None:
@@ -172,7 +173,7 @@ class KernelCall(CheckedCall):
 
     def _launch_with_host_arrays(self, stream: Stream) -> Any:
         device = stream.device
-        memories = []
+        memories = {}
         copies = []
         with InPlace(stream) as in_place:
             for transfer in self.transfers:
@@ -183,14 +184,13 @@ class KernelCall(CheckedCall):
                     memory = device.upload(view.read(), stream)
                     if back is not None:
                         copies.append((back, memory))
-                memories.append(memory)
+                memories[transfer] = memory
             values = list(self.values)
             for number, view, _ in self._host_views:
-                transfer_number = self._transfer_of[number]
+                transfer = self._transfer_of[number]
                 fields = values[number]
-                memory = memories[transfer_number]
-                whole = self.transfers[transfer_number].source
-                if device.length_unit and view.nbytes < whole.nbytes:
+                memory = memories[transfer]
+                if device.length_unit and view.nbytes < transfer.source.nbytes:
                     # The kernel sees the length of its own array.
                     memory = device.slice(memory, 0, view.nbytes)
                 values[number] = memory if fields is None else (device, memory, fields)
@@ -272,8 +272,8 @@ class KernelCall(CheckedCall):
             except ConversionError as error:
                 raise StructError(value.name, path, str(error)) from None
 
-    def _plan_transfers(self) -> tuple[list[Transfer], dict[int, int]]:
-        """Return the transfers of the host arrays, and the number of the transfer of each argument.
+    def _plan_transfers(self) -> dict[int, Transfer]:
+        """Return the transfer of each host array.
 
         Two arguments with the same memory share one transfer, so that the kernel gets one buffer.
 
@@ -284,26 +284,20 @@ class KernelCall(CheckedCall):
             is correct.
         """
         arguments = self.function._signature.arguments
-        transfers: list[Transfer] = []
-        transfer_of: dict[int, int] = {}
+        transfers: dict[int, Transfer] = {}
         for position, (number, view, written) in enumerate(self._host_views):
-            index = None
+            transfer = Transfer(view)
             for other_number, other, other_written in self._host_views[:position]:
                 if _same(view, other):
-                    index = transfer_of[other_number]
+                    transfer = transfers[other_number]
                 elif (written or other_written) and overlap(view, other):
                     raise self._overlap(arguments[other_number], arguments[number])
-
-            if index is None:
-                index = len(transfers)
-                transfers.append(Transfer(view))
-            transfer = transfers[index]
             if view.nbytes > transfer.source.nbytes:
                 transfer.source = view
             if written and (transfer.back is None or view.nbytes > transfer.back.nbytes):
                 transfer.back = view
-            transfer_of[number] = index
-        return transfers, transfer_of
+            transfers[number] = transfer
+        return transfers
 
     def _error(self, argument: Argument, error: ConversionError) -> ArgumentError:
         # The text for a scalar begins with the value, the text for an array with the verb.

@@ -430,10 +430,10 @@ class GuardedCall(KernelCall):
         transfers = self.transfers
         self.transfers = []
         device = self.stream.device
-        arrays = [
-            _guarded(self._zones, device, (each.source.nbytes,), "uint8", each.source.read)
+        arrays = {
+            each: _guarded(self._zones, device, (each.source.nbytes,), "uint8", each.source.read)
             for each in transfers
-        ]
+        }
         arguments = self.function._signature.arguments
         for number, view, _ in self._host_views:
             typed = arrays[self._transfer_of[number]].viewed(view.shape, view.dtype)
@@ -446,7 +446,7 @@ class GuardedCall(KernelCall):
 
         self.keep()
         result = super().launch()
-        for transfer, array in zip(transfers, arrays, strict=True):
+        for transfer, array in arrays.items():
             if transfer.back is not None:
                 transfer.back.read_from(device.read, array.region, self.stream)
         self.check()
