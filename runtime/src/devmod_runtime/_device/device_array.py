@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from devmod import Device
+    from devmod_runtime._device.image import Image
     from devmod_runtime._device.stream import Event, Stream
 else:
     from devmod._util.numpy import np
@@ -103,9 +104,9 @@ class DeviceArray(Array):
             # A view without bytes begins at the memory's start.
             offset = -self._offset
             region = device.allocate(1)
-        view = DeviceArray(device, region, shape, self.dtype, self.owner, read_only=self.read_only)
-        view._root = root
-        view._offset = self._offset + offset
+        view = self.viewed(shape, self.dtype)
+        view.memory = view.region = region
+        view._offset += offset
         # `Function.__call__` reads the memory, and leaves the error to `KernelCall`.
         if view.misaligned:
             del view.memory
@@ -155,13 +156,14 @@ class DeviceArray(Array):
 
     def overlaps(self, other: DeviceArray) -> bool:
         """Return whether two arrays of one device share bytes."""
-        memory, first = self.device.place(self._base.memory)
-        other_memory, other_first = other.device.place(other._base.memory)
-        if memory != other_memory:
-            return False
+        return share_bytes(self, other)
+
+    @property
+    def _span(self) -> tuple[int, float, float]:
+        """A number of the allocation, and the first byte and the end of the array there."""
+        number, first = self.device.place(self._base.memory)
         first += self._offset
-        other_first += other._offset
-        return first < other_first + other._nbytes and other_first < first + self._nbytes
+        return number, first, first + self._nbytes
 
     def numpy(self, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
         """Return a copy of the elements, as `Array.numpy`, after all work queued on the device.
@@ -414,8 +416,7 @@ class _Copy:
                 raise self._error(
                     "stream= is given, and both arrays are in the host's memory", "stream"
                 )
-            target.write_target()[:] = source.read()
-            target.finish()
+            target.read_from(_read_host, source, None)
             return None
         assert device is not None
         check_driver(device.kind)
@@ -426,10 +427,10 @@ class _Copy:
                 write = device.write if wait else device.start_write
                 write(target.region, source.read(), copy_stream)
             elif isinstance(target, HostView):
-                if wait or not target.array.flags.c_contiguous or target.packed:
+                if wait or not target.is_direct:
                     target.read_from(device.read, source.region, copy_stream)
                 else:
-                    device.start_read(source.region, target.write_target(), copy_stream)
+                    device.start_read(source.region, bytes_of(target.array), copy_stream)
             else:
                 _copy_on_devices(source, target, copy_stream)
         if wait:
@@ -504,6 +505,10 @@ class _Copy:
         return ArgumentError(f"{self._name}: {text}", kind=kind, argument=argument)
 
 
+def _read_host(source: HostView, out: memoryview, _: object) -> None:
+    out[:] = source.read()
+
+
 def _copy_on_devices(source: DeviceArray, target: DeviceArray, stream: Stream) -> None:
     device = target.device
     nbytes = target.nbytes
@@ -518,6 +523,13 @@ def _copy_on_devices(source: DeviceArray, target: DeviceArray, stream: Stream) -
         between = device.allocate(nbytes)  # no driver copies between overlapping parts
         device.copy(source.region, between, nbytes, stream)
         device.copy(between, target.region, nbytes, stream)
+
+
+def share_bytes(one: DeviceArray | Image, other: DeviceArray | Image) -> bool:
+    """Return whether arrays and images of one device share memory."""
+    number, first, end = one._span
+    other_number, other_first, other_end = other._span
+    return number == other_number and first < other_end and other_first < end
 
 
 def dtype_of(value: object) -> str:

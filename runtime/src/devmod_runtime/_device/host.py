@@ -54,14 +54,13 @@ class HostView:
         Whether the elements have one byte each here, and less on a device.
     """
 
-    __slots__ = ("array", "dtype", "packed", "shape", "staging")
+    __slots__ = ("array", "dtype", "packed", "shape")
 
     def __init__(self, array: NumPyArray, dtype: str) -> None:
         self.array = array
         self.dtype = dtype
         self.shape: Shape = array.shape
         self.packed = is_packed(parse_dtype(dtype))
-        self.staging: NumPyArray | None = None
 
     @property
     def nbytes(self) -> int:
@@ -92,15 +91,10 @@ class HostView:
             return elements_of(array)
         return bytes_of(array)
 
-    def write_target(self) -> memoryview:
-        """Return memory to which a device buffer is copied. Call `finish` after the copy."""
-        if self.packed:
-            self.staging = np.empty(-(-self.array.size * parse_dtype(self.dtype)[1] // 8), np.uint8)
-        elif not self.array.flags.c_contiguous:
-            self.staging = np.empty(self.array.shape, self.array.dtype)
-        if self.staging is None:
-            return bytes_of(self.array)
-        return bytes_of(self.staging)
+    @property
+    def is_direct(self) -> bool:
+        """Whether the memory of the array has the bytes as a device has them."""
+        return self.array.flags.c_contiguous and not self.packed
 
     def read_from(
         self, read: Callable[[Any, memoryview, Any], None], memory: Any, stream: Any
@@ -108,20 +102,20 @@ class HostView:
         """Copy device memory or an image to the array, by `read`: `Device.read` or
         `Device.read_image`.
         """
-        if self.nbytes:
-            read(memory, self.write_target(), stream)
-            self.finish()
-
-    def finish(self) -> None:
-        """Copy the bytes of `write_target` to the elements of the array, if they are separate."""
-        if self.staging is None:
+        array = self.array
+        if not array.nbytes:
             return
-        if self.packed:
-            elements = unpack(self.staging.data, parse_dtype(self.dtype)[1], self.array.size)
-            self.array[...] = elements.view(self.array.dtype).reshape(self.shape)
+        if self.is_direct:
+            read(memory, bytes_of(array), stream)
+        elif self.packed:
+            bits = parse_dtype(self.dtype)[1]
+            data = memoryview(bytearray(-(-array.size * bits // 8)))
+            read(memory, data, stream)
+            array[...] = unpack(data, bits, array.size).view(array.dtype).reshape(self.shape)
         else:
-            self.array[...] = self.staging
-        self.staging = None
+            copy = np.empty(array.shape, array.dtype)
+            read(memory, bytes_of(copy), stream)
+            array[...] = copy
 
 
 def address_of(data: memoryview) -> int:

@@ -5,7 +5,7 @@ A kernel receives the `Image` and the `Sampler` objects themselves: a backend re
 
 from __future__ import annotations
 
-from math import prod
+from math import inf, prod
 
 from devmod._arrays.elements import bytes_of
 from devmod._util.pickling import ProcessLocal
@@ -98,6 +98,11 @@ class Image(ProcessLocal):
         image.
         """
         return self.handle
+
+    @property
+    def _span(self) -> tuple[int, float, float]:
+        """As `DeviceArray._span`. An image has all of its allocation."""
+        return self.device.place(self.memory)[0], 0, inf
 
     @property
     def texel(self) -> ImageFormat:

@@ -86,11 +86,7 @@ class InPlace:
         """Do the same as `take` for an array that is large enough; None if a copy has other bytes
         than the array.
         """
-        if (
-            view.nbytes < self._stream.device.in_place_from
-            or view.packed
-            or not view.array.flags.c_contiguous
-        ):
+        if view.nbytes < self._stream.device.in_place_from or not view.is_direct:
             return None
         if written and not view.array.flags.writeable:
             return None

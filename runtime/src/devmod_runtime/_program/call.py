@@ -16,7 +16,7 @@ from devmod._values.param import numpy_dtype
 from devmod.backend import ConversionError, expression_text
 from devmod.errors import LaunchError
 from devmod_readers.programs import Array, ExpressionError, bind_lengths, evaluate
-from devmod_runtime._device.device_array import DeviceArray
+from devmod_runtime._device.device_array import DeviceArray, share_bytes
 from devmod_runtime._device.host import HostView
 from devmod_runtime._device.image import Image
 from devmod_runtime._device.in_place import InPlace
@@ -238,7 +238,7 @@ class CheckedProgramCall(CheckedCall):
                 if isinstance(one, HostView):
                     is_shared = overlap(one, two)
                 else:
-                    is_shared = _share_bytes(one, two)
+                    is_shared = share_bytes(one, two)
                 if is_shared:
                     raise self._overlap(first, second)
 
@@ -592,15 +592,6 @@ def repeat(function: ProgramFunction, args: Sequence[Any], given: Any) -> Any:
     return tuple(results)
 
 
-def _share_bytes(one: DeviceArray | Image, other: DeviceArray | Image) -> bool:
-    """Return whether arrays and images of one device share memory. An image has all of its
-    allocation.
-    """
-    memory, first, end = _span(one)
-    other_memory, other_first, other_end = _span(other)
-    return memory == other_memory and first < other_end and other_first < end
-
-
 #: The most arrays of which each is compared with all others at once.
 _FEW = 16
 
@@ -617,15 +608,11 @@ def _may_overlap(arrays: Sequence[tuple[Argument, Any]]) -> bool:
 
 
 def _span(value: Any) -> tuple[int, float, float]:
-    """Return a number of the memory of an array, and its first and last byte there. An image has
-    all of its memory.
-    """
+    """Return a number of the memory of an array, and its first byte and its end there."""
     if isinstance(value, HostView):
         return 0, *getattr(np.lib, "array_utils", np).byte_bounds(value.array)
-    if isinstance(value, Image):
-        return value.device.place(value.memory)[0], 0, inf
-    memory, first = value.device.place(value._base.memory)
-    return memory, first + value._offset, first + value._offset + value.nbytes
+    span: tuple[int, float, float] = value._span
+    return span
 
 
 class PreparedProgram:
