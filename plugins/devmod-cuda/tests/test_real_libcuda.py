@@ -237,8 +237,9 @@ import ctypes
 from devmod_cuda._calls import FUNCTIONS
 from devmod_cuda._calls import CudaDriver
 from devmod_runtime.driver_api.api import DriverError
+from devmod_runtime.driver_api.driver import DriverLaunchConfig
 driver = CudaDriver(ctypes.CDLL("libcuda.so.1"))
-config = driver.launch_config((1, 1, 1), (1, 1, 1), 0, 0)
+config = driver.launch_config(DriverLaunchConfig((1, 1, 1), (1, 1, 1), 0), 0)
 def call(name):
     values = [b"k" if each is ctypes.c_char_p else int(name == "device_attribute") for each in FUNCTIONS[name].parameters]
     return lambda: driver.call(name, *values)

@@ -26,7 +26,7 @@ from itertools import repeat, starmap
 from typing import Any
 
 from devmod_runtime.driver_api.api import Api, DriverError, DriverFunction
-from devmod_runtime.driver_api.driver import Dims, Driver, Failures, ParameterBlock
+from devmod_runtime.driver_api.driver import Driver, DriverLaunchConfig, Failures, ParameterBlock
 
 # -- CUDA's driver API: its names in messages, its error codes, its functions, and the limits of a
 # device.
@@ -198,13 +198,11 @@ CUDA = Api(
     ),
     legacy_stream=LEGACY_STREAM,
     legacy_handles=(0, LEGACY_STREAM),
-    dlpack_type=2,  # kDLCUDA
-    dlpack_types=(2, 13),  # and kDLCUDAManaged
+    dlpack_types=(2, 13),  # kDLCUDA and kDLCUDAManaged
     dlpack_streams={1: LEGACY_STREAM, 2: 2},
     dlpack_stream_text=(
         "None, 1 (the legacy default stream), 2 (the thread's default stream), the handle of a stream, or -1 for no order"
     ),
-    parameters_end=0,
 )
 
 
@@ -309,14 +307,8 @@ class CudaDriver(Driver):
 
     # -- launches
 
-    def launch_config(
-        self,
-        grid: Dims,
-        block: Dims,
-        shared_memory: int,
-        stream: int,
-        attributes: Sequence[tuple[int, bytes]] = (),
-    ) -> Any:
+    def launch_config(self, shape: DriverLaunchConfig, stream: int) -> Any:
+        grid, block, shared_memory, attributes = shape
         items = (_Attribute * len(attributes))()
         for item, (number, value) in zip(items, attributes, strict=True):
             item.id = number

@@ -207,7 +207,7 @@ class CudaDevice(DriverDevice):
     api = CUDA
     kind = CUDA.kind
     vendor = "NVIDIA"
-    dlpack_type = CUDA.dlpack_type
+    dlpack_type = 2  # kDLCUDA
     stream_type = CudaStream
     driver: CudaDriver
     #: Each device that the drivers support, sm_50 and newer, has all of these.

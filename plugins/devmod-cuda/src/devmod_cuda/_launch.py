@@ -18,13 +18,12 @@ from devmod_readers.nvidia import TENSOR_MAP_BYTES, TENSOR_MAP_TAG, KernelEntry,
 from devmod_runtime import DeviceArray, LaunchConfig, fork_safe
 from devmod_runtime.driver_api.adoption import Adoption, is_contiguous, library_of, strided_error
 from devmod_runtime.driver_api.api import COOPERATIVE, DriverError, describe
+from devmod_runtime.driver_api.driver import DriverLaunchConfig
 from devmod_runtime.driver_api.kernel import (
     DeclaredArgument,
     DriverKernel,
-    DriverLaunchConfig,
     DriverLauncher,
     ParameterLayout,
-    Place,
     declared_arguments,
 )
 from devmod_runtime.driver_api.kernel import parameter_layout as make_layout
@@ -136,14 +135,7 @@ class CudaAdoption(Adoption):
         """
         from devmod_cuda._textures import image_over
 
-        items = self.devices()
-        driver = items[0].driver
-        current = driver.call("current_context")
-        device = items[0]
-        for each in items:
-            if each.is_open and each.context.handle == current:
-                device = each
-                break
+        device = self.context_device()
         stream: Any = device.default_stream
         if library_of(value) != "pycuda":
             stream = self.current_stream(value, device)
@@ -406,9 +398,7 @@ class CudaKernel(DriverKernel):
             if not attributes.has_large_clusters:
                 self._set_attribute(_NON_PORTABLE_CLUSTER, 1, f"cluster={cluster}")
                 attributes.has_large_clusters = True
-        config = self.driver.launch_config(
-            shape.grid, shape.block, shape.shared_memory, 0, shape.attributes
-        )
+        config = self.driver.launch_config(shape, 0)
         try:
             with self.context:
                 count = self.driver.max_active_clusters(self.function, config)
@@ -483,10 +473,7 @@ def parameter_layout(info: FunctionInfo, params: Sequence[ParamPlace] | None) ->
         return f"a parameter of PTX's type .{actual}"
 
     arguments = declared_arguments("cuda", info, declared)
-    places = None
-    if params is not None:
-        places = [Place(each.offset, each.size) for each in params]
-    return make_layout("cuda", info, arguments, places, find_problem)
+    return make_layout("cuda", info, arguments, params, find_problem)
 
 
 def _is_float(type_: str) -> bool | None:

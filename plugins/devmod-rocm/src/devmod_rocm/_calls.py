@@ -8,7 +8,7 @@ its device.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from ctypes import (
     Structure,
     byref,
@@ -32,7 +32,7 @@ from devmod_runtime.driver_api.api import (
     DriverError,
     DriverFunction,
 )
-from devmod_runtime.driver_api.driver import Dims, Driver, ParameterBlock
+from devmod_runtime.driver_api.driver import Driver, DriverLaunchConfig, ParameterBlock
 
 # -- HIP's runtime API, from HIP 5 to 7: its names in messages, its error codes, its functions, and
 # the limits of a device.
@@ -156,11 +156,9 @@ HIP = Api(
     ),
     legacy_stream=NULL_STREAM,
     legacy_handles=(NULL_STREAM, 1),  # 1 is hipStreamLegacy
-    dlpack_type=10,  # kDLROCM
     dlpack_types=(10,),
     dlpack_streams={0: NULL_STREAM},
     dlpack_stream_text="None or 0 (the default stream), the handle of a stream, or -1 for no order",
-    parameters_end=3,  # HIP_LAUNCH_PARAM_END
 )
 
 
@@ -295,19 +293,13 @@ class HipDriver(Driver):
 
     # -- launches
 
-    def launch_config(
-        self,
-        grid: Dims,
-        block: Dims,
-        shared_memory: int,
-        stream: int,
-        attributes: Sequence[tuple[int, bytes]] = (),
-    ) -> Any:
+    def launch_config(self, shape: DriverLaunchConfig, stream: int) -> Any:
         """Return a launch configuration: the arguments of hipModuleLaunchKernel between the
         function and the parameters.
 
         A cooperative launch has the attribute `COOPERATIVE`, with any value.
         """
+        grid, block, shared_memory, attributes = shape
         numbers = tuple(map(c_uint, (*grid, *block, shared_memory)))
         return (*numbers, c_void_p(stream)), any(number == COOPERATIVE for number, _ in attributes)
 
@@ -331,7 +323,7 @@ class HipDriver(Driver):
         config: Any,
         function: int,
         block: ParameterBlock,
-        explain: Callable[[DriverError], Exception] = lambda error: error,
+        explain: Callable[[DriverError], Exception],
     ) -> Callable[[], object]:
         launch = super().prepare_launch(context, config, function, block, explain)
         if self.device_count() == 1:

@@ -134,7 +134,7 @@ class RocmDevice(DriverDevice):
     api = HIP
     kind = HIP.kind
     vendor = "AMD"
-    dlpack_type = HIP.dlpack_type
+    dlpack_type = 10  # kDLROCM
     driver: HipDriver
 
     @property

@@ -11,12 +11,11 @@ from devmod_rocm._calls import HIP
 from devmod_rocm._device import devices
 from devmod_runtime.driver_api.adoption import Adoption, library_of
 from devmod_runtime.driver_api.api import COOPERATIVE, DriverError
+from devmod_runtime.driver_api.driver import DriverLaunchConfig
 from devmod_runtime.driver_api.kernel import (
     DriverKernel,
-    DriverLaunchConfig,
     DriverLauncher,
     ParameterLayout,
-    Place,
     declared_arguments,
 )
 from devmod_runtime.driver_api.kernel import parameter_layout as make_layout
@@ -131,5 +130,4 @@ def parameter_layout(info: FunctionInfo, kernel: CodeObjectKernel) -> ParameterL
             "a pointer to shared memory" if visible[number].kind == "dynamic_shared_pointer" else ""
         )
 
-    places = [Place(each.offset, each.size) for each in visible]
-    return make_layout("rocm", info, declared_arguments("rocm", info), places, find_problem)
+    return make_layout("rocm", info, declared_arguments("rocm", info), visible, find_problem)

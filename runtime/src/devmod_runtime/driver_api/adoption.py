@@ -218,16 +218,7 @@ class Adoption:
         if handle in self.api.legacy_handles or handle == PER_THREAD_STREAM:
             # Each device has a stream with such a handle: use the device of the object, else that
             # of the thread's current context.
-            own = self.device_attribute(value)
-            if own is not None:
-                return own
-            current = driver.call("current_context")
-            if current == driver.no_context:
-                return items[0]
-            for each in items:
-                if each.is_open and each.context.handle == current:
-                    return each
-            return items[0]
+            return self.device_attribute(value) or self.context_device()
         try:
             context = driver.call("stream_context", handle)
             device = items[driver.context_device(context)]
@@ -245,6 +236,15 @@ class Adoption:
             kind=self.api.kind,
             argument="stream",
         )
+
+    def context_device(self) -> DriverDevice:
+        """Return the device of the thread's current context; the first one without one."""
+        items = self.devices()
+        current = items[0].driver.call("current_context")
+        for each in items:
+            if each.is_open and each.context.handle == current:
+                return each
+        return items[0]
 
     def device_attribute(self, value: Any) -> DriverDevice | None:
         """Return the device that a stream's attribute ``device_index`` (PyTorch) or ``device_id``

@@ -84,16 +84,12 @@ class Api(NamedTuple):
         not capture it.
     legacy_handles : tuple of int
         All handles of the legacy default stream.
-    dlpack_type : int
-        DLPack's device type of a device.
     dlpack_types : tuple of int
         DLPack's device types of the memory that kernels can use.
     dlpack_streams : mapping
         DLPack's numbers of special streams, each with its handle. Other numbers over 2 are handles.
     dlpack_stream_text : str
         The values of ``stream=`` that a consumer of DLPack may pass, for the message.
-    parameters_end : int
-        The constant that ends ``extra``, the array with the parameters of a launch.
     """
 
     kind: str
@@ -114,11 +110,9 @@ class Api(NamedTuple):
     sticky: frozenset[str]
     legacy_stream: int
     legacy_handles: tuple[int, ...]
-    dlpack_type: int
     dlpack_types: tuple[int, ...]
     dlpack_streams: Mapping[int, int]
     dlpack_stream_text: str
-    parameters_end: int
 
 
 # -- The errors of a driver.

@@ -14,11 +14,32 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from ctypes import POINTER, byref, c_int
 from itertools import repeat, starmap
-from typing import Any
+from typing import Any, NamedTuple
 
 from devmod_runtime.driver_api.api import RELAXED_CAPTURE, Api, DriverError
 
 Dims = tuple[int, int, int]
+
+
+class DriverLaunchConfig(NamedTuple):
+    """The checked configuration of a launch, as the driver takes it.
+
+    Attributes
+    ----------
+    grid, block
+        Blocks, and threads of a block.
+    shared_memory
+        Dynamic shared memory in bytes.
+    attributes
+        The number and the value of each attribute of the driver's own.
+    """
+
+    grid: Dims
+    block: Dims
+    shared_memory: int
+    attributes: Sequence[tuple[int, bytes]] = ()
+
+
 #: The name of the driver's function that launches, its object of ctypes, and its arguments.
 LaunchCall = tuple[str, Any, tuple[Any, ...]]
 #: A function of ctypes, the types of its results, and whether their pointers come last.
@@ -53,8 +74,6 @@ class ParameterBlock:
     ----------
     nbytes
         The bytes of the parameters.
-    end
-        `Api.parameters_end`.
     offsets
         The offset of each parameter, for a launch that takes their addresses.
 
@@ -70,13 +89,12 @@ class ParameterBlock:
 
     __slots__ = ("_extra", "_pointers", "_size", "buffer", "extra", "pointers")
 
-    def __init__(self, nbytes: int, end: int = 0, offsets: Sequence[int] = ()) -> None:
+    def __init__(self, nbytes: int, offsets: Sequence[int]) -> None:
         self.buffer = ctypes.create_string_buffer(max(nbytes, 1))
         self._size = ctypes.c_size_t(nbytes)
         start = ctypes.addressof(self.buffer)
-        # The marks of the buffer's address and of the address of its size are 1 and 2 in CUDA and
-        # HIP.
-        self._extra = (ctypes.c_void_p * 5)(1, start, 2, ctypes.addressof(self._size), end)
+        # CUDA's marks of the buffer's address, of the address of its size, and of the end.
+        self._extra = (ctypes.c_void_p * 5)(1, start, 2, ctypes.addressof(self._size), 0)
         self.extra = ctypes.addressof(self._extra)
         self._pointers = (ctypes.c_void_p * max(len(offsets), 1))(
             *(start + offset for offset in offsets)
@@ -365,26 +383,9 @@ class Driver(ABC):
     # -- launches
 
     @abstractmethod
-    def launch_config(
-        self,
-        grid: Dims,
-        block: Dims,
-        shared_memory: int,
-        stream: int,
-        attributes: Sequence[tuple[int, bytes]] = (),
-    ) -> Any:
-        """Return a launch configuration as `prepare_launch` takes it.
-
-        Parameters
-        ----------
-        grid, block
-            Blocks, and threads of a block.
-        shared_memory
-            Dynamic shared memory in bytes.
-        stream
-            The stream's handle.
-        attributes
-            The number and the value of each attribute of the driver's own.
+    def launch_config(self, shape: DriverLaunchConfig, stream: int) -> Any:
+        """Return the configuration of a launch in a stream, which has this handle, as
+        `prepare_launch` takes it.
         """
 
     @abstractmethod
@@ -399,7 +400,7 @@ class Driver(ABC):
         config: Any,
         function: int,
         block: ParameterBlock,
-        explain: Callable[[DriverError], Exception] = lambda error: error,
+        explain: Callable[[DriverError], Exception],
     ) -> Callable[[], object]:
         """Return a function of C without parameters that launches. It keeps `block` alive.
 
@@ -425,10 +426,7 @@ class Driver(ABC):
             try:
                 self._launch_again(context, launch, status)
             except DriverError as error:
-                explained = explain(error)
-                if explained is error:
-                    raise
-                raise explained from error
+                raise explain(error) from error
 
         repeat_launch.block = block  # type: ignore[attr-defined]  # the arguments have its addresses alone
         launches = starmap(launch[1], repeat(launch[2]))

@@ -16,7 +16,7 @@ from devmod_readers.parameters import follower_numbers, group_values
 from devmod_runtime import BuildLauncher, Kernel, LaunchConfig
 from devmod_runtime.driver_api.api import DriverError
 from devmod_runtime.driver_api.device import DriverStream
-from devmod_runtime.driver_api.driver import ParameterBlock
+from devmod_runtime.driver_api.driver import Dims, DriverLaunchConfig, ParameterBlock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from devmod import Device, FunctionInfo, Param, Stream
     from devmod_runtime.driver_api.adoption import Adopted, AdoptedImage, Adoption
     from devmod_runtime.driver_api.binaries import LoadedBinary
-
-    Dims = tuple[int, int, int]
 
 #: The exceptions of other libraries for a closed object, and of reading an attribute that has
 #: another form than its protocol.
@@ -56,11 +54,8 @@ OFFSET_BYTES = 4
 _MAX_ALIGN = 16
 
 
-class Place(NamedTuple):
-    """The place of a parameter in the block: its offset and its size in bytes."""
-
-    offset: int
-    size: int
+#: The offset and the bytes of an argument in the block.
+Place = tuple[int, int]
 
 
 class DeclaredArgument(NamedTuple):
@@ -91,12 +86,13 @@ class ParameterLayout:
     Parameters
     ----------
     places
-        The place of each argument, in their order.
+        The offset and the bytes of each argument, in their order.
     pointers
         For each argument, whether it is a pointer: its value is an int, and that of others is
         bytes.
     parameters
-        The places of the parameters in the binary, if several arguments are one of them.
+        The parameters in the binary, if several arguments are one of them: each has the attributes
+        `offset` and `size`.
 
     Attributes
     ----------
@@ -109,7 +105,10 @@ class ParameterLayout:
     """
 
     def __init__(
-        self, places: Sequence[Place], pointers: Sequence[bool], parameters: Sequence[Place] = ()
+        self,
+        places: Sequence[Place],
+        pointers: Sequence[bool],
+        parameters: Sequence[Any] = (),
     ) -> None:
         # "N" is faster than "Q". It is native, and so aligned to 8 bytes, as pointers are in C++.
         layout = "@"
@@ -128,10 +127,11 @@ class ParameterLayout:
                 layout += f"{size}s"
             end = offset + size
         self.size = end
+        self.offsets = tuple(offset for offset, _ in places)
         if parameters:
-            self.size = sum(parameters[-1])
+            self.size = parameters[-1].offset + parameters[-1].size
+            self.offsets = tuple(each.offset for each in parameters)
         layout += f"{self.size - end}x"
-        self.offsets = tuple(offset for offset, _ in parameters or places)
         self.pack: Callable[..., bytes] = Struct(layout).pack
 
 
@@ -139,7 +139,7 @@ def parameter_layout(
     kind: str,
     info: FunctionInfo,
     arguments: Sequence[DeclaredArgument],
-    places: Sequence[Place] | None,
+    places: Sequence[Any] | None,
     find_problem: Callable[[int, str], str] = lambda number, title: "",
 ) -> ParameterLayout:
     """Return the parameter block of a kernel.
@@ -149,7 +149,7 @@ def parameter_layout(
     kind, info, arguments
         The kind, the function, and its arguments as `declared_arguments` returns them.
     places
-        The parameters in the binary; None if they are unknown.
+        The parameters in the binary, as those of `ParameterLayout`; None if they are unknown.
     find_problem
         A further check of a parameter in the binary by its number, and the title of its argument:
         returns what the kernel takes in its place; "" if it is right.
@@ -194,7 +194,7 @@ def parameter_layout(
             )
         end = place.offset + place.size
         for offset, value in zip(group.offsets, values, strict=True):
-            value_places.append(Place(place.offset + offset, value.size))
+            value_places.append((place.offset + offset, value.size))
     return ParameterLayout(value_places, pointers, places)
 
 
@@ -316,20 +316,9 @@ def _natural_places(arguments: Sequence[DeclaredArgument]) -> list[Place]:
     places = []
     for argument in arguments:
         offset = -(-end // argument.align) * argument.align
-        places.append(Place(offset, argument.size))
+        places.append((offset, argument.size))
         end = offset + argument.size
     return places
-
-
-class DriverLaunchConfig(NamedTuple):
-    """The checked configuration of a launch, as the driver takes it: parameters of
-    `Driver.launch_config`.
-    """
-
-    grid: Dims
-    block: Dims
-    shared_memory: int
-    attributes: tuple[tuple[int, bytes], ...]
 
 
 class DriverKernel(Kernel):
@@ -447,12 +436,8 @@ class DriverKernel(Kernel):
         parameters in it.
         """
         self.binary.note_stream(stream)
-        block = ParameterBlock(
-            self.layout.size, self.driver.api.parameters_end, self.layout.offsets
-        )
-        config = self.driver.launch_config(
-            shape.grid, shape.block, shape.shared_memory, stream.handle, shape.attributes
-        )
+        block = ParameterBlock(self.layout.size, self.layout.offsets)
+        config = self.driver.launch_config(shape, stream.handle)
         return block.buffer, self.driver.prepare_launch(
             self.context.handle, config, self.function, block, self._refused_launch
         )
