@@ -172,9 +172,8 @@ class RuntimeModule(PayloadModule):
             raise
 
     def _function_on(self, name: str, device: Device) -> Function:
-        info = self.find_function(name)[1]
         try:
-            return self._function(name, info).on(device)
+            return self._unopened(name).on(device)
         except ImportError as error:
             self._explain(error)
             raise

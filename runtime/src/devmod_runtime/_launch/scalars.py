@@ -154,6 +154,11 @@ def _packer_of_one(name: str, code: int, bits: int, bool_bytes: int) -> Packer:
     return refuse
 
 
+def _not_fitting(number: object, name: str) -> ConversionError:
+    """Return the error for a number that is out of the range of a type."""
+    return ConversionError(f"{number!r} does not fit {name}")
+
+
 def _pack_bool(value: Any, width: int) -> bytes:
     if type(value) is bool or _kind(value) == "b" or (type(value) is int and value in (0, 1)):
         return int(bool(value)).to_bytes(width, "little")
@@ -180,7 +185,7 @@ def _pack_float(value: Any, name: str, char: str) -> bytes:
     try:
         return struct.pack("<" + char, number)
     except OverflowError:
-        raise ConversionError(f"{number!r} does not fit {name}") from None
+        raise _not_fitting(number, name) from None
 
 
 def _pack_complex(value: Any, name: str, char: str) -> bytes:
@@ -191,7 +196,7 @@ def _pack_complex(value: Any, name: str, char: str) -> bytes:
     try:
         return struct.pack(f"<{char}{char}", number.real, number.imag)
     except OverflowError:
-        raise ConversionError(f"{number!r} does not fit {name}") from None
+        raise _not_fitting(number, name) from None
 
 
 def _pack_small(value: Any, name: str) -> bytes:
@@ -206,11 +211,11 @@ def _pack_small(value: Any, name: str) -> bytes:
     if math.isnan(number):
         codes = {"ieee": top | 1 << mantissa_bits - 1, "fn": (1 << body) - 1, "fnuz": 1 << body}
         if special not in codes:
-            raise ConversionError(f"{number!r} does not fit {name}")
+            raise _not_fitting(number, name)
         code = codes[special]
     elif math.isinf(number):
         if special != "ieee":
-            raise ConversionError(f"{number!r} does not fit {name}")
+            raise _not_fitting(number, name)
         code = top | sign
     else:
         size = abs(number)
@@ -223,7 +228,7 @@ def _pack_small(value: Any, name: str) -> bytes:
         code = steps + (exponent + bias - 1 << mantissa_bits)
         highest = {"ieee": top - 1, "fn": (1 << body) - 2}.get(special, (1 << body) - 1)
         if code > highest:
-            raise ConversionError(f"{number!r} does not fit {name}")
+            raise _not_fitting(number, name)
         if code or special != "fnuz":
             code |= sign
     return code.to_bytes((body + 8) // 8, "little")
@@ -235,14 +240,14 @@ def _pack_exponent(value: Any, name: str) -> bytes:
     if math.isnan(number):
         return b"\xff"
     if math.isinf(number) or number <= 0:
-        raise ConversionError(f"{number!r} does not fit {name}")
+        raise _not_fitting(number, name)
     # number is mantissa * 2 ** exponent, 0.5 <= mantissa < 1
     mantissa, exponent = math.frexp(number)
     code = exponent - 1 + 127
     if mantissa > 0.75 or (mantissa == 0.75 and code % 2):
         code += 1
     if not 0 <= code <= 254:
-        raise ConversionError(f"{number!r} does not fit {name}")
+        raise _not_fitting(number, name)
     return bytes((code,))
 
 
