@@ -103,15 +103,5 @@ class Pool:
         self._leases[id(lease)] = lease
         return lease.token
 
-    def free(self) -> list[Any]:
-        """Return the free values."""
-        values = []
-        for each in [*self._free]:
-            if type(each) is Lease:
-                values.append(each.value)
-            else:
-                values.append(each)
-        return values
-
     def __len__(self) -> int:
         return len(self._free)

@@ -36,7 +36,7 @@ def test_a_value_is_free_again_when_its_user_is_collected() -> None:
     with pytest.raises(IndexError):
         pool.take()
     user = None
-    assert (user, pool.free(), pool.take()) == (None, ["a"], "a")
+    assert (user, pool.take()) == (None, "a")
 
 
 def test_a_value_is_not_free_while_a_finalizer_uses_it_or_after_it_has_saved_it() -> None:
@@ -199,28 +199,3 @@ def test_python_ends_with_its_code_whether_an_interrupted_call_ends_or_not(end: 
         timeout=HANGS,
     )
     assert (done.returncode, done.stdout.splitlines()) == (code, lines), done.stderr
-
-
-class Returned:
-    """Gives a value to a pool when it is collected as garbage."""
-
-    def __init__(self, pool: Pool) -> None:
-        self.pool, self.itself = pool, self
-
-    def __del__(self) -> None:
-        self.pool.add([1])
-
-
-def test_a_finalizer_may_return_values_while_those_of_a_pool_are_listed() -> None:
-    pool = Pool()
-    pool.add([0] * 10)
-    before = gc.get_threshold()
-    try:
-        for number in range(
-            200
-        ):  # of the objects after which a collection begins: it comes at each point of the listing
-            gc.set_threshold(number % 10 + 1)
-            Returned(pool)
-            assert len(pool.free()) >= 10
-    finally:
-        gc.set_threshold(*before)
