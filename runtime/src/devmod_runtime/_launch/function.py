@@ -521,11 +521,16 @@ class Function(ProcessLocal):
                 pipeline |= {str(each.name), str(each.id)}
             was_open = own_interface is not None and own_interface.open_block
             interface = interface.replace(open_block=was_open and constants.keys() <= pipeline)
-        rules = self._rules
-        resolve = rules.resolve
+        rules = self._specialized_rules(constants)
+        return self._class(self.name, self.info, launcher, interface=interface, **rules)
+
+    def _specialized_rules(self, constants: Mapping[str, object]) -> dict[str, Any]:
+        """Return the rules of the function with constants set."""
+        rules = self._rules._asdict()
+        resolve = self._rules.resolve
         if resolve is not None:
-            rules = rules._replace(resolve=lambda device: resolve(device).specialize(**constants))
-        return self._class(self.name, self.info, launcher, interface=interface, **rules._asdict())
+            rules["resolve"] = lambda device: resolve(device).specialize(**constants)
+        return rules
 
     def _refuse_parameters(self, interface: Interface, constants: Mapping[str, object]) -> None:
         """Raise ArgumentError if one of the constants is an argument of a call."""

@@ -126,14 +126,10 @@ class TunedFunction(Function):
             if only is None:
                 only = self.tuning.variants[0].constants
             only = {**only, name: value}
-        rules: dict[str, Any] = {"constants": others, "only": only}
-        resolve = self._rules.resolve
-        if resolve is not None:
-            rules["resolve"] = lambda device: resolve(device).specialize(**constants)
+        rules = self._specialized_rules(constants) | {"constants": others, "only": only}
         if only in self.variants and others == self._rules.constants:
             return self.replace(**rules)  # it shares what is built
         self._launcher.specialize({**others, **(only or {})})  # raises the errors
-        rules = self._rules._asdict() | rules
         return self._class(self.name, self.info, self._launcher, **rules)
 
     def launch_config(
