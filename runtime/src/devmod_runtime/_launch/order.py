@@ -75,9 +75,9 @@ class ArgumentOrder:
         self.keywords_only = keywords_only
         self.flattened = flattened
         self.arguments: Sequence[Argument | MemberArgument] = signature.arguments
-        #: For each of the kernel's arguments the names of the members in its place; empty if no
-        #: struct is flattened.
-        self._groups: list[list[str]] = []
+        #: For each of the kernel's arguments the names of the members in its place; () for one that
+        #: is not flattened.
+        self._groups: list[Sequence[str]] = [()] * len(self.arguments)
         if flattened:
             self._flatten()
         self._numbers: dict[str, int] = {}
@@ -107,7 +107,7 @@ class ArgumentOrder:
     @property
     def is_plain(self) -> bool:
         """Whether the arguments of a call by position are the kernel's arguments."""
-        return not self._optional and not self.keywords_only and not self._groups
+        return not self._optional and not self.keywords_only and not self.flattened
 
     def _flatten(self) -> None:
         """Replace each struct of `flattened` by its members."""
@@ -116,7 +116,7 @@ class ArgumentOrder:
             members: Sequence[Member] = ()
             if param.name in self.flattened:
                 members = members_by_value(param)
-            self._groups.append([each.name for each in members])
+            self._groups[argument.number] = [each.name for each in members]
             for member in members:
                 arguments.append(MemberArgument(len(arguments), member.name, kind_text(member)))
             if not members:
@@ -136,11 +136,10 @@ class ArgumentOrder:
         """Return the records by keyword: the name of the block or struct, with an underscore behind
         it if another argument has it.
         """
-        if not self._groups and not any(block.name for block in interface.blocks):
+        if not self.flattened and not any(block.name for block in interface.blocks):
             return {}
         #: The number in the call of each of the kernel's arguments, or of its first member.
-        groups: Sequence[Sequence[str]] = self._groups or [()] * len(interface.params)
-        starts = list(accumulate([len(names) or 1 for names in groups], initial=0))
+        starts = list(accumulate([len(names) or 1 for names in self._groups], initial=0))
 
         found = _block_records(interface, starts)
         for number, names in enumerate(self._groups):
@@ -293,10 +292,19 @@ class ArgumentOrder:
 
         places = _places(positions, by_name, given, omitted)
         converters = self._converters(given, count)
-        groups = self._take_records(given, places)
-        order = [places[number] for number in sorted(places)]
+        order: list[int] = []
+        groups: list[Sequence[str]] = []
+        numbers = iter(self.arguments)
+        for group_names in self._groups:
+            members = [each.number for each in islice(numbers, len(group_names) or 1)]
+            if by_name.get(members[0]) in self.records:
+                # The kernel's argument is the record as it is, or the content of its block.
+                group_names = ()
+                del members[1:]
+            groups.append(group_names)
+            order += [places[number] for number in members]
         group = None
-        if groups:
+        if any(groups):
             group = _grouper(groups)
         if order == list(range(len(self.arguments))) and not converters and not defaults:
             return count, get, group
@@ -345,27 +353,6 @@ class ArgumentOrder:
             if record.argument < 0:
                 converters.append((place, self._converter(keyword, record)))
         return converters
-
-    def _take_records(self, given: Sequence[str], places: dict[int, int]) -> list[list[str]]:
-        """Leave one of the places of each record's members in `places`. Return the groups of
-        members that the call has to pack.
-        """
-        groups = list(self._groups)
-        if not groups:
-            return groups
-        for record in map(self.records.get, given):
-            if record is None:
-                continue
-            # A flattened struct is one argument of the kernel, which takes the record as it is, or
-            # the content of its block.
-            left = iter(record.numbers)
-            for argument in [number for number, _ in record.params] or [record.argument]:
-                size = len(self._groups[argument]) or 1
-                members = list(islice(left, size))
-                for number in members[1:]:
-                    del places[number]
-                groups[argument] = []
-        return groups
 
     def _refuse_tuple(self, keyword: str) -> Converter:
         """Return the function that raises ArgumentError for a tuple, whose order would be that of
