@@ -294,6 +294,8 @@ class Step:
         The repeats around the step, the outermost first.
     first_turn
         The numbers of their first turns by name.
+    written
+        The names among what the step gives, without arrays and images that the kernel only reads.
     first
         The outputs and temporaries that no step before has. Those of steps in a repeat are those of
         its first step.
@@ -324,11 +326,14 @@ class Step:
         #: A tuned function may choose by its arguments.
         self.is_plain = not self.function.key_arguments
         sizes = {}
+        read = []
         for argument, param in zip(
             self.function._signature.arguments, interface.params, strict=True
         ):
             given = _given(step.arguments, argument, param)
             self.arguments.append((argument, given))
+            if argument.kind in ("buffer", "image") and not argument.written:
+                read.append(given)
             if argument in self.function.key_arguments:
                 sizes[argument.name] = given
             place: Any = None
@@ -355,10 +360,9 @@ class Step:
         self.sizes = tuple(sizes)
         self.extent = step.grid, step.block, step.threads, tuple(sizes.values())
 
-        self.first: list[str] = []
-        for each in step.arguments.values():
-            if isinstance(each, str) and each in function.new_arrays and each not in seen:
-                self.first.append(each)
+        names = [each for each in step.arguments.values() if isinstance(each, str)]
+        self.written = [each for each in names if each not in read]
+        self.first = [each for each in names if each in function.new_arrays and each not in seen]
         seen.update(self.first)
 
     def repeats_in(self, given: Any) -> list[Repeat]:
@@ -371,19 +375,6 @@ class Step:
     def has_turns(self, shapes: Shapes) -> bool:
         """Return whether it runs at all."""
         return all(shapes.turns[each] for each in self.repeats)
-
-    @property
-    def written(self) -> list[Any]:
-        """The names among what the step gives, without arrays and images that the kernel only
-        reads.
-        """
-        read = []
-        for argument, given in self.arguments:
-            if argument.kind in ("buffer", "image") and not argument.written:
-                read.append(given)
-        step = self.program.program.steps[self._number]
-        names = [each for each in step.arguments.values() if isinstance(each, str)]
-        return [each for each in names if each not in read]
 
     def cleared(self, shapes: Shapes) -> Iterator[tuple[str, int]]:
         """Yield the names and the bytes of the arrays and images that are cleared before the
