@@ -284,18 +284,19 @@ class CheckedProgramCall(CheckedCall):
             self._device.length_unit,
         )
         shapes.turns = count_turns(function.program, values, function.error)
-        shapes.unwritten = unwritten(function, shapes)
+        idle = unwritten(function, shapes)
         for name in function.outputs:
             if lengths[name] is None:
                 continue
             if not self._is_new:
-                shapes.unwritten.discard(name)
+                idle.discard(name)
             wanted = shapes.lengths[name]
             if lengths[name] != wanted:
                 raise function.error(
                     f"the argument {name!r} has the shape {lengths[name]}, and the program returns {wanted}",
                     name,
                 )
+        shapes.cleared.update(function.cleared, idle)
         return shapes
 
     # -- the launches

@@ -160,8 +160,8 @@ class ProgramFunction(ProcessLocal):
         self.arguments = [ProgramArgument(*each) for each in enumerate(self.arrays.values())]
         self._find_places()
         self.new_arrays = {each.name: each for each in program.arrays("output", "temporary")}
-        #: Whether one of them is cleared before its first step, whatever the shapes are.
-        self.clears = any(each.cleared for each in self.new_arrays.values())
+        #: Those that are cleared before their first step, whatever the shapes are.
+        self.cleared = [each.name for each in self.new_arrays.values() if each.cleared]
         self.lifetimes = program.lifetimes()
         self.forms = forms_of(program)
         #: The arrays whose shapes decide about those of `forms`.

@@ -98,14 +98,11 @@ class Shapes:
         The lengths of each output and temporary.
     nbytes
         The bytes of each output and temporary.
-    padded
-        The temporary arrays whose lengths kernels see with padding: they are cleared, so that it
-        holds no numbers of others.
+    cleared
+        The outputs and temporaries that are cleared before their first step: with the temporary
+        arrays whose lengths kernels see with padding, so that it holds no numbers of others.
     turns
         The number of turns of each repeat, which `count_turns` returns.
-    unwritten
-        The temporary arrays, and the outputs of new memory, to which no step with threads writes:
-        they are cleared.
     buffers, parts
         The number of the part or the image of each temporary, and for each part the number of its
         buffer and its bytes. The images follow.
@@ -129,11 +126,10 @@ class Shapes:
     ) -> None:
         self.values = values
         self.turns: dict[Repeat, int] = {}
-        self.unwritten: set[str] = set()
         _check_requirements(program, values, error)
         self.lengths: dict[str, Shape] = {}
         self.nbytes: dict[str, int] = {}
-        self.padded: set[str] = set()
+        self.cleared: set[str] = set()
         sizes: dict[str, int] = {}
         textures: dict[ImageForm, dict[str, int]] = {}
         for array, names in forms:
@@ -147,7 +143,7 @@ class Shapes:
                 if unit:
                     size = -(-max(nbytes, 1) // unit) * unit
                 if size != nbytes:
-                    self.padded.update(names)
+                    self.cleared.update(names)
                 nbytes = size
                 sizes |= dict.fromkeys(names, size)
             self.nbytes |= dict.fromkeys(names, nbytes)
@@ -381,12 +377,7 @@ class Step:
         step.
         """
         for name in self.first:
-            is_cleared = (
-                self.program.new_arrays[name].cleared
-                or name in shapes.unwritten
-                or name in shapes.padded
-            )
-            if is_cleared and (nbytes := shapes.nbytes[name]):
+            if name in shapes.cleared and (nbytes := shapes.nbytes[name]):
                 yield name, nbytes
 
     def dims(self, values: Values) -> tuple[Shape | None, ...]:
@@ -921,13 +912,12 @@ class LaunchPlan:
     ) -> dict[Repeat, Turns]:
         """Check the launches, add them, and return those of repeats."""
         shapes = self.shapes
-        may_clear = function.clears or shapes.unwritten or shapes.padded
         turns: dict[Repeat, Turns] = {}
         launches: dict[int, Any] = {}
         for step in layout.firsts:
             launches[step.form] = step.launch(stream, shapes.values, arrays, scalars)
         for step, take in layout.steps:
-            if may_clear:
+            if shapes.cleared:
                 for name, nbytes in step.cleared(shapes):
                     start = partial(clear, nbytes=nbytes, stream=stream)
                     self._launches.append((step, start, itemgetter(layout.numbers[name])))
