@@ -13,7 +13,7 @@ from devmod._util.text import escape_line
 from devmod._values.dtypes import is_packed
 from devmod._values.tags import DIMENSIONS, SCOPES
 from devmod.backend import WRITE_ACCESS_TAG, array_bytes, dtype_name, parse_dtype, value_tags
-from devmod.errors import ArgumentError, FormatError
+from devmod.errors import ArgumentError, DevmodError, FormatError
 from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._launch.packs import Pack
 from devmod_runtime._launch.scalars import (
@@ -249,11 +249,11 @@ class Signature:
         """The arguments in a message: ``a, b, c, n``, or the types of arguments without a name."""
         return ", ".join(each.text for each in self.arguments)
 
-    def error(self, text: str, argument: str = "") -> ArgumentError:
+    def error(
+        self, text: str, argument: str = "", family: type[DevmodError] = ArgumentError
+    ) -> DevmodError:
         """Return the error of a call. `text` follows the function in the message."""
-        return ArgumentError(
-            f"{self.label} {text}", kind=self.kind, function=self.name, argument=argument
-        )
+        return family(f"{self.label} {text}", kind=self.kind, function=self.name, argument=argument)
 
 
 def _untyped(arg_type: str) -> Param:

@@ -94,10 +94,9 @@ class LaunchConfigReader:
             self._unset = self._launcher.unset_constants
         if self._unset:  # before the block, which may depend on them
             keywords = ", ".join(each.keyword for each in self._unset)
-            raise LaunchError(
-                f"{self._signature.label} has constants without a value; set them: f.specialize({keywords})",
-                kind=self._launcher.kind,
-                function=self._signature.name,
+            raise self._error(
+                f"has constants without a value; set them: f.specialize({keywords})",
+                family=LaunchError,
             )
         request = LaunchRequest()
         count = len(self._signature.arguments)
@@ -168,11 +167,7 @@ class LaunchConfigReader:
         if clusters != _NO_CLUSTERS and not self._launcher.has_clusters:
             got = next(each for each in clusters if max(each) > 1)
             problem = f"the kind has no clusters of blocks: expected cluster=(1, 1, 1), got {got}"
-            raise LaunchError(
-                f"{self._signature.label} cannot be launched: {problem}",
-                kind=self._launcher.kind,
-                function=self._signature.name,
-            )
+            raise self._error(f"cannot be launched: {problem}", family=LaunchError)
         try:
             return config, kernel.shape(config)
         except LaunchError as error:

@@ -29,7 +29,14 @@ from devmod.backend import (
     escape,
     tag_problem,
 )
-from devmod.errors import ArgumentError, FormatError, LaunchError, did_you_mean, list_names
+from devmod.errors import (
+    ArgumentError,
+    DevmodError,
+    FormatError,
+    LaunchError,
+    did_you_mean,
+    list_names,
+)
 from devmod_runtime import _fork
 from devmod_runtime._device.device import Device
 from devmod_runtime._device.stream import Stream
@@ -82,7 +89,7 @@ def describe(function: Function) -> str:
     FormatError
         The origin in the file is invalid.
     """
-    lines = [f"The {function._launcher.kind} kernel {function.name}.", ""]
+    lines = [f"The {function.kind} kernel {function.name}.", ""]
     if function._order.arguments:
         lines += _parameter_lines(function)
     if function._order.keywords_only:
@@ -576,15 +583,15 @@ class Function(ProcessLocal):
             device = find_device(device)
         if not isinstance(device, Device):
             raise self._error(
-                f"{self.label}: on() takes a device, such as {self._launcher.kind!r}, or devmod.device({self._launcher.kind!r}); got "
+                f"{self.label}: on() takes a device, such as {self.kind!r}, or devmod.device({self.kind!r}); got "
                 f"{describe_value(device)}",
                 "device",
             )
         if self._rules.resolve is not None:
             return self._rules.resolve(device)  # type: ignore[no-any-return]
-        if device.kind != self._launcher.kind:
+        if device.kind != self.kind:
             raise self._error(
-                f"{self.label} cannot run on {device}: expected a device of kind {self._launcher.kind}",
+                f"{self.label} cannot run on {device}: expected a device of kind {self.kind}",
                 "device",
             )
         function = self.replace(device=device)
@@ -627,7 +634,7 @@ class Function(ProcessLocal):
         DeviceNotFoundError, CompileError, FormatError
             The kernel cannot be built for the device; the message has the reason.
         """
-        check_driver(self._launcher.kind)
+        check_driver(self.kind)
         target = device
         if target is None:
             target = self.default_device()
@@ -673,7 +680,7 @@ class Function(ProcessLocal):
             return self._launcher.default_device()
         # The look-up of the kinds takes 1 ms.
         if self._named_device is None or self._named_device[0] != text:
-            device = default_device(self._launcher.kind) or self._launcher.default_device()
+            device = default_device(self.kind) or self._launcher.default_device()
             self._named_device = (text, device)
         return self._named_device[1]
 
@@ -691,13 +698,16 @@ class Function(ProcessLocal):
             return f"threads= or grid=; {block}"
         return "threads= or grid=, and block="
 
-    def unsupported(self, argument: Argument, what: str) -> LaunchError:
+    def unsupported(self, argument: Argument, what: str) -> DevmodError:
         """Return the error for an argument that the backend does not support. `what` it is."""
-        text = f"{self.label} cannot be called: {argument.label} is {what}, and the {self.kind} backend does not support such arguments"
-        return LaunchError(text, kind=self.kind, function=self.name, argument=argument.name)
+        return self._signature.error(
+            f"cannot be called: {argument.label} is {what}, and the {self.kind} backend does not support such arguments",
+            argument.name,
+            LaunchError,
+        )
 
     def _error(self, text: str, argument: str) -> ArgumentError:
-        return ArgumentError(text, kind=self._launcher.kind, function=self.name, argument=argument)
+        return ArgumentError(text, kind=self.kind, function=self.name, argument=argument)
 
     @property
     def __name__(self) -> str:
@@ -711,14 +721,14 @@ class Function(ProcessLocal):
     @property
     def label(self) -> str:
         """The function in a message, as in ``the opencl function 'vadd'``."""
-        return f"the {self._launcher.kind} function {self.name!r}"
+        return f"the {self.kind} function {self.name!r}"
 
     def __repr__(self) -> str:
-        return escape_line(f"<Function {self._launcher.kind} {self.name}({self._signature.text})>")
+        return escape_line(f"<Function {self.kind} {self.name}({self._signature.text})>")
 
     def _repr_html_(self) -> str:
         interface = self._signature.interface
-        title = f"{self._launcher.kind} function {self.name}"
+        title = f"{self.kind} function {self.name}"
         if interface is None:
             return html_table(title, list(enumerate(self.info.arg_types, 1)), ("argument", "type"))
         rows = []

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from devmod import Local, Member, Param
 from devmod._values.param import check_members, is_value, kind_text, members_by_value, type_text
 from devmod.backend import LAUNCH_KEYWORDS, ConversionError, parse_dtype
-from devmod.errors import ArgumentError, FormatError, did_you_mean, list_names, quote_name
+from devmod.errors import DevmodError, FormatError, did_you_mean, list_names, quote_name
 from devmod_runtime._launch.arguments import AddressBlock, Argument, BlockBytes, Signature
 from devmod_runtime._launch.opening import keep
 from devmod_runtime._launch.scalars import AddressBytes, StructError, struct_packer
@@ -328,7 +328,7 @@ class ArgumentOrder:
                 by_name[number] = name
         return by_name
 
-    def _given_twice(self, number: int, way: str, names: Sequence[str]) -> ArgumentError:
+    def _given_twice(self, number: int, way: str, names: Sequence[str]) -> DevmodError:
         argument = self.arguments[number]
         other = "by name"
         record = next((each for each in names if each in self.records), "")
@@ -408,7 +408,7 @@ class ArgumentOrder:
 
         return convert
 
-    def _unknown(self, name: str) -> ArgumentError:
+    def _unknown(self, name: str) -> DevmodError:
         if any(keyword_of(each) == name for each in self.arguments):
             return self._error(f"has several arguments {name!r}: give them by position", name)
         return self._error(
@@ -419,7 +419,7 @@ class ArgumentOrder:
 
     def _missing(
         self, missing: Sequence[Argument | MemberArgument], args: Sequence[object]
-    ) -> ArgumentError:
+    ) -> DevmodError:
         by_name = all(keyword_of(each) in self._numbers for each in missing)
         if not by_name and self._signature.interface is None:
             return self._error(self._wrong_count(len(args)))
