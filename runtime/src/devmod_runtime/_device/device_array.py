@@ -6,7 +6,7 @@ from math import prod
 from sys import intern
 
 from devmod import Array
-from devmod._arrays.elements import bytes_of, packing_problem, scalar_shape, unpack
+from devmod._arrays.elements import bytes_of, scalar_shape
 from devmod._values.dtypes import describe_value
 from devmod._values.param import numpy_dtype
 from devmod.backend import STRUCT_FORMATS, ConversionError, array_bytes, dtype_name_of, parse_dtype
@@ -172,17 +172,10 @@ class DeviceArray(Array):
         if out is not None:
             return copy_to_numpy(self, out)
         base, shape, _ = scalar_shape(self.dtype, self.shape)
-        dtype = numpy_dtype(base)
-        if packing_problem(self.dtype):
-            packed = bytearray(self._nbytes)
-            self.read(memoryview(packed))
-            return (
-                unpack(memoryview(packed), parse_dtype(base)[1], prod(shape))
-                .view(dtype)
-                .reshape(shape)
-            )
-        result = np.empty(shape, dtype)
-        self.read(bytes_of(result))
+        result = np.empty(shape, numpy_dtype(base))
+        device = self.device
+        device.synchronize()
+        HostView(result, self.dtype).read_from(device.read, self.region, device.default_stream)
         return result
 
     def read(self, out: memoryview) -> None:

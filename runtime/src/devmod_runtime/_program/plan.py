@@ -438,9 +438,7 @@ class Step:
             text = (
                 f"{view[:]!r} has {array.nbytes} bytes, and each {view.type} of '{view}' has {size}"
             )
-            raise self.program.error(
-                f"step {self._number + 1} ({self.function.name!r}): {text}", view[:]
-            )
+            raise self._error(text, view[:])
         return array.viewed((nbytes // size,), view.type)
 
     def maker(
@@ -601,9 +599,9 @@ class Step:
         error.function = self.program.name
         return error
 
-    def _error(self, problem: ExpressionError) -> ArgumentError:
+    def _error(self, problem: object, argument: str = "") -> ArgumentError:
         error: ArgumentError = self.program.error(
-            f"step {self._number + 1} ({self.function.name!r}): {problem}"
+            f"step {self._number + 1} ({self.function.name!r}): {problem}", argument
         )
         return error
 
