@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from devmod import Device
     from devmod_runtime._device.image import Image
-    from devmod_runtime._device.stream import Event, Stream
+    from devmod_runtime._device.stream import Event
 else:
     from devmod._util.numpy import np
 

@@ -438,7 +438,8 @@ class CheckedProgramCall(CheckedCall):
         for step, values in launches_of(self._function, self._shapes):
             if values is None:
                 for name, nbytes in step.cleared(self._shapes):
-                    memory = getattr(arrays[name], "memory", arrays[name])
+                    # An image is none of them: only the output that a call allocates is cleared.
+                    memory = arrays[name].memory
                     calls.append((step, partial(clear, memory, nbytes, stream)))
                 continue
             call = step.call(stream, values, arrays, self._scalars, partial(KernelCall, bound=True))
