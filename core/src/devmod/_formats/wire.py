@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 #: The maximum size of a msgpack binary in bytes.
 MAX_BIN = 0xFFFFFFFF
 _EXTRA = attrgetter("extra")
-#: The packed types and tags of functions, which many functions share. They come from untrusted
-#: files, so their number is bounded.
-_middles: dict[tuple[object, ...], bytes] = {}
 
 
 def encode(spec: TargetSpec, fmt: str, fmap: Functions, code: Code) -> tuple[Binary, ...]:
@@ -243,20 +240,12 @@ def _pack_fmap(fmap: Functions, kind: str, pack: Callable[[object, str], bytes])
     parts = [map_header(len(fmap))]
     has_extra = False
     for name, info in fmap.items():
-        key = info.arg_types, info.launch_param_tags, info.arg_extra_tags
-        middle = _middles.get(key)
-        if middle is None:
-            types = [*map(parse_dtype, info.arg_types)]
-            middle = b"".join([pack(each, subject) for each in (types, *key[1:])])
-            if len(_middles) < 4096:
-                _middles[key] = middle
-        interface = info.interface
-        if interface is None:
-            parts += (pack(name, subject), b"\x94", pack(info.name, subject), middle)
-        else:
-            parts += (pack(name, subject), b"\x95", pack(info.name, subject), middle)
-            parts.append(pack(interface.to_dict(), subject))
-            has_extra = has_extra or _has_extra(interface)
+        types = [*map(parse_dtype, info.arg_types)]
+        fields: list[object] = [info.name, types, info.launch_param_tags, info.arg_extra_tags]
+        if info.interface is not None:
+            fields.append(info.interface.to_dict())
+            has_extra = has_extra or _has_extra(info.interface)
+        parts += (pack(name, subject), pack(fields, subject))
     packed = b"".join(parts)
     if has_extra:  # msgpack's packer accepts some values that `Reader` refuses
         dict(_read_fmap(Reader(memoryview(packed), f"{subject} cannot be written", kind)))
