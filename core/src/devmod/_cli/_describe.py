@@ -11,7 +11,7 @@ from typing import Any
 import devmod
 from devmod._cli._output import STDIN, size, standard_input
 from devmod._files.bundle_file import tree_of
-from devmod._formats.index import MAGIC, MAX_DEPTH, Entry
+from devmod._formats.index import MAGIC, MAX_DEPTH
 from devmod._formats.raw import read_payload
 from devmod._formats.trust import MAX_SIGNATURE
 from devmod._formats.wire import StoredFunctions
@@ -21,7 +21,7 @@ from devmod._modules.fallback import FallbackModule
 from devmod._modules.module import BINARY_SERIALIZABLE, Module, holds_candidates, walk
 from devmod._modules.payload import inspect_payload
 from devmod._modules.programs import check_program, read_program
-from devmod._modules.stored import StoredModule, release, slices
+from devmod._modules.stored import StoredModule, own_bytes, release
 from devmod._modules.variant import payload_of
 from devmod._plugins import registry
 from devmod._plugins.discovery import once_per_scan
@@ -266,12 +266,10 @@ def _open(path: Path) -> tuple[str, Module]:
             f"{str(path)!r}: the suffix names no format that can be inspected; {known}{loading_hint(str(path))}"
         )
     fmt, fmap, code = read_payload(spec, str(path), form)
-    data = memoryview(FallbackModule(spec, fmt, fmap, code).save_to_bytes())
-    entry = Entry(
-        spec.kind, fmt=spec.canonical_format(fmt), functions=tuple(fmap), offset=0, size=len(data)
-    )
+    module = FallbackModule(spec, fmt, fmap, code)
+    own = own_bytes(spec.kind, module.format, fmap, module.wire_parts())
     # A stored module loads the installed runtime at its first use. A fallback never does.
-    return f"raw {spec.kind} payload", StoredModule(entry, slices(data), repr(str(path)))
+    return f"raw {spec.kind} payload", StoredModule(*own, repr(str(path)))
 
 
 def _open_stdin(data: bytes) -> tuple[str, Module, int, str]:

@@ -496,6 +496,12 @@ def release(module: Module) -> None:
         module.release()
 
 
-def slices(data: memoryview) -> ReadParts:
-    """Return the function `read` of modules whose bytes are in `data`. The bytes are not copied."""
-    return lambda places: [data[start : start + size] for start, size, _ in places]
+def own_bytes(
+    kind: str, fmt: str, functions: Iterable[str], parts: Sequence[Binary]
+) -> tuple[Entry, ReadParts]:
+    """Return the first arguments of a StoredModule whose bytes are in no `.devmod` file."""
+    from devmod._formats.index import Entry
+
+    data = memoryview(b"".join(parts))
+    entry = Entry(kind, fmt=fmt, functions=tuple(functions), offset=0, size=len(data))
+    return entry, lambda places: [data[start : start + size] for start, size, _ in places]

@@ -13,14 +13,13 @@ from itertools import pairwise
 
 from devmod._formats import LIBRARY
 from devmod._formats import wire as _wire
-from devmod._formats.index import Entry
 from devmod._formats.msgpack import Reader
 from devmod._formats.trust import check_raw, check_raw_file
 from devmod._modules.const_loader import KIND as CONST_LOADER
 from devmod._modules.const_loader import ConstantTensor, ConstLoaderModule
 from devmod._modules.const_loader import load_from_bytes as load_constants
 from devmod._modules.module import LibraryModule, Module, ordered
-from devmod._modules.stored import StoredModule, slices
+from devmod._modules.stored import StoredModule, own_bytes
 from devmod._modules.variant import payload_of
 from devmod._plugins.discovery import shared_scan
 from devmod._plugins.specs import find_spec, spec_of_loader
@@ -38,6 +37,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
+    from devmod._formats.index import Entry
+    from devmod._formats.pages import ReadParts
     from devmod._values.code import AnyPath, Binary, Fields
     from devmod._values.spec import TargetSpec
     from devmod_readers.tvm import TvmReader
@@ -241,9 +242,9 @@ class TvmModule(StoredModule):
     """A stored module loaded from TVM's bytes. It has these bytes beside its own."""
 
     def __init__(
-        self, entry: Entry, wire: memoryview, tvm_kind: str, tvm_bytes: memoryview, place: str
+        self, entry: Entry, read: ReadParts, place: str, tvm_kind: str, tvm_bytes: memoryview
     ) -> None:
-        super().__init__(entry, slices(wire), place)
+        super().__init__(entry, read, place)
         self.tvm_kind = tvm_kind
         self.tvm_bytes = tvm_bytes
 
@@ -286,9 +287,8 @@ def _from_tvm(kind: str, spec: TargetSpec | None, data: memoryview, subject: str
         values.finish()
         tensors = {name: ConstantTensor(*tensor) for name, tensor in tensors.items()}
         constants = ConstLoaderModule(tensors, by_symbol)
-        wire = memoryview(constants.save_to_bytes())
-        entry = Entry(kind, functions=tuple(constants.by_symbol), offset=0, size=len(wire))
-        return TvmModule(entry, wire, kind, data, subject)
+        own = own_bytes(kind, "", constants.by_symbol, constants.wire_parts())
+        return TvmModule(*own, subject, kind, data)
     fields: Fields = {"fmt": spec.formats[0]}
     for field in spec.fields:
         values.field = field
@@ -301,10 +301,10 @@ def _from_tvm(kind: str, spec: TargetSpec | None, data: memoryview, subject: str
         else:
             fields[field] = values.read_bytes()
     values.finish()
-    wire = memoryview(b"".join(_wire.encode(spec, fields["fmt"], fields["fmap"], fields["code"])))
+    wire = _wire.encode(spec, **fields)
     fmt = spec.canonical_format(fields["fmt"])
-    entry = Entry(spec.kind, fmt=fmt, functions=tuple(fields["fmap"]), offset=0, size=len(wire))
-    return TvmModule(entry, wire, kind, data, subject)
+    own = own_bytes(spec.kind, fmt, fields["fmap"], wire)
+    return TvmModule(*own, subject, kind, data)
 
 
 def _spec(kind: str) -> TargetSpec | None:
