@@ -42,6 +42,8 @@ class Order:
         The places of the roots.
     ranks
         For each place of a candidate, its position among the candidates.
+    counts
+        The number of candidates that have each function.
     keys
         For each place of a candidate with functions, the name whose page has its record.
     named
@@ -82,16 +84,10 @@ class Order:
             else:
                 self.names.append(tuple(module.function_names))
 
-        self._counts = self._count_names()
+        self.counts = Counter(chain.from_iterable([{*self.names[place]} for place in self.ranks]))
         self.keys = self._choose_keys()
         self.named = sorted(self.keys, key=self.keys.__getitem__)  # it keeps the order of equals
         self.numbers = self._number_records()
-
-    def counts(self) -> Counter[str]:
-        """Return the number of modules that have each function."""
-        if len(self.ranks) == len(self.modules):  # most files
-            return self._counts
-        return Counter(chain.from_iterable(self.names))
 
     def _nodes(self) -> dict[int, Sequence[int]]:
         """Return the places of the nodes of candidates, with the places of their imports."""
@@ -101,15 +97,11 @@ class Order:
                 nodes[place] = self.imports.get(place, ())
         return nodes
 
-    def _count_names(self) -> Counter[str]:
-        """Return the number of candidates that have each function."""
-        return Counter(chain.from_iterable([{*self.names[place]} for place in self.ranks]))
-
     def _choose_keys(self) -> dict[int, str]:
         """Return for each candidate with functions the name that the fewest candidates have, and of
         several the lowest. So a name that all have fills no page.
         """
-        counts = self._counts
+        counts = self.counts
         shared = {name for name, count in counts.items() if count > 1}
         keys = {}
         for place in self.ranks:

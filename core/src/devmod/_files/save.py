@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from itertools import chain
 
 from devmod._files.index_writer import IndexWriter
 from devmod._files.order import Order
@@ -156,8 +157,7 @@ class Plan:
             self._claims = [("", "", "")] * count
             self._add_modules(order, forms)
 
-        functions = order.counts()
-        calls = _calls_of(module, roots, functions)
+        calls = _calls_of(module, roots, order.counts)
         self._tuning = b""
         records = module.tuning_records
         if records:
@@ -182,7 +182,7 @@ class Plan:
         self.size = self._start + size
         if self._tuning:
             self.size = _index.aligned(self.size) + len(self._tuning)
-        self._check_index(order, functions)
+        self._check_index(order)
 
     def _add_modules(self, order: Order, forms: dict[int, ConstantForm]) -> None:
         """Make the records of all modules, of their sources and of the parts."""
@@ -200,7 +200,7 @@ class Plan:
         for place, form in last:
             self._add_module(order, place, form)
 
-    def _check_index(self, order: Order, functions: Iterable[str]) -> None:
+    def _check_index(self, order: Order) -> None:
         """Check that the file can be read.
 
         The reader of the index takes longer than the rest of the plan, so it checks only values
@@ -219,7 +219,7 @@ class Plan:
                 )
         _index.check_nodes(self._bare, len(order.modules), subject)
 
-        if self._is_plain and {*map(type, functions)} <= {str}:
+        if self._is_plain and {*map(type, chain.from_iterable(order.names))} <= {str}:
             return
         head, pages, _ = self._index
         data = memoryview(b"".join([bytes(_index.HEADER), head, *pages]))
@@ -644,8 +644,8 @@ def _role_of(owner: Owner) -> str:
 def _calls_of(
     module: Module, roots: Sequence[Module], functions: Counter[str]
 ) -> dict[str, list[object]]:
-    """Return what the candidates of functions have in common. `functions` has the number of modules
-    with each function.
+    """Return what the candidates of functions have in common. `functions` has the number of
+    candidates with each function.
     """
     if not holds_candidates(module) or len(roots) < 2:
         return {}
