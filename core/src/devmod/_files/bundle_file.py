@@ -349,8 +349,8 @@ def tree_of(head: FileHead, size: int, read: Read, prefer: Sequence[str] | str) 
         kinds = kinds_in(prefer, "prefer")
     index = Index(read_head(memoryview(head.data), head.place), head.place, size, read)
     tree = Tree(index, head, kinds)
-    if index.root is not None:
-        return tree.module(index.root)
+    if index.has_one_root:
+        return tree.module(index.roots()[0])
     from devmod._files.stored_bundle import (
         StoredBundle,
     )  # not needed for a file of one root: opening one should cost little

@@ -79,10 +79,8 @@ class Page:
         #: The place of the bytes of its records, from the start of the first record of the file.
         self.blobs = blobs
         self.end = end
-        #: The names from which on and up to which it has the names. The first one is None for a
-        #: page without names, and the second one for the last page with some.
+        #: The name from which on it has the names; None for a page without names.
         self.name = name
-        self.stop: bytes | None = None
         self.data = b""
         self.entries: list[Entry] = []
         #: By name the candidates of other pages: of each its number, its rank, and the position of
@@ -92,13 +90,6 @@ class Page:
         self.calls: Any = None
         #: The numbers of its candidates by the names of their functions, which `Index.find` fills.
         self.owners: dict[str, list[int]] = {}
-
-    def has_name(self, name: str) -> bool:
-        """Return whether it is the page of a name."""
-        key = name.encode("utf-8", "surrogatepass")
-        if self.name is None or key < self.name:
-            return False
-        return self.stop is None or key < self.stop
 
     def others(self, name: str) -> Iterator[tuple[int, Claim]]:
         """Yield the candidates of other pages that have a function, with what the page says of
@@ -149,8 +140,6 @@ class Index:
         self.count = last.first + last.count
         self._firsts = [page.first for page in self.pages]
         self._names = [page.name for page in self.pages if page.name is not None]
-        for page, stop in zip(self.pages, self._names[1:], strict=False):
-            page.stop = stop
         at = _index.HEADER + len(head)
         for page in self.pages:
             page.at += at
@@ -176,10 +165,10 @@ class Index:
                 problem = f"is cut short: {size} bytes"
             raise FormatError(f"{place} {problem}; expected are {total}")
 
-        #: The numbers of the roots; None: they are the candidates.
-        self._roots: tuple[int, ...] | None = fields.get("roots")
+        #: The numbers of the roots. None: they are the candidates, and `entries` was not called.
+        self._roots: Sequence[int] | None = fields.get("roots")
         self._check_roots()
-        if len(self.pages) == 1 or self.root is not None:  # one root needs its whole tree
+        if len(self.pages) == 1 or self.has_one_root:  # one root needs its whole tree
             self.entries()
 
     # -- records
@@ -276,20 +265,16 @@ class Index:
         return self._once.get("entries", self._read_all)
 
     @property
-    def root(self) -> int | None:
-        """The number of the only root; None if there are several."""
+    def has_one_root(self) -> bool:
+        """Whether there is one root."""
         if self._roots is None:
-            if self.candidates == 1:
-                return 0
-        elif len(self._roots) == 1:
-            return self._roots[0]
-        return None
+            return self.candidates == 1
+        return len(self._roots) == 1
 
     def roots(self) -> Sequence[int]:
         """Return the numbers of the roots. It reads the whole index."""
-        entries = self.entries()
-        if self._roots is None:
-            return self._in_order(entries)
+        self.entries()
+        assert self._roots is not None
         return self._roots
 
     def tuning_records(self, function: str = "") -> tuple[TuningRecord, ...]:
@@ -365,6 +350,10 @@ class Index:
         """Return the page that has a name, if one has it; the last page of a file without names."""
         at = bisect_right(self._names, name.encode("utf-8", "surrogatepass"))
         return self.pages[at - 1]
+
+    def _has_name(self, page: Page, name: str) -> bool:
+        """Return whether a page is that of a name."""
+        return page.name is not None and self._page_with(name) is page
 
     def _owners(self, page: Page) -> dict[str, list[int]]:
         if not page.owners:
@@ -468,10 +457,10 @@ class Index:
     def _check_place(self, page: Page, entries: Sequence[Entry]) -> None:
         """Check that a page has one of the names of each of its candidates, and its other names."""
         for name in page.names:
-            self._agree(page.has_name(name))
+            self._agree(self._has_name(page, name))
         for entry in entries:
             if entry.rank is not None and entry.functions:
-                self._agree(any(map(page.has_name, entry.functions)))
+                self._agree(any(self._has_name(page, name) for name in entry.functions))
 
     def _read_all(self) -> list[Entry]:
         self._read_pages(self.pages)
@@ -502,11 +491,15 @@ class Index:
                 bare += entry.offset is None
         _index.check_nodes(bare, modules, self.place)
 
-        candidates = self._in_order(entries)
-        roots: Sequence[int] = candidates
-        if self._roots is not None:
-            roots = self._roots
-        for number in roots:
+        order = []
+        for number, entry in enumerate(entries):
+            if entry.rank is not None:
+                order.append((entry.rank, number))
+        order.sort()
+        candidates = [number for _, number in order]
+        if self._roots is None:
+            self._roots = candidates
+        for number in self._roots:
             check_tree(number, lambda each: self.entry(each).imports, self._heights, self.place)
 
         def imports_of(number: int) -> Sequence[int] | None:
@@ -515,9 +508,9 @@ class Index:
                 return entry.imports
             return None
 
-        ranks = [entries[number].rank for number in candidates]
+        ranks = [rank for rank, _ in order]
         self._agree(len(ranks) == self.candidates and ranks == [*range(len(ranks))])
-        self._agree(_index.candidates_of(roots, imports_of) == candidates)
+        self._agree(_index.candidates_of(self._roots, imports_of) == candidates)
         for number, entry in enumerate(entries):
             if entry.kind and number not in self._heights:
                 raise FormatError(
@@ -537,26 +530,15 @@ class Index:
         #: By name the numbers of the candidates in pages of other names, in their order.
         expected: dict[str, list[int]] = {}
         for page in self.pages:
-            for number, entry in enumerate(page.entries, page.first):
-                if entry.rank is not None:
-                    for name in dict.fromkeys(entry.functions):
-                        if not page.has_name(name):
-                            expected.setdefault(name, []).append(number)
+            for name, own in self._owners(page).items():
+                if not self._has_name(page, name):
+                    expected.setdefault(name, []).extend(own)
         for page in self.pages:
             for name, numbers in page.names.items():
                 self._agree(sorted(numbers[::3]) == expected.pop(name, None))
                 for number, claim in page.others(name):
-                    if claim != _claim_of(entries[number]):
-                        self._agree(False)
+                    self._agree(claim == _claim_of(entries[number]))
         self._agree(not expected)
-
-    @staticmethod
-    def _in_order(entries: Sequence[Entry]) -> list[int]:
-        ranks = []
-        for number, entry in enumerate(entries):
-            if entry.rank is not None:
-                ranks.append((entry.rank, number))
-        return [number for _, number in sorted(ranks)]
 
 
 def _rows_of(data: bytes) -> list[tuple[int, Sequence[str]]] | None:
