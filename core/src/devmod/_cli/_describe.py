@@ -238,12 +238,12 @@ def _open_url(url: str) -> tuple[str, Module, int | None, str]:
     """
     from devmod._formats.ranges import read_head_of
 
-    head, size, read = read_head_of(url)
-    tree = tree_of(head, size, read, ())
+    head, read = read_head_of(url)
+    tree = tree_of(head, read, ())
     name = head.place[1:-1]
-    if size < 0:
+    if head.size < 0:
         return "devmod bundle", tree, None, name
-    return "devmod bundle", tree, size, name
+    return "devmod bundle", tree, head.size, name
 
 
 def _open(path: Path) -> tuple[str, Module]:

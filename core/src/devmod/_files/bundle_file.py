@@ -323,18 +323,16 @@ def _open(
     if paths:
         head_data = bytes(head_data)
     head = FileHead(head_data, place, source, len(data), package, signature, paths)
-    return tree_of(head, len(data), data_parts(data, copied=bool(paths)), prefer)
+    return tree_of(head, data_parts(data, copied=bool(paths)), prefer)
 
 
-def tree_of(head: FileHead, size: int, read: Read, prefer: Sequence[str] | str) -> Module:
+def tree_of(head: FileHead, read: Read, prefer: Sequence[str] | str) -> Module:
     """Return the tree in a bundle.
 
     Parameters
     ----------
     head
         Its header and head.
-    size
-        The number of its bytes; -1 if it is unknown.
     read
         Reads its pages, and modules' bytes.
     prefer
@@ -347,7 +345,7 @@ def tree_of(head: FileHead, size: int, read: Read, prefer: Sequence[str] | str) 
         from devmod._modules.bundle import kinds_in
 
         kinds = kinds_in(prefer, "prefer")
-    index = Index(read_head(memoryview(head.data), head.place), head.place, size, read)
+    index = Index(read_head(memoryview(head.data), head.place), head.place, head.size, read)
     tree = Tree(index, head, kinds)
     if index.has_one_root:
         return tree.module(index.roots()[0])

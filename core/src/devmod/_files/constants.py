@@ -8,7 +8,6 @@ from devmod._formats.parts import MIN_PART, find_equal
 from devmod._modules.stored import StoredModule
 from devmod._util.buffers import flat
 from devmod._util.digest import sha256_of_parts
-from devmod.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,11 +74,7 @@ def _split(module: Module) -> tuple[Sequence[Binary] | None, Sequence[StoredPart
 
     constants = module
     if not isinstance(module, ConstLoaderModule):
-        wire = module.wire_parts()
-        try:
-            constants = load_from_bytes(memoryview(b"".join(wire)))
-        except FormatError:  # the class of a plugin; the first use raises the error
-            return wire, ()
+        constants = load_from_bytes(memoryview(module.save_to_bytes()))
     assert isinstance(constants, ConstLoaderModule)
     pieces, tensors = constants.file_parts(MIN_PART)
     # Those of an open file are read when the new file is written.

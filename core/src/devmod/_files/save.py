@@ -31,7 +31,7 @@ from devmod.errors import FormatError, list_names
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from typing import IO, BinaryIO
 
     from devmod._files.constants import ConstantForm
@@ -271,7 +271,7 @@ class Plan:
             end = shift + size
             held += size
             if size < _SMALL:
-                pending += self._parts_of(parts)
+                pending += self._pieces(parts)
             if held >= _SMALL:
                 file.write(b"".join(pending))
                 pending = []
@@ -281,12 +281,6 @@ class Plan:
         if self._tuning:
             pending += (bytes(-end % _index.ALIGN), self._tuning)
         file.write(b"".join(pending))
-
-    def _parts_of(self, parts: Parts) -> Iterable[Binary]:
-        """Return bytes that stay, or yield those that are read now as `_pieces` does."""
-        if callable(parts):
-            return self._pieces(parts)
-        return parts
 
     def _pieces(self, parts: Parts) -> Iterator[Binary]:
         """Yield the bytes; those of a mapped file in pieces, and release its pages now and then:
@@ -497,7 +491,7 @@ class Plan:
     ) -> Location:
         """Return a location. The digest of few bytes is computed and checked now."""
         if size < _SMALL and digest == NO_DIGEST:
-            digest = sha256_of(b"".join(self._parts_of(parts)))
+            digest = sha256_of(b"".join(self._pieces(parts)))
             _check(owner, digest)
         return size, digest, unpacked, parts
 

@@ -29,9 +29,8 @@ if TYPE_CHECKING:
 # the content of the file beside it. The reader checks all digests.
 def read_head_of(
     path: Any, signature: bytes | None = None, package: str = "", **options: Any
-) -> tuple[FileHead, int, Read]:
-    """Return a bundle's head, the number of its bytes (-1: unknown), and the function that reads
-    its parts.
+) -> tuple[FileHead, Read]:
+    """Return a bundle's head, and the function that reads its parts.
 
     The parameters and errors are those of `load`. `package` is that of `FileHead`.
     """
@@ -68,7 +67,7 @@ def read_head_of(
         signature,
         paths,
     )
-    return opened, source.size, read
+    return opened, read
 
 
 def _url_source(url: str, options: dict[str, Any]) -> Any:

@@ -117,6 +117,7 @@ class FileHead:
     ) -> None:
         self.data = data
         self.place = place
+        self.size = size
         self.paths = paths
         self._question: Fields = {
             "place": source,

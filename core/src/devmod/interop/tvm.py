@@ -176,10 +176,10 @@ def dump_imports(module: Module) -> bytes:
         As for `dump_module_bytes`, for any module of the tree. TVM does not support a `bundle`.
     """
     order = ordered((module,))
-    numbers = [each.__dict__.get("_devmod_tvm_number") for each, _ in order]
+    numbers = [each.__dict__.get("_devmod_tvm_number", -1) for each, _ in order]
     # The order of the loaded blob.
-    if sorted(filter(None, numbers), key=int) == list(range(1, len(order))) and numbers[0] == 0:
-        order.sort(key=lambda each: int(each[0].__dict__["_devmod_tvm_number"]))
+    if sorted(numbers) == [*range(len(order))] and numbers[0] == 0:
+        order = [each for _, each in sorted(zip(numbers, order, strict=True))]
     place = {id(each): number for number, (each, _) in enumerate(order)}
     rows = [0]
     children: list[int] = []
