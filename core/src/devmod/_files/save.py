@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from devmod._formats.repeats import Repeats
     from devmod._modules.bundle import BundleModule
     from devmod._values.code import AnyPath, Binary, Fields
-    from devmod._values.origin import Origin
     from devmod._values.spec import TargetSpec
 
     #: The size and the digest to which compressed bytes unpack. None: they are not compressed.
@@ -357,7 +356,9 @@ class Plan:
         are_compressed = False
         if self._with_sources or form is not PayloadModule:
             sources, are_compressed = self._sources_of(module)
-        self._add_origin(fields, module, location, are_compressed)
+        origin = self._origin_of(module, are_compressed or location[2] is not None)
+        if origin:
+            fields["origin"] = origin
         _add_location(fields, location, shift, repeats)
         if sources is not None:
             fields["sources"] = sources
@@ -422,18 +423,24 @@ class Plan:
         self._known[type(module), kind] = form, spec
         return form, spec
 
-    def _add_origin(
-        self, fields: Fields, module: Module, location: Location, are_compressed: bool
-    ) -> None:
-        """Add the origin of a module. `are_compressed` says it of its sources."""
+    def _origin_of(self, module: Module, is_compressed: bool) -> Fields:
+        """Return the origin of a module as the file is to have it: with the library that compressed
+        its bytes or its sources, or without it. {}: there is none.
+        """
         origin = module.origin
-        if origin is not None or self._level > 0:
-            is_compressed = are_compressed or location[2] is not None
-            origin = self._with_library(origin, is_compressed)
+        fields: Fields = {}
         if origin is not None:
-            fields["origin"] = origin.to_dict()
+            fields = origin.to_dict()
             if origin.extra:
                 self._is_plain = False
+        if not is_compressed:
+            if fields.pop(_index.COMPRESSION, "") and fields == {"target": ""}:
+                return {}
+        elif self._level > 0 and _index.COMPRESSION not in fields:
+            from devmod._formats.blobs import library_text
+
+            return {"target": "", **fields, _index.COMPRESSION: library_text(self._level)}
+        return fields
 
     def _record(
         self, number: int, fields: Fields, parts: Parts = (), owner: Owner = SOURCES
@@ -596,28 +603,6 @@ class Plan:
         _add_location(fields, location)
         self._records.append(self._record(number, fields, location[3], owner))
         return number
-
-    def _with_library(self, origin: Origin | None, is_compressed: bool) -> Origin | None:
-        """Return an origin with the version of the library, if the bytes are compressed, or without
-        it.
-        """
-        from devmod._values.origin import Origin
-
-        extra = {}
-        if origin is not None:
-            extra = dict(origin.extra)
-        if is_compressed:
-            if self._level > 0 and _index.COMPRESSION not in extra:
-                from devmod._formats.blobs import library_text
-
-                extra[_index.COMPRESSION] = library_text(self._level)
-                return (origin or Origin("")).replace(extra=extra)
-        elif origin is not None and _index.COMPRESSION in extra:
-            del extra[_index.COMPRESSION]
-            origin = origin.replace(extra=extra)
-            if origin == Origin(""):
-                return None
-        return origin
 
 
 def _check(owner: Owner, digest: bytes) -> None:
