@@ -116,21 +116,13 @@ def _imports_program(module: Module) -> bool:
     return any(child.kind == PROGRAM for child in module.imports)
 
 
-def _outer_bundles(root: Module) -> Iterator[Module]:
-    """Yield the bundles that are in no bundle: the candidates of a nested bundle are those of the
+def _outer_bundles(root: Module) -> list[Module]:
+    """Return the bundles that are in no bundle: the candidates of a nested bundle are those of the
     outer one.
     """
-    seen = set()
-    pending = [(root, False)]
-    while pending:
-        module, in_bundle = pending.pop()
-        if id(module) in seen:
-            continue
-        seen.add(id(module))
-        is_bundle = holds_candidates(module)
-        if is_bundle and not in_bundle:
-            yield module
-        pending += [(each, is_bundle) for each in reversed(module.imports)]
+    modules = list(walk(root))
+    required = _required(root, modules)
+    return [each for each in modules if holds_candidates(each) and id(each) in required]
 
 
 def _signers(name: str) -> list[str] | None:
@@ -328,12 +320,10 @@ def _module(module: Module, number: int) -> Description:
         result["bytes"] = module.size
         if module.file_size != module.size:
             result["stored"] = module.file_size
-    elif module.property_mask & BINARY_SERIALIZABLE:  # the others are nodes of the tree
-        result["bytes"] = sum(map(len, module.wire_parts()))
     features = _features_of(module)
     if features:
         result["features"] = list(features)
-    result["functions"] = partial(_functions, module, _is_readable(module))
+    result["functions"] = partial(_functions, module)
     result["origin"] = None
     if module.origin is not None:
         result["origin"] = module.origin.to_dict()
@@ -394,15 +384,14 @@ def _payload_text(module: Module, texts: Source) -> Description:
             shaders = dict.fromkeys(code.values())
             code = {str(number): shader for number, shader in enumerate(shaders)}
         text = inspect_payload(spec, fmt, code, texts, fmt)
-    elif module.format and not isinstance(module, StoredModule):
-        text = module.inspect_source(module.format)
     release(module)
     if not text:
         return {}
     return {module.format: text}
 
 
-def _functions(module: Module, readable: bool) -> Iterator[Description]:
+def _functions(module: Module) -> Iterator[Description]:
+    is_readable = _is_readable(module)
     for name, info in _infos(module):
         interface = info.interface
         result: Description = {
@@ -413,7 +402,7 @@ def _functions(module: Module, readable: bool) -> Iterator[Description]:
             "launch_param_tags": list(info.launch_param_tags),
             "interface": None,
         }
-        if readable:
+        if is_readable:
             result["symbol"] = info.name
             result["signature"] = signature(name, info)
             result["arg_types"] = list(info.arg_types)
