@@ -377,7 +377,6 @@ def _skip_origin(reader: Reader) -> int:
     start = reader.at
     if not reader.skip(free=True):
         reader.read_map_object()  # the strict reader raises the error that names the place
-        raise reader.error("the framing of the origin is invalid", start)
     return start
 
 

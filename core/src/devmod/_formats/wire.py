@@ -342,7 +342,6 @@ def _read_fmap(reader: Reader) -> StoredFunctions:
         if not (count in (4, 5) and reader.skip(4) and (count == 4 or reader.skip(free=True))):
             reader.at = at  # the strict reader raises the error that names the field
             _read_info(reader, f"fmap of {quote_name(name)}")
-            raise reader.error("the framing of the function is invalid", at)
     return StoredFunctions(reader, first, places)
 
 
