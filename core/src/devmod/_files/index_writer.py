@@ -57,10 +57,8 @@ class PlannedPage:
         self.names = names
         self.further = further
         self.name = name
-        #: The keys `names`, `variants` and `calls` as the file has them; b"" for none.
-        self.others = b""
-        self.variants = b""
-        self.calls = b""
+        #: The keys `names`, `variants` and `calls` as the file has them.
+        self.keys: dict[str, bytes] = {}
 
 
 class IndexWriter:
@@ -188,7 +186,7 @@ class IndexWriter:
             if calls:
                 own = {name: calls[name] for name in page.names if name in calls}
                 if own:
-                    page.calls = self._pack(own, _SUBJECT)
+                    page.keys["calls"] = self._pack(own, _SUBJECT)
 
     def _add_others(self, page: PlannedPage) -> None:
         """Add the candidates of other pages that have a name of a page."""
@@ -205,8 +203,8 @@ class IndexWriter:
             if numbers:
                 others.append((name, numbers))
         if others:
-            page.others = self._pack(others, _SUBJECT)
-            page.variants = self._pack(list(variants), _SUBJECT)
+            page.keys["names"] = self._pack(others, _SUBJECT)
+            page.keys["variants"] = self._pack(list(variants), _SUBJECT)
 
     # -- their bytes
 
@@ -217,12 +215,9 @@ class IndexWriter:
             "modules": self._array(page.first, modules),
             "sources": self._array(modules, sources),
             "parts": self._array(sources, page.stop),
-            "names": page.others,
-            "variants": page.variants,
-            "calls": page.calls,
         }
         items: list[bytes] = []
-        for key, value in keys.items():
+        for key, value in (keys | page.keys).items():
             if value:
                 items += (self._pack(key, _SUBJECT), value)
         return map_header(len(items) // 2) + b"".join(items)

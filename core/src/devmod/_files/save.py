@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     Owner = Module | StoredPart | str
 
 #: Bytes of less than this size are hashed before the index is packed, which then is not packed
-#: again. They are written together.
+#: again.
 _SMALL = 1 << 16
 #: The size of the pieces in which bytes are hashed and written, and of compressed bytes that stay
 #: in memory until they are written.
@@ -261,25 +261,14 @@ class Plan:
         return [sha256_of_parts(self._pieces(self._records[number][2])) for number in self._unknown]
 
     def _write_parts(self, file: BinaryIO) -> None:
-        pending: list[Binary] = []
-        held = end = 0
+        end = 0
         for _, size, parts, shift in self._records:
-            if not size:
-                continue
-            pending.append(bytes(-end % _index.ALIGN + shift))
-            end = shift + size
-            held += size
-            if size < _SMALL:
-                pending += self._pieces(parts)
-            if held >= _SMALL:
-                file.write(b"".join(pending))
-                pending = []
-                held = 0
-                if size >= _SMALL:
-                    file.writelines(self._pieces(parts))
+            if size:
+                file.write(bytes(-end % _index.ALIGN + shift))
+                file.writelines(self._pieces(parts))
+                end = shift + size
         if self._tuning:
-            pending += (bytes(-end % _index.ALIGN), self._tuning)
-        file.write(b"".join(pending))
+            file.writelines((bytes(-end % _index.ALIGN), self._tuning))
 
     def _pieces(self, parts: Parts) -> Iterator[Binary]:
         """Yield the bytes; those of a mapped file in pieces, and release its pages now and then:
