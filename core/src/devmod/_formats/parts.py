@@ -168,23 +168,29 @@ def find_equal(parts: Sequence[StoredPart | Binary]) -> list[Part]:
     """Return for each part the first one that is equal to it, and its SHA-256, or NO_DIGEST if it
     was not computed.
 
-    Few parts are hashed: those of which another one has the size, and the bytes at three places.
+    Few new parts are hashed: those of which a stored one has the size, or another new one the size
+    and the bytes at three places.
     """
-    digests = [NO_DIGEST] * len(parts)
-    by_size: dict[int, list[int]] = {}
-    for number, part in enumerate(parts):
+    from collections import Counter
+
+    stored_sizes = set()
+    samples = []
+    for part in parts:
         if isinstance(part, StoredPart):
-            size = part.entry.stored_size
+            stored_sizes.add(part.entry.stored_size)
+            samples.append(b"")
         else:
-            size = len(part)
-        by_size.setdefault(size, []).append(number)
-    for group in by_size.values():
-        if len(group) > 1:
-            for number in _like_another(parts, group):
-                digests[number] = _digest_of(parts[number])
+            samples.append(_sample(part))
+    counts = Counter(samples)
+
     first: dict[bytes, StoredPart | Binary] = {}
     result = []
-    for part, digest in zip(parts, digests, strict=True):
+    for part, sample in zip(parts, samples, strict=True):
+        digest = NO_DIGEST
+        if isinstance(part, StoredPart):
+            digest = part.digest
+        elif counts[sample] > 1 or len(part) in stored_sizes:
+            digest = sha256_of(part)
         equal = part
         if digest != NO_DIGEST:
             equal = first.setdefault(digest, part)
@@ -192,28 +198,7 @@ def find_equal(parts: Sequence[StoredPart | Binary]) -> list[Part]:
     return result
 
 
-def _digest_of(part: StoredPart | Binary) -> bytes:
-    if isinstance(part, StoredPart):
-        return part.digest
-    return sha256_of(part)
-
-
-def _like_another(parts: Sequence[StoredPart | Binary], group: Sequence[int]) -> Iterable[int]:
-    """Return those parts of a size that may be equal to another one."""
-    by_sample: dict[bytes, list[int]] = {}
-    for number in group:
-        part = parts[number]
-        if isinstance(part, StoredPart):
-            return group
-        by_sample.setdefault(_sample(part), []).append(number)
-    numbers = []
-    for alike in by_sample.values():
-        if len(alike) > 1:
-            numbers += alike
-    return numbers
-
-
 def _sample(data: Binary) -> bytes:
     middle = len(data) // 2
     places = data[:_SAMPLE], data[middle : middle + _SAMPLE], data[-_SAMPLE:]
-    return sha256_of(b"".join(places))
+    return sha256_of(b"".join((len(data).to_bytes(8, "little"), *places)))
