@@ -27,12 +27,10 @@ class Tree:
         self._head = head
         self._prefer = prefer
         self._made = Once()
-        self._read = index.read  # the modules do not refer to the index
 
     def module(self, number: int) -> Module:
         """Return a module with its imports. All threads get the same one."""
-        if number not in self._made:
-            self.index.checked(number)
+        self.index.checked(number)
         return self._make_once(number)
 
     def find(self, name: str) -> list[Module]:
@@ -68,7 +66,7 @@ class Tree:
         elif entry.offset is not None:
             module = StoredModule(
                 entry,
-                self._read,
+                index.read,
                 index.place,
                 read_origin=lambda: index.origin(number),
                 find=index.entry,
@@ -99,7 +97,7 @@ class Tree:
         module = FoundModule(
             claim,
             lambda: self._checked(number),
-            self._read,
+            index.read,
             index.place,
             read_origin=lambda: index.origin(number),
             find=index.entry,
