@@ -138,7 +138,7 @@ class FoundModule(StoredModule):
         return "_entry" in self.__dict__
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> str:  # type: ignore[override]
         return self._claim[1]
 
     @property

@@ -117,6 +117,72 @@ class Entry:
         return self.offset, self.size, self.digest
 
 
+class StoredBytes:
+    """The bytes that an entry of an open file has: those of a module, or a part.
+
+    Attributes
+    ----------
+    entry
+        The entry.
+    kind
+        The kind of a FormatError.
+    has_digest
+        Whether the entry has the digest of the bytes.
+    is_msgpack
+        Whether they are objects of msgpack, of which there is a limit.
+    """
+
+    entry: Entry
+    kind: str
+    has_digest = True
+    is_msgpack = True
+    _is_damaged = (
+        "is damaged: its SHA-256 is not the one in the index. "
+        "Nothing of it was used. Get the file again from where it came"
+    )
+
+    def _subject(self) -> str:
+        """Return what the bytes are of, for messages."""
+        raise NotImplementedError
+
+    def _packed(self) -> memoryview:
+        """Return the bytes in the file, without a check of their digest."""
+        raise NotImplementedError
+
+    def unverified(self) -> tuple[memoryview, ...]:
+        """Return the bytes in the file without a check, for a caller that hashes them and calls
+        `check`.
+        """
+        return (self._packed(),)
+
+    def check(self, digest: bytes) -> None:
+        """Raise FormatError if `digest`, which was computed from the bytes in the file, is not the
+        one in the index.
+        """
+        if self.has_digest and digest != self.entry.digest:
+            raise self._error(self._is_damaged)
+
+    def unpack(self) -> memoryview:
+        """Return the bytes to which those in the file unpack, with their digest checked. They are
+        not kept.
+        """
+        from devmod._formats.blobs import decompress
+
+        unpacked = self.entry.unpacked
+        assert unpacked is not None
+        packed = self._packed()  # an error of these is no damage
+        try:
+            return decompress(
+                packed, unpacked, self._subject(), self.kind, is_msgpack=self.is_msgpack
+            )
+        except FormatError:
+            self.check(sha256_of(packed))  # a damaged file
+            raise
+
+    def _error(self, problem: str) -> FormatError:
+        return FormatError(f"{self._subject()} {problem}", kind=self.kind)
+
+
 def aligned(offset: int) -> int:
     """Return the next multiple of 64."""
     return -(-offset // ALIGN) * ALIGN

@@ -6,9 +6,8 @@ A part is read, checked and decompressed when it is used.
 
 from __future__ import annotations
 
-from devmod._formats.index import ALIGN, NO_DIGEST, PART, SOURCES, newer_features
+from devmod._formats.index import ALIGN, NO_DIGEST, PART, SOURCES, StoredBytes, newer_features
 from devmod._util.digest import sha256_of
-from devmod.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ _MOST_TOGETHER = 8 << 20
 _SAMPLE = 4096
 
 
-class StoredPart:
+class StoredPart(StoredBytes):
     """A part in an open file: a constant.
 
     Parameters
@@ -46,13 +45,8 @@ class StoredPart:
     """
 
     role = PART
-    #: Whether it is objects of msgpack, of which there is a limit.
     is_msgpack = False
     _needs = "needs"
-    _is_damaged = (
-        "is damaged: its SHA-256 is not the one in the index. "
-        "Nothing of it was used. Get the file again from where it came"
-    )
 
     def __init__(
         self,
@@ -65,13 +59,13 @@ class StoredPart:
         self._find = find
         self._number = number
         self._read = read
-        self._subject = subject
-        self._kind = kind
+        self._name = subject
+        self.kind = kind
         #: What `read_together` has read, for the next use.
         self._ahead: memoryview | None = None
 
     @property
-    def entry(self) -> Entry:
+    def entry(self) -> Entry:  # type: ignore[override]
         """Its entry. FormatError if a newer devmod is needed to use it."""
         entry = self._find(self._number, self.role)
         if entry.features:
@@ -87,41 +81,19 @@ class StoredPart:
         """Return the bytes, decompressed, after a check of their digest."""
         if self.entry.unpacked is not None:
             return self.unpack()
-        data = self._stored()
+        data = self._packed()
         self.check(sha256_of(data))
         return data
 
-    def unverified(self) -> tuple[memoryview, ...]:
-        """Return the bytes in the file without a check, for a caller that hashes them."""
-        return (self._stored(),)
-
-    def check(self, digest: bytes) -> None:
-        """Raise FormatError if `digest` is not that of the bytes in the file."""
-        if digest != self.entry.digest:
-            raise self._error(self._is_damaged)
-
-    def unpack(self) -> memoryview:
-        """Return the bytes to which those in the file unpack, with their digest checked."""
-        from devmod._formats.blobs import decompress
-
-        unpacked = self.entry.unpacked
-        assert unpacked is not None
-        data = self._stored()
-        try:
-            return decompress(data, unpacked, self._subject, self._kind, is_msgpack=self.is_msgpack)
-        except FormatError:
-            self.check(sha256_of(data))  # a damaged file
-            raise
-
-    def _stored(self) -> memoryview:
+    def _packed(self) -> memoryview:
         ahead = self._ahead
         self._ahead = None
         if ahead is not None:
             return ahead
         return self._read([self.entry.location])[0]
 
-    def _error(self, problem: str) -> FormatError:
-        return FormatError(f"{self._subject} {problem}", kind=self._kind)
+    def _subject(self) -> str:
+        return self._name
 
 
 class StoredSources(StoredPart):
@@ -136,7 +108,7 @@ class StoredSources(StoredPart):
         """Return the sources by format."""
         from devmod._formats.blobs import read_sources
 
-        return read_sources(self.data(), self._subject, self._kind)
+        return read_sources(self.data(), self._name, self.kind)
 
 
 def read_together(parts: Iterable[StoredPart]) -> None:

@@ -7,6 +7,7 @@ parser of module bytes is imported at its first use.
 
 from __future__ import annotations
 
+from devmod._formats.index import StoredBytes, newer_features
 from devmod._modules.module import Module, copy_records
 from devmod.errors import FormatError, list_names
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 _CONSTANTS = "const_loader"
 
 
-class StoredModule(Module):
+class StoredModule(Module, StoredBytes):
     """A module of any kind as its bytes. The first `get_function` loads the real one; nothing
     before that imports a backend.
 
@@ -91,7 +92,7 @@ class StoredModule(Module):
     # -- properties
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> str:  # type: ignore[override]
         return self.entry.kind
 
     @property
@@ -247,7 +248,7 @@ class StoredModule(Module):
         from devmod._util.digest import run_both
 
         copies = []  # a copy takes as long as the digest
-        run_both(self._check_bytes, lambda: copies.append(bytes(self._bytes)), self.entry.size)
+        run_both(self._check_bytes, lambda: copies.append(bytes(self._packed())), self.entry.size)
         return copies[0]
 
     def wire_parts(self) -> Sequence[Binary]:
@@ -280,33 +281,19 @@ class StoredModule(Module):
         for part in self.parts:
             part.data()
 
-    def check(self, digest: bytes) -> None:
-        """Raise FormatError if `digest`, which was computed from the bytes in the file, is not the
-        one in the index.
-        """
-        if self.has_digest and digest != self.entry.digest:
-            raise FormatError(
-                f"{self.place}: {self._description} is damaged: its SHA-256 is not the one in the index. "
-                "Nothing of it was used. Get the file again from where it came",
-                kind=self.kind,
-            )
-
     @property
     def _description(self) -> str:
         if not self.function_names:
             return f"the {self.kind} module"
         return f"the {self.kind} module with {list_names(self.function_names)}"
 
+    def _subject(self) -> str:
+        return f"{self.place}: {self._description}"
+
     @property
-    def has_digest(self) -> bool:
+    def has_digest(self) -> bool:  # type: ignore[override]
         """Whether the index has a digest for `verify`."""
         return self._head is not None
-
-    def unverified(self) -> tuple[Binary, ...]:
-        """Return the bytes in the file without a check, for a caller that hashes them and calls
-        `check`.
-        """
-        return (self._bytes,)
 
     def release(self) -> None:
         """Drop what was decompressed or decoded. The next use reads it again."""
@@ -315,10 +302,7 @@ class StoredModule(Module):
     def check_features(self) -> None:
         """Raise FormatError if a newer devmod is needed to use the module's bytes."""
         if self.entry.features:
-            from devmod._formats.index import newer_features
-
-            text = newer_features(self.entry.features)
-            raise FormatError(f"{self.place}: {self._description} needs {text}", kind=self.kind)
+            raise self._error(f"needs {newer_features(self.entry.features)}")
 
     # -- inside
 
@@ -336,9 +320,7 @@ class StoredModule(Module):
             )  # one operation, also between threads
         return once
 
-    @property
-    def _bytes(self) -> memoryview:
-        """The bytes in the file, without a check of their digest."""
+    def _packed(self) -> memoryview:
         self.check_features()
         return self._raw
 
@@ -354,24 +336,8 @@ class StoredModule(Module):
         hashing the compressed bytes takes time.
         """
         if self.entry.unpacked is None:
-            return self._bytes
+            return self._packed()
         return self._once.get("stored", self.unpack)
-
-    def unpack(self) -> memoryview:
-        """Return the bytes to which those in the file unpack, with their digest checked. They are
-        not kept.
-        """
-        from devmod._formats.blobs import decompress
-
-        assert self.entry.unpacked is not None
-        packed = self._bytes  # an error of these is no damage
-        try:
-            return decompress(
-                packed, self.entry.unpacked, f"{self.place}: {self._description}", self.kind
-            )
-        except FormatError:
-            self._check_digest()  # a damaged file
-            raise
 
     def _check_digest(self) -> bool:
         from devmod._util.digest import sha256_of
@@ -444,10 +410,7 @@ class StoredModule(Module):
         from devmod._modules.const_loader import load_from_bytes
 
         if self.entry.repeats:
-            raise FormatError(
-                f"{self.place}: {self._description} has repeats, which only shaders have",
-                kind=self.kind,
-            )
+            raise self._error("has repeats, which only shaders have")
         return load_from_bytes(self._stored, self.parts)
 
     def _make_parts(self) -> list[StoredPart]:
