@@ -212,8 +212,9 @@ def _problem_of_modules(data: bytes) -> str:
         for module in walk(devmod.loads(data)):
             if module.kind not in ("bundle", "_lib"):
                 module.save_to_bytes()
-            if getattr(module, "sources", None) is not None:
-                module.source_bytes(unpack=True)  # type: ignore[attr-defined]
+            sources = getattr(module, "sources", None)
+            if sources is not None:
+                sources.data()
     except devmod.FormatError as error:
         return str(error)
     return ""

@@ -38,7 +38,9 @@ ARGUMENTS = {
 }
 #: The public members that hand out nothing, those for a save, which compares the digests itself,
 #: and those that no program uses.
-INSIDE = "check has_digest import_module imports parts release unpack unverified source_bytes sources write_to_file"
+INSIDE = (
+    "check has_digest import_module imports parts release unpack unverified sources write_to_file"
+)
 INSIDE += " __abstractmethods__ __dict__ __slots__ __weakref__ __getattr__"
 #: The functions that take modules. A text is the way by which the content gets out there.
 WAYS: dict[str, Way | str] = {
@@ -155,7 +157,10 @@ def changed(data: bytes, part: str) -> bytes:
         for each in walk(loads_own(data))
         if isinstance(each, StoredModule) and each.kind == kind
     ]
-    found: Any = module.sources if part == "the sources" else module.entry
+    found: Any = module.entry
+    if part == "the sources":
+        assert module.sources is not None
+        found = module.sources.entry
     if part == "a large constant":
         found = module.parts[0].entry
     at, end = found.offset, found.offset + found.size

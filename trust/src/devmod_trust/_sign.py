@@ -38,8 +38,9 @@ def read_bundle(path: str) -> tuple[devmod.Module, bytes, bytes | None]:
     for each in walk(module):
         if hasattr(each, "verify"):
             each.verify()
-        if getattr(each, "sources", None) is not None:
-            each.source_bytes(unpack=False)  # type: ignore[attr-defined]
+        sources = getattr(each, "sources", None)
+        if sources is not None:
+            sources.data()
     return module, data, read_signature(lambda: open_regular(f"{path}.sig"))
 
 
