@@ -125,11 +125,11 @@ class Explanation:
         self,
         device: str,
         functions: Mapping[str, tuple[Candidate, ...]],
-        variants: Mapping[str, tuple[ChosenVariant, ...]] | None = None,
+        variants: Mapping[str, tuple[ChosenVariant, ...]],
     ) -> None:
         self.device = device
         self.functions = functions
-        self.variants = variants or {}
+        self.variants = variants
 
     def best(self, name: str) -> Candidate | None:
         """Return the candidate that a call of a function gets; None if none can run.

@@ -125,12 +125,12 @@ def create_own(
     if forced:
         module.variable = _FORCE
         return module
-    excluded = registry.excluded_claim(CREATE, kind)
-    if excluded is None:
-        excluded = registry.excluded_claim(LOAD_FROM_BYTES, kind)
-    if excluded is not None:
-        claim, module.variable = excluded
-        module.excluded = claim.distribution
+    for group in (CREATE, LOAD_FROM_BYTES):
+        excluded = registry.excluded_claim(group, kind)
+        if excluded is not None:
+            claim, module.variable = excluded
+            module.excluded = claim.distribution
+            break
     return module
 
 

@@ -63,7 +63,9 @@ def offers(
     """
     of_all = tuning_of(like)
     assert of_all is not None
-    ranked = _ranked(name, modules, device)
+    ranked = modules
+    if len(modules) > 1:  # a call of the only one asks its driver
+        ranked = list(candidates_on(name, modules, device))
     found: dict[Values, Offer] = {}
     for module in modules:
         interface = interface_of(module, name)
@@ -83,13 +85,6 @@ def offers(
 def _form(interface: Interface) -> list[tuple[object, ...]]:
     """Return what a call converts and copies by: variants of another form cannot share one."""
     return [(each.name, each.kind, each.type, each.access == "r") for each in interface.params]
-
-
-def _ranked(name: str, modules: Sequence[Module], device: Device) -> list[Module]:
-    """Return the candidates that run on a device, best first."""
-    if len(modules) == 1:
-        return list(modules)
-    return list(candidates_on(name, modules, device))
 
 
 def join(
