@@ -94,9 +94,16 @@ def callers(hook: str, kind: str) -> list[tuple[Claim, Callable[..., Any]]]:
 
     pluggy stops at the first plugin that raises an error. Such a function raises the errors of its
     plugin, also those of its import. A memoryview among its arguments is passed as bytes.
+
+    ``devmod_verify`` takes no kind: each ``devmod_verify.<x>`` is a claim, and its load raises
+    PluginError.
     """
+    claims = sorted(registry.claims("devmod.hooks"), key=lambda each: each.name)
     result: dict[object, tuple[Claim, Callable[..., Any]]] = {}
-    for claim in reversed(_claims_of(hook, kind)):
+    for claim in reversed(claims):
+        is_wrong_verify = hook == "devmod_verify" and is_verify_with_kind(claim)
+        if not is_wrong_verify and claim.name not in (hook, f"{hook}.{kind}"):
+            continue
         plugin: object = id(claim.object)
         if claim.object is None:
             plugin = (claim.value, claim.provider)
@@ -112,21 +119,6 @@ def _call(hook: str, kind: str, claim: Claim, **arguments: object) -> Any:
         if isinstance(value, memoryview):
             arguments[name] = bytes(value)
     return getattr(manager.hook, hook)(**arguments)
-
-
-def _claims_of(hook: str, kind: str) -> list[Claim]:
-    """Return the claims of a hook for all kinds, and behind them those for this one.
-
-    ``devmod_verify`` takes no kind: each ``devmod_verify.<x>`` is a claim, and its load raises
-    PluginError.
-    """
-    claims = []
-    for claim in registry.claims("devmod.hooks"):
-        is_wrong_verify = hook == "devmod_verify" and is_verify_with_kind(claim)
-        if is_wrong_verify or claim.name in (hook, f"{hook}.{kind}"):
-            claims.append(claim)
-    claims.sort(key=lambda each: each.name)
-    return claims
 
 
 def unused(claim: Claim) -> str:

@@ -175,12 +175,8 @@ def _messages() -> Any:
 
 def local_kinds() -> set[str]:
     """Return the kinds that are registered in this process. Another process does not have them."""
-    kinds = set()
-    for group in ("devmod.create", "devmod.device", "devmod.load_from_bytes", "devmod.targets"):
-        for claim in claims(group):
-            if claim.object is not None:
-                kinds.add(claim.name)
-    return kinds
+    groups = ("devmod.create", "devmod.device", "devmod.load_from_bytes", "devmod.targets")
+    return {name for group, name in list(_registered) if group in groups}
 
 
 def registered(group: str) -> Mapping[str, Claim]:

@@ -504,8 +504,7 @@ def _check_struct(members: Sequence[Member], kind: str, type_: str, subject: str
         raise FormatError(
             f"{subject} has members and the type {type_!r}; the type of a struct of N bytes is 'uint8xN'"
         )
-    nbytes = parse_dtype(type_)[2]
-    check_members(members, nbytes, subject)
+    check_members(members, parse_dtype(type_)[2], subject)
 
 
 def _check_image(kind: str, type_: str, format_: object, sample: object, subject: str) -> None:
