@@ -104,6 +104,14 @@ INNER = branch(f"""
     z = If <then_branch = {PLUS}, else_branch = {MINUS}> (is_equal)
 """)
 CHOICE = f"y = If <then_branch = {PLUS}, else_branch = {MINUS}> (large)"
+#: Its first value is the row of three turns before.
+LATE = """
+    body (float[4] u, float[4] v, float[4] w, float[4] row) => (float[] a, float[] b, float[] c) {
+        a = Identity(v)
+        b = Identity(w)
+        c = Identity(row)
+    }
+"""
 BACKWARD = "scan_input_directions = [1], scan_output_directions = [1]"
 CASES = {
     "a loop": (f"y, z = Loop <body = {NUMBERED}> (count, , first)", 1),
@@ -186,6 +194,15 @@ def test_what_depends_on_data_is_refused() -> None:
         (
             f"y, z = Loop <body = {NUMBERED}> (turns, , first)",
             f"Loop (output 'y'): its count {depends}",
+        ),
+        (
+            f"""
+                late, later, last = Scan <body = {LATE}, num_scan_inputs = 1> (first, first, first, x)
+                total = ReduceSum <keepdims=0> (late)
+                is_more = Greater(total, half)
+                y = If <then_branch = {PLUS}, else_branch = {MINUS}> (is_more)
+            """,
+            f"If (output 'y'): its condition {depends}",
         ),
     ):
         write(f"{sums} {last}")

@@ -5,16 +5,13 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from itertools import groupby
+from contextlib import AbstractContextManager, contextmanager
 from keyword import iskeyword
 from threading import RLock
 from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 from tinygrad import Tensor, dtypes
-from tinygrad.device import Buffer
 from tinygrad.engine import realize
 from tinygrad.helpers import Context
 from tinygrad.runtime.support import compiler_cpu
@@ -90,13 +87,31 @@ def settings(**more: Any) -> Iterator[None]:
     more
         Other context variables of tinygrad.
     """
-    with _lock, Context(**_SETTINGS | more):
-        own = compiler_cpu.subprocess
-        compiler_cpu.subprocess = SimpleNamespace(check_output=_run_clang)
-        try:
-            yield
-        finally:
-            compiler_cpu.subprocess = own
+    clang = SimpleNamespace(check_output=_run_clang)
+    with _lock, Context(**_SETTINGS | more), patched(compiler_cpu, "subprocess", clang):
+        yield
+
+
+@contextmanager
+def patched(place: Any, name: str, value: Any) -> Iterator[None]:
+    """Give an object another value of an attribute. The end restores its own."""
+    own = getattr(place, name)
+    setattr(place, name, value)
+    try:
+        yield
+    finally:
+        setattr(place, name, own)
+
+
+@contextmanager
+def _captured_by(*tapes: Tape) -> Iterator[None]:
+    """Give tapes the calls of the block. Without one, tinygrad runs them."""
+    captured = [*realize.capturing]
+    realize.capturing[:] = tapes
+    try:
+        yield
+    finally:
+        realize.capturing[:] = captured
 
 
 def _run_clang(command: Sequence[str], input: bytes) -> bytes:  # noqa: A002 - that of subprocess.check_output
@@ -206,7 +221,7 @@ class Recording(NamedTuple):
         for number, item in enumerate(self.calls):
             is_long = any(map(_is_long, each_call([item])))
             with settings(NOOPT=int(not is_long)):
-                _run(_compiled([item]), {})
+                _run([item], {}, {})
             for buffer, end in last.items():
                 if end == number:
                     buffer.buffer.deallocate()
@@ -254,17 +269,13 @@ def replaced(calls: Calls, function: Callable[[UOp], Sequence[UOp]]) -> Calls:
     return result
 
 
-#: The buffers on whose values that of a buffer depends which a `Tape` has computed: a realized
-#: tensor has no trace of them.
-_origins: WeakKeyDictionary[UOp, set[UOp]] = WeakKeyDictionary()
-
-
 def depends(tensor: Tensor, buffers: set[UOp]) -> bool:
-    """Return whether a tensor is computed from some buffers."""
-    nodes = tensor.uop.toposort()
-    if not buffers.isdisjoint(nodes):
-        return True
-    return any(not buffers.isdisjoint(_origins.get(each, ())) for each in nodes)
+    """Return whether a tensor is computed from some buffers, or from one that has no value."""
+    for each in tensor.uop.toposort():
+        has_value = each.op is not Ops.BUFFER or each.is_variable or each.is_realized
+        if each in buffers or not has_value:
+            return True
+    return False
 
 
 class Tape:
@@ -287,14 +298,8 @@ class Tape:
     @contextmanager
     def capturing(self) -> Iterator[None]:
         """Add the calls of the block. Arrays have no offsets there."""
-        view = UOp.contiguous_view
-        UOp.contiguous_view = lambda _: None
-        realize.capturing.append(self)
-        try:
+        with patched(UOp, "contiguous_view", lambda _: None), _captured_by(self):
             yield
-        finally:
-            realize.capturing.clear()
-            UOp.contiguous_view = view
 
     def add_linear(self, linear: UOp, values: dict[str, int]) -> None:
         """Add calls: tinygrad calls this. `values` has the numbers of variables."""
@@ -326,40 +331,29 @@ class Tape:
         name = f"turn_{len(self._variables)}"
         self._variables.add(name)
         repeat = Repeat(turns, name, [])
-        outer = self._current
-        outer.append(repeat)
-        self._current = repeat.calls
-        try:
+        self._current.append(repeat)
+        with patched(self, "_current", repeat.calls):
             yield UOp.variable(name, 0, most - 1).bind(0)
-        finally:
-            self._current = outer
 
     def play(self) -> None:
         """Run the calls: all, or where some depend on buffers without a value, the others outside
         of repeats. A later run has what these give, such as copies of constants.
         """
-        every = [*each_call(self.calls)]
-        known = set[UOp]().union(*[effects(each)[0] for each in every])
-        calls = []
-        for call in every:
-            if all(each.is_realized or each in known for each in _sources(call)):
-                calls.append(call)
+        known = {call: effects(call) for call in each_call(self.calls)}
+        made = set[UOp]().union(*[written for written, _ in known.values()])
+        missing = set[UOp]()
+        for _, used in known.values():
+            for each in used - made:
+                if not each.is_realized:
+                    missing.add(each)
+        missing = _reached(known.values(), missing)
         items = self.calls
-        if len(calls) < len(every):
-            items = [each for each in calls if not each.src[0].variables()]
-        _run(_compiled(items), self._values)
-
-    def link(self) -> None:
-        """Record on which buffers the values of those depend that the calls write."""
-        # What a later turn reads is written behind it.
-        for call in (*each_call(self.calls), *each_call(self.calls)):
-            _origins.update(dict.fromkeys(effects(call)[0], _sources(call)))
-
-
-def _sources(call: UOp) -> set[UOp]:
-    """Return the buffers on whose values the results of a call depend."""
-    used = effects(call)[1]
-    return used.union(*[_origins.get(each, ()) for each in used])
+        if missing:
+            items = []
+            for call in each_call(self.calls):
+                if missing.isdisjoint(known[call][1]) and not call.src[0].variables():
+                    items.append(call)
+        _run(items, self._values, {})
 
 
 def _is_long(call: UOp) -> bool:
@@ -371,27 +365,17 @@ def _is_long(call: UOp) -> bool:
     return steps > _LONG
 
 
-def _compiled(calls: Calls) -> list[Any]:
-    """Return what `_run` runs for calls."""
-    result: list[Any] = []
-    for is_repeat, group in groupby(calls, lambda each: isinstance(each, Repeat)):
-        if is_repeat:
-            result += [(each, _compiled(each.calls)) for each in group]
-        else:
-            linear = realize.compile_linear(UOp(Ops.LINEAR, src=tuple(group)))
-            result.append(realize.link_linear(linear))
-    return result
-
-
-def _run(compiled: Sequence[Any], values: dict[str, int]) -> None:
-    """Run what `_compiled` has returned, with the numbers of variables."""
-    for each in compiled:
-        if isinstance(each, tuple):
-            repeat, inner = each
-            for turn in range(int(sym_infer(repeat.turns, values))):
-                _run(inner, {**values, repeat.variable: turn})
-        else:
-            realize.run_linear(each, values, jit=True)
+def _run(calls: Calls, values: dict[str, int], compiled: dict[UOp, UOp]) -> None:
+    """Run calls with the numbers of variables. `compiled` gets those that can run."""
+    for each in calls:
+        if isinstance(each, Repeat):
+            for turn in range(int(sym_infer(each.turns, values))):
+                _run(each.calls, {**values, each.variable: turn}, compiled)
+            continue
+        if each not in compiled:
+            linear = realize.compile_linear(UOp(Ops.LINEAR, src=(each,)))
+            compiled[each] = realize.link_linear(linear)
+        realize.run_linear(compiled[each], values, jit=True)
 
 
 @contextmanager
@@ -400,26 +384,17 @@ def recording() -> Iterator[Tape]:
     the end of the block.
     """
     if realize.capturing:
-        tape = realize.capturing[0]
-        yield tape
-        tape.link()
+        yield realize.capturing[0]
         return
     tape = Tape()
     with tape.capturing():
         yield tape
-    tape.link()
     tape.play()
 
 
-@contextmanager
-def reading() -> Iterator[None]:
+def reading() -> AbstractContextManager[None]:
     """Run what the block computes, and record none of it."""
-    captured = [*realize.capturing]
-    realize.capturing.clear()
-    try:
-        yield
-    finally:
-        realize.capturing.extend(captured)
+    return _captured_by()
 
 
 class Names(set[str]):
@@ -427,9 +402,9 @@ class Names(set[str]):
     `exact` those that only arrays of these names may have.
     """
 
-    def __init__(self, names: Iterable[str]) -> None:
-        super().__init__(map(identifier, names))
-        self.renamed = {each: identifier(each) for each in names if each not in self}
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        super().__init__(names)
+        self.renamed: dict[str, str] = {}
         self.exact = set[str]()
 
     def take(self, text: str) -> str:
@@ -479,9 +454,8 @@ def record(
     ArgumentError
         The function does what no program does.
     """
-    bound = _bound_variables(inputs)
-    variables = {identifier(name): each for name, each in bound.items()}
-    names = Names(bound)
+    names = Names()
+    variables = {names.take(name): each for name, each in _bound_variables(inputs).items()}
     before = {**constants, **_held_tensors(fn)}
     names.exact.update(inputs, before)
     fresh: dict[str, Any] = {}
@@ -559,7 +533,7 @@ def _held_arrays(
         if each.numel() != buffer.max_numel():
             shape = (buffer.max_numel(),)
         original = ""
-        if _is_whole(each):
+        if each.uop.has_buffer_identity(after_ok=True):  # and the elements in their order
             original = name
         dtype = dtype_of(each.dtype)
         result[buffer] = Array(buffer, names.take(name), dtype, tuple(shape), original)
@@ -574,7 +548,13 @@ def _split(
     A buffer that the function has made and still holds at its end, such as a cache that its first
     call makes, is state. The calls that fill it before any other uses it are constant.
     """
-    dynamic = _dynamic([(call, *effects(call)) for call in each_call(calls)], inputs | outputs)
+    known = {call: effects(call) for call in each_call(calls)}
+    changed = inputs | outputs
+    for call, (written, _) in known.items():
+        for each in written:
+            if each.is_realized or call.src[0].variables():
+                changed.add(each)
+    dynamic = _reached(known.values(), changed)
     own = dynamic - inputs - outputs
     late = {each for each in own if each in held and not each.is_realized}
     once: list[UOp] = []
@@ -582,7 +562,7 @@ def _split(
     filled: set[UOp] = set()
 
     def kept(call: UOp) -> list[UOp]:
-        written, used = effects(call)
+        written, used = known[call]
         if call.src[0].variables() or not used.isdisjoint((dynamic - late) | begun):
             begun.update(used & late)
             return [call]
@@ -594,20 +574,14 @@ def _split(
     return once, rest, {each for each in own if each.is_realized or each in filled}
 
 
-def _dynamic(calls: Sequence[tuple[UOp, set[UOp], set[UOp]]], arrays: set[UOp]) -> set[UOp]:
-    """Return the buffers whose values depend on the call: `arrays`, those that had a value before
-    it and are written, and all that are computed from these. Each call has its effects.
-    """
-    result = set(arrays)
-    for _, written, _ in calls:
-        for each in written:
-            if each.is_realized:
-                result.add(each)
+def _reached(known: Collection[tuple[set[UOp], set[UOp]]], buffers: set[UOp]) -> set[UOp]:
+    """Return buffers, and all whose values are computed from these by calls with such effects."""
+    result = set(buffers)
     size = 0
     while size != len(result):
         size = len(result)
-        for call, written, used in calls:
-            if call.src[0].variables() or not result.isdisjoint(used):
+        for written, used in known:
+            if not result.isdisjoint(used):
                 result |= written
     return result
 
@@ -671,12 +645,9 @@ def _fresh(tensor: Tensor) -> Tensor:
     """Return a tensor of the same shape and type whose elements are in a buffer of their own,
     without gaps.
     """
-    size = 1
-    for side in tensor.shape:
-        size *= largest(side)
-    flat = Tensor(UOp.new_buffer("CPU", size, tensor.dtype))
+    flat = Tensor.empty(tensor.max_numel(), dtype=tensor.dtype)
     if not isinstance(tensor.numel(), int):
-        flat = flat.shrink(((0, tensor.numel()),))
+        flat = flat[: tensor.numel()]
     return flat.reshape(tensor.shape)
 
 
@@ -691,9 +662,8 @@ def _array(tensor: Tensor, name: str, shape: Sequence[Any]) -> Array:
 
 def fill(buffer: UOp, elements: Any) -> None:
     """Give a buffer its elements: an object with a buffer."""
-    target = buffer.buffer.ensure_allocated()
-    data = memoryview(bytearray(elements.tobytes()))
-    target.copy_from(Buffer("PYTHON", target.size, target.dtype, opaque=data))
+    memory = buffer.buffer.ensure_allocated().as_memoryview(force_zero_copy=True)
+    memory[:] = elements.tobytes()
 
 
 def buffer_of(tensor: Tensor) -> UOp:
@@ -702,14 +672,6 @@ def buffer_of(tensor: Tensor) -> UOp:
     while result.op in (Ops.AFTER, Ops.SHRINK, Ops.RESHAPE):
         result = result.src[0].base
     return result
-
-
-def _is_whole(tensor: Tensor) -> bool:
-    """Return whether a tensor has the elements of its buffer in their order."""
-    result = tensor.uop
-    while result.op in (Ops.AFTER, Ops.RESHAPE):
-        result = result.src[0]
-    return result.op is Ops.BUFFER
 
 
 def dtype_of(dtype: Any) -> str:

@@ -24,7 +24,7 @@ from tinygrad.uop.ops import Ops, PatternMatcher, RewriteContext, UOp, UPat, ssi
 
 from devmod.errors import describe_error
 from devmod.worker import answer_writer
-from devmod_models._tinygrad.record import expression, identifier, settings
+from devmod_models._tinygrad.record import expression, identifier, patched, settings
 
 
 class _Own(cstyle.CStyleLanguage):  # type: ignore[misc]
@@ -187,17 +187,13 @@ def render(item: list[Any]) -> list[dict[str, Any]]:
     """
     tree, kinds = item
     sink = pickle.loads(b64decode(tree))  # noqa: S301 - this program pickled it
-    own = codegen.graph_rewrite
-    rewriter = _Rewriter(own)
-    codegen.graph_rewrite = rewriter
-    ops.graph_rewrite = rewriter.simplify
-    gpudims.get_grouped_dims = _grouped_dims
-    try:
+    rewriter = _Rewriter(codegen.graph_rewrite)
+    with (
+        patched(codegen, "graph_rewrite", rewriter),
+        patched(ops, "graph_rewrite", rewriter.simplify),
+        patched(gpudims, "get_grouped_dims", _grouped_dims),
+    ):
         return [_render_kind(sink, *each) for each in kinds]
-    finally:
-        codegen.graph_rewrite = own
-        ops.graph_rewrite = own
-        gpudims.get_grouped_dims = _own_grouped_dims
 
 
 def _render_kind(
@@ -209,18 +205,17 @@ def _render_kind(
     renderer.tensor_cores = []
     if kind == "cuda":
         renderer.tensor_cores = tc.get_cuda(arch)
-    own = heuristic.hand_coded_optimizations
+    optimized = heuristic.hand_coded_optimizations
     if optimizations:
-        heuristic.hand_coded_optimizations = partial(_optimized, text=optimizations)
+        optimized = partial(_optimized, text=optimizations)
     try:
-        program = do_to_program(sink, renderer)
+        with patched(heuristic, "hand_coded_optimizations", optimized):
+            program = do_to_program(sink, renderer)
         grid = list(map(expression, program.arg.global_size))
     except _GridError as error:
         return {"limit": str(error)}
     except Exception as error:  # noqa: BLE001 - tinygrad has assertions for what it cannot render
         return {"error": describe_error(error)}
-    finally:
-        heuristic.hand_coded_optimizations = own
     text = next(each.arg for each in program.src if each.op is Ops.SOURCE)
     result = {"grid": grid, "block": list(program.arg.local_size or (1, 1, 1))}
     return result | {"text": text, "prefix": renderer.prefix, "parameters": renderer.parameters}
