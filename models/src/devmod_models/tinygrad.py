@@ -245,9 +245,9 @@ def _compiled(
             kernels = each.result()
             program = plan.program(kernels)
             if tune is not None:
-                from devmod_models._tinygrad.tuning import tuned
+                from devmod_models._tinygrad.tuning import Search
 
-                program = tuned(plan, kernels, program, tune, results_of, report)
+                program = Search(plan, kernels, program, tune, results_of, report).tuned()
             programs.append(program)
     if len(programs) == 1:
         return programs[0]

@@ -13,6 +13,7 @@ from typing import Any
 from tinygrad.codegen.opt import KernelOptError, heuristic
 from tinygrad.uop.ops import AxisType, Ops
 
+from devmod_models._tinygrad.record import patched
 from devmod_models._tinygrad.render import optimizations_text, optimize, render
 
 #: What identifies a range. Optimizations do not change it; they do change the place of its axis.
@@ -65,30 +66,25 @@ class Candidates:
             self.default = optimizations_text(result.applied_opts)
             return result
 
-        heuristic.hand_coded_optimizations = observed
-        try:
+        with patched(heuristic, "hand_coded_optimizations", observed):
             render(item)
-        finally:
-            heuristic.hand_coded_optimizations = own
-        #: The lengths of the ranges by their numbers.
-        self._lengths: dict[Number, int] = {}
-        self._ranges: dict[str, list[Number]] = {name: [] for name in _TYPES}
+        self._amounts: dict[str, Amounts] = {}
+        #: The ranges that may have each, with their lengths.
+        self._ranges: dict[str, dict[Number, int]] = {name: {} for name in _TYPES}
         if self._start is None:
             return
         self.form = self._start.colored_shape()
-        for each in self._start.rngs:
-            length = int(each.vmax) + 1
-            if each.src[0].op.name != "CONST":  # a length that a call chooses
-                continue
-            for name, type_ in _TYPES.items():
-                if each.arg[-1] is type_:
-                    self._ranges[name].append(each.arg[:-1])
-                    self._lengths[each.arg[:-1]] = length
-        self._ranges["CLAMP"] = [each for each in self._ranges["UNROLL"] if self._is_awkward(each)]
+        for name, type_ in _TYPES.items():
+            for each in self._start.ranges_of(type_):
+                number = each.arg[:-1]
+                length = int(each.vmax) + 1
+                if each.src[0].op is not Ops.CONST:  # a length that a call chooses
+                    continue
+                if name != "CLAMP" or self._is_awkward(number, length):
+                    self._ranges[name][number] = length
 
-    def _is_awkward(self, number: Number) -> bool:
+    def _is_awkward(self, number: Number, length: int) -> bool:
         """Return whether a range of a maximum has a length that no loop can be unrolled by."""
-        length = self._lengths[number]
         if length < _LANES or _most(length, _MOST["UNROLL"]) >= _LANES // 2:
             return False
         for each in self._start.reduceops:
@@ -100,8 +96,7 @@ class Candidates:
     def first(self) -> Iterator[Amounts]:
         """Yield those with which a search begins."""
         ranges = self._ranges["LOCAL"]
-        for lanes in ranges:
-            length = self._lengths[lanes]
+        for lanes, length in ranges.items():
             threads = _most(length, _MOST["LOCAL"])
             if length % _LANES == 0:
                 threads = _LANES
@@ -110,37 +105,21 @@ class Candidates:
                 yield local
             for each in self._ranges["CLAMP"]:
                 yield {**local, ("CLAMP", each): _LANES, ("UNROLL", each): _LANES}
-            for other in ranges:
-                results = _most(self._lengths[other], _MOST["UPCAST"])
+            for other, other_length in ranges.items():
+                results = _most(other_length, _MOST["UPCAST"])
                 if other != lanes and threads > 3 and results > 1:
                     yield {**local, ("UPCAST", other): results}
 
-    def neighbours(self, amounts: Amounts) -> Iterator[Amounts]:
-        """Yield those that differ from others in one amount."""
+    def neighbours(self, text: str) -> Iterator[Amounts]:
+        """Yield those that differ from others, a text of `text`, in one amount."""
+        amounts = self._amounts[text]
         for name, ranges in self._ranges.items():
-            for each in ranges[-3:]:
-                key = (name, each)
-                for amount in self._next(amounts, key):
-                    changed = {**amounts, key: amount}
+            for number, length in [*ranges.items()][-3:]:
+                for amount in _next(amounts, name, number, length):
+                    changed = {**amounts, (name, number): amount}
                     if amount == 1:
-                        del changed[key]
+                        del changed[name, number]
                     yield changed
-
-    def _next(self, amounts: Amounts, key: tuple[str, Number]) -> list[int]:
-        """Return the next amounts of one range."""
-        name, number = key
-        length = self._lengths[number]
-        if ("CLAMP", number) in amounts:
-            length += -length % amounts["CLAMP", number]
-        if name == "LOCAL":
-            length //= amounts.get(("UPCAST", number), 1)
-        if key not in amounts:
-            return [each for each in [_most(length, _FIRST[name])] if each > 1]
-        choices = _divisors(length, _MOST[name])
-        present = amounts[key]
-        lower = [each for each in choices if each < present][-1:]
-        higher = [each for each in choices if each > present][:1]
-        return [*lower, *higher]
 
     def text(self, amounts: Amounts) -> str:
         """Return optimizations as a text; "" if the kernel cannot have them, or they are too
@@ -164,7 +143,24 @@ class Candidates:
                         applied.append(f"{name} {axis} {amount}")
         except KernelOptError:
             return ""
-        return ", ".join(applied)
+        result = ", ".join(applied)
+        self._amounts[result] = amounts
+        return result
+
+
+def _next(amounts: Amounts, name: str, number: Number, length: int) -> list[int]:
+    """Return the next amounts of one range."""
+    if ("CLAMP", number) in amounts:
+        length += -length % amounts["CLAMP", number]
+    if name == "LOCAL":
+        length //= amounts.get(("UPCAST", number), 1)
+    present = amounts.get((name, number))
+    if present is None:
+        return [each for each in [_most(length, _FIRST[name])] if each > 1]
+    choices = _divisors(length, _MOST[name])
+    lower = [each for each in choices if each < present][-1:]
+    higher = [each for each in choices if each > present][:1]
+    return [*lower, *higher]
 
 
 def _axis(scheduler: Any, name: str, number: Number) -> int:

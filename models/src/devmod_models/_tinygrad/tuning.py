@@ -32,64 +32,11 @@ _SECONDS = 240.0
 #: The constant of a tuned kernel: its variants are optimizations, as a text.
 _CONSTANT = "optimizations"
 
-Render = Callable[[Sequence[Any]], Iterable[tuple[Any, str]]]
 #: The optimizations of each kernel.
 Texts = dict[str, list[str]]
 #: The seconds that a kernel saves in a call on a device, the kernel, and the optimizations with
 #: which it is faster than with the heuristic's, the fastest first.
 Faster = tuple[float, str, list[str]]
-
-
-def tuned(
-    plan: Any,
-    compiled: devmod.Module,
-    program: devmod.Module,
-    inputs: Sequence[Any],
-    render: Render,
-    report: Report,
-) -> devmod.Module:
-    """Return a program with variants of its slow kernels, and what devices took for them; the
-    program itself if it has none.
-
-    Parameters
-    ----------
-    plan
-        The program's kernels and steps.
-    compiled, program
-        The kernels and the program with the heuristic's optimizations.
-    inputs
-        Arrays and integers, one for each input.
-    render
-        A function that yields the answers of `render.render` for items, each with how its process
-        ended.
-    report
-        A function that gets lines about the progress, and which part is done.
-    """
-    kind = plan.target.kind
-    labels = []
-    if kind in registered("devmod.device"):
-        for each in devmod.devices(kind):
-            if not each.is_simulated:
-                labels.append(f"{kind}:{each.index}")
-    if not labels:
-        report(f"{kind}: not tuned, since no device of the kind is here", 1.0)
-    kernels = _Kernels(plan, compiled, program, inputs, render)
-    found = []
-    usable = []
-    with settings():
-        for label in labels:
-            try:
-                found += _Search(kernels, label, report).run()
-                usable.append(label)
-            except DevmodError as error:
-                report(f"{label}: not tuned: {error}", 1.0)
-        chosen = kernels.choose(found)
-    if not chosen:
-        return program
-    report(f"{kind}: measuring the variants", 1.0)
-    result = kernels.tuned_program(chosen)
-    result.tuning_records = kernels.measure(result, chosen, usable)
-    return result
 
 
 def _with_variants(module: devmod.Module, rendered: Mapping[str, Any]) -> devmod.Module:
@@ -114,13 +61,22 @@ def _with_variants(module: devmod.Module, rendered: Mapping[str, Any]) -> devmod
     return result
 
 
-class _Kernels:
-    """The kernels of a program, with several optimizations.
+class Search:
+    """The search for optimizations of a program's kernels, on one device after the other.
 
     Parameters
     ----------
-    plan, compiled, program, inputs, render
-        As for `tuned`.
+    plan
+        The program's kernels and steps.
+    compiled, program
+        The kernels and the program with the heuristic's optimizations.
+    inputs
+        Arrays and integers, one for each input.
+    render
+        A function that yields the answers of `render.render` for items, each with how its process
+        ended.
+    report
+        A function that gets lines about the progress, and which part is done.
     """
 
     def __init__(
@@ -129,13 +85,15 @@ class _Kernels:
         compiled: devmod.Module,
         program: devmod.Module,
         inputs: Sequence[Any],
-        render: Render,
+        render: Callable[[Sequence[Any]], Iterable[tuple[Any, str]]],
+        report: Report,
     ) -> None:
         self._plan = plan
         self._compiled = compiled
         self._program = program
         self._inputs = inputs
         self._render = render
+        self._report = report
         self._trees: dict[str, str] = {
             kernel: plan.trees[key] for key, kernel in plan.kernels.items()
         }
@@ -143,8 +101,73 @@ class _Kernels:
         #: By the kernel and the optimizations. Those that cannot be rendered are {}.
         self._rendered: dict[tuple[str, str], dict[str, Any]] = {}
         self._records: list[TuningRecord] = []
+        self._device = ""
+        self._end = 0.0
+        #: The seconds of each kernel on the device by its optimizations, without those with which
+        #: it failed.
+        self._times: dict[str, dict[str, float]] = {}
 
-    def candidates(self, kernel: str) -> Candidates:
+    def tuned(self) -> devmod.Module:
+        """Return the program with variants of its slow kernels, and what devices took for them; the
+        program itself if it has none.
+        """
+        kind = self._plan.target.kind
+        labels = []
+        if kind in registered("devmod.device"):
+            for each in devmod.devices(kind):
+                if not each.is_simulated:
+                    labels.append(f"{kind}:{each.index}")
+        if not labels:
+            self._report(f"{kind}: not tuned, since no device of the kind is here", 1.0)
+        found = []
+        usable = []
+        with settings():
+            for label in labels:
+                try:
+                    found += self._faster(label)
+                    usable.append(label)
+                except DevmodError as error:
+                    self._report(f"{label}: not tuned: {error}", 1.0)
+            chosen = self._choose(found)
+        if not chosen:
+            return self._program
+        self._report(f"{kind}: measuring the variants", 1.0)
+        result = self._tuned_program(chosen)
+        result.tuning_records = self._records_of(result, chosen, usable)
+        return result
+
+    def _faster(self, device: str) -> list[Faster]:
+        """Return the kernels that are faster on a device with other optimizations than the
+        heuristic's.
+        """
+        self._device = device
+        self._end = monotonic() + _SECONDS
+        self._times = {}
+        self._report(f"{device}: measuring the kernels", 1.0)
+        slow = self._slow()
+        forms: Texts = {}
+        for kernel in slow:
+            forms.setdefault(self._of(kernel).form, []).append(kernel)
+        leaders = [each[0] for each in forms.values()]
+        self._try(leaders, lambda kernel: self._of(kernel).first())
+        self._try(leaders, self._neighbours)
+        others: Texts = {}
+        for leader, *followers in forms.values():
+            others |= dict.fromkeys(followers, self._fastest(leader)[:_SHARED])
+        self._measure(others, _SECONDS / 2)
+
+        result = []
+        for kernel, seconds in slow.items():
+            times = self._times.get(kernel, {})
+            default = times.get(self._of(kernel).default, 0.0)
+            most = _MOST_TIME * default
+            faster = [text for text in self._fastest(kernel) if times[text] < most]
+            if faster:
+                gain = seconds * (1 - times[faster[0]] / default)
+                result.append((gain, kernel, faster))
+        return result
+
+    def _of(self, kernel: str) -> Candidates:
         """Return the optimizations of a kernel."""
         if kernel not in self._candidates:
             candidates = Candidates(self._item(kernel, [[]]))
@@ -158,14 +181,14 @@ class _Kernels:
         own = [plan.target.kind, plan.arch, kernel]
         return [self._trees[kernel], [[*own, *each] for each in optimizations]]
 
-    def slow(self, device: str) -> dict[str, float]:
+    def _slow(self) -> dict[str, float]:
         """Return the kernels that may get variants, the slowest first, with the seconds of all
         launches of each in a call.
         """
-        name = self._plan.name
-        run_program(self._program, name, device, *self._inputs)  # builds the kernels
+        program = (self._program, self._plan.name, self._device, *self._inputs)
+        run_program(*program)  # builds the kernels
         with devmod.profile() as profile:
-            run_program(self._program, name, device, *self._inputs)
+            run_program(*program)
         totals: Counter[str] = Counter()
         for each in profile.records:
             if each.action == "launch" and each.on_device is not None:
@@ -179,7 +202,47 @@ class _Kernels:
                 slow[kernel] = seconds
         return slow
 
-    def render(self, kernels: Texts) -> None:
+    def _neighbours(self, kernel: str) -> Iterable[Amounts]:
+        """Return the neighbours of the fastest."""
+        for text in self._fastest(kernel):
+            return self._of(kernel).neighbours(text)
+        return ()
+
+    def _fastest(self, kernel: str) -> list[str]:
+        """Return the optimizations that were measured, the fastest first, without the
+        heuristic's.
+        """
+        times = self._times.get(kernel, {})
+        return sorted(times.keys() - {self._of(kernel).default}, key=times.__getitem__)
+
+    def _try(self, kernels: Iterable[str], amounts_of: Callable[[str], Iterable[Amounts]]) -> None:
+        """Measure kernels with more optimizations."""
+        wanted = {}
+        for kernel in kernels:
+            candidates = self._of(kernel)
+            texts = dict.fromkeys(map(candidates.text, amounts_of(kernel)))
+            for text in ("", *self._times.get(kernel, ())):
+                texts.pop(text, None)
+            wanted[kernel] = [*texts]
+        self._measure(wanted, self._end - monotonic())
+
+    def _measure(self, kernels: Texts, seconds: float) -> None:
+        """Measure kernels with more optimizations, beside the heuristic's, in so many seconds."""
+        wanted = {kernel: texts for kernel, texts in kernels.items() if texts}
+        if not wanted or seconds <= 0:
+            return
+        self._add_rendered(wanted)
+        self._report(
+            f"{self._device}: measuring variants of {count_text(len(wanted), 'kernel')}", 1.0
+        )
+        module = self._tuned_program(wanted)
+        for record in self._records_of(module, wanted, [self._device], seconds):
+            times = self._times.setdefault(record.function, {})
+            for (_, values), each in record.measured.items():
+                if each:
+                    times[str(values[0])] = each
+
+    def _add_rendered(self, kernels: Texts) -> None:
         """Render kernels with more optimizations. With some they cannot be rendered, or have other
         parameters.
         """
@@ -197,7 +260,7 @@ class _Kernels:
                     answer = {}
                 self._rendered[kernel, text] = answer
 
-    def measure(
+    def _records_of(
         self,
         module: devmod.Module,
         kernels: Iterable[str],
@@ -214,29 +277,26 @@ class _Kernels:
             rest = end - monotonic()
             if rest <= 0:
                 break
-            budget = None
-            if rest < inf:
-                budget = rest / 2
             result = devmod.tune(
                 module,
                 kernel,
                 dict(zip(names, self._inputs, strict=False)),
                 devices=devices,
                 records=self._records,
-                budget=budget,
+                budget=rest / 2,
             )
             records += result.records
         self._records += records
         return records
 
-    def tuned_program(self, kernels: Texts) -> devmod.Module:
+    def _tuned_program(self, kernels: Texts) -> devmod.Module:
         """Return the program with the heuristic's and other optimizations of kernels, without those
         that could not be rendered.
         """
         #: The first variants, those of the heuristic, then the second ones, and so on.
         columns: list[dict[str, Any]] = [{}]
         for kernel, texts in kernels.items():
-            default = self.candidates(kernel).default
+            default = self._of(kernel).default
             own = [
                 text for text in dict.fromkeys([default, *texts]) if self._rendered[kernel, text]
             ]
@@ -252,7 +312,7 @@ class _Kernels:
         program: devmod.Module = self._plan.program(devmod.bundle(*modules))
         return program
 
-    def choose(self, found: Sequence[Faster]) -> Texts:
+    def _choose(self, found: Sequence[Faster]) -> Texts:
         """Return the optimizations that kernels get beside the heuristic's.
 
         Variants have as much text as all kernels at most, so that a file has at most twice as much.
@@ -271,96 +331,3 @@ class _Kernels:
                     texts.append(text)
                     break
         return {kernel: texts for kernel, texts in chosen.items() if texts}
-
-
-class _Search:
-    """The search on one device.
-
-    Parameters
-    ----------
-    kernels
-        The kernels of the program.
-    device
-        The device's label.
-    report
-        A function that gets lines about the progress, and which part is done.
-    """
-
-    def __init__(self, kernels: _Kernels, device: str, report: Report) -> None:
-        self._kernels = kernels
-        self._device = device
-        self._report = report
-        self._end = monotonic() + _SECONDS
-        #: The seconds of each kernel by its optimizations, without those with which it failed.
-        self._times: dict[str, dict[str, float]] = {}
-        #: The amounts of optimizations that were measured, by kernel and text.
-        self._amounts: dict[tuple[str, str], Amounts] = {}
-
-    def run(self) -> list[Faster]:
-        """Return the kernels that are faster with other optimizations than the heuristic's."""
-        self._report(f"{self._device}: measuring the kernels", 1.0)
-        slow = self._kernels.slow(self._device)
-        forms: Texts = {}
-        for kernel in slow:
-            forms.setdefault(self._kernels.candidates(kernel).form, []).append(kernel)
-        leaders = [each[0] for each in forms.values()]
-        self._try(leaders, lambda kernel: self._kernels.candidates(kernel).first())
-        self._try(leaders, self._neighbours)
-        others: Texts = {}
-        for leader, *followers in forms.values():
-            others |= dict.fromkeys(followers, self._fastest(leader)[:_SHARED])
-        self._measure(others, _SECONDS / 2)
-
-        result = []
-        for kernel, seconds in slow.items():
-            times = self._times.get(kernel, {})
-            default = times.get(self._kernels.candidates(kernel).default, 0.0)
-            most = _MOST_TIME * default
-            faster = [text for text in self._fastest(kernel) if times[text] < most]
-            if faster:
-                gain = seconds * (1 - times[faster[0]] / default)
-                result.append((gain, kernel, faster))
-        return result
-
-    def _neighbours(self, kernel: str) -> Iterable[Amounts]:
-        """Return the neighbours of the fastest."""
-        for text in self._fastest(kernel):
-            return self._kernels.candidates(kernel).neighbours(self._amounts[kernel, text])
-        return ()
-
-    def _fastest(self, kernel: str) -> list[str]:
-        """Return the optimizations that were measured, the fastest first, without the
-        heuristic's.
-        """
-        times = self._times.get(kernel, {})
-        default = self._kernels.candidates(kernel).default
-        return sorted(times.keys() - {default}, key=times.__getitem__)
-
-    def _try(self, kernels: Iterable[str], amounts_of: Callable[[str], Iterable[Amounts]]) -> None:
-        """Measure kernels with more optimizations."""
-        wanted = {}
-        for kernel in kernels:
-            candidates = self._kernels.candidates(kernel)
-            texts = {candidates.text(each): each for each in amounts_of(kernel)}
-            for text in ("", *self._times.get(kernel, ())):
-                texts.pop(text, None)
-            for text, amounts in texts.items():
-                self._amounts[kernel, text] = amounts
-            wanted[kernel] = [*texts]
-        self._measure(wanted, self._end - monotonic())
-
-    def _measure(self, kernels: Texts, seconds: float) -> None:
-        """Measure kernels with more optimizations, beside the heuristic's, in so many seconds."""
-        wanted = {kernel: texts for kernel, texts in kernels.items() if texts}
-        if not wanted or seconds <= 0:
-            return
-        self._kernels.render(wanted)
-        self._report(
-            f"{self._device}: measuring variants of {count_text(len(wanted), 'kernel')}", 1.0
-        )
-        module = self._kernels.tuned_program(wanted)
-        for record in self._kernels.measure(module, wanted, [self._device], seconds):
-            times = self._times.setdefault(record.function, {})
-            for (_, values), each in record.measured.items():
-                if each:
-                    times[str(values[0])] = each
