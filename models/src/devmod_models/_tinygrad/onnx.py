@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import operator
 import re
+from collections import ChainMap
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -53,13 +54,12 @@ from devmod_models._tinygrad.check import (
     typed,
     with_other_digits,
 )
-from devmod_models._tinygrad.control import CONTROL, Decisions
+from devmod_models._tinygrad.control import CONTROL
 from devmod_models._tinygrad.half import Precision, halved
 from devmod_models._tinygrad.operators import OPERATORS
-from devmod_models._tinygrad.record import buffer_of, depends, fill, reading, settings
-from devmod_models._tinygrad.recurrent import buffer
+from devmod_models._tinygrad.record import buffer_of, depends, fill, patched, reading, settings
 from devmod_models._tinygrad.renderers import Renderers, Report
-from devmod_models.onnx import Graph, Model, Node, Range, Shape, read_model
+from devmod_models.onnx import Model, Node, Range, Shape, read_model
 from devmod_readers.programs import read_program
 
 if TYPE_CHECKING:
@@ -132,7 +132,6 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         self._names = model.outputs
         self._nodes = model.nodes
         self._kept: dict[str, Any] = {"": None, **self.constants}
-        self.decisions = Decisions()
         self.const_names = set(self._kept)
 
     def run(
@@ -143,7 +142,6 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         """Return the outputs by name. `judge` gets each node, and the values by name after it."""
         self.graph_values = {**self._kept, **inputs}
         self.buffers = set(map(buffer_of, inputs.values()))
-        self.decisions.begin()
         self._has_lengths = not all(isinstance(each.numel(), int) for each in inputs.values())
         for node in self._nodes:
             self.run_nodes([node])
@@ -194,24 +192,18 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         value = self._get_python_const(name, "", 0)
         return self._precision.restored(name, value)
 
-    @contextmanager
-    def reading(self, body: Graph) -> Iterator[None]:
-        """Forget which numbers another turn of a body has read from its values. A later run gets
-        those of the same turn, as it cannot read them.
-        """
-        names = {*body.inputs}
-        for each in body.nodes:
-            for node in each.walk():
-                names.update(node.outputs)
-        known = self._python_const_cache
-        for name in names:
-            known.pop(name, None)
-        read: dict[str, Any] = self.decisions.take(body.inputs, dict)
-        known.update(read)
-        yield
-        for name in names:
-            if name in known:
-                read[name] = known[name]
+    def decided(self, key: tuple[Any, ...], decide: Callable[[], Any]) -> Any:
+        """Return what the trial has decided, since later runs cannot read values."""
+        known: Any = self._python_const_cache
+        if key not in known:
+            known[key] = decide()
+        return known[key]
+
+    def turn(self, loop: Node, turn: Any) -> AbstractContextManager[None]:
+        """Keep apart what a turn of a loop reads and decides."""
+        known: Any = self._python_const_cache
+        own = known.setdefault((*loop.outputs, turn), {})
+        return patched(self, "_python_const_cache", ChainMap(own, known))
 
     def _get_python_const(self, name: str, op: str, idx: int) -> Any:
         value = self.graph_values[name]
@@ -274,13 +266,8 @@ class Runner(OnnxRunner):  # type: ignore[misc]
             self.read |= {each for each in tensor.uop.toposort() if each.op is Ops.BUFFER}
             return read(tensor)
 
-        Tensor._buffer = checked
-        try:
-            self.decisions.is_trial = True
+        with patched(Tensor, "_buffer", checked):
             result = self.run(inputs)
-        finally:
-            self.decisions.is_trial = False
-            Tensor._buffer = read
         for node in self._nodes:
             if node.operator not in ("Shape", "Size") and not dependent.isdisjoint(node.uses):
                 dependent |= {*node.outputs} - {""}
@@ -403,7 +390,7 @@ def tensor_of(array: Any) -> Tensor:
     if not array.size:
         return Tensor(array)
     # tinygrad's own would schedule and run a copy.
-    flat = buffer(array.size, dtype=getattr(dtypes, array.dtype.name))
+    flat = Tensor.empty(array.size, dtype=getattr(dtypes, array.dtype.name))
     fill(flat.uop, array)
     return flat.reshape(array.shape)
 
@@ -841,7 +828,7 @@ def example_tensors(model: Model, lengths: Mapping[str, int]) -> dict[str, Tenso
                 bound = variable.bind(lengths[side.name])
             sides.append(most)
             bounds.append((0, bound))
-        result[name] = buffer(*sides, dtype=getattr(dtypes, dtype)).shrink(tuple(bounds))
+        result[name] = Tensor.empty(*sides, dtype=getattr(dtypes, dtype)).shrink(tuple(bounds))
     return result
 
 

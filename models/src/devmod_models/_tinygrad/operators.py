@@ -66,8 +66,7 @@ def _max_pool(x: Tensor, *, storage_order: int = 0, **options: Any) -> tuple[Ten
             rest = rest // lengths[axis]
     most = largest(batch)
     first = Tensor.arange(most * channels).reshape(most, channels, *[1] * len(lengths))
-    first = first.shrink(((0, batch), *[None] * (x.ndim - 1)))
-    return values, index + first.cast(dtypes.int64) * prod(lengths)
+    return values, index + first[:batch].cast(dtypes.int64) * prod(lengths)
 
 
 def _max_unpool(x: Tensor, index: Tensor, *shape: Any, **options: Any) -> Tensor:
@@ -106,9 +105,9 @@ def _range(start: Any, limit: Any, delta: Any) -> Tensor:
     for each in (start, limit, delta):
         number = each
         if isinstance(each, Tensor):
-            number = each.cast(dtypes.float64).item()
-            if not dtypes.is_float(each.dtype):
-                number = each.item()
+            if dtypes.is_float(each.dtype):
+                number = each.cast(dtypes.float64)
+            number = number.item()
         numbers.append(number)
     result = onnx_ops["Range"](*numbers)
     if isinstance(start, Tensor):
@@ -138,10 +137,9 @@ def _quantize_linear(
 ) -> Tensor:
     """tinygrad's for uint8 rounds halves down."""
     own = onnx_ops["QuantizeLinear"]
-    if zero is None and output_dtype in (0, OnnxDataType.UINT8):
-        zero = Tensor(0, dtype=dtypes.uint8)
     if zero is None:
-        return own(x, scale, output_dtype=output_dtype, **options)
+        dtype = OnnxDataType(output_dtype or OnnxDataType.UINT8)
+        zero = Tensor(0, dtype=dtype.to_dtype())
     if zero.dtype != dtypes.uint8:
         return own(x, scale, zero, **options)
     wide = own(x, scale, zero.cast(dtypes.int16), **options)

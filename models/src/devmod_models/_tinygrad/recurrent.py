@@ -8,10 +8,9 @@ position more: each turn reads a position and writes the next one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
 from typing import Any
 
-from tinygrad import Tensor, UOp, dtypes
+from tinygrad import Tensor, dtypes
 from tinygrad.nn.onnx import onnx_ops
 
 from devmod.errors import CompileError
@@ -139,7 +138,7 @@ class _Layer:
         is_reversed = self.reversed[number]
         length = self.length
         first = self.first(self._initial, number)
-        states = buffer(self._most + 1, *first.shape, dtype=first.dtype)
+        states = Tensor.empty(self._most + 1, *first.shape, dtype=first.dtype)
         positions = Tensor.arange(self._most).reshape(-1, 1).contiguous()
         with recording() as tape:
             Tensor.realize(inputs := inputs.contiguous(), positions)
@@ -163,14 +162,14 @@ class _Layer:
                 write(states, after, cell(at(inputs, place), state, keep))
 
         if is_reversed:
-            return self._masked(part(states, 0, length)), at(states, 0)
-        return self._masked(part(states, 1, length + 1)), at(states, length)
+            return self._masked(states[:length]), at(states, 0)
+        return self._masked(states[1 : length + 1]), at(states, length)
 
     def _masked(self, states: Tensor) -> Tensor:
         """Return zeros behind the end of each sequence."""
         if self._lengths is None:
             return states
-        positions = part(Tensor.arange(self._most), 0, self.length).reshape(-1, 1, 1)
+        positions = Tensor.arange(self._most)[: self.length].reshape(-1, 1, 1)
         return (positions < self._lengths.reshape(1, -1, 1)).where(states, 0)
 
     def results(self, direction: Callable[[int], tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
@@ -214,24 +213,14 @@ def _with_numbers(function: Any, numbers: Sequence[float]) -> Callable[[Tensor],
     return lambda x: function(x, *numbers)
 
 
-def buffer(*shape: int, dtype: Any) -> Tensor:
-    """Return a tensor whose elements have memory and no value yet."""
-    return Tensor(UOp.new_buffer("CPU", prod(shape), dtype)).reshape(shape)
-
-
-def part(tensor: Tensor, first: Any, end: Any) -> Tensor:
-    """Return the positions of the first dimension of a tensor from `first` to before `end`."""
-    return tensor.shrink(((first, end), *[None] * (tensor.ndim - 1)))
-
-
 def at(tensor: Tensor, place: Any) -> Tensor:
     """Return the part of a tensor at a position of its first dimension."""
-    return part(tensor, place, place + 1).reshape(tensor.shape[1:])
+    return tensor[place : place + 1].reshape(tensor.shape[1:])
 
 
 def write(tensor: Tensor, place: Any, value: Tensor) -> None:
     """Write the part of a tensor at a position of its first dimension."""
-    part(tensor, place, place + 1).assign(value.reshape(1, *value.shape).cast(tensor.dtype))
+    tensor[place : place + 1].assign(value.reshape(1, *value.shape).cast(tensor.dtype))
     tensor.realize()
 
 
@@ -271,7 +260,7 @@ def _lstm_of(
             places = peepholes[number].reshape(3, size)
         for_input, for_output, for_forget = places
         first_c = layer.first(initial_c, number)
-        c = buffer(*first_c.shape, dtype=first_c.dtype)
+        c = first_c.empty_like()
 
         def cell(x: Tensor, h: Tensor, keep: _Keep) -> Tensor:
             gates = (x + of_states(h)).contiguous().realize()
