@@ -817,18 +817,14 @@ def example_tensors(model: Model, lengths: Mapping[str, int]) -> dict[str, Tenso
     """
     result = {}
     for name, (dtype, shape) in model.inputs.items():
-        sides: list[Any] = []
-        bounds = []
+        sides = []
         for side in shape:
-            most: Any = side
-            bound: Any = side
+            length: Any = side
             if isinstance(side, Range):
-                most = side.high
-                variable = Variable(re.sub(r"\W", "_", side.name), side.low, most)
-                bound = variable.bind(lengths[side.name])
-            sides.append(most)
-            bounds.append((0, bound))
-        result[name] = Tensor.empty(*sides, dtype=getattr(dtypes, dtype)).shrink(tuple(bounds))
+                variable = Variable(re.sub(r"\W", "_", side.name), side.low, side.high)
+                length = variable.bind(lengths[side.name])
+            sides.append(length)
+        result[name] = Tensor.empty(*sides, dtype=getattr(dtypes, dtype))
     return result
 
 
