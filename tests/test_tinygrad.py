@@ -393,10 +393,8 @@ def temporaries(module: devmod.Module) -> list[list[str]]:
 
 
 def test_a_process_that_ends_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    from devmod_models._tinygrad import renderers
-
     monkeypatch.setattr(interop, "_MANY", 1)
-    monkeypatch.setattr(renderers, "_MODULE", "devmod.errors")  # it has no `main`
+    monkeypatch.setattr(interop, "_RENDER", "devmod.errors")  # it has no `main`
     assert refusal(
         CompileError, interop.export, lambda x: x * 2, tensor(8), targets="opencl", name="twice"
     ).startswith(

@@ -12,10 +12,9 @@ import pickle
 import re
 from base64 import b64encode
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from copy import deepcopy
 from importlib import metadata
-from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import devmod
@@ -28,14 +27,13 @@ from devmod.errors import (
     list_names,
     not_installed,
 )
-from devmod.worker import can_start_python
-from devmod_models._tinygrad.renderers import Renderers, Report
+from devmod.worker import answers, processors
 from devmod_targets.programs import make_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 
-    from devmod_models._tinygrad.record import Recording
+    from devmod_models._tinygrad.record import Recording, Report
 
 
 __all__ = ["check", "cpu", "export"]
@@ -54,8 +52,11 @@ _MOST_BYTES = {"webgpu": 128 << 20}
 _ANY = 1 << 63
 #: The element types that a kind does not have.
 _MISSING = {"webgpu": ("float64", "bfloat16"), "metal": ("float64",)}
-#: The number of kernels from which other processes render them. Each imports tinygrad first.
+#: The number of kernels from which other processes render them, and the most processes: each
+#: imports tinygrad first, in 60 MB.
 _MANY = 6
+_MOST_PROCESSES = 16
+_RENDER = "devmod_models._tinygrad.render"
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
@@ -160,7 +161,6 @@ def make(
     constants: Mapping[str, Any],
     folded: Mapping[str, str],
     report: Report,
-    renderers: Renderers | None = None,
     tune: Sequence[Any] | None,
 ) -> tuple[devmod.Module, Recording]:
     """Return what `export` returns, and the recording of the program: that without a limit of
@@ -170,10 +170,6 @@ def make(
     ----------
     inputs
         The arguments of the function by their names in the program.
-    report
-        A function that gets lines about the progress, and which part is done.
-    renderers
-        The processes that render the kernels. By default, new ones if there are many kernels.
     """
     from devmod_models._tinygrad.record import settings
     from devmod_models._tinygrad.render import KINDS
@@ -192,7 +188,7 @@ def make(
         plans = []
         for kind, target in parsed.items():
             plans.append(_Plan(name, target, recordings[limits[kind]], folded, trees))
-        _render(plans, trees, report, renderers)
+        _render(plans, trees, report)
     for text, own in plans[0].names.renamed.items():  # those of each kind
         report(f"{text!r} is {own} in the program", 1.0)
     return _compiled(plans, report, tune), recordings[min(recordings)]
@@ -683,23 +679,16 @@ def _text(kernels: Mapping[str, Mapping[str, Any]]) -> str:
     return "\n".join([*prefix, *texts, ""])
 
 
-def _render(
-    plans: Sequence[_Plan],
-    trees: Mapping[bytes, str],
-    report: Report,
-    renderers: Renderers | None,
-) -> None:
-    """Render the kernels of all kinds, in several processes if there are many. Kinds whose kernels
-    are equal share the work.
-    """
+def _render(plans: Sequence[_Plan], trees: Mapping[bytes, str], report: Report) -> None:
+    """Render the kernels of all kinds. Kinds whose kernels are equal share the work."""
     items = []
     owners = []
     for key, tree in trees.items():
         own = [plan for plan in plans if key in plan.kernels]
         owners.append(own)
         items.append([tree, [[plan.target.kind, plan.arch, plan.kernels[key]] for plan in own]])
-    answers = zip(items, owners, results_of(items, renderers), strict=True)
-    for number, ((_, kinds), own, (results, end)) in enumerate(answers, 1):
+    rows = zip(items, owners, results_of(items), strict=True)
+    for number, ((_, kinds), own, (results, end)) in enumerate(rows, 1):
         if results is None:
             results = [{"error": f"the process that renders it {end}"}] * len(own)
         for (_, _, kernel), plan, rendered in zip(kinds, own, results, strict=True):
@@ -707,21 +696,15 @@ def _render(
         report(f"kernel {number} of {len(items)}", number / len(items))
 
 
-def results_of(
-    items: Sequence[Any], renderers: Renderers | None = None
-) -> Iterator[tuple[list[dict[str, Any]] | None, str]]:
-    """Yield the answers for kernels in order: of other processes, new ones if there are many
-    kernels, or of this one.
+def results_of(items: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+    """Yield the answers for kernels in order, each with how its process ended: of other processes
+    if there are many kernels, or of this one.
     """
     from devmod_models._tinygrad.render import render
 
-    with ExitStack() as stack:
-        if renderers is None and len(items) >= _MANY and can_start_python():
-            renderers = stack.enter_context(Renderers(len(items)))
-        if renderers is not None:
-            yield from renderers.render(items)
-        else:
-            yield from zip(map(render, items), repeat(""))
+    is_few = len(items) < _MANY
+    processes = min(processors(), _MOST_PROCESSES)
+    return answers(_RENDER, items, render, here=lambda _: is_few, processes=processes)
 
 
 def check(

@@ -37,7 +37,7 @@ from devmod.errors import (
     list_names,
     quote_name,
 )
-from devmod.worker import can_start_python, processors
+from devmod.worker import processors
 from devmod_models import tinygrad
 from devmod_models._tinygrad.check import (
     Reference,
@@ -58,20 +58,16 @@ from devmod_models._tinygrad.control import CONTROL
 from devmod_models._tinygrad.half import Precision, halved
 from devmod_models._tinygrad.operators import OPERATORS
 from devmod_models._tinygrad.record import buffer_of, depends, fill, patched, reading, settings
-from devmod_models._tinygrad.renderers import Renderers, Report
 from devmod_models.onnx import Model, Node, Range, Shape, read_model
 from devmod_readers.programs import read_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from devmod_models._tinygrad.record import Recording
+    from devmod_models._tinygrad.record import Recording, Report
 
 #: For each run the lengths that a call chooses, and the arrays of the inputs.
 Choices = list[tuple[dict[str, int], dict[str, Any]]]
-#: The nodes from which processes that render kernels start with the export, and those for each.
-_MANY_NODES = 24
-_NODES_OF_A_RENDERER = 6
 #: The parts of the work before the trace, the kernels and the check. The time left follows.
 _TRACES = 0.02
 _RENDERS = 0.15
@@ -437,14 +433,13 @@ def _export(
     report: Report,
     stack: ExitStack,
 ) -> tuple[list[str], list[str]]:
-    """Return what `export` returns. `stack` gets the processes that work beside this one."""
+    """Return what `export` returns. `stack` ends what works beside this."""
     _check_nodes(model)
-    renderers = None
-    if len(model.nodes) >= _MANY_NODES and can_start_python():
-        renderers = stack.enter_context(Renderers(len(model.nodes) // _NODES_OF_A_RENDERER))
     check = None
     if request["is_checked"]:
-        check = stack.enter_context(_Check(model, arrays, request, report))
+        check = _Check(model, arrays, request, report)
+        # The processes of an error end with this one.
+        stack.callback(check.threads.shutdown, wait=False, cancel_futures=True)
     report("tracing", _TRACES)
     runner = Runner(model)
     example = example_tensors(model, arrays[-1][0])
@@ -460,7 +455,6 @@ def _export(
         constants={name: each for name, each in runner.constants.items() if each.shape},
         folded=_folded(model, runner),
         report=lambda text, done: report(text, _RENDERS + (_CHECKS - _RENDERS) * done),
-        renderers=renderers,
         tune=tune,
     )
     _add_options(module, model.chosen)
@@ -524,19 +518,12 @@ class _Check:
         self._request = request
         self._report = report
         self._reference = Reference(request["model"])
-        self._threads = ThreadPoolExecutor(processors())
+        self.threads = ThreadPoolExecutor(processors())
         kinds = [Target.parse(each).kind for each in request["targets"]]
-        self._devices = self._threads.submit(device_labels, kinds)
-        self._expected = self._threads.submit(self._reference_results)
+        self._devices = self.threads.submit(device_labels, kinds)
+        self._expected = self.threads.submit(self._reference_results)
         self._done = 0
         self._allowed = 0.0
-
-    def __enter__(self) -> _Check:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        # The processes of an error end with this one.
-        self._threads.shutdown(wait=False, cancel_futures=True)
 
     @property
     def _program(self) -> str:
@@ -586,7 +573,7 @@ class _Check:
         for number, (lengths, inputs) in enumerate(self._arrays):
             values = [*inputs.values()]
             for label in self._devices.result():
-                running[label] = self._threads.submit(results_on, label, file, name, values)
+                running[label] = self.threads.submit(results_on, label, file, name, values)
 
             self._step("computing on tinygrad:CPU")
             tensors = {key: tensor_of(each) for key, each in inputs.items()}

@@ -76,6 +76,9 @@ _POWERS = {Ops.SHL: "({} * {})", Ops.SHR: "({} // {})", Ops.AND: "({} % {})"}
 _LONG = 1 << 28
 _lock = RLock()
 
+#: A function that gets lines about the progress, and which part of the work is done.
+Report = Callable[[str, float], object]
+
 
 @contextmanager
 def settings(**more: Any) -> Iterator[None]:

@@ -4,9 +4,7 @@
 
 from __future__ import annotations
 
-import json
 import pickle
-import sys
 from base64 import b64decode
 from collections.abc import Iterable
 from functools import cache, partial
@@ -23,7 +21,7 @@ from tinygrad.uop import ops
 from tinygrad.uop.ops import Ops, PatternMatcher, RewriteContext, UOp, UPat, ssimplify
 
 from devmod.errors import describe_error
-from devmod.worker import answer_writer
+from devmod.worker import answer_items
 from devmod_models._tinygrad.record import expression, identifier, patched, settings
 
 
@@ -294,9 +292,7 @@ def _uses_context(rules: Any) -> bool:
     return any("ctx" in signature(function).parameters for _, function in rules.patterns)
 
 
-def main(_: dict[str, Any]) -> None:
-    """Render kernels in the new process: one for each line of its input."""
-    answer = answer_writer()
+def main(request: dict[str, Any]) -> None:
+    """Render kernels in the new process."""
     with settings():
-        for line in sys.stdin:
-            answer(render(json.loads(line)))
+        answer_items(request, render)

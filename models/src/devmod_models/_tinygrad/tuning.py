@@ -16,8 +16,7 @@ from devmod.errors import DevmodError, count_text
 from devmod.plugins import registered
 from devmod_models._tinygrad.candidates import Amounts, Candidates
 from devmod_models._tinygrad.check import run_program
-from devmod_models._tinygrad.record import settings
-from devmod_models._tinygrad.renderers import Report
+from devmod_models._tinygrad.record import Report, settings
 
 #: The part of a program's time from which on a kernel gets variants.
 _LEAST_SHARE = 0.02
