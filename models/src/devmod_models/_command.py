@@ -143,7 +143,7 @@ def command(
     and those of each device of the targets with tinygrad's. If they differ, nothing is written.
     """
     if weights is not None:
-        if targets or name or dims or inputs or is_tuned or half:
+        if any((targets, name, dims, inputs, is_tuned, half)):
             raise click.UsageError(
                 "--weights gives a .devmod file other constants: it takes no --target, --name, --dim, --inputs, --tune and --half"
             )
@@ -151,8 +151,42 @@ def command(
         return
     if not targets:
         raise click.UsageError("Missing option '-t' / '--target'.")
-    options = {"is_checked": is_checked, "is_tuned": is_tuned, "half": half or ""}
-    _make(Path(file), targets, output, name, dims, inputs, options, quiet)
+    notes: list[str] = []
+    model = Path(file)
+    name = name or re.sub(r"\W|^(?=\d)", "_", model.stem, flags=re.ASCII)
+    if not name.isidentifier() or iskeyword(name):
+        raise click.UsageError(
+            f"the name of the program is {name!r}, which is no identifier; choose another: --name NAME"
+        )
+    if name in RESERVED:
+        notes.append(f"the program is _{name}, since {name} is reserved for calls and expressions")
+        name = f"_{name}"
+    output = output or Path(f"{name}.devmod")
+    lengths = _lengths_of(dims)
+    open_regular(model).close()
+    _check_output(output, {file: "the model"})
+    request = {
+        "model": str(model),
+        "targets": targets,
+        "name": name,
+        "dims": lengths,
+        "file": str(output),
+        "expected": {},
+        "inputs": _paths_of(inputs),
+        "is_checked": is_checked,
+        "is_tuned": is_tuned,
+        "half": half or "",
+    }
+    with noting_interrupts(output), temporary_folder() as folder:
+        place = os.path.join(folder, "model.devmod")
+        with progress("reading", quiet=quiet, has_end=True) as show:
+            answer = ask({**request, "output": place}, str(model), show)
+        devmod.save(devmod.load(place), output)
+    if not quiet:
+        for line in answer["lines"]:
+            echo(line)
+        for line in (*notes, *answer["notes"]):
+            echo(f"devmod: note: {line}", err=True)
 
 
 def _replace(file: str, weights: Path, output: Path, quiet: bool) -> None:
@@ -182,54 +216,16 @@ def _check_output(output: Path, sources: Mapping[str, str]) -> None:
     check_writable(output)
 
 
-def _make(
-    file: Path,
-    targets: tuple[str, ...],
-    output: Path | None,
-    name: str | None,
-    dims: tuple[str, ...],
-    inputs: tuple[str, ...],
-    options: dict[str, Any],
-    quiet: bool,
-) -> None:
-    """Write the program of a model."""
-    notes: list[str] = []
-    name = name or re.sub(r"\W|^(?=\d)", "_", file.stem, flags=re.ASCII)
-    if not name.isidentifier() or iskeyword(name):
-        raise click.UsageError(
-            f"the name of the program is {name!r}, which is no identifier; choose another: --name NAME"
-        )
-    if name in RESERVED:
-        notes.append(f"the program is _{name}, since {name} is reserved for calls and expressions")
-        name = f"_{name}"
-    output = output or Path(f"{name}.devmod")
-    for each in dims:
-        if not _DIM.fullmatch(each):
+def _lengths_of(texts: tuple[str, ...]) -> dict[str, str]:
+    """Return the lengths of --dim by their names."""
+    pairs = []
+    for text in texts:
+        if not _DIM.fullmatch(text):
             raise click.UsageError(
-                f"--dim {each}: expected a length, such as batch=1, rows=1..64 or x=1,3,48,192"
+                f"--dim {text}: expected a length, such as batch=1, rows=1..64 or x=1,3,48,192"
             )
-    open_regular(file).close()
-    _check_output(output, {str(file): "the model"})
-    request = {
-        "model": str(file),
-        "targets": targets,
-        "name": name,
-        "dims": _unique("--dim", [tuple(each.rsplit("=", 1)) for each in dims]),
-        "file": str(output),
-        "expected": {},
-        "inputs": _paths_of(inputs),
-        **options,
-    }
-    with noting_interrupts(output), temporary_folder() as folder:
-        place = os.path.join(folder, "model.devmod")
-        with progress("reading", quiet=quiet, has_end=True) as show:
-            answer = ask({**request, "output": place}, str(file), show)
-        devmod.save(devmod.load(place), output)
-    if not quiet:
-        for line in answer["lines"]:
-            echo(line)
-        for line in (*notes, *answer["notes"]):
-            echo(f"devmod: note: {line}", err=True)
+        pairs.append(text.rsplit("=", 1))
+    return _unique("--dim", pairs)
 
 
 def _paths_of(texts: tuple[str, ...]) -> dict[str, str]:
