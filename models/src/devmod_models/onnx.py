@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
+from collections import ChainMap, Counter
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -255,10 +255,10 @@ def _check_names(graph: Any) -> None:
 
 
 def _initializers(graph: Any, files: _Files) -> dict[str, Constant]:
-    return {
-        each.name: _tensor(each, f"the initializer {quote_name(each.name)}", files)
-        for each in graph.initializer
-    }
+    result = {}
+    for each in graph.initializer:
+        result[each.name] = _tensor(each, f"the initializer {quote_name(each.name)}", files)
+    return result
 
 
 def _constants(model: Any, files: _Files) -> dict[str, Constant]:
@@ -370,8 +370,8 @@ class _Nodes:
         self.version = self._versions.get("", 0)
         self.known = {"", *constants, *inputs}
         self.result: list[Node] = []
-        #: For each graph around the next node, the names here of its own values.
-        self._scopes: list[dict[str, str]] = []
+        #: The names here of values of graphs around the next node, the innermost graph first.
+        self._scopes: ChainMap[str, str] = ChainMap()
 
     def add(self, node: Any) -> None:
         """Add a node. Raise an error if no program has it, or it uses a name before its value."""
@@ -386,7 +386,7 @@ class _Nodes:
                 attributes[each.name] = self._graph(each.g, what)
             else:
                 attributes[each.name] = _attribute(each, what, self._files)
-        inputs = tuple(map(self._known_name, node.input))
+        inputs = tuple(self._scopes.get(each, each) for each in node.input)
         outputs = self._bind(node, what, inputs)
         if node.op_type == "Constant" and outputs:
             self._constants[outputs[0]] = _value(attributes, what)
@@ -403,33 +403,25 @@ class _Nodes:
 
     def _graph(self, graph: Any, what: str) -> Graph:
         """Return a graph within a node. A value of it whose name another one has gets a new one."""
-        if len(self._scopes) == _MAX_GRAPHS:
+        if len(self._scopes.maps) > _MAX_GRAPHS:
             raise _UnsupportedError(f"{what}: graphs are nested more than {_MAX_GRAPHS} deep")
         _check_names(graph)
         before = self.result
         self.result = []
-        self._scopes.append({})
-        try:
-            inputs = tuple(self._new_name(each.name) for each in graph.input)
-            for name, constant in _initializers(graph, self._files).items():
-                self._constants[self._new_name(name)] = constant
-            for each in graph.node:
-                self.add(each)
-            outputs = tuple(self._known_name(each.name) for each in graph.output)
-            for name in outputs:
-                if name not in self.known:
-                    raise ValueError(f"{what}: its graph has no value {quote_name(name)}")
-            return Graph(inputs, outputs, tuple(self.result))
-        finally:
-            self._scopes.pop()
-            self.result = before
-
-    def _known_name(self, name: str) -> str:
-        """Return the name here of a name in the file."""
-        for scope in reversed(self._scopes):
-            if name in scope:
-                return scope[name]
-        return name
+        self._scopes = self._scopes.new_child()
+        inputs = tuple(self._new_name(each.name) for each in graph.input)
+        for name, constant in _initializers(graph, self._files).items():
+            self._constants[self._new_name(name)] = constant
+        for each in graph.node:
+            self.add(each)
+        outputs = tuple(self._scopes.get(each.name, each.name) for each in graph.output)
+        for name in outputs:
+            if name not in self.known:
+                raise ValueError(f"{what}: its graph has no value {quote_name(name)}")
+        result = Graph(inputs, outputs, tuple(self.result))
+        self._scopes = self._scopes.parents
+        self.result = before
+        return result
 
     def _new_name(self, name: str) -> str:
         """Return a new name for a value of a graph within a node."""
@@ -438,7 +430,7 @@ class _Nodes:
         while result in self.known:
             number += 1
             result = f"{name}_{number}"
-        self._scopes[-1][name] = result
+        self._scopes[name] = result
         self.known.add(result)
         return result
 
@@ -466,7 +458,7 @@ class _Nodes:
                 raise ValueError(
                     f"{what}: no input, initializer or earlier node has the name of its input {quote_name(name)}"
                 )
-        if self._scopes:
+        if len(self._scopes.maps) > 1:
             return tuple(self._new_name(name) if name else "" for name in node.output)
         for name in filter(None, node.output):
             if name in self.known:
@@ -606,25 +598,23 @@ class _Files:
         if length != size:
             raise ValueError(f"it has {size} bytes, and its external data has {length}")
         part = (path, offset, size)
-        if part not in self.parts:
-            try:
-                self.parts[part] = self._read(path, offset, size, location)
-            except OSError as error:
-                raise ValueError(
-                    f"its external data in {quote_name(location)} cannot be read: {error.strerror}"
-                ) from None
+        if part in self.parts:
+            return self.parts[part]
+        try:
+            with open_regular(path) as file:
+                there = os.fstat(file.fileno()).st_size
+                self.taken[path] = self.taken.get(path, 0) + size
+                if offset + size > there or self.taken[path] > there:
+                    raise ValueError(
+                        f"{quote_name(location)} has {there} bytes, and constants of more are said to be in it"
+                    )
+                file.seek(offset)
+                self.parts[part] = file.read(size)
+        except OSError as error:
+            raise ValueError(
+                f"its external data in {quote_name(location)} cannot be read: {error.strerror}"
+            ) from None
         return self.parts[part]
-
-    def _read(self, path: str, offset: int, size: int, location: str) -> bytes:
-        with open_regular(path) as file:
-            there = os.fstat(file.fileno()).st_size
-            self.taken[path] = self.taken.get(path, 0) + size
-            if offset + size > there or self.taken[path] > there:
-                raise ValueError(
-                    f"{quote_name(location)} has {there} bytes, and constants of more are said to be in it"
-                )
-            file.seek(offset)
-            return file.read(size)
 
 
 def _place(entries: Any, size: int) -> tuple[str, int, int]:
