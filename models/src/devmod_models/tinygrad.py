@@ -162,6 +162,7 @@ def make(
     folded: Mapping[str, str],
     report: Report,
     tune: Sequence[Any] | None,
+    options: Sequence[str] = (),
 ) -> tuple[devmod.Module, Recording]:
     """Return what `export` returns, and the recording of the program: that without a limit of
     buffers, if a kind has none.
@@ -170,6 +171,8 @@ def make(
     ----------
     inputs
         The arguments of the function by their names in the program.
+    options
+        The options of the export that the file keeps.
     """
     from devmod_models._tinygrad.record import settings
     from devmod_models._tinygrad.render import KINDS
@@ -187,7 +190,7 @@ def make(
         trees: dict[bytes, str] = {}
         plans = []
         for kind, target in parsed.items():
-            plans.append(_Plan(name, target, recordings[limits[kind]], folded, trees))
+            plans.append(_Plan(name, target, recordings[limits[kind]], folded, trees, options))
         _render(plans, trees, report)
     for text, own in plans[0].names.renamed.items():  # those of each kind
         report(f"{text!r} is {own} in the program", 1.0)
@@ -345,6 +348,7 @@ class _Plan:
         recording: Recording,
         folded: Mapping[str, str],
         trees: dict[bytes, str],
+        options: Sequence[str],
     ) -> None:
         from tinygrad.uop.ops import Ops
 
@@ -360,6 +364,7 @@ class _Plan:
         self._read = folded
         self.kernels: dict[bytes, str] = {}  # by the key of the tree
         self.trees = trees
+        self._options = options
         self.rendered: dict[str, dict[str, Any]] = {}
         self._arrays = {each.buffer: each for each in (*recording.inputs, *recording.outputs)}
         #: The names of the numbers of turns, by those of tinygrad's variables.
@@ -584,15 +589,13 @@ class _Plan:
         from devmod_models._tinygrad.record import Array, dtype_of
 
         names = self.names
-        array = None
+        array = self.recording.held.get(buffer)
+        role = "constants"
         if buffer in self.recording.states:
             role = "states"
-            array = self.recording.held.get(buffer)
-        elif buffer.is_realized:
-            role = "constants"
-            array = self.recording.held.get(buffer)
-        else:
+        elif not buffer.is_realized:
             role = "temporaries"
+            array = None
         if array is None:
             label = names.take(f"{role[0]}{len(self._declared[role])}")
             array = Array(buffer, label, dtype_of(buffer.dtype), (buffer.max_numel(),))
@@ -656,7 +659,7 @@ class _Plan:
                 functions |= compiled.functions
             module = create_own(kind, code, module.format, functions)
         module.__dict__["_devmod_origin"] = Origin(
-            str(self.target), f"tinygrad {_VERSION}, {toolchain}"
+            str(self.target), f"tinygrad {_VERSION}, {toolchain}", self._options
         )
         return module
 

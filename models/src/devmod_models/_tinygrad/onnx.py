@@ -9,6 +9,7 @@ from collections import ChainMap
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
+from itertools import chain
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -277,18 +278,17 @@ class Runner(OnnxRunner):  # type: ignore[misc]
 
 def _check_nodes(model: Model) -> None:
     """Raise CompileError for a node that no program has, or that tinygrad does not have."""
-    unknown = []
-    names = set()
-    nodes = [inner for each in model.nodes for inner in each.walk()]
+    unknown: dict[str, Node] = {}
+    nodes = [*chain.from_iterable(map(Node.walk, model.nodes))]
     for each in nodes:
         if each.operator in CONTROL and not each.domain:
             continue
         if each.operator not in OPERATORS or each.domain not in _DOMAINS:
-            unknown.append(each)
-            names.add(f"{each.domain}.{each.operator}".lstrip("."))
+            unknown.setdefault(f"{each.domain}.{each.operator}".lstrip("."), each)
     if unknown:
+        first = next(iter(unknown.values()))
         raise CompileError(
-            f"{_called(unknown[0])}: tinygrad does not have this operator. It lacks {list_names(sorted(names))}"
+            f"{_called(first)}: tinygrad does not have this operator. It lacks {list_names(sorted(unknown))}"
         )
     for each in nodes:
         if each.domain.endswith("training"):
@@ -455,9 +455,10 @@ def _export(
         constants={name: each for name, each in runner.constants.items() if each.shape},
         folded=_folded(model, runner),
         report=lambda text, done: report(text, _RENDERS + (_CHECKS - _RENDERS) * done),
+        # For the error of a call with other lengths.
+        options=[f"--dim {each}=1" for each in model.chosen],
         tune=tune,
     )
-    _add_options(module, model.chosen)
     devmod.save(module, request["output"])
     names, about = _about(module, request["name"], model)
     own = names[: len(model.inputs)]
@@ -488,15 +489,6 @@ def _folded(model: Model, runner: Runner) -> dict[str, str]:
         if is_divisor or not has_buffer or runner.constants[name].uop.base in runner.read:
             result[name] = constant_identity(name, each)
     return result
-
-
-def _add_options(module: devmod.Module, lengths: tuple[str, ...]) -> None:
-    """Record the lengths that are 1 in the file, for the error of a call that has others."""
-    for part in walk(module):
-        origin = part.__dict__.get("_devmod_origin")
-        if origin is not None:
-            options = [f"--dim {each}=1" for each in lengths]
-            part.__dict__["_devmod_origin"] = origin.replace(options=options)
 
 
 class _Check:
@@ -581,11 +573,11 @@ class _Check:
                 wait(running.values(), return_when=FIRST_COMPLETED)
             own = self._own_results(recording, lengths, values, tensors)
             own_lines = [self._compare_own(number, inputs, tensors, own)]
-            own_lines += check_devices(module, name, results(), [*own.values()])
+            own_lines += check_devices(module, name, results(), own)
             where = ""
             if lengths:
                 where = f" ({', '.join(f'{key}={length}' for key, length in lengths.items())})"
-            lines += [line + where for line in (*own_lines, *remarks(own.values()))]
+            lines += [line + where for line in (*own_lines, *remarks(own))]
         return lines
 
     def _own_results(
@@ -594,23 +586,21 @@ class _Check:
         lengths: Mapping[str, int],
         inputs: Sequence[Any],
         tensors: dict[str, Tensor],
-    ) -> dict[str, Any]:
+    ) -> list[Any]:
         """Return tinygrad's results: of the recorded kernels, or for lengths of a call, of those
         that a trace with these lengths gives.
         """
         if not lengths:
-            results = recording.evaluate(inputs)
-            return dict(zip(self._model.outputs, map(array_of, results), strict=True))
+            return [*map(array_of, recording.evaluate(inputs))]
         with settings(NOOPT=1):
-            traced = Runner(self._model).run(tensors)
-            return {name: array_of(each) for name, each in traced.items()}
+            return [*map(array_of, Runner(self._model).run(tensors).values())]
 
     def _compare_own(
         self,
         number: int,
         inputs: dict[str, Any],
         tensors: dict[str, Tensor],
-        own: Mapping[str, Any],
+        own: Sequence[Any],
     ) -> str:
         """Compare tinygrad's results, and return a line about it. Where they differ, some node
         alone does, too: else it is the last digits that many nodes enlarge, and no more than these.
@@ -621,10 +611,9 @@ class _Check:
         if not expected:
             return f"not compared with another program: {reference.problem}"
         program = self._program
-        wanted = [expected[name] for name in own]
-        results = [*own.values()]
+        wanted = [expected[name] for name in self._model.outputs]
         try:
-            compare_all("tinygrad on the CPU", results, wanted, program, self._allowed)
+            compare_all("tinygrad on the CPU", own, wanted, program, self._allowed)
         except CompileError:
             self._report(f"comparing each node with {reference.program}", 1.0)
             values = reference.results(self._with_empty(inputs), every=True)
@@ -634,8 +623,8 @@ class _Check:
                 self._compare_nodes(tensors, values)
                 movements = self._movements(tensors)
             place = "tinygrad on the CPU, where each node alone is right,"
-            compare_all(place, results, wanted, program, self._allowed, movements)
-        return summary(["tinygrad:CPU"], program, map(measure, results, wanted))
+            compare_all(place, own, wanted, program, self._allowed, movements)
+        return summary(["tinygrad:CPU"], program, map(measure, own, wanted))
 
     def _compare_nodes(self, tensors: dict[str, Tensor], values: Mapping[str, Any]) -> None:
         """Compare the results of each node that gets those of the reference, `values`."""
@@ -669,7 +658,9 @@ class _Check:
 
         runner = Runner(self._model)
         runner.trial(tensors)  # values that depend on no input give shapes, and stay
-        draws = [map(array_of, runner.run(tensors, change).values()) for _ in range(_DRAWS)]
+        draws = []
+        for _ in range(_DRAWS):
+            draws.append(map(array_of, runner.run(tensors, change).values()))
         movements = []
         for each in zip(*draws, strict=True):
             ranges = np.ptp(np.array(each, np.float64), axis=0)
@@ -692,7 +683,7 @@ def _dim(text: str) -> Any:
 
 def _read_arrays(paths: Mapping[str, str]) -> dict[str, Any]:
     """Return the arrays of files by name."""
-    return {name: _read_array(path) for name, path in paths.items()}
+    return dict(zip(paths, map(_read_array, paths.values()), strict=True))
 
 
 def _read_array(path: str) -> Any:
