@@ -99,6 +99,21 @@ def test_generic_addresses_of_several_spaces_in_one_instruction() -> None:
     assert_array_equal(out[:8], np.array([501, 72, 94])[np.arange(8) % 3])
 
 
+def test_numbers_of_128_bits_go_through_each_space() -> None:
+    text = """.version 8.3 .target sm_90 .address_size 64
+    .visible .entry k(.param .u64 a, .param .u64 b) {
+        .reg .b64 %x, %y, %z; .reg .b32 %t, %s; .reg .b128 %w; .shared .align 16 .b8 area[512];
+        ld.param.u64 %x, [a]; ld.param.u64 %y, [b]; mov.u32 %t, %tid.x; mov.u32 %s, area;
+        mad.wide.u32 %x, %t, 16, %x; mad.wide.u32 %y, %t, 16, %y; mad.lo.u32 %s, %t, 16, %s;
+        ld.global.b128 %w, [%x+16]; st.shared.b128 [%s], %w; ld.shared.b128 %w, [%s];
+        st.b128 [%y], %w; ld.b128 %w, [%y]; st.global.b128 [%y+512], %w; ret;
+    }"""
+    a = np.random.default_rng(1).integers(1, 2**63, 66)
+    b = np.zeros((2, 64), np.int64)
+    run_ptx(text, "k", 1, 32, [a, b])
+    assert_array_equal(b, [a[2:], a[2:]])
+
+
 def test_vector_accesses_are_checked_whole() -> None:
     body = "ld.param.u64 %x, [p0]; ld.global.v4.u32 {%o, %t, %u, %o}, [%x+{}];"
     a = np.arange(6)

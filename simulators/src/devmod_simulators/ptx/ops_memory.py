@@ -23,7 +23,6 @@ from devmod_simulators.ptx.memory import (
     store,
     window_of,
 )
-from devmod_simulators.ptx.ops_move import joined, split
 from devmod_simulators.ptx.ptx_types import REGISTERS, S64, U8, U64, UNSIGNED, Array, DType
 
 #: A function that returns a view of memory and the indices of elements there.
@@ -275,16 +274,6 @@ def _ld(decoder: Decoder) -> Step:
             return lambda lanes: target(
                 lanes, lanes.frame.execution.parameters.view(dtype)[number : number + 1]
             )
-    if decoder.type == "b128":
-        fetch_halves = load(space, U64, 2 * len(parts), step)
-
-        def run_wide(lanes: Lanes) -> None:
-            halves = fetch_halves(lanes, address(lanes))
-            places = range(0, len(halves), 2)
-            put_all(lanes, targets, [joined(halves[at : at + 2], dtype) for at in places])
-
-        return run_wide
-
     fetch = load(space, dtype, len(parts), step, locator(space))
     if len(parts) == 1:
         (out,) = targets
@@ -298,17 +287,5 @@ def _st(decoder: Decoder) -> Step:
     parts = decoder.vector(1)
     dtype = UNSIGNED[decoder.dtype.itemsize]
     sources = [decoder.source(part, dtype) for part in parts]
-    if decoder.type == "b128":
-        put_halves = save(space, U64, 2 * len(parts), step)
-
-        def run_wide(lanes: Lanes) -> None:
-            there = address(lanes)
-            halves: list[Array] = []
-            for source in sources:
-                halves += split(source(lanes), 2)
-            put_halves(lanes, there, halves)
-
-        return run_wide
-
     put = save(space, dtype, len(parts), step, locator(space))
     return lambda lanes: put(lanes, address(lanes), [source(lanes) for source in sources])
