@@ -184,7 +184,7 @@ def own_work(code: Code) -> set[int]:
     has_lines = any(each.source[1] for each in code.function.instructions)
     blocks = set()
     for block in code.blocks:
-        work = [each for each in block.instructions if each.parts[0] not in ("bra", "ret", "exit")]
+        work = [each for each in block.instructions if each.root not in ("bra", "ret", "exit")]
         if has_lines:
             is_own = any(each.source[1] for each in work)
         else:
@@ -213,7 +213,7 @@ def grain_of(program: Program) -> int:
     grain = 4
     for function in program.module.reached(program.kernel):
         for each in function.instructions:
-            if each.parts[0] in ("st", "atom", "red") and "param" not in each.parts:
+            if each.root in ("st", "atom", "red") and "param" not in each.parts:
                 grain = min(grain, max(width_of(type_of(each)), 1))
     return grain
 

@@ -318,6 +318,10 @@ class Decoder:
             return fetch
         return lambda lanes: stepped(fetch(lanes), step)
 
+    def is_used(self, destination: Any) -> bool:
+        """Return whether the text names a register once more."""
+        return self.function.mentions[getattr(destination, "number", -1)] > 1
+
     def parameter(self, operand: int) -> int | None:
         """Return where an address operand that names a parameter of the kernel is in the block of
         parameters; else None.

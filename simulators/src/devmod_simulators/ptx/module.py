@@ -168,8 +168,9 @@ class Module:
                 continue
             functions[function.name] = function
             for instruction in function.instructions:
-                is_call = instruction.opcode.startswith("call")
-                if is_call and any(isinstance(each, Register) for each in instruction.operands):
+                if instruction.root == "call" and any(
+                    isinstance(each, Register) for each in instruction.operands
+                ):
                     # An indirect call reaches everything.
                     work += self.text.functions.values()
                 for name in _names(instruction.operands):

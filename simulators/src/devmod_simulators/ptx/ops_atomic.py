@@ -15,7 +15,7 @@ from devmod_simulators.ptx.lanes import Lanes
 from devmod_simulators.ptx.memory import Access
 from devmod_simulators.ptx.ops_integer import REDUCTIONS
 from devmod_simulators.ptx.ops_memory import EVERY, Locate, by_window, locator, operand_of
-from devmod_simulators.ptx.ptx_types import DTYPES, UNSIGNED, Array, DType, Name
+from devmod_simulators.ptx.ptx_types import DTYPES, UNSIGNED, Array, DType
 
 Update = Callable[[Any, Any], Any]
 
@@ -124,7 +124,7 @@ def _atom(decoder: Decoder) -> Step:
     space, address, step = operand_of(decoder, position)
     dtype, update = _form(name, kind)
     destinations = decoder.vector(0) if returns else []
-    returns = any(_is_read(decoder, part) for part in destinations)
+    returns = any(map(decoder.is_used, destinations))
     parts = decoder.vector(position + 1)
     sources = [decoder.source(part, dtype) for part in parts]
     swap = decoder.source(position + 2, dtype) if name == "cas" else None
@@ -157,13 +157,6 @@ def _atom(decoder: Decoder) -> Step:
         put_all(lanes, targets, olds)
 
     return run
-
-
-def _is_read(decoder: Decoder, destination: Any) -> bool:
-    """Return whether the text names a destination once more."""
-    if isinstance(destination, Name) and destination.text == "_":
-        return False
-    return decoder.function.mentions[getattr(destination, "number", -1)] != 1
 
 
 def _form(name: str, kind: str) -> tuple[DType, Update]:

@@ -20,6 +20,7 @@ from devmod_simulators.ptx.ptx_types import (
     UNSIGNED,
     Array,
     DType,
+    Function,
     Integer,
     Register,
 )
@@ -147,13 +148,12 @@ def usual_type(decoder: Decoder) -> DType:
     return integer_type(decoder)
 
 
-def carry(decoder: Decoder) -> int:
+def carry(function: Function) -> int:
     """Return the number of the register that holds the carry flag of a function."""
-    attributes = decoder.function.attributes
-    if "carry register" not in attributes:
-        decoder.function.registers.append(U32)
-        attributes["carry register"] = (len(decoder.function.registers) - 1,)
-    return attributes["carry register"][0]
+    if function.carry is None:
+        function.carry = len(function.registers)
+        function.registers.append(U32)
+    return function.carry
 
 
 def with_carry(decoder: Decoder, a: Source, b: Source) -> Step:
@@ -163,7 +163,7 @@ def with_carry(decoder: Decoder, a: Source, b: Source) -> Step:
     flag_in = root.endswith("c")
     flag_out = decoder.has("cc")
     dtype = integer_type(decoder)
-    number = carry(decoder)
+    number = carry(decoder.function)
     out = decoder.target(0, dtype)
     if flag_in:
         decoder.reads.add(number)

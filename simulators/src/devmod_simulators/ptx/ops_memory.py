@@ -253,8 +253,7 @@ def used_parts(decoder: Decoder, parts: list[Any]) -> int:
     memory may be behind the end of an array.
     """
     used = len(parts)
-    mentions = decoder.function.mentions
-    while used > 1 and mentions[getattr(parts[used - 1], "number", -1)] < 2:
+    while used > 1 and not decoder.is_used(parts[used - 1]):
         used -= 1
     return used
 

@@ -38,8 +38,7 @@ def variable_of(program: "Program", function: Function, name: str) -> set[Origin
 
 def loaded(program: "Program", function: Function, instruction: Instruction) -> set[Origin]:
     """Return the origin of what an instruction loads: a parameter of the kernel, or unknown."""
-    root, _, modifiers = instruction.opcode.partition(".")
-    if root != "ld":
+    if instruction.root != "ld":
         return {UNKNOWN}
     address = instruction.operands[1]
     if not isinstance(address, Address) or not isinstance(address.base, Name):
@@ -47,7 +46,7 @@ def loaded(program: "Program", function: Function, instruction: Instruction) -> 
     place = program.layout(function).get(address.base.text)
     if place is None or place[0] != "param":
         return {UNKNOWN}
-    if not modifiers.endswith("64"):
+    if not instruction.opcode.endswith("64"):
         # No address has fewer bits.
         return set()
     return {("param", place[1] + address.base.offset + address.offset)}
@@ -70,7 +69,7 @@ def flow(program: "Program", function: Function) -> dict[int, set[Origin]]:
     while changed:
         changed = False
         for instruction in function.instructions:
-            root, _, _ = instruction.opcode.partition(".")
+            root = instruction.root
             if root in _LOADING:
                 result = loaded(program, function, instruction)
             elif root == "mad":

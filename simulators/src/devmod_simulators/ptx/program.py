@@ -156,15 +156,10 @@ def function_parameters(function: Function) -> tuple[dict[str, tuple[str, int]],
     return places, aligned(size, 16)
 
 
-def _root(instruction: Instruction) -> str:
-    return instruction.opcode.split(".", 1)[0]
-
-
 def _ends(instruction: Instruction) -> bool:
-    root = _root(instruction)
-    if root == "call":
+    if instruction.root == "call":
         return not is_system_call(instruction)
-    return root in ENDS
+    return instruction.root in ENDS
 
 
 def _may_spin(instruction: Instruction) -> bool:
@@ -201,7 +196,7 @@ def _expand(
 
 def _needs_branch(instruction: Instruction) -> bool:
     """Return whether an instruction with a guard gets a branch around it."""
-    root = _root(instruction)
+    root = instruction.root
     return root != "bra" and (root == "call" or _ends(instruction))
 
 
@@ -224,7 +219,7 @@ class _Blocks:
         for position, instruction in enumerate(self._code):
             if _ends(instruction):
                 starts.add(position + 1)
-                if _root(instruction) not in ("bra", "brx", "ret", "exit", "trap"):
+                if instruction.root not in ("bra", "brx", "ret", "exit", "trap"):
                     # Lanes wait before it.
                     starts.add(position)
         starts.discard(len(self._code))
@@ -283,9 +278,9 @@ class _Blocks:
     def _end(self, block: Block, position: int, decoder: Decoder) -> None:
         instruction = decoder.instruction
         target = self._around.get(position)
-        if target is None and _root(instruction) == "bra":
+        if target is None and instruction.root == "bra":
             target = self._find(instruction, instruction.operands[0].text)
-        block.end = ENDS[_root(instruction)](decoder)
+        block.end = ENDS[instruction.root](decoder)
         if self._program.watcher is not None:
             self._program.watcher.end(decoder, block)
         if isinstance(block.end, Table):

@@ -128,6 +128,11 @@ class Instruction:
     source: tuple[int, ...] = (0, 0, 0)
 
     @property
+    def root(self) -> str:
+        """The first part of the opcode."""
+        return self.opcode.partition(".")[0]
+
+    @property
     def parts(self) -> list[str]:
         """The opcode split at its dots."""
         return self.opcode.split(".")
@@ -188,6 +193,8 @@ class Function:
     variables: dict[str, Variable] = field(default_factory=dict)
     attributes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     body: bool = False
+    #: The register that holds the carry flag, once an instruction has it.
+    carry: int | None = None
 
     def offsets(self) -> list[int]:
         """Return where the parameters of a kernel are in the block of parameters."""
