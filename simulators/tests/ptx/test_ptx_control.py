@@ -292,6 +292,7 @@ def test_a_trap_is_an_error() -> None:
     )
 
 
+@pytest.mark.volume_but
 def test_an_error_names_the_block_of_a_cluster() -> None:
     """The block above the first one is the second that runs in a cluster of two rows."""
     text = """.version 8.0 .target sm_90 .address_size 64

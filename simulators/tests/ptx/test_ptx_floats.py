@@ -372,6 +372,7 @@ def test_bfloat16() -> None:
     same(parts_of(pairs, x.dtype), [y, x])
 
 
+@pytest.mark.volume_but
 def test_bfloat16_is_rounded_in_a_direction() -> None:
     a = values("f32", 1)
     a = a[np.isfinite(a)]
