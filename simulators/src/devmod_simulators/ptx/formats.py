@@ -4,11 +4,24 @@ flushing.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from devmod_simulators.ptx.ptx_types import DTYPES, F16, F32, F64, S32, U16, U32, Array, DType
+from devmod_simulators.ptx.ptx_types import (
+    DTYPES,
+    F16,
+    F32,
+    F64,
+    FLOATS,
+    S32,
+    U16,
+    U32,
+    Array,
+    DType,
+)
 
 #: The smallest numbers that are not subnormal.
 SMALLEST = {F32: np.float32(2.0**-126), F64: np.float64(2.0**-1022)}
@@ -19,53 +32,60 @@ def flush(a: Array) -> Array:
     return np.where(np.abs(a) < SMALLEST[a.dtype], np.copysign(a.dtype.type(0), a), a)
 
 
-def unpack(kind: str, a: Array) -> Array:
-    """Return values of a PTX type as float32 or float64. Types of two numbers give two columns."""
+def reader(kind: str) -> Callable[[Array], Array]:
+    """Return the function that gives values of a PTX type as float32 or float64. Types of two
+    numbers give two columns.
+    """
     base = kind.removesuffix("x2")
     if base != kind:
-        return unpack(
-            base, np.ascontiguousarray(a).view(f"u{a.dtype.itemsize // 2}").reshape(-1, 2)
-        )
-    if kind in ("f32", "f64", "tf32"):
-        return a.view(F64 if kind == "f64" else F32)
-    if kind == "f16":
-        return a.view(F16).astype(F32)
-    if kind == "bf16":
-        return (a.view(U16).astype(U32) << U32.type(16)).view(F32)
-    return fp8_values(kind)[a]
-
-
-def pack(kind: str, a: Array, mode: str = "rn") -> Array:
-    """Return float32 or float64 values as a PTX type; the inverse of `unpack`."""
-    base = kind.removesuffix("x2")
-    if base != kind:
-        halves = np.ascontiguousarray(pack(base, a, mode))
-        return halves.view(f"u{2 * halves.dtype.itemsize}").reshape(-1)
-    if kind in ("f16", "f32"):
-        return narrow(a, mode, DTYPES[kind])
+        read = reader(base)
+        half = f"u{DTYPES[kind].itemsize // 2}"
+        return lambda a: read(np.ascontiguousarray(a).view(half).reshape(-1, 2))
     if kind == "f64":
-        return a.astype(F64, copy=False)
-    if kind == "tf32":
-        return shortened(a, 13, mode)
+        return lambda a: a.view(F64)
+    if kind in ("f32", "tf32"):
+        return lambda a: a.view(F32)
+    if kind == "f16":
+        return lambda a: a.view(F16).astype(F32)
     if kind == "bf16":
-        return (shortened(a, 16, mode) >> U32.type(16)).astype(U16)
-    return to_fp8(kind, a)
+        return lambda a: (a.view(U16).astype(U32) << U32.type(16)).view(F32)
+    return fp8_values(kind).__getitem__
+
+
+def writer(kind: str, mode: str = "rn") -> Callable[[Array], Array]:
+    """Return the function that gives float32 or float64 values as a PTX type; the inverse of
+    `reader`.
+    """
+    base = kind.removesuffix("x2")
+    if base != kind:
+        write = writer(base, mode)
+        whole = f"u{DTYPES[kind].itemsize}"
+        return lambda a: np.ascontiguousarray(write(a)).view(whole).reshape(-1)
+    if kind == "tf32":
+        return lambda a: shortened(a, 13, mode) & U32.type(0xFFFFE000)
+    if kind == "bf16":
+        return lambda a: (shortened(a, 16, mode) >> U32.type(16)).astype(U16)
+    if kind not in FLOATS:
+        return partial(to_fp8, kind)
+    dtype = DTYPES[kind]
+    if mode == "rn" or kind == "f64":
+        return lambda a: a.astype(dtype, copy=False)
+    return lambda a: narrow(a, mode, dtype)
 
 
 def shortened(a: Array, dropped: int, mode: str) -> Array:
-    """Return the bits of float32 of float values, of which the lowest ones are dropped."""
+    """Return the bits of float32 of float values, of which the lowest ones are to drop."""
     bits = narrow(a, "odd").view(U32)
-    rest = U32.type((1 << dropped) - 1)
-    half = U32.type(1 << dropped - 1)
+    half = 1 << dropped - 1
     up: Any = U32.type(0)
     if mode in ("rm", "rp"):
         away = (bits >> U32.type(31) != 0) == (mode == "rm")
-        up = np.where(away, rest, up)
+        up = np.where(away, U32.type(2 * half - 1), up)
     elif mode == "rna":
-        up = half
+        up = U32.type(half)
     elif mode == "rn":
-        up = half - U32.type(1) + (bits >> U32.type(dropped) & U32.type(1))
-    return np.where(np.isnan(a), U32.type(0x7FFFFFFF), bits + up) & ~rest
+        up = U32.type(half - 1) + (bits >> U32.type(dropped) & U32.type(1))
+    return np.where(np.isnan(a), U32.type(0x7FFFFFFF), bits + up)
 
 
 def step(near: Array, sign: Array, mode: str) -> Array:
@@ -86,10 +106,8 @@ def narrow(a: Array, mode: str, dtype: DType = F32, error: Array | None = None) 
     """Return float values as float32 or float16. `error` has the signs of the values' own errors.
     Mode `odd` keeps a sticky last bit of a float32.
     """
-    if a.dtype == dtype:
-        return a
-    near = a.astype(dtype)
-    if mode == "rn":
+    near = a.astype(dtype, copy=False)
+    if mode == "rn" or near is a:
         return near
     difference = np.sign(a - near.astype(F64))
     if error is not None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from devmod_simulators.ptx.decoder import Decoder, Step, operation, put_all
-from devmod_simulators.ptx.formats import pack, unpack
+from devmod_simulators.ptx.formats import reader, writer
 from devmod_simulators.ptx.lanes import Lanes
 from devmod_simulators.ptx.memory import Access
 from devmod_simulators.ptx.ops_integer import REDUCTIONS
@@ -29,9 +29,9 @@ def _decrement(old: Array, limit: Array) -> Array:
 
 
 def _packed(kind: str, function: Update) -> Update:
-    return lambda old, value: pack(kind, function(unpack(kind, old), unpack(kind, value))).view(
-        old.dtype
-    )
+    read = reader(kind)
+    write = writer(kind)
+    return lambda old, value: write(function(read(old), read(value))).view(old.dtype)
 
 
 _UPDATES: dict[str, Update] = {

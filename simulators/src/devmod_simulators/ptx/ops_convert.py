@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from devmod_simulators.ptx.decoder import Decoder, Step, operation
-from devmod_simulators.ptx.formats import flush, narrow, pack, rounded, unpack
+from devmod_simulators.ptx.formats import flush, narrow, reader, rounded, writer
 from devmod_simulators.ptx.lanes import Lanes
 from devmod_simulators.ptx.memory import CLUSTER_SHIFT, FUNCTION_PARAMETERS, WINDOW_SHIFT, WINDOWS
 from devmod_simulators.ptx.ops_float import MODES, with_modifiers
@@ -62,6 +62,7 @@ def _halves(high: Array, low: Array) -> Array:
 def _float_to_integer(
     decoder: Decoder, kind: str, target: DType, integral: Callable[[Array], Array]
 ) -> Callable[[Array], Array]:
+    read = reader(kind)
     limits = np.iinfo(target)
     # NaN converts to zero from and to 32 bits and less, else to the highest bit alone.
     nan = 1 << (8 * target.itemsize - 1)
@@ -75,7 +76,7 @@ def _float_to_integer(
         high += 1
 
     def convert(a: Array) -> Array:
-        value = unpack(kind, a)
+        value = read(a)
         if ftz:
             value = flush(value)
         value = integral(value.astype(F64))
@@ -96,13 +97,15 @@ def _integer_to_float(decoder: Decoder, result: str) -> Callable[[Array], Array]
         # The processor rounds to nearest.
         return lambda a: a.astype(target)
 
+    write = writer(result, mode)
+
     def convert(a: Array) -> Array:
         near = a.astype(F64)
         # The significand of a longdouble has at least 64 bits.
         error = a.astype(np.longdouble) - near
         if result in ("f32", "f64"):
             return rounded(result, near, error, mode)
-        return pack(result, narrow(near, "odd", F32, error), mode).view(target)
+        return write(narrow(near, "odd", F32, error)).view(target)
 
     return convert
 

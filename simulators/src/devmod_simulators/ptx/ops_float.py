@@ -12,11 +12,11 @@ from devmod_simulators.ptx.decoder import Decoder, Step, operation
 from devmod_simulators.ptx.formats import (
     SMALLEST,
     flush,
-    pack,
+    reader,
     rounded,
     two_product,
     two_sum,
-    unpack,
+    writer,
 )
 from devmod_simulators.ptx.lanes import NARROW
 from devmod_simulators.ptx.ptx_types import (
@@ -60,21 +60,26 @@ def with_modifiers(
     relu = decoder.has("relu")
     mode = decoder.first(MODES, "rn")
     target = REGISTERS[result]
+    is_plain = kind == result and kind in ("f32", "f64")
+    read = reader(kind)
+    write = writer(result, mode)
 
     def run(*values: Array) -> Array:
-        values = tuple(unpack(kind, value) for value in values)
+        if not is_plain:
+            values = tuple(map(read, values))
         if ftz:
             values = tuple(map(flush, values))
         value = function(*values)
-        zero = value.dtype.type(0)
         if saturating:
+            zero = value.dtype.type(0)
             value = np.minimum(np.where(value > 0, value, zero), value.dtype.type(1))
         if relu:
-            value = np.where(value <= 0, zero, value)
-        value = pack(result, value, mode)
-        if ftz and value.dtype in SMALLEST:
+            value = np.where(value <= 0, value.dtype.type(0), value)
+        if not is_plain:
+            value = write(value).view(target)
+        if ftz and target in SMALLEST:
             value = flush(value)
-        return value.view(target)
+        return value
 
     return run
 
@@ -153,8 +158,9 @@ def _add(decoder: Decoder) -> Step:
     if len(decoder.types) == 2:
         # add.f32.f16 and its kin: the first operand is narrower.
         narrow = decoder.types[1]
+        read = reader(narrow)
         return ops_integer.compute(
-            decoder, [REGISTERS[narrow], F32], lambda a, b: function(unpack(narrow, a), b), F32
+            decoder, [REGISTERS[narrow], F32], lambda a, b: function(read(a), b), F32
         )
     if mode != "rn" and kind in ("f32", "f64"):
         exact = exact_sum(mode)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from devmod_simulators.ptx.decoder import Decoder, Step, operation
-from devmod_simulators.ptx.formats import flush, pack, unpack
+from devmod_simulators.ptx.formats import flush, reader, writer
 from devmod_simulators.ptx.lanes import Lanes
 from devmod_simulators.ptx.ops_integer import REDUCTIONS, compute, integer_type, usual_type
 from devmod_simulators.ptx.ops_move import joined
@@ -162,7 +162,7 @@ def comparison(
     """Return the comparison of the second and third operand, as values of `kind`, and the function
     that combines its results with a fourth one.
     """
-    floating = kind in FLOATS
+    read = reader(kind) if kind in FLOATS else None
     function, dtype = _compared(decoder, kind)
     a = decoder.source(1, dtype)
     b = decoder.source(2, dtype)
@@ -171,9 +171,9 @@ def comparison(
     def compare(lanes: Lanes) -> Array:
         x = a(lanes)
         y = b(lanes)
-        if floating:
-            x = unpack(kind, x)
-            y = unpack(kind, y)
+        if read is not None:
+            x = read(x)
+            y = read(y)
             if ftz:
                 x = flush(x)
                 y = flush(y)
@@ -219,7 +219,7 @@ def _set(decoder: Decoder) -> Step:
     base = result.removesuffix("x2")
     out = decoder.target(0, DTYPES[result])
     if base in FLOATS:
-        true = pack(base, np.ones(1, F32))
+        true = writer(base)(np.ones(1, F32))
     else:
         true = ~np.zeros(1, U16 if halves else DTYPES[base])
 
