@@ -7,9 +7,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from ptx_sources import ptx_of
 
-from devmod_simulators.ptx import run_ptx
+from devmod_simulators.ptx import PtxError, run_ptx
 
 AXPY = """extern "C" __global__ void k(float a, const float *x, float *y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -33,3 +34,10 @@ def run_source(
     return next(
         (each for each in reversed(args) if isinstance(each, np.ndarray) and each.ndim), None
     )
+
+
+def error_of(source: str, grid: int, block: int, args: list[Any], **launch: Any) -> tuple[str, str]:
+    """Return the name and the text, without the place in the PTX, of the error of a kernel."""
+    with pytest.raises(PtxError) as caught:
+        run_source(source, grid, block, args, **launch)
+    return caught.value.name, caught.value.text.rpartition(", PTX line ")[0] or caught.value.text

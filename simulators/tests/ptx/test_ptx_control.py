@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cuda_sources import run_source
+from cuda_sources import error_of, run_source
 from numpy.testing import assert_array_equal
 from ptx_snippets import run_alike
 from ptx_sources import ptx_of
@@ -238,12 +238,6 @@ def test_warp_barriers_in_two_branches_wait_for_each_other() -> None:
     }"""
     out = run_source(source, 1, 32, [np.zeros(32, np.int32)])
     assert_array_equal(out, [*(2 * np.arange(16, 32)), *range(16)])
-
-
-def error_of(source: str, grid: int, block: int, args: list[Any], **launch: Any) -> tuple[str, str]:
-    with pytest.raises(PtxError) as caught:
-        run_source(source, grid, block, args, **launch)
-    return caught.value.name, caught.value.text.rpartition(", PTX line ")[0] or caught.value.text
 
 
 def test_threads_that_wait_for_ever_are_an_error() -> None:

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import numpy as np
 import pytest
-from cuda_sources import run_source
+from cuda_sources import error_of, run_source
 from numpy.testing import assert_array_equal
 from ptx_snippets import run_alike
 from ptx_sources import ptx_of
 
 from devmod_simulators.ptx import Module, PtxError, parser, run_ptx
-
-
-def error_of(source: str, args: list[Any], block: int = 4, **launch: Any) -> tuple[str, str]:
-    with pytest.raises(PtxError) as caught:
-        run_source(source, 2, block, args, **launch)
-    return caught.value.name, caught.value.text.rpartition(", PTX line ")[0] or caught.value.text
-
 
 KERNEL = 'extern "C" __global__ void k(int *o, int n) { %s }'
 
@@ -61,13 +53,13 @@ KERNEL = 'extern "C" __global__ void k(int *o, int n) { %s }'
     ids=["past the end", "atomic", "misaligned", "null", "shared", "local"],
 )
 def test_an_illegal_access_names_the_access_and_the_thread(body: str, name: str, text: str) -> None:
-    assert error_of(KERNEL % body, [np.zeros(8, np.int32), 7]) == (f"CUDA_ERROR_{name}", text)
+    assert error_of(KERNEL % body, 2, 4, [np.zeros(8, np.int32), 7]) == (f"CUDA_ERROR_{name}", text)
 
 
 def test_an_address_in_the_gap_between_two_allocations() -> None:
     x, y = np.zeros(100, np.int32), np.zeros(100, np.int32)
     source = 'extern "C" __global__ void k(int *x, int *y) { x[threadIdx.x * 30] = y[threadIdx.x * 40]; }'
-    assert error_of(source, [x, y]) == (
+    assert error_of(source, 2, 4, [x, y]) == (
         "CUDA_ERROR_ILLEGAL_ADDRESS",
         "read of 4 bytes at global address 0x700000005e0 is out of bounds, kernel k, block (0, 0, 0), thread (3, 0, 0)",
     )
@@ -77,7 +69,7 @@ def test_dynamic_shared_memory_has_the_size_of_the_launch() -> None:
     source = 'extern "C" __global__ void k(int *o) { extern __shared__ int s[]; s[threadIdx.x] = 1; o[threadIdx.x] = s[threadIdx.x]; }'
     out = run_source(source, 1, 4, [np.zeros(4, np.int32)], shared_memory=16)
     assert (out == 1).all()
-    assert error_of(source, [out], shared_memory=12) == (
+    assert error_of(source, 2, 4, [out], shared_memory=12) == (
         "CUDA_ERROR_ILLEGAL_ADDRESS",
         "write of 4 bytes at shared address 0xc is out of bounds, kernel k, block (0, 0, 0), thread (3, 0, 0)",
     )
@@ -156,10 +148,12 @@ def test_a_read_may_reach_the_granule_of_shared_memory_and_a_write_may_not(
     source = 'extern "C" __global__ void k(int *o, int n) { extern __shared__ int s[]; %s; }'
     arguments = [np.zeros(1, np.int32), index]
     if fault:
-        assert error_of(source % "o[0] = s[n]", arguments, shared_memory=28)[1].startswith(fault)
+        assert error_of(source % "o[0] = s[n]", 2, 4, arguments, shared_memory=28)[1].startswith(
+            fault
+        )
     else:
         run_source(source % "o[0] = s[n]", 1, 1, arguments, shared_memory=28)
-    _, text = error_of(source % "s[n] = 1", arguments, shared_memory=28)
+    _, text = error_of(source % "s[n] = 1", 2, 4, arguments, shared_memory=28)
     assert text.startswith(f"write of 4 bytes at shared address 0x{4 * index:x} is out of bounds")
 
 
@@ -314,7 +308,7 @@ def test_an_instruction_that_has_accessed_an_array_is_still_checked(
     shift: int, name: str, text: str
 ) -> None:
     error = f"{text}, kernel k, block (0, 0, 0), thread (0, 0, 0)"
-    assert error_of(LATER, [np.zeros(32, np.int32), shift]) == (
+    assert error_of(LATER, 2, 4, [np.zeros(32, np.int32), shift]) == (
         f"CUDA_ERROR_{name}_ADDRESS",
         error,
     )
