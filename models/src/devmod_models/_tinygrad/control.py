@@ -205,7 +205,6 @@ class _Loop:
         return [*map(runner.restored, self._results)], [*map(runner.restored, self._stacked)]
 
     def _repeat(self, count: Any) -> tuple[list[Tensor], list[Tensor]]:
-        most = largest(count)
         with recording() as tape:
             states = []
             for value in self._values:
@@ -216,7 +215,7 @@ class _Loop:
             for each in self._sequences:
                 sequences.append(each._replace(values=each.values.contiguous().realize()))
             stacks = []
-            with tape.repeat(count, most) as turn:
+            with tape.repeat(count) as turn:
                 carried, stacked = self._run_body(sequences, count, turn, states)
                 results = []
                 for result, state in zip(carried, states, strict=True):
@@ -224,7 +223,7 @@ class _Loop:
                         raise CompileError("a turn has a result of another shape or type")
                     results.append(result.contiguous())
                 for result, backward in zip(stacked, self.backward, strict=True):
-                    stack = Tensor.empty(most, *result.shape, dtype=result.dtype)
+                    stack = Tensor.empty(largest(count), *result.shape, dtype=result.dtype)
                     write(stack, _place(turn, count, backward), result)
                     stacks.append(stack[:count])
                 if results:

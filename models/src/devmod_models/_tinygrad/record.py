@@ -317,7 +317,7 @@ class Tape:
             self._current.append(call.replace(src=(*call.src, *numbers)))
 
     @contextmanager
-    def repeat(self, turns: Any, most: int) -> Iterator[UOp | int]:
+    def repeat(self, turns: Any) -> Iterator[UOp | int]:
         """Yield the number of the turn, a variable, or 0 of one turn. The calls of the block run in
         each turn.
 
@@ -325,9 +325,8 @@ class Tape:
         ----------
         turns
             Their number: an int, or a symbolic length.
-        most
-            The largest number of them.
         """
+        most = largest(turns)
         if most == 1:
             yield 0
             return
@@ -499,10 +498,7 @@ def _bound_variables(inputs: Mapping[str, Any]) -> dict[str, UOp]:
     """Return the variables of inputs, which are lengths or are inputs themselves, by name."""
     result: dict[str, UOp] = {}
     for each in inputs.values():
-        sides = [each]
-        if isinstance(each, Tensor):
-            sides = each.shape
-        for side in sides:
+        for side in (each, *each.shape):
             if isinstance(side, UOp):
                 for variable in side.variables():
                     result[variable.expr] = variable
@@ -655,7 +651,7 @@ def _fresh(tensor: Tensor) -> Tensor:
 
 
 def _array(tensor: Tensor, name: str, shape: Sequence[Any]) -> Array:
-    if 0 in [side for side in shape if isinstance(side, int)]:
+    if 0 in shape:
         raise ArgumentError(
             f"{name!r} is an empty array of shape {tuple(shape)}, which no kernel has",
             argument=name,

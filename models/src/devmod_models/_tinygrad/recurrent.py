@@ -144,7 +144,7 @@ class _Layer:
             Tensor.realize(inputs := inputs.contiguous(), positions)
             start = length if is_reversed else 0
             write(states, start, first)
-            with tape.repeat(length, self._most) as turn:
+            with tape.repeat(length) as turn:
                 place = turn
                 before = turn
                 after = turn + 1
