@@ -105,12 +105,13 @@ def compare_all(
 
 
 def with_other_digits(array: Any, random: np.random.Generator, allowed: float) -> Any:
-    """Return an array whose numbers have other last digits. Whole numbers stay: they may be
-    indices, or steps of a quantization.
+    """Return an array whose numbers have other last digits: a tenth of what is allowed. With less,
+    few numbers get to another step of a quantization, and it is chance whether one does. Whole
+    numbers stay: they may be indices, or such steps.
     """
     if array.dtype.kind != "f":
         return array
-    part = max(allowed / 100, np.finfo(array.dtype).eps)
+    part = allowed / 10
     changed = array * (1 + random.uniform(-part, part, array.shape))
     return np.where(array == np.rint(array), array, changed).astype(array.dtype)
 
