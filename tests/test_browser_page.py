@@ -351,31 +351,34 @@ def test_compressed_bytes_and_sources_of_binaries(browser: Browser, tmp_path: Pa
     with viewed(file) as url:
         browser.open(url)
         browser.wait(IDLE)
-    details = browser.text(".details")
-    assert "714 B (714 bytes)" in details
-    assert "compressed" not in details
-    source = "return document.querySelector('[aria-label=Source] pre:last-child').textContent"
-    assert (
-        browser.evaluate(source) == "__global__ void add_kernel() {} // \N{GREEK SMALL LETTER MU}\n"
-    )
-    browser.evaluate(
-        "[...document.querySelectorAll('.tree button')].find((each) => each.innerText.startsWith('hexagon')).click()"
-    )
-    browser.wait(
-        "document.querySelector('.details').innerText.includes('The file has its bc as 4 B of binary.')"
-    )
-    assert browser.evaluate(source) == "add_kernel:\n"
-    browser.evaluate(
-        "[...document.querySelectorAll('.tree button')].find((each) => each.innerText.startsWith('opencl')).click()"
-    )
-    browser.wait("document.querySelector('[aria-label=Source]')?.innerText.includes('kernel void')")
-    browser.files("#choose", [str(file)])
-    browser.wait("document.querySelector('.details [role=alert]')")
-    details = browser.text(".details")
-    assert "714 B (714 bytes)" in details
-    assert "117 B, compressed" in details
-    assert "devmod bundle kernels.devmod -o plain.devmod --compress none" in details
-    assert browser.messages() == []
+        details = browser.text(".details")
+        assert "714 B (714 bytes)" in details
+        assert "compressed" not in details
+        source = "return document.querySelector('[aria-label=Source] pre:last-child').textContent"
+        assert (
+            browser.evaluate(source)
+            == "__global__ void add_kernel() {} // \N{GREEK SMALL LETTER MU}\n"
+        )
+        browser.evaluate(
+            "[...document.querySelectorAll('.tree button')].find((each) => each.innerText.startsWith('hexagon')).click()"
+        )
+        browser.wait(
+            "document.querySelector('.details').innerText.includes('The file has its bc as 4 B of binary.')"
+        )
+        assert browser.evaluate(source) == "add_kernel:\n"
+        browser.evaluate(
+            "[...document.querySelectorAll('.tree button')].find((each) => each.innerText.startsWith('opencl')).click()"
+        )
+        browser.wait(
+            "document.querySelector('[aria-label=Source]')?.innerText.includes('kernel void')"
+        )
+        browser.files("#choose", [str(file)])
+        browser.wait("document.querySelector('.details [role=alert]')")
+        details = browser.text(".details")
+        assert "714 B (714 bytes)" in details
+        assert "117 B, compressed" in details
+        assert "devmod bundle kernels.devmod -o plain.devmod --compress none" in details
+        assert browser.messages() == []
 
 
 @pytest.mark.volume
