@@ -12,10 +12,11 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from devmod import Device, Module, TuningRecord, dumps
+from devmod._modules.choice import is_tuned
 from devmod._plugins.devices import device_label
 from devmod._util.tables import aligned
 from devmod._util.text import duration_text, escape_line
-from devmod.backend import temporary_folder, tuning_of
+from devmod.backend import temporary_folder, walk
 from devmod.errors import (
     ArgumentError,
     DevmodError,
@@ -324,8 +325,8 @@ def names_to_tune(module: Module, name: str | None) -> list[str]:
     if name is not None and name not in infos:
         raise function_not_found(module.kind, name, list(infos))
     tuned = []
-    for each, info in infos.items():
-        if tuning_of(info.interface) is not None:
+    for each in infos:
+        if any(is_tuned(each, leaf) for leaf in walk(module)):
             tuned.append(each)
     wanted = tuned
     if name is not None:

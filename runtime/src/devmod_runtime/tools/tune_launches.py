@@ -12,6 +12,8 @@ from devmod import Device, Image, Launch, Module
 from devmod._plugins.devices import device_label
 from devmod.backend import loads_own
 from devmod.errors import ArgumentError, DevmodError, list_names
+from devmod_runtime._tuning.choice import record_of
+from devmod_runtime._tuning.function import TunedFunction
 from devmod_runtime.tools.bench import host_seconds, is_known, own_arguments, read_shape
 from devmod_runtime.tools.devices import text_of
 from devmod_runtime.tools.difference import is_same, worst_difference
@@ -29,7 +31,6 @@ from devmod_runtime.tools.launches import Answer, Settings
 from devmod_runtime.tools.program_steps import program_with, step_arguments
 from devmod_runtime.tools.search import LAUNCHES, Timing
 from devmod_runtime.tools.trials import SEEDS
-from devmod_runtime.tools.tuning_results import record_on
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,6 +59,13 @@ def launcher(settings: Settings) -> Answer:
     if device is None:
         device = function.default_device()
     tuned = function.on(device)
+    if not isinstance(tuned, TunedFunction):
+        label = device_label(tuned.default_device())
+        raise ArgumentError(
+            f"tune: {tuned.name!r} has no variants on {label}: the candidate for it is not tuned. Give another device, or build that "
+            "candidate with tune={…} too",
+            argument="devices",
+        )
     opened: list[_Launches] = []
 
     def answer(item: Sequence[Any]) -> Any:
@@ -123,8 +131,7 @@ class _Launches:
         """Return what is measured: the variants, the device, a record without times, and the values
         of the arguments that decide.
         """
-        record = record_on(self._tuned)
-        assert record is not None
+        record = record_of(self._tuned.name, self._tuned.tuning, self._device)
         return {
             "variants": self._tuned.variants,
             "device": device_label(self._device),
