@@ -11,7 +11,7 @@ from zlib import crc32
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     import numpy as np
@@ -64,11 +64,16 @@ def is_size(name: str, *, is_scalar: bool) -> bool:
 
 def has_integers(dtype: NumPyType) -> bool:
     """Return whether elements are integers, or structs with one."""
-    if dtype.subdtype is not None:
-        return has_integers(dtype.subdtype[0])
-    if dtype.names:
-        return any(has_integers(dtype[member]) for member in dtype.names)
-    return dtype.kind in "iu"
+    return any(each.dtype.kind in "iu" for each in parts_of(np.zeros((), dtype)))
+
+
+def parts_of(array: NumPyArray) -> Iterator[NumPyArray]:
+    """Yield views of an array's numbers: one for each member of structs, or the array itself."""
+    if not array.dtype.names:
+        yield array
+        return
+    for member in array.dtype.names:
+        yield from parts_of(array[member])
 
 
 def draw_of(name: str, dtype: NumPyType, word: str) -> str:
@@ -88,20 +93,16 @@ def random_array(
     NotFromInterfaceError
         The elements are bytes of unknown meaning.
     """
-    return _random(np.random.default_rng(crc32(name.encode())), tuple(shape), dtype, word)
+    generator = np.random.default_rng(crc32(name.encode()))
+    result = np.zeros(shape, dtype)
+    for each in parts_of(result):
+        each[...] = _random(generator, each.shape, each.dtype, word)
+    return result
 
 
 def _random(
     generator: np.random.Generator, shape: Shape, dtype: NumPyType, word: str
 ) -> NumPyArray:
-    if dtype.subdtype is not None:
-        base, lengths = dtype.subdtype
-        return _random(generator, (*shape, *lengths), base, word)
-    if dtype.names:
-        result = np.zeros(shape, dtype)
-        for member in dtype.names:
-            result[member] = _random(generator, shape, dtype[member], word)
-        return result
     if dtype.type is np.void:
         raise NotFromInterfaceError(f"its elements are {dtype.itemsize} bytes of unknown meaning")
     if dtype.kind == "b":
@@ -160,14 +161,15 @@ def moved(array: NumPyArray, seed: int) -> NumPyArray:
 
     Small multiples of 0.5 stay: most of them are exact, and a kernel that rounds changes there.
     """
-    is_float = array.dtype.kind == "f" or array.dtype.name == "bfloat16"
-    if array.dtype.names:
-        result = array.copy()
-        for member in array.dtype.names:
-            result[member] = moved(array[member], seed)
-        return result
-    if not seed or not is_float or array.dtype.itemsize == 1:
-        return array.copy()
+    result = array.copy()
+    for each in parts_of(result):
+        is_float = each.dtype.kind == "f" or each.dtype.name == "bfloat16"
+        if seed and is_float and each.dtype.itemsize > 1:
+            each[...] = _moved(each, seed)
+    return result
+
+
+def _moved(array: NumPyArray, seed: int) -> NumPyArray:
     generator = np.random.default_rng(seed + array.size)
     is_away_from_zero = generator.integers(0, 2, array.shape, np.int8) ^ np.signbit(array)
     with np.errstate(all="ignore"):
