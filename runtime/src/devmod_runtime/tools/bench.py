@@ -50,7 +50,7 @@ from devmod_runtime.tools.launches import (
     launched,
     open_modules,
 )
-from devmod_runtime.tools.values import read_counts
+from devmod_runtime.tools.values import read_launch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,9 +62,8 @@ if TYPE_CHECKING:
     from devmod import Device, Function, Launch
     from devmod.worker import End
     from devmod_runtime.tools.inputs import Arguments, Given
-    from devmod_runtime.tools.values import Numbers
+    from devmod_runtime.tools.values import Dims
 
-    Dims = int | str | Sequence[int] | None
     #: The fields of a `Measurement`, and what `describe_argument_error` returns of the error of the
     #: arguments, if it is one.
     Measured = tuple[Sequence[Any], Sequence[str] | None]
@@ -473,7 +472,7 @@ class Measure(NamedTuple):
         if not has_grid(function):
             return {}
         given = {"threads": self.threads, "grid": self.grid, "block": combination.block}
-        return read_shape(given, combination.sizes)
+        return read_launch(given, combination.sizes, "")
 
 
 def own_arguments(
@@ -497,17 +496,6 @@ def is_known(name: str, functions: Iterable[tuple[Module, str]]) -> bool:
             if has_argument(module[each], name):
                 return True
     return False
-
-
-def read_shape(given: Mapping[str, Dims], sizes: Numbers) -> dict[str, Any]:
-    """Return the keywords of a launch that are given; a str is a text such as "N,N"."""
-    shape: dict[str, Any] = {}
-    for name, value in given.items():
-        if isinstance(value, str):
-            shape[name] = read_counts(value, sizes, name)
-        elif value is not None:
-            shape[name] = value
-    return shape
 
 
 def _dims_text(value: Dims) -> str:

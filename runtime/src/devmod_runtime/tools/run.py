@@ -127,11 +127,13 @@ def _run(module: Module, options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _seconds_on_device(recorded: Profile) -> float | None:
     """Return the seconds of all launches; None if one has no time, or there is none."""
-    launches = [each for each in recorded.records if each.action == "launch"]
-    times = [each.on_device for each in launches if each.on_device is not None]
-    if not times or len(times) < len(launches):
-        return None
-    return sum(times)
+    total = None
+    for each in recorded.records:
+        if each.action == "launch":
+            if each.on_device is None:
+                return None
+            total = (total or 0.0) + each.on_device
+    return total
 
 
 def _as_saved(path: str, result: Any, expected: Any) -> Any:

@@ -196,7 +196,7 @@ def command(
     saved = split_assignments(save, "--save")
     for name, path in saved.items():
         check_output(name, path)
-    sizes = read_launch({}, threads=threads, grid=grid, block=block)
+    sizes = read_launch({"threads": threads, "grid": grid, "block": block}, {})
     if shared_memory is not None:
         sizes["shared_memory"] = shared_memory
     options |= {

@@ -35,7 +35,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from devmod_runtime.tools.bench import Dims
+    from devmod_runtime.tools.values import Dims
 
     Report = Callable[[str, float], object]
 
@@ -314,12 +314,12 @@ def tune(
     if isinstance(devices, str):
         devices = [devices]
     options = {"threads": threads, "grid": grid, "rtol": rtol, "atol": atol}
-    names = names_to_tune(module, name)
-    tuner = Tuner(module, names, sizes or {}, devices, tuple(records), timeout)
-    return tuner.run(arguments or {}, options, budget)
+    tuner = Tuner(module, name, sizes or {}, devices, tuple(records), timeout)
+    tuner.run(arguments or {}, options, budget)
+    return tuner.result()
 
 
-def names_to_tune(module: Module, name: str | None) -> list[str]:
+def _names_to_tune(module: Module, name: str | None) -> list[str]:
     """Return the names of the functions to tune. Those of a program are its tuned kernels."""
     infos = module.functions
     if name is not None and name not in infos:
@@ -351,7 +351,7 @@ class Tuner:
     def __init__(
         self,
         module: Module,
-        names: Sequence[str],
+        name: str | None,
         sizes: Mapping[str, Sequence[int]],
         devices: Sequence[Device | str | None],
         known: Sequence[TuningRecord],
@@ -361,7 +361,7 @@ class Tuner:
         again: bool = False,
     ) -> None:
         self._module = module
-        self._tasks = list(product(names, devices))
+        self._tasks = list(product(_names_to_tune(module, name), devices))
         self._cases = size_cases(sizes)
         self._known = known
         self._timeout = timeout
@@ -378,8 +378,8 @@ class Tuner:
 
     def run(
         self, arguments: Mapping[str, Any], options: Mapping[str, Any], budget: float | None
-    ) -> TuningResult:
-        """Return the result. After an error, `result` has what was measured before."""
+    ) -> None:
+        """Measure. After an error too, `result` has what was measured before."""
         if budget is not None:
             self._end = monotonic() + budget
         with temporary_folder() as name:
@@ -399,14 +399,12 @@ class Tuner:
                     self._tune({**settings, "function": function, "device": device})
             except KeyboardInterrupt:
                 self._is_interrupted = True
-        result = self.result()
-        if result.times and result.is_complete and not result.records:
-            first = result.times[0]
+        if self._times and self.result().is_complete and not self._records:
+            first = self._times[0]
             raise DevmodError(
                 f"tune: no variant of {first.function!r} can be used on {first.device}: {first.problem}",
                 function=first.function,
             )
-        return result
 
     def result(self) -> TuningResult:
         """Return what was measured."""

@@ -51,7 +51,7 @@ from devmod_runtime.tools.options import (
     threads_option,
     timeout_option,
 )
-from devmod_runtime.tools.tune import TIMEOUT, Tuner, TuningResult, names_to_tune
+from devmod_runtime.tools.tune import TIMEOUT, Tuner, TuningResult
 from devmod_runtime.tools.tuning_results import read_results, record_on
 from devmod_runtime.tools.values import split_assignments
 
@@ -163,13 +163,12 @@ def command(
         _report(target, records)
         return
 
-    names = names_to_tune(module, function)
     known = [*module.tuning_records, *target.records]
     again = options["again"]
     failure = None
     with plugins_at_work(), progress("measuring", has_end=True) as report:
         timeout = options["timeout"]
-        tuner = Tuner(module, names, counts, devices, known, timeout, report, again=again)
+        tuner = Tuner(module, function, counts, devices, known, timeout, report, again=again)
         launch = {name: options[name] for name in ("threads", "grid", "rtol", "atol")}
         try:
             tuner.run(given, launch, options["budget"])

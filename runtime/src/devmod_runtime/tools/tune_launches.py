@@ -14,7 +14,7 @@ from devmod.backend import loads_own
 from devmod.errors import ArgumentError, DevmodError, list_names
 from devmod_runtime._tuning.choice import record_of
 from devmod_runtime._tuning.function import TunedFunction
-from devmod_runtime.tools.bench import host_seconds, is_known, own_arguments, read_shape
+from devmod_runtime.tools.bench import host_seconds, is_known, own_arguments
 from devmod_runtime.tools.devices import text_of
 from devmod_runtime.tools.difference import is_same, worst_difference
 from devmod_runtime.tools.inputs import (
@@ -31,6 +31,7 @@ from devmod_runtime.tools.launches import Answer, Settings
 from devmod_runtime.tools.program_steps import program_with, step_arguments
 from devmod_runtime.tools.search import LAUNCHES, Timing
 from devmod_runtime.tools.trials import SEEDS
+from devmod_runtime.tools.values import read_launch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,7 +107,8 @@ class _Launches:
         #: The arguments on the host and on the device.
         self._host = _arguments(settings, module, tuned, function, sizes)
         self._call = on_device(function, self._host)
-        self._shape = read_shape({name: settings[name] for name in ("threads", "grid")}, sizes)
+        shape = {name: settings[name] for name in ("threads", "grid")}
+        self._shape = read_launch(shape, sizes, "")
         #: The arrays that a launch may write, as they are before it: on the host, and on the device
         #: if they are no images.
         self._written = results_of(function, self._call)

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
     #: Sizes, or lengths, by name.
     Numbers = Mapping[str, int]
+    #: The threads or blocks of a launch; a str is a text such as "N,N".
+    Dims = int | str | Sequence[int] | None
 else:
     from devmod._util.numpy import np
 
@@ -113,14 +115,16 @@ def read_counts(text: str, sizes: Numbers, argument: str) -> tuple[int, ...]:
     return tuple(read_count(part, sizes, argument) for part in text.split(","))
 
 
-def read_launch(sizes: Numbers, **options: str | None) -> dict[str, Any]:
-    """Return the numbers of each option of a launch that is given. `sizes` has the names that stand
-    for numbers.
+def read_launch(given: Mapping[str, Dims], sizes: Numbers, prefix: str = "--") -> dict[str, Any]:
+    """Return the keywords of a launch that are given; a str is a text such as "N,N", in which the
+    names of `sizes` stand for numbers. Errors have the prefix before the keyword.
     """
     launch = {}
-    for name, text in options.items():
-        if text:
-            launch[name] = read_counts(text, sizes, f"--{name}")
+    for name, value in given.items():
+        if isinstance(value, str):
+            value = read_counts(value, sizes, f"{prefix}{name}") or None
+        if value is not None:
+            launch[name] = value
     return launch
 
 

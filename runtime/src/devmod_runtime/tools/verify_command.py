@@ -95,7 +95,7 @@ def command(
         arguments = (function, *arguments)
         function = None
     given = split_assignments(arguments, "verify")
-    sizes = read_launch({}, threads=threads, grid=grid, block=block)
+    sizes = read_launch({"threads": threads, "grid": grid, "block": block}, {})
     with plugins_at_work(), progress("comparing"):
         verification = verify(open_file(file)[1], function, given, **sizes, **options)
     if as_json:
