@@ -156,8 +156,7 @@ def read_value(name: str, text: str, param: Param | None, sizes: Numbers) -> Any
         if text.endswith(_PER_THREAD):
             return Local(per_thread=nbytes)
         return Local(nbytes)
-    is_key = text.rpartition(":")[0].endswith(".npz")
-    if is_key or Path(text).suffix.lower() in (".npy", ".npz", *PICTURES):
+    if _suffix(_file_and_key(text)[0]) in (".npy", ".npz", *PICTURES):
         return read_array(name, text, param)
     if any(part.strip() in sizes for part in text.split("*")):
         return read_count(text, sizes, name)
@@ -234,17 +233,10 @@ def read_array(name: str, path: str, param: Param | None = None) -> NumPyArray:
     ArgumentError
         The file cannot be read.
     """
-    before, colon, key = path.rpartition(":")
-    if colon and before.endswith(".npz"):
-        return _from_npz(name, before, key)
-    suffix = Path(path).suffix.lower()
-    if suffix == ".npz":
-        return _from_npz(name, path, "")
-    if suffix == ".npy":
-        try:
-            return np.load(path, allow_pickle=False)  # type: ignore[no-any-return]
-        except _UNREADABLE as error:
-            raise _unreadable(name, path, error) from None
+    file, key = _file_and_key(path)
+    suffix = _suffix(file)
+    if suffix in (".npy", ".npz"):
+        return _from_numpy(name, file, key)
     if suffix in PICTURES:
         return _picture(name, path, param)
     raise ArgumentError(
@@ -253,10 +245,24 @@ def read_array(name: str, path: str, param: Param | None = None) -> NumPyArray:
     )
 
 
-def _from_npz(name: str, path: str, key: str) -> NumPyArray:
+def _file_and_key(text: str) -> tuple[str, str]:
+    """Return the file, and the key behind a file .npz; "" without one."""
+    file, _, key = text.rpartition(":")
+    if file.endswith(".npz"):
+        return file, key
+    return text, ""
+
+
+def _suffix(path: str) -> str:
+    return Path(path).suffix.lower()
+
+
+def _from_numpy(name: str, path: str, key: str) -> NumPyArray:
     try:
-        # NumPy leaves a damaged file open.
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
+        with open(path, "rb") as file:  # NumPy leaves a damaged file open
+            arrays = np.load(file, allow_pickle=False)
+            if isinstance(arrays, np.ndarray):
+                return arrays
             if not key and len(arrays.files) == 1:
                 key = arrays.files[0]
             if key in arrays.files:
@@ -330,7 +336,7 @@ def check_output(name: str, path: str) -> None:
     """Raise ArgumentError for a file that `write_array` cannot write, by its suffix, and OSError if
     its folder is missing.
     """
-    if Path(path).suffix.lower() not in (".npy", *PICTURES):
+    if _suffix(path) not in (".npy", *PICTURES):
         raise ArgumentError(
             f"--save {name}={path}: expected a file .npy or a picture ({', '.join(PICTURES)})",
             argument=name,
@@ -348,7 +354,7 @@ def write_array(name: str, path: str, array: NumPyArray) -> None:
         The array is no picture.
     """
     content = BytesIO()
-    if Path(path).suffix.lower() == ".npy":
+    if _suffix(path) == ".npy":
         np.save(content, array, allow_pickle=False)
     else:
         _save_picture(name, path, array, content)
@@ -357,7 +363,7 @@ def write_array(name: str, path: str, array: NumPyArray) -> None:
 
 
 def _save_picture(name: str, path: str, array: NumPyArray, content: BytesIO) -> None:
-    suffix = Path(path).suffix.lower()
+    suffix = _suffix(path)
     pixels = array
     if pixels.dtype == np.uint32 and pixels.ndim == 2:
         # A pixel is one word, red in the lowest byte.
