@@ -481,12 +481,13 @@ class Profile:
         add = self._entries.append
 
         def recorded(*args: Any, **keywords: Any) -> Any:
-            local.call[0] = device
-            begin = perf_counter_ns()
-            result = original(*args, **keywords)
+            call = local.call
+            call[0] = device
             nbytes = own
             if nbytes is None:
-                nbytes = local.call[1]
+                nbytes = call[1]
+            begin = perf_counter_ns()
+            result = original(*args, **keywords)
             local.queued = (action, name, device, begin, perf_counter_ns(), nbytes, get_ident())
             add(local.queued)
             return result
@@ -495,20 +496,12 @@ class Profile:
             return recorded
 
         def queued(*args: Any, **keywords: Any) -> Any:
-            call = local.call
-            call[0] = device
-            nbytes = own
-            if nbytes is None:
-                nbytes = call[1]
             with order:
                 queued_at = perf_counter_ns()
                 first = event(stream)
-                begin = perf_counter_ns()
-                result = original(*args, **keywords)
-                entry = (action, name, device, begin, perf_counter_ns(), nbytes, get_ident())
+                result = recorded(*args, **keywords)
+                entry = local.queued
                 last = event(stream)
-            add(entry)
-            local.queued = entry
             if first is not None and last is not None:
                 pending.append(_Pending(entry, stream, queued_at, first, last))
                 if len(pending) >= _MOST_EVENTS:
