@@ -13,8 +13,9 @@ from math import inf, log, prod
 from typing import Any, NamedTuple
 
 from devmod import TuningRecord
+from devmod._modules.tuning import Offer
 from devmod._util.text import duration_text
-from devmod.backend import ExpressionError, Tuning, Variant, environment_text
+from devmod.backend import ExpressionError, Tuning, environment_text
 from devmod.errors import count_text
 
 Constant = bool | int | float | str
@@ -82,7 +83,7 @@ class VariantChooser:
     def __init__(
         self,
         like: TuningRecord,
-        variants: Mapping[Values, Variant],
+        variants: Mapping[Values, Offer],
         own: Iterable[TuningRecord],
         records: Iterable[TuningRecord],
     ) -> None:
@@ -174,7 +175,7 @@ class VariantChooser:
                 counts = []
                 for each in (measured, sizes):
                     named = dict(zip(self._like.sizes, each, strict=True))
-                    counts.append(max(prod(self._variants[values].grid_of(named)), 1))
+                    counts.append(max(prod(self._variants[values].variant.grid_of(named)), 1))
                 found[values] = (counts[0], counts[1])
         except (ExpressionError, LookupError):
             return {}

@@ -77,8 +77,7 @@ def chooser_of(
     tuning = tuning_of(interface)
     assert tuning is not None
     own = read_own(name, device.kind, interface)
-    variants = {values: offer.variant for values, offer in found.items()}
-    return VariantChooser(record_of(name, tuning, device), variants, own, records)
+    return VariantChooser(record_of(name, tuning, device), found, own, records)
 
 
 def explain_variants(
