@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import toy_backend as toy
-from test_tuned import ALL, FIRST, LIKE, PARAMS, SECOND, THIRD, array, info, record
+from test_tuned import ALL, FIRST, LIKE, PARAMS, SECOND, THIRD, array, info, record, variants_of
 from test_tuned import devices as devices
 
 import devmod
@@ -74,10 +74,6 @@ def launch(f: Any, device: int = 0) -> tuple[str, int, int]:
     """Return the payload, BLOCK and the blocks of a launch."""
     f(array(device), 1000, 1.0)
     return LoadedModule.launched.pop()
-
-
-def variants_of(f: Any) -> list[tuple[int, ...]]:
-    return [tuple(each.values()) for each in f.variants]
 
 
 def explained(root: devmod.Module, **options: Any) -> str:

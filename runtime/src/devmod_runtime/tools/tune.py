@@ -345,7 +345,7 @@ def _names_to_tune(module: Module, name: str | None) -> list[str]:
 
 class Tuner:
     """Tunes functions of a module. The parameters are as for `tune`; `report` is called with a text
-    about what is measured, and how much of all was. With `again`, known times are measured too.
+    about what is measured, and how much of all was.
     """
 
     def __init__(
@@ -357,8 +357,6 @@ class Tuner:
         known: Sequence[TuningRecord],
         timeout: float,
         report: Report = lambda *_: None,
-        *,
-        again: bool = False,
     ) -> None:
         self._module = module
         self._tasks = list(product(_names_to_tune(module, name), devices))
@@ -366,7 +364,6 @@ class Tuner:
         self._known = known
         self._timeout = timeout
         self._report = report
-        self._again = again
         self._end = inf
         self._is_complete = True
         self._is_interrupted = False
@@ -466,13 +463,10 @@ class Tuner:
                 text += f": best {constants}, {duration_text(seconds)}"
             self._report(text, (done + share) / total)
 
-        known = {}
-        if not self._again:
-            known = launches.known(self._known)
         return Search(
             launches,
             launches.variants,
-            known=known,
+            known=launches.known(self._known),
             seconds=max(self._end - monotonic(), 0.0) / (total - done),
             report=report,
         )

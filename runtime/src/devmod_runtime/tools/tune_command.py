@@ -164,11 +164,12 @@ def command(
         return
 
     known = [*module.tuning_records, *target.records]
-    again = options["again"]
+    if options["again"]:
+        known = []
     failure = None
     with plugins_at_work(), progress("measuring", has_end=True) as report:
         timeout = options["timeout"]
-        tuner = Tuner(module, function, counts, devices, known, timeout, report, again=again)
+        tuner = Tuner(module, function, counts, devices, known, timeout, report)
         launch = {name: options[name] for name in ("threads", "grid", "rtol", "atol")}
         try:
             tuner.run(given, launch, options["budget"])
