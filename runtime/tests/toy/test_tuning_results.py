@@ -9,14 +9,10 @@ from typing import Any
 import pytest
 import toy_backend as toy
 from each_case import check_errors
-from test_tuned import info
+from test_tuned import LIKE, info
 
 from devmod import FunctionInfo, TuningRecord
 from devmod_runtime.tools.tuning_results import read_results, record_on
-
-LIKE = TuningRecord(
-    "f", "toy", "", "toy number 1", driver="7", constants=("BLOCK", "TILE"), sizes=("n",)
-)
 
 
 def result(block: int, tile: int, time: float, **fields: Any) -> Any:
@@ -80,18 +76,19 @@ def read(path: Path, value: Any, like: TuningRecord | None, **sizes: int) -> Any
 
 def test_results_of_kernel_tuner_are_of_a_function_on_a_device(path: Path) -> None:
     with toy.fresh_devices() as devices:
-        devices[1].driver_version = "7"
+        devices[1].driver_version = "1"
         module = toy.module({"f": info(), "g": FunctionInfo("g", ["int32"])}, {})
         like = record_on(module["f"].on(devices[1]))
         assert record_on(module["g"]) is None
     (record,) = read(path, T4, like, n=10_000)
     assert record == LIKE.replace(
+        device="toy number 1",
         measured={
             ((10_000,), (64, 2)): 30 * 1e-6,
             ((10_000,), (64, 4)): None,
             ((10_000,), (128, 4)): 17.5 * 1e-3,
             ((10_000,), (128, 8)): None,
-        }
+        },
     )
 
 
@@ -159,12 +156,7 @@ def test_other_files_are_refused(path: Path) -> None:
         ),
         f"{INVALID}KeyError: 'invalidity'": ({"results": [{}]}, LIKE, n),
         f"{INVALID}TypeError: 'int' object is not iterable": ({"results": 3}, LIKE, n),
-        f"{INVALID}TypeError: unhashable type: 'list'": (
-            of_triton(config([1], 1.0)),
-            OF_TRITON,
-            n,
-        ),
-        "the tuning record of 'f' on 'toy number 1': expected an integer for each size, a value for each constant, and a "
+        "the tuning record of 'f' on 'toy number 0': expected an integer for each size, a value for each constant, and a "
         "time in seconds or None or False, got (1,), (1, 4, 3) and -0.001": (
             of_triton(config(1, -1.0)),
             OF_TRITON,
