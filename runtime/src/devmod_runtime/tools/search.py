@@ -262,9 +262,7 @@ class Search:
         if not timing.problem and variant in self.timings:
             timing = Timing((*self.timings[variant].times, *timing.times))
         self.timings[variant] = timing
-        self._show()
 
-    def _show(self) -> None:
         seconds = 0.0
         if self.best is not None:
             seconds = self.timings[self.best].median

@@ -17,7 +17,7 @@ import numpy as np
 
 from devmod import Image, Local, Param, devices, dumps, explain
 from devmod import device as find_device
-from devmod._modules.choice import describe_candidate, program_kernels
+from devmod._modules.choice import describe_candidate, interface_of, program_kernels
 from devmod._plugins.devices import default_device, device_label
 from devmod._plugins.registry import local_kinds
 from devmod._values.param import numpy_dtype
@@ -198,10 +198,9 @@ def _interfaces(functions: Iterable[tuple[Module, str]]) -> list[Interface]:
     """Return the interfaces of functions, each a module and a name. Some have none."""
     found = []
     for module, name in functions:
-        with suppress(DevmodError):  # its process has the error
-            interface = getattr(module.functions.get(name), "interface", None)
-            if interface is not None:
-                found.append(interface)
+        interface = interface_of(module, name)
+        if interface is not None:
+            found.append(interface)
     return found
 
 

@@ -396,7 +396,8 @@ class Tuner:
                     self._tune({**settings, "function": function, "device": device})
             except KeyboardInterrupt:
                 self._is_interrupted = True
-        if self._times and self.result().is_complete and not self._records:
+                self._is_complete = False
+        if self._times and self._is_complete and not self._records:
             first = self._times[0]
             raise DevmodError(
                 f"tune: no variant of {first.function!r} can be used on {first.device}: {first.problem}",
@@ -408,7 +409,7 @@ class Tuner:
         return TuningResult(
             self._times,
             self._records,
-            is_complete=self._is_complete and not self._is_interrupted,
+            is_complete=self._is_complete,
             is_interrupted=self._is_interrupted,
         )
 
@@ -439,7 +440,24 @@ class Tuner:
 
     def _run_search(self, launches: _Launches, measured: dict[Any, float | None]) -> None:
         """Search with the inputs that are open, and add the seconds by key and values."""
-        search = self._search(launches)
+        done = self._begun
+        total = len(self._tasks) * len(self._cases)
+        subject = f"{launches.record.function} {pairs_text(launches.case)}".rstrip()
+
+        def report(share: float, best: int | None, seconds: float) -> None:
+            text = subject
+            if best is not None:
+                constants = pairs_text(launches.variants[best])
+                text += f": best {constants}, {duration_text(seconds)}"
+            self._report(text, (done + share) / total)
+
+        search = Search(
+            launches,
+            launches.variants,
+            known=launches.known(self._known),
+            seconds=max(self._end - monotonic(), 0.0) / (total - done),
+            report=report,
+        )
         self._begun += 1
         try:
             search.run()
@@ -449,27 +467,6 @@ class Tuner:
                 self._times.append(launches.row(search, variant, seconds))
                 values = tuple(launches.variants[variant].values())
                 measured[launches.key, values] = seconds
-
-    def _search(self, launches: _Launches) -> Search:
-        """Return the search with the inputs that are open."""
-        done = self._begun
-        total = len(self._tasks) * len(self._cases)
-        case = launches.case
-
-        def report(share: float, best: int | None, seconds: float) -> None:
-            text = f"{launches.record.function} {pairs_text(case)}".rstrip()
-            if best is not None:
-                constants = pairs_text(launches.variants[best])
-                text += f": best {constants}, {duration_text(seconds)}"
-            self._report(text, (done + share) / total)
-
-        return Search(
-            launches,
-            launches.variants,
-            known=launches.known(self._known),
-            seconds=max(self._end - monotonic(), 0.0) / (total - done),
-            report=report,
-        )
 
 
 class _Launches(Conversation):

@@ -216,15 +216,11 @@ class Verification:
         devices_used = set()
         for checked in self.functions.values():
             # Two candidates may have one name: on a device each has a comparison.
-            places: Counter[tuple[str, str]] = Counter()
+            compared = [each[:2] for each in checked if each.outcome in _COMPARED]
             counts: dict[str, int] = {}
-            for each in checked:
-                if each.outcome not in _COMPARED:
-                    continue
-                devices_used.add(each.device)
-                places[each.candidate, each.device] += 1
-                number = places[each.candidate, each.device]
-                counts[each.candidate] = max(counts.get(each.candidate, 0), number)
+            for (candidate, device), number in Counter(compared).items():
+                devices_used.add(device)
+                counts[candidate] = max(counts.get(candidate, 0), number)
             candidates += sum(counts.values())
         number_of_devices = count_text(len(devices_used), "device")
         return f"{count_text(candidates, 'candidate')} compared on {number_of_devices}"
