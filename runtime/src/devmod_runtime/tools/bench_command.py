@@ -180,7 +180,7 @@ def read_sizes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
 def check_launch(sizes: Mapping[str, Sequence[int]], options: Mapping[str, Any]) -> None:
     """Raise ArgumentError for an option of a launch with neither a number nor a name of a size."""
     numbers = {name: values[0] for name, values in sizes.items()}
-    read_launch({name: options.get(name) for name in ("threads", "grid", "block")}, numbers)
+    read_launch(options, numbers)
 
 
 def _check_names(names: Sequence[str], modules: Mapping[str, Module]) -> None:

@@ -153,9 +153,6 @@ def command(
     file: str,
     function: str | None,
     arguments: tuple[str, ...],
-    threads: str | None,
-    grid: str | None,
-    block: str | None,
     shared_memory: int | None,
     expect: tuple[str, ...],
     save: tuple[str, ...],
@@ -196,7 +193,7 @@ def command(
     saved = split_assignments(save, "--save")
     for name, path in saved.items():
         check_output(name, path)
-    sizes = read_launch({"threads": threads, "grid": grid, "block": block}, {})
+    sizes = read_launch(options, {})
     if shared_memory is not None:
         sizes["shared_memory"] = shared_memory
     options |= {

@@ -107,8 +107,7 @@ class _Launches:
         #: The arguments on the host and on the device.
         self._host = _arguments(settings, module, tuned, function, sizes)
         self._call = on_device(function, self._host)
-        shape = {name: settings[name] for name in ("threads", "grid")}
-        self._shape = read_launch(shape, sizes, "")
+        self._shape = read_launch(settings, sizes, "")
         #: The arrays that a launch may write, as they are before it: on the host, and on the device
         #: if they are no images.
         self._written = results_of(function, self._call)

@@ -115,12 +115,13 @@ def read_counts(text: str, sizes: Numbers, argument: str) -> tuple[int, ...]:
     return tuple(read_count(part, sizes, argument) for part in text.split(","))
 
 
-def read_launch(given: Mapping[str, Dims], sizes: Numbers, prefix: str = "--") -> dict[str, Any]:
-    """Return the keywords of a launch that are given; a str is a text such as "N,N", in which the
-    names of `sizes` stand for numbers. Errors have the prefix before the keyword.
+def read_launch(given: Mapping[str, Any], sizes: Numbers, prefix: str = "--") -> dict[str, Any]:
+    """Return the threads, the grid and the block that are given; a str is a text such as "N,N", in
+    which the names of `sizes` stand for numbers. Errors have the prefix before the keyword.
     """
     launch = {}
-    for name, value in given.items():
+    for name in ("threads", "grid", "block"):
+        value = given.get(name)
         if isinstance(value, str):
             value = read_counts(value, sizes, f"{prefix}{name}") or None
         if value is not None:
