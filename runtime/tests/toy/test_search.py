@@ -57,7 +57,7 @@ def search(table: Table, variants: Any = (), **options: Any) -> Search:
     names = variants or [{"BLOCK": each} for each, _ in enumerate(table.seconds)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("devmod_runtime.tools.search.monotonic", lambda: table.now)
-        found = Search(table, names, **options)
+        found = Search(table.times, names, **options)
         found.run()
     return found
 

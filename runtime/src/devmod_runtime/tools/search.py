@@ -11,7 +11,7 @@ from math import inf, sqrt
 from random import Random
 from statistics import median, quantiles
 from time import monotonic
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 #: Up to so many variants, all are measured; of more a sample, then the neighbours of the best.
 MOST_MEASURED = 200
@@ -82,17 +82,6 @@ class Timing(NamedTuple):
         return self.median - self.noise <= best.median + best.noise
 
 
-class Launcher(Protocol):
-    """What a search calls. A variant is a number in the order of the function's variants. A
-    `Timing` with a problem is the last of its variant.
-    """
-
-    def times(self, variant: int, limit: float) -> Timing:
-        """Return the seconds of some launches. After one of more than `limit` there is no other.
-        The results of a variant are compared with those of the first one before.
-        """
-
-
 class _BudgetSpentError(Exception):
     """The time of the search is over."""
 
@@ -102,8 +91,11 @@ class Search:
 
     Parameters
     ----------
-    launcher
-        What launches.
+    launch
+        Returns the seconds of some launches of a variant, which is a number in the order of the
+        function's variants. After one of more than the limit, its second argument, there is no
+        other. The results are compared with those of the first variant before. A `Timing` with a
+        problem is the last of its variant.
     variants
         The constants of each variant, the default first.
     known
@@ -126,14 +118,14 @@ class Search:
 
     def __init__(
         self,
-        launcher: Launcher,
+        launch: Callable[[int, float], Timing],
         variants: Sequence[Constants],
         *,
         known: Mapping[int, float | None] = {},
         seconds: float = inf,
         report: Callable[[float, int | None, float], object] = lambda *_: None,
     ) -> None:
-        self._launcher = launcher
+        self._launch = launch
         self._variants = variants
         self.known = dict(known)
         self._end = monotonic() + seconds
@@ -258,7 +250,7 @@ class Search:
         limit = inf
         if self.best is not None:
             limit = self.timings[self.best].far
-        timing = self._launcher.times(variant, limit)
+        timing = self._launch(variant, limit)
         if not timing.problem and variant in self.timings:
             timing = Timing((*self.timings[variant].times, *timing.times))
         self.timings[variant] = timing

@@ -452,7 +452,7 @@ class Tuner:
             self._report(text, (done + share) / total)
 
         search = Search(
-            launches,
+            launches.times,
             launches.variants,
             known=launches.known(self._known),
             seconds=max(self._end - monotonic(), 0.0) / (total - done),
