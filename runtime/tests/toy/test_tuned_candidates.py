@@ -16,7 +16,7 @@ import devmod
 from devmod import FunctionInfo, Interface
 from devmod._cli import main
 from devmod.backend import FallbackModule
-from devmod_runtime._tuning.overlay import write_own
+from devmod_runtime._tuning.overlay import own_key, write_own
 
 pytestmark = pytest.mark.row("R52")
 
@@ -217,13 +217,14 @@ def test_the_records_of_the_user_choose_before_those_of_the_file(tmp_path: Path)
     f = root["f"]
     assert launch(f)[1] == 16
     own = record({1000: {FIRST: 2e-6, THIRD: 1e-6}})
-    write_own("f", "toy", f.info.interface, [own])
+    key = own_key("f", "toy", f.info.interface)
+    write_own(key, [own])
     assert (launch(f)[1], block()) == (16, 32), "a call does not read them again"
     assert explained(root) == (
         "variant  BLOCK=32, TILE=4: the fastest in the user's records of this device at n=1000: 1 us, and the first variant 2 us"
     )
     # Later ones replace them.
-    write_own("f", "toy", f.info.interface, [record({1000: {THIRD: 3e-6}})])
+    write_own(key, [record({1000: {THIRD: 3e-6}})])
     assert block() == 8
 
     (entry,) = (tmp_path / "cache" / "tuning").iterdir()

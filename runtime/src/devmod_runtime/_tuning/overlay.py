@@ -23,11 +23,20 @@ from devmod_runtime._tuning.choice import Values, VariantChooser, record_of
 _CACHE = DiskCache("tuning")
 
 
-def read_own(name: str, kind: str, interface: Interface) -> tuple[TuningRecord, ...]:
-    """Return the user's records of a tuned function of a kind; () if there are none, or they are
-    damaged.
+def own_key(name: str, kind: str, interface: Interface) -> str:
+    """Return the key of the user's records of a tuned function of a kind. Another build of it, with
+    other variants, has the same one.
     """
-    data = _CACHE.read(_key(name, kind, interface))
+    tuning = tuning_of(interface)
+    assert tuning is not None
+    names = [sorted(param.name for param in interface.params)]
+    names += [sorted(tuning.constants), sorted(tuning.sizes)]
+    return DiskCache.key("1", kind, name, json.dumps(names))
+
+
+def read_own(key: str) -> tuple[TuningRecord, ...]:
+    """Return the user's records of an `own_key`; () if there are none, or they are damaged."""
+    data = _CACHE.read(key)
     if data is None:
         return ()
     subject = "the user's records"
@@ -37,18 +46,17 @@ def read_own(name: str, kind: str, interface: Interface) -> tuple[TuningRecord, 
         return ()
 
 
-def write_own(name: str, kind: str, interface: Interface, records: Iterable[TuningRecord]) -> None:
+def write_own(key: str, records: Iterable[TuningRecord]) -> None:
     """Add records to those of the user. Raise DevmodError if the cache folder does not take
     them.
     """
-    key = _key(name, kind, interface)
     path = _CACHE.path(key)
     with suppress(OSError):  # there may be no folder; if it is missing, it has no lock
         os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
     with changing(path):
-        joined = join_records([*read_own(name, kind, interface), *records])
+        joined = join_records([*read_own(key), *records])
         _CACHE.write(key, pack_records(joined))
-        if _CACHE.read(key) is None or read_own(name, kind, interface) != joined:
+        if _CACHE.read(key) is None or read_own(key) != joined:
             raise DevmodError(
                 "the times cannot be written to the cache folder: set DEVMOD_CACHE_DIR to another folder, or give --export FILE"
             )
@@ -76,7 +84,7 @@ def chooser_of(
     """
     tuning = tuning_of(interface)
     assert tuning is not None
-    own = read_own(name, device.kind, interface)
+    own = read_own(own_key(name, device.kind, interface))
     return VariantChooser(record_of(name, tuning, device), found, own, records)
 
 
@@ -107,12 +115,3 @@ def explain_variants(
     for sizes in chooser.measured or [()]:
         choice = chooser.choose(sizes)
         yield found[choice.values].variant.constants, choice.why
-
-
-def _key(name: str, kind: str, interface: Interface) -> str:
-    """Return the key of a function: another build of it, with other variants, has the same one."""
-    tuning = tuning_of(interface)
-    assert tuning is not None
-    names = [sorted(param.name for param in interface.params)]
-    names += [sorted(tuning.constants), sorted(tuning.sizes)]
-    return DiskCache.key("1", kind, name, json.dumps(names))

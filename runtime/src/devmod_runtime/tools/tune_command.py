@@ -36,7 +36,7 @@ from devmod.commands import (
     quiet_drivers,
 )
 from devmod.errors import ArgumentError, DevmodError, count_text
-from devmod_runtime._tuning.overlay import read_own, write_own
+from devmod_runtime._tuning.overlay import own_key, read_own, write_own
 from devmod_runtime.tools.bench import plot_format
 from devmod_runtime.tools.bench_command import check_launch, read_sizes
 from devmod_runtime.tools.options import (
@@ -276,21 +276,21 @@ def _check_writable(path: str | Path) -> None:
 def _own_target(module: Module) -> _Target:
     """Return the records of this user, in the cache folder."""
     known: list[TuningRecord] = []
-    interfaces = {}
+    keys = {}
     for leaf in walk(module):
         for name, info in leaf.functions.items():
             if info.interface is not None and tuning_of(info.interface) is not None:
-                interfaces[name, leaf.kind] = info.interface
-                write_own(name, leaf.kind, info.interface, ())  # an error before the launches
-                known.extend(read_own(name, leaf.kind, info.interface))
+                key = keys[name, leaf.kind] = own_key(name, leaf.kind, info.interface)
+                write_own(key, ())  # an error before the launches
+                known.extend(read_own(key))
 
     def write(records: Sequence[TuningRecord]) -> None:
         for each in records:
-            key = (each.function, each.kind)
-            if key not in interfaces:
+            key = keys.get((each.function, each.kind))
+            if key is None:
                 raise ArgumentError(
                     f"the records are of {each.function!r} for {each.kind}, and the file has no such tuned function"
                 )
-            write_own(*key, interfaces[key], [each])
+            write_own(key, [each])
 
     return _Target("the records of this user", known, write)
