@@ -289,6 +289,19 @@ def test_asynchronous_copies() -> None:
     assert_array_equal(p, x[np.arange(64) ^ 1])
 
 
+@pytest.mark.parametrize("bytes_each", [0, 16])
+def test_a_bulk_copy_may_have_no_bytes(bytes_each: int) -> None:
+    source = """extern "C" __global__ void k(int4 *o, int bytes) {
+        __shared__ int4 s[2];
+        s[threadIdx.x] = {7, 7, 7, 7};
+        unsigned place = __cvta_generic_to_shared(s + threadIdx.x);
+        asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;"
+            :: "l"(o + threadIdx.x), "r"(place), "r"(bytes) : "memory");
+    }"""
+    out = run_source(source, 1, 2, [np.zeros(8, np.int32), bytes_each])
+    assert_array_equal(out, [7 if bytes_each else 0] * 8)
+
+
 TENSOR_COPY = """struct alignas(64) Map { char bytes[128]; };
 extern "C" __global__ void k(const __grid_constant__ Map from, const __grid_constant__ Map to, float *o, int x, int y) {
     __shared__ alignas(1024) float s[8][8];

@@ -13,7 +13,7 @@ from devmod_simulators.ptx.lanes import Lanes
 from devmod_simulators.ptx.ops_mbarrier import arrive, changing, expect, shared_offset, update
 from devmod_simulators.ptx.ops_memory import load, save
 from devmod_simulators.ptx.ops_tensor import tensor_copy
-from devmod_simulators.ptx.ptx_types import S64, U8, U32, U64, UNSIGNED, Array, Integer
+from devmod_simulators.ptx.ptx_types import S64, U8, U32, U64, UNSIGNED, Array, DType, Integer
 
 
 @operation("cp")
@@ -38,8 +38,7 @@ def _cp(decoder: Decoder) -> Step:
     count = size // dtype.itemsize
     fetch = load("global", dtype, count)
     put = save("shared", dtype, count)
-    fetch_byte = load("global", U8)
-    put_byte = save("shared", U8)
+    copy_bytes = _copier("global", "shared", U8)
     length = None
     if len(decoder.operands) > 3:
         length = decoder.source(3, U32)
@@ -53,26 +52,33 @@ def _cp(decoder: Decoder) -> Step:
         # The bytes past the length are zeros.
         put(lanes, to, [np.zeros(1, dtype)] * count)
         lengths = np.minimum(lanes.spread(length(lanes)), U32.type(size))
-        if lengths.any():
-            part, pieces = _pieces(lanes, lengths.astype(S64), 1)
-            put_byte(part, pieces(to), fetch_byte(part, pieces(of)))
+        copy_bytes(lanes, lengths.astype(S64), to, of)
 
     return run
 
 
-def _pieces(lanes: Lanes, counts: Array, size: int) -> tuple[Lanes, Callable[[Array], Array]]:
-    """Return each lane as often as it copies a piece of `size` bytes, and the function that
-    computes the addresses of the pieces of those of the lanes.
+def _copier(
+    source: str, target: str, dtype: DType, count: int = 1
+) -> Callable[[Lanes, Array, Array, Array], None]:
+    """Return the function that copies pieces of `count` elements between two spaces: as many as it
+    gets numbers for lanes, to addresses and from others.
     """
-    positions = np.repeat(np.arange(lanes.count), counts)
-    first = np.repeat(np.cumsum(counts) - counts, counts)
-    steps = (np.arange(len(positions)) - first) * size
+    fetch = load(source, dtype, count)
+    put = save(target, dtype, count)
 
-    def pieces(address: Array) -> Array:
-        whole = lanes.spread(address)[positions]
-        return whole + steps.astype(whole.dtype)
+    def copy(lanes: Lanes, pieces: Array, to: Array, of: Array) -> None:
+        positions = np.repeat(np.arange(lanes.count), pieces)
+        if not len(positions):
+            return
+        first = np.repeat(np.cumsum(pieces) - pieces, pieces)
+        steps = (np.arange(len(positions)) - first) * (dtype.itemsize * count)
+        to, of = (
+            lanes.spread(address)[positions] + steps.astype(address.dtype) for address in (to, of)
+        )
+        part = lanes.select(positions, [])
+        put(part, to, fetch(part, of))
 
-    return lanes.select(positions, []), pieces
+    return copy
 
 
 def bulk_copy(decoder: Decoder) -> Step:
@@ -91,16 +97,14 @@ def bulk_copy(decoder: Decoder) -> Step:
     signal = None
     if len(decoder.operands) > 3 and any("mbarrier" in part for part in decoder.parts):
         signal = decoder.address(3)
-    fetch = load(source, U64, 2)
-    put = save(to, U64, 2)
+    copy = _copier(source, to, U64, 2)
 
     def run(lanes: Lanes) -> None:
         sizes = lanes.spread(size(lanes)).astype(S64)
-        part, pieces = _pieces(lanes, sizes // 16, 16)
         there = target(lanes)
         if to == "shared":
             there = shared_offset(there)
-        put(part, pieces(there), fetch(part, pieces(origin(lanes))))
+        copy(lanes, sizes // 16, there, origin(lanes))
         if signal is not None:
             update(lanes, signal(lanes), expect, (-sizes).tolist())
 
