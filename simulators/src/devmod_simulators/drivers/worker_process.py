@@ -14,6 +14,8 @@ from threading import Thread
 REQUESTS = 3
 RESPONSES = 4
 ARENA = 5
+#: MAP_NORESERVE of Linux. Python 3.13 has the name mmap.MAP_NORESERVE.
+NO_RESERVE = 0x4000
 #: The methods of a worker for the requests, by their numbers from 1 on.
 REQUEST_NAMES = ("load", "place", "unload", "launch", "notes")
 _UNKNOWN = 999  # CUDA_ERROR_UNKNOWN, hipErrorUnknown

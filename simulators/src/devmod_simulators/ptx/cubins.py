@@ -8,10 +8,8 @@ from devmod.errors import FormatError
 from devmod.targets.cuda.architecture import architecture, rank
 from devmod_readers.elf import ElfFile
 from devmod_readers.nvidia import read_cubin
-from devmod_simulators.drivers.worker_process import Failure
+from devmod_simulators.ptx.errors import PtxError
 
-_INVALID_IMAGE = 200  # CUDA_ERROR_INVALID_IMAGE
-_NO_BINARY = 209  # CUDA_ERROR_NO_BINARY_FOR_GPU
 #: The type of a section of symbols, the type of a symbol that is a variable, and the sections with
 #: variables.
 _SYMBOLS = 2
@@ -26,18 +24,18 @@ def as_ptx(cubin: bytes, arch: int, is_taken: bool) -> tuple[str, str]:
     variant = architecture("cubin", cubin)
     number = variant.removeprefix("sm_").rstrip("a")
     if not is_taken:
-        raise Failure(
-            _NO_BINARY,
+        raise PtxError(
+            "CUDA_ERROR_NO_BINARY_FOR_GPU",
             f"the simulated GPU executes PTX, and this is a cubin for sm_{number}. Compile for compute_{number} (NVRTC: "
             f"-arch=compute_{number}; nvcc: -gencode arch=compute_{number},code=compute_{number}). With `devmod simulate`, "
             "cuda.core, numba-cuda, pycuda and Triton compile to PTX",
         )
     if rank(variant, f"sm_{arch}") is None:
-        raise Failure(_NO_BINARY, "")
+        raise PtxError("CUDA_ERROR_NO_BINARY_FOR_GPU", "")
     try:
         return number, "\n".join(_statements(cubin))
     except (FormatError, ValueError, IndexError) as error:
-        raise Failure(_INVALID_IMAGE, "") from error
+        raise PtxError("CUDA_ERROR_INVALID_IMAGE", "") from error
 
 
 def _statements(cubin: bytes) -> Iterator[str]:

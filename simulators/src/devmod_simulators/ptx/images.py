@@ -9,13 +9,8 @@ from collections.abc import Iterator
 from devmod.errors import FormatError, ToolchainNotFoundError
 from devmod.targets.cuda.architecture import architecture, rank
 from devmod_readers.nvidia import FatbinMember, fatbin_members
-from devmod_simulators.drivers.worker_process import Failure
+from devmod_simulators.ptx.errors import PtxError
 
-_INVALID_IMAGE = 200  # CUDA_ERROR_INVALID_IMAGE
-_NO_BINARY = 209  # CUDA_ERROR_NO_BINARY_FOR_GPU
-_INVALID_PTX = 218  # CUDA_ERROR_INVALID_PTX
-_UNSUPPORTED_VERSION = 222  # CUDA_ERROR_UNSUPPORTED_PTX_VERSION
-_NOT_SUPPORTED = 801  # CUDA_ERROR_NOT_SUPPORTED
 _FATBIN = b"\x50\xed\x55\xba"
 #: The header of a fatbin, and the version of one whose members are fatbins: those of which nvlink
 #: has made a program.
@@ -30,9 +25,9 @@ def choose(image: bytes, arch: int, takes_cubins: bool) -> bytes:
     try:
         return _best_member(image, arch, takes_cubins)
     except (FormatError, struct.error) as error:
-        raise Failure(_INVALID_IMAGE, str(error)) from error
+        raise PtxError("CUDA_ERROR_INVALID_IMAGE", str(error)) from error
     except ToolchainNotFoundError as error:
-        raise Failure(_NOT_SUPPORTED, str(error)) from error
+        raise PtxError("CUDA_ERROR_NOT_SUPPORTED", str(error)) from error
 
 
 def _parts(data: bytes) -> Iterator[bytes]:
@@ -66,8 +61,8 @@ def _best_member(data: bytes, arch: int, takes_cubins: bool) -> bytes:
             images.append(best.data)
     if images:
         return b"\n".join(images)
-    raise Failure(
-        _NO_BINARY,
+    raise PtxError(
+        "CUDA_ERROR_NO_BINARY_FOR_GPU",
         f"the program has no PTX that the simulated GPU, sm_{arch}, takes: its fatbin has {', '.join(names) or 'nothing'}. "
         f"Build it below `devmod simulate`, or with -gencode arch=compute_{arch},code=compute_{arch} of nvcc "
         f"(CMake: -DCMAKE_CUDA_ARCHITECTURES={arch})",
@@ -80,18 +75,22 @@ def check_header(ptx: str, arch: int, newest: int) -> None:
     """
     variant, _, version = architecture("ptx", ptx.encode()).partition(":ptx")
     if not variant:
-        raise Failure(_INVALID_PTX, "the text has no .version and .target: it is not PTX")
+        raise PtxError(
+            "CUDA_ERROR_INVALID_PTX", "the text has no .version and .target: it is not PTX"
+        )
     major, minor = map(int, version.split("."))
     if major * 10 + minor > newest:
         line = ptx.count("\n", 0, ptx.index(".version")) + 1
-        raise Failure(
-            _UNSUPPORTED_VERSION,
+        raise PtxError(
+            "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
             f"ptxas application ptx input, line {line}; fatal   : Unsupported .version {version}; current version is "
             f"'{newest // 10}.{newest % 10}'\n",
         )
     if rank(variant, f"sm_{arch}") is None:
-        code = _INVALID_PTX if variant[-1].isdigit() else _NO_BINARY
+        name = "CUDA_ERROR_NO_BINARY_FOR_GPU"
+        if variant[-1].isdigit():
+            name = "CUDA_ERROR_INVALID_PTX"
         target = variant.replace("compute", "sm")
-        raise Failure(code, f"the PTX is for {target}, the device is sm_{arch}")
+        raise PtxError(name, f"the PTX is for {target}, the device is sm_{arch}")
     if not re.search(r"\.address_size\s+64\b", ptx):
-        raise Failure(_INVALID_PTX, "expected .address_size 64")
+        raise PtxError("CUDA_ERROR_INVALID_PTX", "expected .address_size 64")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from devmod_simulators.drivers.worker_process import NO_RESERVE
 from devmod_simulators.ptx.memory import (
     Access,
     Arena,
@@ -33,8 +34,6 @@ STRONG = 1 << 31
 THREAD = STRONG - 1
 #: A barrier whose wait, and not an arrival, orders what came before the arrivals.
 _PHASED = "mbarrier"
-#: Python 3.13 has the name mmap.MAP_NORESERVE.
-_NO_RESERVE = 0x4000
 #: What a byte of memory holds: a written value, nothing that was written, a value that was computed
 #: of one that nothing wrote, a copy of one that nothing wrote.
 WRITTEN = 0
@@ -45,7 +44,7 @@ COPIED = 3
 
 def sparse(count: int, dtype: DType) -> Array:
     """Return an array of zeros that takes memory where it is written."""
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NO_RESERVE
     return np.frombuffer(mmap.mmap(-1, count * dtype.itemsize, flags=flags), dtype)
 
 

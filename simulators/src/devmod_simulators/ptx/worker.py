@@ -11,19 +11,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from devmod_simulators.drivers.worker_process import ARENA, Fields, serve, text
+from devmod_simulators.drivers.worker_process import ARENA, NO_RESERVE, Fields, serve, text
 from devmod_simulators.ptx.columns import Launch
 from devmod_simulators.ptx.errors import PtxError
 from devmod_simulators.ptx.execution import run
+from devmod_simulators.ptx.machine import triple
 from devmod_simulators.ptx.memory import Arena
 from devmod_simulators.ptx.module import Module
 
 if TYPE_CHECKING:
     from devmod_simulators.ptx.sanitizer import Sanitizer
-
-#: MAP_NORESERVE of Linux, which Python 3.13 has: qemu maps the arena, which is larger than memory,
-#: only with it.
-_NO_RESERVE = 0x4000
 
 
 class Worker:
@@ -72,17 +69,14 @@ class Worker:
             end = offset + variable.size
             body += struct.pack("<III", offset, variable.size, 0)
 
-        def three(attribute: str) -> tuple[int, ...]:
-            return (*function.attributes.get(attribute, (0, 0, 0)), 1, 1)[:3]
-
         local = sum(
             variable.size for variable in function.variables.values() if variable.space == "local"
         )
         numbers = (
             end,
-            *three("reqntid"),
+            *triple(function.attributes.get("reqntid", (0, 0, 0))),
             math.prod(function.attributes.get("maxntid", (0,))),
-            *three("reqnctapercluster"),
+            *triple(function.attributes.get("reqnctapercluster", (0, 0, 0))),
         )
         shared = module.shared_layout(function)[1]
         counts_clusters = "blocksareclusters" in function.attributes
@@ -147,7 +141,8 @@ class Worker:
 def main(arguments: list[str]) -> int:
     """Answer requests until the pipe ends."""
     base, size = (int(argument) for argument in arguments)
-    # The arena needs no fixed address: the interpreter computes offsets from `base`.
-    mapping = mmap.mmap(ARENA, size, flags=mmap.MAP_SHARED | _NO_RESERVE)
+    # The arena needs no fixed address: the interpreter computes offsets from `base`. qemu maps it,
+    # which is larger than memory, only with this flag.
+    mapping = mmap.mmap(ARENA, size, flags=mmap.MAP_SHARED | NO_RESERVE)
     serve(Worker(Arena(np.frombuffer(mapping, np.uint8), base)))
     return 0
