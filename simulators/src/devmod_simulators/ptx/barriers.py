@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,8 @@ class Barrier:
         self.expected = np.zeros(blocks, S64)  # 0: all threads that have not exited
         self.count = np.zeros(blocks, S64)  # lanes whose predicate holds
         self.waiting: list[Waiting] = []
+        #: With checks: what the warps of each block knew that arrived.
+        self.known: Array | None = None
 
 
 class Barriers:
@@ -39,8 +42,8 @@ class Barriers:
 
     def __init__(self, execution: "Execution") -> None:
         self.execution = execution
-        self.barriers: dict[int, Barrier] = {}
         self.alive = np.full(len(execution.blocks), execution.threads, S64)
+        self.barriers = defaultdict[int, Barrier](lambda: Barrier(len(self.alive)))
         self.cluster_size = math.prod(execution.launch.cluster)
         self.cluster_arrived = np.zeros(len(execution.blocks) // self.cluster_size, S64)
         self.cluster_phase = np.zeros(len(execution.blocks) // self.cluster_size, S64)
@@ -79,9 +82,7 @@ class Barriers:
         Return the block that they go to if all are there.
         """
         operation = block.end
-        barrier = self.barriers.get(number)
-        if barrier is None:
-            barrier = self.barriers[number] = Barrier(len(self.alive))
+        barrier = self.barriers[number]
         whole = lanes.count == self.execution.alive_count and not barrier.waiting and not threads
         if (
             whole

@@ -14,7 +14,7 @@ from devmod_simulators.ptx.columns import Launch
 from devmod_simulators.ptx.decoder import Decoder, Step
 from devmod_simulators.ptx.ends import Branch, Leave
 from devmod_simulators.ptx.execution import Execution, run
-from devmod_simulators.ptx.lanes import Frame, Lanes
+from devmod_simulators.ptx.lanes import Lanes
 from devmod_simulators.ptx.memory import STREAM_ORDERED, Access, Arena, Memory
 from devmod_simulators.ptx.ops_together import BarrierOperation, ClusterBarrier, WarpOperation
 from devmod_simulators.ptx.ops_warp import Warps, bits_of
@@ -152,7 +152,7 @@ class Watcher:
             def run(lanes: Lanes, warps: Warps, mask: Array) -> None:
                 execution: Any = lanes.frame.execution
                 if execution.bypassed:
-                    execution.find_absent(site, lanes, warps, mask, lanes.frame.code, block.number)
+                    execution.find_absent(site, lanes, warps, mask, block.number)
                 execution.find_outsiders(site, lanes, mask)
                 end.run_lanes(lanes, warps, mask)
 
@@ -223,10 +223,6 @@ class CheckedBarriers(Barriers):
 
     execution: CheckedExecution
 
-    def __init__(self, execution: CheckedExecution) -> None:
-        super().__init__(execution)
-        self.rows: dict[int, Array] = {}
-
     def arrive(
         self,
         number: int,
@@ -238,18 +234,17 @@ class CheckedBarriers(Barriers):
         """Note what the warps that arrive know."""
         execution = self.execution
         now = execution.sanitizer.tick(None)
-        barrier = self.barriers.get(number)
-        waited = barrier is not None and (barrier.waiting or barrier.arrived.any())
+        barrier = self.barriers[number]
+        waited = barrier.waiting or barrier.arrived.any()
         if lanes.count == execution.alive_count and not threads and not waited:
             execution.know[:] = now
             execution.quiet_time = now
             execution.warp_sync[:] = now
         else:
-            rows = self.rows.setdefault(
-                number, np.zeros((len(self.alive), execution.warps_per_block), S64)
-            )
-            if barrier is not None:
-                rows[barrier.arrived == 0] = 0
+            if barrier.known is None:
+                barrier.known = np.zeros((len(self.alive), execution.warps_per_block), S64)
+            rows = barrier.known
+            rows[barrier.arrived == 0] = 0
             blocks, warps = execution.warps_of(lanes)
             blocks, warps = np.divmod(
                 np.unique(blocks * execution.warps_per_block + warps), execution.warps_per_block
@@ -316,15 +311,14 @@ class CheckedBarriers(Barriers):
 
     def release_group(self, barrier: Barrier, group: Waiting, complete: Array) -> None:
         """Let the warps that are released know what those that arrived knew."""
-        number = next(number for number, each in self.barriers.items() if each is barrier)
         execution = self.execution
         lanes = group.lanes
         blocks, warps = execution.warps_of(lanes)
         chosen = complete[blocks]
-        if number in self.rows and chosen.any():
+        if barrier.known is not None and chosen.any():
             b = blocks[chosen]
             w = warps[chosen]
-            execution.know[b, w] = np.maximum(execution.know[b, w], self.rows[number][b])
+            execution.know[b, w] = np.maximum(execution.know[b, w], barrier.known[b])
             execution.warp_sync[lanes.lanes[chosen]] = execution.sanitizer.now
         super().release_group(barrier, group, complete)
 
@@ -524,7 +518,7 @@ class CheckedExecution(Execution):
         shadow = each.memory
         lanes = each.lanes
         if bad is not None:
-            good = np.flatnonzero(~np.broadcast_to(bad, (lanes.count,)))
+            good = np.flatnonzero(~lanes.spread(bad))
             each.index = lanes.spread(each.index)[good]
             each.place = lanes.spread(each.place)[good]
             self.stored = [lanes.spread(value)[good] for value in self.stored]
@@ -578,9 +572,8 @@ class CheckedExecution(Execution):
         are of the same block.
         """
         block, thread = np.divmod(before & THREAD, self.threads)
-        own = np.broadcast_to(lanes.column("block"), (lanes.count,))[positions]
-        inner = np.broadcast_to(lanes.column("thread"), (lanes.count,))[positions]
-        return before >> 32, own, inner >> 5, thread >> 5, block == own + self.blocks.start
+        own, warp = (column[positions] for column in self.warps_of(lanes))
+        return before >> 32, own, warp, thread >> 5, block == own + self.blocks.start
 
     def unordered(self, lanes: Lanes, positions: Array, before: Array) -> Array:
         """Return whether each lane at `positions` has no order with an earlier access."""
@@ -693,17 +686,18 @@ class CheckedExecution(Execution):
                 self.meet(lanes)
         super().add(lanes, number)
 
-    def finish(self, frame: Frame, block: Block, lanes: Lanes) -> int | None:
+    def finish(self, block: Block, lanes: Lanes) -> int | None:
         """Execute the end of a block, with checks."""
         site = block.site
         self.site = site
+        frame = lanes.frame
         if "sync" in self.sanitizer.checks and frame.code.behind:
             self.note_bypass(frame.code, block.number, lanes)
         self.touched.clear()
         poison = self.program.watcher.poison
         if poison is not None and frame.poison and site is not None:
             poison.end(site, lanes)
-        following = super().finish(frame, block, lanes)
+        following = super().finish(block, lanes)
         if poison is not None and self.touched:
             poison.memory(block.site, lanes, self.touched)
         self.site = None
@@ -711,11 +705,9 @@ class CheckedExecution(Execution):
 
     def note_bypass(self, code: Code, number: int, lanes: Lanes) -> None:
         """Note lanes that run what is behind an operation at which others wait."""
-        waiting = [*self.parked]
-        for group in self.barriers.groups():
-            waiting.append((group.lanes.frame, group.block.number))
-        for frame, place in waiting:
-            if frame.code is code and number in code.behind.get(place, ()):
+        for each in self.waiting():
+            place = each.block.number
+            if each.lanes.frame.code is code and number in code.behind.get(place, ()):
                 lanes_past = self.bypassed.setdefault((id(code), place), np.zeros(self.count, bool))
                 lanes_past[lanes.lanes] = True
 
@@ -733,18 +725,16 @@ class CheckedExecution(Execution):
                 self, "sync", "lane outside of its mask", site, lanes.lanes[positions], detail
             )
 
-    def find_absent(
-        self, site: Site, lanes: Lanes, warps: Warps, mask: Array, code: Code, number: int
-    ) -> None:
+    def find_absent(self, site: Site, lanes: Lanes, warps: Warps, mask: Array, number: int) -> None:
         """Report the lanes whose mask names lanes that have gone past the operation."""
-        gone = self.bypassed.pop((id(code), number), None)
+        gone = self.bypassed.pop((id(lanes.frame.code), number), None)
         if gone is None:
             return
         absent = mask & (bits_of(self, gone) & ~warps.bits())[warps.warps]
         positions = np.flatnonzero(absent)
         if len(positions):
             lane = int(absent[positions[0]]).bit_length() - 1
-            members = int(np.broadcast_to(mask, absent.shape)[positions[0]])
+            members = int(lanes.spread(mask)[positions[0]])
             detail = f"its mask 0x{members:x} names lane {lane}, which is absent"
             self.sanitizer.report(
                 self, "sync", "absent lanes", site, lanes.lanes[positions], detail
@@ -752,25 +742,17 @@ class CheckedExecution(Execution):
 
     def deadlock(self) -> None:
         """Report where threads wait, and raise the error."""
-        groups: list[tuple[Site, Lanes]] = []
-        for (_, number), lanes in self.parked.items():
-            groups.append((lanes.frame.code.blocks[number].site, lanes))
-        for each in self.barriers.groups():
-            groups.append((each.block.site, each.lanes))
-        if "sync" in self.sanitizer.checks and groups:
+        if "sync" in self.sanitizer.checks:
+            groups = self.waiting()
             module = self.program.module
             waits = "; ".join(
-                f"{lanes.count} wait at {source_of(module, site.instruction)}"
-                for site, lanes in groups
+                f"{each.lanes.count} wait at {source_of(module, each.block.site.instruction)}"
+                for each in groups
             )
-            site, lanes = groups[0]
+            detail = f"waits for threads that never come: {waits}"
+            first = groups[0]
             self.sanitizer.report(
-                self,
-                "sync",
-                "deadlock",
-                site,
-                lanes.lanes,
-                f"waits for threads that never come: {waits}",
+                self, "sync", "deadlock", first.block.site, first.lanes.lanes, detail
             )
         super().deadlock()
 

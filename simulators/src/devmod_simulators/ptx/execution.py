@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from devmod_simulators.ptx.barriers import Barriers
+from devmod_simulators.ptx.barriers import Barriers, Waiting
 from devmod_simulators.ptx.columns import MOVING, Launch, make_column
 from devmod_simulators.ptx.ends import Call
 from devmod_simulators.ptx.errors import PtxError
@@ -210,13 +210,13 @@ class Execution:
                 patience -= LONG_PATIENCE // PATIENCE
             else:
                 patience -= 1
-            self.run_lanes(frame, number, lanes)
+            self.run_lanes(number, lanes)
         if self.workspace and self.arena.heap is not None:
             self.arena.heap.release(self.workspace)
 
-    def run_lanes(self, frame: Frame, number: int | None, lanes: Lanes) -> None:
+    def run_lanes(self, number: int | None, lanes: Lanes) -> None:
         """Run lanes from a block on, until they part or wait, or others are ready."""
-        blocks = frame.code.blocks
+        blocks = lanes.frame.code.blocks
         while number is not None:
             block = blocks[number]
             if lanes.index is not None:
@@ -227,7 +227,7 @@ class Execution:
                 for step in block.steps:
                     step(lanes)
                 step = None
-                number = self.finish(frame, block, lanes)
+                number = self.finish(block, lanes)
                 self.check_time(block, lanes)
             except PtxError as error:
                 instruction = block.instructions[-1]
@@ -267,7 +267,7 @@ class Execution:
         for (_, number), lanes in parked.items():
             block = lanes.frame.code.blocks[number]
             lanes.load(block.reads)
-            next_number = self.finish(lanes.frame, block, lanes)
+            next_number = self.finish(block, lanes)
             if next_number is not None:
                 self.add(lanes, next_number)
         if self.ready or self.barriers.release():
@@ -277,13 +277,20 @@ class Execution:
         if not release_warps(self):
             self.deadlock()
 
+    def waiting(self) -> list[Waiting]:
+        """Return the groups of lanes that wait for others."""
+        groups = []
+        for (_, number), lanes in self.parked.items():
+            groups.append(Waiting(lanes, lanes.frame.code.blocks[number]))
+        return groups + self.barriers.groups()
+
     def deadlock(self) -> None:
         """Raise the error for lanes that wait for ever."""
-        waiting = [*self.parked.values(), *(each.lanes for each in self.barriers.groups())]
-        text = f"{sum(each.count for each in waiting)} threads wait at a barrier or a warp operation that other threads never reach"
-        raise waiting[0].error("CUDA_ERROR_LAUNCH_TIMEOUT", text)
+        waiting = self.waiting()
+        text = f"{sum(each.lanes.count for each in waiting)} threads wait at a barrier or a warp operation that other threads never reach"
+        raise waiting[0].lanes.error("CUDA_ERROR_LAUNCH_TIMEOUT", text)
 
-    def finish(self, frame: Frame, block: Block, lanes: Lanes) -> int | None:
+    def finish(self, block: Block, lanes: Lanes) -> int | None:
         """Execute the end of a block. Return the block that its lanes go to, if they do so
         together.
         """

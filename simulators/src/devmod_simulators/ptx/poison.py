@@ -140,9 +140,9 @@ class Poison:
         what: str = "depends on",
     ) -> None:
         """Report that lanes use bytes at a place."""
-        positions = np.flatnonzero(np.broadcast_to(bad, (lanes.count,)))
+        positions = np.flatnonzero(lanes.spread(bad))
         execution: Any = lanes.frame.execution
-        first = int(np.broadcast_to(place, (lanes.count,))[positions[0]])
+        first = int(lanes.spread(place)[positions[0]])
         space = _SPACES[first >> _SPACE]
         held = _HELD[first >> _STATE & 3]
         offset = first & ((1 << _STATE) - 1)
