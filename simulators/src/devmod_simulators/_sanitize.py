@@ -128,13 +128,6 @@ def _simulated_driver() -> StandinDriver:
     return driver
 
 
-def _variables_of_programs() -> dict[str, str]:
-    """Return the environment variables by which compiled programs find the simulated GPU."""
-    values = libcuda.environment()
-    values["LD_LIBRARY_PATH"] = library_path_of_programs(values["LD_LIBRARY_PATH"])
-    return values
-
-
 @contextmanager
 def sanitize(*checks: str) -> Iterator[None]:
     """Check the launches in the body, also of processes that it starts, and raise an error at its
@@ -164,7 +157,8 @@ def sanitize(*checks: str) -> Iterator[None]:
         # Of this process, and of those that the body starts.
         log = Path(folder, "reports")
         # Compilers see it too.
-        own = {_CHECKS: names, _LOG: str(log), **_variables_of_programs()}
+        own = {_CHECKS: names, _LOG: str(log), **libcuda.environment()}
+        own["LD_LIBRARY_PATH"] = library_path_of_programs(own["LD_LIBRARY_PATH"])
         with _lock:
             if not _variables:
                 _variables.append({name: os.environ.get(name, "") for name in own})

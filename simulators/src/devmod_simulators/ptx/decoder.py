@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +12,10 @@ import numpy as np
 from devmod_simulators.ptx.columns import CHANGING_REGISTERS, SPECIAL_REGISTERS
 from devmod_simulators.ptx.errors import PtxError, invalid_ptx
 from devmod_simulators.ptx.lanes import Lanes
-from devmod_simulators.ptx.memory import CODE_WINDOW, stepped
+from devmod_simulators.ptx.memory import stepped
 from devmod_simulators.ptx.ptx_types import (
     DTYPES,
+    FLOATS,
     PRED,
     U64,
     UNSIGNED,
@@ -79,7 +80,7 @@ class Decoder:
         self.function = function
         self.instruction = instruction
         self.opcode = instruction.opcode
-        self.parts = instruction.opcode.split(".")
+        self.parts = instruction.parts
         self.operands = instruction.operands
         self.modifiers = set(self.parts[1:])
         self.types = [part for part in self.parts[1:] if part in DTYPES]
@@ -98,11 +99,28 @@ class Decoder:
         """The NumPy type of the last type of the opcode."""
         return DTYPES[self.type]
 
+    @property
+    def unsigned(self) -> DType:
+        """The NumPy type of the bits of the last type of the opcode."""
+        if self.type == "pred":
+            return PRED
+        return UNSIGNED[self.dtype.itemsize]
+
+    @property
+    def is_float(self) -> bool:
+        """Whether the last type of the opcode is one of floats."""
+        return self.type in FLOATS
+
+    @property
+    def rounding(self) -> str:
+        """The mode in which floats are rounded."""
+        return self.first(("rn", "rz", "rm", "rp", "rna"), "rn")
+
     def has(self, modifier: str) -> bool:
         """Return whether the opcode has a suffix."""
         return modifier in self.modifiers
 
-    def first(self, names: tuple[str, ...], default: str = "") -> str:
+    def first(self, names: Container[str], default: str = "") -> str:
         """Return the first suffix that is one of `names`."""
         return next((part for part in self.parts[1:] if part in names), default)
 
@@ -124,12 +142,17 @@ class Decoder:
             )
         return len(self.operands)
 
+    def operand(self, operand: Any) -> Any:
+        """Return an operand, which may be given by its number."""
+        if isinstance(operand, int):
+            return self.operands[operand]
+        return operand
+
     def source(self, operand: Any, dtype: DType, shape: tuple[int, ...] = (1,)) -> Source:
         """Return a function that fetches an operand as an array of `dtype`, and a literal as one of
         a shape: NumPy takes three times as long for an array of one element as for a scalar.
         """
-        if isinstance(operand, int):
-            operand = self.operands[operand]
+        operand = self.operand(operand)
         if isinstance(operand, Register):
             return self.register(operand, dtype)
         if isinstance(operand, Negation):
@@ -221,7 +244,7 @@ class Decoder:
         if name in program.module.addresses:
             return "global", program.module.addresses[name]
         if name in program.module.text.functions:
-            return "code", CODE_WINDOW + 16 * program.module.function_number(name)
+            return "code", program.module.function_address(name)
         return None
 
     def special(self, name: str, dtype: DType) -> Source:
@@ -242,8 +265,7 @@ class Decoder:
 
     def target(self, operand: Any, dtype: DType) -> Target:
         """Return a function that stores an array of `dtype` in a destination."""
-        if isinstance(operand, int):
-            operand = self.operands[operand]
+        operand = self.operand(operand)
         if isinstance(operand, Name) and operand.text == "_":
             return lambda lanes, value: None
         if not isinstance(operand, Register):
@@ -285,8 +307,7 @@ class Decoder:
 
     def vector(self, operand: Any) -> list[Any]:
         """Return the parts of a vector operand, or the operand itself."""
-        if isinstance(operand, int):
-            operand = self.operands[operand]
+        operand = self.operand(operand)
         if isinstance(operand, Vector):
             return list(operand.parts)
         return [operand]
@@ -295,8 +316,7 @@ class Decoder:
         """Return the space of an address operand, where its base tells one, a function that
         computes the base, and the constant that comes to it.
         """
-        if isinstance(operand, int):
-            operand = self.operands[operand]
+        operand = self.operand(operand)
         if not isinstance(operand, Address):
             raise self.invalid("an operand is no address")
         base = operand.base

@@ -32,6 +32,11 @@ def flush(a: Array) -> Array:
     return np.where(np.abs(a) < SMALLEST[a.dtype], np.copysign(a.dtype.type(0), a), a)
 
 
+def any_nan(a: Array, b: Array) -> Array:
+    """Return where one of two values is NaN."""
+    return np.isnan(a) | np.isnan(b)
+
+
 def reader(kind: str) -> Callable[[Array], Array]:
     """Return the function that gives values of a PTX type as float32 or float64. Types of two
     numbers give two columns.

@@ -35,9 +35,9 @@ class Lexer:
         self.lines = [match.start() for match in re.finditer("\n", self.text)]
         self.at = 0
 
-    def line(self, at: int | None = None) -> int:
-        """Return the line of a token, by default of the next one."""
-        return bisect.bisect_left(self.lines, self.places[self.at if at is None else at]) + 1
+    def line(self) -> int:
+        """Return the line of the next token."""
+        return bisect.bisect_left(self.lines, self.places[self.at]) + 1
 
     def fail(self, text: str) -> PtxError:
         """Return an error at the next token."""

@@ -41,7 +41,8 @@ class Module:
             for variable in self.text.variables.values()
             if variable.space in ("global", "const") and not variable.external
         ]
-        self.addresses: dict[str, int] = {}
+        #: Of the globals: 0 until they are placed.
+        self.addresses = dict.fromkeys((variable.name for variable in self.globals), 0)
         #: An estimate of each kernel's, once the text is checked.
         self.registers: dict[str, int] = {}
         self.programs: dict[tuple[str, frozenset[str]], Program] = {}
@@ -57,18 +58,13 @@ class Module:
         """Raise the errors of the text that decoding finds, as a driver does when it loads a
         module.
         """
-        places = self.addresses
-        self.addresses = dict.fromkeys((variable.name for variable in self.globals), 0)
-        try:
-            for kernel in self.kernels:
-                program = Program(self, kernel.name)
-                for function in self.reached(kernel):
-                    if function.body:
-                        _check(program, function)
-                limit = self.register_limit(kernel)
-                self.registers[kernel.name] = min(program.registers(), limit)
-        finally:
-            self.addresses = places
+        for kernel in self.kernels:
+            program = Program(self, kernel.name)
+            for function in self.reached(kernel):
+                if function.body:
+                    _check(program, function)
+            limit = self.register_limit(kernel)
+            self.registers[kernel.name] = min(program.registers(), limit)
 
     def register_limit(self, kernel: Function) -> int:
         """Return the most registers that a thread of a kernel has."""
@@ -80,9 +76,9 @@ class Module:
             limits.append(self.text.most_registers)
         return min(limits)
 
-    def function_number(self, name: str) -> int:
-        """Return the number of a function, which makes its address."""
-        return self.numbers.index(name)
+    def function_address(self, name: str) -> int:
+        """Return the address of a function, which its number makes."""
+        return CODE_WINDOW + 16 * self.numbers.index(name)
 
     def place(self, addresses: list[int], arena: Arena) -> None:
         """Set the addresses of the globals and store their initial values.
@@ -111,7 +107,7 @@ class Module:
                 if name in self.addresses:
                     value = self.addresses[name] + offset
                 elif name in self.text.functions:
-                    value = CODE_WINDOW + 16 * self.function_number(name)
+                    value = self.function_address(name)
                 else:
                     raise PtxError(
                         "CUDA_ERROR_INVALID_PTX",

@@ -15,7 +15,7 @@ from devmod_simulators.ptx.lanes import Lanes
 from devmod_simulators.ptx.memory import Access
 from devmod_simulators.ptx.ops_integer import REDUCTIONS
 from devmod_simulators.ptx.ops_memory import EVERY, Locate, by_window, locator, operand_of
-from devmod_simulators.ptx.ptx_types import DTYPES, UNSIGNED, Array, DType
+from devmod_simulators.ptx.ptx_types import DTYPES, FLOATS, UNSIGNED, Array, DType
 
 Update = Callable[[Any, Any], Any]
 
@@ -44,7 +44,6 @@ _FLOAT_UPDATES: dict[str, Update] = {
     "add": np.add,
     "min": np.fmin,
     "max": np.fmax,
-    "exch": lambda old, value: value,
 }
 
 
@@ -165,6 +164,6 @@ def _form(name: str, kind: str) -> tuple[DType, Update]:
         return UNSIGNED[DTYPES[kind].itemsize], _UPDATES["exch"]
     if kind in ("f32", "f64"):
         return DTYPES[kind], _FLOAT_UPDATES[name]
-    if kind in ("f16", "bf16", "f16x2", "bf16x2"):
+    if kind in FLOATS:
         return UNSIGNED[DTYPES[kind].itemsize], _packed(kind, _FLOAT_UPDATES[name])
     return DTYPES[kind], _UPDATES[name]

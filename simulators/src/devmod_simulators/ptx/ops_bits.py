@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from devmod_simulators.ptx.decoder import Decoder, Step, operation
-from devmod_simulators.ptx.ops_integer import compute, constant, integer_type
-from devmod_simulators.ptx.ptx_types import S32, S64, U8, U32, U64, UNSIGNED, Array
+from devmod_simulators.ptx.ops_integer import compute
+from devmod_simulators.ptx.ptx_types import S32, S64, U8, U32, U64, Array
 
 
 def _lanes_of(array: Array, signed: bool, kind: str) -> Array:
@@ -59,7 +59,7 @@ def leading_zeros(a: Array) -> Array:
 @operation("bfind")
 def _bfind(decoder: Decoder) -> Step:
     dtype = decoder.dtype
-    unsigned = UNSIGNED[dtype.itemsize]
+    unsigned = decoder.unsigned
     top = U32.type(8 * dtype.itemsize - 1)
     shift = decoder.has("shiftamt")
 
@@ -83,16 +83,16 @@ def reverse_bits(a: Array) -> Array:
     return np.ascontiguousarray(table[:, ::-1]).view(a.dtype).reshape(-1)
 
 
-operation("popc")(lambda decoder: compute(decoder, [integer_type(decoder)], population, U32))
-operation("clz")(lambda decoder: compute(decoder, [integer_type(decoder)], leading_zeros, U32))
-operation("brev")(lambda decoder: compute(decoder, [integer_type(decoder)], reverse_bits))
+operation("popc")(lambda decoder: compute(decoder, [decoder.unsigned], population, U32))
+operation("clz")(lambda decoder: compute(decoder, [decoder.unsigned], leading_zeros, U32))
+operation("brev")(lambda decoder: compute(decoder, [decoder.unsigned], reverse_bits))
 
 
 @operation("bfe")
 def _bfe(decoder: Decoder) -> Step:
     dtype = decoder.dtype
     width = 8 * dtype.itemsize
-    unsigned = UNSIGNED[dtype.itemsize]
+    unsigned = decoder.unsigned
     byte = np.uint32(255)
 
     def run(a: Array, position: Array, length: Array) -> Array:
@@ -113,13 +113,13 @@ def _bfe(decoder: Decoder) -> Step:
 
 @operation("bfi")
 def _bfi(decoder: Decoder) -> Step:
-    dtype = integer_type(decoder)
+    dtype = decoder.unsigned
     byte = np.uint32(255)
 
     def run(a: Array, b: Array, c: Array, d: Array) -> Array:
         start = (c & byte).astype(dtype)
         count = (d & byte).astype(dtype)
-        mask = ~(~constant(0, dtype) << count) << start
+        mask = ~(~np.zeros(1, dtype) << count) << start
         return (b & ~mask) | ((a << start) & mask)
 
     return compute(decoder, [dtype, dtype, U32, U32], run)
@@ -133,7 +133,7 @@ def _bmsk(decoder: Decoder) -> Step:
         if wrap:
             start = start & U32.type(31)
             count = count & U32.type(31)
-        return ~(~constant(0, U32) << count) << start
+        return ~(~np.zeros(1, U32) << count) << start
 
     return compute(decoder, [U32, U32], run)
 
@@ -167,7 +167,7 @@ _PERMUTATIONS: dict[str, Callable[[Array, Array], Array]] = {
 
 @operation("prmt")
 def _prmt(decoder: Decoder) -> Step:
-    permutation = _PERMUTATIONS.get(decoder.first(tuple(_PERMUTATIONS)))
+    permutation = _PERMUTATIONS.get(decoder.first(_PERMUTATIONS))
 
     def run(a: Array, b: Array, selector: Array) -> Array:
         both = (b.astype(U64) << np.uint64(32)) | a

@@ -11,7 +11,7 @@ from devmod_simulators.ptx.decoder import Decoder, Step, operation
 from devmod_simulators.ptx.formats import flush, narrow, reader, rounded, writer
 from devmod_simulators.ptx.lanes import Lanes
 from devmod_simulators.ptx.memory import CLUSTER_SHIFT, FUNCTION_PARAMETERS, WINDOW_SHIFT, WINDOWS
-from devmod_simulators.ptx.ops_float import MODES, with_modifiers
+from devmod_simulators.ptx.ops_float import with_modifiers
 from devmod_simulators.ptx.ops_integer import clamped, compute
 from devmod_simulators.ptx.ops_memory import space_of
 from devmod_simulators.ptx.ptx_types import (
@@ -38,7 +38,7 @@ def _cvt(decoder: Decoder) -> Step:
     result, kind = decoder.types
     source = REGISTERS[kind]
     target = REGISTERS[result]
-    integral = _INTEGRAL.get(decoder.first(tuple(_INTEGRAL)))
+    integral = _INTEGRAL.get(decoder.first(_INTEGRAL))
     if result not in FLOATS and kind not in FLOATS:
         if decoder.has("sat"):
             return compute(decoder, [source], lambda a: clamped(a, target), target)
@@ -91,7 +91,7 @@ def _float_to_integer(
 
 
 def _integer_to_float(decoder: Decoder, result: str) -> Callable[[Array], Array]:
-    mode = decoder.first(MODES, "rn")
+    mode = decoder.rounding
     target = REGISTERS[result]
     if mode == "rn" and result in ("f32", "f64"):
         # The processor rounds to nearest.
@@ -159,7 +159,7 @@ def _isspacep(decoder: Decoder) -> Step:
 
 @operation("mapa")
 def _mapa(decoder: Decoder) -> Step:
-    dtype: Any = UNSIGNED[decoder.dtype.itemsize]
+    dtype: Any = decoder.unsigned
     low = dtype.type((1 << CLUSTER_SHIFT) - 1)
     keep = dtype.type(0) if dtype == U32 else ~dtype.type((1 << WINDOW_SHIFT) - 1)
 
@@ -173,7 +173,7 @@ def _mapa(decoder: Decoder) -> Step:
 
 @operation("getctarank")
 def _getctarank(decoder: Decoder) -> Step:
-    dtype: Any = UNSIGNED[decoder.dtype.itemsize]
+    dtype: Any = decoder.unsigned
     a = decoder.source(1, dtype)
     out = decoder.target(0, U32)
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from devmod_simulators.ptx import ops_integer
 from devmod_simulators.ptx.decoder import Decoder, Step, operation
 from devmod_simulators.ptx.formats import (
     SMALLEST,
+    any_nan,
     flush,
     reader,
     rounded,
@@ -19,24 +19,22 @@ from devmod_simulators.ptx.formats import (
     writer,
 )
 from devmod_simulators.ptx.lanes import NARROW
+from devmod_simulators.ptx.ops_integer import (
+    add_or_subtract,
+    compute,
+    minimum_or_maximum,
+    multiply,
+    multiply_add,
+    quotient,
+)
 from devmod_simulators.ptx.ptx_types import (
-    DTYPES,
     F32,
     F64,
-    FLOATS,
     PRED,
     REGISTERS,
     U64,
-    UNSIGNED,
     Array,
 )
-
-MODES = ("rn", "rz", "rm", "rp", "rna")
-
-
-def is_float(decoder: Decoder) -> bool:
-    """Return whether the instruction computes with floats."""
-    return decoder.type in FLOATS
 
 
 def arithmetic(decoder: Decoder, number: int, function: Callable[..., Array]) -> Step:
@@ -45,8 +43,8 @@ def arithmetic(decoder: Decoder, number: int, function: Callable[..., Array]) ->
     dtypes = [REGISTERS[kind]] * number
     if kind in ("f32", "f64") and decoder.modifiers.isdisjoint(("ftz", "sat", "relu")):
         scalars = function is _fused_twice
-        return ops_integer.compute(decoder, dtypes, function, scalars=scalars)
-    return ops_integer.compute(decoder, dtypes, with_modifiers(decoder, kind, kind, function))
+        return compute(decoder, dtypes, function, scalars=scalars)
+    return compute(decoder, dtypes, with_modifiers(decoder, kind, kind, function))
 
 
 def with_modifiers(
@@ -58,7 +56,7 @@ def with_modifiers(
     ftz = decoder.has("ftz")
     saturating = decoder.has("sat")
     relu = decoder.has("relu")
-    mode = decoder.first(MODES, "rn")
+    mode = decoder.rounding
     target = REGISTERS[result]
     is_plain = kind == result and kind in ("f32", "f64")
     read = reader(kind)
@@ -149,9 +147,9 @@ def _fused_twice(a: Array, b: Array, c: Array) -> Array:
 
 @operation("add", "sub")
 def _add(decoder: Decoder) -> Step:
-    if not is_float(decoder):
-        return ops_integer.add_or_subtract(decoder)
-    mode = decoder.first(MODES, "rn")
+    if not decoder.is_float:
+        return add_or_subtract(decoder)
+    mode = decoder.rounding
     kind = decoder.type
     subtract = decoder.parts[0] == "sub"
     function = np.subtract if subtract else np.add
@@ -159,9 +157,7 @@ def _add(decoder: Decoder) -> Step:
         # add.f32.f16 and its kin: the first operand is narrower.
         narrow = decoder.types[1]
         read = reader(narrow)
-        return ops_integer.compute(
-            decoder, [REGISTERS[narrow], F32], lambda a, b: function(read(a), b), F32
-        )
+        return compute(decoder, [REGISTERS[narrow], F32], lambda a, b: function(read(a), b), F32)
     if mode != "rn" and kind in ("f32", "f64"):
         exact = exact_sum(mode)
         if subtract:
@@ -172,9 +168,9 @@ def _add(decoder: Decoder) -> Step:
 
 @operation("mul")
 def _mul(decoder: Decoder) -> Step:
-    if not is_float(decoder):
-        return ops_integer.multiply(decoder)
-    mode = decoder.first(MODES, "rn")
+    if not decoder.is_float:
+        return multiply(decoder)
+    mode = decoder.rounding
     kind = decoder.type
     if mode != "rn" and kind in ("f32", "f64"):
         return arithmetic(decoder, 2, directed(kind, mode, two_product))
@@ -183,9 +179,9 @@ def _mul(decoder: Decoder) -> Step:
 
 @operation("fma", "mad")
 def _fma(decoder: Decoder) -> Step:
-    if not is_float(decoder):
-        return ops_integer.multiply_add(decoder)
-    return arithmetic(decoder, 3, fused(decoder.type, decoder.first(MODES, "rn")))
+    if not decoder.is_float:
+        return multiply_add(decoder)
+    return arithmetic(decoder, 3, fused(decoder.type, decoder.rounding))
 
 
 def _with_error(result: Array, a: Array, b: Array) -> tuple[Array, Array]:
@@ -203,11 +199,9 @@ def _exact_quotient(a: Array, b: Array) -> tuple[Array, Array]:
 
 @operation("div")
 def _div(decoder: Decoder) -> Step:
-    if not is_float(decoder):
-        return ops_integer.compute(
-            decoder, [decoder.dtype] * 2, ops_integer.quotient(decoder.dtype)
-        )
-    mode = decoder.first(MODES, "rn")
+    if not decoder.is_float:
+        return compute(decoder, [decoder.dtype] * 2, quotient(decoder.dtype))
+    mode = decoder.rounding
     if mode == "rn":
         return arithmetic(decoder, 2, np.divide)
     return arithmetic(decoder, 2, directed(decoder.type, mode, _exact_quotient))
@@ -215,7 +209,7 @@ def _div(decoder: Decoder) -> Step:
 
 @operation("sqrt")
 def _sqrt(decoder: Decoder) -> Step:
-    mode = decoder.first(MODES, "rn")
+    mode = decoder.rounding
     if mode == "rn":
         return arithmetic(decoder, 1, np.sqrt)
     return arithmetic(decoder, 1, directed(decoder.type, mode, _exact_root))
@@ -236,7 +230,7 @@ def _approximate(function: Callable[[Array], Array]) -> Callable[[Array], Array]
 
 @operation("rcp")
 def _rcp(decoder: Decoder) -> Step:
-    mode = decoder.first(MODES, "rn")
+    mode = decoder.rounding
     kind = decoder.type
     function: Callable[[Array], Array] = np.reciprocal
     if decoder.has("approx") and kind == "f64":
@@ -285,8 +279,8 @@ def _signed_maximum(a: Array, b: Array) -> Array:
 @operation("min", "max")
 def _extreme(decoder: Decoder) -> Step:
     larger = decoder.parts[0] == "max"
-    if not is_float(decoder):
-        return ops_integer.minimum_or_maximum(decoder, np.maximum if larger else np.minimum)
+    if not decoder.is_float:
+        return minimum_or_maximum(decoder, np.maximum if larger else np.minimum)
     extreme = _signed_maximum if larger else _signed_minimum
     propagates = decoder.has("NaN")
     signs = decoder.has("xorsign")
@@ -297,7 +291,7 @@ def _extreme(decoder: Decoder) -> Step:
         else:
             result = extreme(a, b)
         if propagates:
-            result = np.where(np.isnan(a) | np.isnan(b), a.dtype.type(np.nan), result)
+            result = np.where(any_nan(a, b), a.dtype.type(np.nan), result)
         if signs:
             sign = np.where(np.signbit(a) ^ np.signbit(b), -1, 1).astype(a.dtype)
             result = np.copysign(result, sign)
@@ -311,35 +305,31 @@ def _extreme(decoder: Decoder) -> Step:
 def _sign_bits(decoder: Decoder, function: Callable[[Array, Any], Array]) -> Step:
     """Decode neg and abs of floats: they change the sign bit alone."""
     kind = decoder.type
-    dtype = UNSIGNED[DTYPES[kind].itemsize]
+    dtype = decoder.unsigned
     mask = dtype.type(1 << 8 * dtype.itemsize - 1)
     if kind.endswith("x2"):
         mask |= mask >> dtype.type(4 * dtype.itemsize)
     if decoder.has("ftz") and kind == "f32":
-        return ops_integer.compute(
-            decoder, [dtype], lambda a: function(flush(a.view(F32)).view(dtype), mask)
-        )
-    return ops_integer.compute(decoder, [dtype], lambda a: function(a, mask))
+        return compute(decoder, [dtype], lambda a: function(flush(a.view(F32)).view(dtype), mask))
+    return compute(decoder, [dtype], lambda a: function(a, mask))
 
 
 @operation("neg")
 def _neg(decoder: Decoder) -> Step:
-    if is_float(decoder):
+    if decoder.is_float:
         return _sign_bits(decoder, np.bitwise_xor)
-    return ops_integer.compute(decoder, [decoder.dtype], np.negative)
+    return compute(decoder, [decoder.dtype], np.negative)
 
 
 @operation("abs")
 def _abs(decoder: Decoder) -> Step:
-    if is_float(decoder):
+    if decoder.is_float:
         return _sign_bits(decoder, lambda a, mask: a & ~mask)
-    return ops_integer.compute(decoder, [decoder.dtype], np.abs)
+    return compute(decoder, [decoder.dtype], np.abs)
 
 
 operation("copysign")(
-    lambda decoder: ops_integer.compute(
-        decoder, [decoder.dtype] * 2, lambda a, b: np.copysign(b, a)
-    )
+    lambda decoder: compute(decoder, [decoder.dtype] * 2, lambda a, b: np.copysign(b, a))
 )
 
 
@@ -354,4 +344,4 @@ def _testp(decoder: Decoder) -> Step:
         "normal": lambda a: np.isfinite(a) & (np.abs(a) >= smallest),
         "subnormal": lambda a: (a != 0) & (np.abs(a) < smallest),
     }
-    return ops_integer.compute(decoder, [decoder.dtype], tests[decoder.first(tuple(tests))], PRED)
+    return compute(decoder, [decoder.dtype], tests[decoder.first(tests)], PRED)

@@ -21,7 +21,7 @@ from devmod_simulators.ptx.ops_matrix import (
 )
 from devmod_simulators.ptx.ops_mbarrier import shared_offset
 from devmod_simulators.ptx.ops_memory import load, save, space_of
-from devmod_simulators.ptx.ptx_types import S64, U16, U32, U64, UNSIGNED, Array, DType
+from devmod_simulators.ptx.ptx_types import S64, U16, U32, U64, Array, DType
 
 if TYPE_CHECKING:
     from devmod_simulators.ptx.ops_warp import Warps
@@ -46,7 +46,7 @@ def _elements(
     named, _, _ = decoder.base(operand)
     address = decoder.address(operand)
     stride = decoder.source(2, U32) if len(decoder.operands) > 2 else None
-    dtype = UNSIGNED[decoder.dtype.itemsize]
+    dtype = decoder.unsigned
 
     def addresses(lanes: Lanes) -> list[Array]:
         step: Any = np.int64(minor.max() + 1)
@@ -92,12 +92,10 @@ def store_fragment(decoder: Decoder) -> Run:
     return run
 
 
-def _rows(decoder: Decoder, operand: int) -> tuple[Source, int]:
-    address = decoder.address(operand)
-    count = {"x1": 1, "x2": 2, "x4": 4}[decoder.first(("x1", "x2", "x4"))]
+def _rows(decoder: Decoder, operand: int) -> Source:
     if not decoder.has("m8n8") or not decoder.has("b16"):
         raise decoder.unsupported()
-    return address, count
+    return decoder.address(operand)
 
 
 def _places(
@@ -120,26 +118,26 @@ def load_matrix(decoder: Decoder) -> Run:
     """Decode ldmatrix: 8 by 8 matrices of 16-bit elements, whose rows have the addresses of eight
     lanes.
     """
-    address, count = _rows(decoder, 1)
+    address = _rows(decoder, 1)
     targets = [decoder.target(part, U32) for part in decoder.vector(0)]
     transposed = decoder.has("trans")
     fetch = load("shared", U16 if transposed else U32)
 
     def run(lanes: Lanes, warps: "Warps", members: Array) -> None:
         where = shared_offset(address(lanes))
-        for number in range(count):
+        for number, target in enumerate(targets):
             places = _places(lanes, warps, where, number, transposed)
             low, *high = (fetch(lanes, each)[0].astype(U32) for each in places)
             for half in high:
                 low = low | half << U32.type(16)
-            targets[number](lanes, low)
+            target(lanes, low)
 
     return run
 
 
 def store_matrix(decoder: Decoder) -> Run:
     """Decode stmatrix: the inverse of ldmatrix."""
-    address, count = _rows(decoder, 0)
+    address = _rows(decoder, 0)
     sources = [decoder.source(part, U32) for part in decoder.vector(1)]
     transposed = decoder.has("trans")
     dtype = U16 if transposed else U32
@@ -147,8 +145,8 @@ def store_matrix(decoder: Decoder) -> Run:
 
     def run(lanes: Lanes, warps: "Warps", members: Array) -> None:
         where = shared_offset(address(lanes))
-        for number in range(count):
-            value = lanes.spread(sources[number](lanes))
+        for number, source in enumerate(sources):
+            value = lanes.spread(source(lanes))
             for place in _places(lanes, warps, where, number, transposed):
                 put(lanes, place, [value.astype(dtype)])
                 value = value >> U32.type(16)

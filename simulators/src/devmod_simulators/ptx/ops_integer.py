@@ -10,7 +10,6 @@ import numpy as np
 from devmod_simulators.ptx.decoder import Decoder, Source, Step, Target, fits, operation
 from devmod_simulators.ptx.lanes import Lanes
 from devmod_simulators.ptx.ptx_types import (
-    PRED,
     S16,
     S32,
     S64,
@@ -35,11 +34,6 @@ REDUCTIONS: dict[str, Any] = {
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,
 }
-
-
-def constant(value: int, dtype: DType) -> Array:
-    """Return an array of one element."""
-    return np.array([value], dtype)
 
 
 def applied(function: Callable[..., Any], sources: list[Source], out: Target) -> Step:
@@ -132,20 +126,13 @@ def pairs(function: Callable[..., Any], dtype: DType) -> Callable[..., Array]:
     )
 
 
-def integer_type(decoder: Decoder) -> DType:
-    """Return the type of an instruction on integers, or predicates, whose sign does not matter."""
-    if decoder.type == "pred":
-        return PRED
-    return UNSIGNED[decoder.dtype.itemsize]
-
-
 def usual_type(decoder: Decoder) -> DType:
     """Return the type of an instruction whose sign does not matter that most others give their
     operands: a register then needs no other view. Only integers of 32 bits have a sign.
     """
     if decoder.type in ("b32", "s32"):
         return S32
-    return integer_type(decoder)
+    return decoder.unsigned
 
 
 def carry(function: Function) -> int:
@@ -162,7 +149,7 @@ def with_carry(decoder: Decoder, a: Source, b: Source) -> Step:
     subtract = root.startswith("sub")
     flag_in = root.endswith("c")
     flag_out = decoder.has("cc")
-    dtype = integer_type(decoder)
+    dtype = decoder.unsigned
     number = carry(decoder.function)
     out = decoder.target(0, dtype)
     if flag_in:
@@ -196,7 +183,7 @@ def add_or_subtract(decoder: Decoder) -> Step:
     root = decoder.parts[0]
     if root.endswith("c") or decoder.has("cc"):
         decoder.count(3)
-        dtype = integer_type(decoder)
+        dtype = decoder.unsigned
         return with_carry(decoder, decoder.source(1, dtype), decoder.source(2, dtype))
     function = np.subtract if root == "sub" else np.add
     if decoder.type in ("u16x2", "s16x2"):
@@ -341,7 +328,7 @@ def minimum_or_maximum(decoder: Decoder, function: Callable[..., Any]) -> Step:
 @operation("sad")
 def _sad(decoder: Decoder) -> Step:
     dtype = decoder.dtype
-    unsigned = UNSIGNED[dtype.itemsize]
+    unsigned = decoder.unsigned
 
     def run(a: Array, b: Array, c: Array) -> Array:
         x = a.view(unsigned)

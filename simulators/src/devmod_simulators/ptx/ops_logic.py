@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from devmod_simulators.ptx.decoder import Decoder, Step, operation
-from devmod_simulators.ptx.formats import flush, reader, writer
+from devmod_simulators.ptx.formats import any_nan, flush, reader, writer
 from devmod_simulators.ptx.lanes import Lanes
-from devmod_simulators.ptx.ops_integer import REDUCTIONS, compute, integer_type, usual_type
+from devmod_simulators.ptx.ops_integer import REDUCTIONS, compute, usual_type
 from devmod_simulators.ptx.ops_move import joined
 from devmod_simulators.ptx.ptx_types import (
     DTYPES,
@@ -36,11 +36,11 @@ def _bitwise(decoder: Decoder) -> Step:
 
 @operation("not")
 def _not(decoder: Decoder) -> Step:
-    return compute(decoder, [integer_type(decoder)], np.invert)
+    return compute(decoder, [decoder.unsigned], np.invert)
 
 
 operation("cnot")(
-    lambda decoder: compute(decoder, [integer_type(decoder)], lambda a: (a == 0).astype(a.dtype))
+    lambda decoder: compute(decoder, [decoder.unsigned], lambda a: (a == 0).astype(a.dtype))
 )
 
 
@@ -110,11 +110,11 @@ def _shf(decoder: Decoder) -> Step:
 
 
 def _ordered(function: Callable[..., Any]) -> Callable[[Array, Array], Array]:
-    return lambda a, b: function(a, b) & ~(np.isnan(a) | np.isnan(b))
+    return lambda a, b: function(a, b) & ~any_nan(a, b)
 
 
 def _unordered(function: Callable[..., Any]) -> Callable[[Array, Array], Array]:
-    return lambda a, b: function(a, b) | np.isnan(a) | np.isnan(b)
+    return lambda a, b: function(a, b) | any_nan(a, b)
 
 
 _COMPARISONS: dict[str, Callable[..., Any]] = {
@@ -139,8 +139,8 @@ _FLOAT_COMPARISONS: dict[str, Callable[..., Any]] = {
     "leu": _unordered(np.less_equal),
     "gtu": _unordered(np.greater),
     "geu": _unordered(np.greater_equal),
-    "num": lambda a, b: ~(np.isnan(a) | np.isnan(b)),
-    "nan": lambda a, b: np.isnan(a) | np.isnan(b),
+    "num": lambda a, b: ~any_nan(a, b),
+    "nan": any_nan,
 }
 
 
@@ -149,7 +149,7 @@ def _compared(decoder: Decoder, kind: str) -> tuple[Callable[..., Any], DType]:
     them.
     """
     table = _FLOAT_COMPARISONS if kind in FLOATS else _COMPARISONS
-    function = table[decoder.first(tuple(table))]
+    function = table[decoder.first(table)]
     dtype = REGISTERS[kind]
     if not decoder.modifiers.isdisjoint(("lo", "ls", "hi", "hs")):
         dtype = UNSIGNED[dtype.itemsize]

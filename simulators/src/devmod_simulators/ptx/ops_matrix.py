@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from devmod_simulators.ptx.decoder import Decoder, put_all
-from devmod_simulators.ptx.formats import fp8_values, reader
+from devmod_simulators.ptx.formats import reader
 from devmod_simulators.ptx.lanes import Lanes
 from devmod_simulators.ptx.ptx_types import (
     DTYPES,
@@ -23,7 +23,6 @@ from devmod_simulators.ptx.ptx_types import (
     S32,
     S64,
     U8,
-    U16,
     U32,
     U64,
     Array,
@@ -62,10 +61,8 @@ def values_in_register(kind: str) -> int:
 def elements(registers: list[Array], kind: str) -> Array:
     """Return the elements of registers as numbers: an axis for lanes and one for elements."""
     bits = np.stack(np.broadcast_arrays(*registers), axis=1)
-    if kind in ("f16", "bf16"):
-        return reader(kind)(bits.view(U16))
-    if kind in ("e4m3", "e5m2"):
-        return fp8_values(kind)[bits.view(np.uint8)]
+    if kind in ("f16", "bf16", "e4m3", "e5m2"):
+        return reader(kind)(bits.view(DTYPES.get(kind, U8)))
     if kind == "tf32":
         return (bits & U32.type(0xFFFFE000)).view(F32)
     values = bits.view(DTYPES[kind])

@@ -23,7 +23,7 @@ from devmod_simulators.ptx.memory import (
     store,
     window_of,
 )
-from devmod_simulators.ptx.ptx_types import REGISTERS, S64, U8, U64, UNSIGNED, Array, DType
+from devmod_simulators.ptx.ptx_types import REGISTERS, S64, U8, U64, Array, DType
 
 #: A function that returns a view of memory and the indices of elements there.
 Locate = Callable[[Lanes, Array, Access], tuple[Array, Array]]
@@ -284,7 +284,7 @@ def _ld(decoder: Decoder) -> Step:
 def _st(decoder: Decoder) -> Step:
     space, address, step = operand_of(decoder, 0)
     parts = decoder.vector(1)
-    dtype = UNSIGNED[decoder.dtype.itemsize]
+    dtype = decoder.unsigned
     sources = [decoder.source(part, dtype) for part in parts]
     put = save(space, dtype, len(parts), step, locator(space))
     return lambda lanes: put(lanes, address(lanes), [source(lanes) for source in sources])

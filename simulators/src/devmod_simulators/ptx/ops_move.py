@@ -27,7 +27,7 @@ def split(value: Array, count: int) -> list[Array]:
 def _mov(decoder: Decoder) -> Step:
     decoder.count(2)
     destination, operand = decoder.operands
-    dtype = decoder.dtype if decoder.type == "pred" else UNSIGNED[decoder.dtype.itemsize]
+    dtype = decoder.unsigned
     if isinstance(operand, Vector):
         sources = [
             decoder.source(part, UNSIGNED[dtype.itemsize // len(operand.parts)])
@@ -47,7 +47,7 @@ def _mov(decoder: Decoder) -> Step:
 
 @operation("selp")
 def _selp(decoder: Decoder) -> Step:
-    dtype = UNSIGNED[decoder.dtype.itemsize]
+    dtype = decoder.unsigned
     return compute(decoder, [dtype, dtype, PRED], lambda a, b, p: np.where(p, a, b))
 
 

@@ -20,8 +20,9 @@ from devmod_simulators.ptx.ptx_types import S32, S64, U64, UNSIGNED, Address, Ar
 _DESCRIPTOR = struct.Struct("<8sQ5Q4QII5H5HBBBB")
 #: Bytes of an element, by CUtensorMapDataType.
 _ELEMENT_BYTES = (1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4)
-#: Bits of the address of 16 bytes that a swizzle changes, by CUtensorMapSwizzle.
-_SWIZZLE_BITS = (0, 1, 2, 3)
+#: The last CUtensorMapSwizzle whose number is that of the bits that it changes, of the address of
+#: 16 bytes.
+_SWIZZLE_128B = 3
 
 
 class TensorMap:
@@ -40,7 +41,7 @@ class TensorMap:
             raise lanes.error("CUDA_ERROR_ILLEGAL_INSTRUCTION", "the operand is no tensor map")
         if (
             interleave
-            or swizzle >= len(_SWIZZLE_BITS)
+            or swizzle > _SWIZZLE_128B
             or fill
             or any(step != 1 for step in steps[: self.rank])
         ):
@@ -52,7 +53,7 @@ class TensorMap:
         self.sizes = sizes[: self.rank]
         self.box = box[: self.rank]
         self.strides = (self.element, *strides)[: self.rank]
-        self.swizzle = _SWIZZLE_BITS[swizzle]
+        self.swizzle = swizzle
         self.count = int(np.prod(self.box))
 
     def places(self, corner: list[int]) -> tuple[Array, Array]:
@@ -74,8 +75,7 @@ class TensorMap:
     def shared_places(self, start: int) -> Array:
         """Return the shared addresses of a box's elements."""
         address = start + np.arange(self.count, dtype=S64) * self.element
-        if self.swizzle:
-            address ^= (address >> 7 & ((1 << self.swizzle) - 1)) << 4
+        address ^= (address >> 7 & ((1 << self.swizzle) - 1)) << 4
         return address.astype(U64)
 
 

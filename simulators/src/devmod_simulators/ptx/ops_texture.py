@@ -52,19 +52,19 @@ class Descriptor:
             name,
             _,
             self.address,
-            *extent,
+            *self.extent,
             self.pitch,
             self.dimensions,
-            layered,
+            self.layered,
             kind,
             self.channels,
             x,
             y,
             z,
-            linear,
-            flags,
+            self.linear,
+            self.flags,
             self.levels,
-            level_filter,
+            self.blends_levels,
             self.bias,
             least,
             most,
@@ -75,13 +75,8 @@ class Descriptor:
             )
         self.own_address = address
         self.limits = (max(least, 0.0), min(most, self.levels - 1.0))
-        self.blends_levels = bool(level_filter)
-        self.extent = extent
-        self.layered = bool(layered)
         self.dtype = np.dtype(_FORMATS[kind])
         self.modes = (x, y, z)
-        self.linear = bool(linear)
-        self.flags = flags
         self.texel = self.channels * self.dtype.itemsize
 
     def check(self, lanes: Lanes, geometry: str) -> None:
@@ -146,7 +141,8 @@ class Descriptor:
         axes = [self.taps(axis, lanes.spread(each)) for axis, each in enumerate(coordinates)]
         behind: list[Array] = []
         if layer is not None:
-            behind = self._layer(lanes, layer)
+            number = np.clip(lanes.spread(layer).astype(S64), 0, self.extent[2] - 1)
+            behind = [*[np.zeros(1, S64)] * (2 - self.dimensions), number]
         is_whole = bool(self.flags & _READ_AS_INTEGER)
         dtype = self.dtype if is_whole and not self.linear else np.dtype(np.float64)
         total = [np.zeros(lanes.count, dtype) for _ in range(4)]
@@ -184,18 +180,12 @@ class Descriptor:
                 whole[part] = (whole.view(F32)[part] + share).astype(F32).view(U32)
         return total
 
-    def _layer(self, lanes: Lanes, layer: Array) -> list[Array]:
-        number = np.clip(lanes.spread(layer).astype(S64), 0, self.extent[2] - 1)
-        if self.dimensions == 2:
-            return [number]
-        return [np.zeros(len(number), S64), number]
-
 
 class _Operand:
     """The object and the coordinates of an instruction."""
 
     def __init__(self, decoder: Decoder, operand: Address, coordinate: DType, magic: bytes) -> None:
-        self.geometry = decoder.first(tuple(_GEOMETRIES))
+        self.geometry = decoder.first(_GEOMETRIES)
         if not self.geometry:
             raise decoder.unsupported("the interpreter lacks textures of this geometry")
         self.dimensions, self.layered = _GEOMETRIES[self.geometry]
@@ -227,9 +217,8 @@ class _Operand:
 @operation("tex")
 def _tex(decoder: Decoder) -> Step:
     coordinate = {"f32": F32, "s32": S32}.get(decoder.types[-1])
-    if coordinate is None or decoder.types[-2] not in ("f32", "s32", "u32"):
-        raise decoder.unsupported()
-    if decoder.has("grad"):
+    is_kind_known = decoder.types[-2] in ("f32", "s32", "u32")
+    if coordinate is None or not is_kind_known or decoder.has("grad"):
         raise decoder.unsupported()
     operand = decoder.operands[1]
     if len(operand.more) != 1:
@@ -269,7 +258,7 @@ class _Surface(_Operand):
         if not decoder.has("b"):
             raise decoder.unsupported()
         super().__init__(decoder, decoder.operands[operand], U32, b"surface")
-        self.dtype = UNSIGNED[decoder.dtype.itemsize]
+        self.dtype = decoder.unsigned
         self.elements = decoder.vector(elements)
         self.mode = decoder.first(("trap", "clamp", "zero"), "trap")
 

@@ -13,7 +13,8 @@ import numpy as np
 from devmod_simulators.ptx.decoder import Decoder, Source, Target
 from devmod_simulators.ptx.lanes import Lanes
 from devmod_simulators.ptx.ops_fragments import MATRIX
-from devmod_simulators.ptx.ops_warp import WARP_OPERATIONS, Run, alive_bits, warps_of
+from devmod_simulators.ptx.ops_matrix import Run
+from devmod_simulators.ptx.ops_warp import WARP_OPERATIONS, alive_bits, warps_of
 from devmod_simulators.ptx.ptx_types import PRED, U32, Array, Integer, Name
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class WarpOperation:
         if parked is not None:
             lanes = execution.join([parked, lanes], block.number)
             lanes.load(block.reads)
-        warps = warps_of(execution, lanes)
+        warps = warps_of(lanes)
         mask = _ALL if self.mask is None else self.mask(lanes)
         if self.mask is not None and lanes.count != execution.alive_count:
             missing = mask & (alive_bits(execution) & ~warps.bits())[warps.warps]
@@ -51,7 +52,7 @@ class WarpOperation:
                 if not lanes.count:
                     return None
                 lanes.load(block.reads)
-                warps = warps_of(execution, lanes)
+                warps = warps_of(lanes)
                 mask = self.mask(lanes)
         if lanes.index is not None:
             lanes.dirty |= self.writes
@@ -71,7 +72,7 @@ def release_warps(execution: "Execution") -> bool:
         block = lanes.frame.code.blocks[key[1]]
         if isinstance(block.end, WarpOperation) and block.end.barrier:
             lanes.load(block.reads)
-            groups.append((key, block, lanes, warps_of(execution, lanes)))
+            groups.append((key, block, lanes, warps_of(lanes)))
     present = np.zeros(execution.slots // 32, U32)
     for _, _, _, warps in groups:
         present |= warps.bits()

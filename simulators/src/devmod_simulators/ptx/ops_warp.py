@@ -12,6 +12,7 @@ from devmod_simulators.ptx.lanes import NARROW, Lanes
 from devmod_simulators.ptx.ops_bits import population
 from devmod_simulators.ptx.ops_fragments import MATRIX, decode_matrix
 from devmod_simulators.ptx.ops_integer import REDUCTIONS
+from devmod_simulators.ptx.ops_matrix import Run
 from devmod_simulators.ptx.ptx_types import DTYPES, F32, PRED, S32, S64, U32, U64, Array
 
 if TYPE_CHECKING:
@@ -21,13 +22,14 @@ if TYPE_CHECKING:
 class Warps:
     """Where the lanes of a group are in their warps."""
 
-    def __init__(self, execution: "Execution", lanes: Lanes) -> None:
+    def __init__(self, lanes: Lanes) -> None:
+        slots = lanes.frame.execution.slots
         self.slots = lanes.spread(lanes.column("slot"))
         self.warps = self.slots >> 5
-        self.count = execution.slots // 32
-        self.present = np.zeros(execution.slots, bool)
+        self.count = slots // 32
+        self.present = np.zeros(slots, bool)
         self.present[self.slots] = True
-        self.dense = lanes.count == execution.slots
+        self.dense = lanes.count == slots
 
     def positions(self) -> Array:
         """Return the position of each slot's lane in the group, or 0 where the slot has none."""
@@ -46,10 +48,10 @@ class Warps:
         return np.packbits(table, bitorder="little").view(U32)
 
 
-def warps_of(execution: "Execution", lanes: Lanes) -> Warps:
+def warps_of(lanes: Lanes) -> Warps:
     """Return where the lanes of a group are in their warps: they never change."""
     if lanes.warps is None:
-        lanes.warps = Warps(execution, lanes)
+        lanes.warps = Warps(lanes)
     warps: Warps = lanes.warps
     return warps
 
@@ -66,9 +68,6 @@ def alive_bits(execution: "Execution") -> Array:
     if execution.alive_bits_now is None:
         execution.alive_bits_now = bits_of(execution, execution.alive)
     return execution.alive_bits_now
-
-
-Run = Callable[[Lanes, Warps, Array], None]
 
 
 def _shfl(decoder: Decoder) -> Run:
@@ -178,7 +177,7 @@ def _match(decoder: Decoder) -> Run:
 
 
 def _redux(decoder: Decoder) -> Run:
-    function = REDUCTIONS[decoder.first(tuple(REDUCTIONS))]
+    function = REDUCTIONS[decoder.first(REDUCTIONS)]
     dtype = DTYPES[decoder.type]
     out = decoder.target(0, dtype)
     a = decoder.source(1, dtype)

@@ -41,7 +41,7 @@ class Parser(OperandParser):
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
-        self.result = Text("", "", {}, {})
+        self.result = Text({}, {})
         self.function: Function | None = None
         self.scope_numbers: list[int] = []
         self.scope_count = 0
@@ -69,10 +69,10 @@ class Parser(OperandParser):
         """Parse the whole module."""
         while token := self.tokens[self.at]:
             if self.accept(".version"):
-                self.result.version = self.next()
+                self.next()
                 self.first_file += _MOST_FILES
             elif self.accept(".target"):
-                self.result.target = self.next()
+                self.next()
                 while self.accept(","):
                     self.next()
             elif self.accept(".address_size"):
@@ -94,7 +94,7 @@ class Parser(OperandParser):
                 self.skip_line() if token == ".loc" else self.skip_statement()
             else:
                 self.declaration()
-        if not self.result.version:
+        if self.first_file < 0:
             raise self.fail("the text has no .version")
         return self.result
 

@@ -220,8 +220,6 @@ def shown_path(path: str) -> str:
 class Text:
     """A parsed module."""
 
-    version: str
-    target: str
     functions: dict[str, Function]
     variables: dict[str, Variable]
     #: Of .file.
