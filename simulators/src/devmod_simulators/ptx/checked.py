@@ -52,7 +52,7 @@ class Site:
 
     def __init__(self, decoder: Decoder) -> None:
         self.instruction = decoder.instruction
-        self.root = decoder.parts[0]
+        self.root = decoder.root
         self.reads = sorted(decoder.reads)
         self.writes = sorted(decoder.writes)
         self.strong = self.root in ("atom", "red", "mbarrier") or bool(_STRONG & decoder.modifiers)

@@ -80,6 +80,7 @@ class Decoder:
         self.function = function
         self.instruction = instruction
         self.opcode = instruction.opcode
+        self.root = instruction.root
         self.parts = instruction.parts
         self.operands = instruction.operands
         self.modifiers = set(self.parts[1:])
@@ -298,11 +299,13 @@ class Decoder:
 
         return put_wide
 
-    def pair(self, operand: Any, first: DType, second: DType) -> tuple[Target, Target]:
-        """Return the functions for the two destinations of an operand. Without a second one, its
-        values are dropped.
+    def pair(self, first: DType, second: DType) -> tuple[Target, Target]:
+        """Return the functions for the two destinations of an instruction. Without a second one,
+        its values are dropped.
         """
-        both = operand if isinstance(operand, Pair) else Pair(operand, Name("_"))
+        both = self.operands[0]
+        if not isinstance(both, Pair):
+            both = Pair(both, Name("_"))
         return self.target(both.first, first), self.target(both.second, second)
 
     def vector(self, operand: Any) -> list[Any]:
@@ -370,7 +373,7 @@ def form_of(decoder: Decoder) -> Iterator[None]:
 
 def decode(decoder: Decoder) -> Step:
     """Decode an instruction."""
-    maker = OPERATIONS.get(decoder.parts[0])
+    maker = OPERATIONS.get(decoder.root)
     watcher = decoder.program.watcher
     guard = decoder.instruction.guard
     if maker is None:

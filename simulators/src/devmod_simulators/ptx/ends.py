@@ -211,7 +211,7 @@ def _call(decoder: Decoder) -> Call:
 ENDS: dict[str, Callable[[Decoder], Any]] = {
     "bra": _branch,
     "brx": lambda decoder: Table(decoder.source(0, U32)),
-    **dict.fromkeys(("ret", "exit", "trap"), lambda decoder: Leave(decoder.parts[0])),
+    **dict.fromkeys(("ret", "exit", "trap"), lambda decoder: Leave(decoder.root)),
     "call": _call,
     **TOGETHER,
 }

@@ -114,7 +114,7 @@ def compare_and_swap(view: Array, index: Array, expected: Array, value: Array) -
 
 @operation("atom", "red")
 def _atom(decoder: Decoder) -> Step:
-    returns = decoder.parts[0] == "atom"
+    returns = decoder.root == "atom"
     position = 1 if returns else 0
     name = decoder.first(("add", "min", "max", "and", "or", "xor", "exch", "inc", "dec", "cas"))
     kind = decoder.type

@@ -19,7 +19,7 @@ def _lanes_of(array: Array, signed: bool, kind: str) -> Array:
 @operation("dp4a", "dp2a")
 def _dot(decoder: Decoder) -> Step:
     signed_a, signed_b = (kind.startswith("s") for kind in decoder.types[:2])
-    four = decoder.parts[0] == "dp4a"
+    four = decoder.root == "dp4a"
     half = slice(2, 4) if decoder.has("hi") else slice(0, 2)
 
     def run(a: Array, b: Array, c: Array) -> Array:

@@ -151,7 +151,7 @@ def _add(decoder: Decoder) -> Step:
         return add_or_subtract(decoder)
     mode = decoder.rounding
     kind = decoder.type
-    subtract = decoder.parts[0] == "sub"
+    subtract = decoder.root == "sub"
     function = np.subtract if subtract else np.add
     if len(decoder.types) == 2:
         # add.f32.f16 and its kin: the first operand is narrower.
@@ -278,7 +278,7 @@ def _signed_maximum(a: Array, b: Array) -> Array:
 
 @operation("min", "max")
 def _extreme(decoder: Decoder) -> Step:
-    larger = decoder.parts[0] == "max"
+    larger = decoder.root == "max"
     if not decoder.is_float:
         return minimum_or_maximum(decoder, np.maximum if larger else np.minimum)
     extreme = _signed_maximum if larger else _signed_minimum

@@ -162,7 +162,7 @@ def decode_matrix(decoder: Decoder) -> Run:
         "wmma.load": load_fragment,
         "wmma.store": store_fragment,
     }
-    return makers.get(decoder.parts[0], makers.get(".".join(decoder.parts[:2]), multiply))(decoder)
+    return makers.get(decoder.root, makers.get(".".join(decoder.parts[:2]), multiply))(decoder)
 
 
 MATRIX = ("mma", "wmma", "ldmatrix", "stmatrix")

@@ -145,7 +145,7 @@ def carry(function: Function) -> int:
 
 def with_carry(decoder: Decoder, a: Source, b: Source) -> Step:
     """Return the step of an addition or subtraction that reads or writes the carry flag."""
-    root = decoder.parts[0]
+    root = decoder.root
     subtract = root.startswith("sub")
     flag_in = root.endswith("c")
     flag_out = decoder.has("cc")
@@ -180,7 +180,7 @@ def with_carry(decoder: Decoder, a: Source, b: Source) -> Step:
 @operation("addc", "subc")
 def add_or_subtract(decoder: Decoder) -> Step:
     """Decode add, sub, addc and subc of integers."""
-    root = decoder.parts[0]
+    root = decoder.root
     if root.endswith("c") or decoder.has("cc"):
         decoder.count(3)
         dtype = decoder.unsigned
@@ -253,7 +253,7 @@ def multiply(decoder: Decoder) -> Step:
 def multiply_add(decoder: Decoder) -> Step:
     """Decode mad of integers."""
     dtype, function, result = product(decoder)
-    if decoder.has("cc") or decoder.parts[0] == "madc":
+    if decoder.has("cc") or decoder.root == "madc":
         decoder.count(4)
         unsigned = UNSIGNED[result.itemsize]
         a, b, c = (
@@ -289,7 +289,7 @@ def _mul24(decoder: Decoder) -> Step:
         y = ((b << eight) >> eight).astype(wide)
         return (x * y >> shift).astype(dtype)
 
-    if decoder.parts[0] == "mul24":
+    if decoder.root == "mul24":
         return compute(decoder, [dtype, dtype], multiply_24)
     return compute(decoder, [dtype] * 3, lambda a, b, c: multiply_24(a, b) + c)
 

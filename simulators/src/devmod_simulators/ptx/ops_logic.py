@@ -31,7 +31,7 @@ from devmod_simulators.ptx.ptx_types import (
 
 @operation("and", "or", "xor")
 def _bitwise(decoder: Decoder) -> Step:
-    return compute(decoder, [usual_type(decoder)] * 2, REDUCTIONS[decoder.parts[0]])
+    return compute(decoder, [usual_type(decoder)] * 2, REDUCTIONS[decoder.root])
 
 
 @operation("not")
@@ -50,7 +50,7 @@ def _lop3(decoder: Decoder) -> Step:
     table = operands[4].value
     combine = decoder.first(("and", "or"))
     a, b, c = (decoder.source(number, U32) for number in (1, 2, 3))
-    out, predicate = decoder.pair(operands[0], U32, PRED)
+    out, predicate = decoder.pair(U32, PRED)
     condition = decoder.source(5, PRED) if combine else None
     merge = REDUCTIONS.get(combine)
 
@@ -76,7 +76,7 @@ def _both(value: Array) -> tuple[Array, Array]:
 
 @operation("shl", "shr")
 def _shift(decoder: Decoder) -> Step:
-    left = decoder.parts[0] == "shl"
+    left = decoder.root == "shl"
     dtype = usual_type(decoder) if left else decoder.dtype
     width = U32.type(8 * dtype.itemsize)
     function = np.left_shift if left else np.right_shift
@@ -189,14 +189,13 @@ def comparison(
 @operation("setp")
 def _setp(decoder: Decoder) -> Step:
     kind = decoder.type
-    target = decoder.operands[0]
-    has_two = isinstance(target, Pair)
+    has_two = isinstance(decoder.operands[0], Pair)
     is_plain = kind[-2:] in ("32", "64") and not decoder.has("ftz")
     if is_plain and len(decoder.operands) == 3 and not has_two:
         function, dtype = _compared(decoder, kind)
         return compute(decoder, [dtype, dtype], function, PRED)
     compare, combine = comparison(decoder, kind)
-    first, second = decoder.pair(target, PRED, PRED)
+    first, second = decoder.pair(PRED, PRED)
     halves = kind.endswith("x2")
 
     def run(lanes: Lanes) -> None:

@@ -127,7 +127,7 @@ def multiply(decoder: Decoder) -> Run:
     kinds = decoder.types
     if decoder.has("e4m3") or decoder.has("e5m2"):
         kinds = decoder.parts[-4:]
-    if len(kinds) == 2 and decoder.parts[0] == "wmma":
+    if len(kinds) == 2 and decoder.root == "wmma":
         # wmma of halves names the accumulators alone.
         kinds = [kinds[0], "f16", "f16", kinds[1]]
     if len(kinds) != 4 or "sp" in decoder.parts or decoder.has("b1"):
@@ -140,7 +140,7 @@ def multiply(decoder: Decoder) -> Run:
             (1, 2, 3), operand_kinds, (m, k, m), (k, n, n), strict=True
         )
     )
-    if decoder.parts[0] == "wmma":
+    if decoder.root == "wmma":
         for each in (a, b, c):
             each.places = places_in_rows(each.rows, each.columns, each.count)
     else:

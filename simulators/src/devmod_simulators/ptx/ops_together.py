@@ -162,7 +162,7 @@ def _all_lanes(lanes: Lanes) -> Array:
 
 
 def _warp(decoder: Decoder) -> WarpOperation:
-    root = decoder.parts[0]
+    root = decoder.root
     run = WARP_OPERATIONS[root](decoder)
     mask: Source | None = None
     if root in MATRIX:

@@ -72,7 +72,7 @@ def alive_bits(execution: "Execution") -> Array:
 
 def _shfl(decoder: Decoder) -> Run:
     mode = decoder.first(("up", "down", "bfly", "idx"))
-    out, valid_out = decoder.pair(decoder.operands[0], U32, PRED)
+    out, valid_out = decoder.pair(U32, PRED)
     a = decoder.source(1, U32)
     b = decoder.source(2, U32)
     c = decoder.source(3, U32)
@@ -151,7 +151,7 @@ def _vote(decoder: Decoder) -> Run:
 def _match(decoder: Decoder) -> Run:
     everyone = decoder.has("all")
     dtype = U64 if decoder.type == "b64" else U32
-    out, same_out = decoder.pair(decoder.operands[0], U32, PRED)
+    out, same_out = decoder.pair(U32, PRED)
     a = decoder.source(1, dtype)
 
     def run(lanes: Lanes, warps: Warps, members: Array) -> None:
@@ -199,7 +199,7 @@ def _redux(decoder: Decoder) -> Run:
 
 
 def _elect(decoder: Decoder) -> Run:
-    out, chosen_out = decoder.pair(decoder.operands[0], U32, PRED)
+    out, chosen_out = decoder.pair(U32, PRED)
 
     def run(lanes: Lanes, warps: Warps, members: Array) -> None:
         here = warps.bits()[warps.warps] & members

@@ -99,7 +99,7 @@ def flipped(value: Array, bits: Array) -> Array:
 
 def is_move(decoder: Decoder) -> bool:
     """Return whether an instruction moves bits."""
-    root = decoder.parts[0]
+    root = decoder.root
     if root in ("shl", "shr"):
         return isinstance(decoder.operands[2], Integer)
     if root not in _MOVES or "b128" in decoder.types:
@@ -110,7 +110,7 @@ def is_move(decoder: Decoder) -> bool:
 
 def is_scaling(decoder: Decoder) -> bool:
     """Return whether an instruction shifts by parts of a byte: `2 * x`, and no packing of bytes."""
-    if decoder.parts[0] not in ("shl", "shr"):
+    if decoder.root not in ("shl", "shr"):
         return False
     distance = decoder.operands[2]
     return isinstance(distance, Integer) and distance.value % 8 != 0
