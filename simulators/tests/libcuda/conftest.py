@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,17 +17,6 @@ def _built() -> None:
         libcuda.build()
     except UnavailableError as error:
         pytest.skip(str(error))
-
-
-@pytest.fixture
-def standin() -> Iterator[StandinDriver]:
-    """The stand-in driver of this process, with its devices. A test fails if it has noticed a
-    violation.
-    """
-    if os.environ.get("DEVMOD_TEST_CUDA") == "hardware":
-        pytest.skip("the stand-in driver would take the name of the real one in this process")
-    with libcuda.load().shown() as driver:
-        yield driver
 
 
 @pytest.fixture

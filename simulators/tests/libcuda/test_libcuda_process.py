@@ -27,8 +27,8 @@ def open_device():
 """
 
 
-def run(code: str, errors: str = "", **settings: object) -> str:
-    """Run a program with the stand-in driver and return its output."""
+def run(code: str, errors: str = "", *, ends: int = 0, **settings: object) -> str:
+    """Run a program with the stand-in driver to its exit code, and return its output."""
     environment = {
         "PATH": "/usr/bin:/bin",
         **libcuda.environment(**{key: value for key, value in settings.items() if key.islower()}),
@@ -42,7 +42,7 @@ def run(code: str, errors: str = "", **settings: object) -> str:
         timeout=120,
         check=False,
     )
-    assert process.returncode == 0, process.stderr
+    assert process.returncode == ends, process.stderr
     assert process.stderr == errors
     return process.stdout
 
@@ -206,16 +206,7 @@ def test_a_report_is_written_at_the_end(tmp_path: Path) -> None:
 
 def test_a_device_pointer_cannot_be_dereferenced() -> None:
     code = "import ctypes, resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\nopen_device(); ctypes.string_at(int(check(cuda.cuMemAlloc(16))), 1)"
-    environment = {"PATH": "/usr/bin:/bin", **libcuda.environment()}
-    process = subprocess.run(
-        [sys.executable, "-c", BEGIN + code],
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=120,
-        check=False,
-    )
-    assert process.returncode == -11  # SIGSEGV
+    run(code, ends=-signal.SIGSEGV)
 
 
 def test_a_truncated_image_is_refused() -> None:
@@ -280,14 +271,7 @@ def kill():
 threading.Thread(target=kill).start()
 check(cuda.cuCtxSynchronize())
 """
-    words, environment = (
-        [sys.executable, "-c", BEGIN + code],
-        {"PATH": "/usr/bin:/bin", **libcuda.environment()},
-    )
-    done = subprocess.run(
-        words, stderr=subprocess.PIPE, text=True, env=environment, timeout=120, check=False
-    )
-    assert (done.returncode, done.stderr) == (-getattr(signal, name), "")
+    run(code, ends=-getattr(signal, name))
 
 
 @pytest.mark.skipif(

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,22 +53,24 @@ def _built() -> None:
         pytest.skip(str(error))
 
 
+def start(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in a folder to its end, with environment variables."""
+    return subprocess.run(
+        [sys.executable, *words],
+        cwd=folder,
+        env=os.environ | variables,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
 def run(folder: Path, program: str, checks: str = "", *, exits: int = 1) -> str:
     """Run a program with checks and return the reports."""
     (folder / "app.py").write_text(BEGIN + program + "\ncheck(cuda.cuCtxSynchronize())\n")
-    words = [
-        sys.executable,
-        "-m",
-        "devmod",
-        "simulate",
-        f"--sanitize={checks}" if checks else "--sanitize",
-        "--",
-        sys.executable,
-        "app.py",
-    ]
-    done = subprocess.run(
-        words, cwd=folder, capture_output=True, text=True, timeout=120, check=False
-    )
+    option = f"--sanitize={checks}" if checks else "--sanitize"
+    done = start(folder, "-m", "devmod", "simulate", option, "--", sys.executable, "app.py")
     assert done.returncode == exits, done.stderr
     return done.stderr
 
@@ -186,16 +189,8 @@ except KeyboardInterrupt:
         body.__exit__(None, None, None)
         print(os.environ["DEVMOD_STANDIN_SANITIZE"])
 """
-    output = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
     assert (
-        output.stdout
+        start(tmp_path, "-c", program).stdout
         == "SanitizeError twice y 100 (0, 0, 0) (100, 0, 0) <text>:5  y[i] = x[i] * 2; 1\nrace\n\n"
     )
 
@@ -258,20 +253,8 @@ def test_after():
 @pytest.mark.parametrize("option", ["-q", "-n2", "-odevmod_sanitize=speed"])
 def test_the_plugin_of_pytest(option: str, tmp_path: Path) -> None:
     (tmp_path / "test_kernels.py").write_text(TESTS)
-    words = [
-        sys.executable,
-        "-m",
-        "pytest",
-        option,
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:randomly",
-        "--devmod-sanitize",
-    ]
-    done = subprocess.run(
-        words, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
-    )
+    without = ("-p", "no:cacheprovider", "-p", "no:randomly")
+    done = start(tmp_path, "-m", "pytest", option, *without, "--devmod-sanitize")
     found = (
         "ERROR: --devmod-sanitize: 'speed' is no check"
         if "speed" in option
@@ -303,10 +286,7 @@ def test_pytest_below_the_command(options: list[str], result: str, tmp_path: Pat
     """
     (tmp_path / "test_kernels.py").write_text(TESTS)
     pytest_words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
-    words = [sys.executable, "-m", "devmod", "simulate", "--sanitize", "--", *pytest_words]
-    done = subprocess.run(
-        words, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
-    )
+    done = start(tmp_path, "-m", "devmod", "simulate", "--sanitize", "--", *pytest_words)
     assert done.returncode == 1
     assert result in done.stdout
     assert done.stderr == f"{WRONG}  found 3 times\ndevmod-simulators: 3 reports\n"
@@ -319,20 +299,12 @@ def test_a_source_that_run_compiles(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "twice.cu").write_text(f'#include "own.h"\n{KERNEL}'.replace("* 2", "* TWO"))
     (folder / "own.h").write_text("#define TWO 2\n")
-    devmod = [sys.executable, "-m", "devmod"]
     arguments = ["twice", "x=zeros[33]", "y=zeros[32]", "n=32", "--grid", "1", "--block", "33"]
     compiled = tmp_path / "twice.devmod"
-    words = [*devmod, "compile", "twice.cu", "-t", "cuda -format=cuda", "-o", str(compiled)]
-    subprocess.run(words, cwd=folder, capture_output=True, timeout=120, check=True)
+    target = ("-t", "cuda -format=cuda", "-o", str(compiled))
+    assert not start(folder, "-m", "devmod", "compile", "twice.cu", *target).returncode
     for source in (["twice.cu"], ["twice.cu", "-t", "cuda -arch=sm_80"], [str(compiled)]):
-        done = subprocess.run(
-            [*devmod, "run", "--sanitize=bounds", *source, *arguments],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        done = start(folder, "-m", "devmod", "run", "--sanitize=bounds", *source, *arguments)
         assert done.stderr == (
             "out of bounds (write): twice.cu:6  y[i] = x[i] * TWO;\n"
             "  block (0, 0, 0), thread (32, 0, 0): 4 bytes at y[32]; y is float32[32] of argument "
@@ -347,22 +319,23 @@ def test_the_error_of_a_launch_has_its_place(tmp_path: Path) -> None:
     program = PYTHON.replace("-arch=compute_90", "-format=cuda") + (
         "try:\n    work(100)\nexcept devmod.LaunchError as error:\n    print(error)\n"
     )
-    environment = os.environ | {"DEVMOD_CUDA_DRIVER": "simulator"}
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
+    done = start(tmp_path, "-c", program, DEVMOD_CUDA_DRIVER="simulator")
     place = re.search(r"\((an illegal memory access .*, )PTX line \d+ \(", done.stdout)
     assert place is not None, done.stdout
     assert re.sub("0x[0-9a-f]+", "0x…", place[1]) == (
         "an illegal memory access was encountered: twice: write of 4 bytes at global address 0x… is "
         "out of bounds, kernel twice, block (0, 0, 0), thread (100, 0, 0), <text>:5, "
     )
+
+
+def logged(folder: Path, name: str, check: str) -> dict[str, Any]:
+    """Run a file with a check and return the report that it writes to a file."""
+    log = folder / "log"
+    assert not start(
+        folder, name, **libcuda.environment(sanitize=check, sanitize_log=log)
+    ).returncode
+    (report,) = (json.loads(text) for text in log.read_text().splitlines())
+    return dict(report)
 
 
 def test_reports_in_a_file(tmp_path: Path) -> None:
@@ -374,19 +347,7 @@ check(cuda.cuCtxSynchronize())
     (tmp_path / "app.py").write_text(
         BEGIN.replace("CUBIN", "PTX").replace("sm_90", "compute_90") + program
     )
-    environment = {
-        **os.environ,
-        **libcuda.environment(sanitize="bounds", sanitize_log=tmp_path / "log"),
-    }
-    subprocess.run(
-        [sys.executable, "app.py"],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        timeout=120,
-        check=True,
-    )
-    (report,) = (json.loads(text) for text in (tmp_path / "log").read_text().splitlines())
+    report = logged(tmp_path, "app.py", "bounds")
     assert report["source"].startswith("PTX line ")
     advice = "for the line of the source, compile with -lineinfo (numba: @cuda.jit(lineinfo=True))"
     assert report["text"].splitlines()[-1] == f"  {advice}"
@@ -413,10 +374,7 @@ check(cuda.cuCtxSynchronize())
 @pytest.mark.parametrize("name", ['a "quoted" app.py', "a back\\slash.py", "a line\nbreak.py"])
 def test_a_leak_in_a_file_with_any_name(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text(BEGIN + "check(cuda.cuMemAlloc(132))")
-    log = tmp_path / "log"
-    environment = os.environ | libcuda.environment(sanitize="leak", sanitize_log=log)
-    subprocess.run([sys.executable, name], cwd=tmp_path, env=environment, check=True)
-    (report,) = (json.loads(text) for text in log.read_text().splitlines())
+    report = logged(tmp_path, name, "leak")
     line = len(BEGIN.splitlines()) + 1
     text = f"leak: 132 bytes, allocated at {name}:{line}"
     assert report == {"check": "leak", "kind": "leak", "text": text}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Iterator
 
 import pytest
@@ -26,17 +25,6 @@ def library(request: pytest.FixtureRequest) -> StandinLibrary:
     except UnavailableError as error:
         pytest.skip(str(error))
     return library
-
-
-@pytest.fixture
-def standin() -> Iterator[StandinDriver]:
-    """The stand-in driver of this process, with its devices. A test fails if it has noticed a
-    violation.
-    """
-    if os.environ.get("DEVMOD_TEST_CUDA") == "hardware":
-        pytest.skip("the stand-in driver would take the name of the real one in this process")
-    with libcuda.load().shown() as driver:
-        yield driver
 
 
 @pytest.fixture

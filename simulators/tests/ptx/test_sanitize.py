@@ -5,6 +5,7 @@ accused.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +30,38 @@ CHECKS = frozenset({"bounds", "align", "free", "race", "sync", "init"})
 TYPES = {"f": "f4", "i": "i4", "z": "i4", "b": "u1", "n": "f4", "m": "i4", "F": "f4"}
 
 
+class Device:
+    """A machine with a module, and checks that know its allocations."""
+
+    def __init__(self, text: str) -> None:
+        self.machine = Machine(1 << 24)
+        self.module = self.machine.load(text)
+        self.sanitizer = Sanitizer(self.machine.arena)
+
+    def allocate(self, size: int, place: str = "", written: bool = True) -> int:
+        """Return the address of new memory."""
+        address = self.machine.allocate(size)
+        self.sanitizer.allocated(address, size, place, written)
+        return address
+
+    def launch(
+        self,
+        values: list[int],
+        threads: Any = 1,
+        grid: Any = 1,
+        name: str = "k",
+        checks: Iterable[str] = (),
+        *settings: Any,
+    ) -> list[Report]:
+        """Return what a launch reports, with more checks than the usual ones."""
+        block = parameter_block(self.module.program(name), values)
+        launch = Launch(triple(grid), triple(threads), block, *settings)
+        ranges = sorted(self.machine.ranges)
+        return launch_with_checks(
+            self.sanitizer, self.module, name, launch, CHECKS.union(checks), ranges
+        )
+
+
 class Case(NamedTuple):
     """A program of sanitize.cu: `@ checks fault / innocent | grid and block | parameters with their
     values | what a report has`.
@@ -47,43 +80,38 @@ class Case(NamedTuple):
 
     def reports(self, *options: str) -> list[Report]:
         """Run the program, compiled with lines or other options, and return the reports."""
-        machine = Machine(1 << 24)
         text = (
             ptx_of(self.source, *(options or ("-lineinfo",)))
             + "\n//| kernel.cu:\n"
             + "".join(f"//| {line}\n" for line in self.source.splitlines())
         )
-        module = machine.load(text)
-        sanitizer, values = Sanitizer(machine.arena), []
-        for variable, (start, size) in zip(module.globals, machine.ranges, strict=True):
+        device = Device(text)
+        machine = device.machine
+        sanitizer = device.sanitizer
+        for variable, (start, size) in zip(device.module.globals, machine.ranges, strict=True):
             sanitizer.allocated(start, size, variable.name, True)
+        values = []
         for number, (_, value) in enumerate(self.parameters, 1):
             kind, length = value[0], value[1:]
-            values.append(
-                int(value.lstrip("p"))
-                if kind not in TYPES
-                else machine.allocate(int(length) * int(TYPES[kind][1]))
-            )
-            if kind in TYPES:
-                array = (np.arange if kind in "fib" else np.zeros)(int(length)).astype(TYPES[kind])
-                machine.write(values[-1], array)
-                sanitizer.allocated(values[-1], array.nbytes, f"app.py:{number}", kind not in "nm")
+            if kind not in TYPES:
+                values.append(int(value.lstrip("p")))
+                continue
+            array = (np.arange if kind in "fib" else np.zeros)(int(length)).astype(TYPES[kind])
+            address = device.allocate(array.nbytes, f"app.py:{number}", kind not in "nm")
+            values.append(address)
+            machine.write(address, array)
             if kind == "F":
-                sanitizer.released(values[-1], f"app.py:{number + 100}")
+                sanitizer.released(address, f"app.py:{number + 100}")
                 machine.ranges.pop()
         settings = dict(text.split("=") for text in self.expected if re.fullmatch(r"\w+=\d+", text))
-        block = parameter_block(module.program("k"), values)
-        launch = Launch(
-            *map(triple, self.shape),
-            block,
+        grid, threads = self.shape
+        more = (
             int(settings.get("shared", 0)),
             (int(settings.get("cluster", 1)), 1, 1),
             "cooperative" in settings,
         )
         try:
-            return launch_with_checks(
-                sanitizer, module, "k", launch, CHECKS | self.checks, sorted(machine.ranges)
-            )
+            return device.launch(values, threads, grid, "k", self.checks, *more)
         except PtxError:
             if not sanitizer.reports:
                 raise
@@ -206,18 +234,15 @@ def test_exits_that_complete_a_barrier_are_found_without_lines(
 def test_memory_that_the_host_may_write_to_is_written_where_other_memory_was_before() -> None:
     """Addresses come again: what a free leaves says nothing of the next allocation."""
     source = 'extern "C" __global__ void k(int *y) { if (y[threadIdx.x] > 3) y[threadIdx.x] = 1; }'
-    machine = Machine(1 << 24)
-    module = machine.load(ptx_of(source))
-    sanitizer, place = Sanitizer(machine.arena), machine.allocate(128)
+    device = Device(ptx_of(source))
+    place = device.allocate(128, "app.py:1", False)
+    sanitizer = device.sanitizer
 
     def found() -> list[str]:
-        block = parameter_block(module.program("k"), [place])
-        launch = Launch((1, 1, 1), (32, 1, 1), block)
-        reports = launch_with_checks(sanitizer, module, "k", launch, CHECKS, machine.ranges)
+        reports = device.launch([place], 32)
         sanitizer.reports = {}
         return [report.kind for report in reports]
 
-    sanitizer.allocated(place, 128, "app.py:1", False)
     assert found() == ["uninitialised (branch)"]
     sanitizer.released(place, "app.py:2")
     sanitizer.allocated(place, 128, "app.py:3", True)
@@ -259,13 +284,8 @@ def test_the_names_of_numba(
         ("SYMBOL", "PARAMETERS", "LOC3", "LOC4", "FILE"), (symbol, parameters, *lines), strict=True
     ):
         text = text.replace(name, value)
-    machine = Machine(1 << 24)
-    module = machine.load(text + "\n")
-    sanitizer, place = Sanitizer(machine.arena), machine.allocate(8)
-    sanitizer.allocated(place, 8, "", True)
-    block = parameter_block(module.program(symbol), [*[0] * 12, place, *[0] * 4])
-    launch = Launch((1, 1, 1), (1, 1, 1), block)
-    (report,) = launch_with_checks(sanitizer, module, symbol, launch, CHECKS, machine.ranges)
+    device = Device(text + "\n")
+    (report,) = device.launch([*[0] * 12, device.allocate(8), *[0] * 4], name=symbol)
     assert report.detail == f"8 bytes at {found}"
     if file:
         assert report.source == "app.py:4  second[3, 0] = first[4]"
@@ -304,16 +324,11 @@ def test_files_of_one_name_have_lines_of_their_own(tmp_path: Path) -> None:
     for folder in ("one", "two"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "k.cuh").write_text(f"in {folder}\n")
-    machine = Machine(1 << 24)
-    module = machine.load(
+    device = Device(
         f""".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p) {{
         .reg .b64 %x;\n ld.param.u64 %x, [p];\n .loc 1 1 0\n st.global.u64 [%x+800], 1;
         .loc 2 1 0\n st.global.u64 [%x+800], 1;\n ret;\n}}
         .file 1 "{tmp_path}/one/k.cuh"\n.file 2 "{tmp_path}/two/k.cuh"\n"""
     )
-    sanitizer = Sanitizer(machine.arena)
-    place = machine.allocate(8)
-    sanitizer.allocated(place, 8, "", True)
-    launch = Launch((1, 1, 1), (1, 1, 1), parameter_block(module.program("k"), [place]))
-    reports = launch_with_checks(sanitizer, module, "k", launch, CHECKS, machine.ranges)
+    reports = device.launch([device.allocate(8)])
     assert [each.source.split("  ")[1] for each in reports] == ["in one", "in two"]
