@@ -43,7 +43,7 @@ class Barriers:
     def __init__(self, execution: "Execution") -> None:
         self.execution = execution
         self.alive = np.full(len(execution.blocks), execution.threads, S64)
-        self.barriers = defaultdict[int, Barrier](lambda: Barrier(len(self.alive)))
+        self.barriers: defaultdict[int, Barrier] = defaultdict(lambda: Barrier(len(self.alive)))
         self.cluster_size = math.prod(execution.launch.cluster)
         self.cluster_arrived = np.zeros(len(execution.blocks) // self.cluster_size, S64)
         self.cluster_phase = np.zeros(len(execution.blocks) // self.cluster_size, S64)

@@ -88,6 +88,8 @@ def _axis_column(execution: Any, base: str, axis: str) -> Array:
     if base == "cluster_ctaid":
         return _place(execution.column("cluster_ctarank"), launch.cluster, axis)
     # %ctaid: the blocks of a cluster are next to each other in the order of execution.
+    if math.prod(launch.cluster) == 1:
+        return _place(execution.column("number"), launch.grid, axis)
     outer = execution.column(f"clusterid.{axis}")
     inner = execution.column(f"cluster_ctaid.{axis}")
     return np.asarray(outer * U32.type(launch.cluster["xyz".index(axis)]) + inner, U32)
