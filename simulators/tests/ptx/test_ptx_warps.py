@@ -289,6 +289,7 @@ def test_asynchronous_copies() -> None:
     assert_array_equal(p, x[np.arange(64) ^ 1])
 
 
+@pytest.mark.volume_but
 @pytest.mark.parametrize("bytes_each", [0, 16])
 def test_a_bulk_copy_may_have_no_bytes(bytes_each: int) -> None:
     source = """extern "C" __global__ void k(int4 *o, int bytes) {
