@@ -13,7 +13,7 @@ import {
   quoteName,
 } from "./errors.js";
 import { KernelFunction } from "./function.js";
-import { sameBytes, sha256 } from "./head.js";
+import { sameItems, sha256 } from "./head.js";
 import { kept } from "./kept.js";
 import { Index } from "./pages.js";
 import { unmetNeeds } from "./pipeline.js";
@@ -104,13 +104,7 @@ export class Bundle {
   /** Read the index of a large file. Then all modules are listed. @returns {Promise<Bundle>} */
   async readAll() {
     const entries = await this.#index.readAll();
-    this.#modules ??= this.#make(
-      new Map(
-        entries
-          .map((entry, number) => /** @type {const} */ ([number, entry]))
-          .filter(([, { kind }]) => kind),
-      ),
-    );
+    this.#modules ??= this.#make(new Map([...entries.entries()].filter(([, { kind }]) => kind)));
     return this;
   }
 
@@ -225,16 +219,17 @@ export class Bundle {
       return /** @type {FunctionOf<T>} */ (await first.getFunction(name, options));
     const description = `the webgpu function ${repr(name)}`;
     const device = await chosenDevice(options.device, description);
-    const { made, reasons } = await firstThatRuns(candidates, async (module) => {
+    const make = async (/** @type {Module} */ module) => {
       const unmet = unmetNeeds((await module.functions()).get(name)?.interface ?? null, device);
       if (unmet) throw new DeviceNotFoundError(unmet);
       return /** @type {FunctionOf<T>} */ (await module.getFunction(name, options));
-    });
-    if (made) return made;
-    const text = listed(reasons.map((reason, at) => `${candidates[at]?.description}: ${reason}`));
-    throw new DeviceNotFoundError(`${description} cannot run on this device: ${text}`, {
-      kind: "webgpu",
-      function: name,
+    };
+    return firstThatRuns(candidates, make, (errors) => {
+      const reasons = errors.map(({ message }, at) => `${candidates[at]?.description}: ${message}`);
+      return new DeviceNotFoundError(
+        `${description} cannot run on this device: ${listed(reasons)}`,
+        { kind: "webgpu", function: name },
+      );
     });
   }
 
@@ -248,11 +243,8 @@ export class Bundle {
       for (const number of await this.#index.find(name)) {
         const kind = this.#index.foundKind(number);
         if (kind !== null && !RUNNABLE.includes(kind)) continue;
-        found.push(
-          ...this.#make(await this.#index.below(number)).filter(
-            (module) => module.number === number,
-          ),
-        );
+        this.#make(await this.#index.below(number));
+        found.push(/** @type {Module} */ (this.#made.get(number)));
       }
     }
     if (!found.some((module) => module.runs)) {
@@ -441,7 +433,7 @@ export class Module {
       `${subject} takes`,
       this.kind,
     );
-    if (!sameBytes(await sha256(data), digest)) throw fail(`: ${subject} ${damage}`);
+    if (!sameItems(await sha256(data), digest)) throw fail(`: ${subject} ${damage}`);
     return data;
   }
 
@@ -477,18 +469,13 @@ export class Module {
   async #decode() {
     const { repeats, parts } = this.#entry;
     const result = decode(this.kind, await this.#storedBytes(), repeats, parts.length);
-    if (result && result.functions) {
-      const names = [...result.functions.keys()];
-      if (
-        names.length !== this.functionNames.length ||
-        names.some((name, at) => name !== this.functionNames[at])
-      ) {
-        throw new FormatError(
-          `${this.#source.place}: the index gives the ${this.kind} module the functions ${listNames(this.functionNames)}, ` +
-            `and its bytes have ${listNames(names)}`,
-          { kind: this.kind },
-        );
-      }
+    const names = [...(result?.functions.keys() ?? [])];
+    if (result && !sameItems(names, this.functionNames)) {
+      throw new FormatError(
+        `${this.#source.place}: the index gives the ${this.kind} module the functions ${listNames(this.functionNames)}, ` +
+          `and its bytes have ${listNames(names)}`,
+        { kind: this.kind },
+      );
     }
     return /** @type {Contents} */ (result);
   }

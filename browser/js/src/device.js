@@ -157,23 +157,24 @@ export async function chosenDevice(given, description) {
 }
 
 /**
- * Return what is made of the first candidate that a device can run, and why it cannot run those before.
+ * Return what is made of the first candidate that a device can run.
  * @template T, R
- * @param {readonly T[]} candidates
+ * @param {Iterable<T>} candidates
  * @param {(candidate: T) => Promise<R>} make
- * @returns {Promise<{ made: R | null, reasons: string[] }>}
+ * @param {(errors: DeviceNotFoundError[]) => unknown} refuse Returns what is thrown if there is none, from the error of each.
  */
-export async function firstThatRuns(candidates, make) {
-  const reasons = [];
+export async function firstThatRuns(candidates, make, refuse) {
+  /** @type {DeviceNotFoundError[]} */
+  const errors = [];
   for (const each of candidates) {
     try {
-      return { made: await make(each), reasons };
+      return await make(each);
     } catch (error) {
       if (!(error instanceof DeviceNotFoundError)) throw error;
-      reasons.push(error.message);
+      errors.push(error);
     }
   }
-  return { made: null, reasons };
+  throw refuse(errors);
 }
 
 /**

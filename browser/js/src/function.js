@@ -11,7 +11,15 @@ import {
   shareHosts,
 } from "./arguments.js";
 import { specialize } from "./constants.js";
-import { checkNotLost, chosenDevice, newBuffer, runGuarded, Usage, writeBytes } from "./device.js";
+import {
+  checkNotLost,
+  chosenDevice,
+  firstThatRuns,
+  newBuffer,
+  runGuarded,
+  Usage,
+  writeBytes,
+} from "./device.js";
 import { DeviceNotFoundError, LaunchError, restated } from "./errors.js";
 import { copied, encoded, prepared } from "./launch.js";
 import { checkLimits, compile, makePipeline, unmetNeeds } from "./pipeline.js";
@@ -134,7 +142,7 @@ export class KernelFunction {
     if (info.interface?.extra.tune !== undefined) {
       const make = (/** @type {Variant} */ each) =>
         KernelFunction.make(name, each.info, text, compiled, device, constants, before, each);
-      return firstThatFits(variantsOf(description, info), make);
+      return firstThatRuns(variantsOf(description, info), make, ([first]) => first);
     }
     const all = { ...variant?.set, ...constants };
     const {
@@ -346,25 +354,6 @@ export class KernelFunction {
       pass.dispatchWorkgroups(...shape.launched);
     };
   }
-}
-
-/**
- * Return what `make` makes of the first variant that fits the device.
- * @template T
- * @param {Iterable<Variant>} variants
- * @param {(variant: Variant) => Promise<T>} make
- */
-async function firstThatFits(variants, make) {
-  let problem;
-  for (const each of variants) {
-    try {
-      return await make(each);
-    } catch (error) {
-      if (!(error instanceof DeviceNotFoundError)) throw error;
-      problem ??= error;
-    }
-  }
-  throw problem;
 }
 
 /**

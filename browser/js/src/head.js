@@ -61,6 +61,12 @@ const ROLES = { modules: "module", sources: "sources", parts: "part" };
  */
 
 /**
+ * An array or a typed array.
+ * @template T
+ * @typedef {ArrayLike<T> & { every(test: (value: T, at: number) => boolean): boolean }} Items
+ */
+
+/**
  * Return the SHA-256 of bytes.
  * @param {Uint8Array} data
  */
@@ -76,11 +82,12 @@ export async function sha256(data) {
 }
 
 /**
- * Return whether two digests are equal.
- * @param {Uint8Array} one
- * @param {Uint8Array} other
+ * Return whether two arrays have equal items: bytes of a digest, or names.
+ * @template T
+ * @param {Items<T>} one
+ * @param {Items<T>} other
  */
-export function sameBytes(one, other) {
+export function sameItems(one, other) {
   return one.length === other.length && one.every((value, at) => value === other[at]);
 }
 
@@ -127,7 +134,7 @@ export async function readHead(source) {
     throw new FormatError(
       `${place} is cut short: a head of ${length} bytes, and ${head.length} are left`,
     );
-  if (!sameBytes(await sha256(head), header.subarray(16, HEADER))) {
+  if (!sameItems(await sha256(head), header.subarray(16, HEADER))) {
     throw new FormatError(
       `${place} is damaged: the SHA-256 of its head is not the one in its header. Get the file again`,
     );

@@ -9,7 +9,7 @@ import {
   readHead,
   readHeadFields,
   readPage,
-  sameBytes,
+  sameItems,
   sha256,
 } from "./head.js";
 
@@ -148,7 +148,7 @@ export class Index {
       const theirs = this.#pageOf(number);
       this.#agree(theirs && theirs !== page);
       const said = this.#claims.get(number) ?? { claim, names: new Set() };
-      this.#agree(said.claim.rank === rank && sameTexts(said.claim.variant, claim.variant));
+      this.#agree(said.claim.rank === rank && sameItems(said.claim.variant, claim.variant));
       this.#claims.set(number, said);
       said.names.add(name);
       if (this.#contents.has(/** @type {Page} */ (theirs))) await this.entry(number);
@@ -309,7 +309,7 @@ export class Index {
   async #read(page, part) {
     const { place } = this.#source;
     const data = part ?? (await this.read(page.at, page.size, "a page of"));
-    if (!sameBytes(await sha256(data), page.digest)) {
+    if (!sameItems(await sha256(data), page.digest)) {
       throw new FormatError(
         `${place} is damaged: the SHA-256 of a page of its index is not the one in its head. Get the file again`,
       );
@@ -468,13 +468,5 @@ function* claimsOf({ names, variants }, name) {
  * @param {Entry} entry
  */
 function isSame({ rank, variant }, entry) {
-  return entry.rank === rank && sameTexts(variant, [entry.kind, entry.format, entry.variant]);
-}
-
-/**
- * @param {readonly string[]} one
- * @param {readonly string[]} other
- */
-function sameTexts(one, other) {
-  return one.length === other.length && one.every((text, at) => text === other[at]);
+  return entry.rank === rank && sameItems(variant, [entry.kind, entry.format, entry.variant]);
 }

@@ -91,14 +91,13 @@ const compiled = new WeakMap();
  */
 export async function makeProgram(name, modules, on) {
   const device = await chosenDevice(on, `the webgpu program ${repr(name)}`);
-  const { made, reasons } = await firstThatRuns(modules, (module) =>
-    fromModule(name, module, device),
-  );
-  if (made) return made;
-  const lines = reasons.map((reason, number) => `\n  ${number + 1}. webgpu: ${reason}`).join("");
-  throw new DeviceNotFoundError(`the program ${quoteName(name)} cannot run here:${lines}`, {
-    kind: "program",
-    function: name,
+  const make = (/** @type {Module} */ module) => fromModule(name, module, device);
+  return firstThatRuns(modules, make, (errors) => {
+    const lines = errors.map(({ message }, number) => `\n  ${number + 1}. webgpu: ${message}`);
+    return new DeviceNotFoundError(
+      `the program ${quoteName(name)} cannot run here:${lines.join("")}`,
+      { kind: "program", function: name },
+    );
   });
 }
 
@@ -210,19 +209,15 @@ function leavesOf(bundle) {
  * @returns {Promise<[KernelFunction, string]>}
  */
 async function firstBuilt(kernel, modules, device) {
-  const { made, reasons } = await firstThatRuns(
-    modules,
-    async (module) =>
-      /** @type {[KernelFunction, string]} */ ([
-        await module.getFunction(kernel, { device }),
-        `webgpu/${module.format || "wgsl"}`,
-      ]),
-  );
-  if (made) return made;
-  throw new DeviceNotFoundError(
-    `its kernel ${quoteName(kernel)}${reasons.length ? `: ${reasons[0]}` : " has no candidate of this kind"}`,
-    { kind: "webgpu" },
-  );
+  const make = async (/** @type {Module} */ module) =>
+    /** @type {[KernelFunction, string]} */ ([
+      await module.getFunction(kernel, { device }),
+      `webgpu/${module.format || "wgsl"}`,
+    ]);
+  return firstThatRuns(modules, make, ([first]) => {
+    const why = first ? `: ${first.message}` : " has no candidate of this kind";
+    return new DeviceNotFoundError(`its kernel ${quoteName(kernel)}${why}`, { kind: "webgpu" });
+  });
 }
 
 /**

@@ -4,6 +4,7 @@ import { parseDtype } from "./dtypes.js";
 import { FormatError, quoteName, repr, restated } from "./errors.js";
 import { COMPARISONS, ExpressionError, namesIn, readExpression } from "./expressions.js";
 import { IMAGE_FORMATS } from "./formats.js";
+import { sameItems } from "./head.js";
 import { Reader } from "./msgpack.js";
 
 /** @import { Expression } from "./expressions.js" */
@@ -225,14 +226,8 @@ export function readProgram(name, info, code) {
   if (program.repeats.length && !info.interface?.needs.includes(REPEAT))
     throw fail(` has repeats and does not need ${repr(REPEAT)}`);
   const listed = info.interface?.extra.kernels;
-  const kernels = program.kernels;
-  if (
-    !Array.isArray(listed) ||
-    listed.length !== kernels.length ||
-    kernels.some((each, at) => each !== listed[at])
-  ) {
+  if (!Array.isArray(listed) || !sameItems(program.kernels, listed))
     throw fail(" lists other kernels than its steps launch");
-  }
   return program;
 }
 
