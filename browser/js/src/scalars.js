@@ -127,23 +127,13 @@ export function widthOf(type, element = false) {
  * @param {number} value
  */
 export function halfOf(value) {
-  const sign = Object.is(value, -0) || value < 0 ? 0x8000 : 0;
-  const size = Math.abs(value);
   if (Number.isNaN(value)) return 0x7e00;
-  if (size === Infinity) return sign | 0x7c00;
-  // The exponent, at least that of the subnormal numbers. 2 ** n is exact, so rounding happens only below.
-  const exponent = Math.max(Math.floor(Math.log2(size || 2 ** -14)), -14);
-  const near =
-    size >= 2 ** (exponent + 1)
-      ? exponent + 1
-      : size < 2 ** exponent && exponent > -14
-        ? exponent - 1
-        : exponent;
-  const scaled = size * 2 ** (10 - near);
-  const floor = Math.floor(scaled);
-  const rest = scaled - floor;
-  const steps = floor + (rest > 0.5 || (rest === 0.5 && floor % 2 === 1) ? 1 : 0);
-  return sign | Math.min(steps + (near + 14) * 1024, 0x7c00);
+  const sign = Object.is(value, -0) || value < 0 ? 0x8000 : 0;
+  const size = Math.abs(rounded("float16", value));
+  if (size >= 2 ** 16) return sign | 0x7c00;
+  // The exponent, at least that of the subnormal numbers.
+  const exponent = Math.max(Math.floor(Math.log2(size)), -14);
+  return sign | (size * 2 ** (10 - exponent) + (exponent + 14) * 1024);
 }
 
 /**
