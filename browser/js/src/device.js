@@ -89,16 +89,7 @@ export async function requestDevice(options = { powerPreference: "high-performan
       { kind: "webgpu" },
     );
   }
-  /** @type {GPUAdapter | null} */
-  let adapter = null;
-  try {
-    adapter = await gpu.requestAdapter(options);
-  } catch (error) {
-    throw new DeviceNotFoundError(`requesting a WebGPU adapter failed: ${describeError(error)}`, {
-      kind: "webgpu",
-      cause: error,
-    });
-  }
+  const adapter = await requested("adapter", gpu.requestAdapter(options));
   if (!adapter) {
     throw new DeviceNotFoundError(
       "this browser supports WebGPU but found no adapter: there is no supported GPU, or its driver is blocked (see chrome://gpu or about:support)",
@@ -111,21 +102,28 @@ export async function requestDevice(options = { powerPreference: "high-performan
     const limit = adapter.limits[name];
     if (typeof limit === "number") requiredLimits[name] = limit;
   }
-  try {
-    const device = await adapter.requestDevice({
-      requiredLimits,
-      requiredFeatures: FEATURES.filter((name) =>
-        /** @type {GPUAdapter} */ (adapter).features.has(name),
-      ),
-    });
-    watch(device);
-    return device;
-  } catch (error) {
-    throw new DeviceNotFoundError(`requesting a WebGPU device failed: ${describeError(error)}`, {
+  const requiredFeatures = FEATURES.filter((name) => adapter.features.has(name));
+  const device = await requested(
+    "device",
+    adapter.requestDevice({ requiredLimits, requiredFeatures }),
+  );
+  watch(device);
+  return device;
+}
+
+/**
+ * Wait for an adapter or a device.
+ * @template T
+ * @param {string} what
+ * @param {Promise<T>} answer
+ */
+function requested(what, answer) {
+  return answer.catch((error) => {
+    throw new DeviceNotFoundError(`requesting a WebGPU ${what} failed: ${describeError(error)}`, {
       kind: "webgpu",
       cause: error,
     });
-  }
+  });
 }
 
 /** Return this package's device. It is requested at its first use, and again after a loss. @returns {Promise<GPUDevice>} */
@@ -223,20 +221,20 @@ export async function runGuarded(device, description, work) {
   device.pushErrorScope("internal");
   /** @type {T | undefined} */
   let result;
-  /** @type {Promise<GPUError | null>[]} */
-  let scopes;
   /** An exception that WebGPU throws at once, such as for a buffer's size that is too large. @type {unknown} */
   let raised = null;
   try {
     result = work();
   } catch (error) {
     raised = error;
-  } finally {
-    scopes = [device.popErrorScope(), device.popErrorScope(), device.popErrorScope()];
   }
-  const found = await Promise.allSettled(scopes);
-  if (raised || found.some(({ status }) => status === "rejected"))
-    await checkLostAfterError(device, description);
+  const scopes = [device.popErrorScope(), device.popErrorScope(), device.popErrorScope()];
+  /** @type {(GPUError | null)[]} */
+  const reported = await Promise.all(scopes).catch((error) => {
+    raised ??= error;
+    return [];
+  });
+  if (raised) await checkLostAfterError(device, description);
   if (raised instanceof DevmodError) throw raised;
   if (raised)
     throw new LaunchError(`${description}: ${describeError(raised)}`, {
@@ -244,18 +242,12 @@ export async function runGuarded(device, description, work) {
       cause: raised,
     });
   checkNotLost(device, description);
-  for (const answer of found) {
-    if (answer.status === "rejected")
-      throw new LaunchError(`${description}: ${describeError(answer.reason)}`, {
-        kind: "webgpu",
-        cause: answer.reason,
-      });
-    if (answer.value) {
-      const memory = answer.value instanceof GPUOutOfMemoryError ? "out of device memory: " : "";
-      throw new LaunchError(`${description}: ${memory}${describeError(answer.value.message)}`, {
-        kind: "webgpu",
-      });
-    }
+  const error = reported.find(Boolean);
+  if (error) {
+    const memory = error instanceof GPUOutOfMemoryError ? "out of device memory: " : "";
+    throw new LaunchError(`${description}: ${memory}${describeError(error.message)}`, {
+      kind: "webgpu",
+    });
   }
   return /** @type {T} */ (result);
 }
