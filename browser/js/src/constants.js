@@ -1,7 +1,7 @@
 // Constants of a pipeline (WGSL's override), from the interface; see docs/calling.md.
 
 import { CONSTANT_TYPES } from "./dtypes.js";
-import { ArgumentError, FormatError, listNames, repr, restated, quoteName } from "./errors.js";
+import { ArgumentError, invalidFunction, listNames, repr, restated, quoteName } from "./errors.js";
 import { isMap } from "./msgpack.js";
 import { packerOf, ConversionError } from "./scalars.js";
 
@@ -23,7 +23,7 @@ import { packerOf, ConversionError } from "./scalars.js";
 export function constantsOf(interface_) {
   const listed = interface_?.extra.constants ?? [];
   if (!Array.isArray(listed))
-    throw new FormatError("expected a list of constants in the interface", { kind: "webgpu" });
+    throw invalidFunction("expected a list of constants in the interface");
   return listed.map((each) => {
     const { name = "", id = null, type, default: known = null } = isMap(each) ? each : {};
     const isValid =
@@ -33,9 +33,8 @@ export function constantsOf(interface_) {
       !(id === null || (Number.isInteger(id) && Number(id) >= 0)) ||
       (id === null && !name)
     ) {
-      throw new FormatError(
+      throw invalidFunction(
         "a constant of the interface is invalid: expected a name or an id, and a type",
-        { kind: "webgpu" },
       );
     }
     return {
@@ -119,9 +118,8 @@ function blockOf(description, interface_, count, found) {
       Array.isArray(each) ? each.every((part) => isValid(part, 0)) : isValid(each, -1),
     );
   if (!holds)
-    throw new FormatError(
+    throw invalidFunction(
       `${description} has an invalid list block_constants: expected three positions of constants`,
-      { kind: "webgpu" },
     );
   const result = interface_.block.map((size, axis) => {
     const source = /** @type {unknown[]} */ (sources)[axis];

@@ -51,6 +51,11 @@ export class ArgumentError extends DevmodError {}
 /** A launch exceeds a limit of the device, or failed. */
 export class LaunchError extends DevmodError {}
 
+/** Return the error for a function of a webgpu module that is invalid. @param {string} text */
+export function invalidFunction(text) {
+  return new FormatError(text, { kind: "webgpu" });
+}
+
 /** The most characters of a message, and the number of them that are kept from its end. */
 const [LONGEST, END] = [8000, 1000];
 

@@ -1,6 +1,13 @@
 // The arguments of a function and their places: from its interface, or by TVM's rules without one (docs/calling.md).
 
-import { ArgumentError, FormatError, LaunchError, quoteName, repr } from "./errors.js";
+import {
+  ArgumentError,
+  FormatError,
+  invalidFunction,
+  LaunchError,
+  quoteName,
+  repr,
+} from "./errors.js";
 import { paramProblem } from "./formats.js";
 import { checkMembers, isValue } from "./members.js";
 import { recordPacker } from "./records.js";
@@ -103,13 +110,9 @@ function byInterface(description, info) {
   const places = blocks.map(({ at, size }, number) => {
     const subject = `${description}: block ${number} of its interface`;
     if (at === "push")
-      throw new FormatError(`${subject} is for push constants, which WebGPU does not support`, {
-        kind: "webgpu",
-      });
+      throw invalidFunction(`${subject} is for push constants, which WebGPU does not support`);
     if (size < 1 || size > MAX_BLOCK)
-      throw new FormatError(`${subject} has ${size} bytes, expected 1 to ${MAX_BLOCK}`, {
-        kind: "webgpu",
-      });
+      throw invalidFunction(`${subject} has ${size} bytes, expected 1 to ${MAX_BLOCK}`);
     return { spot: spotOf(at, subject, taken), size };
   });
   const args = params.map((param, number) => {
@@ -119,25 +122,20 @@ function byInterface(description, info) {
       param.type || (kind === "scalar" || kind === "uniform" ? (info.argTypes[number] ?? "") : "");
     const result = argument({ number, name, type, written: param.access !== "r" });
     if (param.pack.length)
-      throw new FormatError(
+      throw invalidFunction(
         `${subject} is several values of the kernel, which WebGPU does not support`,
-        { kind: "webgpu" },
       );
     if (kind === "local")
-      throw new FormatError(`${subject} is of kind local, which WebGPU does not support`, {
-        kind: "webgpu",
-      });
+      throw invalidFunction(`${subject} is of kind local, which WebGPU does not support`);
     result.kind = kind;
     if (kind === "scalar") {
-      if (!Array.isArray(at))
-        throw new FormatError(`${subject} has no place in a block`, { kind: "webgpu" });
+      if (!Array.isArray(at)) throw invalidFunction(`${subject} has no place in a block`);
       result.pack = packer(subject, type, align, name, param.members);
       const block = places[at[0]];
       const width = widthOf(type);
       if (!block || at[1] + width > block.size) {
-        throw new FormatError(
+        throw invalidFunction(
           `${subject} is outside its block: ${width} bytes at ${at[1]} of block ${at[0]}`,
-          { kind: "webgpu" },
         );
       }
       [result.block, result.offset] = at;
@@ -147,7 +145,7 @@ function byInterface(description, info) {
     if (kind === "uniform") result.pack = packer(subject, type, align || 1, name, param.members);
     if (kind === "image") {
       const problem = paramProblem(param);
-      if (problem) throw new FormatError(`${subject} ${problem}`, { kind: "webgpu" });
+      if (problem) throw invalidFunction(`${subject} ${problem}`);
       result.image = param;
     }
     if (kind !== "buffer") return result;
@@ -187,7 +185,7 @@ function recordsOf(description, known, args) {
         members,
         size,
         `the block ${quoteName(name)} of ${description}`,
-        (problem) => new FormatError(problem, { kind: "webgpu" }),
+        invalidFunction,
       );
       return /** @type {Packer} */ (recordPacker(keyword, members, size)); // WGSL supports the types, or there is no plan
     };
@@ -288,9 +286,8 @@ export function launchedBlock(description, text, entry, known) {
   if (!numbers || others.length) return known;
   const [x = 1, y = 1, z = 1] = numbers;
   if (known && (x !== known[0] || y !== known[1] || z !== known[2])) {
-    throw new FormatError(
+    throw invalidFunction(
       `the WGSL of ${description} is built for blocks of (${x}, ${y}, ${z}) threads, but the payload's fmap gives (${known.join(", ")})`,
-      { kind: "webgpu" },
     );
   }
   return [x, y, z];
@@ -349,20 +346,17 @@ export function callError({ name, description }, text, argument = "", Type = Arg
  * @returns {Spot}
  */
 function spotOf(at, subject, taken) {
-  if (!Array.isArray(at))
-    throw new FormatError(`${subject} has no place (set, binding)`, { kind: "webgpu" });
+  if (!Array.isArray(at)) throw invalidFunction(`${subject} has no place (set, binding)`);
   const [group, binding] = /** @type {[number, number]} */ (at);
   if (group > MAX_GROUP || binding > MAX_BINDING) {
-    throw new FormatError(
+    throw invalidFunction(
       `${subject} has the place (${group}, ${binding}), expected a group up to ${MAX_GROUP} and a binding up to ${MAX_BINDING}`,
-      { kind: "webgpu" },
     );
   }
   const key = `${group},${binding}`;
   if (taken.has(key))
-    throw new FormatError(
+    throw invalidFunction(
       `${subject} has the place (${group}, ${binding}), which another argument or block uses`,
-      { kind: "webgpu" },
     );
   taken.add(key);
   return { group, binding };

@@ -1,7 +1,7 @@
 // The variants of a tuned function, each as a function that is not tuned. Records of times are not read: the first variant that fits is launched.
 
 import { listOf, show } from "./checks.js";
-import { FormatError, listNames, quoteName, restated } from "./errors.js";
+import { invalidFunction, listNames, quoteName, restated } from "./errors.js";
 import { evaluate, ExpressionError, namesIn, readExpression } from "./expressions.js";
 import { readInterface } from "./interface.js";
 import { isMap } from "./msgpack.js";
@@ -37,8 +37,7 @@ const MAX_NAMES = 16;
  */
 export function* variantsOf(description, info) {
   const known = /** @type {Interface} */ (info.interface);
-  const refuse = (/** @type {string} */ problem) =>
-    new FormatError(`${description}: ${problem}`, { kind: "webgpu" });
+  const refuse = (/** @type {string} */ problem) => invalidFunction(`${description}: ${problem}`);
   const tune = /** @type {{ [key: string]: Value }} */ (known.extra.tune);
   if (!isMap(tune)) throw refuse(`the key tune is a map with string keys, not ${show(tune)}`);
   const names = listOf(tune.constants, "the constants of a tuned function are", refuse);
